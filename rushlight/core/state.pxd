@@ -1,0 +1,15 @@
+from libc.stdint cimport uint64_t
+
+ctypedef struct ThreadState:
+    uint64_t include                # dispatch keys added to every call
+    uint64_t exclude                # dispatch keys skipped by every call
+    bint grad_mode
+    bint inference_mode
+    bint anomaly                    # detect_anomaly
+    bint anomaly_check_nan
+    bint hooks_enabled              # saved-tensor hooks on the stack
+    bint forward_ad
+    uint64_t sequence               # next autograd sequence number
+    int reentrant_depth
+
+cdef ThreadState* state() except NULL

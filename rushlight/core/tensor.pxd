@@ -1,0 +1,46 @@
+from libc.stdint cimport int64_t, uint64_t, uint32_t
+from rushlight.core.dtype cimport DType
+from rushlight.core.device cimport Device
+from rushlight.core.storage cimport Storage
+
+cdef enum:
+    INLINE_DIMS = 6
+    MAX_DIMS = 64
+
+cdef class Tensor:
+    # geometry (in elements); sizes/strides point at the inline arrays for up to INLINE_DIMS dimensions
+    cdef Storage storage
+    cdef int64_t offset
+    cdef int64_t numel_
+    cdef int64_t* sizes
+    cdef int64_t* strides
+    cdef int64_t inline_sizes[6]
+    cdef int64_t inline_strides[6]
+    cdef int ndim_
+    cdef DType dtype_
+    cdef uint64_t keys              # dispatch keys (see dispatch/keys.py)
+    cdef bint contiguous            # row-major, cached; kept right by set_geometry
+    # autograd
+    cdef bint requires_grad_        # leaf that wants a gradient, or has grad_fn
+    cdef bint inference
+    cdef bint wrapped_number        # a Python number turned tensor (matters in promotion)
+    cdef int output_number          # which output of grad_fn this is
+    cdef object grad_fn_            # autograd Node or None
+    cdef object grad_               # accumulated gradient or None
+    cdef void* accumulator          # borrowed: the leaf's live AccumulateGrad node, cleared by its dealloc
+    cdef Tensor base                # root of a differentiable view, else None
+    cdef object view_info           # how a view was made: core.tensor.ViewInfo or None
+    cdef object hooks               # autograd.hooks.TensorHooks or None
+    cdef int64_t own_version        # -1: the storage's counter; `.data` aliases count on their own
+    cdef dict __dict__
+    cdef object __weakref__
+
+    cdef char* pointer(self) noexcept
+    cdef int64_t version(self) noexcept
+    cdef void bump_version(self) noexcept
+    cdef int set_geometry(self, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset) except -1
+
+# Fresh tensors. `empty_like_geometry` keeps dense layouts; strides NULL means row-major.
+cdef Tensor new_empty(int ndim, const int64_t* sizes, const int64_t* strides, DType dtype, Device device)
+# Another window on the same storage; keeps keys, dtype, device; no autograd bookkeeping.
+cdef Tensor alias(Tensor source, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset)
