@@ -1,13 +1,19 @@
 """Builds the compiled core: Python sources that Cython turns into extension modules."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
 
+ROOT = Path(__file__).parent
 COMPILED = [
     "core.state", "core.dtype", "core.device", "core.storage", "core.geometry",
-    "core.tensor", "core.iteration", "core.random", "core.views",
+    "core.tensor", "core.iteration", "core.random", "core.views", "core.interop",
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
     "dispatch.dispatcher", "dispatch.kernels",
     "autograd.node", "autograd.engine",
@@ -23,7 +29,7 @@ def extensions():
     """One extension for each compiled module whose source is present."""
     for name in COMPILED:
         source = Path("rushlight", *name.split(".")).with_suffix(".py")
-        if source.exists():
+        if (ROOT / source).exists():
             yield Extension(
                 f"rushlight.{name}", [str(source)],
                 extra_compile_args=["-O2", "-fno-strict-aliasing", "-w"],
@@ -31,5 +37,33 @@ def extensions():
             )
 
 
-setup(ext_modules=cythonize(
-    list(extensions()), compiler_directives=DIRECTIVES, annotate=False, quiet=True))
+def with_tables(command):
+    """The command, preceded by the operator tables that the YAML turns into."""
+
+    class WithTables(command):
+        def run(self):
+            if (ROOT / "opgen" / "__main__.py").exists():
+                subprocess.run([sys.executable, "-m", "opgen"], cwd=ROOT, check=True)
+            super().run()
+
+    WithTables.__name__ = command.__name__
+    return WithTables
+
+
+class BuildExtensions(build_ext):
+    """Two compilers at once: the core's modules are many and even in size."""
+
+    def finalize_options(self):
+        super().finalize_options()
+        self.parallel = self.parallel or 2
+
+
+setup(
+    ext_modules=cythonize(
+        list(extensions()), compiler_directives=DIRECTIVES, annotate=False, quiet=True),
+    cmdclass={
+        "build_ext": BuildExtensions,
+        "build_py": with_tables(build_py),
+        "sdist": with_tables(sdist),
+    },
+)

@@ -1,0 +1,55 @@
+# Every target sets up what it needs: Python 3.11 or newer, make and gcc are enough.
+PYTHON ?= python3
+VENV   ?= .venv
+ORACLE ?= 1
+RUN    := $(VENV)/bin/python
+export PYTHONPATH := $(CURDIR)
+STAMPS := $(VENV)/.stamps
+TEST_SETUP := $(STAMPS)/test
+
+.PHONY: demo test build lint docs bench clean
+
+demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
+	$(RUN) examples/mnist.py
+
+test: build $(TEST_SETUP)           ## all the tests
+	$(RUN) -m pytest -q $(TESTS)
+
+build: $(STAMPS)/build              ## generated tables and compiled modules, in place
+	$(RUN) -m opgen
+	PYTHON=$(RUN) tools/build
+
+lint: build $(TEST_SETUP)           ## format, lint and types
+	$(RUN) -m ruff format --check .
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+docs: build $(STAMPS)/docs          ## reference pages, and the examples in the guides
+	$(RUN) -m opgen --docs
+
+bench: build $(TEST_SETUP)          ## the speed table, beside PyTorch
+	$(RUN) -m benchmarks
+
+clean:                              ## everything that a build made
+	rm -rf build dist *.egg-info rushlight/_generated
+	find rushlight -name '*.so' -delete -o -name '*.c' -delete
+	rm -rf $(STAMPS)
+
+$(STAMPS)/build: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Rushlight needs Python 3.11 or newer; set PYTHON=..." >&2; exit 1; }
+	test -x $(RUN) || $(PYTHON) -m venv $(VENV)
+	$(RUN) -m tools.requirements build | $(RUN) -m pip install -q -r /dev/stdin
+	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/%: pyproject.toml
+	$(RUN) -m tools.requirements $* | $(RUN) -m pip install -q -r /dev/stdin
+	mkdir -p $(STAMPS) && touch $@
+
+# The tests that compare with PyTorch skip where it is not installed.
+$(STAMPS)/test: pyproject.toml
+	$(RUN) -m tools.requirements test | $(RUN) -m pip install -q -r /dev/stdin
+	if [ "$(ORACLE)" = 1 ]; then \
+		$(RUN) -m tools.requirements oracle | $(RUN) -m pip install -q -r /dev/stdin \
+		|| echo "PyTorch cannot be installed here: the comparisons will be skipped"; fi
+	mkdir -p $(STAMPS) && touch $@

@@ -1,0 +1,1 @@
+"""What programs around a model need."""
