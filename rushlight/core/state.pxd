@@ -1,8 +1,8 @@
 from libc.stdint cimport uint64_t
 
 ctypedef struct ThreadState:
-    uint64_t include                # dispatch keys added to every call
-    uint64_t exclude                # dispatch keys skipped by every call
+    uint64_t included               # dispatch keys added to every call
+    uint64_t excluded               # dispatch keys skipped by every call
     bint grad_mode
     bint inference_mode
     bint anomaly                    # detect_anomaly
@@ -12,4 +12,5 @@ ctypedef struct ThreadState:
     uint64_t sequence               # next autograd sequence number
     int reentrant_depth
 
-cdef ThreadState* state() except NULL
+# NULL only with an exception set (Cython's rule for pointers).
+cdef ThreadState* state()

@@ -3,7 +3,7 @@ from rushlight.core.device cimport Device
 
 cdef class Storage:
     cdef char* data                 # NULL for meta storages and for zero bytes
-    cdef readonly size_t nbytes
+    cdef size_t n_bytes             # Python sees the method nbytes(), as PyTorch has it
     cdef size_t capacity            # bytes reserved in the pool; 0 where `owner` holds the memory
     cdef public uint32_t version    # the counter shared by base, views and detach()ed aliases
     cdef readonly Device device
@@ -12,6 +12,19 @@ cdef class Storage:
     cdef object __weakref__
 
 # The fast path of every allocation: contents undefined, 64-byte aligned.
-cdef Storage allocate(size_t nbytes, Device device)
+cdef Storage allocate(size_t n_bytes, Device device)
 # Foreign memory, kept alive by `owner`.
-cdef Storage wrap(char* data, size_t nbytes, object owner, Device device)
+cdef Storage wrap(char* data, size_t n_bytes, object owner, Device device)
+# More or fewer bytes in the same storage; contents are kept up to the smaller size.
+cdef int resize_storage(Storage storage, size_t n_bytes) except -1
+
+# The pool itself: 64-byte aligned scratch. The GIL guards it.
+cdef char* take_block(size_t n_bytes, size_t* capacity)
+cdef void give_block(char* data, size_t capacity, size_t n_bytes) noexcept
+
+cdef struct Counters:
+    int64_t allocated, allocated_peak, allocated_total, allocated_freed
+    int64_t requested, requested_peak, requested_total, requested_freed
+    int64_t reserved, reserved_peak, reserved_total, reserved_freed
+    int64_t live, live_peak, live_total, live_freed
+    int64_t segments, retries, failures

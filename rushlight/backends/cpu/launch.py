@@ -1,0 +1,100 @@
+"""Native kernels and the calls into them: the only place that jumps to generated code."""
+
+import cython
+from cython.cimports.libc.stdint import int64_t, intptr_t, uintptr_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.backends.cpu.pool import run_chunks
+
+
+@cython.cclass
+class NativeKernel:
+    """A generated function ``(data, ints, begin, end)`` in executable memory.
+
+    Args:
+        name: what errors and traces call it.
+        address: where its machine code starts.
+        keep: the object that owns that memory.
+    """
+
+    def __init__(self, name: str, address: uintptr_t, keep=None):
+        self.name = name
+        self.fn = cython.cast(kernel_t, address)
+        self.keep = keep
+
+    @property
+    def address(self):
+        """Where the machine code starts."""
+        return cython.cast(uintptr_t, self.fn)
+
+    def __repr__(self):
+        return f"<NativeKernel {self.name} at {self.address:#x}>"
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def parallel_for(
+    fn: kernel_t, data: cython.pp_char, ints: cython.pointer(cython.const[int64_t]),
+    total: int64_t, grain: int64_t,
+) -> cython.void:
+    """Runs ``fn`` over ``[0, total)``: on the pool where that is more than a grain."""
+    if total <= grain:
+        if total > 0:
+            fn(data, ints, 0, total)
+    else:
+        run_chunks(fn, data, ints, total, grain)
+
+
+@cython.cfunc
+@cython.exceptval(check=True)
+def pointer_of(item) -> cython.p_char:
+    """Address of a launch operand: a Tensor, an integer address, or None."""
+    if item is None:
+        return cython.NULL
+    if isinstance(item, int):
+        return cython.cast(cython.p_char, cython.cast(uintptr_t, item))
+    if isinstance(item, NativeKernel):
+        return cython.cast(cython.p_char, cython.cast(NativeKernel, item).fn)
+    return cython.cast(cython.p_char, cython.cast(uintptr_t, item.data_ptr()))
+
+
+def launch(
+    kernel: NativeKernel, tensors, ints, total: int64_t = 1, grain: int64_t = 1,
+) -> None:
+    """Runs a kernel over ``[0, total)`` in chunks of ``grain`` or a multiple of it.
+
+    Args:
+        kernel: what to run.
+        tensors: a Tensor, an address, a NativeKernel or None for each data pointer.
+        ints: sizes, strides and parameters, as the kernel lays them out.
+        total: the length of the parallel axis.
+        grain: below this length the work stays on the calling thread.
+    """
+    operands: tuple = tensors if type(tensors) is tuple else tuple(tensors)
+    numbers: tuple = ints if type(ints) is tuple else tuple(ints)
+    n_data: cython.Py_ssize_t = len(operands)
+    n_ints: cython.Py_ssize_t = len(numbers)
+    near_data: cython.p_char[16]
+    near_ints: int64_t[48]
+    far: cython.p_void = cython.NULL
+    data: cython.pp_char = near_data
+    values: cython.pointer(int64_t) = near_ints
+    i: cython.Py_ssize_t
+    if n_data > 16 or n_ints > 48:
+        far = malloc((n_data + n_ints) * 8)
+        if far == cython.NULL:
+            raise MemoryError(f"launch: {n_data} pointers and {n_ints} integers")
+        data = cython.cast(cython.pp_char, far)
+        values = cython.cast(cython.pointer(int64_t), far) + n_data
+    try:
+        for i in range(n_data):
+            data[i] = pointer_of(operands[i])
+        for i in range(n_ints):
+            values[i] = numbers[i]
+        if total <= grain:
+            parallel_for(kernel.fn, data, values, total, grain)
+        else:
+            with cython.nogil:
+                parallel_for(kernel.fn, data, values, total, grain)
+    finally:
+        free(far)

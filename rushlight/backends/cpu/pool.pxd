@@ -1,0 +1,28 @@
+from libc.stdint cimport int64_t
+
+ctypedef void (*task_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+
+cdef enum:
+    MAX_THREADS = 64
+    MAX_CHUNKS = 256
+
+# One participant's share of the chunks, alone on its cache line.
+cdef struct Share:
+    int64_t next
+    int64_t end
+    int64_t padding[6]
+
+# A parallel_for under way; lives on its caller's stack.
+cdef struct Job:
+    task_t task
+    char** data
+    const int64_t* ints
+    int64_t total
+    int64_t chunk
+    int64_t active                  # workers inside; guarded by the pool's mutex
+    int n_shares
+    Job* following
+    Share shares[64]
+
+# Runs task over [0, total) in chunks that depend on `total` and `grain` alone.
+cdef void run_chunks(task_t task, char** data, const int64_t* ints, int64_t total, int64_t grain) noexcept nogil

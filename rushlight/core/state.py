@@ -1,0 +1,102 @@
+"""What each thread has switched on: gradient recording, inference, dispatch keys."""
+
+import cython
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.rushlight.core.posix import (
+    pthread_getspecific,
+    pthread_key_create,
+    pthread_key_t,
+    pthread_setspecific,
+)
+
+# A POSIX key, not PyThread_tss: its destructor frees the struct when a thread ends.
+slot = cython.declare(pthread_key_t)
+if pthread_key_create(cython.address(slot), free) != 0:
+    raise ImportError("rushlight: no thread-specific storage key is left")
+
+
+@cython.cfunc
+def state() -> cython.pointer(ThreadState):
+    """The calling thread's switches, made on its first question."""
+    found: cython.pointer(ThreadState) = cython.cast(
+        cython.pointer(ThreadState), pthread_getspecific(slot))
+    return found if found != cython.NULL else make_state()
+
+
+@cython.cfunc
+def make_state() -> cython.pointer(ThreadState):
+    made: cython.pointer(ThreadState) = cython.cast(
+        cython.pointer(ThreadState), calloc(1, cython.sizeof(ThreadState)))
+    if made == cython.NULL or pthread_setspecific(slot, made) != 0:
+        free(made)
+        raise MemoryError("rushlight: no memory for the thread's state")
+    made.grad_mode = True
+    return made
+
+
+def is_grad_enabled() -> bool:
+    """Whether operators record what ``backward`` needs, in this thread."""
+    return state().grad_mode
+
+
+def set_grad_enabled(mode: cython.bint) -> bool:
+    """Switches recording on or off in this thread; returns what it was."""
+    previous: cython.bint = state().grad_mode
+    state().grad_mode = mode
+    return previous
+
+
+def is_inference_mode_enabled() -> bool:
+    """Whether new tensors in this thread are inference tensors."""
+    return state().inference_mode
+
+
+def set_inference_mode(mode: cython.bint) -> bool:
+    """Switches inference mode in this thread; returns what it was."""
+    previous: cython.bint = state().inference_mode
+    state().inference_mode = mode
+    return previous
+
+
+def is_anomaly_enabled() -> bool:
+    """Whether nodes keep the stack of their forward call, in this thread."""
+    return state().anomaly
+
+
+def is_anomaly_check_nan_enabled() -> bool:
+    """Whether ``backward`` looks for NaN after each node, in this thread."""
+    return state().anomaly_check_nan
+
+
+def set_anomaly(mode: cython.bint, check_nan: cython.bint = True) -> tuple:
+    """Switches anomaly detection; returns the earlier ``(mode, check_nan)``."""
+    previous = (state().anomaly != 0, state().anomaly_check_nan != 0)
+    state().anomaly = mode
+    state().anomaly_check_nan = check_nan
+    return previous
+
+
+def set_hooks_enabled(mode: cython.bint) -> bool:
+    """Says whether saved-tensor hooks are on the stack; returns what it was."""
+    previous: cython.bint = state().hooks_enabled
+    state().hooks_enabled = mode
+    return previous
+
+
+def included_keys() -> int:
+    """Bits of the dispatch keys added to every call of this thread."""
+    return state().included
+
+
+def excluded_keys() -> int:
+    """Bits of the dispatch keys skipped by every call of this thread."""
+    return state().excluded
+
+
+def set_keys(include: uint64_t, exclude: uint64_t) -> tuple:
+    """Replaces both key sets of this thread; returns the earlier pair."""
+    previous = (state().included, state().excluded)
+    state().included = include
+    state().excluded = exclude
+    return previous

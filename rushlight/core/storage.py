@@ -1,0 +1,538 @@
+"""A counted run of bytes on one device, and the pool that host memory comes from.
+
+Blocks have one of a few hundred sizes: multiples of 64 up to 512 bytes, then four
+sizes for each power of two. A freed block waits in its size's list, linked through
+its own first word, and the next request of that size takes it: no system call, and
+no page fault for pages that were touched before. From 2 MiB up, blocks come straight
+from the kernel, aligned so that it can back them with huge pages.
+"""
+
+import cython
+from cython.cimports.cpython.buffer import (
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import free
+from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+from cython.cimports.rushlight.core.posix import (
+    MADV_HUGEPAGE,
+    MAP_ANONYMOUS,
+    MAP_FAILED,
+    MAP_PRIVATE,
+    PROT_READ,
+    PROT_WRITE,
+    __builtin_clzll,
+    madvise,
+    mmap,
+    munmap,
+    posix_memalign,
+)
+
+ALIGNMENT = cython.declare(cython.size_t, 64)
+LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
+SLACK = cython.declare(int64_t, 64 << 20)       # cached beyond the peak, see trim()
+META = cython.declare(cython.int, 2)            # Device.kind
+N_CLASSES = cython.declare(cython.int, 168)     # up to 2 ** 48 bytes
+
+waiting = cython.declare(cython.p_char[168])    # heads of the lists of free blocks
+counts = cython.declare(Counters)
+limit = cython.declare(int64_t, -1)             # cap on reserved bytes; -1: none
+memset(cython.address(counts), 0, cython.sizeof(Counters))
+memset(waiting, 0, cython.sizeof(waiting))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def class_of(n_bytes: cython.size_t) -> cython.int:
+    """Number of the smallest block size that holds ``n_bytes`` (1 or more)."""
+    if n_bytes <= 512:
+        return cython.cast(cython.int, (n_bytes - 1) >> 6)
+    shift: cython.int = 61 - __builtin_clzll(n_bytes - 1)
+    quarter: cython.int = cython.cast(cython.int, (n_bytes - 1) >> shift)
+    return 8 + (shift - 7) * 4 + quarter - 4
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def class_size(index: cython.int) -> cython.size_t:
+    """Bytes of a block of class ``index``."""
+    if index < 8:
+        return cython.cast(cython.size_t, index + 1) << 6
+    quarter: cython.size_t = 5 + (index - 8) % 4
+    return quarter << ((index - 8) // 4 + 7)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def pop_block(index: cython.int) -> cython.p_char:
+    block: cython.p_char = waiting[index]
+    if block != cython.NULL:
+        waiting[index] = cython.cast(cython.pp_char, block)[0]
+    return block
+
+
+@cython.cfunc
+def take_block(
+    n_bytes: cython.size_t, capacity: cython.pointer(cython.size_t)
+) -> cython.p_char:
+    """A block of ``n_bytes`` (1 or more) or somewhat more."""
+    if n_bytes >> 47:
+        refuse(n_bytes)
+    index: cython.int = class_of(n_bytes)
+    block: cython.p_char = pop_block(index)
+    if block == cython.NULL:
+        block = refill(cython.address(index), n_bytes)
+    size: cython.size_t = class_size(index)
+    capacity[0] = size
+    counts.live += 1
+    counts.live_total += 1
+    counts.allocated += size
+    counts.allocated_total += size
+    counts.requested += n_bytes
+    counts.requested_total += n_bytes
+    if counts.allocated > counts.allocated_peak:
+        counts.allocated_peak = counts.allocated
+    if counts.requested > counts.requested_peak:
+        counts.requested_peak = counts.requested
+    if counts.live > counts.live_peak:
+        counts.live_peak = counts.live
+    return block
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def give_block(
+    data: cython.p_char, capacity: cython.size_t, n_bytes: cython.size_t
+) -> cython.void:
+    """Returns a block to its list; ``n_bytes`` is what had been asked for."""
+    index: cython.int = class_of(capacity)
+    cython.cast(cython.pp_char, data)[0] = waiting[index]
+    waiting[index] = data
+    counts.live -= 1
+    counts.live_freed += 1
+    counts.allocated -= capacity
+    counts.allocated_freed += capacity
+    counts.requested -= n_bytes
+    counts.requested_freed += n_bytes
+
+
+@cython.cfunc
+def refill(
+    index: cython.pointer(cython.int), n_bytes: cython.size_t
+) -> cython.p_char:
+    """A block where the list is empty: the next list's if large, or fresh memory."""
+    size: cython.size_t = class_size(index[0])
+    block: cython.p_char = cython.NULL
+    if size >= LARGE:
+        block = pop_block(index[0] + 1)
+        if block != cython.NULL:
+            index[0] += 1
+            return block
+        trim(size)
+    if limit < 0 or counts.reserved + cython.cast(int64_t, size) <= limit:
+        block = system_block(size)
+    if block == cython.NULL:
+        counts.retries += 1
+        release_waiting(0)
+        if limit < 0 or counts.reserved + cython.cast(int64_t, size) <= limit:
+            block = system_block(size)
+    if block == cython.NULL:
+        refuse(n_bytes)
+    counts.segments += 1
+    counts.reserved += size
+    counts.reserved_total += size
+    if counts.reserved > counts.reserved_peak:
+        counts.reserved_peak = counts.reserved
+    return block
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def trim(size: cython.size_t) -> cython.void:
+    """Returns large idle blocks before ``size`` more would pass 5/4 of the peak.
+
+    A program whose sizes keep changing would otherwise hold a block for each size it
+    ever used.
+    """
+    bound: int64_t = counts.allocated_peak + counts.allocated_peak // 4 + SLACK
+    index: cython.int = N_CLASSES - 1
+    smallest: cython.int = class_of(LARGE)
+    while index >= smallest and counts.reserved + cython.cast(int64_t, size) > bound:
+        if waiting[index] == cython.NULL:
+            index -= 1
+        else:
+            release_block(index)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def system_block(size: cython.size_t) -> cython.p_char:
+    """Fresh memory from the system, or NULL."""
+    block: cython.p_void = cython.NULL
+    if size < LARGE:
+        if posix_memalign(cython.address(block), ALIGNMENT, size) != 0:
+            return cython.NULL
+        return cython.cast(cython.p_char, block)
+    block = mmap(
+        cython.NULL, size + LARGE, PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+    if block == MAP_FAILED:
+        return cython.NULL
+    start: uintptr_t = cython.cast(uintptr_t, block)
+    aligned: uintptr_t = (start + LARGE - 1) & ~(LARGE - 1)
+    if aligned > start:
+        munmap(block, aligned - start)
+    if aligned < start + LARGE:
+        munmap(cython.cast(cython.p_void, aligned + size), start + LARGE - aligned)
+    madvise(cython.cast(cython.p_void, aligned), size, MADV_HUGEPAGE)
+    return cython.cast(cython.p_char, aligned)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def release_block(index: cython.int) -> cython.void:
+    """Gives one idle block of a class back to the system."""
+    block: cython.p_char = pop_block(index)
+    size: cython.size_t = class_size(index)
+    if size < LARGE:
+        free(block)
+    else:
+        munmap(block, size)
+    counts.segments -= 1
+    counts.reserved -= size
+    counts.reserved_freed += size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def release_waiting(first: cython.int) -> cython.void:
+    index: cython.int
+    for index in range(first, N_CLASSES):
+        while waiting[index] != cython.NULL:
+            release_block(index)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def refuse(n_bytes: cython.size_t) -> cython.int:
+    counts.failures += 1
+    lines = [
+        "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+        f"{n_bytes} bytes. Error code 12 (Cannot allocate memory)",
+        f"  in use: {counts.allocated} bytes in {counts.live} storages "
+        f"(peak {counts.allocated_peak}); idle in the pool: "
+        f"{counts.reserved - counts.allocated} bytes",
+    ]
+    if limit >= 0:
+        lines.append(f"  limit: {limit} bytes, from rushlight.cpu.set_memory_limit")
+    raise RuntimeError("\n".join(lines))
+
+
+@cython.cfunc
+def allocate(n_bytes: cython.size_t, device: Device) -> Storage:
+    """A storage of ``n_bytes`` whose contents are undefined."""
+    storage: Storage = Storage.__new__(Storage)
+    storage.device = device
+    if n_bytes and device.kind != META:
+        storage.data = take_block(n_bytes, cython.address(storage.capacity))
+    storage.n_bytes = n_bytes
+    storage.resizable = True
+    return storage
+
+
+@cython.cfunc
+def wrap(
+    data: cython.p_char, n_bytes: cython.size_t, owner: object, device: Device
+) -> Storage:
+    """A storage over memory that ``owner`` keeps alive."""
+    storage: Storage = Storage.__new__(Storage)
+    storage.device = device
+    storage.data = data
+    storage.n_bytes = n_bytes
+    storage.owner = owner
+    return storage
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def resize_storage(storage: Storage, n_bytes: cython.size_t) -> cython.int:
+    """Changes the number of bytes; what fits of the contents stays."""
+    if n_bytes == storage.n_bytes:
+        return 0
+    if not storage.resizable:
+        raise RuntimeError(
+            "Trying to resize storage that is not resizable\n"
+            f"  its {storage.n_bytes} bytes belong to "
+            f"{type(storage.owner).__name__}; {n_bytes} were asked for")
+    data: cython.p_char = cython.NULL
+    capacity: cython.size_t = 0
+    if n_bytes and storage.device.kind != META:
+        data = take_block(n_bytes, cython.address(capacity))
+        if storage.data != cython.NULL:
+            memcpy(data, storage.data, min(n_bytes, storage.n_bytes))
+    if storage.capacity:
+        give_block(storage.data, storage.capacity, storage.n_bytes)
+    storage.data = data
+    storage.capacity = capacity
+    storage.n_bytes = n_bytes
+    return 0
+
+
+@cython.cfunc
+def check_readable(storage: Storage):
+    if storage.n_bytes and storage.data == cython.NULL:
+        raise NotImplementedError(
+            "Cannot copy out of meta tensor; no data!\n"
+            f"  storage: {storage.n_bytes} bytes on {storage.device}")
+
+
+@cython.cfunc
+def copy_in(storage: Storage, values: bytes):
+    check_readable(storage)
+    source: cython.p_char = values
+    size: cython.size_t = len(values)
+    memcpy(storage.data, source, min(size, storage.n_bytes))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def position(storage: Storage, index) -> cython.Py_ssize_t:
+    place: cython.Py_ssize_t = index
+    size: cython.Py_ssize_t = storage.n_bytes
+    if not -size <= place < size:
+        raise IndexError(f"index {place} out of range for storage of size {size}")
+    return place + size if place < 0 else place
+
+
+@cython.final
+@cython.no_gc   # its references never lead back to it, and untracked is faster
+@cython.freelist(256)
+@cython.cclass
+class Storage:
+    """A run of bytes on one device, shared by the tensors that view it.
+
+    Args:
+        size: the number of bytes, or a sequence of byte values.
+        device: where the bytes live; the host by default.
+
+    >>> UntypedStorage([1, 2, 3]).tolist()
+    [1, 2, 3]
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.device = CPU_DEVICE
+
+    def __init__(self, size=0, *, device=None):
+        if device is not None:
+            self.device = as_device(device)
+        values = None
+        if not isinstance(size, int):
+            values = bytes(size)
+            size = len(values)
+        if size < 0:
+            raise RuntimeError(f"UntypedStorage: size must be non-negative, got {size}")
+        self.resizable = True
+        resize_storage(self, size)
+        if values:
+            copy_in(self, values)
+
+    def __dealloc__(self):
+        if self.capacity:
+            give_block(self.data, self.capacity, self.n_bytes)
+
+    def nbytes(self) -> int:
+        """The number of bytes."""
+        return self.n_bytes
+
+    def size(self) -> int:
+        """The number of elements, which are bytes."""
+        return self.n_bytes
+
+    def __len__(self):
+        return self.n_bytes
+
+    def element_size(self) -> int:
+        """Bytes of an element: 1."""
+        return 1
+
+    def data_ptr(self) -> int:
+        """Address of the first byte; 0 where there is none."""
+        return cython.cast(uintptr_t, self.data)
+
+    def resizable_(self) -> bool:
+        """Whether ``resize_`` may change the number of bytes."""
+        return self.resizable
+
+    def resize_(self, size: cython.Py_ssize_t):
+        """Changes the number of bytes in place; the contents that fit are kept."""
+        if size < 0:
+            raise RuntimeError(f"UntypedStorage.resize_: got negative size {size}")
+        resize_storage(self, size)
+        return self
+
+    def get_device(self) -> int:
+        """The device's number; -1 for the host."""
+        return -1 if self.device.index is None else self.device.index
+
+    @property
+    def is_cuda(self) -> bool:
+        """Whether the bytes are on an NVIDIA GPU."""
+        return self.device.kind == 1
+
+    def __getitem__(self, index):
+        check_readable(self)
+        if isinstance(index, slice):
+            return Storage(self.bytes()[index])
+        return cython.cast(cython.p_uchar, self.data)[position(self, index)]
+
+    def __setitem__(self, index, value: cython.uchar):
+        check_readable(self)
+        places = [index]
+        if isinstance(index, slice):
+            places = range(*index.indices(self.n_bytes))
+        for place in places:
+            cython.cast(cython.p_uchar, self.data)[position(self, place)] = value
+
+    def bytes(self) -> bytes:
+        """A copy of the contents."""
+        check_readable(self)
+        return PyBytes_FromStringAndSize(self.data, self.n_bytes)
+
+    def tolist(self) -> list:
+        """The bytes as a list of numbers."""
+        return list(self.bytes())
+
+    def fill_(self, value: cython.uchar):
+        """Sets every byte to ``value``."""
+        check_readable(self)
+        if self.n_bytes:
+            memset(self.data, value, self.n_bytes)
+        return self
+
+    def copy_(self, source: Storage, non_blocking=None):
+        """Copies as many bytes as the shorter of the two storages has."""
+        if source.n_bytes != self.n_bytes:
+            raise RuntimeError(
+                f"size does not match, self was {self.n_bytes} bytes but src was "
+                f"{source.n_bytes} bytes")
+        check_readable(self)
+        check_readable(source)
+        if self.n_bytes:
+            memcpy(self.data, source.data, self.n_bytes)
+        return self
+
+    def clone(self):
+        """A storage of its own with the same contents."""
+        return allocate(self.n_bytes, self.device).copy_(self)
+
+    def cpu(self):
+        """This storage where it is on the host already."""
+        check_readable(self)
+        return self
+
+    @staticmethod
+    def from_buffer(buffer, *, count: cython.Py_ssize_t = -1,
+                    offset: cython.Py_ssize_t = 0):
+        """A storage over an object's memory (``bytearray``, ``mmap``, …), not a copy.
+
+        Args:
+            buffer: an object with the buffer protocol; it stays alive and exported.
+            count: the number of bytes; all that are left by default.
+            offset: the first byte.
+
+        Raises:
+            ValueError: the bytes asked for are not all in the buffer.
+        """
+        held: HeldBuffer = HeldBuffer(buffer)
+        left: cython.Py_ssize_t = held.view.len - offset
+        if count < 0:
+            count = left
+        if offset < 0 or count > left:
+            raise ValueError(
+                f"from_buffer: {count} bytes from byte {offset} were asked for, "
+                f"but the buffer has {held.view.len}")
+        start = cython.cast(cython.p_char, held.view.buf) + offset
+        return wrap(start, count, held, CPU_DEVICE)
+
+    def __repr__(self):
+        if self.data == cython.NULL:
+            return f"[rushlight.UntypedStorage(device={self.device}) of size {self.n_bytes}]"
+        values = "".join(f" {value}\n" for value in self.bytes())
+        return (f"{values}[rushlight.storage.UntypedStorage(device={self.device}) "
+                f"of size {self.n_bytes}]")
+
+    def __reduce__(self):
+        raise TypeError(
+            "cannot pickle a raw storage: save the tensors that view it with "
+            "rushlight.save, or pickle its bytes()")
+
+
+@cython.final
+@cython.cclass
+class HeldBuffer:
+    """An exported buffer, released when the last storage over it is gone."""
+
+    view: Py_buffer
+    held: cython.bint
+
+    def __cinit__(self, exporter):
+        PyObject_GetBuffer(exporter, cython.address(self.view), PyBUF_SIMPLE)
+        self.held = True
+
+    def __dealloc__(self):
+        if self.held:
+            PyBuffer_Release(cython.address(self.view))
+
+
+UntypedStorage = Storage
+
+
+def wrap_address(address: uintptr_t, n_bytes: cython.size_t, owner, device=None):
+    """A storage over the memory at ``address``, kept alive by ``owner``."""
+    where: Device = CPU_DEVICE if device is None else as_device(device)
+    return wrap(cython.cast(cython.p_char, address), n_bytes, owner, where)
+
+
+def memory_counts() -> dict:
+    """The pool's counters by name."""
+    return counts
+
+
+def reset_peaks() -> None:
+    """Starts the peaks again from what is in use now."""
+    counts.allocated_peak = counts.allocated
+    counts.requested_peak = counts.requested
+    counts.reserved_peak = counts.reserved
+    counts.live_peak = counts.live
+
+
+def reset_totals() -> None:
+    """Starts the running totals, retries and failures again from zero."""
+    counts.allocated_total = counts.allocated_freed = 0
+    counts.requested_total = counts.requested_freed = 0
+    counts.reserved_total = counts.reserved_freed = 0
+    counts.live_total = counts.live_freed = 0
+    counts.retries = counts.failures = 0
+
+
+def empty_cache() -> None:
+    """Gives the pool's idle blocks back to the system."""
+    release_waiting(0)
+
+
+def set_limit(n_bytes: int64_t) -> int:
+    """Caps the reserved bytes (-1: no cap); returns the earlier cap."""
+    global limit
+    previous: int64_t = limit
+    limit = n_bytes
+    if limit >= 0 and counts.reserved > limit:
+        release_waiting(0)
+    return previous
