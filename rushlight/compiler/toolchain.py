@@ -1,0 +1,86 @@
+"""Turns LLVM IR text into machine code; the only module that imports llvmlite."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """What LLVM made of one module."""
+
+    object: bytes
+    optimized: str = ""
+    assembly: str = ""
+
+
+@functools.cache
+def _llvm():
+    import llvmlite.binding as llvm
+
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm
+
+
+@functools.cache
+def _machine():
+    """The target machine of this host, with full-width vectors."""
+    llvm = _llvm()
+    features = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True,
+        reloc="pic", codemodel="small")
+
+
+def identity() -> str:
+    """The LLVM version, CPU and features that machine code depends on."""
+    llvm = _llvm()
+    version = ".".join(map(str, llvm.llvm_version_info))
+    features = llvm.get_host_cpu_features().flatten()
+    return f"llvm-{version} {llvm.get_host_cpu_name()} {features}"
+
+
+def _optimized_module(text):
+    llvm, machine = _llvm(), _machine()
+    module = llvm.parse_assembly(text)
+    module.verify()
+    module.triple = llvm.get_process_triple()
+    module.data_layout = str(machine.target_data)
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    options.loop_vectorization = True
+    options.slp_vectorization = False
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return module
+
+
+def compile_ir(text: str, *, inspect: bool = False) -> Compiled:
+    """Optimises and compiles a module of LLVM IR for this host.
+
+    With ``inspect`` the optimised IR and the assembly text come along.
+    """
+    module, machine = _optimized_module(text), _machine()
+    binary = machine.emit_object(module)
+    if not inspect:
+        return Compiled(binary)
+    return Compiled(binary, str(module), machine.emit_assembly(module))
+
+
+_engines: list = []
+
+
+def load_in_process(binary: bytes, name: str) -> int:
+    """The address of a function of an object file, loaded by LLVM's own loader."""
+    llvm = _llvm()
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine_for_loading())
+    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(binary))
+    engine.finalize_object()
+    _engines.append(engine)
+    return engine.get_function_address(name)
+
+
+def _machine_for_loading():
+    llvm = _llvm()
+    return llvm.Target.from_default_triple().create_target_machine(jit=True)
