@@ -1,0 +1,76 @@
+"""Runs the source of a loop kernel as plain Python over NumPy arrays."""
+
+from __future__ import annotations
+
+import math
+import types
+
+import numpy as np
+
+from rushlight.compiler.loops import (
+    COMPUTED, Inline, TypeName, bounds, computed, highest, local, lowest, vectorized)
+
+FUNCTIONS = {
+    "select": lambda condition, yes, no: yes if condition else no,
+    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
+    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
+    "pow": np.power, "erf": math.erf, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+}
+
+
+def run_reference(kernel, table, arrays, ints, begin, end):
+    """Runs a `Loops` kernel on copies in the computed dtypes, then copies back."""
+    function = rebind(kernel.function, table)
+    work = [widen(array) for array in arrays]
+    pointers, numbers = iter(work), iter(ints)
+    values = []
+    for _, note in kernel.parameters[:-2]:
+        values.append(int(next(numbers)) if note == "int" else next(pointers))
+    with np.errstate(all="ignore"):
+        function(*values, begin, end)
+    for array, copy in zip(arrays, work):
+        if copy is not array:
+            array[...] = copy.astype(array.dtype)
+
+
+def widen(array):
+    """float16 and bfloat16 as float32; the rest as it is."""
+    if array is not None and array.dtype.name in COMPUTED:
+        return array.astype(COMPUTED[array.dtype.name])
+    return array
+
+
+def scalar_type(name):
+    """The NumPy scalar type in which a dtype is computed."""
+    return np.dtype(computed(name).name).type
+
+
+def rebind(function, table):
+    """The function with type names, and words of the language, as NumPy knows them."""
+    scope = dict(function.__globals__)
+    for name, value in function.__globals__.items():
+        if isinstance(value, TypeName):
+            scope[name] = scalar_type(table[value.name])
+        elif isinstance(value, Inline):
+            scope[name] = rebind(value.function, table)
+        elif value is local:
+            scope[name] = lambda kind, size: np.zeros(size, scalar_type(_named(kind, table)))
+        elif value is vectorized:
+            scope[name] = range
+        elif value is lowest or value is highest:
+            scope[name] = _limit(table, value is highest)
+        elif getattr(value, "__module__", None) == "rushlight.compiler.language":
+            scope[name] = FUNCTIONS.get(name) or getattr(np, name)
+    return types.FunctionType(function.__code__, scope, function.__name__,
+                              function.__defaults__, function.__closure__)
+
+
+def _named(kind, table):
+    return table[kind] if isinstance(kind, str) else kind.__name__
+
+
+def _limit(table, high):
+    def limit(kind):
+        name = np.dtype(kind).name
+        return kind(bounds(computed(name))[high])
+    return limit
