@@ -13,7 +13,7 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).parent
 COMPILED = [
     "core.state", "core.dtype", "core.device", "core.storage", "core.geometry",
-    "core.tensor", "core.iteration", "core.random", "core.views", "core.interop",
+    "core.elements", "core.tensor", "core.iteration", "core.random", "core.views", "core.interop",
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
     "dispatch.dispatcher", "dispatch.kernels",
     "autograd.node", "autograd.engine",

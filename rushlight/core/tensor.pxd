@@ -7,6 +7,13 @@ cdef enum:
     INLINE_DIMS = 6
     MAX_DIMS = 64
 
+    # how a differentiable view came about (Tensor.view_creation)
+    VIEW_DEFAULT = 0
+    VIEW_NO_GRAD = 1                # under no_grad
+    VIEW_MULTI_OUTPUT = 2           # one of several outputs (unbind, split)
+    VIEW_CUSTOM_FUNCTION = 3        # returned by an autograd.Function
+    VIEW_INFERENCE = 4              # in inference mode
+
 cdef class Tensor:
     # geometry (in elements); sizes/strides point at the inline arrays for up to INLINE_DIMS dimensions
     cdef Storage storage
@@ -21,7 +28,7 @@ cdef class Tensor:
     cdef uint64_t keys              # dispatch keys (see dispatch/keys.py)
     cdef bint contiguous            # row-major, cached; kept right by set_geometry
     # autograd
-    cdef bint requires_grad_        # leaf that wants a gradient, or has grad_fn
+    cdef bint wants_grad            # leaf that wants a gradient, or has grad_fn
     cdef bint inference
     cdef bint wrapped_number        # a Python number turned tensor (matters in promotion)
     cdef int output_number          # which output of grad_fn this is
@@ -29,12 +36,15 @@ cdef class Tensor:
     cdef object grad_               # accumulated gradient or None
     cdef void* accumulator          # borrowed: the leaf's live AccumulateGrad node, cleared by its dealloc
     cdef Tensor base                # root of a differentiable view, else None
-    cdef object view_info           # how a view was made: core.tensor.ViewInfo or None
+    cdef int view_creation          # how a view was made: see ViewCreation below
+    cdef int64_t view_version       # version() when grad_fn_ of a view was last set
+    cdef object view_replay         # callable(base) -> view where as_strided would not do, else None
     cdef object hooks               # autograd.hooks.TensorHooks or None
     cdef int64_t own_version        # -1: the storage's counter; `.data` aliases count on their own
     cdef dict __dict__
     cdef object __weakref__
 
+    cdef reserve(self, int ndim)
     cdef char* pointer(self) noexcept
     cdef int64_t version(self) noexcept
     cdef void bump_version(self) noexcept
@@ -44,3 +54,8 @@ cdef class Tensor:
 cdef Tensor new_empty(int ndim, const int64_t* sizes, const int64_t* strides, DType dtype, Device device)
 # Another window on the same storage; keeps keys, dtype, device; no autograd bookkeeping.
 cdef Tensor alias(Tensor source, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset)
+
+# Keys that a tensor on this device carries outside inference mode.
+cdef uint64_t keys_for(Device device) noexcept
+# The sizes as rushlight.Size.
+cdef object size_of(Tensor tensor)

@@ -1,0 +1,24 @@
+# The few parts of CPython's C interface that Cython's own declarations leave out.
+from cpython.object cimport PyObject
+
+cdef extern from "Python.h":
+    ctypedef struct PyTypeObject:
+        unsigned long tp_flags
+        Py_ssize_t tp_vectorcall_offset
+        void* tp_call
+        PyObject* tp_dict
+        const char* tp_name
+    void* PyVectorcall_Call
+    void PyType_Modified(PyTypeObject* type)
+    object PyObject_Vectorcall(PyObject* callable, PyObject** args, size_t nargsf, PyObject* kwnames)
+    int PyErr_CheckSignals() except -1
+    Py_ssize_t PyVectorcall_NARGS(size_t nargsf)
+    PyObject* PyTuple_GET_ITEM(PyObject* t, Py_ssize_t i)
+    PyObject* PyDict_GetItem(PyObject* d, PyObject* key)
+    void PyErr_SetObject(PyObject* type, PyObject* value)
+    void Py_INCREF(PyObject*)
+    void Py_DECREF(PyObject*)
+    void Py_XDECREF(PyObject*)
+
+cdef extern from *:
+    int __builtin_clzll(unsigned long long bits) nogil

@@ -1,0 +1,295 @@
+"""Data types: what one element is, and which type a mixture of types computes in."""
+
+from __future__ import annotations
+
+import cython
+
+# (name, PyTorch's number, bytes, category, signed); categories as in dtype.pxd
+_ROWS = (
+    ("uint8", 0, 1, 1, False), ("int8", 1, 1, 1, True), ("int16", 2, 2, 1, True),
+    ("int32", 3, 4, 1, True), ("int64", 4, 8, 1, True), ("float16", 5, 2, 2, True),
+    ("float32", 6, 4, 2, True), ("float64", 7, 8, 2, True),
+    ("complex32", 8, 4, 3, True), ("complex64", 9, 8, 3, True),
+    ("complex128", 10, 16, 3, True), ("bool", 11, 1, 0, False),
+    ("qint8", 12, 1, 4, True), ("quint8", 13, 1, 4, False), ("qint32", 14, 4, 4, True),
+    ("bfloat16", 15, 2, 2, True), ("quint4x2", 16, 1, 4, False),
+    ("quint2x4", 17, 1, 4, False), ("bits1x8", 18, 1, 4, False),
+    ("bits2x4", 19, 1, 4, False), ("bits4x2", 20, 1, 4, False),
+    ("bits8", 21, 1, 4, False), ("bits16", 22, 2, 4, False),
+    ("float8_e5m2", 23, 1, 2, True), ("float8_e4m3fn", 24, 1, 2, True),
+    ("float8_e5m2fnuz", 25, 1, 2, True), ("float8_e4m3fnuz", 26, 1, 2, True),
+    ("uint16", 27, 2, 1, False), ("uint32", 28, 4, 1, False),
+    ("uint64", 29, 8, 1, False), ("float8_e8m0fnu", 44, 1, 2, False),
+    ("float4_e2m1fn_x2", 45, 1, 2, True),
+)
+_ALIASES = {
+    "half": "float16", "float": "float32", "double": "float64", "short": "int16",
+    "int": "int32", "long": "int64", "chalf": "complex32", "cfloat": "complex64",
+    "cdouble": "complex128",
+}
+# One pair of (larger, smaller) finite numbers, spacing and digits for each float type.
+_FLOAT_LIMITS = {
+    "float16": (65504.0, 2.0**-10, 2.0**-14, 2.0**-24, 16, 0.001),
+    "bfloat16": (3.3895313892515355e38, 2.0**-7, 2.0**-126, 2.0**-133, 16, 0.01),
+    "float32": (3.4028234663852886e38, 2.0**-23, 2.0**-126, 2.0**-149, 32, 1e-06),
+    "float64": (1.7976931348623157e308, 2.0**-52, 2.0**-1022, 5e-324, 64, 1e-15),
+    "float8_e5m2": (57344.0, 0.25, 2.0**-14, 2.0**-16, 8, 1.0),
+    "float8_e4m3fn": (448.0, 0.125, 2.0**-6, 2.0**-9, 8, 1.0),
+}
+
+
+@cython.cclass
+class DType:
+    """The type of a tensor's elements.
+
+    >>> import rushlight as rl
+    >>> rl.float32.itemsize, rl.float32.is_floating_point
+    (4, True)
+    """
+
+    def __init__(self):
+        raise TypeError("cannot create 'rushlight.dtype' instances")
+
+    @property
+    def is_floating_point(self):
+        """Whether elements are real floating-point numbers."""
+        return self.category == 2
+
+    @property
+    def is_complex(self):
+        """Whether elements are complex numbers."""
+        return self.category == 3
+
+    def to_real(self):
+        """The real type with the same precision."""
+        return _REAL.get(self.name, self)
+
+    def to_complex(self):
+        """The complex type with the same precision."""
+        return _COMPLEX.get(self.name, self)
+
+    def __repr__(self):
+        return "rushlight." + self.name
+
+    def __reduce__(self):
+        return (_by_name, (self.name,))
+
+    def __hash__(self):
+        return self.code
+
+    def __eq__(self, other):
+        return self is other
+
+
+_TABLE = cython.declare(list, [None] * 64)
+_NAMES = cython.declare(dict, {})
+
+
+def _make_all():
+    for name, code, size, category, signed in _ROWS:
+        t: DType = DType.__new__(DType)
+        t.name = name
+        t.code = code
+        t.itemsize = size
+        t.category = category
+        t.is_signed = signed
+        _TABLE[code] = t
+        _NAMES[name] = t
+
+
+_make_all()
+_REAL = {
+    "complex32": _NAMES["float16"], "complex64": _NAMES["float32"],
+    "complex128": _NAMES["float64"],
+}
+_COMPLEX = {
+    "float16": _NAMES["complex32"], "float32": _NAMES["complex64"],
+    "float64": _NAMES["complex128"], "bfloat16": _NAMES["complex64"],
+}
+
+
+def _by_name(name):
+    return _NAMES[name]
+
+
+def all_dtypes():
+    """Every data type by its canonical name and by its aliases."""
+    named = dict(_NAMES)
+    named.update((alias, _NAMES[name]) for alias, name in _ALIASES.items())
+    return named
+
+
+def by_code(code):
+    """The data type with PyTorch's number ``code``."""
+    return dtype_of(code)
+
+
+@cython.cfunc
+def dtype_of(code: cython.int) -> DType:
+    return cython.cast(DType, _TABLE[code])
+
+
+_DEFAULT = cython.declare(DType, cython.cast(DType, _NAMES["float32"]))
+
+
+@cython.cfunc
+def default_dtype() -> DType:
+    return _DEFAULT
+
+
+def get_default_dtype():
+    """The type that Python floats and integer divisions become."""
+    return _DEFAULT
+
+
+def set_default_dtype(d):
+    """Choose the floating-point type that Python floats become.
+
+    Raises:
+        TypeError: ``d`` is not a floating-point type.
+    """
+    global _DEFAULT
+    if not isinstance(d, DType) or cython.cast(DType, d).category != 2:
+        raise TypeError(
+            "only floating-point types are supported as the default type, "
+            f"but got {d!r}")
+    _DEFAULT = d
+
+
+# Order of widening inside a category, by code.
+_INTEGER_ORDER = cython.declare(dict, {0: 0, 1: 0, 2: 1, 3: 2, 4: 3})
+_FLOAT_WIDTH = cython.declare(dict, {5: 1, 15: 1, 6: 2, 7: 3})
+_PROMOTED = cython.declare(cython.int[4096])
+
+
+def _promote_rule(a, b):
+    """The common type of two arrays' types, or None where there is none."""
+    if a is b:
+        return a
+    if a.category < b.category:
+        a, b = b, a
+    if b.category == 4 or a.category == 4:
+        return None
+    if a.category == 3:
+        if b.category == 2:
+            widest = _promote_rule(a.to_real(), b)
+            return None if widest is None else widest.to_complex()
+        if b.category == 3:
+            return a if a.itemsize >= b.itemsize else b
+        return a
+    if a.category == 2:
+        if b.category != 2:
+            return a
+        if a.itemsize == 1 or b.itemsize == 1:
+            return None
+        if a.itemsize == b.itemsize:
+            return _NAMES["float32"]      # float16 with bfloat16
+        return a if a.itemsize > b.itemsize else b
+    if b.category == 0:
+        return a
+    return _promote_integers(a, b)
+
+
+def _promote_integers(a, b):
+    wide = (27, 28, 29)
+    if a.code in wide or b.code in wide:
+        if a.is_signed or b.is_signed:
+            return None
+        return a if a.itemsize > b.itemsize else b
+    if a.is_signed != b.is_signed:        # uint8 and a signed type
+        signed = a if a.is_signed else b
+        return _NAMES["int16"] if signed.itemsize == 1 else signed
+    return a if a.itemsize > b.itemsize else b
+
+
+def _fill_promotions():
+    for i in range(4096):
+        _PROMOTED[i] = -1
+    kinds = list(_NAMES.values())
+    for a in kinds:
+        for b in kinds:
+            common = _promote_rule(a, b)
+            _PROMOTED[a.code * 64 + b.code] = -1 if common is None else common.code
+
+
+_fill_promotions()
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def promote_codes(a: cython.int, b: cython.int) -> cython.int:
+    common: cython.int = _PROMOTED[a * 64 + b]
+    if common < 0:
+        raise RuntimeError(
+            f"Promotion for {dtype_of(a)!r} and {dtype_of(b)!r} is not supported: "
+            "convert one of them with .to(...)")
+    return common
+
+
+def promote_types(type1, type2):
+    """The smallest type that holds values of both.
+
+    >>> import rushlight as rl
+    >>> rl.promote_types(rl.uint8, rl.int8)
+    rushlight.int16
+    """
+    return dtype_of(promote_codes(type1.code, type2.code))
+
+
+def can_cast(from_, to):
+    """Whether values may be converted without changing category downwards."""
+    if from_.category == 3 and to.category != 3:
+        return False
+    if from_.category == 2 and to.category < 2:
+        return False
+    return not (from_.category == 1 and to.category == 0)
+
+
+class finfo:
+    """Limits of a floating-point type: ``bits eps max min tiny smallest_normal``.
+
+    >>> import rushlight as rl
+    >>> rl.finfo(rl.float32).bits
+    32
+    """
+
+    def __init__(self, type=None):
+        type = _DEFAULT if type is None else type.to_real()
+        if type.name not in _FLOAT_LIMITS:
+            raise TypeError(
+                f"rushlight.finfo() requires a floating point input type. {type!r} is "
+                "not one: use rushlight.iinfo for integers")
+        limits = _FLOAT_LIMITS[type.name]
+        self.dtype = type.name
+        self.max, self.eps, self.tiny, self.smallest_subnormal = limits[:4]
+        self.bits, self.resolution = limits[4:]
+        self.min = -self.max
+        self.smallest_normal = self.tiny
+
+    def __repr__(self):
+        return (
+            f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
+            f"eps={self.eps:g}, smallest_normal={self.tiny:g}, tiny={self.tiny:g}, "
+            f"dtype={self.dtype})")
+
+
+class iinfo:
+    """Limits of an integer type: ``bits max min``.
+
+    >>> import rushlight as rl
+    >>> rl.iinfo(rl.int8).min
+    -128
+    """
+
+    def __init__(self, type):
+        if type.category != 1:
+            raise TypeError(
+                f"rushlight.iinfo() requires an integer input type. {type!r} is not one: "
+                "use rushlight.finfo for floating point")
+        self.dtype = type.name
+        self.bits = 8 * type.itemsize
+        self.max = (1 << (self.bits - type.is_signed)) - 1
+        self.min = -(1 << (self.bits - 1)) if type.is_signed else 0
+
+    def __repr__(self):
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"

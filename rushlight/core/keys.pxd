@@ -1,0 +1,16 @@
+# Dispatch keys: bit positions in a key set; a higher bit runs first. Names in dispatch/keys.py.
+cdef enum:
+    KEY_CPU = 0
+    KEY_CUDA = 1
+    KEY_META = 2
+    KEY_PRIVATEUSE1 = 3
+    KEY_BACKEND_SELECT = 8
+    KEY_PYTHON = 10
+    KEY_FUNCTIONALIZE = 11
+    KEY_CONJUGATE = 12
+    KEY_NEGATIVE = 13
+    KEY_ADINPLACEORVIEW = 16
+    KEY_AUTOGRAD = 17
+    KEY_AUTOCAST = 20
+    KEY_BATCHED = 24
+    KEY_PYTHON_DISPATCHER = 30

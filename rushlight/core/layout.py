@@ -1,0 +1,85 @@
+"""Small value types: sizes, layouts and memory formats."""
+
+from __future__ import annotations
+
+
+class Size(tuple):
+    """The sizes of a tensor.
+
+    >>> Size([2, 3]).numel()
+    6
+    """
+
+    __slots__ = ()
+
+    def numel(self):
+        """The number of elements that a tensor of these sizes has."""
+        count = 1
+        for size in self:
+            count *= size
+        return count
+
+    def __repr__(self):
+        return f"rushlight.Size({list(self)})"
+
+    def __add__(self, other):
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other):
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, count):
+        return Size(tuple.__mul__(self, count))
+
+    __rmul__ = __mul__
+
+    def __getitem__(self, index):
+        part = tuple.__getitem__(self, index)
+        return Size(part) if isinstance(index, slice) else part
+
+    def __reduce__(self):
+        return (Size, (tuple(self),))
+
+
+class _Named:
+    """A value known by its name alone."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return f"rushlight.{self.name}"
+
+    def __reduce__(self):
+        return (_named, (self.name,))
+
+
+class Layout(_Named):
+    """How elements are arranged: ``strided`` is the one in use."""
+
+    __slots__ = ()
+
+
+class MemoryFormat(_Named):
+    """An order of dimensions in memory."""
+
+    __slots__ = ()
+
+
+strided = Layout("strided")
+sparse_coo = Layout("sparse_coo")
+contiguous_format = MemoryFormat("contiguous_format")
+channels_last = MemoryFormat("channels_last")
+channels_last_3d = MemoryFormat("channels_last_3d")
+preserve_format = MemoryFormat("preserve_format")
+_ALL = {
+    value.name: value for value in (
+        strided, sparse_coo, contiguous_format, channels_last, channels_last_3d,
+        preserve_format)
+}
+
+
+def _named(name):
+    return _ALL[name]

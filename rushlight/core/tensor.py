@@ -1,0 +1,840 @@
+"""The tensor: a window (sizes, strides, offset) on a storage, and what autograd keeps."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core.geometry import (
+    is_channels_last, is_contiguous, row_major, wrap_dim,
+)
+from cython.cimports.rushlight.core._python import (
+    PyObject_Vectorcall, PyType_Modified, PyTypeObject,
+)
+from cython.cimports.rushlight.core.device import Device
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.elements import read_element
+from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
+from cython.cimports.rushlight.core.slots import (
+    SLOT_ADD, SLOT_RADD, SLOT_SUB, SLOT_RSUB, SLOT_MUL, SLOT_RMUL,
+    SLOT_TRUEDIV, SLOT_RTRUEDIV, SLOT_FLOORDIV, SLOT_RFLOORDIV, SLOT_MOD, SLOT_RMOD,
+    SLOT_POW, SLOT_RPOW, SLOT_MATMUL, SLOT_RMATMUL, SLOT_AND, SLOT_RAND,
+    SLOT_OR, SLOT_ROR, SLOT_XOR, SLOT_RXOR, SLOT_LSHIFT, SLOT_RLSHIFT,
+    SLOT_RSHIFT, SLOT_RRSHIFT, SLOT_LT, SLOT_LE, SLOT_EQ, SLOT_NE,
+    SLOT_GT, SLOT_GE, SLOT_NEG, SLOT_INVERT, SLOT_ABS, SLOT_POS,
+    SLOT_IADD, SLOT_ISUB, SLOT_IMUL, SLOT_ITRUEDIV, SLOT_IFLOORDIV, SLOT_IMOD,
+    SLOT_IPOW, SLOT_IAND, SLOT_IOR, SLOT_IXOR, SLOT_ILSHIFT, SLOT_IRSHIFT,
+    SLOT_GETITEM, SLOT_SETITEM, SLOT_REPR, SLOT_REDUCE, SLOT_DEEPCOPY, SLOT_LEGACY,
+    SLOT_CONTAINS, SLOT_GRAD_FN, SLOT_SET_DATA, SLOT_FORMAT, SLOT_ARRAY, SLOT_DLPACK,
+    SLOT_ITER,
+)
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.storage import Storage, allocate
+
+from rushlight.core.layout import Size, channels_last, channels_last_3d
+from rushlight.core.layout import contiguous_format, preserve_format, strided
+
+SLOT_NAMES = (
+    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv",
+    "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "matmul", "rmatmul",
+    "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift",
+    "rshift", "rrshift", "lt", "le", "eq", "ne", "gt", "ge",
+    "neg", "invert", "abs", "pos", "iadd", "isub", "imul", "itruediv",
+    "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift",
+    "getitem", "setitem", "repr", "reduce", "deepcopy", "legacy", "contains", "grad_fn",
+    "set_data", "format", "array", "dlpack", "iter",
+)
+_SLOTS = cython.declare(cython.pointer(PyObject)[64])
+_KEEP = cython.declare(list, [None] * 64)
+
+
+def bind_slots(table):
+    """Point Python's operators on tensors at the callables in ``table``."""
+    for name, function in table.items():
+        i: cython.int = SLOT_NAMES.index(name)
+        _KEEP[i] = function
+        _SLOTS[i] = cython.cast(cython.pointer(PyObject), function)
+
+
+@cython.cfunc
+def unary(slot: cython.int, a: object) -> object:
+    args: cython.pointer(PyObject)[2]
+    if _SLOTS[slot] == cython.NULL:
+        raise TypeError(f"no operator is bound to '{SLOT_NAMES[slot]}'")
+    args[0] = cython.NULL
+    args[1] = cython.cast(cython.pointer(PyObject), a)
+    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 1, cython.NULL)
+
+
+@cython.cfunc
+def binary(slot: cython.int, a: object, b: object) -> object:
+    args: cython.pointer(PyObject)[3]
+    if _SLOTS[slot] == cython.NULL:
+        return NotImplemented
+    if not isinstance(b, Tensor) and type(b) is not float and type(b) is not int:
+        return guarded(slot, a, b)
+    args[0] = cython.NULL
+    args[1] = cython.cast(cython.pointer(PyObject), a)
+    args[2] = cython.cast(cython.pointer(PyObject), b)
+    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
+
+
+@cython.cfunc
+def guarded(slot: cython.int, a: object, b: object) -> object:
+    """A foreign operand gets its own chance: TypeError becomes NotImplemented."""
+    try:
+        return cython.cast(object, _SLOTS[slot])(a, b)
+    except TypeError:
+        return NotImplemented
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def keys_for(device: Device) -> uint64_t:
+    one: uint64_t = 1
+    bits: uint64_t = one << device.kind
+    if not state().inference_mode:
+        bits |= (one << KEY_AUTOGRAD) | (one << KEY_ADINPLACEORVIEW)
+    return bits
+
+
+@cython.cfunc
+def new_empty(
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    dtype: DType,
+    device: Device,
+) -> Tensor:
+    t: Tensor = Tensor.__new__(Tensor)
+    count: int64_t = 1
+    reach: int64_t = 1
+    i: cython.int
+    for i in range(ndim):
+        if sizes[i] and count > (1 << 56) // sizes[i]:
+            raise RuntimeError(
+                f"Storage size calculation overflowed with sizes="
+                f"{[sizes[j] for j in range(ndim)]}")
+        count *= sizes[i]
+    t.reserve(ndim)
+    for i in range(ndim):
+        t.sizes[i] = sizes[i]
+    if strides == cython.NULL:
+        row_major(ndim, sizes, t.strides)
+        t.contiguous = True
+        reach = count
+    else:
+        for i in range(ndim):
+            t.strides[i] = strides[i]
+            reach += (sizes[i] - 1) * strides[i]
+        if count == 0:
+            reach = 0
+        t.contiguous = is_contiguous(ndim, sizes, strides)
+    t.numel_ = count
+    t.dtype_ = dtype
+    t.storage = allocate(reach * dtype.itemsize, device)
+    t.keys = keys_for(device)
+    t.inference = state().inference_mode
+    return t
+
+
+@cython.cfunc
+def alias(
+    source: Tensor,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    offset: int64_t,
+) -> Tensor:
+    t: Tensor = Tensor.__new__(Tensor)
+    t.storage = source.storage
+    t.dtype_ = source.dtype_
+    t.keys = source.keys
+    t.inference = source.inference
+    t.own_version = source.own_version
+    t.set_geometry(ndim, sizes, strides, offset)
+    return t
+
+
+@cython.cfunc
+def size_of(tensor: Tensor) -> object:
+    return Size([tensor.sizes[i] for i in range(tensor.ndim_)])
+
+
+@cython.freelist(256)
+@cython.trashcan(True)
+@cython.cclass
+class Tensor:
+    """A multi-dimensional array of one data type, strided over a storage.
+
+    Made by ``rushlight.tensor``, ``zeros``, ``rand`` and the other creation functions.
+
+    >>> import rushlight as rl
+    >>> t = rl.tensor([[1.0, 2.0], [3.0, 4.0]])
+    >>> t.t().stride()
+    (1, 2)
+    """
+
+    def __cinit__(self):
+        self.sizes = self.inline_sizes
+        self.strides = self.inline_strides
+        self.own_version = -1
+
+    def __init__(self, *args, **kwargs):
+        if self.storage is None:
+            cython.cast(object, _SLOTS[SLOT_LEGACY])(self, *args, **kwargs)
+
+    def __dealloc__(self):
+        if self.sizes != self.inline_sizes:
+            free(self.sizes)
+
+    @cython.cfunc
+    def reserve(self, ndim: cython.int):
+        """Make room for ``ndim`` dimensions."""
+        room: cython.pointer(int64_t) = self.inline_sizes
+        if ndim > MAX_DIMS:
+            raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {ndim}")
+        if ndim > INLINE_DIMS:
+            room = cython.cast(
+                cython.pointer(int64_t), malloc(2 * ndim * cython.sizeof(int64_t)))
+            if room == cython.NULL:
+                raise MemoryError("no memory for a tensor's sizes")
+        if self.sizes != self.inline_sizes:
+            free(self.sizes)
+        self.sizes = room
+        self.strides = self.inline_strides
+        if ndim > INLINE_DIMS:
+            self.strides = room + ndim
+        self.ndim_ = ndim
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def pointer(self) -> cython.p_char:
+        return self.storage.data + self.offset * self.dtype_.itemsize
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def version(self) -> int64_t:
+        if self.own_version >= 0:
+            return self.own_version
+        return self.storage.version
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def bump_version(self) -> cython.void:
+        if self.own_version >= 0:
+            self.own_version += 1
+        else:
+            self.storage.version += 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def set_geometry(
+        self,
+        ndim: cython.int,
+        sizes: cython.pointer(cython.const[int64_t]),
+        strides: cython.pointer(cython.const[int64_t]),
+        offset: int64_t,
+    ) -> cython.int:
+        """Take new sizes and strides; ``sizes`` must not be this tensor's own array."""
+        count: int64_t = 1
+        i: cython.int
+        self.reserve(ndim)
+        for i in range(ndim):
+            self.sizes[i] = sizes[i]
+            self.strides[i] = strides[i]
+            count *= sizes[i]
+        self.numel_ = count
+        self.offset = offset
+        self.contiguous = is_contiguous(ndim, sizes, strides)
+        return 0
+
+    # -- geometry --------------------------------------------------------------
+
+    @property
+    def shape(self):
+        """The sizes, as ``rushlight.Size``."""
+        return size_of(self)
+
+    @property
+    def ndim(self):
+        """The number of dimensions."""
+        return self.ndim_
+
+    def dim(self):
+        """The number of dimensions."""
+        return self.ndim_
+
+    def ndimension(self):
+        """The number of dimensions."""
+        return self.ndim_
+
+    def size(self, dim=None):
+        """All sizes, or the size of one dimension."""
+        if dim is None:
+            return size_of(self)
+        return self.sizes[wrap_dim(dim, self.ndim_, False)]
+
+    def stride(self, dim=None):
+        """All strides in elements, or the stride of one dimension."""
+        if dim is None:
+            return tuple([self.strides[i] for i in range(self.ndim_)])
+        return self.strides[wrap_dim(dim, self.ndim_, False)]
+
+    def numel(self):
+        """The number of elements."""
+        return self.numel_
+
+    def nelement(self):
+        """The number of elements."""
+        return self.numel_
+
+    def storage_offset(self):
+        """Elements between the storage's start and the first element."""
+        return self.offset
+
+    def is_contiguous(self, memory_format=contiguous_format):
+        """Whether elements lie row by row (or in ``memory_format``)."""
+        if memory_format is contiguous_format:
+            return self.contiguous
+        if memory_format is channels_last:
+            return self.ndim_ == 4 and is_channels_last(4, self.sizes, self.strides)
+        if memory_format is channels_last_3d:
+            return self.ndim_ == 5 and is_channels_last(5, self.sizes, self.strides)
+        raise RuntimeError(f"is_contiguous does not support memory format {memory_format}")
+
+    def element_size(self):
+        """Bytes of one element."""
+        return self.dtype_.itemsize
+
+    @property
+    def itemsize(self):
+        """Bytes of one element."""
+        return self.dtype_.itemsize
+
+    @property
+    def nbytes(self):
+        """Bytes of all elements."""
+        return self.numel_ * self.dtype_.itemsize
+
+    @property
+    def dtype(self):
+        """The data type."""
+        return self.dtype_
+
+    @property
+    def device(self):
+        """Where the storage lives."""
+        return self.storage.device
+
+    @property
+    def layout(self):
+        """How elements are laid out: always strided."""
+        return strided
+
+    @property
+    def is_cuda(self):
+        """Whether the storage lives on an NVIDIA GPU."""
+        return self.storage.device.kind == 1
+
+    @property
+    def is_cpu(self):
+        """Whether the storage lives in host memory."""
+        return self.storage.device.kind == 0
+
+    @property
+    def is_meta(self):
+        """Whether there are sizes only, no elements."""
+        return self.storage.device.kind == 2
+
+    @property
+    def is_sparse(self):
+        """Whether the layout is sparse: never."""
+        return False
+
+    @property
+    def is_quantized(self):
+        """Whether elements are quantized: never."""
+        return False
+
+    def get_device(self):
+        """The device's index; -1 on the CPU."""
+        index = self.storage.device.index
+        return -1 if index is None else index
+
+    def is_floating_point(self):
+        """Whether the data type is a real floating-point type."""
+        return self.dtype_.category == 2
+
+    def is_complex(self):
+        """Whether the data type is complex."""
+        return self.dtype_.category == 3
+
+    def is_signed(self):
+        """Whether the data type has negative values."""
+        return self.dtype_.is_signed
+
+    def is_inference(self):
+        """Whether the tensor was made in inference mode."""
+        return self.inference
+
+    def data_ptr(self):
+        """The address of the first element; 0 where there is none."""
+        if self.storage.data == cython.NULL or self.numel_ == 0:
+            return 0
+        return cython.cast(uintptr_t, self.pointer())
+
+    def untyped_storage(self):
+        """The bytes underneath."""
+        return self.storage
+
+    def is_set_to(self, tensor: Tensor):
+        """Whether both are the same window on the same storage."""
+        return (
+            self.storage is tensor.storage and self.offset == tensor.offset
+            and self.shape == tensor.shape and self.stride() == tensor.stride())
+
+    # -- autograd --------------------------------------------------------------
+
+    @property
+    def requires_grad(self):
+        """Whether gradients flow to this tensor."""
+        return self.wants_grad
+
+    @requires_grad.setter
+    def requires_grad(self, value):
+        set_requires_grad(self, value)
+
+    def requires_grad_(self, requires_grad=True):
+        """Switch recording for this tensor on or off, in place."""
+        set_requires_grad(self, requires_grad)
+        return self
+
+    @property
+    def is_leaf(self):
+        """Whether the user made the tensor, not a recorded operator."""
+        return self.grad_fn_ is None or not self.wants_grad
+
+    @property
+    def grad_fn(self):
+        """The graph node that made this tensor, or None for a leaf."""
+        if self.base is None or not self.wants_grad:
+            return self.grad_fn_
+        return unary(SLOT_GRAD_FN, self)
+
+    @property
+    def grad(self):
+        """The gradient accumulated by ``backward``, or None."""
+        return self.grad_
+
+    @grad.setter
+    def grad(self, value):
+        set_grad(self, value)
+
+    @grad.deleter
+    def grad(self):
+        self.grad_ = None
+
+    @property
+    def output_nr(self):
+        """Which of its node's outputs this tensor is."""
+        return self.output_number
+
+    @property
+    def _version(self):
+        if self.inference:
+            raise RuntimeError("Inference tensors do not track version counter.")
+        return self.version()
+
+    @property
+    def _base(self):
+        return self.base
+
+    def _is_view(self):
+        return self.base is not None
+
+    @property
+    def data(self):
+        """The same elements without history, with a version counter of its own."""
+        t: Tensor = alias(self, self.ndim_, self.sizes, self.strides, self.offset)
+        t.own_version = 0
+        return t
+
+    @data.setter
+    def data(self, value: Tensor):
+        set_data(self, value)
+
+    @staticmethod
+    def _make_subclass(kind, data: Tensor, requires_grad=False):
+        """``data``'s window as an instance of ``kind``, a leaf."""
+        t: Tensor = kind.__new__(kind)
+        t.storage = data.storage
+        t.dtype_ = data.dtype_
+        t.keys = data.keys
+        t.inference = data.inference
+        t.own_version = data.own_version
+        t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
+        if requires_grad:
+            set_requires_grad(t, True)
+        return t
+
+    # -- values ----------------------------------------------------------------
+
+    def item(self):
+        """The one element as a Python number.
+
+        Raises:
+            RuntimeError: there is not exactly one element.
+        """
+        if self.numel_ != 1:
+            raise RuntimeError(
+                f"a Tensor with {self.numel_} elements cannot be converted to Scalar")
+        if self.storage.data == cython.NULL:
+            raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        return read_element(self.dtype_.code, self.pointer())
+
+    def tolist(self):
+        """Nested lists of Python numbers; a number for no dimensions."""
+        if self.storage.data == cython.NULL and self.numel_:
+            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+        if self.ndim_ == 0:
+            return self.item()
+        return nested_list(self, 0, self.pointer())
+
+    def __bool__(self):
+        if self.numel_ == 1:
+            return bool(self.item())
+        if self.numel_ == 0:
+            raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
+        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+
+    def __float__(self):
+        return float(self.item())
+
+    def __int__(self):
+        return int(self.item())
+
+    def __complex__(self):
+        return complex(self.item())
+
+    def __index__(self):
+        if self.dtype_.category > 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        if self.numel_ != 1:
+            raise TypeError("only integer tensors of a single element can be converted to an index")
+        return int(self.item())
+
+    def __len__(self):
+        if self.ndim_ == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.sizes[0]
+
+    def __hash__(self):
+        return cython.cast(uintptr_t, cython.cast(cython.p_void, self)) >> 4
+
+    def __getitem__(self, index):
+        return binary_slot(SLOT_GETITEM, self, index)
+
+    def __setitem__(self, index, value):
+        cython.cast(object, _SLOTS[SLOT_SETITEM])(self, index, value)
+
+    def __iter__(self):
+        return unary(SLOT_ITER, self)
+
+    def __contains__(self, element):
+        return binary_slot(SLOT_CONTAINS, self, element)
+
+    def __repr__(self):
+        return unary(SLOT_REPR, self)
+
+    def __format__(self, spec):
+        if self.ndim_ == 0 and spec:
+            return format(self.item(), spec)
+        return object.__format__(self, spec)
+
+    def __reduce_ex__(self, protocol):
+        return unary(SLOT_REDUCE, self)
+
+    def __deepcopy__(self, memo):
+        return binary_slot(SLOT_DEEPCOPY, self, memo)
+
+    def __array__(self, dtype=None, copy=None):
+        return binary_slot(SLOT_ARRAY, self, dtype)
+
+    # -- Python's operators ------------------------------------------------------
+
+    def __add__(self, other):
+        return binary(SLOT_ADD, self, other)
+
+    def __radd__(self, other):
+        return binary(SLOT_RADD, self, other)
+
+    def __sub__(self, other):
+        return binary(SLOT_SUB, self, other)
+
+    def __rsub__(self, other):
+        return binary(SLOT_RSUB, self, other)
+
+    def __mul__(self, other):
+        return binary(SLOT_MUL, self, other)
+
+    def __rmul__(self, other):
+        return binary(SLOT_RMUL, self, other)
+
+    def __truediv__(self, other):
+        return binary(SLOT_TRUEDIV, self, other)
+
+    def __rtruediv__(self, other):
+        return binary(SLOT_RTRUEDIV, self, other)
+
+    def __floordiv__(self, other):
+        return binary(SLOT_FLOORDIV, self, other)
+
+    def __rfloordiv__(self, other):
+        return binary(SLOT_RFLOORDIV, self, other)
+
+    def __mod__(self, other):
+        return binary(SLOT_MOD, self, other)
+
+    def __rmod__(self, other):
+        return binary(SLOT_RMOD, self, other)
+
+    def __matmul__(self, other):
+        return binary(SLOT_MATMUL, self, other)
+
+    def __rmatmul__(self, other):
+        return binary(SLOT_RMATMUL, self, other)
+
+    def __and__(self, other):
+        return binary(SLOT_AND, self, other)
+
+    def __rand__(self, other):
+        return binary(SLOT_RAND, self, other)
+
+    def __or__(self, other):
+        return binary(SLOT_OR, self, other)
+
+    def __ror__(self, other):
+        return binary(SLOT_ROR, self, other)
+
+    def __xor__(self, other):
+        return binary(SLOT_XOR, self, other)
+
+    def __rxor__(self, other):
+        return binary(SLOT_RXOR, self, other)
+
+    def __lshift__(self, other):
+        return binary(SLOT_LSHIFT, self, other)
+
+    def __rlshift__(self, other):
+        return binary(SLOT_RLSHIFT, self, other)
+
+    def __rshift__(self, other):
+        return binary(SLOT_RSHIFT, self, other)
+
+    def __rrshift__(self, other):
+        return binary(SLOT_RRSHIFT, self, other)
+
+    def __lt__(self, other):
+        return binary(SLOT_LT, self, other)
+
+    def __le__(self, other):
+        return binary(SLOT_LE, self, other)
+
+    def __eq__(self, other):
+        return binary(SLOT_EQ, self, other)
+
+    def __ne__(self, other):
+        return binary(SLOT_NE, self, other)
+
+    def __gt__(self, other):
+        return binary(SLOT_GT, self, other)
+
+    def __ge__(self, other):
+        return binary(SLOT_GE, self, other)
+
+    def __iadd__(self, other):
+        return binary(SLOT_IADD, self, other)
+
+    def __isub__(self, other):
+        return binary(SLOT_ISUB, self, other)
+
+    def __imul__(self, other):
+        return binary(SLOT_IMUL, self, other)
+
+    def __itruediv__(self, other):
+        return binary(SLOT_ITRUEDIV, self, other)
+
+    def __ifloordiv__(self, other):
+        return binary(SLOT_IFLOORDIV, self, other)
+
+    def __imod__(self, other):
+        return binary(SLOT_IMOD, self, other)
+
+    def __iand__(self, other):
+        return binary(SLOT_IAND, self, other)
+
+    def __ior__(self, other):
+        return binary(SLOT_IOR, self, other)
+
+    def __ixor__(self, other):
+        return binary(SLOT_IXOR, self, other)
+
+    def __ilshift__(self, other):
+        return binary(SLOT_ILSHIFT, self, other)
+
+    def __irshift__(self, other):
+        return binary(SLOT_IRSHIFT, self, other)
+
+    def __pow__(self, other, modulo):
+        return binary(SLOT_POW, self, other)
+
+    def __rpow__(self, other, modulo):
+        return binary(SLOT_RPOW, self, other)
+
+    def __ipow__(self, other):
+        return binary(SLOT_IPOW, self, other)
+
+    def __neg__(self):
+        return unary(SLOT_NEG, self)
+
+    def __invert__(self):
+        return unary(SLOT_INVERT, self)
+
+    def __abs__(self):
+        return unary(SLOT_ABS, self)
+
+    def __pos__(self):
+        return unary(SLOT_POS, self)
+
+
+@cython.cfunc
+def binary_slot(slot: cython.int, a: object, b: object) -> object:
+    args: cython.pointer(PyObject)[3]
+    args[0] = cython.NULL
+    args[1] = cython.cast(cython.pointer(PyObject), a)
+    args[2] = cython.cast(cython.pointer(PyObject), b)
+    return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
+
+
+@cython.cfunc
+def nested_list(t: Tensor, dim: cython.int, data: cython.p_char) -> list:
+    step: int64_t = t.strides[dim] * t.dtype_.itemsize
+    code: cython.int = t.dtype_.code
+    i: int64_t
+    if dim == t.ndim_ - 1:
+        return [read_element(code, data + i * step) for i in range(t.sizes[dim])]
+    return [nested_list(t, dim + 1, data + i * step) for i in range(t.sizes[dim])]
+
+
+@cython.cfunc
+def set_requires_grad(t: Tensor, value: cython.bint):
+    if t.wants_grad == value:
+        return
+    if t.grad_fn_ is not None:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to "
+            "use a computed variable in a subgraph that doesn't require differentiation "
+            "use var_no_grad = var.detach().")
+    if value and t.inference and not state().inference_mode:
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is "
+            "not allowed.")
+    if value and t.dtype_.category < 2:
+        raise RuntimeError(
+            "only Tensors of floating point and complex dtype can require gradients, "
+            f"not {t.dtype_!r}")
+    t.wants_grad = value
+
+
+@cython.cfunc
+def set_grad(t: Tensor, value: object):
+    if value is None:
+        t.grad_ = None
+        return
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(value).__name__}")
+    g: Tensor = value
+    if g is t:
+        raise RuntimeError("can't assign Variable as its own grad")
+    if g.dtype_ is not t.dtype_:
+        raise RuntimeError(
+            f"assigned grad has data of a different type: the tensor is {t.dtype_!r}, "
+            f"the grad {g.dtype_!r}")
+    if g.shape != t.shape:
+        raise RuntimeError(
+            f"assigned grad has data of a different size: the tensor is "
+            f"{list(t.shape)}, the grad {list(g.shape)}")
+    if g.storage.device != t.storage.device:
+        raise RuntimeError("assigned grad has data located on a different device")
+    t.grad_ = g
+
+
+@cython.cfunc
+def set_data(t: Tensor, value: Tensor):
+    if value.dtype_.category < 2 and t.wants_grad:
+        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+    if t.own_version < 0:
+        t.own_version = t.storage.version
+    t.storage = value.storage
+    t.dtype_ = value.dtype_
+    t.keys = value.keys
+    if value is not t:
+        t.set_geometry(value.ndim_, value.sizes, value.strides, value.offset)
+
+
+def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
+    """A window on ``storage``, checked to lie inside it.
+
+    Raises:
+        RuntimeError: an element would lie outside of the storage.
+    """
+    t: Tensor = Tensor.__new__(Tensor)
+    own: Storage = storage
+    kind: DType = dtype
+    ndim: cython.int = len(sizes)
+    i: cython.int
+    last: int64_t = offset
+    new_sizes: int64_t[64]
+    new_strides: int64_t[64]
+    if len(strides) != ndim:
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {list(strides)}, {list(sizes)}")
+    if ndim > MAX_DIMS:
+        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {ndim}")
+    empty: cython.bint = False
+    for i in range(ndim):
+        if sizes[i] < 0 or strides[i] < 0:
+            raise RuntimeError(
+                f"sizes and strides must not be negative: {list(sizes)}, {list(strides)}")
+        new_sizes[i] = sizes[i]
+        new_strides[i] = strides[i]
+        empty = empty or new_sizes[i] == 0
+    if not empty:
+        reach = offset + sum((s - 1) * step for s, step in zip(sizes, strides))
+        if offset < 0 or (reach + 1) * kind.itemsize > own.nbytes:
+            raise RuntimeError(
+                f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset "
+                f"{offset}, and itemsize {kind.itemsize} requiring a storage size of "
+                f"{(reach + 1) * kind.itemsize} are out of bounds for storage of size "
+                f"{own.nbytes}")
+    t.storage = own
+    t.dtype_ = kind
+    t.keys = keys_for(own.device)
+    t.inference = state().inference_mode
+    t.set_geometry(ndim, new_sizes, new_strides, last)
+    if requires_grad:
+        set_requires_grad(t, True)
+    return t
+
+
+def install(name, value, kind=Tensor):
+    """Add a method to the compiled ``Tensor`` type."""
+    body: cython.pointer(PyTypeObject) = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind))
+    cython.cast(dict, cython.cast(object, body.tp_dict))[name] = value
+    PyType_Modified(body)
