@@ -1,0 +1,202 @@
+"""Batches of a data set, made here or by worker processes, in a reproducible order."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from rushlight.utils.data.collate import default_collate, default_convert
+from rushlight.utils.data.dataset import IterableDataset
+from rushlight.utils.data.fetch import Source
+from rushlight.utils.data.parallel import ParallelIterator
+from rushlight.utils.data.sampler import (
+    BatchSampler,
+    InfiniteSampler,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    draw_seed,
+)
+
+
+class DataLoader:
+    """An iterable over the batches of a data set.
+
+    Args:
+        dataset: samples by index, or an ``IterableDataset``.
+        batch_size: samples in a batch; ``None`` yields samples as they are.
+        shuffle: a new random order on every pass.
+        sampler: the order of the indices, in place of ``shuffle``.
+        batch_sampler: the lists of indices, in place of batch size, order and drop_last.
+        num_workers: processes that fetch and collate; 0 does it here.
+        collate_fn: joins a list of samples to a batch.
+        pin_memory: kept for programs that set it; host memory needs no pinning here.
+        drop_last: leaves out a last batch that is not full.
+        timeout: seconds to wait for a worker's batch; 0 waits for ever.
+        worker_init_fn: called with the worker's number once it has its seed.
+        generator: source of the order and of the workers' seeds.
+        prefetch_factor: batches that each worker makes ahead; 2 if there are workers.
+        persistent_workers: keeps the workers from one pass to the next.
+        in_order: yields batches in the sampler's order; otherwise as they come.
+
+    >>> data = rl.utils.data.TensorDataset(rl.arange(5))
+    >>> [batch[0].tolist() for batch in rl.utils.data.DataLoader(data, batch_size=2)]
+    [[0, 1], [2, 3], [4]]
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        batch_size: int | None = 1,
+        shuffle: bool | None = None,
+        sampler: Sampler | Iterable | None = None,
+        batch_sampler: Sampler[list] | Iterable[list] | None = None,
+        num_workers: int = 0,
+        collate_fn: Callable | None = None,
+        pin_memory: bool = False,
+        drop_last: bool = False,
+        timeout: float = 0,
+        worker_init_fn: Callable | None = None,
+        multiprocessing_context=None,
+        generator=None,
+        *,
+        prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
+    ):
+        iterable = isinstance(dataset, IterableDataset)
+        check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if iterable:
+            check_iterable(shuffle, sampler, batch_sampler)
+        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        if batch_sampler is not None:
+            batch_size, drop_last = None, False
+        if sampler is None and iterable:
+            sampler = InfiniteSampler()
+        elif sampler is None and shuffle:
+            sampler = RandomSampler(dataset, generator=generator)
+        elif sampler is None:
+            sampler = SequentialSampler(dataset)
+        if batch_size is not None and batch_sampler is None:
+            batch_sampler = BatchSampler(sampler, batch_size, drop_last)
+
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.drop_last = drop_last
+        self.sampler: Any = sampler
+        self.batch_sampler: Any = batch_sampler
+        self.generator = generator
+        self.num_workers = num_workers
+        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.persistent_workers = persistent_workers
+        self.pin_memory = pin_memory
+        self.pin_memory_device = pin_memory_device
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.multiprocessing_context = multiprocessing_context
+        self.in_order = in_order
+        plain = default_convert if batch_sampler is None else default_collate
+        self.collate_fn = plain if collate_fn is None else collate_fn
+        self._iterator: ParallelIterator | None = None
+
+    def __iter__(self) -> Iterator:
+        source = Source(
+            self.dataset,
+            batched=self.batch_sampler is not None,
+            iterable=isinstance(self.dataset, IterableDataset),
+            collate=self.collate_fn,
+            drop_last=self.drop_last,
+        )
+        if not self.num_workers:
+            return SerialIterator(self, source)
+        if not self.persistent_workers:
+            return ParallelIterator(self, source, draw_seed(self.generator))
+        if self._iterator is None:
+            self._iterator = ParallelIterator(self, source, draw_seed(self.generator))
+        else:
+            self._iterator.restart()
+        return self._iterator
+
+    def index_sampler(self):
+        """What yields one batch's indices at a time, or one index where not batched."""
+        return self.sampler if self.batch_sampler is None else self.batch_sampler
+
+    def __len__(self) -> int:
+        if not isinstance(self.dataset, IterableDataset):
+            return len(self.index_sampler())
+        length = len(self.dataset)  # type: ignore[arg-type]
+        if self.batch_size is None:
+            return length
+        whole, rest = divmod(length, self.batch_size)
+        return whole + (1 if rest and not self.drop_last else 0)
+
+
+class SerialIterator:
+    """One pass over the batches, fetched in this process as they are asked for."""
+
+    def __init__(self, loader: DataLoader, source: Source):
+        # Drawn though no worker wants it: the order then does not depend on num_workers.
+        draw_seed(loader.generator)
+        self.length = loader.__len__
+        self.indices = iter(loader.index_sampler())
+        self.fetch = source.open()
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        return self.fetch(next(self.indices))
+
+    def __len__(self):
+        return self.length()
+
+
+def check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
+    """Refuses numbers that make no sense, and options that want workers without any."""
+    if num_workers < 0:
+        raise ValueError(
+            "num_workers option should be non-negative; "
+            f"use num_workers=0 to disable multiprocessing (got {num_workers})."
+        )
+    if timeout < 0:
+        raise ValueError(f"timeout option should be non-negative (got {timeout})")
+    if num_workers == 0 and prefetch_factor is not None:
+        raise ValueError(
+            "prefetch_factor option could only be specified in multiprocessing; "
+            "let num_workers > 0 to enable it, otherwise set prefetch_factor to None."
+        )
+    if prefetch_factor is not None and prefetch_factor < 0:
+        raise ValueError("prefetch_factor option should be non-negative")
+    if persistent_workers and num_workers == 0:
+        raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def check_iterable(shuffle, sampler, batch_sampler):
+    """Refuses an order for a data set that has its own."""
+    if shuffle not in (False, None):
+        raise ValueError(
+            "DataLoader with IterableDataset: expected unspecified shuffle option, "
+            f"but got shuffle={shuffle}"
+        )
+    for name, value in ("sampler", sampler), ("batch_sampler", batch_sampler):
+        if value is not None:
+            raise ValueError(
+                f"DataLoader with IterableDataset: expected unspecified {name} option, "
+                f"but got {name}={value}"
+            )
+
+
+def check_order(batch_size, shuffle, sampler, batch_sampler, drop_last):
+    """Refuses two sources of one decision."""
+    if sampler is not None and shuffle:
+        raise ValueError("sampler option is mutually exclusive with shuffle")
+    if batch_sampler is not None:
+        if batch_size != 1 or shuffle or sampler is not None or drop_last:
+            raise ValueError(
+                "batch_sampler option is mutually exclusive "
+                "with batch_size, shuffle, sampler, and drop_last"
+            )
+    elif batch_size is None and drop_last:
+        raise ValueError(
+            "batch_size=None option disables auto-batching "
+            "and is mutually exclusive with drop_last"
+        )

@@ -1,0 +1,53 @@
+"""One process's share of a data set."""
+
+import math
+
+import rushlight as rl
+from rushlight.utils.data.sampler import Sampler
+
+
+class DistributedSampler(Sampler[int]):
+    """Every ``num_replicas``-th index from ``rank`` on, shuffled alike in every process.
+
+    The shares have one size: missing indices are repeated from the start, or with
+    ``drop_last`` the surplus is left out. ``set_epoch`` changes the order.
+    """
+
+    def __init__(
+        self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False
+    ):
+        if num_replicas is None or rank is None:
+            raise RuntimeError("Requires distributed package to be available\n"
+                               "  pass num_replicas and rank to do without it")
+        if not 0 <= rank < num_replicas:
+            raise ValueError(
+                f"Invalid rank {rank}, rank should be in the interval "
+                f"[0, {num_replicas - 1}]"
+            )
+        self.dataset = dataset
+        self.num_replicas = num_replicas
+        self.rank = rank
+        self.epoch = 0
+        self.drop_last = drop_last
+        self.shuffle = shuffle
+        self.seed = seed
+        share = len(dataset) / num_replicas
+        self.num_samples = math.floor(share) if drop_last else math.ceil(share)
+        self.total_size = self.num_samples * num_replicas
+
+    def __iter__(self):
+        indices = list(range(len(self.dataset)))
+        if self.shuffle:
+            generator = rl.Generator()
+            generator.manual_seed(self.seed + self.epoch)
+            indices = rl.randperm(len(self.dataset), generator=generator).tolist()
+        while len(indices) < self.total_size:
+            indices += indices[: self.total_size - len(indices)]
+        return iter(indices[self.rank : self.total_size : self.num_replicas])
+
+    def __len__(self):
+        return self.num_samples
+
+    def set_epoch(self, epoch: int) -> None:
+        """Makes the next pass use another order, the same in every process."""
+        self.epoch = epoch

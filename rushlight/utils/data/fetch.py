@@ -1,0 +1,61 @@
+"""From indices to a collated batch, in whichever process that happens."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.utils.data.collate import default_collate
+from rushlight.utils.data.dataset import Dataset
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set and how its samples become batches."""
+
+    dataset: Any
+    batched: bool       # indices come in lists, samples are collated
+    iterable: bool
+    collate: Any
+    drop_last: bool
+
+    def open(self):
+        """A function from what the sampler yields to a batch.
+
+        For an iterable data set it raises StopIteration at the end.
+        """
+        if self.iterable:
+            return _Iterating(self)
+        if not self.batched:
+            return lambda index: self.collate(self.dataset[index])
+        if self.collate is default_collate and isinstance(self.dataset, Dataset):
+            read = self.dataset.batch_reader()
+            if read is not None:
+                return read
+        whole = getattr(self.dataset, "__getitems__", None)
+        if whole:
+            return lambda indices: self.collate(whole(indices))
+        return lambda indices: self.collate([self.dataset[i] for i in indices])
+
+
+class _Iterating:
+    """Takes samples from an iterable data set, as many as there are indices."""
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.samples = iter(source.dataset)
+        self.ended = False
+
+    def __call__(self, indices):
+        if self.ended:
+            raise StopIteration
+        if not self.source.batched:
+            return self.source.collate(next(self.samples))
+        batch = []
+        for _ in indices:
+            try:
+                batch.append(next(self.samples))
+            except StopIteration:
+                self.ended = True
+                break
+        if not batch or (self.source.drop_last and len(batch) < len(indices)):
+            raise StopIteration
+        return self.source.collate(batch)

@@ -1,0 +1,209 @@
+"""One pass over the batches with worker processes that make them ahead."""
+
+import multiprocessing
+import os
+import time
+import warnings
+import weakref
+from multiprocessing import connection as pipes
+from typing import Any
+
+from rushlight.utils.data import transport, worker
+
+PATIENCE = 5.0  # seconds for a worker to end by itself before it is made to
+
+
+class Crew:
+    """The worker processes and their pipes, ended with the object that owns them."""
+
+    def __init__(self, loader, source, base_seed):
+        context = loader.multiprocessing_context or "fork"
+        if isinstance(context, str):
+            context = multiprocessing.get_context(context)
+        self.processes: list[Any] = []
+        self.pipes: list[Any] = []
+        self.parent = os.getpid()
+        for i in range(loader.num_workers):
+            job = worker.Job(
+                i, loader.num_workers, base_seed, loader.dataset, source,
+                loader.worker_init_fn, self.parent,
+            )
+            here, there = context.Pipe(duplex=True)
+            process = context.Process(target=worker.run, args=(job, there), daemon=True)
+            with warnings.catch_warnings():
+                # The kernels' threads are idle here, and a worker makes its own.
+                warnings.simplefilter("ignore", DeprecationWarning)
+                process.start()
+            there.close()
+            self.processes.append(process)
+            self.pipes.append(here)
+
+    def close(self, patience=PATIENCE):
+        """Ends the workers: asked first, then made to."""
+        if os.getpid() != self.parent:
+            return  # a worker of another loader holds a copy of this one
+        for pipe in self.pipes:
+            try:
+                pipe.send(None)
+            except OSError:
+                pass
+            pipe.close()
+        deadline = time.monotonic() + patience
+        for process in self.processes:
+            process.join(max(0.0, deadline - time.monotonic()))
+            if process.is_alive():
+                process.kill()
+                process.join()
+        self.pipes.clear()
+        self.processes.clear()
+
+    def died(self, number):
+        """The error for a worker that ended while batches were wanted from it."""
+        process = self.processes[number]
+        process.join(1.0)
+        code = process.exitcode
+        how = f"exited unexpectedly with exit code {code}"
+        if code is not None and code < 0:
+            how = f"was killed by signal {-code}"
+        return RuntimeError(
+            f"DataLoader worker (pid {process.pid}) {how}.\n"
+            f"  worker: {number} of {len(self.processes)}\n"
+            "  what it printed is above; num_workers=0 runs the same code in this process"
+        )
+
+
+class ParallelIterator:
+    """Batches from the workers, in the sampler's order unless the loader says otherwise."""
+
+    def __init__(self, loader, source, base_seed):
+        self.length = loader.__len__
+        self.sampler = loader.index_sampler()
+        self.timeout = loader.timeout
+        self.in_order = loader.in_order
+        self.persistent = loader.persistent_workers
+        self.ahead = max(1, loader.prefetch_factor)
+        self.crew = Crew(loader, source, base_seed)
+        weakref.finalize(self, self.crew.close)
+        self.epoch = 0
+        self._begin()
+
+    def _begin(self):
+        count = len(self.crew.processes)
+        self.indices = iter(self.sampler)
+        self.ready: dict[int, tuple] = {}           # batch number -> (status, value)
+        self.owner: dict[int, int] = {}             # batch number -> its worker
+        self.waiting = [0] * count                  # batches each worker still owes
+        self.active = [True] * count                # an iterable's copy may have ended
+        self.sent = self.yielded = self.turn = 0
+        for _ in range(self.ahead * count):
+            self._request()
+
+    def restart(self):
+        """Another pass with the same workers; batches of the last one are dropped."""
+        self.epoch += 1
+        late = set(range(len(self.crew.pipes)))
+        for number in late:
+            self._tell(number, ("restart", self.epoch, None))
+        while late:
+            number, header, _ = self._receive()
+            if header == ("restarted", self.epoch):
+                late.discard(number)
+        self._begin()
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return self.length()
+
+    def __next__(self):
+        if not self.crew.processes:
+            raise StopIteration
+        try:
+            return self._next()
+        except BaseException as error:
+            # A persistent crew survives the end of a pass, and no other exception.
+            if not isinstance(error, StopIteration):
+                self.crew.close(patience=0.1)
+            elif not self.persistent:
+                self.crew.close()
+            raise
+
+    def _next(self):
+        while self.yielded < self.sent:
+            number = self._ready_batch()
+            if number is None:
+                self._store(*self._receive())
+                continue
+            self.yielded += 1
+            status, value = self.ready.pop(number)
+            if status == "end":
+                continue
+            if status == "failure":
+                value.reraise()
+            self._request()
+            return value
+        raise StopIteration
+
+    def _ready_batch(self):
+        if not self.in_order:
+            return next(iter(self.ready), None)
+        return self.yielded if self.yielded in self.ready else None
+
+    def _store(self, sender, header, value):
+        status, number = header
+        self.waiting[sender] -= 1
+        self.ready[number] = status, value
+        del self.owner[number]
+        if status == "end":
+            self.active[sender] = False
+            self._request()
+
+    def _request(self):
+        """Asks the next worker in turn for the next batch, if there is one."""
+        chosen = self._next_worker()
+        if chosen is None:
+            return
+        try:
+            indices = next(self.indices)
+        except StopIteration:
+            return
+        self._tell(chosen, ("fetch", self.sent, indices))
+        self.owner[self.sent] = chosen
+        self.waiting[chosen] += 1
+        self.sent += 1
+
+    def _next_worker(self):
+        count = len(self.active)
+        turns = [(self.turn + i) % count for i in range(count)]
+        chosen = [i for i in turns if self.active[i]]
+        if not self.in_order:
+            chosen.sort(key=lambda i: self.waiting[i])
+        if not chosen:
+            return None
+        self.turn = (chosen[0] + 1) % count
+        return chosen[0]
+
+    def _tell(self, number, request):
+        try:
+            self.crew.pipes[number].send(request)
+        except OSError:
+            raise self.crew.died(number) from None
+
+    def _receive(self):
+        """The next answer of any worker, with the worker's number."""
+        sentinels = {p.sentinel: i for i, p in enumerate(self.crew.processes)}
+        sources = [*self.crew.pipes, *sentinels]
+        found = pipes.wait(sources, self.timeout or None)
+        if not found:
+            raise RuntimeError(
+                f"DataLoader timed out after {self.timeout} seconds\n"
+                f"  batch {self.yielded} is late; raise timeout, or lower the work per batch"
+            )
+        for number, pipe in enumerate(self.crew.pipes):
+            if pipe in found:
+                try:
+                    return number, *transport.receive(pipe)
+                except (EOFError, OSError):
+                    raise self.crew.died(number) from None
+        raise self.crew.died(sentinels[found[0]])
