@@ -624,13 +624,15 @@ class Return(Statement):
 class Function:
     """A program with parameters: a kernel, or a helper that returns a value.
 
-    A kernel has exactly the parameters `KERNEL_PARAMETERS` and returns nothing.
+    A kernel has exactly the parameters `KERNEL_PARAMETERS` and returns nothing. It is
+    ``distinct`` if its body starts by naming base pointers whose memory doesn't overlap.
     """
 
     name: str
     parameters: tuple
     body: tuple
     result: Type | None = None
+    distinct: bool = False
 
     def __str__(self):
         from rushlight.compiler.emit.python import render

@@ -46,7 +46,10 @@ def read_kernel(kernel, types, frozen):
     scope["begin"], scope["end"] = ir.BEGIN, ir.END
     reader.scopes.append(scope)
     body = reader.block(kernel.tree.body)
-    return ir.kernel(kernel.name, (*reader.entry, *body))
+    entry = sorted(reader.entry, key=lambda s: not isinstance(s.var.type, ir.Pointer))
+    kernel_name = kernel.kernel_name(frozen)
+    return ir.Function(
+        kernel_name, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True)
 
 
 class Reader:

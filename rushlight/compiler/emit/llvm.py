@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import struct
+from dataclasses import replace
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.expr import boolean, i64
@@ -116,7 +117,28 @@ class _Module:
         self.helpers = {}
 
     def add(self, function, linkage):
-        self.bodies.append(_Emitter(self, function).text(linkage))
+        if function.distinct:
+            function, start = self.separate(function)
+            self.bodies.append(_Emitter(self, function).text(linkage, start))
+        else:
+            self.bodies.append(_Emitter(self, function).text(linkage))
+
+    def separate(self, function):
+        """Moves a kernel's body behind parameters that promise distinct memory.
+
+        LLVM believes ``noalias`` of a parameter only; inlining then carries it on.
+        """
+        pointers = []
+        for statement in function.body:
+            if not isinstance(statement, ir.Let) or not isinstance(
+                    statement.var.type, ir.Pointer):
+                break
+            pointers.append(statement)
+        parameters = (*(s.var for s in pointers), *function.parameters[1:])
+        inner = replace(function, name=f"{function.name}.body", parameters=parameters,
+                        body=function.body[len(pointers):])
+        self.bodies.append(_Emitter(self, inner).text("internal "))
+        return function.with_body(pointers), inner
 
     def declare(self, name, result, *parameters):
         self.declarations[name] = (
@@ -173,13 +195,16 @@ class _Emitter:
         self.loops, self.groups, self.memo = [], [], {}
         self.used, self.label, self.ended = set(), "entry", False
 
-    def text(self, linkage):
+    def text(self, linkage, callee=None):
         function = self.function
         result = "void" if function.result is None else type_name(function.result)
         parameters = []
         for var in function.parameters:
             parameters.append(f"{self.parameter(var)} {self.bind(var)}")
-        self.body(function.body)
+        if callee is None:
+            self.body(function.body)
+        else:
+            self.forward(function.body, callee)
         if function.result is None and not self.ended:
             self.lines.append("  ret void")
         inline = "alwaysinline " if linkage else ""
@@ -187,9 +212,18 @@ class _Emitter:
             f"define {linkage}{result} @{self.name}({', '.join(parameters)}) "
             f"{inline}{ATTRIBUTES} {{", "entry:", *self.allocas, *self.lines, "}", ""])
 
+    def forward(self, pointers, callee):
+        """Loads the base pointers and calls the function that does the work."""
+        for statement in pointers:
+            self.let(statement)
+        arguments = ", ".join(map(self.typed, callee.parameters))
+        self.lines.append(f"  call void @{callee.name}({arguments})")
+
     def parameter(self, var):
-        if var.name == "ints" and self.function.result is None:
+        if self.function.result is None and var.name == "ints":
             return "ptr noalias readonly"
+        if self.function.distinct and var.name != "data" and type_name(var.type) == "ptr":
+            return "ptr noalias"
         return type_name(var.type)
 
     # Names and blocks
