@@ -56,3 +56,6 @@ cdef extern from * nogil:
     void __atomic_store_n(int64_t*, int64_t, int)
     void __builtin___clear_cache(char*, char*)
     int __ATOMIC_RELAXED, __ATOMIC_ACQUIRE, __ATOMIC_RELEASE, __ATOMIC_ACQ_REL, __ATOMIC_SEQ_CST
+
+cdef extern from "dlfcn.h" nogil:
+    void* dlsym(void*, const char*)     # the handle NULL means every loaded library

@@ -1,0 +1,378 @@
+"""Finds a kernel's machine code: in memory, in the pack, in its own file, or by building.
+
+A kernel is known by a digest of its name and specialisation, the sources that it came
+from, the compiler's sources, the LLVM release and this CPU. The directory is
+``$RUSHLIGHT_CACHE``, else ``rushlight/<cpu>`` in the user's cache directory. Entries are
+written to a temporary file and renamed, so processes may fill the cache side by side; an
+entry whose header or checksum does not hold is deleted and built again, never run.
+
+``python -m rushlight.backends.cpu.cache pack`` joins the single files into one pack that
+is mapped once; ``list`` and ``clear`` do what they say.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import struct
+import sys
+from hashlib import blake2b
+
+from rushlight.backends.cpu.image import Image, ImageError, body_of, checksum, pack
+
+FORMAT = 1                               # part of every key: raise to forget all entries
+PACK_MAGIC = b"RLPACK01"
+PACK_HEADER = struct.Struct("<8sQ16s")   # magic, entries, checksum of the index
+PACK_ENTRY = struct.Struct("<16sQQ")     # key, offset, length
+SUFFIX = ".kernel"
+
+counts = {"built": 0, "loaded": 0, "refused": 0}
+_kernels: dict = {}
+
+
+def load_or_build(key: tuple, entry: str, build):
+    """The kernel for ``key``, from the cache where it is there.
+
+    Args:
+        key: name, specialisation and source digest; its ``repr`` must tell kernels apart.
+        entry: the function in the object file.
+        build: called without arguments on a miss; returns the object file's bytes.
+
+    Returns:
+        A `NativeKernel`; the same one for the same key.
+    """
+    digest = key_digest(key, entry)
+    kernel = _kernels.get(digest)
+    if kernel is None:
+        kernel = _stored(digest, entry) or _built(digest, entry, build)
+        _kernels[digest] = kernel
+    return kernel
+
+
+def native(name: str, digest: str, lower):
+    """The kernel of a loop-IR function.
+
+    Args:
+        name: what the function is called, which also tells its specialisations apart.
+        digest: of the sources that define it (see `source_digest`).
+        lower: called without arguments on a miss; returns the function.
+    """
+    def build():
+        from rushlight.compiler.emit.llvm import emit
+        from rushlight.compiler.toolchain import compile_ir
+        return compile_ir(emit(lower())).object
+
+    return load_or_build((name, digest), name, build)
+
+
+def key_digest(key: tuple, entry: str) -> bytes:
+    """The 16 bytes that name a kernel on this machine."""
+    text = f"{key!r}\0{entry}\0".encode()
+    return blake2b(text + _environment(), digest_size=16).digest()
+
+
+def _stored(digest, entry):
+    """The kernel from the disk, or None; damaged files are removed."""
+    packed = _packed_entries().get(digest)
+    path = None
+    if packed is None:
+        path = _path(digest)
+        packed = _read(path) if path else None
+    if packed is None:
+        return None
+    try:
+        kernel = Image(packed, digest).kernel(entry)
+    except ImageError:
+        counts["refused"] += 1
+        if path:
+            _remove(path)
+        return None
+    counts["loaded"] += 1
+    return kernel
+
+
+def _built(digest, entry, build):
+    from rushlight.backends.cpu.link import link
+
+    packed = pack(link(build()), digest)
+    kernel = Image(packed, digest).kernel(entry)
+    path = _path(digest)
+    if path:
+        write_atomically(path, packed)
+    counts["built"] += 1
+    return kernel
+
+
+# What a key depends on besides the kernel's own sources.
+
+
+@functools.cache
+def _environment() -> bytes:
+    text = f"{FORMAT}\0{llvm_release()}\0{compiler_digest()}\0{cpu_identity()}"
+    return text.encode()
+
+
+@functools.cache
+def cpu_identity() -> str:
+    """The processor's model and instruction sets, from the system."""
+    wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags",
+              "CPU implementer", "CPU part", "CPU variant", "Features")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            first = file.read(8192).split("\n\n")[0]
+    except OSError:
+        import platform
+        return f"{platform.machine()} {platform.processor()}"
+    facts = [line for line in first.splitlines()
+             if line.partition(":")[0].strip() in wanted]
+    return "\n".join([os.uname().machine, *facts])
+
+
+@functools.cache
+def llvm_release() -> str:
+    """llvmlite's version, read without importing it."""
+    for folder in sys.path:
+        try:
+            with open(os.path.join(folder, "llvmlite", "_version.py")) as file:
+                return file.read()
+        except OSError:
+            continue
+    return "none"
+
+
+@functools.cache
+def compiler_digest() -> str:
+    """A digest of every source file of the compiler package."""
+    root = os.path.join(os.path.dirname(__file__), "..", "..", "compiler")
+    joined = blake2b(digest_size=16)
+    for folder, folders, files in os.walk(os.path.realpath(root)):
+        folders.sort()
+        for name in sorted(files):
+            if name.endswith(".py"):
+                joined.update(source_digest(os.path.join(folder, name)).encode())
+    _known_sources().save()
+    return joined.hexdigest()
+
+
+def source_digest(path: str) -> str:
+    """A digest of a file's contents, remembered while its size and time stay."""
+    return _known_sources().digest(path)
+
+
+@functools.cache
+def _known_sources():
+    return _Sources()
+
+
+class _Sources:
+    """Digests of source files, kept in the cache directory between processes."""
+
+    def __init__(self):
+        self.rows = {}
+        self.changed = False
+        place = directory()
+        self.path = place and os.path.join(place, "sources")
+        data = _read(self.path) if self.path else None
+        if data and checksum(data[16:]) == data[:16]:
+            for line in data[16:].decode().splitlines():
+                path, time, size, digest = line.split("\t")
+                self.rows[path] = (int(time), int(size), digest)
+
+    def digest(self, path):
+        facts = os.stat(path)
+        row = self.rows.get(path)
+        if row is None or row[:2] != (facts.st_mtime_ns, facts.st_size):
+            with open(path, "rb") as file:
+                digest = blake2b(file.read(), digest_size=16).hexdigest()
+            row = self.rows[path] = (facts.st_mtime_ns, facts.st_size, digest)
+            self.changed = True
+        return row[2]
+
+    def save(self):
+        if self.changed and self.path:
+            text = "\n".join("\t".join(map(str, (path, *row)))
+                             for path, row in self.rows.items()).encode()
+            write_atomically(self.path, checksum(text) + text)
+        self.changed = False
+
+
+# Files.
+
+
+@functools.cache
+def directory() -> str | None:
+    """Where entries are kept, made if needed; None where that isn't possible or safe."""
+    place = os.environ.get("RUSHLIGHT_CACHE")
+    chosen = bool(place)
+    if not chosen:
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        cpu = blake2b(cpu_identity().encode(), digest_size=6).hexdigest()
+        place = os.path.join(home, "rushlight", cpu)
+    try:
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        facts = os.stat(place)
+    except OSError:
+        return None
+    # Code is run from here: nobody else may be able to put it here.
+    others_write = facts.st_mode & 0o022
+    if not chosen and (facts.st_uid != os.getuid() or others_write):
+        return None
+    return place
+
+
+def _path(digest):
+    place = directory()
+    return place and os.path.join(place, digest.hex() + SUFFIX)
+
+
+def _read(path):
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return None
+
+
+def _remove(path):
+    try:
+        os.unlink(path)
+    except OSError:
+        pass
+
+
+def write_atomically(path: str, data: bytes) -> bool:
+    """Puts a whole file in place at once; False where the directory refuses."""
+    import threading
+
+    folder, name = os.path.split(path)
+    temporary = os.path.join(
+        folder, f".{name}.{os.getpid()}.{threading.get_ident()}.new")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except OSError:
+        _remove(temporary)
+        return False
+    return True
+
+
+# The pack: an index of keys, then the images behind one another.
+
+
+class _Pack:
+    """A pack file mapped into memory; a damaged one has no entries."""
+
+    def __init__(self, path):
+        self.rows = {}
+        self.data = b""
+        if path is None or not os.path.exists(path):
+            return
+        import mmap
+
+        try:
+            with open(path, "rb") as file:
+                self.data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except (OSError, ValueError):
+            return
+        if len(self.data) >= PACK_HEADER.size:
+            self.read_index()
+
+    def read_index(self):
+        magic, count, expected = PACK_HEADER.unpack_from(self.data)
+        end = PACK_HEADER.size + count * PACK_ENTRY.size
+        index = self.data[PACK_HEADER.size:end]
+        if magic != PACK_MAGIC or end > len(self.data) or checksum(index) != expected:
+            counts["refused"] += 1
+            return
+        for key, offset, length in PACK_ENTRY.iter_unpack(index):
+            self.rows[key] = (offset, length)
+
+    def get(self, digest):
+        """The packed image of a key, or None."""
+        row = self.rows.get(digest)
+        if row is None:
+            return None
+        offset, length = row
+        return memoryview(self.data)[offset:offset + length]
+
+
+@functools.cache
+def _packed_entries():
+    place = directory()
+    return _Pack(place and os.path.join(place, "pack"))
+
+
+def merge() -> int:
+    """Joins the pack and the single files into a new pack; returns its entries."""
+    place = directory()
+    if place is None:
+        return 0
+    old = _Pack(os.path.join(place, "pack"))
+    images = {key: bytes(old.get(key)) for key in old.rows}
+    names = [name for name in os.listdir(place) if name.endswith(SUFFIX)]
+    for name in names:
+        images[bytes.fromhex(name.removesuffix(SUFFIX))] = _read(
+            os.path.join(place, name)) or b""
+    images = {key: packed for key, packed in sorted(images.items())
+              if _is_sound(packed, key)}
+    index, offset = [], PACK_HEADER.size + PACK_ENTRY.size * len(images)
+    for key, packed in images.items():
+        index.append(PACK_ENTRY.pack(key, offset, len(packed)))
+        offset += len(packed)
+    rows = b"".join(index)
+    header = PACK_HEADER.pack(PACK_MAGIC, len(images), checksum(rows))
+    if write_atomically(os.path.join(place, "pack"),
+                        b"".join([header, rows, *images.values()])):
+        for name in names:
+            _remove(os.path.join(place, name))
+    _packed_entries.cache_clear()
+    return len(images)
+
+
+def _is_sound(packed, key):
+    try:
+        body_of(packed, key)
+    except ImageError:
+        return False
+    return True
+
+
+def clear() -> int:
+    """Deletes every entry of the directory; returns how many files that were."""
+    place = directory()
+    names = [] if place is None else [
+        name for name in os.listdir(place)
+        if name.endswith((SUFFIX, ".new")) or name in ("pack", "sources")]
+    for name in names:
+        _remove(os.path.join(place, name))
+    _packed_entries.cache_clear()
+    _known_sources.cache_clear()
+    return len(names)
+
+
+def forget() -> None:
+    """Drops the kernels found so far, so that the next call asks the disk again."""
+    _kernels.clear()
+    _packed_entries.cache_clear()
+
+
+def main(arguments: list) -> int:
+    """Runs ``pack``, ``list`` or ``clear``."""
+    command = arguments[0] if len(arguments) == 1 else ""
+    if command == "pack":
+        print(f"{merge()} kernels in {os.path.join(directory() or '', 'pack')}")
+    elif command == "list":
+        place = directory()
+        single = [n for n in os.listdir(place) if n.endswith(SUFFIX)] if place else []
+        print(f"{place}: {len(_packed_entries().rows)} packed, {len(single)} single")
+    elif command == "clear":
+        print(f"{clear()} files deleted from {directory()}")
+    else:
+        print("usage: python -m rushlight.backends.cpu.cache pack|list|clear")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
