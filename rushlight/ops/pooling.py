@@ -1,0 +1,674 @@
+"""Pooling: windows of one, two or three dimensions over the last axes of a tensor.
+
+Every kernel sees three spatial axes; missing ones have size one. Planes (batch times
+channels) are independent, so they are what the thread pool divides.
+"""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.compiler.loops import A, T, loops, lowest, vectorized
+from rushlight.ops.native import brief, filled, fresh, name_of, product, run
+
+# Windows of few taps, and rows of few outputs, are compiled into the kernel: LLVM then
+# unrolls the window and fits the vector width to the row.
+FROZEN_TAPS = 3
+FROZEN_ROW = 16
+
+
+@loops
+def max_pool_inside(
+    out: "T*", index: "i64*", x: "T*",
+    d: int, h: int, w: int, od: int, oh: int, ow: int,
+    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
+    begin: int, end: int,
+):
+    """Largest of each window and its place, where every window lies inside the plane."""
+    for p in range(begin, end):
+        for z in range(od):
+            for y in range(oh):
+                plane = p * d * h * w
+                row = ((p * od + z) * oh + y) * ow
+                corner = (z * sd * h + y * sh) * w
+                for a in vectorized(ow):
+                    start = corner + a * sw
+                    best = x[plane + start]
+                    place = start
+                    for i in range(kd):
+                        for j in range(kh):
+                            for k in range(kw):
+                                here = start + (i * h + j) * w + k
+                                v = x[plane + here]
+                                larger = v > best or v != v
+                                best = v if larger else best
+                                place = here if larger else place
+                    out[row + a] = best
+                    index[row + a] = place
+
+
+@loops
+def max_pool_rows(
+    out: "T*", index: "i64*", x: "T*",
+    d: int, h: int, w: int, od: int, oh: int, ow: int,
+    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
+    pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
+    begin: int, end: int,
+):
+    """Largest of each window and its place; windows may reach over the border."""
+    for p in range(begin, end):
+        for z in range(od):
+            for y in range(oh):
+                plane = p * d * h * w
+                row = ((p * od + z) * oh + y) * ow
+                for a in range(ow):
+                    fz = z * sd - pd
+                    fy = y * sh - ph
+                    fx = a * sw - pw
+                    while fz < 0:
+                        fz = fz + dd
+                    while fy < 0:
+                        fy = fy + dh
+                    while fx < 0:
+                        fx = fx + dw
+                    place = (fz * h + fy) * w + fx
+                    best = lowest(T)
+                    for i in range(fz, min(d, z * sd - pd + kd * dd), dd):
+                        for j in range(fy, min(h, y * sh - ph + kh * dh), dh):
+                            for k in range(fx, min(w, a * sw - pw + kw * dw), dw):
+                                here = (i * h + j) * w + k
+                                v = x[plane + here]
+                                larger = v > best or v != v
+                                best = v if larger else best
+                                place = here if larger else place
+                    out[row + a] = best
+                    index[row + a] = place
+
+
+@loops
+def max_pool_scatter(
+    grad_input: "T*", grad: "T*", index: "i64*", size: int, osize: int,
+    begin: int, end: int,
+):
+    """Adds each output's gradient to the place its value came from."""
+    for p in range(begin, end):
+        for s in range(size):
+            grad_input[p * size + s] = T(0)
+        for o in range(osize):
+            place = p * size + index[p * osize + o]
+            grad_input[place] = grad_input[place] + grad[p * osize + o]
+
+
+@loops
+def avg_pool_inside(
+    out: "T*", x: "T*", scale: "A*",
+    d: int, h: int, w: int, od: int, oh: int, ow: int,
+    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
+    begin: int, end: int,
+):
+    """Mean of each window, where every window lies inside the plane."""
+    for p in range(begin, end):
+        for z in range(od):
+            for y in range(oh):
+                row = ((p * od + z) * oh + y) * ow
+                corner = p * d * h * w + (z * sd * h + y * sh) * w
+                for a in vectorized(ow):
+                    mass = A(0)
+                    for i in range(kd):
+                        for j in range(kh):
+                            for k in range(kw):
+                                tap = corner + a * sw + (i * h + j) * w + k
+                                mass = mass + A(x[tap])
+                    out[row + a] = T(mass * scale[0])
+
+
+@loops
+def avg_pool_rows(
+    out: "T*", x: "T*",
+    d: int, h: int, w: int, od: int, oh: int, ow: int,
+    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
+    pd: int, ph: int, pw: int, count_pad: int, divisor: int,
+    begin: int, end: int,
+):
+    """Mean of each window; windows may reach over the border."""
+    for p in range(begin, end):
+        for z in range(od):
+            for y in range(oh):
+                row = ((p * od + z) * oh + y) * ow
+                z0 = z * sd - pd
+                y0 = y * sh - ph
+                z1 = min(z0 + kd, d + pd)
+                y1 = min(y0 + kh, h + ph)
+                for a in range(ow):
+                    x0 = a * sw - pw
+                    x1 = min(x0 + kw, w + pw)
+                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
+                    bz = max(z0, 0)
+                    by = max(y0, 0)
+                    bx = max(x0, 0)
+                    ez = min(z1, d)
+                    ey = min(y1, h)
+                    ex = min(x1, w)
+                    if count_pad == 0:
+                        count = (ez - bz) * (ey - by) * (ex - bx)
+                    if divisor != 0:
+                        count = divisor
+                    mass = A(0)
+                    for i in range(bz, ez):
+                        for j in range(by, ey):
+                            for k in range(bx, ex):
+                                mass = mass + A(x[((p * d + i) * h + j) * w + k])
+                    out[row + a] = T(mass / A(count))
+
+
+@loops
+def avg_pool_spread(
+    grad_input: "T*", grad: "T*",
+    d: int, h: int, w: int, od: int, oh: int, ow: int,
+    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
+    pd: int, ph: int, pw: int, count_pad: int, divisor: int,
+    begin: int, end: int,
+):
+    """Shares each output's gradient among the places of its window."""
+    for p in range(begin, end):
+        for r in range(p * d * h * w, (p + 1) * d * h * w):
+            grad_input[r] = T(0)
+        for z in range(od):
+            for y in range(oh):
+                z0 = z * sd - pd
+                y0 = y * sh - ph
+                z1 = min(z0 + kd, d + pd)
+                y1 = min(y0 + kh, h + ph)
+                for a in range(ow):
+                    x0 = a * sw - pw
+                    x1 = min(x0 + kw, w + pw)
+                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
+                    bz = max(z0, 0)
+                    by = max(y0, 0)
+                    bx = max(x0, 0)
+                    ez = min(z1, d)
+                    ey = min(y1, h)
+                    ex = min(x1, w)
+                    if count_pad == 0:
+                        count = (ez - bz) * (ey - by) * (ex - bx)
+                    if divisor != 0:
+                        count = divisor
+                    g = A(grad[((p * od + z) * oh + y) * ow + a]) / A(count)
+                    for i in range(bz, ez):
+                        for j in range(by, ey):
+                            for k in range(bx, ex):
+                                place = ((p * d + i) * h + j) * w + k
+                                grad_input[place] = T(A(grad_input[place]) + g)
+
+
+@loops
+def adaptive_avg_pool(
+    out: "T*", x: "T*", d: int, h: int, w: int, od: int, oh: int, ow: int,
+    begin: int, end: int,
+):
+    """Mean of windows that divide the plane as evenly as they can."""
+    for p in range(begin, end):
+        for z in range(od):
+            z0 = z * d // od
+            z1 = ((z + 1) * d + od - 1) // od
+            for y in range(oh):
+                y0 = y * h // oh
+                y1 = ((y + 1) * h + oh - 1) // oh
+                for a in range(ow):
+                    x0 = a * w // ow
+                    x1 = ((a + 1) * w + ow - 1) // ow
+                    mass = A(0)
+                    for i in range(z0, z1):
+                        for j in range(y0, y1):
+                            for k in range(x0, x1):
+                                mass = mass + A(x[((p * d + i) * h + j) * w + k])
+                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
+                    out[((p * od + z) * oh + y) * ow + a] = T(mass / A(count))
+
+
+@loops
+def adaptive_avg_pool_spread(
+    grad_input: "T*", grad: "T*", d: int, h: int, w: int, od: int, oh: int, ow: int,
+    begin: int, end: int,
+):
+    """Shares each output's gradient among the places of its adaptive window."""
+    for p in range(begin, end):
+        for r in range(p * d * h * w, (p + 1) * d * h * w):
+            grad_input[r] = T(0)
+        for z in range(od):
+            z0 = z * d // od
+            z1 = ((z + 1) * d + od - 1) // od
+            for y in range(oh):
+                y0 = y * h // oh
+                y1 = ((y + 1) * h + oh - 1) // oh
+                for a in range(ow):
+                    x0 = a * w // ow
+                    x1 = ((a + 1) * w + ow - 1) // ow
+                    count = (z1 - z0) * (y1 - y0) * (x1 - x0)
+                    g = A(grad[((p * od + z) * oh + y) * ow + a]) / A(count)
+                    for i in range(z0, z1):
+                        for j in range(y0, y1):
+                            for k in range(x0, x1):
+                                place = ((p * d + i) * h + j) * w + k
+                                grad_input[place] = T(A(grad_input[place]) + g)
+
+
+@loops
+def adaptive_max_pool(
+    out: "T*", index: "i64*", x: "T*", h: int, w: int, oh: int, ow: int,
+    begin: int, end: int,
+):
+    """Largest of each adaptive window and its place."""
+    for p in range(begin, end):
+        for y in range(oh):
+            y0 = y * h // oh
+            y1 = ((y + 1) * h + oh - 1) // oh
+            for a in range(ow):
+                x0 = a * w // ow
+                x1 = ((a + 1) * w + ow - 1) // ow
+                place = y0 * w + x0
+                best = x[p * h * w + place]
+                for j in range(y0, y1):
+                    for k in range(x0, x1):
+                        v = x[(p * h + j) * w + k]
+                        larger = v > best or v != v
+                        best = v if larger else best
+                        place = j * w + k if larger else place
+                out[(p * oh + y) * ow + a] = best
+                index[(p * oh + y) * ow + a] = place
+
+
+def spread(value, axes, what, operator):
+    """A window parameter as one number for each axis: a lone number stands for all."""
+    values = [value] if isinstance(value, int) else list(value)
+    if len(values) == 1:
+        return values * axes
+    if len(values) != axes:
+        raise RuntimeError(
+            f"{operator}: {what} must either be a single int, or a tuple of {axes} ints,"
+            f" but got {len(values)}"
+        )
+    return values
+
+
+def pooled_size(size, kernel, stride, pad, dilation, ceil_mode):
+    """How many windows fit along an axis; in ceil mode the last may reach over the end.
+
+    >>> pooled_size(7, 2, 2, 0, 1, True), pooled_size(7, 2, 2, 0, 1, False)
+    (4, 3)
+    """
+    span = size + 2 * pad - dilation * (kernel - 1) - 1
+    count = (span + (stride - 1 if ceil_mode else 0)) // stride + 1
+    if ceil_mode and (count - 1) * stride >= size + pad:
+        count -= 1
+    return count
+
+
+class Windows:
+    """The checked geometry of one pooling call, padded with axes of size one to three."""
+
+    def __init__(self, operator, x, axes, kernel, stride, padding, dilation, ceil_mode):
+        self.operator = operator
+        if x.dim() not in (axes + 1, axes + 2):
+            raise RuntimeError(
+                f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor"
+                f" for input, but got: {list(x.shape)}\n  self: {brief(x)}"
+            )
+        k = spread(kernel, axes, "kernel_size", operator)
+        s = spread(stride, axes, "stride", operator) if _given(stride) else list(k)
+        p = spread(padding, axes, "padding", operator)
+        d = spread(dilation, axes, "dilation", operator)
+        self.check(k, s, p, d)
+        sizes = list(x.shape[-axes:])
+        out = [pooled_size(*row, ceil_mode) for row in zip(sizes, k, s, p, d)]
+        if min(out) < 1:
+            raise RuntimeError(
+                f"{operator}: Given input size: ({'x'.join(map(str, sizes))}). Calculated"
+                f" output size: ({'x'.join(map(str, out))}). Output size is too small\n"
+                f"  self: {brief(x)}"
+            )
+        self.inside = all(
+            a == 0 and (o - 1) * t + e * (n - 1) + 1 <= m
+            for a, o, t, e, n, m in zip(p, out, s, d, k, sizes)
+        )
+        self.lead = list(x.shape[:-axes])
+        self.out_shape = self.lead + out
+        self.planes = product(self.lead)
+        ones, zeros = [1] * (3 - axes), [0] * (3 - axes)
+        self.sizes, self.out = ones + sizes, ones + out
+        self.kernel, self.stride = ones + k, ones + s
+        self.padding, self.dilation = zeros + p, ones + d
+        self.taps = product(k)
+
+    def check(self, kernel, stride, padding, dilation):
+        """Refuses windows of no size and paddings wider than half a window."""
+        for name, values in (("kernel size", kernel), ("stride", stride)):
+            if min(values) <= 0:
+                raise RuntimeError(
+                    f"{self.operator}: {name} should be greater than zero, but got"
+                    f" {tuple(values)}"
+                )
+        if min(dilation) <= 0:
+            raise RuntimeError(
+                f"{self.operator}: dilation should be greater than zero, but got"
+                f" {tuple(dilation)}"
+            )
+        for pad, taps, gap in zip(padding, kernel, dilation):
+            if pad < 0:
+                raise RuntimeError(
+                    f"{self.operator}: pad must be non-negative, but got pad: {pad}"
+                )
+            if pad > ((taps - 1) * gap + 1) // 2:
+                raise RuntimeError(
+                    f"{self.operator}: pad should be at most half of effective kernel"
+                    f" size, but got pad={pad}, kernel_size={taps} and dilation={gap}"
+                )
+
+    def frozen(self):
+        """What becomes a constant of the kernel: small windows and short rows."""
+        if max(self.kernel) > FROZEN_TAPS:
+            return {}
+        names = ("kd", "kh", "kw", "sd", "sh", "sw")
+        constants = dict(zip(names, self.kernel + self.stride))
+        if self.out[2] <= FROZEN_ROW:
+            constants["ow"] = self.out[2]
+        return constants
+
+    def work(self):
+        """Elements read for one plane: what the grain is measured in."""
+        return product(self.out) * self.taps
+
+
+def _given(stride):
+    return stride is not None and stride != [] and stride != ()
+
+
+def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
+    operator = f"max_pool{axes}d"
+    win = Windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    x = x.contiguous()
+    out = fresh(x, win.out_shape)
+    index = fresh(x, win.out_shape, rushlight.int64)
+    types = {"T": name_of(x.dtype)}
+    ints = win.sizes + win.out + win.kernel + win.stride
+    if win.inside and max(win.dilation) == 1:
+        types.update(win.frozen())
+        run(max_pool_inside, [out, index, x], ints, win.planes, win.work(), **types)
+    else:
+        ints = ints + win.padding + win.dilation
+        run(max_pool_rows, [out, index, x], ints, win.planes, win.work(), **types)
+    return out, index
+
+
+def _max_pool_backward(axes, grad, x, kernel, stride, padding, dilation, ceil_mode, index):
+    operator = f"max_pool{axes}d_backward"
+    win = Windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    _check_grad(operator, grad, win.out_shape)
+    grad_input = fresh(x, x.shape, grad.dtype)
+    size, osize = product(win.sizes), product(win.out)
+    run(
+        max_pool_scatter, [grad_input, grad.contiguous(), index.contiguous()],
+        [size, osize], win.planes, size + 2 * osize, T=name_of(grad.dtype),
+    )
+    return grad_input
+
+
+def _check_grad(operator, grad, shape):
+    if list(grad.shape) != list(shape):
+        raise RuntimeError(
+            f"{operator}: expected grad_output to have shape {list(shape)}, but got"
+            f" {list(grad.shape)}\n  grad_output: {brief(grad)}"
+        )
+
+
+def max_pool1d_with_indices(
+    self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
+):
+    """Largest values of windows along the last axis, and where they are."""
+    return _max_pool(1, self, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool2d_with_indices(
+    self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
+):
+    """Largest values of windows over the last two axes, and where they are."""
+    return _max_pool(2, self, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool3d_with_indices(
+    self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
+):
+    """Largest values of windows over the last three axes, and where they are."""
+    return _max_pool(3, self, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def max_pool1d_with_indices_backward(
+    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+):
+    """The gradient of ``max_pool1d_with_indices``'s values for its input."""
+    return _max_pool_backward(
+        1, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+    )
+
+
+def max_pool2d_with_indices_backward(
+    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+):
+    """The gradient of ``max_pool2d_with_indices``'s values for its input."""
+    return _max_pool_backward(
+        2, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+    )
+
+
+def max_pool3d_with_indices_backward(
+    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+):
+    """The gradient of ``max_pool3d_with_indices``'s values for its input."""
+    return _max_pool_backward(
+        3, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
+    )
+
+
+def _averaging(win, count_include_pad, divisor):
+    if divisor == 0:
+        raise RuntimeError(f"{win.operator}: divisor must be not zero")
+    return [int(bool(count_include_pad)), divisor or 0]
+
+
+def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
+    win = Windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
+    rule = _averaging(win, count_include_pad, divisor)
+    x = x.contiguous()
+    out = fresh(x, win.out_shape)
+    types = {"T": name_of(x.dtype)}
+    ints = win.sizes + win.out + win.kernel + win.stride
+    if win.inside and x.dtype.is_floating_point:
+        types.update(win.frozen())
+        wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
+        scale = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
+        run(avg_pool_inside, [out, x, scale], ints, win.planes, win.work(), **types)
+    else:
+        ints = ints + win.padding + rule
+        run(avg_pool_rows, [out, x], ints, win.planes, win.work(), **types)
+    return out
+
+
+def _avg_pool_backward(
+    axes, grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor
+):
+    operator = f"avg_pool{axes}d_backward"
+    win = Windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
+    rule = _averaging(win, count_include_pad, divisor)
+    _check_grad(operator, grad, win.out_shape)
+    grad_input = fresh(x, x.shape, grad.dtype)
+    ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
+    types = {"T": name_of(grad.dtype)}
+    tensors = [grad_input, grad.contiguous()]
+    run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work(), **types)
+    return grad_input
+
+
+def avg_pool1d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True
+):
+    """Means of windows along the last axis."""
+    return _avg_pool(
+        1, self, kernel_size, stride, padding, ceil_mode, count_include_pad, None
+    )
+
+
+def avg_pool2d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
+    divisor_override=None,
+):
+    """Means of windows over the last two axes."""
+    return _avg_pool(
+        2, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        divisor_override,
+    )
+
+
+def avg_pool3d(
+    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
+    divisor_override=None,
+):
+    """Means of windows over the last three axes."""
+    return _avg_pool(
+        3, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        divisor_override,
+    )
+
+
+def avg_pool1d_backward(
+    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad
+):
+    """The gradient of ``avg_pool1d`` for its input."""
+    return _avg_pool_backward(
+        1, grad_output, self, kernel_size, stride, padding, ceil_mode,
+        count_include_pad, None,
+    )
+
+
+def avg_pool2d_backward(
+    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+    divisor_override,
+):
+    """The gradient of ``avg_pool2d`` for its input."""
+    return _avg_pool_backward(
+        2, grad_output, self, kernel_size, stride, padding, ceil_mode,
+        count_include_pad, divisor_override,
+    )
+
+
+def avg_pool3d_backward(
+    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+    divisor_override,
+):
+    """The gradient of ``avg_pool3d`` for its input."""
+    return _avg_pool_backward(
+        3, grad_output, self, kernel_size, stride, padding, ceil_mode,
+        count_include_pad, divisor_override,
+    )
+
+
+def _adaptive(operator, x, axes, output_size):
+    """Checks an adaptive call; returns the output's shape, planes and padded sizes."""
+    if x.dim() not in (axes + 1, axes + 2):
+        raise RuntimeError(
+            f"{operator}: Expected {axes + 1}D or {axes + 2}D tensor, but got"
+            f" {list(x.shape)}\n  self: {brief(x)}"
+        )
+    sizes = list(x.shape[-axes:])
+    wanted = spread(output_size, axes, "output_size", operator)
+    out = [n if o is None else o for n, o in zip(sizes, wanted)]
+    if min(out) < 0:
+        raise RuntimeError(
+            f"{operator}: elements of output_size must be greater than or equal to 0"
+            f" but received {tuple(out)}"
+        )
+    if product(sizes) == 0:
+        raise RuntimeError(
+            f"{operator}: Expected input to have non-zero size for non-batch dimensions,"
+            f" but input has sizes {list(x.shape)}\n  self: {brief(x)}"
+        )
+    lead, ones = list(x.shape[:-axes]), [1] * (3 - axes)
+    return lead + out, product(lead), ones + sizes, ones + out
+
+
+def _adaptive_avg_pool(axes, x, output_size):
+    operator = f"adaptive_avg_pool{axes}d"
+    shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    x = x.contiguous()
+    out = fresh(x, shape)
+    if product(out_sizes):
+        types = {"T": name_of(x.dtype)}
+        run(adaptive_avg_pool, [out, x], sizes + out_sizes, planes, product(sizes), **types)
+    return out
+
+
+def _adaptive_avg_pool_backward(axes, grad, x):
+    operator = f"adaptive_avg_pool{axes}d_backward"
+    out = list(grad.shape[-axes:])
+    shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, out)
+    _check_grad(operator, grad, shape)
+    grad_input = fresh(x, x.shape, grad.dtype)
+    run(
+        adaptive_avg_pool_spread, [grad_input, grad.contiguous()], sizes + out_sizes,
+        planes, 2 * product(sizes), T=name_of(grad.dtype),
+    )
+    return grad_input
+
+
+def adaptive_avg_pool1d(self, output_size):
+    """Means of windows that divide the last axis evenly."""
+    return _adaptive_avg_pool(1, self, output_size)
+
+
+def adaptive_avg_pool2d(self, output_size):
+    """Means of windows that divide the last two axes evenly."""
+    return _adaptive_avg_pool(2, self, output_size)
+
+
+def adaptive_avg_pool3d(self, output_size):
+    """Means of windows that divide the last three axes evenly."""
+    return _adaptive_avg_pool(3, self, output_size)
+
+
+def adaptive_avg_pool1d_backward(grad_output, self):
+    """The gradient of ``adaptive_avg_pool1d`` for its input."""
+    return _adaptive_avg_pool_backward(1, grad_output, self)
+
+
+def adaptive_avg_pool2d_backward(grad_output, self):
+    """The gradient of ``adaptive_avg_pool2d`` for its input."""
+    return _adaptive_avg_pool_backward(2, grad_output, self)
+
+
+def adaptive_avg_pool3d_backward(grad_output, self):
+    """The gradient of ``adaptive_avg_pool3d`` for its input."""
+    return _adaptive_avg_pool_backward(3, grad_output, self)
+
+
+def adaptive_max_pool2d(self, output_size):
+    """Largest values of windows that divide the last two axes evenly, and their places."""
+    operator = "adaptive_max_pool2d"
+    shape, planes, sizes, out_sizes = _adaptive(operator, self, 2, output_size)
+    x = self.contiguous()
+    out, index = fresh(x, shape), fresh(x, shape, rushlight.int64)
+    if product(out_sizes):
+        ints = sizes[1:] + out_sizes[1:]
+        types = {"T": name_of(x.dtype)}
+        run(adaptive_max_pool, [out, index, x], ints, planes, product(sizes), **types)
+    return out, index
+
+
+def adaptive_max_pool2d_backward(grad_output, self, indices):
+    """The gradient of ``adaptive_max_pool2d``'s values for its input."""
+    operator = "adaptive_max_pool2d_backward"
+    _check_grad(operator, grad_output, indices.shape)
+    grad_input = fresh(self, self.shape, grad_output.dtype)
+    size, osize = product(self.shape[-2:]), product(grad_output.shape[-2:])
+    run(
+        max_pool_scatter, [grad_input, grad_output.contiguous(), indices.contiguous()],
+        [size, osize], product(self.shape[:-2]), 2 * size, T=name_of(grad_output.dtype),
+    )
+    return grad_input
