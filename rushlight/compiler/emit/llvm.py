@@ -348,7 +348,7 @@ class _Emitter:
         more = self.fresh(f"icmp slt {type} {index}, {stop}")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{exit}")
         self.start(body)
-        note = self.loop_note(s.kind)
+        note = self.loop_note(s.kind, isinstance(s.stop, ir.Const))
         self.loops.append((latch, exit))
         self.body(s.body)
         self.loops.pop()
@@ -363,7 +363,7 @@ class _Emitter:
         if outer[1]:
             self.mutable[s.var.name] = outer[1]
 
-    def loop_note(self, kind):
+    def loop_note(self, kind, counted):
         note = self.module.note
         if kind == "unrolled":
             full = note('!"llvm.loop.unroll.full"')
@@ -374,6 +374,9 @@ class _Emitter:
         self.groups.append(group)
         accesses = note(f'!"llvm.loop.parallel_accesses", {group}')
         enable = note('!"llvm.loop.vectorize.enable", i1 true')
+        if counted:  # else LLVM unrolls a short loop before it would vectorise it
+            once = note('!"llvm.loop.unroll.disable"')
+            enable = f"{enable}, {once}"
         return f", !llvm.loop {note(f'{{self}}, {accesses}, {enable}')}"
 
     def while_(self, s):
