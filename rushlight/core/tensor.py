@@ -816,12 +816,12 @@ def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
         empty = empty or new_sizes[i] == 0
     if not empty:
         reach = offset + sum((s - 1) * step for s, step in zip(sizes, strides))
-        if offset < 0 or (reach + 1) * kind.itemsize > own.nbytes:
+        if offset < 0 or (reach + 1) * kind.itemsize > own.n_bytes:
             raise RuntimeError(
                 f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset "
                 f"{offset}, and itemsize {kind.itemsize} requiring a storage size of "
                 f"{(reach + 1) * kind.itemsize} are out of bounds for storage of size "
-                f"{own.nbytes}")
+                f"{own.n_bytes}")
     t.storage = own
     t.dtype_ = kind
     t.keys = keys_for(own.device)

@@ -1,0 +1,475 @@
+"""Memory shared with other libraries, without a copy: buffers, NumPy, DLPack."""
+
+import math
+import sys
+import warnings
+
+import cython
+from cython.cimports.cpython.buffer import PyBuffer_FillInfo
+from cython.cimports.cpython.pycapsule import (
+    PyCapsule_GetPointer,
+    PyCapsule_IsValid,
+    PyCapsule_New,
+    PyCapsule_SetName,
+)
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.rushlight.core.device import CPU_DEVICE
+from cython.cimports.rushlight.core.dlpack import (
+    DLDataType,
+    DLManagedTensor,
+    DLManagedTensorVersioned,
+    DLTensor,
+)
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.storage import Storage, wrap
+from cython.cimports.rushlight.core.tensor import Tensor
+
+from rushlight.core.dtype import all_dtypes
+from rushlight.core.storage import UntypedStorage, wrap_address
+from rushlight.core.tensor import make_tensor
+
+# rushlight's name -> NumPy's type string without its byte order.
+NUMPY_KINDS = {
+    "bool": "b1", "uint8": "u1", "int8": "i1", "int16": "i2", "uint16": "u2",
+    "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8", "float16": "f2",
+    "float32": "f4", "float64": "f8", "complex64": "c8", "complex128": "c16",
+}
+_DTYPES = all_dtypes()
+_BY_NUMPY_KIND = {kind: _DTYPES[name] for name, kind in NUMPY_KINDS.items()}
+
+# DLPack's (code, bits) -> rushlight's name.
+DLPACK_TYPES = {
+    (6, 8): "bool", (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32",
+    (1, 64): "uint64", (0, 8): "int8", (0, 16): "int16", (0, 32): "int32",
+    (0, 64): "int64", (2, 16): "float16", (2, 32): "float32", (2, 64): "float64",
+    (4, 16): "bfloat16", (5, 64): "complex64", (5, 128): "complex128",
+}
+_TO_DLPACK = {name: pair for pair, name in DLPACK_TYPES.items()}
+CPU = 1
+CUDA_HOST = 3
+
+
+@cython.final
+@cython.cclass
+class Window:
+    """A run of host memory as Python's buffer protocol shows it."""
+
+    data: cython.p_char
+    size: cython.Py_ssize_t
+    owner: object
+
+    def __getbuffer__(self, view: cython.pointer(Py_buffer), flags: cython.int):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
+
+
+@cython.cfunc
+def window(data: cython.p_char, size: cython.Py_ssize_t, owner: object) -> object:
+    shown: Window = Window.__new__(Window)
+    shown.data = data
+    shown.size = size
+    shown.owner = owner
+    return memoryview(shown)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def check_on_host(storage: Storage, purpose: object) -> cython.int:
+    if storage.n_bytes and storage.data == cython.NULL:
+        raise TypeError(
+            f"can't convert {storage.device} device type tensor to {purpose}: it has "
+            "no data in host memory. Use Tensor.cpu() to copy the tensor there first.")
+    return 0
+
+
+def buffer_of(tensor: Tensor):
+    """A writable view of a contiguous host tensor's bytes.
+
+    Raises:
+        ValueError: the tensor is not contiguous.
+    """
+    check_on_host(tensor.storage, "a buffer")
+    if not tensor.contiguous:
+        raise ValueError(
+            f"buffer_of: a tensor with strides {tuple(tensor.stride())} is not one run "
+            "of bytes; call contiguous() first")
+    return window(tensor.pointer(), tensor.numel_ * tensor.dtype_.itemsize, tensor)
+
+
+def storage_buffer(storage: Storage):
+    """A writable view of all bytes of a host storage."""
+    check_on_host(storage, "a buffer")
+    return window(storage.data, storage.n_bytes, storage)
+
+
+def row_major_strides(shape) -> list:
+    """Element strides of a contiguous tensor of this shape.
+
+    >>> row_major_strides((2, 3, 4))
+    [12, 4, 1]
+    """
+    strides = [1] * len(shape)
+    for i in reversed(range(len(shape) - 1)):
+        strides[i] = strides[i + 1] * max(shape[i + 1], 1)
+    return strides
+
+
+def from_buffer(buffer, dtype: DType, shape, offset=0):
+    """A contiguous tensor over an object's memory from byte ``offset`` on."""
+    count = math.prod(shape) * dtype.itemsize
+    storage = UntypedStorage(0)
+    if count:
+        storage = UntypedStorage.from_buffer(buffer, offset=offset, count=count)
+    return make_tensor(storage, shape, row_major_strides(shape), 0, dtype)
+
+
+def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
+    """A one-dimensional tensor over an object's memory, not a copy.
+
+    Args:
+        buffer: an object with the buffer protocol, such as ``bytearray`` or ``mmap``.
+        dtype: what the bytes are.
+        count: elements to use; all that are there if negative.
+        offset: bytes to leave out at the start.
+
+    Raises:
+        ValueError: the buffer is empty or too small.
+
+    >>> frombuffer(bytearray([1, 0, 2, 0]), dtype=rl.int16)
+    tensor([1, 2], dtype=rushlight.int16)
+    """
+    view = memoryview(buffer)
+    size = dtype.itemsize
+    if view.nbytes == 0 or count == 0:
+        raise ValueError(
+            f"both buffer length ({view.nbytes}) and count ({count}) must not be 0")
+    if not 0 <= offset < view.nbytes:
+        raise ValueError(
+            f"offset ({offset} bytes) must be non-negative and no greater than buffer "
+            f"length ({view.nbytes} bytes) minus 1")
+    left = view.nbytes - offset
+    if count < 0 and left % size:
+        raise ValueError(
+            f"buffer length ({left} bytes) after offset ({offset} bytes) must be a "
+            f"multiple of element size ({size})")
+    wanted = left // size if count < 0 else count
+    if wanted * size > left:
+        raise ValueError(
+            f"requested buffer length ({count} * {size} bytes) after offset ({offset} "
+            f"bytes) must not be greater than actual buffer length ({view.nbytes} bytes)")
+    if view.readonly:
+        warn_not_writable("buffer")
+    result = from_buffer(buffer, dtype, (wanted,), offset)
+    return result.requires_grad_() if requires_grad else result
+
+
+def warn_not_writable(kind):
+    """The warning for memory that a tensor could write to though it must not."""
+    warnings.warn(
+        f"The given {kind} is not writable, and tensors that are not writable are not "
+        "supported. Writing to the tensor is undefined behavior. You may want to copy "
+        f"the {kind} before converting it to a tensor.",
+        UserWarning, stacklevel=3)
+
+
+# -- NumPy -------------------------------------------------------------------------
+
+
+class Exported:
+    """What NumPy reads a tensor's memory from; the array keeps it, it keeps the tensor."""
+
+    def __init__(self, tensor, interface):
+        self.tensor = tensor
+        self.__array_interface__ = interface
+
+
+def array_interface(tensor: Tensor) -> dict:
+    """NumPy's description of a host tensor's memory.
+
+    Raises:
+        TypeError: NumPy has no such type, or the tensor is not on the host.
+    """
+    kind = NUMPY_KINDS.get(tensor.dtype_.name)
+    if kind is None:
+        raise TypeError(
+            f"Got unsupported ScalarType {tensor.dtype_.name}: NumPy has no such type; "
+            "convert the tensor first, for instance with float()")
+    check_on_host(tensor.storage, "numpy")
+    size: int64_t = tensor.dtype_.itemsize
+    order = "|" if size == 1 else "<" if sys.byteorder == "little" else ">"
+    return {
+        "version": 3,
+        "typestr": order + kind,
+        "shape": tuple(tensor.shape),
+        "strides": tuple([step * size for step in tensor.stride()]),
+        "data": (cython.cast(uintptr_t, tensor.pointer()), False),
+    }
+
+
+def to_numpy(tensor: Tensor, force=False):
+    """A NumPy array over the tensor's memory.
+
+    Args:
+        force: detach and copy to the host first where that is needed.
+
+    Raises:
+        RuntimeError: the tensor requires a gradient.
+        TypeError: NumPy has no such type, or the tensor is not on the host.
+    """
+    import numpy
+
+    if force:
+        tensor = tensor.detach().cpu()
+    if tensor.wants_grad:
+        raise RuntimeError(
+            "Can't call numpy() on Tensor that requires grad. "
+            "Use tensor.detach().numpy() instead.")
+    interface = array_interface(tensor)
+    if tensor.numel_ == 0:
+        return numpy.empty(interface["shape"], interface["typestr"])
+    return numpy.asarray(Exported(tensor, interface))
+
+
+def to_array(tensor: Tensor, dtype=None):
+    """What ``numpy.asarray(tensor)`` gets: the memory itself where the type allows it."""
+    array = to_numpy(tensor)
+    return array if dtype is None else array.astype(dtype, copy=False)
+
+
+def from_numpy(array):
+    """A tensor over a NumPy array's memory.
+
+    Raises:
+        TypeError: not an array, or of a type that tensors do not have.
+        ValueError: strides are negative or no multiple of the element's size, or the
+            byte order is not this machine's.
+    """
+    import numpy
+
+    if not isinstance(array, numpy.ndarray):
+        raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    dtype = _BY_NUMPY_KIND.get(array.dtype.str[1:])
+    if dtype is None:
+        raise TypeError(
+            f"can't convert np.ndarray of type {array.dtype}. The only supported types "
+            f"are: {', '.join(NUMPY_KINDS)}.")
+    if not array.dtype.isnative:
+        raise ValueError(
+            "given numpy array has byte order different from the native byte order. "
+            "Conversion between byte orders is currently not supported.")
+    if not array.flags.writeable:
+        warn_not_writable("NumPy array")
+    return over_array(array, dtype)
+
+
+def over_array(array, dtype: DType):
+    """The tensor over an array whose type has been found."""
+    shape, steps, size = array.shape, array.strides, array.dtype.itemsize
+    if any(step < 0 for step, extent in zip(steps, shape) if extent > 1):
+        raise ValueError(
+            "At least one stride in the given numpy array is negative, and tensors with "
+            "negative strides are not currently supported. (You can probably work around "
+            "this by making a copy of your array with array.copy().)")
+    if any(step % size for step in steps):
+        raise ValueError(
+            "given numpy array strides not a multiple of the element byte size. "
+            "Copy the numpy array to reallocate the memory.")
+    strides = [abs(step) // size for step in steps]
+    reach = 0
+    if array.size:
+        reach = 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])
+    address = array.__array_interface__["data"][0]
+    storage = wrap_address(address, reach * size, array)
+    return make_tensor(storage, shape, strides, 0, dtype)
+
+
+# -- DLPack ------------------------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.with_gil
+def release(managed: cython.pointer(DLManagedTensor)) -> cython.void:
+    free(managed.dl_tensor.shape)
+    Py_DECREF(cython.cast(object, managed.manager_ctx))
+    free(managed)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+@cython.with_gil
+def release_versioned(
+    managed: cython.pointer(DLManagedTensorVersioned)
+) -> cython.void:
+    free(managed.dl_tensor.shape)
+    Py_DECREF(cython.cast(object, managed.manager_ctx))
+    free(managed)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def drop_capsule(held: object) -> cython.void:
+    """Frees what nobody has taken out of the capsule; a taken one has another name."""
+    managed: cython.pointer(DLManagedTensor)
+    versioned: cython.pointer(DLManagedTensorVersioned)
+    if PyCapsule_IsValid(held, b"dltensor"):
+        managed = cython.cast(
+            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(held, b"dltensor"))
+        managed.deleter(managed)
+    elif PyCapsule_IsValid(held, b"dltensor_versioned"):
+        versioned = cython.cast(
+            cython.pointer(DLManagedTensorVersioned),
+            PyCapsule_GetPointer(held, b"dltensor_versioned"))
+        versioned.deleter(versioned)
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
+    """Fills in a DLPack tensor; its sizes and strides are a block to be freed."""
+    pair = _TO_DLPACK[tensor.dtype_.name]
+    i: cython.int
+    room: cython.pointer(int64_t) = cython.cast(
+        cython.pointer(int64_t), calloc(2 * tensor.ndim_ + 1, cython.sizeof(int64_t)))
+    if room == cython.NULL:
+        raise MemoryError("no memory for a tensor's sizes")
+    for i in range(tensor.ndim_):
+        room[i] = tensor.sizes[i]
+        # The stride of a single element says nothing: give the one others expect.
+        room[tensor.ndim_ + i] = 1 if tensor.sizes[i] < 2 else tensor.strides[i]
+    out.data = tensor.pointer()
+    out.device.device_type = CPU
+    out.device.device_id = 0
+    out.ndim = tensor.ndim_
+    out.dtype.code = pair[0]
+    out.dtype.bits = pair[1]
+    out.dtype.lanes = 1
+    out.shape = room
+    out.strides = room + tensor.ndim_
+    out.byte_offset = 0
+    return 0
+
+
+def dlpack_device(tensor: Tensor) -> tuple:
+    """DLPack's numbers for the tensor's device."""
+    check_on_host(tensor.storage, "DLPack")
+    return (CPU, 0)
+
+
+def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, copy=None):
+    """A capsule that lends the tensor's memory to the library that takes it.
+
+    Raises:
+        BufferError: the tensor requires a gradient, has a type that DLPack lacks, or
+            is wanted on another device.
+    """
+    if tensor.wants_grad:
+        raise BufferError(
+            "Can't export tensors that require gradient, use tensor.detach()")
+    if tensor.dtype_.name not in _TO_DLPACK:
+        raise BufferError(f"{tensor.dtype_.name} tensors cannot be exported by DLPack")
+    check_on_host(tensor.storage, "DLPack")
+    if dl_device is not None and tuple(dl_device) != (CPU, 0):
+        raise BufferError(f"to_dlpack: the tensor is on the host, not on {dl_device}")
+    if copy:
+        tensor = tensor.clone()
+    if max_version is not None and max_version[0] >= 1:
+        return versioned_capsule(tensor)
+    managed: cython.pointer(DLManagedTensor) = cython.cast(
+        cython.pointer(DLManagedTensor), calloc(1, cython.sizeof(DLManagedTensor)))
+    if managed == cython.NULL:
+        raise MemoryError("no memory for a DLPack tensor")
+    describe(tensor, cython.address(managed.dl_tensor))
+    managed.deleter = release
+    managed.manager_ctx = cython.cast(cython.p_void, tensor)
+    Py_INCREF(tensor)
+    return PyCapsule_New(managed, b"dltensor", drop_capsule)
+
+
+@cython.cfunc
+def versioned_capsule(tensor: Tensor) -> object:
+    managed: cython.pointer(DLManagedTensorVersioned) = cython.cast(
+        cython.pointer(DLManagedTensorVersioned),
+        calloc(1, cython.sizeof(DLManagedTensorVersioned)))
+    if managed == cython.NULL:
+        raise MemoryError("no memory for a DLPack tensor")
+    describe(tensor, cython.address(managed.dl_tensor))
+    managed.version.major = 1
+    managed.deleter = release_versioned
+    managed.manager_ctx = cython.cast(cython.p_void, tensor)
+    Py_INCREF(tensor)
+    return PyCapsule_New(managed, b"dltensor_versioned", drop_capsule)
+
+
+@cython.final
+@cython.cclass
+class Borrowed:
+    """Another library's memory, given back when the last tensor over it is gone."""
+
+    managed: cython.pointer(DLManagedTensor)
+    versioned: cython.pointer(DLManagedTensorVersioned)
+
+    def __dealloc__(self):
+        if self.managed != cython.NULL and self.managed.deleter != cython.NULL:
+            self.managed.deleter(self.managed)
+        if self.versioned != cython.NULL and self.versioned.deleter != cython.NULL:
+            self.versioned.deleter(self.versioned)
+
+
+def from_dlpack(source):
+    """A tensor over the memory of any array that speaks DLPack, or of its capsule.
+
+    Raises:
+        BufferError: the array is not in host memory or of a type that tensors lack.
+    """
+    capsule = source
+    if hasattr(source, "__dlpack__"):
+        try:
+            capsule = source.__dlpack__(max_version=(1, 0))
+        except TypeError:
+            capsule = source.__dlpack__()
+    held: Borrowed = Borrowed.__new__(Borrowed)
+    if PyCapsule_IsValid(capsule, b"dltensor"):
+        held.managed = cython.cast(
+            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(capsule, b"dltensor"))
+        PyCapsule_SetName(capsule, b"used_dltensor")
+        return borrow(cython.address(held.managed.dl_tensor), held)
+    if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
+        held.versioned = cython.cast(
+            cython.pointer(DLManagedTensorVersioned),
+            PyCapsule_GetPointer(capsule, b"dltensor_versioned"))
+        PyCapsule_SetName(capsule, b"used_dltensor_versioned")
+        if held.versioned.version.major != 1:
+            raise BufferError(
+                f"from_dlpack: DLPack version {held.versioned.version.major} is not known")
+        return borrow(cython.address(held.versioned.dl_tensor), held)
+    raise RuntimeError(
+        "from_dlpack: expected an array with __dlpack__, or a DLPack capsule that has "
+        f"not been used yet\n  source: {type(source).__name__}")
+
+
+@cython.cfunc
+def borrow(lent: cython.pointer(DLTensor), owner: object) -> object:
+    """The tensor over memory that ``owner`` will give back."""
+    kind: DLDataType = lent.dtype
+    name = DLPACK_TYPES.get((kind.code, kind.bits))
+    i: cython.int
+    if lent.device.device_type not in (CPU, CUDA_HOST):
+        raise BufferError(
+            f"from_dlpack: device type {lent.device.device_type} is not host memory")
+    if name is None or kind.lanes != 1:
+        raise BufferError(
+            f"from_dlpack: no data type has DLPack's code {kind.code}, {kind.bits} bits "
+            f"and {kind.lanes} lanes")
+    shape = [lent.shape[i] for i in range(lent.ndim)]
+    strides = row_major_strides(shape)
+    if lent.strides != cython.NULL:
+        strides = [lent.strides[i] for i in range(lent.ndim)]
+    dtype: DType = _DTYPES[name]
+    reach = 0
+    if 0 not in shape:
+        reach = 1 + sum([(n - 1) * step for n, step in zip(shape, strides)])
+    start: cython.p_char = cython.cast(cython.p_char, lent.data) + lent.byte_offset
+    storage: Storage = wrap(start, reach * dtype.itemsize, owner, CPU_DEVICE)
+    return make_tensor(storage, shape, strides, 0, dtype)
