@@ -1,5 +1,6 @@
 """Builds the compiled core: Python sources that Cython turns into extension modules."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,8 @@ COMPILED = [
     "core.state", "core.dtype", "core.device", "core.storage", "core.geometry",
     "core.elements", "core.tensor", "core.iteration", "core.random", "core.views", "core.interop",
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
-    "dispatch.dispatcher", "dispatch.kernels",
-    "autograd.node", "autograd.engine",
+    "dispatch.signature", "dispatch.dispatcher", "dispatch.kernels",
+    "autograd.node", "autograd.engine", "autograd.record",
 ]
 DIRECTIVES = {
     "language_level": 3, "boundscheck": False, "wraparound": False,
@@ -27,7 +28,10 @@ DIRECTIVES = {
 
 def extensions():
     """One extension for each compiled module whose source is present."""
+    chosen = tuple(os.environ.get("BUILD_ONLY", "").split())
     for name in COMPILED:
+        if chosen and not name.startswith(chosen):
+            continue
         source = Path("rushlight", *name.split(".")).with_suffix(".py")
         if (ROOT / source).exists():
             yield Extension(

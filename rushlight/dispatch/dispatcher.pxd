@@ -1,0 +1,87 @@
+from libc.stdint cimport int64_t, uint64_t
+from cpython.object cimport PyObject
+from rushlight.core.tensor cimport Tensor
+from rushlight.dispatch.signature cimport Bound, Signature
+
+cdef enum:
+    N_KEYS = 32
+    # Operator.form
+    FUNCTIONAL = 0
+    INPLACE = 1
+    OUT = 2
+
+# What fills a slot of a dispatch table; the subclasses are the compiled kinds.
+cdef class Kernel:
+    cdef object run(self, Operator op, PyObject** slots, uint64_t keys)
+
+cdef class PythonKernel(Kernel):
+    cdef readonly object function
+    cdef readonly bint with_keyset  # function(keyset, *args)
+
+# How a recorded call is reversed, and what it has to keep for that.
+cdef class Derivative:
+    cdef readonly str module
+    cdef readonly str function
+    cdef object formula             # loaded at the first use
+    cdef int n_saved
+    cdef unsigned char what[24]     # 0 argument, 1 result, 2 shape, 3 dtype, ... (opgen's tables)
+    cdef short index[24]
+    cdef uint64_t mask[24]
+    cdef int n_groups
+    cdef short group_arg[24]
+    cdef bint group_list[24]
+    cdef bint has_lists
+    cdef bint multi
+    cdef bint saves_self
+    cdef bint saves_result
+    cdef readonly tuple saved
+    cdef readonly tuple groups
+    cdef readonly tuple outputs     # numbers of the differentiable outputs
+    cdef object load(self)
+
+# What runs at the Autograd and ADInplaceOrView keys where nothing else is registered.
+cdef class Recorder:
+    cdef object record(self, Operator op, PyObject** slots, uint64_t keys)
+    cdef object keep_books(self, Operator op, PyObject** slots, uint64_t keys)
+
+cdef class Operator:
+    cdef void* vectorcall           # CPython jumps through it
+    cdef readonly str name          # "add.Tensor", without the namespace
+    cdef readonly str namespace     # "aten"
+    cdef readonly str node_name     # "Add": its graph nodes print as "AddBackward0"
+    cdef readonly Signature signature
+    cdef int n_args
+    cdef int n_tensors
+    cdef unsigned char tensor_args[24]
+    cdef int device_arg             # index of the argument `device`, or -1
+    cdef readonly int form
+    cdef readonly bint is_view
+    cdef readonly bint view_or_copy
+    cdef readonly bint multi_view
+    cdef PyObject* table[32]        # borrowed from `kernels`
+    cdef readonly dict kernels      # key number -> Kernel
+    cdef readonly set fallthroughs
+    cdef uint64_t handled           # keys with an entry or with built-in handling
+    cdef readonly Kernel composite  # runs where no other entry takes the call
+    cdef readonly Derivative derivative
+    cdef readonly Operator functional   # what an in-place or out= form was derived from
+    cdef readonly Operator inplace
+    cdef readonly Operator out
+    cdef readonly tuple returns
+    cdef object return_type
+    cdef readonly tuple entry       # the generated row; () for operators from outside
+    cdef object call(self, PyObject** slots)
+    cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
+    cdef object run(self, PyObject** slots, uint64_t keys)
+
+# All overloads of one name: what users call, as a function and as a method.
+cdef class OperatorPacket:
+    cdef void* vectorcall
+    cdef readonly str name
+    cdef readonly list overloads
+    cdef Operator first
+    cdef readonly bint reflected    # `__radd__`: the arguments come swapped
+    cdef readonly str doc
+
+cdef void set_recorder(Recorder recorder)
+cdef object copy_into(Tensor target, object source)

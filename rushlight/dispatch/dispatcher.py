@@ -1,0 +1,897 @@
+"""Who runs a call: operators as data, one compiled routine that calls them all."""
+
+from __future__ import annotations
+
+import importlib
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.core._python import (
+    PyObject_Vectorcall, PyTypeObject, PyVectorcall_Call, __builtin_clzll,
+)
+from cython.cimports.rushlight.core.device import Device
+from cython.cimports.rushlight.core.keys import (
+    KEY_ADINPLACEORVIEW, KEY_AUTOGRAD, KEY_BACKEND_SELECT,
+)
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.signature import Bound, Signature, own, release
+
+from rushlight.dispatch.keys import DispatchKey, KeySet
+
+_RECORDER = cython.declare(Recorder, None)
+_DEFAULT_BITS = cython.declare(uint64_t, 1)     # where factories go: CPU
+_PLAIN_TYPES = cython.declare(dict, {})         # type -> overrides nothing
+_MODES = cython.declare(list, [])               # active Python function modes
+_FALLBACKS = cython.declare(dict, {})           # key number -> Kernel for every operator
+_EVERY_OPERATOR = cython.declare(list, [])
+_COPY = cython.declare(Operator, None)
+
+
+@cython.cclass
+class Kernel:
+    """One way of running an operator."""
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        raise NotImplementedError(f"{type(self).__name__} cannot run")
+
+
+@cython.cclass
+class PythonKernel(Kernel):
+    """Any callable, called with all the schema's arguments by position."""
+
+    def __init__(self, function, with_keyset=False):
+        self.function = function
+        self.with_keyset = with_keyset
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        args: cython.pointer(PyObject)[26]
+        i: cython.int
+        n: cython.int = op.n_args
+        args[0] = cython.NULL
+        if self.with_keyset:
+            keyset = KeySet(keys)
+            args[1] = cython.cast(cython.pointer(PyObject), keyset)
+            for i in range(n):
+                args[2 + i] = slots[i]
+            return PyObject_Vectorcall(
+                cython.cast(cython.pointer(PyObject), self.function),
+                cython.address(args[1]), n + 1, cython.NULL)
+        for i in range(n):
+            args[1 + i] = slots[i]
+        return PyObject_Vectorcall(
+            cython.cast(cython.pointer(PyObject), self.function),
+            cython.address(args[1]), n, cython.NULL)
+
+
+@cython.final
+@cython.cclass
+class LazyKernel(Kernel):
+    """A kernel named by module and attribute, imported at its first call."""
+
+    module = cython.declare(str, visibility="readonly")
+    attribute = cython.declare(str, visibility="readonly")
+    make = cython.declare(object)
+    loaded = cython.declare(Kernel)
+
+    def __init__(self, module, attribute, make=None):
+        self.module = module
+        self.attribute = attribute
+        self.make = make
+
+    def load(self, op):
+        """The kernel behind the name."""
+        if self.loaded is None:
+            found = getattr(importlib.import_module(self.module), self.attribute)
+            self.loaded = PythonKernel(found) if self.make is None else self.make(found, op)
+        return self.loaded
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        if self.loaded is None:
+            self.load(op)
+        return self.loaded.run(op, slots, keys)
+
+
+@cython.final
+@cython.cclass
+class FallbackKernel(Kernel):
+    """A function for every operator of a key: ``function(op, *args)``."""
+
+    function = cython.declare(object)
+
+    def __init__(self, function):
+        self.function = function
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        args = [cython.cast(object, slots[i]) for i in range(op.n_args)]
+        return self.function(op, *args)
+
+
+@cython.final
+@cython.cclass
+class DerivedKernel(Kernel):
+    """In-place and ``out=`` forms of operators that only compute fresh results."""
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        source: Operator = op.functional
+        # At the composite level (keys == 0) the functional form dispatches anew.
+        result = source.run(slots, keys) if keys else source.call(slots)
+        if op.form == INPLACE:
+            return overwrite(cython.cast(Tensor, cython.cast(object, slots[0])), result, op)
+        target = cython.cast(object, slots[op.n_args - 1])
+        if isinstance(result, (tuple, list)):
+            if len(target) != len(result):
+                raise TypeError(
+                    f"{op.name}: argument 'out' must be {len(result)} tensors, "
+                    f"not {len(target)}")
+            filled = [fill_out(t, r, op) for t, r in zip(target, result)]
+            return type(target)(filled) if type(target) in (list, tuple) else tuple(filled)
+        return fill_out(target, result, op)
+
+
+@cython.cfunc
+def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
+    if result.shape != target.shape:
+        raise RuntimeError(
+            f"{op.name}: output with shape {list(target.shape)} doesn't match the "
+            f"broadcast shape {list(result.shape)}")
+    check_cast(result, target)
+    return copy_into(target, result)
+
+
+@cython.cfunc
+def fill_out(target: Tensor, result: Tensor, op: Operator) -> object:
+    check_cast(result, target)
+    if target.shape != result.shape:
+        target.resize_(result.shape)
+    return copy_into(target, result)
+
+
+@cython.cfunc
+def check_cast(result: Tensor, target: Tensor):
+    a: cython.int = result.dtype_.category
+    b: cython.int = target.dtype_.category
+    if a > b and not (a == 1 and b == 0 and False):
+        raise RuntimeError(
+            f"result type {TYPE_NAMES.get(result.dtype_.name)} can't be cast to the "
+            f"desired output type {TYPE_NAMES.get(target.dtype_.name)}")
+
+
+TYPE_NAMES = {
+    "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
+    "float16": "Half", "float32": "Float", "float64": "Double", "bool": "Bool",
+    "bfloat16": "BFloat16", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32",
+    "uint64": "UInt64",
+}
+
+
+@cython.cfunc
+def copy_into(target: Tensor, source: object) -> object:
+    """``target.copy_(source)``, whatever backend they are on."""
+    slots: cython.pointer(PyObject)[4]
+    slots[0] = cython.cast(cython.pointer(PyObject), target)
+    slots[1] = cython.cast(cython.pointer(PyObject), source)
+    slots[2] = cython.cast(cython.pointer(PyObject), False)
+    _COPY.call(slots)
+    return target
+
+
+def set_copy_operator(op: Operator):
+    """Name the operator that moves values between tensors."""
+    global _COPY
+    _COPY = op
+
+
+@cython.cclass
+class Derivative:
+    """What a recorded call keeps, and the formula that reverses it."""
+
+    def __init__(self, module, function, saved, groups, flags, outputs, formula=None):
+        i: cython.int
+        self.module = module
+        self.function = function
+        self.formula = formula
+        self.saved = tuple(saved)
+        self.groups = tuple(groups)
+        self.outputs = tuple(outputs)
+        self.multi = bool(flags & 1)
+        self.saves_self = bool(flags & 2)
+        self.saves_result = bool(flags & 4)
+        self.n_saved = len(saved)
+        self.n_groups = len(groups)
+        for i in range(self.n_saved):
+            what, index, mask = saved[i]
+            self.what[i] = what
+            self.index[i] = index
+            self.mask[i] = mask
+        self.has_lists = False
+        for i in range(self.n_groups):
+            argument, is_list = groups[i]
+            self.group_arg[i] = argument
+            self.group_list[i] = is_list
+            self.has_lists = self.has_lists or is_list
+
+    @cython.cfunc
+    def load(self) -> object:
+        if self.formula is None:
+            if self.function is None:
+                self.formula = _not_implemented
+            else:
+                self.formula = getattr(
+                    importlib.import_module(self.module), self.function)
+        return self.formula
+
+
+def _not_implemented(*args):
+    raise NotImplementedError("derivative is not implemented for this operator")
+
+
+@cython.cclass
+class Recorder:
+    """Where autograd plugs in."""
+
+    @cython.cfunc
+    def record(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        raise NotImplementedError("no recorder")
+
+    @cython.cfunc
+    def keep_books(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        raise NotImplementedError("no recorder")
+
+
+@cython.cfunc
+def set_recorder(recorder: Recorder) -> cython.void:
+    global _RECORDER
+    _RECORDER = recorder
+
+
+@cython.cclass
+class Operator:
+    """One overload of an operator: schema, dispatch table, derivative.
+
+    >>> import rushlight as rl
+    >>> op = rl.ops.aten.add.Tensor
+    >>> op(rl.ones(2), 1.0)
+    tensor([2., 2.])
+    """
+
+    def __init__(
+        self, namespace, name, rows, returns, *, form=0, derivative=None,
+        functional=None, tags=(), entry=(), is_view=False, node_name=None,
+    ):
+        i: cython.int
+        self.vectorcall = cython.cast(cython.p_void, operator_vectorcall)
+        self.namespace = namespace
+        self.name = name
+        self.signature = Signature(name, rows)
+        self.n_args = len(rows)
+        self.form = form
+        self.derivative = derivative
+        self.functional = functional
+        self.returns = tuple(returns)
+        self.entry = entry
+        self.kernels = {}
+        self.fallthroughs = set()
+        self.is_view = is_view
+        self.view_or_copy = "view_or_copy" in tags
+        self.multi_view = is_view and bool(returns) and returns[0][0] == 2
+        self.node_name = node_name or name_of_node(name)
+        self.device_arg = -1
+        self.n_tensors = 0
+        for i in range(self.n_args):
+            self.table[i] = cython.NULL
+            if self.signature.kinds[i] <= 4:
+                self.tensor_args[self.n_tensors] = i
+                self.n_tensors += 1
+            if rows[i][0] == "device":
+                self.device_arg = i
+        for i in range(N_KEYS):
+            self.table[i] = cython.NULL
+        _EVERY_OPERATOR.append(self)
+        self.refresh()
+
+    def refresh(self):
+        """Recompute which keys the operator answers to."""
+        one: uint64_t = 1
+        i: cython.int
+        self.handled = 0
+        for i in range(N_KEYS):
+            self.table[i] = cython.NULL
+            kernel = self.kernels.get(i)
+            if kernel is None and self.composite is None:
+                kernel = _FALLBACKS.get(i)
+            if kernel is not None and i not in self.fallthroughs:
+                self.table[i] = cython.cast(cython.pointer(PyObject), kernel)
+                self.handled |= one << i
+        if self.composite is None:
+            if self.derivative is not None or self.form == OUT:
+                self.handled |= one << KEY_AUTOGRAD
+            if self.is_view or self.view_or_copy or self.form != FUNCTIONAL:
+                self.handled |= (one << KEY_ADINPLACEORVIEW) | (one << KEY_AUTOGRAD)
+        for key in self.fallthroughs:
+            self.handled &= ~(one << cython.cast(cython.int, key))
+
+    def set_kernel(self, key, kernel):
+        """Register (or with None remove) what runs at a key."""
+        if kernel is None:
+            self.kernels.pop(int(key), None)
+        else:
+            self.kernels[int(key)] = kernel
+        self.refresh()
+
+    def set_composite(self, kernel):
+        """Register a decomposition that serves every key."""
+        self.composite = kernel
+        self.refresh()
+
+    def set_fallthrough(self, key):
+        """Let calls pass a key as if it were not there."""
+        self.fallthroughs.add(int(key))
+        self.refresh()
+
+    def set_derivative(self, derivative):
+        """Make the operator differentiable."""
+        self.derivative = derivative
+        self.refresh()
+
+    def set_forms(self, inplace, out):
+        """Link the in-place and ``out=`` forms derived from this operator."""
+        self.inplace = inplace
+        self.out = out
+
+    def set_return_type(self, kind):
+        """Wrap results of several tensors in a named tuple class."""
+        self.return_type = kind
+
+    def has_kernel(self, key):
+        """Whether something is registered for the key itself."""
+        return int(key) in self.kernels
+
+    def redispatch(self, keyset, *args):
+        """Call with the given keys instead of those of the arguments."""
+        slots: cython.pointer(PyObject)[24]
+        i: cython.int
+        if len(args) != self.n_args:
+            raise TypeError(
+                f"{self.name}: redispatch takes all {self.n_args} arguments, "
+                f"not {len(args)}")
+        for i in range(self.n_args):
+            slots[i] = cython.cast(cython.pointer(PyObject), args[i])
+        return self.run(slots, keyset.bits)
+
+    @property
+    def handled_bits(self):
+        """The keys that the operator answers to, as bits."""
+        return self.handled
+
+    def __getattr__(self, name):
+        if name in ("__name__", "__qualname__"):
+            return self.name
+        raise AttributeError(f"operators have no attribute '{name}'")
+
+    def __repr__(self):
+        return f"<operator '{self.namespace}::{self.name}'>"
+
+    def __reduce__(self):
+        return (_find_operator, (self.namespace, self.name))
+
+    @cython.cfunc
+    def call(self, slots: cython.pointer(cython.pointer(PyObject))) -> object:
+        """Collect the arguments' keys and run what they choose."""
+        bits: uint64_t = 0
+        one: uint64_t = 1
+        wants: cython.bint = False
+        exotic: cython.bint = len(_MODES) > 0
+        i: cython.int
+        t: Tensor
+        st: cython.pointer(ThreadState) = state()
+        for i in range(self.n_tensors):
+            item = cython.cast(object, slots[self.tensor_args[i]])
+            if type(item) is Tensor:
+                t = cython.cast(Tensor, item)
+                bits |= t.keys
+                wants = wants or t.wants_grad
+            elif isinstance(item, Tensor):
+                t = cython.cast(Tensor, item)
+                bits |= t.keys
+                wants = wants or t.wants_grad
+                exotic = exotic or not is_plain(type(item))
+            elif isinstance(item, (list, tuple)):
+                for element in item:
+                    if element is not None:
+                        t = element
+                        bits |= t.keys
+                        wants = wants or t.wants_grad
+                        if type(element) is not Tensor:
+                            exotic = exotic or not is_plain(type(element))
+        if exotic:
+            answer = ask_overrides(self, slots)
+            if answer is not NotImplemented:
+                return answer
+        if bits == 0 or self.device_arg >= 0:
+            bits = self.factory_bits(slots, bits)
+        bits = (bits | st.included) & ~st.excluded
+        if self.composite is not None and (bits & self.handled) == 0:
+            return self.composite.run(self, slots, 0)
+        if not wants or not st.grad_mode:
+            # nothing to record: the built-in Autograd handling would only pass on
+            if self.table[KEY_AUTOGRAD] == cython.NULL:
+                bits &= ~(one << KEY_AUTOGRAD)
+        return self.run(slots, bits)
+
+    @cython.cfunc
+    @cython.exceptval(0)
+    def factory_bits(
+        self, slots: cython.pointer(cython.pointer(PyObject)), bits: uint64_t
+    ) -> uint64_t:
+        """The backend from ``device=`` where there is one."""
+        one: uint64_t = 1
+        device: object
+        if self.device_arg >= 0:
+            device = cython.cast(object, slots[self.device_arg])
+            if device is not None:
+                return (bits & ~cython.cast(uint64_t, 15)) | (
+                    one << cython.cast(Device, device).kind)
+        return bits if bits else _DEFAULT_BITS
+
+    @cython.cfunc
+    def run(
+        self, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        """Hand the call to the highest key that answers."""
+        bits: uint64_t = keys & self.handled
+        key: cython.int
+        if bits == 0:
+            if self.composite is not None:
+                return self.composite.run(self, slots, 0)
+            not_available(self, keys)
+        key = 63 - __builtin_clzll(bits)
+        if self.table[key] != cython.NULL:
+            return cython.cast(Kernel, self.table[key]).run(self, slots, keys)
+        if key == KEY_AUTOGRAD:
+            return _RECORDER.record(self, slots, keys)
+        return _RECORDER.keep_books(self, slots, keys)
+
+
+@cython.cfunc
+def name_of_node(name: str) -> str:
+    """``log_softmax.int`` -> ``LogSoftmax``."""
+    base = name.split(".")[0]
+    return "".join([part[:1].upper() + part[1:] for part in base.split("_") if part])
+
+
+@cython.cfunc
+def not_available(op: Operator, keys: uint64_t):
+    present = [key for key in KeySet(keys) if key < DispatchKey.BackendSelect]
+    backend = present[0].name if present else "no backend"
+    known = [DispatchKey(key).name for key in sorted(op.kernels)]
+    if backend == "Meta":
+        hint = "give it a function for shapes with impl(..., 'Meta')"
+    else:
+        hint = f"register one with Library.impl('{op.name}', function, '{backend}')"
+    raise NotImplementedError(
+        f"Could not run '{op.namespace}::{op.name}' with arguments from the "
+        f"'{backend}' backend.\n  '{op.namespace}::{op.name}' is available for: "
+        f"{', '.join(known) or 'nothing'}\n  remedy: {hint}")
+
+
+# -- overrides: __torch_function__ on subclasses, function modes ---------------------
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_plain(kind: type) -> cython.bint:
+    """Whether a subclass of Tensor leaves calls alone (no ``__torch_function__``)."""
+    known = _PLAIN_TYPES.get(kind)
+    if known is None:
+        hook = getattr(kind, "__torch_function__", None)
+        known = hook is None or hook is getattr(Tensor, "__torch_function__", None)
+        _PLAIN_TYPES[kind] = known
+    return known
+
+
+@cython.cfunc
+def ask_overrides(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> object:
+    """What the modes, then the arguments' types, say; NotImplemented to go on."""
+    args = tuple([cython.cast(object, slots[i]) for i in range(op.n_args)])
+    kinds = []
+    for arg in flatten(args):
+        if isinstance(arg, Tensor) and not is_plain(type(arg)) and type(arg) not in kinds:
+            kinds.append(type(arg))
+    packet = _PACKETS.get((op.namespace, op.name.split(".")[0]), op)
+    if _MODES:
+        mode = _MODES.pop()
+        try:
+            answer = mode.__torch_function__(packet, tuple(kinds), args, {})
+        finally:
+            _MODES.append(mode)
+        if answer is not NotImplemented:
+            return answer
+    for kind in kinds:
+        answer = kind.__torch_function__(packet, tuple(kinds), args, {})
+        if answer is not NotImplemented:
+            return answer
+    if kinds:
+        raise TypeError(
+            f"no implementation found for '{op.namespace}::{op.name}' on types that "
+            f"implement __torch_function__: {kinds}")
+    return NotImplemented
+
+
+@cython.cfunc
+def flatten(args: tuple) -> list:
+    flat = []
+    for arg in args:
+        if isinstance(arg, (list, tuple)):
+            flat.extend(arg)
+        else:
+            flat.append(arg)
+    return flat
+
+
+def function_modes():
+    """The stack of active function modes; the last runs first."""
+    return _MODES
+
+
+# -- packets: overloads under one name ----------------------------------------------
+
+
+_PACKETS = cython.declare(dict, {})
+
+
+@cython.cclass
+class OperatorPacket:
+    """All overloads of one name, as a function and as a method.
+
+    >>> import rushlight as rl
+    >>> rl.add
+    <built-in operator add>
+    """
+
+    def __init__(self, namespace, name, overloads, reflected=False):
+        self.vectorcall = cython.cast(cython.p_void, packet_vectorcall)
+        self.name = name
+        self.overloads = list(overloads)
+        self.first = self.overloads[0]
+        self.reflected = reflected
+        self.doc = self.first.entry[11] if self.first.entry else ""
+        if not reflected:
+            _PACKETS.setdefault((namespace, name), self)
+
+    def add_overload(self, op):
+        """Let one more schema answer to this name."""
+        self.overloads.append(op)
+
+    def remove_overload(self, op):
+        """Forget a schema."""
+        self.overloads.remove(op)
+
+    def __getattr__(self, name):
+        if name in ("__name__", "__qualname__"):
+            return self.name
+        for op in self.overloads:
+            parts = op.name.split(".")
+            if (parts[1] if len(parts) > 1 else "default") == name:
+                return op
+        raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
+
+    def __get__(self, obj, kind):
+        if obj is None:
+            return self
+        return BoundOperator(self, obj)
+
+    def __repr__(self):
+        return f"<built-in operator {self.name}>"
+
+    def __reduce__(self):
+        return (_find_packet, (self.first.namespace, self.first.name.split(".")[0]))
+
+
+@cython.final
+@cython.cclass
+class BoundOperator:
+    """A method looked up on a tensor and not called at once."""
+
+    packet = cython.declare(object)
+    owner = cython.declare(object)
+
+    def __init__(self, packet, owner):
+        self.packet = packet
+        self.owner = owner
+
+    def __call__(self, *args, **kwargs):
+        return self.packet(self.owner, *args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self.packet, name)
+
+    @property
+    def __self__(self):
+        return self.owner
+
+    def __repr__(self):
+        return f"<bound operator {self.packet.name} of a Tensor>"
+
+
+def _find_operator(namespace, name):
+    for op in _EVERY_OPERATOR:
+        if op.namespace == namespace and op.name == name:
+            return op
+    raise RuntimeError(f"there is no operator '{namespace}::{name}'")
+
+
+def _find_packet(namespace, name):
+    return _PACKETS[(namespace, name)]
+
+
+def every_operator():
+    """All operators, in the order in which they were defined."""
+    return _EVERY_OPERATOR
+
+
+def packets():
+    """All packets, by (namespace, name)."""
+    return _PACKETS
+
+
+def set_fallback(key, function):
+    """Serve every operator without an entry for ``key``; None takes it back."""
+    if function is None:
+        _FALLBACKS.pop(int(key), None)
+    else:
+        _FALLBACKS[int(key)] = FallbackKernel(function)
+    for op in _EVERY_OPERATOR:
+        op.refresh()
+
+
+def forget(op):
+    """Take an operator out of the registry."""
+    _EVERY_OPERATOR.remove(op)
+
+
+def forget_packet(namespace, name):
+    """Take a name out of the registry."""
+    _PACKETS.pop((namespace, name), None)
+
+
+def set_default_device_bits(kind: cython.int):
+    """Where factories without ``device=`` put their tensors."""
+    global _DEFAULT_BITS
+    one: uint64_t = 1
+    _DEFAULT_BITS = one << kind
+
+
+# -- vectorcall entry points -----------------------------------------------------------
+
+
+@cython.cfunc
+def operator_vectorcall(
+    self: cython.pointer(PyObject), args: cython.pointer(cython.pointer(PyObject)),
+    nargsf: cython.size_t, kwnames: cython.pointer(PyObject),
+) -> object:
+    op: Operator = cython.cast(Operator, self)
+    bound: Bound
+    n: cython.Py_ssize_t = nargsf & 0x7FFFFFFFFFFFFFFF
+    code: cython.int
+    bound.n_made = 0
+    try:
+        code = op.signature.bind(args, n, kwnames, cython.address(bound))
+        if code:
+            raise_mismatch(op.name, [op], args, n, kwnames, code)
+        return op.call(bound.slots)
+    finally:
+        release(cython.address(bound))
+
+
+@cython.cfunc
+def packet_vectorcall(
+    self: cython.pointer(PyObject), args: cython.pointer(cython.pointer(PyObject)),
+    nargsf: cython.size_t, kwnames: cython.pointer(PyObject),
+) -> object:
+    packet: OperatorPacket = cython.cast(OperatorPacket, self)
+    bound: Bound
+    op: Operator
+    n: cython.Py_ssize_t = nargsf & 0x7FFFFFFFFFFFFFFF
+    code: cython.int
+    swapped: cython.pointer(PyObject)[2]
+    if packet.reflected:
+        swapped[0] = args[1]
+        swapped[1] = args[0]
+        args = swapped
+    if kwnames != cython.NULL and has_out(kwnames):
+        return call_with_out(packet, args, n, kwnames)
+    bound.n_made = 0
+    op = packet.first
+    try:
+        code = op.signature.bind(args, n, kwnames, cython.address(bound))
+        if code:
+            op = choose_overload(packet, args, n, kwnames, cython.address(bound), code)
+        result = op.call(bound.slots)
+    finally:
+        if bound.n_made:
+            release(cython.address(bound))
+    if op.return_type is not None and type(result) is tuple:
+        return op.return_type(result)
+    return result
+
+
+@cython.cfunc
+def choose_overload(
+    packet: OperatorPacket, args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject),
+    bound: cython.pointer(Bound), code: cython.int,
+) -> Operator:
+    """The first further overload that takes the arguments."""
+    op: Operator
+    i: cython.int
+    for i in range(1, len(packet.overloads)):
+        op = packet.overloads[i]
+        release(bound)
+        if op.signature.bind(args, n, kwnames, bound) == 0:
+            return op
+    raise_mismatch(packet.name, packet.overloads, args, n, kwnames, code)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def has_out(kwnames: cython.pointer(PyObject)) -> cython.bint:
+    for name in cython.cast(tuple, cython.cast(object, kwnames)):
+        if name == "out":
+            return True
+    return False
+
+
+@cython.cfunc
+def call_with_out(
+    packet: OperatorPacket, args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject),
+) -> object:
+    """Bind without ``out``, then call the out= form; ``out=None`` changes nothing."""
+    i: cython.int
+    positional = tuple([cython.cast(object, args[i]) for i in range(n)])
+    keywords = keyword_dict(args, n, kwnames)
+    out = keywords.pop("out")
+    if out is None:
+        return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+            *positional, **keywords)
+    bound: Bound
+    op: Operator
+    first_code: cython.int = 0
+    code: cython.int
+    values: list = list(positional) + list(keywords.values())
+    raw: cython.pointer(PyObject)[64]
+    if len(values) > 64:
+        raise TypeError(f"{packet.name}() got {len(values)} arguments")
+    for i in range(len(values)):
+        raw[i] = cython.cast(cython.pointer(PyObject), values[i])
+    names = tuple(keywords)
+    for op in packet.overloads:
+        bound.n_made = 0
+        code = op.signature.bind(
+            raw, n, cython.cast(cython.pointer(PyObject), names), cython.address(bound))
+        first_code = first_code or code
+        if code == 0 and op.out is not None:
+            try:
+                check_out(op, out)
+                bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
+                return op.out.call(bound.slots)
+            finally:
+                release(cython.address(bound))
+        release(cython.address(bound))
+    if first_code:
+        raise_mismatch(
+            packet.name, packet.overloads, raw, n,
+            cython.cast(cython.pointer(PyObject), names), first_code)
+    raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
+
+
+@cython.cfunc
+def check_out(op: Operator, out: object):
+    several: cython.bint = len(op.returns) > 1
+    if several:
+        if isinstance(out, (tuple, list)) and all(isinstance(t, Tensor) for t in out):
+            return
+        raise TypeError(
+            f"{op.name.split('.')[0]}(): argument 'out' must be tuple of Tensors, not "
+            f"{type(out).__name__}")
+    if not isinstance(out, Tensor):
+        raise TypeError(
+            f"{op.name.split('.')[0]}(): argument 'out' must be Tensor, not "
+            f"{type(out).__name__}")
+
+
+@cython.cfunc
+def keyword_dict(
+    args: cython.pointer(cython.pointer(PyObject)), n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> dict:
+    keywords = {}
+    i: cython.int = 0
+    if kwnames != cython.NULL:
+        for name in cython.cast(tuple, cython.cast(object, kwnames)):
+            keywords[name] = cython.cast(object, args[n + i])
+            i += 1
+    return keywords
+
+
+@cython.cfunc
+def raise_mismatch(
+    name: str, overloads: list, args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject), code: cython.int,
+):
+    """TypeError in PyTorch's words: the one schema's fault, or all the schemas."""
+    i: cython.int
+    positional = tuple([cython.cast(object, args[i]) for i in range(n)])
+    keywords = keyword_dict(args, n, kwnames)
+    only: Operator = overloads[0]
+    if len(overloads) == 1:
+        raise TypeError(only.signature.explain(positional, keywords, code))
+    given = [type(value).__name__ for value in positional]
+    given += [f"{key}={type(value).__name__}" for key, value in keywords.items()]
+    raise TypeError(
+        f"{name}() received an invalid combination of arguments - got "
+        f"({', '.join(given)}), but expected one of:\n"
+        + "\n".join(f" * {schema_line(op)}" for op in overloads))
+
+
+def schema_line(op: Operator):
+    """``(Tensor self, Number other, *, Number alpha=1)``."""
+    from rushlight.dispatch.signature import KIND_NAMES
+    parts = []
+    starred = False
+    for name, kind, default, keyword_only, _, _ in op.signature.rows:
+        if keyword_only and not starred:
+            parts.append("*")
+            starred = True
+        text = f"{KIND_NAMES[kind]} {name}"
+        parts.append(text if default is Ellipsis else f"{text} = {default}")
+    return f"({', '.join(parts)})"
+
+
+def _install_vectorcall():
+    """Let CPython call operators through their first fields, without bound methods."""
+    operator: Operator = Operator("aten", "_probe", (), ())
+    packet: OperatorPacket = OperatorPacket("aten", "_probe", [operator])
+    kind: cython.pointer(PyTypeObject) = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), Operator))
+    kind.tp_flags |= 1 << 11
+    kind.tp_vectorcall_offset = cython.cast(
+        cython.Py_ssize_t, cython.address(operator.vectorcall)) - cython.cast(
+        cython.Py_ssize_t, cython.cast(cython.p_void, operator))
+    kind.tp_call = PyVectorcall_Call
+    kind = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), OperatorPacket))
+    kind.tp_flags |= (1 << 11) | (1 << 17)
+    kind.tp_vectorcall_offset = cython.cast(
+        cython.Py_ssize_t, cython.address(packet.vectorcall)) - cython.cast(
+        cython.Py_ssize_t, cython.cast(cython.p_void, packet))
+    kind.tp_call = PyVectorcall_Call
+    forget(operator)
+    forget_packet("aten", "_probe")
+
+
+_install_vectorcall()

@@ -1,0 +1,405 @@
+"""Arguments against a schema: binding without building a tuple or a dict."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_INCREF, Py_DECREF
+from cython.cimports.rushlight.core.device import Device, as_device
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.tensor import Tensor
+
+from rushlight.core import dtype as _dtypes
+from rushlight.core import layout as _layouts
+
+# Kinds of arguments, as opgen numbers them.
+KIND_NAMES = (
+    "Tensor", "Tensor", "tuple of Tensors", "tuple of Tensors", "Tensor", "Number",
+    "Number", "int", "int", "tuple of ints", "tuple of ints", "float", "float", "bool",
+    "bool", "str", "str", "rushlight.dtype", "rushlight.device", "rushlight.layout",
+    "rushlight.memory_format", "rushlight.Generator", "tuple of floats", "object",
+    "tuple of bools",
+)
+_OPTIONAL = cython.declare(
+    frozenset, frozenset((1, 6, 8, 10, 12, 14, 16, 17, 18, 19, 20, 21)))
+_KEYWORD_ALIASES = cython.declare(dict, {
+    "input": "self", "axis": "dim", "keepdims": "keepdim", "x": "self", "x2": "other",
+    "x1": "self",
+})
+_PYTHON_DTYPES = cython.declare(dict, {
+    float: "float64", int: "int64", bool: "bool", complex: "complex128"})
+
+# Mismatch codes: 0 fits; the argument's index is in the low byte.
+TOO_MANY = cython.declare(cython.int, 256)
+UNKNOWN_KEYWORD = cython.declare(cython.int, 512)
+REPEATED = cython.declare(cython.int, 768)
+MISSING = cython.declare(cython.int, 1024)
+WRONG_TYPE = cython.declare(cython.int, 1280)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def release(bound: cython.pointer(Bound)) -> cython.void:
+    i: cython.int
+    for i in range(bound.n_made):
+        Py_DECREF(cython.cast(object, bound.made[i]))
+    bound.n_made = 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def own(bound: cython.pointer(Bound), slot: cython.int, value: object) -> cython.int:
+    """Keep ``value`` alive for the call and put it in a slot."""
+    if bound.n_made == MAX_ARGS:
+        raise TypeError("too many arguments had to be converted")
+    Py_INCREF(value)
+    bound.made[bound.n_made] = cython.cast(cython.pointer(PyObject), value)
+    bound.n_made += 1
+    bound.slots[slot] = cython.cast(cython.pointer(PyObject), value)
+    return 0
+
+
+@cython.cfunc
+def resolve_default(kind: cython.int, value: object) -> object:
+    """Defaults that the tables give by name, as the objects that they name."""
+    if not isinstance(value, str):
+        return tuple(value) if isinstance(value, list) else value
+    if kind == 17:
+        return _dtypes.all_dtypes()[value]
+    if kind == 19 or kind == 20:
+        return getattr(_layouts, value)
+    if kind == 18:
+        return Device(value)
+    return value
+
+
+@cython.cclass
+class Signature:
+    """A schema's arguments: names, kinds, defaults; binds calls to them."""
+
+    def __init__(self, name: str, rows: tuple):
+        if len(rows) > MAX_ARGS:
+            raise ValueError(f"{name}: more than {MAX_ARGS} arguments")
+        i: cython.int
+        self.name = name
+        self.rows = rows
+        self.n_args = len(rows)
+        self.n_positional = 0
+        for i in range(self.n_args):
+            row = rows[i]
+            self.kinds[i] = row[1]
+            self.list_size[i] = row[4]
+            self.flags[i] = row[5]
+            if not row[3]:
+                self.n_positional += 1
+        self.names = tuple([row[0] for row in rows])
+        self.defaults = tuple([resolve_default(row[1], row[2]) for row in rows])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def bind(
+        self, args: cython.pointer(cython.pointer(PyObject)), n: cython.Py_ssize_t,
+        kwnames: cython.pointer(PyObject), bound: cython.pointer(Bound),
+    ) -> cython.int:
+        i: cython.int
+        code: cython.int
+        taken: cython.Py_ssize_t = n
+        for i in range(self.n_args):
+            bound.slots[i] = cython.NULL
+        i = 0
+        while i < taken:
+            if i >= self.n_positional:
+                return TOO_MANY
+            if self.flags[i] & 4 and n > i and is_integer(args[i]):
+                code = self.gather(i, args, n, bound)
+                if code:
+                    return code
+                taken = i + 1
+                break
+            code = self.accept(i, args[i], bound)
+            if code:
+                return code
+            i += 1
+        if kwnames != cython.NULL:
+            names: tuple = cython.cast(tuple, cython.cast(object, kwnames))
+            for i in range(len(names)):
+                code = self.bind_keyword(names[i], args[n + i], bound)
+                if code:
+                    return code
+        return self.fill_defaults(bound)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def fill_defaults(self, bound: cython.pointer(Bound)) -> cython.int:
+        i: cython.int
+        for i in range(self.n_args):
+            if bound.slots[i] == cython.NULL:
+                default = self.defaults[i]
+                if default is Ellipsis:
+                    return MISSING + i
+                bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def gather(
+        self, i: cython.int, args: cython.pointer(cython.pointer(PyObject)),
+        n: cython.Py_ssize_t, bound: cython.pointer(Bound),
+    ) -> cython.int:
+        """Sizes given one by one, ``x.view(2, 3)``, as one tuple."""
+        j: cython.int
+        for j in range(i, n):
+            if not is_integer(args[j]):
+                return WRONG_TYPE + i
+        own(bound, i, tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)]))
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def bind_keyword(
+        self, key: object, value: cython.pointer(PyObject), bound: cython.pointer(Bound)
+    ) -> cython.int:
+        i: cython.int = self.find(key)
+        if i < 0:
+            return UNKNOWN_KEYWORD
+        if bound.slots[i] != cython.NULL:
+            return REPEATED + i
+        return self.accept(i, value, bound)
+
+    @cython.cfunc
+    def find(self, key: object) -> cython.int:
+        i: cython.int
+        for i in range(self.n_args):
+            if self.names[i] is key:
+                return i
+        for i in range(self.n_args):
+            if self.names[i] == key:
+                return i
+        alias = _KEYWORD_ALIASES.get(key)
+        if alias is not None:
+            for i in range(self.n_args):
+                if self.names[i] == alias:
+                    return i
+        return -1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def accept(
+        self, i: cython.int, value: cython.pointer(PyObject), bound: cython.pointer(Bound)
+    ) -> cython.int:
+        """Put a value in its slot if the argument's kind allows it."""
+        kind: cython.int = self.kinds[i]
+        item = cython.cast(object, value)
+        if type(item) is Tensor:
+            if kind == 0 or kind == 1 or kind == 4:
+                bound.slots[i] = value
+                return 0
+        elif item is None and (
+                kind in _OPTIONAL or self.defaults[i] is None or kind == 23):
+            bound.slots[i] = value
+            return 0
+        elif kind == 7 or kind == 8:
+            if type(item) is int:
+                bound.slots[i] = value
+                return 0
+        elif kind == 4 or kind == 5 or kind == 6:
+            if type(item) is float or type(item) is int:
+                bound.slots[i] = value
+                return 0
+        return self.accept_slowly(i, kind, item, bound)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def accept_slowly(
+        self, i: cython.int, kind: cython.int, item: object, bound: cython.pointer(Bound)
+    ) -> cython.int:
+        if kind <= 1 or (kind == 4 and isinstance(item, Tensor)):
+            if not isinstance(item, Tensor):
+                return WRONG_TYPE + i
+            bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+            return 0
+        if kind == 2 or kind == 3:
+            return accept_tensors(i, kind, item, bound)
+        if kind <= 6:
+            return accept_number(i, item, bound)
+        if kind <= 8:
+            if isinstance(item, bool) or not is_integer(cython.cast(cython.pointer(PyObject), item)):
+                return WRONG_TYPE + i
+            own(bound, i, as_integer(item))
+            return 0
+        if kind <= 10:
+            return accept_integers(i, self.list_size[i], item, bound)
+        return accept_rare(i, kind, self.list_size[i], item, bound)
+
+    def explain(self, args: tuple, keywords: dict, code: cython.int):
+        """PyTorch's words for why a call does not fit."""
+        kind: cython.int = code & ~255
+        i: cython.int = code & 255
+        base = self.name.split(".")[0]
+        if kind == TOO_MANY:
+            return (
+                f"{base}() takes {self.n_positional} positional "
+                f"argument{'' if self.n_positional == 1 else 's'} but {len(args)} "
+                f"{'was' if len(args) == 1 else 'were'} given")
+        if kind == UNKNOWN_KEYWORD:
+            wrong = [key for key in keywords if self.find(key) < 0]
+            return f"{base}() got an unexpected keyword argument '{wrong[0]}'"
+        if kind == REPEATED:
+            return f"{base}() got multiple values for argument '{self.names[i]}'"
+        if kind == MISSING:
+            missing = [
+                f'"{self.names[j]}"' for j in range(len(args), self.n_args)
+                if self.defaults[j] is Ellipsis and self.names[j] not in keywords]
+            return (
+                f"{base}() missing {len(missing)} required positional "
+                f"argument{'' if len(missing) == 1 else 's'}: {', '.join(missing)}")
+        return self.explain_type(base, args, keywords, i)
+
+    def explain_type(self, base, args, keywords, i: cython.int):
+        """Which argument has a type that its kind refuses."""
+        name = self.names[i]
+        wanted = KIND_NAMES[self.kinds[i]]
+        if i < len(args):
+            value, place = args[i], f" (position {i + 1})"
+        else:
+            given = [v for k, v in keywords.items() if self.find(k) == i]
+            value, place = (given[0] if given else None), ""
+        found = type(value).__name__
+        if isinstance(value, (list, tuple)) and value and wanted.startswith("tuple of"):
+            odd = [
+                (k, v) for k, v in enumerate(value)
+                if not isinstance(v, Tensor if "Tensor" in wanted else int)]
+            if odd:
+                return (
+                    f"{base}(): argument '{name}'{place} must be {wanted}, but found "
+                    f"element of type {type(odd[0][1]).__name__} at pos {odd[0][0]}")
+        return f"{base}(): argument '{name}'{place} must be {wanted}, not {found}"
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_integer(value: cython.pointer(PyObject)) -> cython.bint:
+    """Whether a value can serve as a size: an int, or what has ``__index__``."""
+    item = cython.cast(object, value)
+    if type(item) is int:
+        return True
+    if isinstance(item, bool):
+        return False
+    if isinstance(item, Tensor):
+        t: Tensor = item
+        return t.numel_ == 1 and t.dtype_.category == 1
+    if isinstance(item, (float, str, list, tuple)) or item is None:
+        return False
+    return hasattr(type(item), "__index__") and not hasattr(type(item), "__len__")
+
+
+@cython.cfunc
+def as_integer(item: object) -> object:
+    return item if type(item) is int else item.__index__()
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def accept_tensors(
+    i: cython.int, kind: cython.int, item: object, bound: cython.pointer(Bound)
+) -> cython.int:
+    if not isinstance(item, (list, tuple)):
+        return WRONG_TYPE + i
+    for element in item:
+        if not isinstance(element, Tensor) and not (kind == 3 and element is None):
+            return WRONG_TYPE + i
+    bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def accept_number(
+    i: cython.int, item: object, bound: cython.pointer(Bound)
+) -> cython.int:
+    """A Scalar: any Python or NumPy number, or a tensor of no dimensions."""
+    if isinstance(item, (bool, int, float, complex)):
+        bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+        return 0
+    if isinstance(item, Tensor):
+        t: Tensor = item
+        if t.ndim_ == 0 and not t.wants_grad:
+            own(bound, i, t.item())
+            return 0
+        return WRONG_TYPE + i
+    if type(item).__module__ == "numpy" and hasattr(item, "item"):
+        if getattr(item, "ndim", 0) == 0:
+            own(bound, i, item.item())
+            return 0
+    return WRONG_TYPE + i
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def accept_integers(
+    i: cython.int, size: cython.int, item: object, bound: cython.pointer(Bound)
+) -> cython.int:
+    plain: cython.bint = True
+    if isinstance(item, (tuple, list)):
+        for element in item:
+            if type(element) is not int:
+                plain = False
+                if isinstance(element, bool) or not is_integer(
+                        cython.cast(cython.pointer(PyObject), element)):
+                    return WRONG_TYPE + i
+        if plain:
+            bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+        else:
+            own(bound, i, tuple([as_integer(element) for element in item]))
+        return 0
+    if size > 0 and is_integer(cython.cast(cython.pointer(PyObject), item)):
+        own(bound, i, (as_integer(item),) * size)
+        return 0
+    if isinstance(item, Tensor) and cython.cast(Tensor, item).ndim_ == 1:
+        own(bound, i, tuple(item.tolist()))
+        return 0
+    return WRONG_TYPE + i
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def accept_rare(
+    i: cython.int, kind: cython.int, size: cython.int, item: object,
+    bound: cython.pointer(Bound),
+) -> cython.int:
+    good: cython.bint = True
+    if kind == 11 or kind == 12:
+        if isinstance(item, Tensor) and cython.cast(Tensor, item).numel_ == 1:
+            own(bound, i, item.item())
+            return 0
+        good = isinstance(item, (float, int)) or hasattr(item, "__float__")
+    elif kind == 13 or kind == 14:
+        if type(item).__name__ in ("bool_", "bool") and not isinstance(item, bool):
+            own(bound, i, bool(item))
+            return 0
+        good = isinstance(item, bool)
+    elif kind == 15 or kind == 16:
+        good = isinstance(item, str)
+    elif kind == 17:
+        if item in _PYTHON_DTYPES:
+            own(bound, i, _dtypes.all_dtypes()[_PYTHON_DTYPES[item]])
+            return 0
+        good = isinstance(item, DType)
+    elif kind == 18:
+        if isinstance(item, (str, int)) and not isinstance(item, bool):
+            own(bound, i, as_device(item))
+            return 0
+        good = isinstance(item, Device)
+    elif kind == 19:
+        good = isinstance(item, _layouts.Layout)
+    elif kind == 20:
+        good = isinstance(item, _layouts.MemoryFormat)
+    elif kind == 22 or kind == 24:
+        if isinstance(item, (bool, int, float)) and size > 0:
+            own(bound, i, (item,) * size)
+            return 0
+        good = isinstance(item, (list, tuple))
+    if not good:
+        return WRONG_TYPE + i
+    bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+    return 0
