@@ -1,46 +1,90 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
+from rushlight.core.device cimport Device
+from rushlight.core.dtype cimport DType
 from rushlight.core.tensor cimport Tensor
 
+cdef extern from "Python.h":
+    object vectorcall "PyObject_Vectorcall" (PyObject* callable, PyObject** args, size_t nargsf, PyObject* kwnames)
+
+# What the recording side fills in, once each: formula, op_name, edges, n_edges, the edge
+# numbers, needs, saved, sequence, multi. set_history() fills the metadata and n_outputs.
 cdef class Node:
     cdef object formula             # callable(needs, grad, *saved) -> gradient or tuple of them; None for special nodes
     cdef str op_name                # "Mul" -> printed "MulBackward0"
     cdef uint64_t sequence
-    cdef uint64_t topological       # 1 + the largest of its inputs' numbers
     cdef int n_outputs              # outputs of the forward call = gradients that arrive
     cdef int n_edges                # gradients that leave
     cdef unsigned long long needs   # bit i: edge i wants a gradient
     cdef tuple edges                # Node or None for each differentiable input
     cdef int edge_number_inline[4]  # output number at each edge (first four)
-    cdef object edge_numbers        # tuple of ints where there are more than four edges, else None
+    cdef tuple edge_numbers         # all the numbers where there are more than four edges, else None
     cdef tuple saved                # values for the formula: SavedTensor where it was a tensor, else the value
     cdef bint released
     cdef bint multi                 # formula wants all the gradients: a tuple, not the first
-    # shape and dtype of each forward output; the first inline
+    cdef bint is_accumulator
+    # shape and dtype of the first output; meta_ndim is -1 where they stand in metas
     cdef int meta_ndim
-    cdef int meta_dtype
+    cdef DType meta_dtype
+    cdef Device meta_device
     cdef int64_t meta_sizes[6]
-    cdef object metas               # list of (shape tuple, dtype code, device) for all outputs where inline does not do
+    cdef list metas                 # (sizes, dtype, device) of each output where inline does not do, else None
     cdef object hooks               # autograd.hooks.NodeHooks or None
-    cdef object metadata_           # user's dict, made on demand
-    cdef object trace               # stack of the forward call, in anomaly mode
+    cdef dict metadata_             # user's dict, made on demand
+    cdef object trace               # autograd.anomaly.Trace of the forward call, in anomaly mode
+    # the engine's: which task has a frame for this node, and where
+    cdef uint64_t task
+    cdef int slot
     cdef object __weakref__
-    cdef object apply(self, object grads)      # overridden by AccumulateGrad, CopySlices, Function nodes
+    # One gradient, or a list of them where n_outputs > 1, to a tuple of n_edges (or the one).
+    cdef object apply(self, object grads, unsigned long long needs)
+    cdef int release(self) except -1
 
 cdef class AccumulateGrad(Node):
-    cdef Tensor variable
+    cdef readonly Tensor variable
+
+# An in-place operator on a view, seen from the base: swaps the slice's gradient.
+cdef class CopySlices(Node):
+    cdef Node inner
+    cdef tuple base_geometry        # sizes, strides, offset
+    cdef tuple view_geometry
+    cdef object replay
+
+# A node whose gradient is a Python method: autograd.function's nodes.
+cdef class PythonNode(Node):
+    pass
 
 cdef class SavedTensor:
     cdef Tensor tensor              # an input as it is; an output detached
-    cdef object node                # the producing node's weak reference where it was an output
+    cdef object source              # where a hook packed an input: the node its gradient flows to
     cdef bint is_output
+    cdef bint requires_grad
+    cdef bint packed
     cdef int output_number
+    cdef int watch                  # bucket of the storage in the table of watched storages, or -1
     cdef int64_t version
-    cdef object packed              # what a pack hook returned
-    cdef object unpack_hook
-    cdef object unpack(self, Node owner)
+    cdef object payload             # what a pack hook returned
+    cdef readonly object unpack_hook
+    cdef Tensor unpack(self, Node owner)
 
 # The node that a tensor's gradient flows to: its grad_fn, or its AccumulateGrad made on demand; None if it needs no gradient.
 cdef Node gradient_edge(Tensor tensor)
+# Call it for outputs after set_history(): it keeps the output's number.
 cdef SavedTensor save_tensor(Tensor tensor, Node owner, bint is_output)
 # Point `node` at the metadata of output number `index`, and the tensor at the node.
 cdef int set_history(Tensor result, Node node, int index) except -1
+# The same for the result of an in-place operator, whose edge 0 is the tensor itself; after the version bump.
+cdef int rebase_history(Tensor tensor, Node node) except -1
+# Whether a differentiable call on this tensor has to be recorded; brings a stale view up to date.
+cdef bint wants_grad(Tensor tensor) except -1
+# grad_fn of a view, made anew where its base changed in place.
+cdef object view_grad_fn(Tensor tensor)
+# Raises where an in-place operator may not write here; call it before the write, when the call needs recording.
+cdef int check_inplace(Tensor tensor) except -1
+# Remember the line of an in-place change of a tensor that some node has saved; a no-op elsewhere.
+cdef int note_modification(Tensor tensor) except -1
+cdef int edge_number(Node node, int index) noexcept
+# Raises RuntimeError naming both shapes where `grad` cannot be the gradient of that output.
+cdef object fit_gradient(Node target, int number, object grad, Node source, int index)
+# The node's formula on one gradient (a list where n_outputs > 1).
+cdef object run_formula(Node node, object grad, unsigned long long needs)

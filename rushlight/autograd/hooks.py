@@ -1,0 +1,155 @@
+"""Callables that run as gradients pass: on tensors, on nodes, on leaves."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections import OrderedDict
+
+_numbers = itertools.count()
+
+
+class RemovableHandle:
+    """What registering a hook returns: ``remove()`` takes the hook away again.
+
+    Also a context manager that removes the hook at the end of the block.
+    """
+
+    __slots__ = ("__weakref__", "_table", "id")
+
+    def __init__(self, table, hook=None):
+        self._table = weakref.ref(table)
+        self.id = next(_numbers)
+        if hook is not None:
+            table[self.id] = hook
+
+    def remove(self):
+        table = self._table()
+        if table is not None:
+            table.pop(self.id, None)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_raised):
+        self.remove()
+
+
+class NodeHooks:
+    """The hooks of one node; tables by registration number, in order."""
+
+    __slots__ = ("post", "pre", "retained", "tensor")
+
+    def __init__(self):
+        self.tensor = {}  # output number -> table of register_hook
+        self.retained = {}  # output number -> weak reference to the tensor
+        self.pre = OrderedDict()
+        self.post = OrderedDict()
+
+    def table(self, number):
+        """The hooks on the tensor that is the node's output ``number``."""
+        return self.tensor.setdefault(number, OrderedDict())
+
+    def run_tensor_hooks(self, number, grad):
+        """What arrives at one output, after its hooks and ``retain_grad``."""
+        table = self.tensor.get(number)
+        if table:
+            grad = run_hooks(table, grad)
+        retained = self.retained.get(number)
+        tensor = None if retained is None else retained()
+        if tensor is not None and grad is not None:
+            tensor.grad = grad if tensor.grad is None else tensor.grad + grad
+        return grad
+
+    def run_pre(self, grads: tuple) -> tuple:
+        """The gradients that enter the node, after its ``register_prehook`` hooks."""
+        for hook in list(self.pre.values()):
+            changed = hook(grads)
+            if changed is not None:
+                grads = checked_tuple(hook, as_tuple(changed), grads)
+        return grads
+
+    def run_post(self, results: tuple, grads: tuple) -> tuple:
+        """The gradients that leave the node, after its ``register_hook`` hooks."""
+        for hook in list(self.post.values()):
+            changed = hook(results, grads)
+            if changed is not None:
+                if len(results) == 1:
+                    changed = as_tuple(changed)
+                results = checked_tuple(hook, changed, results)
+        return results
+
+
+class TensorHooks:
+    """The hooks of a leaf, which outlive its AccumulateGrad node."""
+
+    __slots__ = ("backward", "post_accumulate", "retains_grad")
+
+    def __init__(self):
+        self.backward = OrderedDict()
+        self.post_accumulate = OrderedDict()
+        self.retains_grad = False
+
+    def run_backward(self, grad):
+        return run_hooks(self.backward, grad) if self.backward else grad
+
+    def run_post_accumulate(self, tensor):
+        for hook in list(self.post_accumulate.values()):
+            changed = hook(tensor)
+            if changed is not None:
+                raise TypeError(
+                    f"expected None, but hook returned '{type(changed).__name__}'")
+
+
+def run_hooks(table, grad):
+    """Pass one gradient through the hooks of a table, in order."""
+    for hook in list(table.values()):
+        changed = hook(grad)
+        if changed is not None:
+            check_replacement(hook, changed, grad)
+            grad = changed
+    return grad
+
+
+def as_tuple(value):
+    return value if isinstance(value, (tuple, list)) or not _is_tensor(value) else (value,)
+
+
+def _is_tensor(value):
+    return hasattr(value, "grad_fn")
+
+
+def checked_tuple(hook, changed, original):
+    """A hook's tuple, where it has as many values as the one it replaces."""
+    if not isinstance(changed, (tuple, list)):
+        raise TypeError(f"expected tuple, but hook returned '{type(changed).__name__}'")
+    if len(changed) != len(original):
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has returned an incorrect number of values "
+            f"(got {len(changed)}, but expected {len(original)})")
+    for new, old in zip(changed, original):
+        if new is not None:
+            check_replacement(hook, new, old)
+    return tuple(changed)
+
+
+def check_replacement(hook, changed, original):
+    """Refuse a replacement of another kind, size, dtype or device."""
+    if not _is_tensor(changed):
+        raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
+    if original is None:
+        return
+    if changed.dtype != original.dtype:
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has changed the type of value "
+            f"(was {original.dtype} got {changed.dtype})")
+    if changed.device != original.device:
+        raise RuntimeError(
+            f"hook '{hook_name(hook)}' has changed the device of value "
+            f"(was {original.device} got {changed.device})")
+    if changed.shape != original.shape:
+        raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
+
+
+def hook_name(hook) -> str:
+    return getattr(hook, "__name__", type(hook).__name__)

@@ -1,0 +1,779 @@
+"""The recorded graph: nodes, the edges between them and what they keep for backward."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.ref import Py_REFCNT
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t, uintptr_t
+from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core import geometry
+from cython.cimports.rushlight.core._python import (
+    Py_DECREF,
+    Py_INCREF,
+)
+from cython.cimports.rushlight.core.device import Device
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.tensor import (
+    VIEW_CUSTOM_FUNCTION,
+    VIEW_DEFAULT,
+    VIEW_INFERENCE,
+    VIEW_MULTI_OUTPUT,
+    VIEW_NO_GRAD,
+    Tensor,
+    alias,
+    new_empty,
+)
+from rushlight.autograd import errors
+from rushlight.autograd.anomaly import trace_forward
+from rushlight.autograd.hooks import NodeHooks, RemovableHandle
+from rushlight.autograd.saved import (
+    call_pack_hook,
+    call_unpack_hook,
+    current_hooks,
+    describe_modified,
+    note_line,
+)
+
+LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
+VECTOR_ARGS = cython.declare(cython.int, 16)  # saved values passed without a tuple
+
+
+@cython.freelist(256)
+@cython.cclass
+class Node:
+    """One recorded call: a formula, what it saved and where gradients go next.
+
+    ``next_functions`` holds a pair ``(node, output number)`` for each input; the
+    node is None where the input needs no gradient.
+    """
+
+    def __cinit__(self):
+        self.meta_ndim = -1
+
+    @cython.cfunc
+    def apply(self, grads: object, needs: cython.ulonglong) -> object:
+        return run_formula(self, grads, needs)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def release(self) -> cython.int:
+        """Drop the saved tensors; a node that saved none can run again."""
+        if self.saved is not None:
+            for value in self.saved:
+                if isinstance(value, SavedTensor):
+                    self.saved = None
+                    self.released = True
+                    break
+        return 0
+
+    def name(self) -> str:
+        """What the node is called when printed, ``MulBackward0`` for ``mul``."""
+        return f"{self.op_name}Backward0"
+
+    @property
+    def next_functions(self):
+        if self.edges is None:
+            return ()
+        return tuple([
+            (self.edges[i], edge_number(self, i)) for i in range(self.n_edges)])
+
+    @property
+    def requires_grad(self):
+        return True
+
+    @property
+    def metadata(self):
+        """A dictionary for the user's own notes on this node."""
+        if self.metadata_ is None:
+            self.metadata_ = {}
+        return self.metadata_
+
+    @property
+    def trace_lines(self):
+        """The stack of the forward call in anomaly mode, else None."""
+        return self.trace
+
+    def _sequence_nr(self):
+        return self.sequence
+
+    def register_hook(self, hook):
+        """Call ``hook(grad_inputs, grad_outputs)`` after the node has run.
+
+        A tuple that it returns replaces ``grad_inputs``.
+        """
+        hooks = node_hooks(self)
+        return RemovableHandle(hooks.post, hook)
+
+    def register_prehook(self, hook):
+        """Call ``hook(grad_outputs)`` before the node runs.
+
+        A tuple that it returns replaces ``grad_outputs``.
+        """
+        hooks = node_hooks(self)
+        return RemovableHandle(hooks.pre, hook)
+
+    def __call__(self, *grads):
+        """The gradients of the node's inputs, hooks left out."""
+        if len(grads) != max(self.n_outputs, 1):
+            raise TypeError(
+                f"expected {max(self.n_outputs, 1)} arguments, got {len(grads)} instead")
+        result = self.apply(grads[0] if self.n_outputs <= 1 else list(grads), self.needs)
+        return result[0] if type(result) is tuple and len(result) == 1 else result
+
+    def __getattr__(self, name):
+        if name.startswith("_saved_"):
+            value = self.find_saved(name[7:])
+            return value.unpack(self) if isinstance(value, SavedTensor) else value
+        if name.startswith("_raw_saved_"):
+            return self.find_saved(name[11:])
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def find_saved(self, name: str) -> object:
+        if self.released:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        code = getattr(self.formula, "__code__", None)
+        if code is not None and self.saved is not None:
+            names = code.co_varnames[2:code.co_argcount]
+            if name in names:
+                return self.saved[names.index(name)]
+        raise AttributeError(f"'{self.name()}' object has no attribute '_saved_{name}'")
+
+    def __repr__(self):
+        return f"<{self.name()} object at {id(self):#x}>"
+
+
+@cython.no_gc_clear  # dealloc clears the leaf's pointer, so it must still know the leaf
+@cython.cclass
+class AccumulateGrad(Node):
+    """Where a gradient ends: adds what arrives to the leaf's ``.grad``."""
+
+    def __dealloc__(self):
+        if self.variable is not None:
+            self.variable.accumulator = cython.NULL
+
+    @cython.cfunc
+    def apply(self, grads: object, needs: cython.ulonglong) -> object:
+        leaf: Tensor = self.variable
+        if grads is None or not leaf.requires_grad_:
+            return None
+        if leaf.grad_ is not None:
+            if state().grad_mode:
+                leaf.grad_ = leaf.grad_ + grads
+            else:
+                leaf.grad_.add_(grads)
+        else:
+            leaf.grad_ = first_gradient(leaf, cython.cast(Tensor, grads))
+        if leaf.hooks is not None:
+            leaf.hooks.run_post_accumulate(leaf)
+        return None
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def release(self) -> cython.int:
+        return 0
+
+    def name(self):
+        return "AccumulateGrad"
+
+
+@cython.cfunc
+def first_gradient(leaf: Tensor, grad: Tensor) -> object:
+    """The leaf's new ``.grad``: the tensor itself where nobody else has it.
+
+    A dense leaf gets its own strides, any other a row-major gradient.
+    """
+    dense: cython.bint = leaf.contiguous or geometry.is_dense(
+        leaf.ndim_, leaf.sizes, leaf.strides)
+    suits: cython.bint = grad.contiguous and (leaf.contiguous or not dense)
+    recording: cython.bint = state().grad_mode
+    if dense and not suits:
+        suits = same_strides(leaf, grad)
+    if suits and not recording and Py_REFCNT(grad) == 1 and Py_REFCNT(grad.storage) == 1:
+        return grad
+    if suits and grad.contiguous:
+        return grad.clone()
+    fresh: Tensor = new_empty(
+        leaf.ndim_, leaf.sizes, leaf.strides if dense else cython.NULL,
+        grad.dtype_, leaf.storage.device)
+    fresh.copy_(grad)
+    return fresh
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def same_strides(a: Tensor, b: Tensor) -> cython.bint:
+    i: cython.int
+    for i in range(a.ndim_):
+        if a.sizes[i] != 1 and a.strides[i] != b.strides[i]:
+            return False
+    return True
+
+
+@cython.cclass
+class CopySlices(Node):
+    """An in-place operator on a view, seen from the base of the view.
+
+    The base's gradient passes through, except in the slice, which goes through the
+    operator's own node.
+    """
+
+    @cython.cfunc
+    def apply(self, grads: object, needs: cython.ulonglong) -> object:
+        if self.inner is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        if grads is None:
+            return tuple([None] * self.n_edges)
+        result: Tensor = empty_as(self.base_geometry, cython.cast(Tensor, grads))
+        result.copy_(grads)
+        window: Tensor = self.view_of(result)
+        inside = self.inner.apply(window.clone(), needs)
+        gradients: list = [None] * self.n_edges
+        if type(inside) is tuple:
+            gradients = list(inside)
+        elif self.n_edges == 1:
+            gradients[0] = inside
+        if needs & 1:
+            self.fill_window(window, gradients[0])
+            gradients[0] = result
+        return tuple(gradients)
+
+    def fill_window(self, window: Tensor, grad: object):
+        """Replace the slice of the base's gradient by what its operator says."""
+        if grad is None:
+            window.zero_()
+        else:
+            window.copy_(fit_gradient(self.inner, 0, grad, self.inner, 0))
+
+    def view_of(self, base: Tensor):
+        if self.replay is not None:
+            return self.replay(base)
+        sizes, strides, offset = self.view_geometry
+        return base.as_strided(sizes, strides, offset - self.base_geometry[2])
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def release(self) -> cython.int:
+        if self.inner is not None:
+            self.inner.release()
+        return 0
+
+    def name(self):
+        return "CopySlices"
+
+
+@cython.cclass
+class PythonNode(Node):
+    """A node whose gradient is computed by Python: subclasses define ``run(grads)``."""
+
+    @cython.cfunc
+    def apply(self, grads: object, needs: cython.ulonglong) -> object:
+        return self.run(tuple(grads) if self.n_outputs > 1 else (grads,), needs)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def release(self) -> cython.int:
+        self.forget()
+        return 0
+
+
+@cython.cfunc
+def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
+    """Call ``formula(needs, grad, *saved)`` with the saved tensors unpacked."""
+    args: cython.pointer(PyObject)[20]
+    keep: cython.pointer(PyObject)[20]
+    count: cython.int = 0
+    first: object = grad
+    value: object
+    if node.multi:
+        first = tuple(grad) if node.n_outputs > 1 else (grad,)
+        if all([one is None for one in first]):
+            return None
+    elif node.n_outputs > 1:
+        first = grad[0]
+    if first is None:
+        return None
+    if node.released:
+        raise RuntimeError(errors.SECOND_BACKWARD)
+    mask: object = needs
+    n_saved: cython.int = 0 if node.saved is None else len(node.saved)
+    if n_saved > VECTOR_ARGS:
+        return node.formula(mask, first, *[
+            value.unpack(node) if isinstance(value, SavedTensor) else value
+            for value in node.saved])
+    args[0] = cython.NULL
+    args[1] = cython.cast(cython.pointer(PyObject), mask)
+    args[2] = cython.cast(cython.pointer(PyObject), first)
+    i: cython.int
+    try:
+        for i in range(n_saved):
+            value = node.saved[i]
+            if type(value) is SavedTensor:
+                value = cython.cast(SavedTensor, value).unpack(node)
+            keep[count] = cython.cast(cython.pointer(PyObject), value)
+            Py_INCREF(keep[count])
+            args[3 + count] = keep[count]
+            count += 1
+        return vectorcall(
+            cython.cast(cython.pointer(PyObject), node.formula),
+            cython.address(args[1]), 2 + count, cython.NULL)
+    finally:
+        for i in range(count):
+            Py_DECREF(keep[i])
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def edge_number(node: Node, index: cython.int) -> cython.int:
+    if node.edge_numbers is not None:
+        return cython.cast(cython.int, node.edge_numbers[index])
+    return node.edge_number_inline[index]
+
+
+@cython.cfunc
+def node_hooks(node: Node) -> object:
+    if node.hooks is None:
+        node.hooks = NodeHooks()
+    return node.hooks
+
+
+# --- edges and history ----------------------------------------------------------------
+
+
+@cython.cfunc
+def gradient_edge(tensor: Tensor) -> Node:
+    if tensor.base is not None and tensor.view_version != tensor.version():
+        refresh_view(tensor)
+    if tensor.grad_fn_ is not None:
+        return cython.cast(Node, tensor.grad_fn_)
+    if not tensor.requires_grad_:
+        return None
+    if tensor.accumulator != cython.NULL:
+        return cython.cast(Node, cython.cast(object, tensor.accumulator))
+    node: AccumulateGrad = AccumulateGrad.__new__(AccumulateGrad)
+    node.variable = tensor
+    node.sequence = LAST
+    node.n_outputs = 1
+    node.is_accumulator = True
+    tensor.accumulator = cython.cast(cython.p_void, node)
+    return node
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def set_history(result: Tensor, node: Node, index: cython.int) -> cython.int:
+    describe_output(node, index, result)
+    result.grad_fn_ = node
+    result.output_number = index
+    result.requires_grad_ = True
+    if result.base is not None:
+        result.view_version = result.version()
+    if state().anomaly and node.trace is None:
+        node.trace = trace_forward()
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def describe_output(node: Node, index: cython.int, result: Tensor) -> cython.int:
+    """Keep the shape, dtype and device that a gradient arriving here must fit."""
+    if index >= node.n_outputs:
+        node.n_outputs = index + 1
+    if index == 0 and result.ndim_ <= 6:
+        node.meta_ndim = result.ndim_
+        node.meta_dtype = result.dtype_
+        node.meta_device = result.storage.device
+        memcpy(node.meta_sizes, result.sizes, result.ndim_ * cython.sizeof(int64_t))
+        return 0
+    if node.metas is None:
+        node.metas = []
+    while len(node.metas) <= index:
+        node.metas.append(None)
+    node.metas[index] = (sizes_of(result), result.dtype_, result.storage.device)
+    return 0
+
+
+@cython.cfunc
+def sizes_of(tensor: Tensor) -> tuple:
+    i: cython.int
+    return tuple([tensor.sizes[i] for i in range(tensor.ndim_)])
+
+
+@cython.cfunc
+def geometry_of(tensor: Tensor) -> tuple:
+    i: cython.int
+    strides = tuple([tensor.strides[i] for i in range(tensor.ndim_)])
+    return sizes_of(tensor), strides, tensor.offset
+
+
+@cython.cfunc
+def empty_as(shape: tuple, like: Tensor) -> Tensor:
+    """Undefined memory of the recorded sizes and strides."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    i: cython.int
+    ndim: cython.int = len(shape[0])
+    for i in range(ndim):
+        sizes[i] = shape[0][i]
+        strides[i] = shape[1][i]
+    return new_empty(ndim, sizes, strides, like.dtype_, like.storage.device)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def rebase_history(tensor: Tensor, node: Node) -> cython.int:
+    if tensor.base is None:
+        move_retained(tensor, node)
+        return set_history(tensor, node, 0)
+    base: Tensor = tensor.base
+    around: CopySlices = CopySlices.__new__(CopySlices)
+    edge: Node = gradient_edge(base)
+    around.inner = node
+    around.base_geometry = geometry_of(base)
+    around.view_geometry = geometry_of(tensor)
+    around.replay = tensor.view_replay
+    around.sequence = state().sequence
+    state().sequence += 1
+    around.n_edges = node.n_edges
+    around.edges = (edge,) + node.edges[1:]
+    around.edge_numbers = (base.output_number,) + tuple([
+        edge_number(node, i) for i in range(1, node.n_edges)])
+    around.needs = node.needs | 1 if edge is not None else node.needs & ~cython.cast(
+        cython.ulonglong, 1)
+    describe_output(node, 0, tensor)
+    move_retained(base, around)
+    set_history(base, around, 0)
+    tensor.view_version = -1
+    refresh_view(tensor)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def move_retained(tensor: Tensor, node: Node) -> cython.int:
+    """``retain_grad`` follows the tensor to its new node; hooks stay behind."""
+    old: object = tensor.grad_fn_
+    if old is not None and cython.cast(Node, old).hooks is not None:
+        retained = cython.cast(Node, old).hooks.retained.pop(tensor.output_number, None)
+        if retained is not None:
+            node_hooks(node).retained[0] = retained
+    return 0
+
+
+# --- views and in-place rules ---------------------------------------------------------
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def wants_grad(tensor: Tensor) -> cython.bint:
+    if tensor.base is not None and tensor.base.requires_grad_ and (
+            tensor.view_version != tensor.version()):
+        refresh_view(tensor)
+    return tensor.requires_grad_
+
+
+@cython.cfunc
+def view_grad_fn(tensor: Tensor) -> object:
+    if tensor.base is not None and tensor.view_version != tensor.version():
+        refresh_view(tensor)
+    return tensor.grad_fn_
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refresh_view(tensor: Tensor) -> cython.int:
+    """Give a view the history that follows from its base's present one."""
+    base: Tensor = tensor.base
+    if not base.requires_grad_:
+        return 0
+    if tensor.view_creation != VIEW_DEFAULT:
+        refuse_view(tensor, True)
+    current: cython.pointer(ThreadState) = state()
+    recording: cython.bint = current.grad_mode
+    inference: cython.bint = current.inference_mode
+    excluded: uint64_t = current.excluded
+    current.grad_mode = True
+    current.inference_mode = False
+    current.excluded = 0
+    try:
+        if tensor.view_replay is not None:
+            fresh: Tensor = tensor.view_replay(base)
+        else:
+            sizes, strides, offset = geometry_of(tensor)
+            fresh = base.as_strided(sizes, strides, offset)
+    finally:
+        current.grad_mode = recording
+        current.inference_mode = inference
+        current.excluded = excluded
+    old: object = tensor.grad_fn_
+    if old is not None and old is not fresh.grad_fn_:
+        move_retained(tensor, cython.cast(Node, fresh.grad_fn_))
+    tensor.grad_fn_ = fresh.grad_fn_
+    tensor.output_number = fresh.output_number
+    tensor.requires_grad_ = True
+    tensor.view_version = tensor.version()
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_inplace(tensor: Tensor) -> cython.int:
+    if tensor.base is not None:
+        if tensor.view_creation != VIEW_DEFAULT:
+            refuse_view(tensor, False)
+        if tensor.base.requires_grad_ and tensor.base.grad_fn_ is None:
+            raise RuntimeError(
+                "a view of a leaf Variable that requires grad is being used in an "
+                "in-place operation.")
+    elif tensor.requires_grad_ and tensor.grad_fn_ is None:
+        raise RuntimeError(
+            "a leaf Variable that requires grad is being used in an in-place operation.")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_view(tensor: Tensor, indirect: cython.bint) -> cython.int:
+    """Raise for a view whose history cannot follow an in-place change."""
+    creation: cython.int = tensor.view_creation
+    kind: str = "multi_output"
+    if creation == VIEW_NO_GRAD:
+        kind = "no_grad"
+    elif creation == VIEW_INFERENCE:
+        kind = "inference_mode"
+    elif creation == VIEW_CUSTOM_FUNCTION:
+        kind = "custom_function"
+    elif creation != VIEW_MULTI_OUTPUT:
+        kind = "no_grad"
+    maker: object = tensor.grad_fn_
+    raise RuntimeError(errors.describe_view_refusal(
+        kind, "" if maker is None else errors.operator_of(maker),
+        tensor.output_number, indirect))
+
+
+# --- saved tensors --------------------------------------------------------------------
+
+# How many live saved tensors hash to each bucket: tells in one load whether anybody
+# cares that a storage was written.
+BUCKETS = cython.declare(cython.int, 4096)
+watched = cython.declare(uint32_t[4096])
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def bucket_of(tensor: Tensor) -> cython.int:
+    address: uint64_t = cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))
+    return cython.cast(cython.int, ((address >> 4) * 0x9E3779B97F4A7C15) >> 52)
+
+
+@cython.final
+@cython.freelist(256)
+@cython.cclass
+class SavedTensor:
+    """A tensor kept for backward, with the version it had when it was saved."""
+
+    def __cinit__(self):
+        self.watch = -1
+
+    def __dealloc__(self):
+        if self.watch >= 0:
+            watched[self.watch] -= 1
+
+    @cython.cfunc
+    def unpack(self, owner: Node) -> Tensor:
+        if self.packed:
+            return self.unpack_payload(owner)
+        tensor: Tensor = self.tensor
+        if tensor is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        if tensor.version() != self.version:
+            raise_modified(self, owner)
+        if self.is_output and state().grad_mode:
+            return attach(tensor, owner, self.output_number)
+        return tensor
+
+    def unpack_payload(self, owner: Node):
+        """The unpack hook's tensor, put back at its place in the graph."""
+        tensor: Tensor = call_unpack_hook(self.unpack_hook, self.payload, Tensor)
+        if not self.requires_grad:
+            return tensor
+        if self.is_output:
+            return attach(tensor, owner, self.output_number)
+        if tensor.grad_fn_ is self.source or tensor is self.source:
+            return tensor
+        return attach(tensor, self.source, self.output_number)
+
+    @property
+    def data(self):
+        return self.payload if self.packed else self.tensor
+
+    def register_hooks(self, pack_hook, unpack_hook):
+        """Let ``pack_hook`` say what is kept, and ``unpack_hook`` bring it back."""
+        if self.packed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already been "
+                "set. Hint: only one pair of hooks is allowed at a time.")
+        if self.tensor is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        pack(self, self.tensor, pack_hook, unpack_hook)
+
+
+@cython.cfunc
+def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
+    """An alias of a detached tensor that belongs to the graph again."""
+    shown: Tensor = alias(
+        tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
+    shown.grad_fn_ = node
+    shown.output_number = number
+    shown.requires_grad_ = True
+    return shown
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def pack(saved: SavedTensor, tensor: Tensor, pack_hook, unpack_hook) -> cython.int:
+    if not saved.is_output:
+        saved.source = gradient_edge(tensor)
+        saved.output_number = tensor.output_number
+    saved.payload = call_pack_hook(pack_hook, tensor)
+    saved.unpack_hook = unpack_hook
+    saved.packed = True
+    saved.tensor = None
+    return 0
+
+
+@cython.cfunc
+def save_tensor(tensor: Tensor, owner: Node, is_output: cython.bint) -> SavedTensor:
+    saved: SavedTensor = SavedTensor.__new__(SavedTensor)
+    if tensor.inference:
+        raise RuntimeError(errors.INFERENCE_SAVED)
+    saved.version = tensor.version()
+    saved.requires_grad = is_output or tensor.requires_grad_
+    if is_output:
+        saved.is_output = True
+        saved.output_number = tensor.output_number
+        saved.tensor = alias(
+            tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
+    else:
+        saved.tensor = tensor
+    if state().hooks_enabled:
+        hooks = current_hooks()
+        if hooks is not None:
+            given = attach(tensor, owner, saved.output_number) if is_output else tensor
+            pack(saved, given, hooks[0], hooks[1])
+            return saved
+    saved.watch = bucket_of(tensor)
+    watched[saved.watch] += 1
+    return saved
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def note_modification(tensor: Tensor) -> cython.int:
+    if watched[bucket_of(tensor)]:
+        note_line(
+            cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage)),
+            tensor.version())
+    return 0
+
+
+@cython.cfunc
+def raise_modified(saved: SavedTensor, owner: Node) -> object:
+    tensor: Tensor = saved.tensor
+    maker: object = owner if saved.is_output else tensor.grad_fn_
+    raise RuntimeError(describe_modified(
+        tensor.dtype_, sizes_of(tensor), tensor.storage.device, maker,
+        saved.output_number if saved.is_output else tensor.output_number,
+        tensor.version(), saved.version, owner,
+        cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))))
+
+
+# --- gradients that must fit ----------------------------------------------------------
+
+
+@cython.cfunc
+def fit_gradient(
+    target: Node, number: cython.int, grad: object, source: Node, index: cython.int,
+) -> object:
+    """The gradient in the shape and dtype of the output it belongs to."""
+    if not isinstance(grad, Tensor):
+        raise RuntimeError(f"expected Variable or None (got {type(grad).__name__})")
+    given: Tensor = grad
+    sizes: cython.pointer(int64_t)
+    ndim: cython.int
+    dtype: DType
+    if target.is_accumulator:
+        leaf: Tensor = cython.cast(AccumulateGrad, target).variable
+        ndim = leaf.ndim_
+        sizes = leaf.sizes
+        dtype = leaf.dtype_
+    elif number == 0 and target.meta_ndim >= 0:
+        ndim = target.meta_ndim
+        sizes = target.meta_sizes
+        dtype = target.meta_dtype
+    else:
+        return fit_described(target, number, given, source, index)
+    i: cython.int
+    same: cython.bint = given.ndim_ == ndim and given.dtype_ is dtype
+    if same:
+        for i in range(ndim):
+            if given.sizes[i] != sizes[i]:
+                same = False
+                break
+    if same:
+        return grad
+    return reshape_gradient(
+        given, tuple([sizes[i] for i in range(ndim)]), dtype, source, index)
+
+
+@cython.cfunc
+def fit_described(
+    target: Node, number: cython.int, grad: Tensor, source: Node, index: cython.int,
+) -> object:
+    if target.metas is None or number >= len(target.metas) or target.metas[number] is None:
+        return grad
+    sizes, dtype, _device = target.metas[number]
+    if sizes_of(grad) == sizes and grad.dtype_ is dtype:
+        return grad
+    return reshape_gradient(grad, sizes, dtype, source, index)
+
+
+@cython.cfunc
+def reshape_gradient(
+    grad: Tensor, sizes: tuple, dtype: DType, source: Node, index: cython.int,
+) -> object:
+    """Sum what broadcasting repeated, then cast."""
+    found: tuple = sizes_of(grad)
+    fitted: object = grad
+    if found != sizes:
+        lead: cython.int = len(found) - len(sizes)
+        dims: list = list(range(lead))
+        fits: cython.bint = lead >= 0
+        if fits:
+            for i in range(len(sizes)):
+                if sizes[i] == 1 and found[lead + i] != 1:
+                    dims.append(lead + i)
+                elif sizes[i] != found[lead + i]:
+                    fits = False
+        if not fits:
+            raise RuntimeError(
+                f"Function {source.name()} returned an invalid gradient at index "
+                f"{index} - got {list(found)} but expected shape compatible with "
+                f"{list(sizes)}")
+        if dims:
+            fitted = grad.sum(dims, keepdim=len(dims) > lead)
+        if len(dims) > lead and lead > 0 or not dims:
+            fitted = fitted.reshape(sizes)
+    if cython.cast(Tensor, fitted).dtype_ is not dtype:
+        fitted = cast_gradient(fitted, dtype)
+    return fitted
+
+
+@cython.cfunc
+def cast_gradient(grad: object, dtype: DType) -> object:
+    if cython.cast(Tensor, grad).dtype_.category == 3 and dtype.category != 3:
+        grad = grad.real
+    return grad.to(dtype)
