@@ -680,7 +680,7 @@ def root_gradient(output: object, grad: object, place: object) -> object:
         return grad
     tensor: Tensor = cython.cast(Tensor, output)
     if grad is None:
-        if not tensor.requires_grad_:
+        if not tensor.wants_grad:
             return None
         if tensor.numel_ != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")

@@ -76,7 +76,7 @@ cdef int set_history(Tensor result, Node node, int index) except -1
 # The same for the result of an in-place operator, whose edge 0 is the tensor itself; after the version bump.
 cdef int rebase_history(Tensor tensor, Node node) except -1
 # Whether a differentiable call on this tensor has to be recorded; brings a stale view up to date.
-cdef bint wants_grad(Tensor tensor) except -1
+cdef bint tracks_gradient(Tensor tensor) except -1
 # grad_fn of a view, made anew where its base changed in place.
 cdef object view_grad_fn(Tensor tensor)
 # Raises where an in-place operator may not write here; call it before the write, when the call needs recording.

@@ -156,7 +156,7 @@ class AccumulateGrad(Node):
     @cython.cfunc
     def apply(self, grads: object, needs: cython.ulonglong) -> object:
         leaf: Tensor = self.variable
-        if grads is None or not leaf.requires_grad_:
+        if grads is None or not leaf.wants_grad:
             return None
         if leaf.grad_ is not None:
             if state().grad_mode:
@@ -348,7 +348,7 @@ def gradient_edge(tensor: Tensor) -> Node:
         refresh_view(tensor)
     if tensor.grad_fn_ is not None:
         return cython.cast(Node, tensor.grad_fn_)
-    if not tensor.requires_grad_:
+    if not tensor.wants_grad:
         return None
     if tensor.accumulator != cython.NULL:
         return cython.cast(Node, cython.cast(object, tensor.accumulator))
@@ -367,7 +367,7 @@ def set_history(result: Tensor, node: Node, index: cython.int) -> cython.int:
     describe_output(node, index, result)
     result.grad_fn_ = node
     result.output_number = index
-    result.requires_grad_ = True
+    result.wants_grad = True
     if result.base is not None:
         result.view_version = result.version()
     if state().anomaly and node.trace is None:
@@ -467,11 +467,11 @@ def move_retained(tensor: Tensor, node: Node) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def wants_grad(tensor: Tensor) -> cython.bint:
-    if tensor.base is not None and tensor.base.requires_grad_ and (
+def tracks_gradient(tensor: Tensor) -> cython.bint:
+    if tensor.base is not None and tensor.base.wants_grad and (
             tensor.view_version != tensor.version()):
         refresh_view(tensor)
-    return tensor.requires_grad_
+    return tensor.wants_grad
 
 
 @cython.cfunc
@@ -486,7 +486,7 @@ def view_grad_fn(tensor: Tensor) -> object:
 def refresh_view(tensor: Tensor) -> cython.int:
     """Give a view the history that follows from its base's present one."""
     base: Tensor = tensor.base
-    if not base.requires_grad_:
+    if not base.wants_grad:
         return 0
     if tensor.view_creation != VIEW_DEFAULT:
         refuse_view(tensor, True)
@@ -512,7 +512,7 @@ def refresh_view(tensor: Tensor) -> cython.int:
         move_retained(tensor, cython.cast(Node, fresh.grad_fn_))
     tensor.grad_fn_ = fresh.grad_fn_
     tensor.output_number = fresh.output_number
-    tensor.requires_grad_ = True
+    tensor.wants_grad = True
     tensor.view_version = tensor.version()
     return 0
 
@@ -523,11 +523,11 @@ def check_inplace(tensor: Tensor) -> cython.int:
     if tensor.base is not None:
         if tensor.view_creation != VIEW_DEFAULT:
             refuse_view(tensor, False)
-        if tensor.base.requires_grad_ and tensor.base.grad_fn_ is None:
+        if tensor.base.wants_grad and tensor.base.grad_fn_ is None:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an "
                 "in-place operation.")
-    elif tensor.requires_grad_ and tensor.grad_fn_ is None:
+    elif tensor.wants_grad and tensor.grad_fn_ is None:
         raise RuntimeError(
             "a leaf Variable that requires grad is being used in an in-place operation.")
     return 0
@@ -628,7 +628,7 @@ def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
         tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
     shown.grad_fn_ = node
     shown.output_number = number
-    shown.requires_grad_ = True
+    shown.wants_grad = True
     return shown
 
 
@@ -651,7 +651,7 @@ def save_tensor(tensor: Tensor, owner: Node, is_output: cython.bint) -> SavedTen
     if tensor.inference:
         raise RuntimeError(errors.INFERENCE_SAVED)
     saved.version = tensor.version()
-    saved.requires_grad = is_output or tensor.requires_grad_
+    saved.requires_grad = is_output or tensor.wants_grad
     if is_output:
         saved.is_output = True
         saved.output_number = tensor.output_number
