@@ -16,9 +16,15 @@ import functools
 import os
 import struct
 import sys
-from hashlib import blake2b
 
-from rushlight.backends.cpu.image import Image, ImageError, body_of, checksum, pack
+from rushlight.backends.cpu.image import (
+    Image,
+    ImageError,
+    blake2b,
+    body_of,
+    checksum,
+    pack,
+)
 
 FORMAT = 1                               # part of every key: raise to forget all entries
 PACK_MAGIC = b"RLPACK01"

@@ -6,7 +6,6 @@ holds, and memory is never writable and executable at once.
 """
 
 import struct
-from hashlib import blake2b
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
@@ -25,6 +24,11 @@ from cython.cimports.rushlight.core.posix import (
     mprotect,
     munmap,
 )
+
+try:
+    from _blake2 import blake2b     # hashlib's own; hashlib would load OpenSSL as well
+except ImportError:
+    from hashlib import blake2b
 
 MAGIC = b"RLIMAGE1"
 HEADER = struct.Struct("<8s16sQ16s")     # magic, key, length of the body, its checksum

@@ -1,0 +1,23 @@
+from libc.stdint cimport int64_t, uint32_t, uint64_t
+from rushlight.core.device cimport Device
+
+cdef class Generator:
+    cdef uint32_t state[624]        # MT19937's
+    cdef int left                   # words still unread, plus one (as PyTorch counts)
+    cdef uint32_t next              # the first of them
+    cdef uint64_t first_seed
+    cdef bint seeded
+    # The second of a pair of normal numbers, kept for the next scalar draw.
+    cdef bint has_double
+    cdef double next_double
+    cdef bint has_float
+    cdef float next_float
+    cdef readonly Device device
+    cdef void seed_with(self, uint64_t seed) noexcept
+    # Tempered words; the only way that numbers leave the generator.
+    cdef void draw(self, uint32_t* out, int64_t count) noexcept
+    cdef uint32_t draw32(self) noexcept
+    cdef uint64_t draw64(self) noexcept
+
+# `None` means the default generator; anything but a Generator is refused.
+cdef Generator generator_or_default(object generator)

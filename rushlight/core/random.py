@@ -1,0 +1,252 @@
+# distutils: extra_compile_args = -O3
+"""The generator of random numbers: MT19937, bit for bit PyTorch's CPU stream.
+
+Every device draws from it, so one seed gives the same weights, masks and shuffles
+everywhere. `distributions` turns its words into numbers.
+"""
+
+import contextlib
+import os
+import struct
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
+from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+
+DEFAULT_SEED = 67280421310721
+STATE_BYTES = 5056
+# seed, left, seeded, next, 624 words of 8 bytes, three doubles of which the second is the
+# kept normal, whether it is; the kept float normal, whether it is: PyTorch's own layout.
+LAYOUT = struct.Struct("<QiiQ624Qdddi4xf?3x")
+UPPER = cython.declare(uint32_t, 0x80000000)
+LOWER = cython.declare(uint32_t, 0x7FFFFFFF)
+MATRIX = cython.declare(uint32_t, 0x9908B0DF)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def mixed(high: uint32_t, low: uint32_t, far: uint32_t) -> uint32_t:
+    """The recurrence of MT19937: one new word from three old ones."""
+    word: uint32_t = (high & UPPER) | (low & LOWER)
+    odd: uint32_t = low & 1
+    return far ^ (word >> 1) ^ ((0 - odd) & MATRIX)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def twist(s: cython.pointer(uint32_t)) -> cython.void:
+    """Replaces all 624 words."""
+    i: cython.int
+    for i in range(227):
+        s[i] = mixed(s[i], s[i + 1], s[i + 397])
+    for i in range(227, 623):
+        s[i] = mixed(s[i], s[i + 1], s[i - 227])
+    s[623] = mixed(s[623], s[0], s[396])
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def temper(
+    source: cython.pointer(uint32_t), out: cython.pointer(uint32_t), count: cython.int
+) -> cython.void:
+    """Tempers ``count`` words of the state."""
+    y: uint32_t
+    i: cython.int
+    for i in range(count):
+        y = source[i]
+        y = y ^ (y >> 11)
+        y = y ^ ((y << 7) & cython.cast(uint32_t, 0x9D2C5680))
+        y = y ^ ((y << 15) & cython.cast(uint32_t, 0xEFC60000))
+        out[i] = y ^ (y >> 18)
+
+
+@cython.cclass
+class Generator:
+    """A stream of random numbers that a seed determines.
+
+    Args:
+        device: the device that it is for; the numbers are the same on all.
+
+    >>> generator = Generator().manual_seed(0)
+    >>> generator.initial_seed()
+    0
+    """
+
+    def __init__(self, device=None):
+        self.device = CPU_DEVICE if device is None else as_device(device)
+        self.seed_with(DEFAULT_SEED)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def seed_with(self, seed: uint64_t) -> cython.void:
+        i: cython.int
+        word: uint32_t = cython.cast(uint32_t, seed)
+        self.first_seed = seed
+        self.state[0] = word
+        for i in range(1, 624):
+            word = cython.cast(uint32_t, 1812433253) * (word ^ (word >> 30)) + i
+            self.state[i] = word
+        self.left = 1
+        self.next = 0
+        self.seeded = True
+        self.has_double = False
+        self.has_float = False
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def draw(self, out: cython.pointer(uint32_t), count: int64_t) -> cython.void:
+        """The next ``count`` words of the stream."""
+        size: cython.int
+        while count > 0:
+            if self.left == 1:
+                twist(self.state)
+                self.left = 625
+                self.next = 0
+            size = cython.cast(cython.int, min(cython.cast(int64_t, self.left - 1), count))
+            temper(self.state + self.next, out, size)
+            self.next += size
+            self.left -= size
+            out += size
+            count -= size
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def draw32(self) -> uint32_t:
+        word: uint32_t
+        self.draw(cython.address(word), 1)
+        return word
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def draw64(self) -> uint64_t:
+        words: uint32_t[2]
+        self.draw(words, 2)
+        return (cython.cast(uint64_t, words[0]) << 32) | words[1]
+
+    def manual_seed(self, seed):
+        """Starts the stream that belongs to ``seed``; returns the generator.
+
+        Raises:
+            RuntimeError: the seed does not fit in 64 bits.
+        """
+        self.seed_with(wrapped_seed(seed))
+        return self
+
+    def seed(self) -> int:
+        """Starts from a number that the system makes up; returns it."""
+        seed = int.from_bytes(os.urandom(8), "little") & ((1 << 53) - 1)
+        self.seed_with(seed)
+        return seed
+
+    def initial_seed(self) -> int:
+        """The seed that this stream started from."""
+        return self.first_seed
+
+    def state_bytes(self) -> bytes:
+        """The whole state, in PyTorch's layout."""
+        words: list = [self.state[i] for i in range(624)]
+        return LAYOUT.pack(
+            self.first_seed, self.left, self.seeded, self.next, *words,
+            0.0, self.next_double if self.has_double else 0.0, 0.0, self.has_double,
+            self.next_float if self.has_float else 0.0, self.has_float)
+
+    def set_state_bytes(self, data) -> None:
+        """Takes up a state that `state_bytes` gave, or PyTorch's CPU generator.
+
+        Raises:
+            RuntimeError: the bytes are no such state.
+        """
+        if len(data) != STATE_BYTES:
+            raise RuntimeError(
+                "Expected either a CPUGeneratorImplStateLegacy of size 5048 or a "
+                f"CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG "
+                f"state size to be {len(data)}")
+        fields = LAYOUT.unpack(data)
+        seed, left, seeded, position = fields[:4]
+        if not 1 <= left <= 624 or position > 624 or not seeded:
+            raise RuntimeError(
+                "Invalid mt19937 state\n"
+                f"  left {left}, next {position}, seeded {seeded}")
+        self.first_seed, self.left, self.seeded, self.next = seed, left, True, position
+        for i in range(624):
+            self.state[i] = fields[4 + i] & 0xFFFFFFFF
+        self.next_double, self.has_double = fields[629], fields[631]
+        self.next_float, self.has_float = fields[632], fields[633]
+
+    def clone_state(self):
+        """A generator of its own in the same state."""
+        copy: Generator = Generator(self.device)
+        copy.set_state_bytes(self.state_bytes())
+        return copy
+
+    def __reduce__(self):
+        return (restore, (str(self.device), self.state_bytes()))
+
+    def __repr__(self):
+        return f"<rushlight.Generator on {self.device}, seed {self.first_seed}>"
+
+
+def restore(device, data):
+    """A generator in a pickled state."""
+    generator = Generator(device)
+    generator.set_state_bytes(data)
+    return generator
+
+
+@cython.cfunc
+@cython.exceptval(check=True)
+def wrapped_seed(seed) -> uint64_t:
+    number = int(seed)
+    if not -(1 << 63) <= number < 1 << 64:
+        raise RuntimeError(
+            "Overflow when unpacking long long\n"
+            f"  seed {number} is outside [-2**63, 2**64)")
+    return number & 0xFFFFFFFFFFFFFFFF
+
+
+default_generator = Generator()
+shared = cython.declare(Generator, default_generator)
+
+
+@cython.cfunc
+def generator_or_default(generator) -> Generator:
+    """The generator to draw from."""
+    if generator is None:
+        return shared
+    if not isinstance(generator, Generator):
+        raise TypeError(
+            f"expected a rushlight.Generator, got {type(generator).__name__}")
+    return generator
+
+
+def manual_seed(seed) -> Generator:
+    """Seeds the default generator, on which every draw without a generator depends."""
+    return shared.manual_seed(seed)
+
+
+def seed() -> int:
+    """Seeds the default generator from the system's entropy; returns the seed."""
+    return shared.seed()
+
+
+def initial_seed() -> int:
+    """The seed of the default generator."""
+    return shared.initial_seed()
+
+
+@contextlib.contextmanager
+def fork_rng(devices=None, enabled=True):
+    """Restores the default generator's state at the end of the block."""
+    if not enabled:
+        yield
+        return
+    state = shared.state_bytes()
+    try:
+        yield
+    finally:
+        shared.set_state_bytes(state)
