@@ -469,7 +469,7 @@ class Tensor:
     @staticmethod
     def _make_subclass(kind, data: Tensor, requires_grad=False):
         """``data``'s window as an instance of ``kind``, a leaf."""
-        t: Tensor = kind.__new__(kind)
+        t: Tensor = Tensor.__new__(kind)
         t.storage = data.storage
         t.dtype_ = data.dtype_
         t.keys = data.keys
