@@ -1,0 +1,198 @@
+"""Checkpoint files: an archive of named records, written whole or not at all."""
+
+import contextlib
+import io
+import math
+import mmap
+import os
+import secrets
+import struct
+import sys
+import zipfile
+import zlib
+
+from rushlight.core import interop
+from rushlight.core.dtype import all_dtypes
+from rushlight.core.storage import UntypedStorage
+from rushlight.core.tensor import make_tensor
+
+ALIGNMENT = 64          # of every record, so that a file can be mapped and used in place
+LOCAL_HEADER = 30       # bytes of a zip record's own header, before its name
+DTYPES = all_dtypes()
+LARGEST = 2**62
+
+
+@contextlib.contextmanager
+def replacing(path):
+    """A file that takes the place of ``path`` once it is complete and on the disk.
+
+    Whatever stops the writing, ``path`` holds either all of the old contents or all of
+    the new.
+    """
+    target = os.path.realpath(os.fspath(path))
+    if os.path.exists(target) and not os.path.isfile(target):
+        with open(target, "wb") as file:    # a device or a pipe cannot be replaced
+            yield file
+        return
+    folder, name = os.path.split(target)
+    draft = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    try:
+        with open(draft, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if os.path.exists(target):
+            os.chmod(draft, os.stat(target).st_mode & 0o7777)
+        os.replace(draft, target)
+        sync_folder(folder)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(draft)
+        raise
+
+
+def sync_folder(folder):
+    """Makes a renaming in ``folder`` last through a loss of power."""
+    descriptor = os.open(folder or ".", os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Writer:
+    """Writes records to an archive that PyTorch reads: a zip file, nothing compressed."""
+
+    def __init__(self, file, folder):
+        self.archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self.file = file
+        self.folder = folder
+
+    def record(self, name, data):
+        """Adds one record; its first byte lies at a multiple of 64."""
+        info = zipfile.ZipInfo(f"{self.folder}/{name}")
+        start = self.archive.fp.tell() + LOCAL_HEADER + len(info.filename.encode()) + 4
+        padding = -start % ALIGNMENT
+        info.extra = b"FB" + struct.pack("<H", padding) + b"Z" * padding
+        self.archive.writestr(info, data)
+
+    def close(self):
+        self.archive.close()
+
+
+class Archive:
+    """The records of a checkpoint file, by name.
+
+    Args:
+        file: a seekable binary file.
+        title: what to call it in errors.
+        mapped: map the file and lend its pages, in place of reading records.
+    """
+
+    def __init__(self, file, title, mapped=False):
+        self.file = file
+        self.title = title
+        self.size = file.seek(0, io.SEEK_END)
+        try:
+            self.archive = zipfile.ZipFile(file)
+            self.records = {info.filename: info for info in self.archive.infolist()}
+        except (zipfile.BadZipFile, ValueError, struct.error, EOFError,
+                NotImplementedError, OSError, OverflowError) as error:
+            raise RuntimeError(self.unreadable(f"no directory of records ({error})")) from error
+        names = [name for name in self.records if name.endswith("/data.pkl")]
+        if not names:
+            raise RuntimeError(self.unreadable("it has no record data.pkl"))
+        self.folder = min(names, key=len)[: -len("data.pkl")]
+        self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
+        self.check_order()
+
+    def unreadable(self, fact):
+        """The text of the error for a damaged file."""
+        return (
+            f"PytorchStreamReader failed reading zip archive: {fact}\n"
+            f"  file: {self.title}, {self.size} bytes\n"
+            "  it is damaged or was cut short while it was written or copied: "
+            "fetch it again, or load an earlier checkpoint")
+
+    def check_order(self):
+        """Refuses numbers whose bytes run the other way."""
+        if self.folder + "byteorder" in self.records:
+            order = self.read("byteorder")
+            if order.decode("latin-1") != sys.byteorder:
+                raise RuntimeError(
+                    f"load: {self.title} was written by a machine of other byte order: "
+                    f"{order!r}\n  save it again on a {sys.byteorder}-endian machine")
+
+    def find(self, name):
+        """A record's first byte in the file and its size.
+
+        Raises:
+            RuntimeError: there is no such record, or it does not lie inside the file.
+        """
+        info = self.records.get(self.folder + name)
+        if info is None:
+            raise RuntimeError(self.unreadable(f"it has no record {name}"))
+        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
+            raise RuntimeError(self.unreadable(f"record {name} is compressed or encrypted"))
+        self.file.seek(max(info.header_offset, 0))
+        header = self.file.read(LOCAL_HEADER)
+        whole = len(header) == LOCAL_HEADER and header[:4] == b"PK\x03\x04"
+        if info.header_offset < 0 or not whole:
+            raise RuntimeError(self.unreadable(f"record {name} has no header"))
+        start = info.header_offset + LOCAL_HEADER + sum(struct.unpack("<HH", header[26:30]))
+        if info.file_size != info.compress_size or start + info.file_size > self.size:
+            raise RuntimeError(self.unreadable(f"record {name} goes beyond its end"))
+        return start, info.file_size
+
+    def check(self, name, data):
+        """Compares a record with the checksum that was written with it."""
+        if zlib.crc32(data) != self.records[self.folder + name].CRC:
+            raise RuntimeError(self.unreadable(f"record {name} has a wrong checksum"))
+
+    def read(self, name):
+        """A whole record, its checksum verified."""
+        start, size = self.find(name)
+        self.file.seek(start)
+        data = self.file.read(size)
+        if len(data) != size:
+            raise RuntimeError(self.unreadable(f"record {name} goes beyond its end"))
+        self.check(name, data)
+        return data
+
+    def storage(self, name, n_bytes):
+        """A record as a storage of ``n_bytes``: read and verified, or mapped."""
+        start, size = self.find(name)
+        if size != n_bytes:
+            raise RuntimeError(self.unreadable(
+                f"record {name} has {size} bytes where its tensors want {n_bytes}"))
+        if size == 0:
+            return UntypedStorage(0)
+        if self.map is not None:
+            return UntypedStorage.from_buffer(self.map, offset=start, count=size)
+        storage = UntypedStorage(size)
+        view = interop.storage_buffer(storage)
+        self.file.seek(start)
+        filled = 0
+        while filled < size:
+            count = self.file.readinto(view[filled:])
+            if not count:
+                raise RuntimeError(self.unreadable(f"record {name} goes beyond its end"))
+            filled += count
+        self.check(name, view)
+        return storage
+
+
+def window(storage, offset, sizes, strides, dtype):
+    """A tensor over a storage from numbers that nobody has vouched for.
+
+    Raises:
+        RuntimeError: they are no integers, or do not fit into the storage.
+    """
+    numbers = [offset, *sizes, *strides]
+    if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
+        raise RuntimeError(
+            f"load: a tensor has impossible sizes {sizes}, strides {strides} or "
+            f"offset {offset}")
+    if math.prod(sizes) >= LARGEST:
+        raise RuntimeError(f"load: a tensor has impossible sizes {sizes}")
+    return make_tensor(storage, sizes, strides, offset, dtype)
