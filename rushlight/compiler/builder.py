@@ -62,11 +62,12 @@ class Builder:
         self.add(expr.Store(pointer, as_expr(index, i64), value, mask=mask))
 
     @contextmanager
-    def loop(self, name, start, stop, step=1):
+    def loop(self, name, start, stop, step=1, kind="serial"):
         """The body written inside runs for each index."""
         var = Var(self.fresh(name), i64)
         yield from self._nested(var, lambda body: expr.For(
-            var, as_expr(start, i64), as_expr(stop, i64), body, as_expr(step, i64)))
+            var, as_expr(start, i64), as_expr(stop, i64), body, as_expr(step, i64),
+            kind))
 
     @contextmanager
     def when(self, condition):

@@ -566,7 +566,7 @@ class Prefetch(Statement):
     index: Expr
 
 
-LOOP_KINDS = ("serial", "vectorized", "unrolled", "parallel")
+LOOP_KINDS = ("serial", "vectorized", "unrolled", "rolled", "parallel")
 
 
 @dataclass(frozen=True, eq=False)
@@ -574,7 +574,8 @@ class For(Statement):
     """Counts ``var`` from ``start`` to ``stop`` by ``step``.
 
     ``vectorized`` promises that no iteration reads what another one writes;
-    ``unrolled`` asks for straight-line code; ``parallel`` is ``vectorized`` over
+    ``unrolled`` asks for straight-line code and ``rolled`` for none of LLVM's loop
+    transformations; ``parallel`` is ``vectorized`` over
     cores, and runs serially in the host emitter (the launcher splits work).
     """
 

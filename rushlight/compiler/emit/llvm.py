@@ -370,6 +370,10 @@ class _Emitter:
             return f", !llvm.loop {note(f'{{self}}, {full}')}"
         if kind == "serial":
             return ""
+        if kind == "rolled":
+            plain = note('!"llvm.loop.vectorize.enable", i1 false')
+            whole = note('!"llvm.loop.unroll.disable"')
+            return f", !llvm.loop {note(f'{{self}}, {plain}, {whole}')}"
         group = note("")
         self.groups.append(group)
         accesses = note(f'!"llvm.loop.parallel_accesses", {group}')
@@ -521,6 +525,13 @@ class _Emitter:
         if e.name in SPECIAL_CALLS:
             return SPECIAL_CALLS[e.name](self, e)
         return self.helper(e.name, e.type, *e.args)
+
+    def machine_division(self, e):
+        """The instruction itself, which traps; only `mathematics.division` uses it."""
+        left, right = e.args
+        sign = "s" if e.type.is_signed else "u"
+        name = sign + e.name.removeprefix("machine_")
+        return self.fresh(f"{name} {self.typed(left)}, {self.value(right)}")
 
     def isnan(self, e):
         (inner,) = e.args
@@ -735,6 +746,8 @@ EXPRESSIONS = {
     ir.Extract: _Emitter.extract, ir.Shuffle: _Emitter.shuffle,
 }
 SPECIAL_CALLS = {
+    "machine_div": _Emitter.machine_division,
+    "machine_rem": _Emitter.machine_division,
     "isnan": _Emitter.isnan, "dot_bf16": _Emitter.dot_bf16,
     "leading_zeros": _Emitter.count_zeros, "trailing_zeros": _Emitter.count_zeros,
     **{f"reduce_{op}": _Emitter.reduce

@@ -1,0 +1,104 @@
+"""What every kernel front object shares: identity, specialisation, inspection."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from dataclasses import dataclass
+
+SYMBOLS = str.maketrans({"-": "m", ".": "p", "+": "", "(": "", ")": "", ",": "_",
+                         " ": "", "'": ""})
+
+
+@dataclass(frozen=True)
+class Stages:
+    """A kernel at each step on its way to machine code.
+
+    Attributes:
+        expression: what was traced, as text.
+        loops: pairs of pass name and the loops after it.
+        llvm: the LLVM IR handed over.
+        optimized: what LLVM's pipeline made of it.
+        assembly: the machine code as text.
+    """
+
+    expression: str
+    loops: tuple
+    llvm: str
+    optimized: str
+    assembly: str
+
+
+class Front:
+    """A kernel described in Python, made native for given dtypes on first use.
+
+    Subclasses define ``trace(*specialization)``, which returns the traced expression
+    and the loops built from it, and ``kernel_name(*specialization)``.
+    """
+
+    def __init__(self, function):
+        self.function = function
+        self.name = function.__name__
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.specialized = {}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A digest of the module that describes this kernel."""
+        from rushlight.backends.cpu import cache
+        module = sys.modules[self.function.__module__]
+        path = getattr(module, "__file__", None) or self.function.__code__.co_filename
+        try:
+            return cache.source_digest(path)
+        except OSError:
+            return self.function.__code__.co_code.hex()
+
+    def native(self, *specialization):
+        """The native kernel of a specialisation, built at most once a process."""
+        kernel = self.specialized.get(specialization)
+        if kernel is None:
+            from rushlight.backends.cpu import cache
+            name = self.kernel_name(*specialization)
+            kernel = self.specialized[specialization] = cache.native(
+                name, self.digest, lambda: self.lowered(*specialization))
+        return kernel
+
+    def lowered(self, *specialization):
+        """The loops of a specialisation after every pass."""
+        from rushlight.compiler.lower import lower
+        return lower(self.trace(*specialization)[1])
+
+    def stages(self, *specialization) -> Stages:
+        """Every stage of a specialisation, for `rushlight.explain`."""
+        from rushlight.compiler import toolchain
+        from rushlight.compiler.emit import llvm
+        from rushlight.compiler.lower import lower_in_steps
+
+        expression, function = self.trace(*specialization)
+        steps = tuple(lower_in_steps(function))
+        text = llvm.emit(steps[-1][1])
+        compiled = toolchain.compile_ir(text, inspect=True)
+        loops = tuple((name, str(program)) for name, program in steps)
+        return Stages(expression, loops, text, compiled.optimized, compiled.assembly)
+
+    def __repr__(self):
+        return f"<{type(self).__name__.lower()} kernel {self.name}>"
+
+
+def symbol(*parts) -> str:
+    """A linker symbol from a kernel's name and what it is specialised for.
+
+    >>> symbol("add", ("float32", "float32"), ("float32",), "float32", ())
+    'add__f32_f32__f32__f32'
+    """
+    words = ["_".join(map(_word, part)) if isinstance(part, tuple) else _word(part)
+             for part in parts]
+    return "__".join(word for word in words if word)
+
+
+def _word(value):
+    from rushlight.compiler.expr import SHORT_NAMES
+    text = SHORT_NAMES.get(value, str(value)) if isinstance(value, str) else repr(value)
+    clean = text.translate(SYMBOLS)
+    return "".join(c if c.isalnum() or c == "_" else f"x{ord(c):x}" for c in clean)

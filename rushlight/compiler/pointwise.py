@@ -1,0 +1,260 @@
+"""Elementwise kernels: a function of scalars becomes loops over strided arrays.
+
+One vectorised body serves every layout. Operands that lie contiguously are read in
+place; others pass, a block at a time, through a small buffer that stays in the first
+level of cache. An operand with stride zero fills its buffer once.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from rushlight.compiler import expr as ir
+from rushlight.compiler.builder import Builder
+from rushlight.compiler.complexes import Complex
+from rushlight.compiler.expr import Const, Pointer, Type, Var, i64
+from rushlight.compiler.front import Front, symbol
+from rushlight.compiler.passes.name_shared import name_shared
+
+BLOCK_BYTES = 4096  # of the widest operand: a dozen buffers fit the first-level cache
+COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
+COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
+
+
+def pointwise(function) -> Pointwise:
+    """Makes a function of symbolic scalars an elementwise kernel."""
+    return Pointwise(function)
+
+
+class Pointwise(Front):
+    """An elementwise kernel; see `specialize`.
+
+    The native code takes the data pointers of outputs, then inputs, and the integers
+    ``n_inner``, the inner byte strides and the outer byte strides of every operand.
+    """
+
+    @property
+    def arity(self) -> int:
+        """How many parameters the function has, static ones included."""
+        return len(inspect.signature(self.function).parameters)
+
+    def specialize(self, in_dtypes, out_dtypes, compute, static=()):
+        """The native kernel for these dtypes.
+
+        Args:
+            in_dtypes: names of the inputs' dtypes.
+            out_dtypes: names of the outputs' dtypes; results are cast to them.
+            compute: the dtype that inputs are cast to, or a tuple of one for each.
+            static: values of the trailing arguments, known when compiling.
+        """
+        return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+
+    def kernel_name(self, in_dtypes, out_dtypes, compute, static):
+        return symbol(self.name, in_dtypes, out_dtypes, compute, static)
+
+    def trace(self, in_dtypes, out_dtypes, compute, static=()):
+        """The expression as text, and the loops."""
+        outputs, inputs = self.expressions(in_dtypes, compute, static)
+        if len(outputs) != len(out_dtypes):
+            raise TypeError(f"{self.name} computes {len(outputs)} values for "
+                            f"{len(out_dtypes)} outputs")
+        plan = _Plan(in_dtypes, out_dtypes)
+        body = _body(plan, outputs, inputs)
+        function = ir.kernel(
+            self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(body))
+        return self.describe(outputs, inputs), function
+
+    def expressions(self, in_dtypes, compute, static):
+        """The traced results, and the symbolic inputs that they depend on."""
+        if isinstance(compute, str):
+            compute = (compute,) * len(in_dtypes)
+        names = list(inspect.signature(self.function).parameters)
+        variadic = len(names) < len(in_dtypes)
+        inputs = [_symbol(f"x{k}" if variadic else names[k], dtype)
+                  for k, dtype in enumerate(compute)]
+        result = self.function(*inputs, *static)
+        results = result if isinstance(result, tuple) else (result,)
+        default = inputs[0] if inputs else Const(ir.f32, 0)
+        return [_as_result(value, default) for value in results], inputs
+
+    def describe(self, outputs, inputs):
+        """The traced function as readable text."""
+        parts = [part for value in outputs for part in _parts(value)]
+        lets, trees = name_shared(parts)
+        names = ", ".join(_label(value) for value in inputs)
+        lines = [f"def {self.name}({names}):"]
+        lines += [f"    {let}" for let in lets]
+        return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
+
+
+def _symbol(name, dtype):
+    if dtype in COMPLEX_PARTS:
+        part = Type(COMPLEX_PARTS[dtype])
+        return Complex(Var(f"{name}_real", part), Var(f"{name}_imag", part))
+    return Var(name, Type(COMPUTED_IN.get(dtype, dtype)))
+
+
+def _as_result(value, default):
+    if isinstance(value, (ir.Expr, Complex)):
+        return value
+    like = default.real if isinstance(default, Complex) else default
+    if isinstance(value, bool):
+        return Const(ir.boolean, value)
+    return ir.as_expr(value, like.type)
+
+
+def _parts(value):
+    return (value.real, value.imag) if isinstance(value, Complex) else (value,)
+
+
+def _label(value):
+    if isinstance(value, Complex):
+        return f"{value.real.name} + {value.imag.name} i"
+    return f"{value.name}: {value.type}"
+
+
+class _Operand:
+    """One array of the kernel: its types, and its variables in the loops."""
+
+    def __init__(self, name, position, dtype, count):
+        self.name, self.dtype = name, dtype
+        self.complex = dtype in COMPLEX_PARTS
+        self.element = Type(COMPLEX_PARTS.get(dtype, dtype))
+        self.parts = 2 if self.complex else 1
+        self.itemsize = self.element.itemsize * self.parts
+        # A value is moved as bits: no conversion can disturb it.
+        self.bits = Type(f"uint{8 * self.element.itemsize}")
+        self.base = Var(f"{name}_base", Pointer(self.bits))
+        self.row = Var(f"{name}_row", Pointer(self.bits))
+        self.buffer = Var(f"{name}_buffer", Pointer(self.bits))
+        self.pointer = Var(name, Pointer(self.element))
+        self.stride = Var(f"{name}_stride", i64)
+        self.outer = Var(f"{name}_outer", i64)
+        self.direct = Var(f"{name}_direct", ir.boolean)
+        self.position, self.count = position, count
+
+    def declare(self, b):
+        """Reads the base pointer and strides from the kernel's arguments."""
+        b.add(ir.Let(self.base, ir.argument(self.position, self.bits)))
+        b.add(ir.Let(self.stride, ir.integer(1 + self.position)))
+        b.add(ir.Let(self.outer, ir.integer(1 + self.count + self.position)))
+        b.add(ir.Let(self.direct, self.stride == self.itemsize))
+
+    def at(self, index):
+        """The element of this row at a scalar index, wherever it lies."""
+        return ir.Offset(self.row, index * self.stride)
+
+    def copy(self, b, source, target, length, kind="rolled"):
+        """Copies elements; the ends are functions from index to pointer and index."""
+        with b.loop(f"{self.name}_at", ir.as_expr(0, i64), length, kind=kind) as i:
+            for part in range(self.parts):
+                pointer, index = source(i)
+                value = ir.load(pointer, index + part if self.parts > 1 else index)
+                pointer, index = target(i)
+                b.add(ir.Store(pointer, index + part if self.parts > 1 else index,
+                               value))
+
+    def in_buffer(self, i):
+        return self.buffer, i * self.parts if self.parts > 1 else i
+
+    def load(self, i, compute):
+        """The value at ``i`` of the current block, in the type computed in."""
+        if not self.complex:
+            value = ir.load(self.pointer, i)
+            if isinstance(compute, Complex):
+                return Complex.of(value, compute.real.type)
+            return ir.cast(compute.type, value)
+        value = Complex(ir.load(self.pointer, i * 2), ir.load(self.pointer, i * 2 + 1))
+        if isinstance(compute, Complex):
+            return Complex.of(value, compute.real.type)
+        return ir.cast(compute.type, value.real)
+
+    def store(self, i, value):
+        """The statements that write a result at ``i`` of the current block."""
+        if not self.complex:
+            if isinstance(value, Complex):
+                value = value.real
+            return [ir.Store(self.pointer, i, ir.cast(self.element, value))]
+        value = Complex.of(value, self.element)
+        return [ir.Store(self.pointer, i * 2, value.real),
+                ir.Store(self.pointer, i * 2 + 1, value.imag)]
+
+
+class _Plan:
+    """The loops around an elementwise body."""
+
+    def __init__(self, in_dtypes, out_dtypes):
+        count = len(in_dtypes) + len(out_dtypes)
+        self.outputs = [_Operand(f"out{k}" if len(out_dtypes) > 1 else "out", k, dtype,
+                                 count) for k, dtype in enumerate(out_dtypes)]
+        self.inputs = [_Operand(f"in{k}", len(out_dtypes) + k, dtype, count)
+                       for k, dtype in enumerate(in_dtypes)]
+        self.operands = self.outputs + self.inputs
+        widest = max(operand.itemsize for operand in self.operands)
+        self.block = BLOCK_BYTES // max(4, widest)
+
+    def loops(self, body):
+        """The whole program; ``body(b, i)`` writes the elementwise part."""
+        b = Builder()
+        n = b.let("n", ir.integer(0))
+        for operand in self.operands:
+            operand.declare(b)
+            b.add(ir.Array(operand.buffer, self.block * operand.parts))
+        direct = [operand.direct for operand in self.operands]
+        all_direct = direct[0]
+        for flag in direct[1:]:
+            all_direct = all_direct & flag
+        block = b.let("block", ir.select(all_direct, n, self.block))
+        with b.loop("row", ir.BEGIN, ir.END) as row:
+            for operand in self.operands:
+                b.add(ir.Let(operand.row,
+                             ir.Offset(operand.base, row * operand.outer)))
+            with b.loop("start", ir.as_expr(0, i64), n, step=block) as start:
+                self.one_block(b, body, start, ir.binary("min", n - start, block))
+        return b.statements
+
+    def one_block(self, b, body, start, length):
+        length = b.let("length", length)
+        for operand in self.inputs:
+            with b.when(~operand.direct):
+                self.fill(b, operand, start, length)
+        for operand in self.operands:
+            there = ir.Offset(operand.row, start * operand.itemsize)
+            b.add(ir.Let(operand.pointer, ir.Reinterpret(
+                operand.pointer.type,
+                ir.Select(operand.direct, there, operand.buffer))))
+        with b.loop("i", ir.as_expr(0, i64), length, kind="vectorized") as i:
+            body(b, i, self.inputs, self.outputs)
+        for operand in self.outputs:
+            with b.when(~operand.direct):
+                operand.copy(b, operand.in_buffer,
+                             lambda i, o=operand: (o.at(start + i), ir.as_expr(0, i64)),
+                             length)
+
+    def fill(self, b, operand, start, length):
+        """Brings one block of an input into its buffer; a lone value only once."""
+        zero = ir.as_expr(0, i64)
+        with b.when(operand.stride == 0):
+            with b.when(start == 0):
+                operand.copy(b, lambda i: (operand.row, zero), operand.in_buffer,
+                             length, kind="vectorized")
+        with b.when(operand.stride != 0):
+            operand.copy(b, lambda i: (operand.at(start + i), zero),
+                         operand.in_buffer, length)
+
+
+def _body(plan, outputs, inputs):
+    """Writes loads, named values and stores of one element."""
+    def write(b, i, operands_in, operands_out):
+        for operand, value in zip(operands_in, inputs, strict=True):
+            loaded = operand.load(i, value)
+            for var, part in zip(_parts(value), _parts(loaded), strict=True):
+                b.add(ir.Let(var, part))
+        stores = [store for operand, value in zip(operands_out, outputs, strict=True)
+                  for store in operand.store(i, value)]
+        lets, values = name_shared([store.value for store in stores])
+        for let in lets:
+            b.add(let)
+        for store, value in zip(stores, values, strict=True):
+            b.add(ir.Store(store.pointer, store.index, value))
+    return write
