@@ -25,9 +25,7 @@ The same function runs as plain Python over NumPy arrays: ``kernel.reference``.
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
-import sys
 import textwrap
 from functools import cached_property
 
@@ -145,19 +143,14 @@ class Loops(Source):
         if kernel is None:
             from rushlight.backends.cpu import cache
             kernel = self.specialized[key] = cache.native(
-                self.kernel_name(choices), self.digest, lambda: self.lower(**choices))
+                self.kernel_name(choices), cache.source_digest(self.file),
+                lambda: self.lower(**choices))
         return kernel
 
     def kernel_name(self, choices):
         """A symbol that tells this specialisation from the others."""
         marks = [f"{name}_{value}" for name, value in sorted(choices.items())]
         return "_".join(["loops", self.name, *marks]).replace("-", "m")
-
-    @cached_property
-    def digest(self):
-        """A hash of the module that defines this kernel: its source is the truth."""
-        module = sys.modules[self.function.__module__]
-        return hashlib.sha256(inspect.getsource(module).encode()).hexdigest()
 
     def lower(self, **choices):
         """This kernel as loop IR for the chosen dtypes."""

@@ -7,7 +7,16 @@ import operator
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.loops import (
-    Inline, Special, TypeName, bounds, computed, highest, local, lowest, vectorized)
+    Inline,
+    Special,
+    TypeName,
+    bounds,
+    computed,
+    highest,
+    local,
+    lowest,
+    vectorized,
+)
 
 BINARY = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,

@@ -8,7 +8,16 @@ import types
 import numpy as np
 
 from rushlight.compiler.loops import (
-    COMPUTED, Inline, TypeName, bounds, computed, highest, local, lowest, vectorized)
+    COMPUTED,
+    Inline,
+    TypeName,
+    bounds,
+    computed,
+    highest,
+    local,
+    lowest,
+    vectorized,
+)
 
 FUNCTIONS = {
     "select": lambda condition, yes, no: yes if condition else no,
@@ -48,13 +57,14 @@ def scalar_type(name):
 def rebind(function, table):
     """The function with type names, and words of the language, as NumPy knows them."""
     scope = dict(function.__globals__)
-    for name, value in function.__globals__.items():
+    for name in function.__code__.co_names:
+        value = scope.get(name)
         if isinstance(value, TypeName):
             scope[name] = scalar_type(table[value.name])
         elif isinstance(value, Inline):
             scope[name] = rebind(value.function, table)
         elif value is local:
-            scope[name] = lambda kind, size: np.zeros(size, scalar_type(_named(kind, table)))
+            scope[name] = _local_maker(table)
         elif value is vectorized:
             scope[name] = range
         elif value is lowest or value is highest:
@@ -65,8 +75,11 @@ def rebind(function, table):
                               function.__defaults__, function.__closure__)
 
 
-def _named(kind, table):
-    return table[kind] if isinstance(kind, str) else kind.__name__
+def _local_maker(table):
+    def make(kind, size):
+        named = table[kind] if isinstance(kind, str) else kind.__name__
+        return np.zeros(size, scalar_type(named))
+    return make
 
 
 def _limit(table, high):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import rushlight
 
 # A flag tensor starts at this value; a kernel that meets a bad index writes it there.
@@ -10,6 +12,7 @@ NO_FAULT = -(2**63)
 # Kernels that only move elements see them as integers of the same width.
 MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
 GRAIN = 32768
+_held = threading.local()
 
 
 def fresh(like, sizes, dtype=None):
@@ -42,17 +45,19 @@ def run(kernel, tensors, ints, total, work=1, **types):
     """
     if total <= 0 or tensors[0].device.type == "meta":
         return
-    native = kernel.specialize(**types)
+    from rushlight.backends.cpu.launch import launch
+
     grain = max(1, GRAIN // max(1, work))
-    rushlight.backends.cpu.launch.launch(native, tensors, ints, total, grain)
+    launch(kernel.specialize(**types), tensors, ints, total, grain)
 
 
 def run_whole(kernel, tensors, ints, total, **types):
     """Runs ``kernel`` over ``[0, total)`` in one piece: its items depend on each other."""
     if total <= 0 or tensors[0].device.type == "meta":
         return
-    native = kernel.specialize(**types)
-    rushlight.backends.cpu.launch.launch(native, tensors, ints, total, total)
+    from rushlight.backends.cpu.launch import launch
+
+    launch(kernel.specialize(**types), tensors, ints, total, total)
 
 
 def mover(dtype):
@@ -62,16 +67,24 @@ def mover(dtype):
 
 
 def fault_flag(like):
-    """One int64 that stays ``NO_FAULT`` unless a kernel meets a bad index."""
-    return filled(like, (1,), NO_FAULT, rushlight.int64)
+    """One int64 of this thread that a kernel overwrites when it meets a bad index."""
+    if like.device.type == "meta":
+        return filled(like, (1,), NO_FAULT, rushlight.int64)
+    flag = getattr(_held, "flag", None)
+    if flag is None:
+        flag = _held.flag = filled(like, (1,), NO_FAULT, rushlight.int64)
+    return flag
 
 
 def fault_in(flag):
-    """The offending index that a kernel reported, or None."""
+    """The offending index that a kernel reported, or None; the flag is clear again."""
     if flag.device.type == "meta":
         return None
     value = flag.item()
-    return None if value == NO_FAULT else value
+    if value == NO_FAULT:
+        return None
+    _held.flag = None
+    return value
 
 
 def wrap_dim(dim, ndim, name="dim"):

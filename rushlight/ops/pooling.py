@@ -364,8 +364,11 @@ class Windows:
                 )
 
     def frozen(self):
-        """What becomes a constant of the kernel: small windows and short rows."""
-        if max(self.kernel) > FROZEN_TAPS:
+        """What becomes a constant of the kernel: small windows and short rows.
+
+        Empty where windows are large or cross the border.
+        """
+        if not self.inside or max(self.kernel) > FROZEN_TAPS or max(self.dilation) > 1:
             return {}
         names = ("kd", "kh", "kw", "sd", "sh", "sw")
         constants = dict(zip(names, self.kernel + self.stride))
@@ -390,8 +393,9 @@ def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     index = fresh(x, win.out_shape, rushlight.int64)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
-    if win.inside and max(win.dilation) == 1:
-        types.update(win.frozen())
+    constants = win.frozen()
+    if constants:
+        types.update(constants)
         run(max_pool_inside, [out, index, x], ints, win.planes, win.work(), **types)
     else:
         ints = ints + win.padding + win.dilation
@@ -468,21 +472,31 @@ def max_pool3d_with_indices_backward(
     )
 
 
-def _averaging(win, count_include_pad, divisor):
+def _averaging(win, x, count_include_pad, divisor):
+    """The integers that say what an average divides by."""
     if divisor == 0:
         raise RuntimeError(f"{win.operator}: divisor must be not zero")
+    _floating(win.operator, x)
     return [int(bool(count_include_pad)), divisor or 0]
+
+
+def _floating(operator, x):
+    if not x.dtype.is_floating_point:
+        raise NotImplementedError(
+            f'"{operator}" not implemented for {name_of(x.dtype)}\n  self: {brief(x)}'
+        )
 
 
 def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
     win = Windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
-    rule = _averaging(win, count_include_pad, divisor)
+    rule = _averaging(win, x, count_include_pad, divisor)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
-    if win.inside and x.dtype.is_floating_point:
-        types.update(win.frozen())
+    constants = win.frozen()
+    if constants:
+        types.update(constants)
         wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
         scale = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
         run(avg_pool_inside, [out, x, scale], ints, win.planes, win.work(), **types)
@@ -497,7 +511,7 @@ def _avg_pool_backward(
 ):
     operator = f"avg_pool{axes}d_backward"
     win = Windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
-    rule = _averaging(win, count_include_pad, divisor)
+    rule = _averaging(win, x, count_include_pad, divisor)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
     ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
@@ -596,6 +610,7 @@ def _adaptive(operator, x, axes, output_size):
 
 def _adaptive_avg_pool(axes, x, output_size):
     operator = f"adaptive_avg_pool{axes}d"
+    _floating(operator, x)
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
     x = x.contiguous()
     out = fresh(x, shape)

@@ -1,0 +1,387 @@
+"""Indexing by several tensors at once, by masks, and by places in a flat tensor."""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.compiler.loops import A, T, i64, loops
+from rushlight.ops.indexing_kernels import wrapped
+from rushlight.ops.native import (
+    MOVERS,
+    brief,
+    fault_flag,
+    fault_in,
+    filled,
+    fresh,
+    mover,
+    name_of,
+    product,
+    run,
+    run_whole,
+)
+
+
+@loops
+def combine_indices(
+    place: "i64*", index: "I*", fault: "i64*", size: int, stride: int, begin: int,
+    end: int,
+):
+    """Adds one index tensor's share, ``wrapped(index) * stride``, to flat places."""
+    for k in range(begin, end):
+        here = i64(index[k])
+        if here < 0:
+            here = here + size
+        if here < 0 or here >= size:
+            fault[0] = i64(index[k])
+            here = i64(0)
+        place[k] = place[k] + here * stride
+
+
+@loops
+def read_places(
+    out: "T*", x: "T*", place: "i64*", count: int, size: int, inner: int,
+    begin: int, end: int,
+):
+    """``out[o, k, :] = x[o, place[k], :]`` for places that are known to be good."""
+    for r in range(begin, end):
+        source = (r // count * size + place[r % count]) * inner
+        for i in range(inner):
+            out[r * inner + i] = x[source + i]
+
+
+@loops
+def write_places(
+    out: "T*", source: "T*", place: "i64*", count: int, size: int, inner: int,
+    add: int, begin: int, end: int,
+):
+    """``out[o, place[k], :]`` takes or adds ``source[o, k, :]``, in order of k."""
+    for o in range(begin, end):
+        for k in range(count):
+            here = (o * size + place[k]) * inner
+            there = (o * count + k) * inner
+            for i in range(inner):
+                if add:
+                    out[here + i] = T(A(out[here + i]) + A(source[there + i]))
+                else:
+                    out[here + i] = source[there + i]
+
+
+@loops
+def count_true(count: "i64*", mask: "boolean*", begin: int, end: int):
+    """How many mask elements are set."""
+    total = 0
+    for i in range(begin, end):
+        total = total + i64(mask[i])
+    count[0] = total
+
+
+@loops
+def select_true(out: "T*", x: "T*", mask: "boolean*", begin: int, end: int):
+    """Packs the elements whose mask is set."""
+    filled_to = 0
+    for i in range(begin, end):
+        if mask[i]:
+            out[filled_to] = x[i]
+            filled_to = filled_to + 1
+
+
+@loops
+def replace_true(out: "T*", source: "T*", mask: "boolean*", begin: int, end: int):
+    """Puts the source's elements, in order, where the mask is set."""
+    taken = 0
+    for i in range(begin, end):
+        if mask[i]:
+            out[i] = source[taken]
+            taken = taken + 1
+
+
+@loops
+def places_true(
+    out: "i64*", mask: "boolean*", sizes: "i64*", ndim: int, begin: int, end: int
+):
+    """The coordinates of every set element, one row each."""
+    row = 0
+    for i in range(begin, end):
+        if mask[i]:
+            rest = i
+            for d in range(ndim - 1, -1, -1):
+                out[row * ndim + d] = rest % sizes[d]
+                rest = rest // sizes[d]
+            row = row + 1
+
+
+@loops
+def take_kernel(
+    out: "T*", x: "T*", index: "i64*", fault: "i64*", size: int, begin: int, end: int
+):
+    """``out[k] = x[index[k]]`` over flat tensors."""
+    for k in range(begin, end):
+        out[k] = x[wrapped(index[k], size, fault)]
+
+
+@loops
+def put_kernel(
+    out: "T*", source: "T*", index: "i64*", fault: "i64*", size: int, add: int,
+    begin: int, end: int,
+):
+    """``out[index[k]]`` takes or adds ``source[k]`` over flat tensors."""
+    for k in range(begin, end):
+        place = wrapped(index[k], size, fault)
+        if add:
+            out[place] = T(A(out[place]) + A(source[k]))
+        else:
+            out[place] = source[k]
+
+
+class Places:
+    """Where an advanced index points: flat places within the indexed dimensions.
+
+    The indexed dimensions of the tensor are moved together: to where they are if they
+    are neighbours, else to the front. ``order`` is that permutation, and the result has
+    the sizes ``before``, ``shape``, ``after``.
+    """
+
+    def __init__(self, x, indices):
+        tensors = dict(expanded(x, indices))
+        dims = sorted(tensors)
+        self.shape = broadcast([list(tensors[d].shape) for d in dims])
+        rest = [d for d in range(x.dim()) if d not in tensors]
+        together = dims[-1] - dims[0] + 1 == len(dims)
+        lead = rest[: dims[0]] if together else []
+        tail = [d for d in rest if d not in lead]
+        self.order = lead + dims + tail
+        self.before = [x.shape[d] for d in lead]
+        self.after = [x.shape[d] for d in tail]
+        self.outer, self.inner = product(self.before), product(self.after)
+        self.count = product(self.shape)
+        self.size = product([x.shape[d] for d in dims])
+        self.place = filled(x, (self.count,), 0, rushlight.int64)
+        stride = self.size
+        for d in dims:
+            stride = stride // x.shape[d] if x.shape[d] else 0
+            self.combine(tensors[d], d, x.shape[d], stride)
+
+    def combine(self, index, dim, size, stride):
+        flag = fault_flag(index)
+        flat = index.expand(self.shape).contiguous()
+        operands = [self.place, flat, flag]
+        types = {"I": name_of(index.dtype)}
+        run(combine_indices, operands, [size, stride], self.count, **types)
+        fault = fault_in(flag)
+        if fault is not None:
+            raise IndexError(
+                f"index {fault} is out of bounds for dimension {dim} with size {size}"
+            )
+
+    def result_shape(self):
+        """The sizes of what the index selects."""
+        return self.before + self.shape + self.after
+
+    def together(self, x):
+        """The tensor with its indexed dimensions moved together, row-major."""
+        return x.permute(self.order).contiguous()
+
+    def apart(self, x):
+        """The inverse of `together`, as a view."""
+        inverse = [self.order.index(d) for d in range(len(self.order))]
+        return x.permute(inverse)
+
+
+def expanded(x, indices):
+    """Pairs of dimension and integer index tensor; masks become their coordinates."""
+    dim = 0
+    for position, index in enumerate(indices):
+        if index is None:
+            dim += 1
+        elif index.dtype in (rushlight.bool, rushlight.uint8):
+            check_mask(x, index, position, dim)
+            rows = nonzero(index)
+            for column in range(index.dim()):
+                yield dim + column, rows.select(1, column)
+            dim += index.dim()
+        elif index.dtype in (rushlight.int64, rushlight.int32):
+            check_room(x, dim)
+            yield dim, index
+            dim += 1
+        else:
+            raise IndexError(
+                "tensors used as indices must be long, int, byte or bool tensors\n"
+                f"  index {position}: {brief(index)}"
+            )
+
+
+def check_room(x, dim):
+    """Refuses more indices than dimensions."""
+    if dim >= x.dim():
+        raise IndexError(
+            f"too many indices for tensor of dimension {x.dim()}\n  self: {brief(x)}"
+        )
+
+
+def check_mask(x, mask, position, dim):
+    """Refuses masks whose sizes differ from the dimensions that they stand for."""
+    for k, size in enumerate(mask.shape):
+        check_room(x, dim + k)
+        if size != x.shape[dim + k]:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {position} does not"
+                f" match the shape of the indexed tensor {list(x.shape)} at index"
+                f" {dim + k}"
+            )
+
+
+def broadcast(shapes):
+    """The common shape of index tensors.
+
+    Raises:
+        IndexError: two sizes differ and neither is one.
+    """
+    result = [1] * max(map(len, shapes))
+    for shape in shapes:
+        for d, size in enumerate(reversed(shape), 1):
+            if size != 1 and result[-d] not in (1, size):
+                listed = ", ".join(map(str, shapes))
+                raise IndexError(
+                    "shape mismatch: indexing tensors could not be broadcast together"
+                    f" with shapes {listed}"
+                )
+            if size != 1:
+                result[-d] = size
+    return result
+
+
+def index(self, indices):
+    """The elements at the places that broadcast index tensors and masks name.
+
+    Args:
+        indices: for each leading dimension an int64, int32 or bool tensor, or None.
+
+    Raises:
+        IndexError: an index is too large, or the shapes don't fit.
+    """
+    if all(item is None for item in indices):
+        return self.clone()
+    places = Places(self, indices)
+    out = fresh(self, places.result_shape())
+    name, parts = mover(self.dtype)
+    wide = places.inner * parts
+    types = {"T": name, **({"inner": 1} if wide == 1 else {})}
+    ints = [places.count, places.size, wide]
+    operands = [out, places.together(self), places.place]
+    run(read_places, operands, ints, places.outer * places.count, wide, **types)
+    return out
+
+
+def index_put(self, indices, values, accumulate=False):
+    """A copy of ``self`` with values put (or added) at the places the indices name."""
+    if all(item is None for item in indices):
+        return self + values if accumulate else values.expand(self.shape).clone()
+    if values.dtype is not self.dtype:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got"
+            f" {name_of(self.dtype)} for the destination and {name_of(values.dtype)} for"
+            f" the source.\n  self: {brief(self)}\n  values: {brief(values)}"
+        )
+    places = Places(self, indices)
+    out = places.together(self)
+    if out.data_ptr() == self.data_ptr():
+        out = out.clone()
+    source = values.expand(places.result_shape()).contiguous()
+    name, parts = (name_of(self.dtype), 1) if accumulate else mover(self.dtype)
+    types = {"T": name, "add": int(bool(accumulate))}
+    ints = [places.count, places.size, places.inner * parts, types["add"]]
+    work = 2 * places.count * places.inner
+    run(write_places, [out, source, places.place], ints, places.outer, work, **types)
+    return places.apart(out).contiguous()
+
+
+def _mask_of(operator, mask):
+    if mask.dtype is not rushlight.bool:
+        raise RuntimeError(
+            f"{operator}: expected BoolTensor for mask\n  mask: {brief(mask)}"
+        )
+
+
+def _count(mask):
+    total = filled(mask, (1,), 0, rushlight.int64)
+    run_whole(count_true, [total, mask], [], mask.numel())
+    return total.item()
+
+
+def masked_select(self, mask):
+    """The elements of ``self`` where ``mask`` holds, in one dimension."""
+    _mask_of("masked_select", mask)
+    shape = broadcast([list(self.shape), list(mask.shape)])
+    x, mask = self.expand(shape).contiguous(), mask.expand(shape).contiguous()
+    out = fresh(self, (_count(mask),))
+    run_whole(select_true, [out, x, mask], [], mask.numel(), T=MOVERS[x.dtype.itemsize])
+    return out
+
+
+def masked_scatter(self, mask, source):
+    """A copy of ``self`` with ``source``'s elements, in order, where ``mask`` holds.
+
+    Raises:
+        RuntimeError: the source has too few elements.
+    """
+    _mask_of("masked_scatter", mask)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "masked_scatter: expected self and source to have same dtypes but got"
+            f" {name_of(self.dtype)} and {name_of(source.dtype)}"
+        )
+    shape = broadcast([list(self.shape), list(mask.shape)])
+    out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
+    if _count(mask) > source.numel():
+        raise RuntimeError(
+            "masked_scatter: Number of elements of source < number of ones in mask\n"
+            f"  mask: {brief(mask)}\n  source: {brief(source)}"
+        )
+    operands = [out, source.contiguous(), mask]
+    run_whole(replace_true, operands, [], mask.numel(), T=MOVERS[out.dtype.itemsize])
+    return out
+
+
+def nonzero(self):
+    """The coordinates of the elements that aren't zero, one row each."""
+    mask = self if self.dtype is rushlight.bool else self != 0
+    mask, ndim = mask.contiguous(), self.dim()
+    out = fresh(self, (_count(mask), ndim), rushlight.int64)
+    if out.numel():
+        sizes = rushlight.tensor(list(self.shape), dtype=rushlight.int64)
+        run_whole(places_true, [out, mask, sizes], [ndim], mask.numel())
+    return out
+
+
+def take(self, index):
+    """The elements of ``self``, seen as one dimension, that ``index`` names.
+
+    Raises:
+        IndexError: an index is too large.
+    """
+    x, flag = self.contiguous(), fault_flag(self)
+    out = fresh(self, index.shape)
+    operands = [out, x, index.contiguous(), flag]
+    types = {"T": MOVERS[x.dtype.itemsize]}
+    run(take_kernel, operands, [x.numel()], index.numel(), **types)
+    _raise_fault(flag, x)
+    return out
+
+
+def put(self, index, source, accumulate=False):
+    """A copy of ``self`` with ``source`` put (or added) at flat places."""
+    out, flag = self.contiguous().clone(), fault_flag(self)
+    operands = [out, source.contiguous(), index.contiguous(), flag]
+    types = {"T": name_of(self.dtype), "add": int(bool(accumulate))}
+    ints = [self.numel(), types["add"]]
+    run_whole(put_kernel, operands, ints, index.numel(), **types)
+    _raise_fault(flag, self)
+    return out
+
+
+def _raise_fault(flag, x):
+    fault = fault_in(flag)
+    if fault is not None:
+        raise IndexError(
+            f"out of range: tried to access index {fault} on a tensor of {x.numel()}"
+            f" elements.\n  self: {brief(x)}"
+        )

@@ -1,0 +1,151 @@
+"""Copies that rearrange whole blocks: flip, roll, triangles, concatenation."""
+
+from __future__ import annotations
+
+from rushlight.compiler.loops import T, loops
+from rushlight.ops.native import (
+    around,
+    brief,
+    fresh,
+    mover,
+    name_of,
+    product,
+    run,
+    wrap_dim,
+)
+
+
+@loops
+def flip_kernel(
+    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
+):
+    """Reverses the middle of ``(outer, size, inner)``; a row is one (outer, size) pair."""
+    for r in range(begin, end):
+        mirror = r // size * size + (size - 1 - r % size)
+        for i in range(inner):
+            out[r * inner + i] = x[mirror * inner + i]
+
+
+@loops
+def roll_kernel(
+    out: "T*", x: "T*", size: int, inner: int, shift: int, begin: int, end: int
+):
+    """Moves rows along the middle axis by ``shift``, around the end."""
+    for r in range(begin, end):
+        there = r // size * size + (r % size + size - shift) % size
+        for i in range(inner):
+            out[r * inner + i] = x[there * inner + i]
+
+
+@loops
+def triangle_kernel(
+    out: "T*", x: "T*", rows: int, columns: int, diagonal: int, upper: int,
+    begin: int, end: int,
+):
+    """Zeroes what lies above (or below) a diagonal of each matrix."""
+    for r in range(begin, end):
+        edge = min(max(r % rows + diagonal + (0 if upper else 1), 0), columns)
+        base = r * columns
+        for c in range(edge):
+            out[base + c] = T(0) if upper else x[base + c]
+        for c in range(edge, columns):
+            out[base + c] = x[base + c] if upper else T(0)
+
+
+@loops
+def copy_blocks(
+    out: "T*", x: "T*", block: int, out_pitch: int, x_pitch: int, offset: int,
+    begin: int, end: int,
+):
+    """Copies block after block to a wider pitch: one input's share of a concatenation."""
+    for r in range(begin, end):
+        for i in range(block):
+            out[r * out_pitch + offset + i] = x[r * x_pitch + i]
+
+
+def _row_copy(kernel, x, dim, extra=()):
+    """Runs a kernel that permutes rows of ``(outer, size, inner)`` into a new tensor."""
+    x = x.contiguous()
+    out = fresh(x, x.shape)
+    outer, size, inner = around(list(x.shape), dim)
+    name, parts = mover(x.dtype)
+    wide = inner * parts
+    types = {"T": name, **({"inner": 1} if wide == 1 else {})}
+    run(kernel, [out, x], [size, wide, *extra], outer * size, wide, **types)
+    return out
+
+
+def flip(self, dims):
+    """A copy with the order of elements reversed along each of ``dims``."""
+    dims = [dims] if isinstance(dims, int) else list(dims)
+    chosen = [wrap_dim(dim, self.dim()) for dim in dims]
+    for dim in chosen:
+        if chosen.count(dim) > 1:
+            raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
+    out = self
+    for dim in chosen:
+        out = _row_copy(flip_kernel, out, dim)
+    return out if chosen else self.clone()
+
+
+def roll(self, shifts, dims=()):
+    """A copy whose elements move by ``shifts`` along ``dims``, around the end."""
+    shifts = [shifts] if isinstance(shifts, int) else list(shifts)
+    dims = [dims] if isinstance(dims, int) else list(dims)
+    if not shifts:
+        raise RuntimeError("`shifts` required")
+    if not dims and len(shifts) == 1:
+        flat = self.contiguous().view(-1)
+        return roll(flat, shifts, [0]).view(self.shape)
+    if len(shifts) != len(dims):
+        raise RuntimeError(
+            "shifts and dimensions must align. shifts:"
+            f" {len(shifts)}, dims:{len(dims)}"
+        )
+    out = self
+    for shift, dim in zip(shifts, dims):
+        dim = wrap_dim(dim, self.dim())
+        size = self.shape[dim] if self.dim() else 1
+        if self.numel():
+            out = _row_copy(roll_kernel, out, dim, (shift % size,))
+    return self.clone() if out is self else out
+
+
+def _triangle(operator, x, diagonal, upper):
+    if x.dim() < 2:
+        raise RuntimeError(
+            f"{operator}: input tensor must have at least 2 dimensions\n"
+            f"  self: {brief(x)}"
+        )
+    x = x.contiguous()
+    out = fresh(x, x.shape)
+    rows, columns = x.shape[-2:]
+    types = {"T": name_of(x.dtype), "upper": upper}
+    ints = [rows, columns, diagonal, upper]
+    total = product(x.shape[:-1])
+    run(triangle_kernel, [out, x], ints, total, columns, **types)
+    return out
+
+
+def tril(self, diagonal=0):
+    """The lower triangle of each matrix; the rest is zero."""
+    return _triangle("tril", self, diagonal, 0)
+
+
+def triu(self, diagonal=0):
+    """The upper triangle of each matrix; the rest is zero."""
+    return _triangle("triu", self, diagonal, 1)
+
+
+def cat_into(out, tensors, dim):
+    """Copies tensors of one dtype side by side along ``dim`` into row-major ``out``."""
+    outer, size, inner = around(list(out.shape), dim)
+    name, parts = mover(out.dtype)
+    pitch, offset = size * inner * parts, 0
+    for x in tensors:
+        block = (x.shape[dim] if x.dim() else 1) * inner * parts
+        if block:
+            ints = [block, pitch, block, offset]
+            run(copy_blocks, [out, x.contiguous()], ints, outer, block, T=name)
+        offset += block
+    return out

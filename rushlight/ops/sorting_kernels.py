@@ -1,0 +1,459 @@
+"""Sorting, selecting, counting and searching along the last axis of rows."""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.compiler.loops import A, T, f64, i64, loops, loops_inline
+from rushlight.ops.native import (
+    brief,
+    filled,
+    fresh,
+    name_of,
+    product,
+    run,
+    run_whole,
+    wrap_dim,
+)
+
+RUN = 16  # rows this short are sorted by insertion
+
+
+# ---- kernels
+
+
+@loops_inline
+def comes_first(x, y, descending):
+    """Whether ``x`` belongs strictly before ``y``; NaN counts as the largest value."""
+    if descending:
+        first = x > y or (x != x and y == y)
+    else:
+        first = x < y or (y != y and x == x)
+    return first
+
+
+@loops_inline
+def merge_runs(to, to_index, source, source_index, base, size, width, descending):
+    """Merges neighbouring sorted runs of ``width``; equal elements keep their order."""
+    for start in range(0, size, 2 * width):
+        i = base + start
+        middle = base + min(start + width, size)
+        j = middle
+        stop = base + min(start + 2 * width, size)
+        for k in range(base + start, stop):
+            right = j < stop
+            if i < middle and j < stop:
+                right = comes_first(source[j], source[i], descending)
+            if right:
+                to[k] = source[j]
+                to_index[k] = source_index[j]
+                j = j + 1
+            else:
+                to[k] = source[i]
+                to_index[k] = source_index[i]
+                i = i + 1
+
+
+@loops
+def sort_rows(
+    out: "T*", index: "i64*", x: "T*", spare: "T*", spare_index: "i64*",
+    size: int, descending: int, begin: int, end: int,
+):
+    """Sorts every row, and the numbers of its elements along: short runs, then merges."""
+    for row in range(begin, end):
+        base = row * size
+        for start in range(0, size, 16):
+            for k in range(start, min(start + 16, size)):
+                v = x[base + k]
+                j = base + k
+                while j > base + start and comes_first(v, out[j - 1], descending):
+                    out[j] = out[j - 1]
+                    index[j] = index[j - 1]
+                    j = j - 1
+                out[j] = v
+                index[j] = k
+        width = 16
+        while width < size:
+            merge_runs(spare, spare_index, out, index, base, size, width, descending)
+            merge_runs(
+                out, index, spare, spare_index, base, size, 2 * width, descending
+            )
+            width = width * 4
+
+
+@loops
+def pick_rows(
+    out: "T*", place: "i64*", values: "T*", index: "i64*", size: int, rank: int,
+    median: int, skip: int, begin: int, end: int,
+):
+    """One element of each sorted row: a rank, or the median (NaN wins, or is skipped)."""
+    for row in range(begin, end):
+        base = row * size
+        k = rank
+        if median:
+            good = size
+            while good > 0 and values[base + good - 1] != values[base + good - 1]:
+                good = good - 1
+            k = (size - 1) // 2
+            if skip and good > 0:
+                k = (good - 1) // 2
+            elif good < size:
+                k = good
+        out[row] = values[base + k]
+        place[row] = index[base + k]
+
+
+@loops
+def unique_runs(
+    out: "T*", inverse: "i64*", counts: "i64*", found: "i64*", values: "T*",
+    index: "i64*", begin: int, end: int,
+):
+    """One element of each run of equals in a sorted row, with where all of them went."""
+    last = -1
+    for k in range(begin, end):
+        new = True
+        if k > begin:
+            new = values[k] != values[k - 1]
+        if new:
+            last = last + 1
+            out[last] = values[k]
+            counts[last] = 0
+        counts[last] = counts[last] + 1
+        inverse[index[k]] = last
+    found[0] = last + 1
+
+
+@loops
+def count_values(
+    out: "A*", x: "i64*", weight: "A*", weighted: int, begin: int, end: int
+):
+    """Adds one, or a weight, at the place each element names."""
+    for k in range(begin, end):
+        if weighted:
+            out[x[k]] = out[x[k]] + weight[k]
+        else:
+            out[x[k]] = out[x[k]] + A(1)
+
+
+@loops
+def lowest_and_highest(out: "i64*", x: "i64*", begin: int, end: int):
+    """The extremes of a row of integers."""
+    low = x[begin]
+    high = low
+    for k in range(begin, end):
+        low = min(low, x[k])
+        high = max(high, x[k])
+    out[0] = low
+    out[1] = high
+
+
+@loops
+def search_rows(
+    out: "I*", x: "T*", sequence: "T*", order: "i64*", size: int, per_row: int,
+    shared: int, right: int, ordered: int, begin: int, end: int,
+):
+    """Where each value would be inserted into its sorted row, by bisection."""
+    for k in range(begin, end):
+        base = 0 if shared else k // per_row * size
+        v = x[k]
+        low = 0
+        high = size
+        while low < high:
+            middle = (low + high) // 2
+            place = base + middle
+            if ordered:
+                place = base + order[base + middle]
+            w = sequence[place]
+            above = w > v if right else w >= v
+            if above:
+                high = middle
+            else:
+                low = middle + 1
+        out[k] = i64(low)
+
+
+@loops
+def histogram(
+    out: "T*", x: "T*", limits: "f64*", bins: int, begin: int, end: int
+):
+    """How many elements fall into each of equally wide bins; the last is closed."""
+    for k in range(begin, end):
+        v = f64(x[k])
+        if v >= limits[0] and v <= limits[1]:
+            place = i64((v - limits[0]) * f64(bins) / (limits[1] - limits[0]))
+            place = min(place, bins - 1)
+            out[place] = out[place] + T(1)
+
+
+# ---- operators
+
+
+def _rows(x, dim):
+    """``x`` with ``dim`` last and row-major, and how to move it back."""
+    dim = wrap_dim(dim, x.dim())
+    if x.dim() == 0:
+        return x, (lambda t: t), 1
+    size = x.shape[dim]
+    if dim == x.dim() - 1:
+        return x.contiguous(), (lambda t: t), size
+    return (
+        x.transpose(dim, -1).contiguous(),
+        lambda t: t.transpose(dim, -1).contiguous(),
+        size,
+    )
+
+
+def _sorted_rows(rows, size, descending):
+    values, index = fresh(rows, rows.shape), fresh(rows, rows.shape, rushlight.int64)
+    many = size > RUN
+    spare = fresh(rows, rows.shape if many else (0,))
+    spare_index = fresh(rows, rows.shape if many else (0,), rushlight.int64)
+    if rows.numel():
+        types = {"T": name_of(rows.dtype), "descending": int(bool(descending))}
+        run(
+            sort_rows, [values, index, rows, spare, spare_index],
+            [size, types["descending"]], rows.numel() // size, 8 * size, **types,
+        )
+    return values, index
+
+
+def sort(self, dim=-1, descending=False, stable=True):
+    """The elements in order along ``dim``, and where they were; equals keep their order."""
+    rows, back, size = _rows(self, dim)
+    values, index = _sorted_rows(rows, size, descending)
+    return back(values), back(index)
+
+
+def argsort(self, dim=-1, descending=False, stable=True):
+    """Where the elements in order along ``dim`` were."""
+    return sort(self, dim, descending)[1]
+
+
+def topk(self, k, dim=-1, largest=True, sorted=True):
+    """The ``k`` largest (or smallest) elements along ``dim``, in order, and their places.
+
+    Raises:
+        RuntimeError: there are fewer than ``k``.
+    """
+    dim = wrap_dim(dim, self.dim())
+    if not 0 <= k <= (self.shape[dim] if self.dim() else 1):
+        raise RuntimeError(
+            f"topk: selected index k out of range\n  self: {brief(self)}\n  k: {k}"
+        )
+    values, index = sort(self, dim, largest)
+    if self.dim() == 0:
+        return values, index
+    return values.narrow(dim, 0, k).contiguous(), index.narrow(dim, 0, k).contiguous()
+
+
+def _pick(x, dim, keepdim, rank, median=0, skip=0):
+    """One element of each sorted row along ``dim``, and its place."""
+    dim = wrap_dim(dim, x.dim())
+    rows, _, size = _rows(x, dim)
+    values, index = _sorted_rows(rows, size, False)
+    shape = list(x.shape)
+    if shape:
+        shape[dim : dim + 1] = [1] if keepdim else []
+    out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
+    types = {"T": name_of(x.dtype), "median": median, "skip": skip}
+    ints = [size, rank, median, skip]
+    run(pick_rows, [out, place, values, index], ints, product(shape), **types)
+    return out, place
+
+
+def kthvalue(self, k, dim=-1, keepdim=False):
+    """The ``k``-th smallest element along ``dim``, counted from one, and its place.
+
+    Raises:
+        RuntimeError: there is no such element.
+    """
+    dim = wrap_dim(dim, self.dim())
+    if not 1 <= k <= (self.shape[dim] if self.dim() else 1):
+        raise RuntimeError(
+            f"kthvalue(): selected number k out of range for dimension {dim}\n"
+            f"  self: {brief(self)}\n  k: {k}"
+        )
+    return _pick(self, dim, keepdim, k - 1)
+
+
+def _median_along(operator, x, dim, keepdim, skip):
+    dim = wrap_dim(dim, x.dim())
+    if x.dim() and x.shape[dim] == 0:
+        raise IndexError(
+            f"{operator}(): Expected reduction dim {dim} to have non-zero size."
+        )
+    return _pick(x, dim, keepdim, 0, 1, skip)
+
+
+def _median(x, skip):
+    if x.numel() == 0:
+        return filled(x, (), float("nan") if x.dtype.is_floating_point else -(2**63))
+    return _pick(x.contiguous().view(-1), 0, False, 0, 1, skip)[0]
+
+
+def median(self):
+    """The lower middle of all elements; NaN where one is NaN."""
+    return _median(self, 0)
+
+
+def nanmedian(self):
+    """The lower middle of all elements that aren't NaN."""
+    return _median(self, 1)
+
+
+def median_dim(self, dim, keepdim=False):
+    """The lower middle along ``dim`` and its place; NaN where one is NaN."""
+    return _median_along("median", self, dim, keepdim, 0)
+
+
+def nanmedian_dim(self, dim, keepdim=False):
+    """The lower middle of what isn't NaN along ``dim``, and its place."""
+    return _median_along("nanmedian", self, dim, keepdim, 1)
+
+
+def unique(self, sorted=True, return_inverse=False, return_counts=False):
+    """The distinct elements in order; where each element went; how many of each.
+
+    Always returns three tensors; those not asked for are empty.
+    """
+    flat = self.contiguous().view(-1)
+    inverse = fresh(self, self.shape, rushlight.int64)
+    if flat.numel() == 0:
+        empty = fresh(self, (0,), rushlight.int64)
+        return fresh(self, (0,)), inverse if return_inverse else empty, empty
+    values, index = _sorted_rows(flat, flat.numel(), False)
+    return _runs(flat, values, index, inverse, return_inverse, return_counts)
+
+
+def _runs(flat, values, index, inverse, return_inverse, return_counts):
+    out, counts = fresh(flat, flat.shape), fresh(flat, flat.shape, rushlight.int64)
+    found = filled(flat, (1,), 0, rushlight.int64)
+    operands = [out, inverse, counts, found, values, index]
+    run_whole(unique_runs, operands, [], flat.numel(), T=name_of(flat.dtype))
+    empty = fresh(flat, (0,), rushlight.int64)
+    number = found.item()
+    return (
+        out.narrow(0, 0, number).clone(),
+        inverse if return_inverse else empty,
+        counts.narrow(0, 0, number).clone() if return_counts else empty,
+    )
+
+
+def unique_consecutive(self, return_inverse=False, return_counts=False):
+    """The elements with repetitions in a row removed; as `unique`, without sorting."""
+    flat = self.contiguous().view(-1)
+    index = rushlight.arange(flat.numel(), dtype=rushlight.int64)
+    inverse = fresh(self, self.shape, rushlight.int64)
+    return _runs(flat, flat, index, inverse, return_inverse, return_counts)
+
+
+def bincount(self, weights=None, minlength=0):
+    """How often each small integer occurs, or the sum of its weights.
+
+    Raises:
+        RuntimeError: an element is negative, or the shapes don't fit.
+        NotImplementedError: the elements aren't integers.
+    """
+    if self.dtype.is_floating_point or self.dtype.is_complex:
+        raise NotImplementedError(
+            f"bincount: not implemented for {name_of(self.dtype)}\n  self: {brief(self)}"
+        )
+    if minlength < 0:
+        raise RuntimeError("minlength should be >= 0")
+    if weights is not None and (weights.dim() != 1 or weights.shape != self.shape):
+        raise RuntimeError("weights should be 1-d and have the same length as input")
+    x = self.to(rushlight.int64).contiguous()
+    limits = filled(self, (2,), -1, rushlight.int64)
+    run_whole(lowest_and_highest, [limits, x], [], x.numel())
+    low, high = limits.tolist()
+    if self.dim() != 1 or (x.numel() and low < 0):
+        raise RuntimeError(
+            "bincount only supports 1-d non-negative integral inputs.\n"
+            f"  self: {brief(self)}"
+        )
+    kind = rushlight.int64
+    if weights is not None:
+        kind = weights.dtype if weights.dtype is rushlight.float32 else rushlight.float64
+        weights = weights.to(kind).contiguous()
+    out = filled(self, (max(minlength, high + 1),), 0, kind)
+    types = {"A": name_of(kind), "weighted": int(weights is not None)}
+    run_whole(count_values, [out, x, weights], [types["weighted"]], x.numel(), **types)
+    return out
+
+
+def searchsorted(
+    sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None
+):
+    """Where each value of ``self`` would be inserted into sorted rows to keep their order.
+
+    Raises:
+        RuntimeError: the leading sizes differ, or ``side`` contradicts ``right``.
+    """
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "searchsorted(): side and right can't be set to opposites, got side of"
+            " left while right was True"
+        )
+    shared = sorted_sequence.dim() == 1
+    if not shared and sorted_sequence.shape[:-1] != self.shape[:-1]:
+        raise RuntimeError(
+            "searchsorted(): boundaries tensor should be 1 dimension or the first"
+            " N-1 dimensions of boundaries tensor and input value tensor must match, but"
+            f" we got boundaries tensor {list(sorted_sequence.shape)} and input value"
+            f" tensor {list(self.shape)}"
+        )
+    if sorted_sequence.dtype is not self.dtype:
+        raise RuntimeError(
+            "searchsorted(): boundary tensor and input value tensor should have"
+            f" same dtype, but got boundary tensor dtype {name_of(sorted_sequence.dtype)}"
+            f" and input value tensor dtype {name_of(self.dtype)}"
+        )
+    out = fresh(self, self.shape, rushlight.int32 if out_int32 else rushlight.int64)
+    size, per_row = sorted_sequence.shape[-1], self.shape[-1] if self.dim() else 1
+    types = {
+        "T": name_of(self.dtype), "I": name_of(out.dtype), "shared": int(shared),
+        "right": int(right or side == "right"), "ordered": int(sorter is not None),
+    }
+    order = None if sorter is None else sorter.contiguous()
+    operands = [out, self.contiguous(), sorted_sequence.contiguous(), order]
+    ints = [size, per_row, types["shared"], types["right"], types["ordered"]]
+    run(search_rows, operands, ints, self.numel(), 32, **types)
+    return out
+
+
+def bucketize(self, boundaries, out_int32=False, right=False):
+    """The number of the bucket between ``boundaries`` that each value falls into."""
+    if boundaries.dim() != 1:
+        raise RuntimeError(
+            "bucketize: boundaries tensor must be 1 dimension, but got"
+            f" dim({boundaries.dim()})"
+        )
+    return searchsorted(boundaries, self, out_int32, right)
+
+
+def histc(self, bins=100, min=0, max=0):
+    """How many elements fall into each of ``bins`` equal intervals; others are ignored.
+
+    Raises:
+        RuntimeError: the interval is empty or not finite.
+    """
+    if bins <= 0:
+        raise RuntimeError(
+            f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
+        )
+    low, high = float(min), float(max)
+    if low == high and self.numel():
+        low, high = float(self.min().item()), float(self.max().item())
+    if low == high:
+        low, high = low - 1.0, high + 1.0
+    if not (abs(low) < float("inf") and abs(high) < float("inf")):
+        raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
+    if low > high:
+        raise RuntimeError("torch.histc: max must be larger than min")
+    limits = rushlight.tensor([low, high], dtype=rushlight.float64)
+    out, x = filled(self, (bins,), 0), self.contiguous()
+    run_whole(histogram, [out, x, limits], [bins], x.numel(), T=name_of(x.dtype))
+    return out
