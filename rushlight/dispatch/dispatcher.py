@@ -411,18 +411,18 @@ class Operator:
             if type(item) is Tensor:
                 t = cython.cast(Tensor, item)
                 bits |= t.keys
-                wants = wants or t.wants_grad
+                wants = wants or t.wants_grad or stale(t)
             elif isinstance(item, Tensor):
                 t = cython.cast(Tensor, item)
                 bits |= t.keys
-                wants = wants or t.wants_grad
+                wants = wants or t.wants_grad or stale(t)
                 exotic = exotic or not is_plain(type(item))
             elif isinstance(item, (list, tuple)):
                 for element in item:
                     if element is not None:
                         t = element
                         bits |= t.keys
-                        wants = wants or t.wants_grad
+                        wants = wants or t.wants_grad or stale(t)
                         if type(element) is not Tensor:
                             exotic = exotic or not is_plain(type(element))
         if exotic:
@@ -472,6 +472,14 @@ class Operator:
         if key == KEY_AUTOGRAD:
             return _RECORDER.record(self, slots, keys)
         return _RECORDER.keep_books(self, slots, keys)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def stale(t: Tensor) -> cython.bint:
+    """A view that needs no gradient yet, of a base that has come to need one."""
+    return t.base is not None and t.base.wants_grad
 
 
 @cython.cfunc

@@ -1,0 +1,481 @@
+"""Views: new sizes and strides on the same storage, no element touched."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.geometry import view_strides, wrap_dim
+from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, alias as make_alias
+
+from rushlight.core.geometry import infer_size
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def read_sizes(sizes: object, into: cython.pointer(int64_t)) -> cython.int:
+    """Copies a sequence of integers; returns how many."""
+    n: cython.int = len(sizes)
+    i: cython.int
+    if n > MAX_DIMS:
+        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {n}")
+    for i in range(n):
+        into[i] = sizes[i]
+    return n
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fit_sizes(self: Tensor, size: object, into: cython.pointer(int64_t)) -> cython.int:
+    """Target sizes with a ``-1`` resolved; errors where the count does not fit."""
+    n: cython.int = read_sizes(size, into)
+    i: cython.int
+    count: int64_t = 1
+    for i in range(n):
+        if into[i] < 0:
+            return read_sizes(infer_size(size, self.numel_), into)
+        count *= into[i]
+    if count != self.numel_:
+        raise RuntimeError(
+            f"shape '{list(size)}' is invalid for input of size {self.numel_}")
+    return n
+
+
+def view(self: Tensor, size):
+    """The same elements with other sizes, never copied."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = fit_sizes(self, size, sizes)
+    if not view_strides(self.ndim_, self.sizes, self.strides, n, sizes, strides):
+        raise RuntimeError(
+            "view size is not compatible with input tensor's size and stride (at least "
+            "one dimension spans across two contiguous subspaces). Use .reshape(...) "
+            f"instead.\n  self: {self.dtype_.name}{list(self.shape)} with strides "
+            f"{list(self.stride())}\n  size: {list(size)}")
+    return make_alias(self, n, sizes, strides, self.offset)
+
+
+def reshape(self: Tensor, shape):
+    """The same elements with other sizes: a view where possible, else a copy."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = fit_sizes(self, shape, sizes)
+    if not view_strides(self.ndim_, self.sizes, self.strides, n, sizes, strides):
+        return view(self.contiguous(), shape)
+    return make_alias(self, n, sizes, strides, self.offset)
+
+
+def view_dtype(self: Tensor, dtype: DType):
+    """The same bytes read as another data type."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    i: cython.int
+    last: cython.int = self.ndim_ - 1
+    old: int64_t = self.dtype_.itemsize
+    new: int64_t = dtype.itemsize
+    offset: int64_t = self.offset
+    for i in range(self.ndim_):
+        sizes[i] = self.sizes[i]
+        strides[i] = self.strides[i]
+    if old != new:
+        if self.ndim_ == 0:
+            raise RuntimeError(
+                f"self.dim() cannot be 0 to view {self.dtype_!r} as {dtype!r} "
+                "(different element sizes)")
+        if self.strides[last] != 1:
+            raise RuntimeError(
+                f"self.stride(-1) must be 1 to view {self.dtype_!r} as {dtype!r} "
+                f"(different element sizes), but got {self.strides[last]}")
+        for i in range(self.ndim_):
+            if (sizes[last] if i == last else strides[i]) * old % new:
+                raise RuntimeError(
+                    f"self.size(-1) and the strides must be divisible by {new // old} to "
+                    f"view {self.dtype_!r} as {dtype!r} (different element sizes)")
+            if i != last:
+                strides[i] = strides[i] * old // new
+        if offset * old % new:
+            raise RuntimeError(
+                f"self.storage_offset() must be divisible by {new // old} to view "
+                f"{self.dtype_!r} as {dtype!r} (different element sizes)")
+        sizes[last] = sizes[last] * old // new
+        offset = offset * old // new
+    result: Tensor = make_alias(self, self.ndim_, sizes, strides, offset)
+    result.dtype_ = dtype
+    return result
+
+
+def transpose(self: Tensor, dim0, dim1):
+    """Two dimensions exchanged."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    a: cython.int = wrap_dim(dim0, self.ndim_)
+    b: cython.int = wrap_dim(dim1, self.ndim_)
+    i: cython.int
+    for i in range(self.ndim_):
+        sizes[i] = self.sizes[i]
+        strides[i] = self.strides[i]
+    if self.ndim_:
+        sizes[a] = self.sizes[b]
+        strides[a] = self.strides[b]
+        sizes[b] = self.sizes[a]
+        strides[b] = self.strides[a]
+    return make_alias(self, self.ndim_, sizes, strides, self.offset)
+
+
+def t(self: Tensor):
+    """A matrix transposed; fewer dimensions as they are."""
+    if self.ndim_ > 2:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim_}D")
+    if self.ndim_ < 2:
+        return alias(self)
+    return transpose(self, 0, 1)
+
+
+def permute(self: Tensor, dims):
+    """Dimensions in a new order."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    seen: cython.ulonglong = 0
+    one: cython.ulonglong = 1
+    i: cython.int
+    d: cython.int
+    if len(dims) != self.ndim_:
+        raise RuntimeError(
+            "permute(sparse_coo): number of dimensions in the tensor input does not match "
+            "the length of the desired ordering of dimensions i.e. input.dim() = "
+            f"{self.ndim_} is not equal to len(dims) = {len(dims)}")
+    for i in range(self.ndim_):
+        d = wrap_dim(dims[i], self.ndim_)
+        if (seen >> d) & 1:
+            raise RuntimeError("permute(): duplicate dims are not allowed.")
+        seen |= one << d
+        sizes[i] = self.sizes[d]
+        strides[i] = self.strides[d]
+    return make_alias(self, self.ndim_, sizes, strides, self.offset)
+
+
+def expand(self: Tensor, size, implicit=False):
+    """Dimensions of size one repeated, with stride zero."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = read_sizes(size, sizes)
+    shift: cython.int = n - self.ndim_
+    i: cython.int
+    own: int64_t
+    if shift < 0:
+        raise RuntimeError(
+            f"expand({self.dtype_.name}{list(self.shape)}, size={list(size)}): the number "
+            f"of sizes provided ({n}) must be greater or equal to the number of "
+            f"dimensions in the tensor ({self.ndim_})")
+    for i in range(n):
+        if i < shift:
+            if sizes[i] < 0:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({sizes[i]}) isn't allowed in a "
+                    f"leading, non-existing dimension {i}")
+            strides[i] = 0
+            continue
+        own = self.sizes[i - shift]
+        strides[i] = self.strides[i - shift]
+        if sizes[i] == -1:
+            sizes[i] = own
+        elif sizes[i] != own:
+            if own != 1:
+                raise RuntimeError(
+                    f"The expanded size of the tensor ({sizes[i]}) must match the existing "
+                    f"size ({own}) at non-singleton dimension {i}.  Target sizes: "
+                    f"{list(size)}.  Tensor sizes: {list(self.shape)}")
+            strides[i] = 0
+    return make_alias(self, n, sizes, strides, self.offset)
+
+
+def squeeze(self: Tensor):
+    """Without dimensions of size one."""
+    return squeeze_dims(self, range(self.ndim_))
+
+
+def squeeze_dims(self: Tensor, dim):
+    """Without those of the given dimensions that have size one."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    drop: cython.ulonglong = 0
+    one: cython.ulonglong = 1
+    n: cython.int = 0
+    i: cython.int
+    for d in dim:
+        drop |= one << wrap_dim(d, self.ndim_)
+    for i in range(self.ndim_):
+        if self.sizes[i] != 1 or not (drop >> i) & 1:
+            sizes[n] = self.sizes[i]
+            strides[n] = self.strides[i]
+            n += 1
+    return make_alias(self, n, sizes, strides, self.offset)
+
+
+def unsqueeze(self: Tensor, dim):
+    """With one more dimension, of size one."""
+    sizes: int64_t[65]
+    strides: int64_t[65]
+    at: cython.int = wrap_dim(dim, self.ndim_ + 1)
+    i: cython.int
+    for i in range(at):
+        sizes[i] = self.sizes[i]
+        strides[i] = self.strides[i]
+    sizes[at] = 1
+    strides[at] = 1
+    if at < self.ndim_:
+        strides[at] = self.sizes[at] * self.strides[at]
+    for i in range(at, self.ndim_):
+        sizes[i + 1] = self.sizes[i]
+        strides[i + 1] = self.strides[i]
+    return make_alias(self, self.ndim_ + 1, sizes, strides, self.offset)
+
+
+@cython.cfunc
+def copy_geometry(
+    self: Tensor, sizes: cython.pointer(int64_t), strides: cython.pointer(int64_t)
+) -> cython.void:
+    i: cython.int
+    for i in range(self.ndim_):
+        sizes[i] = self.sizes[i]
+        strides[i] = self.strides[i]
+
+
+def select(self: Tensor, dim, index):
+    """One index of a dimension, which goes away."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    if self.ndim_ == 0:
+        raise IndexError("select() cannot be applied to a 0-dim tensor.")
+    d: cython.int = wrap_dim(dim, self.ndim_)
+    at: int64_t = index
+    i: cython.int
+    n: cython.int = 0
+    if at < -self.sizes[d] or at >= self.sizes[d]:
+        raise IndexError(
+            f"select(): index {index} out of range for tensor of size "
+            f"{list(self.shape)} at dimension {d}")
+    if at < 0:
+        at += self.sizes[d]
+    for i in range(self.ndim_):
+        if i != d:
+            sizes[n] = self.sizes[i]
+            strides[n] = self.strides[i]
+            n += 1
+    return make_alias(self, n, sizes, strides, self.offset + at * self.strides[d])
+
+
+def slice(self: Tensor, dim, start, end, step):
+    """Every ``step``-th index of a dimension from ``start`` up to ``end``."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    if self.ndim_ == 0:
+        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+    d: cython.int = wrap_dim(dim, self.ndim_)
+    length: int64_t = self.sizes[d]
+    first: int64_t = 0
+    last: int64_t = length
+    if step <= 0:
+        raise RuntimeError("slice step must be positive")
+    if start is not None:
+        first = max(min(start + length if start < 0 else start, length), 0)
+    if end is not None:
+        last = max(min(end + length if end < 0 else end, length), first)
+    copy_geometry(self, sizes, strides)
+    sizes[d] = (last - first + step - 1) // step if last > first else 0
+    strides[d] = self.strides[d] * cython.cast(int64_t, step)
+    return make_alias(
+        self, self.ndim_, sizes, strides, self.offset + first * self.strides[d])
+
+
+def narrow(self: Tensor, dim, start, length):
+    """``length`` indices of a dimension from ``start`` on."""
+    if self.ndim_ == 0:
+        raise RuntimeError("narrow() cannot be applied to a 0-dim tensor.")
+    d: cython.int = wrap_dim(dim, self.ndim_)
+    size: int64_t = self.sizes[d]
+    if length < 0:
+        raise RuntimeError("narrow(): length must be non-negative.")
+    if start < -size or start > size:
+        raise IndexError(
+            f"start out of range (expected to be in range of [{-size}, {size}], but got "
+            f"{start})")
+    if start < 0:
+        start += size
+    if start + length > size:
+        raise RuntimeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+    return slice(self, d, start, start + length, 1)
+
+
+def unfold(self: Tensor, dimension, size, step):
+    """Windows of a dimension, as one more dimension at the end."""
+    sizes: int64_t[65]
+    strides: int64_t[65]
+    d: cython.int = wrap_dim(dimension, self.ndim_)
+    length: int64_t = self.sizes[d] if self.ndim_ else 1
+    if step <= 0:
+        raise RuntimeError(f"step is {step} but must be > 0")
+    if size < 0 or size > length:
+        raise RuntimeError(
+            f"maximum size for tensor at dimension {d} is {length} but size is {size}")
+    copy_geometry(self, sizes, strides)
+    sizes[self.ndim_] = size
+    strides[self.ndim_] = self.strides[d] if self.ndim_ else 1
+    if self.ndim_:
+        sizes[d] = (length - cython.cast(int64_t, size)) // cython.cast(int64_t, step) + 1
+        strides[d] = self.strides[d] * cython.cast(int64_t, step)
+    return make_alias(self, self.ndim_ + 1, sizes, strides, self.offset)
+
+
+def diagonal(self: Tensor, offset, dim1, dim2):
+    """The diagonals of the matrices in two dimensions, as the last dimension."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    a: cython.int = wrap_dim(dim1, self.ndim_, False)
+    b: cython.int = wrap_dim(dim2, self.ndim_, False)
+    n: cython.int = 0
+    i: cython.int
+    length: int64_t
+    start: int64_t = self.offset
+    if a == b:
+        raise RuntimeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+    if offset >= 0:
+        length = max(min(self.sizes[a], self.sizes[b] - offset), 0)
+    else:
+        length = max(min(self.sizes[a] + offset, self.sizes[b]), 0)
+    if length:
+        start += offset * self.strides[b] if offset >= 0 else -offset * self.strides[a]
+    for i in range(self.ndim_):
+        if i != a and i != b:
+            sizes[n] = self.sizes[i]
+            strides[n] = self.strides[i]
+            n += 1
+    sizes[n] = length
+    strides[n] = self.strides[a] + self.strides[b]
+    return make_alias(self, n + 1, sizes, strides, start)
+
+
+def unbind(self: Tensor, dim):
+    """One view for each index of a dimension."""
+    if self.ndim_ == 0:
+        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+    d: cython.int = wrap_dim(dim, self.ndim_)
+    i: int64_t
+    return [select(self, d, i) for i in range(self.sizes[d])]
+
+
+def split(self: Tensor, split_size, dim):
+    """Pieces of ``split_size`` along a dimension; the last may be shorter."""
+    if self.ndim_ == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d: cython.int = wrap_dim(dim, self.ndim_)
+    length: int64_t = self.sizes[d]
+    if split_size < 0:
+        raise RuntimeError(
+            f"split expects split_size be non-negative, but got split_size={split_size}")
+    if split_size == 0:
+        if length:
+            raise RuntimeError(
+                f"split_size can only be 0 if dimension size is 0, but got dimension "
+                f"size of {length}")
+        return [alias(self)]
+    if length == 0:
+        return [alias(self)]
+    return [
+        slice(self, d, at, at + split_size, 1) for at in range(0, length, split_size)]
+
+
+def split_with_sizes(self: Tensor, split_sizes, dim):
+    """Pieces of the given sizes along a dimension."""
+    if self.ndim_ == 0:
+        raise RuntimeError("split expects at least a 1-dimensional tensor")
+    d: cython.int = wrap_dim(dim, self.ndim_)
+    if sum(split_sizes) != self.sizes[d] or any(size < 0 for size in split_sizes):
+        raise RuntimeError(
+            f"split_with_sizes expects split_sizes to sum exactly to {self.sizes[d]} "
+            f"(input tensor's size at dimension {d}), but got split_sizes="
+            f"{list(split_sizes)}")
+    pieces = []
+    at = 0
+    for size in split_sizes:
+        pieces.append(slice(self, d, at, at + size, 1))
+        at += size
+    return pieces
+
+
+def as_strided(self: Tensor, size, stride, storage_offset=None):
+    """Any sizes and strides that stay inside the storage."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = read_sizes(size, sizes)
+    i: cython.int
+    offset: int64_t = self.offset if storage_offset is None else storage_offset
+    last: int64_t = offset
+    empty: cython.bint = False
+    if len(stride) != n:
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
+    read_sizes(stride, strides)
+    for i in range(n):
+        if strides[i] < 0 or sizes[i] < 0:
+            raise RuntimeError(
+                "as_strided: Negative strides are not supported at the moment, got "
+                f"strides: {list(stride)}")
+        empty = empty or sizes[i] == 0
+        last += (sizes[i] - 1) * strides[i]
+    if offset < 0 or (not empty and (
+            (last + 1) * self.dtype_.itemsize > cython.cast(int64_t, self.storage.nbytes))):
+        raise RuntimeError(
+            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
+            f"{offset}, and itemsize {self.dtype_.itemsize} requiring a storage size of "
+            f"{(last + 1) * self.dtype_.itemsize} are out of bounds for storage of size "
+            f"{self.storage.nbytes}")
+    return make_alias(self, n, sizes, strides, offset)
+
+
+def detach(self: Tensor):
+    """The same window without history."""
+    return make_alias(self, self.ndim_, self.sizes, self.strides, self.offset)
+
+
+def alias(self: Tensor):
+    """The same window as a new tensor."""
+    return make_alias(self, self.ndim_, self.sizes, self.strides, self.offset)
+
+
+def resize_(self: Tensor, size, memory_format=None):
+    """New sizes, row by row, on storage grown where it must be; elements undefined."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = read_sizes(size, sizes)
+    i: cython.int
+    count: int64_t = 1
+    storage: Storage = self.storage
+    for i in range(n):
+        if sizes[i] < 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}")
+    for i in range(n - 1, -1, -1):
+        strides[i] = count
+        count *= sizes[i] if sizes[i] > 1 else 1
+    count = 1
+    for i in range(n):
+        count *= sizes[i]
+    need: int64_t = (self.offset + count) * self.dtype_.itemsize
+    if need > cython.cast(int64_t, storage.nbytes) and count:
+        storage.resize_(need)
+    self.set_geometry(n, sizes, strides, self.offset)
+    return self
+
+
+def set_source(self: Tensor, source: Tensor):
+    """Make ``self`` the window that ``source`` is, sharing its storage."""
+    self.storage = source.storage
+    self.dtype_ = source.dtype_
+    if source is not self:
+        self.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
+    return self

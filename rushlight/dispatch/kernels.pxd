@@ -1,0 +1,44 @@
+from libc.stdint cimport int64_t, uint64_t
+from cpython.object cimport PyObject
+from rushlight.backends.cpu.launch cimport NativeKernel, kernel_t
+from rushlight.core.dtype cimport DType
+from rushlight.core.iteration cimport MAX_OPERANDS, Operand
+from rushlight.core.tensor cimport Tensor
+from rushlight.dispatch.dispatcher cimport Kernel, Operator
+
+# Operands of one elementwise call while it is prepared.
+ctypedef struct Call:
+    int n                           # inputs
+    int n_out
+    Operand operands[12]            # outputs first, then inputs
+    PyObject* values[12]            # the inputs: tensors or numbers
+    bint is_tensor[12]
+    double scalars[24]              # 16 bytes for each scalar operand
+    int compute                     # dtype codes
+    int result
+    int ndim
+    int64_t sizes[64]
+    int64_t numel
+    bint flat                       # all tensors of one shape, row-major
+    bint mixed                      # some tensor's dtype is not the compute dtype
+    int device_kind
+
+cdef class PointwiseKernel(Kernel):
+    cdef readonly object source     # compiler.pointwise.Pointwise
+    cdef int n_operands
+    cdef unsigned char positions[12]
+    cdef tuple static_positions
+    cdef int n_outputs
+    cdef int rule
+    cdef object rule_function
+    cdef unsigned int promoting     # bit i: operand i takes part in promotion
+    cdef kernel_t native[64]        # by compute dtype: no mixed operands, no statics
+    cdef list keep
+    cdef dict special
+    cdef int resolve(self, Call* call) except -1
+    cdef tuple resolve_by_function(self, Call* call)
+    cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
+    cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
+
+cdef void run_call(kernel_t fn, Call* call) noexcept
+cdef int promote_call(Call* call, unsigned int promoting) except -1

@@ -1,0 +1,687 @@
+"""Compiled ways of running elementwise operators: promote, broadcast, allocate, loop."""
+
+from __future__ import annotations
+
+import importlib
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel, kernel_t, parallel_for,
+)
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
+from cython.cimports.rushlight.core.dtype import (
+    DType, default_dtype, dtype_of, promote_codes,
+)
+from cython.cimports.rushlight.core.elements import write_element
+from cython.cimports.rushlight.core.geometry import overlaps_itself
+from cython.cimports.rushlight.core.iteration import (
+    LoopPlan, Operand, broadcast_operands, make_plan, output_strides,
+)
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.dispatcher import (
+    FUNCTIONAL, INPLACE, OUT, Kernel, Operator,
+)
+
+from rushlight.dispatch.dispatcher import TYPE_NAMES
+
+GRAIN = cython.declare(int64_t, 32768)          # elements that one thread takes at least
+CHUNK = cython.declare(int64_t, 8192)           # elements of one row of a flat loop
+UNLOCKED = cython.declare(int64_t, 65536)       # from here the interpreter lock is released
+
+# Result rules of the tables, by number.
+RULES = {
+    "promote": 0, "promote_float": 1, "bool": 2, "same": 3, "int64": 4, "real": 5,
+    "float": 6,
+}
+# What a number operand is stored as, by the compute type's code.
+_SCALAR_CODE = cython.declare(cython.int[64])
+for _code in range(64):
+    _SCALAR_CODE[_code] = _code
+for _code in (5, 15, 23, 24, 25, 26):
+    _SCALAR_CODE[_code] = 6
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def combine(higher: cython.int, lower: cython.int) -> cython.int:
+    """Common type of operands of which the first kind outranks the second."""
+    a: DType
+    b: DType
+    if higher < 0:
+        return lower
+    if lower < 0:
+        return higher
+    a = dtype_of(higher)
+    b = dtype_of(lower)
+    if a.category == 3:
+        return higher
+    if a.category == 2:
+        if b.category == 3:
+            return a.to_complex().code
+        return higher
+    if a.category == 0 or b.category >= 2:
+        return promote_codes(higher, lower)
+    return higher
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def code_of_number(value: object) -> cython.int:
+    """The type that a Python number stands for in promotion."""
+    if type(value) is float:
+        return default_dtype().code
+    if isinstance(value, bool):
+        return 11
+    if isinstance(value, int):
+        return 4
+    if isinstance(value, complex):
+        return default_dtype().to_complex().code
+    return default_dtype().code
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def promote_call(call: cython.pointer(Call), promoting: cython.uint) -> cython.int:
+    """The type that the call computes in, from tensors, 0-dim tensors and numbers."""
+    dim: cython.int = -1
+    zero: cython.int = -1
+    wrapped: cython.int = -1
+    i: cython.int
+    code: cython.int
+    t: Tensor
+    for i in range(call.n):
+        if not (promoting >> i) & 1:
+            continue
+        if not call.is_tensor[i]:
+            code = code_of_number(cython.cast(object, call.values[i]))
+            wrapped = code if wrapped < 0 else promote_codes(wrapped, code)
+            continue
+        t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+        code = t.dtype_.code
+        if t.wrapped_number:
+            if t.dtype_.category == 2:
+                code = default_dtype().code
+            wrapped = code if wrapped < 0 else promote_codes(wrapped, code)
+        elif t.ndim_ > 0:
+            dim = code if dim < 0 else promote_codes(dim, code)
+        else:
+            zero = code if zero < 0 else promote_codes(zero, code)
+    code = combine(dim, combine(zero, wrapped))
+    return default_dtype().code if code < 0 else code
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def add_operand(call: cython.pointer(Call), value: object) -> cython.int:
+    """Append an input: a tensor's geometry, or a number to be filled in later."""
+    i: cython.int = call.n
+    operand: cython.pointer(Operand)
+    t: Tensor
+    if i + call.n_out >= 12:
+        raise RuntimeError("an elementwise operator takes at most 12 operands")
+    operand = cython.address(call.operands[call.n_out + i])
+    call.values[i] = cython.cast(cython.pointer(PyObject), value)
+    call.n = i + 1
+    if isinstance(value, Tensor):
+        t = cython.cast(Tensor, value)
+        call.is_tensor[i] = True
+        operand.data = t.storage.data + t.offset * t.dtype_.itemsize
+        operand.ndim = t.ndim_
+        operand.sizes = t.sizes
+        operand.strides = t.strides
+        operand.itemsize = t.dtype_.itemsize
+        return 0
+    call.is_tensor[i] = False
+    operand.ndim = 0
+    operand.data = cython.NULL
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def examine(call: cython.pointer(Call), name: str) -> cython.int:
+    """Shape, device and uniformity of the inputs."""
+    first: Tensor = None
+    t: Tensor
+    device: Device = None
+    i: cython.int
+    d: cython.int
+    call.flat = True
+    for i in range(call.n):
+        if not call.is_tensor[i]:
+            continue
+        t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+        if device is None:
+            device = t.storage.device
+            call.device_kind = device.kind
+        elif t.storage.device is not device and t.storage.device.kind != call.device_kind:
+            device = check_devices(call, device, t, name)
+            call.device_kind = device.kind
+        if first is None:
+            if t.contiguous:
+                first = t
+            else:
+                call.flat = False
+        elif call.flat:
+            if t.contiguous and t.ndim_ == first.ndim_:
+                for d in range(t.ndim_):
+                    if t.sizes[d] != first.sizes[d]:
+                        call.flat = False
+                        break
+            else:
+                call.flat = False
+    if first is None:
+        call.flat = False
+    if call.flat:
+        call.ndim = first.ndim_
+        for d in range(first.ndim_):
+            call.sizes[d] = first.sizes[d]
+        call.numel = first.numel_
+        return 0
+    call.ndim = broadcast_operands(
+        cython.address(call.operands[call.n_out]), call.n, call.sizes)
+    call.numel = 1
+    for d in range(call.ndim):
+        call.numel *= call.sizes[d]
+    return 0
+
+
+@cython.cfunc
+def check_devices(
+    call: cython.pointer(Call), device: Device, t: Tensor, name: str
+) -> Device:
+    """One device for all, apart from numbers in 0-dim CPU tensors."""
+    if t.ndim_ == 0 and t.storage.device.kind == 0:
+        return device
+    for i in range(call.n):
+        if call.is_tensor[i]:
+            other: Tensor = cython.cast(Tensor, cython.cast(object, call.values[i]))
+            if other.storage.device is device and (other.ndim_ or device.kind):
+                raise RuntimeError(
+                    "Expected all tensors to be on the same device, but found at least "
+                    f"two devices, {device} and {t.storage.device}!\n  operator: {name}\n"
+                    "  remedy: move one of them with .to(device)")
+    return t.storage.device
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def store_scalars(call: cython.pointer(Call)) -> cython.int:
+    """Write number operands, in the compute type, where the kernel reads them."""
+    i: cython.int
+    code: cython.int = _SCALAR_CODE[call.compute]
+    for i in range(call.n):
+        if not call.is_tensor[i]:
+            call.operands[call.n_out + i].data = cython.cast(
+                cython.p_char, cython.address(call.scalars[2 * i]))
+            call.operands[call.n_out + i].itemsize = dtype_of(code).itemsize
+            write_element(
+                code, call.operands[call.n_out + i].data,
+                cython.cast(object, call.values[i]))
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
+    """Loop a kernel over all elements."""
+    data: cython.p_char[12]
+    ints: int64_t[25]
+    k: cython.int
+    count: cython.int = call.n + call.n_out
+    rows: int64_t
+    if call.numel == 0:
+        return
+    if not call.flat:
+        run_general(fn, call)
+        return
+    ints[0] = call.numel
+    for k in range(count):
+        data[k] = call.operands[k].data
+        ints[1 + k] = 0
+        if k < call.n_out or call.is_tensor[k - call.n_out]:
+            ints[1 + k] = call.operands[k].itemsize
+        ints[1 + count + k] = ints[1 + k] * CHUNK
+    if call.numel <= GRAIN:
+        fn(data, ints, 0, 1)
+        return
+    rows = call.numel // CHUNK
+    ints[0] = CHUNK
+    with cython.nogil:
+        parallel_for(fn, data, ints, rows, GRAIN // CHUNK)
+        if rows * CHUNK < call.numel:
+            ints[0] = call.numel - rows * CHUNK
+            for k in range(count):
+                data[k] += rows * ints[1 + count + k]
+            fn(data, ints, 0, 1)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
+    """Strided operands: merge dimensions, loop the outer ones here."""
+    plan: LoopPlan
+    data: cython.p_char[12]
+    index: int64_t[64]
+    ints: int64_t[25]
+    count: cython.int = call.n + call.n_out
+    k: cython.int
+    d: cython.int
+    grain: int64_t
+    make_plan(
+        cython.address(plan), call.operands, count, call.ndim, call.sizes)
+    if plan.ndim == 1:
+        plan.sizes[1] = 1
+        for k in range(count):
+            plan.strides[k][1] = 0
+    # a short inner and a long outer loop change places
+    ints[0] = plan.sizes[0]
+    for k in range(count):
+        data[k] = call.operands[k].data
+        ints[1 + k] = plan.strides[k][0]
+        ints[1 + count + k] = plan.strides[k][1]
+    for d in range(2, plan.ndim):
+        index[d] = 0
+    grain = GRAIN // plan.sizes[0] + 1
+    with cython.nogil:
+        while True:
+            parallel_for(fn, data, ints, plan.sizes[1], grain)
+            d = 2
+            while d < plan.ndim:
+                index[d] += 1
+                for k in range(count):
+                    data[k] += plan.strides[k][d]
+                if index[d] < plan.sizes[d]:
+                    break
+                for k in range(count):
+                    data[k] -= plan.strides[k][d] * plan.sizes[d]
+                index[d] = 0
+                d += 1
+            if d >= plan.ndim:
+                break
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.int:
+    operand: cython.pointer(Operand) = cython.address(call.operands[k])
+    operand.data = t.storage.data + t.offset * t.dtype_.itemsize
+    operand.ndim = t.ndim_
+    operand.sizes = t.sizes
+    operand.strides = t.strides
+    operand.itemsize = t.dtype_.itemsize
+    if not t.contiguous:
+        call.flat = False
+    return 0
+
+
+@cython.cfunc
+def fresh_output(call: cython.pointer(Call), code: cython.int, device: Device) -> Tensor:
+    """A result laid out as the inputs are."""
+    strides: int64_t[64]
+    tensors: Operand[12]
+    i: cython.int
+    n: cython.int = 0
+    if call.flat:
+        return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
+    for i in range(call.n):
+        if call.is_tensor[i]:
+            tensors[n] = call.operands[call.n_out + i]
+            n += 1
+    if output_strides(tensors, n, call.ndim, call.sizes, strides):
+        return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
+    return new_empty(call.ndim, call.sizes, strides, dtype_of(code), device)
+
+
+@cython.cfunc
+def device_of_call(call: cython.pointer(Call)) -> Device:
+    i: cython.int
+    best: Device = None
+    t: Tensor
+    for i in range(call.n):
+        if call.is_tensor[i]:
+            t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+            if best is None or best.kind == 0:
+                best = t.storage.device
+    return CPU_DEVICE if best is None else best
+
+
+@cython.cfunc
+def same_sizes(t: Tensor, call: cython.pointer(Call)) -> cython.bint:
+    d: cython.int
+    if t.ndim_ != call.ndim:
+        return False
+    for d in range(call.ndim):
+        if t.sizes[d] != call.sizes[d]:
+            return False
+    return True
+
+
+@cython.cfunc
+def check_target(t: Tensor, call: cython.pointer(Call), name: str):
+    """Refuse to write where the result's type, shape or memory does not allow it."""
+    result: DType = dtype_of(call.result)
+    i: cython.int
+    if result.category > t.dtype_.category:
+        raise RuntimeError(
+            f"result type {TYPE_NAMES.get(result.name)} can't be cast to the desired "
+            f"output type {TYPE_NAMES.get(t.dtype_.name)}")
+    if overlaps_itself(t.ndim_, t.sizes, t.strides):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location. Please clone() the tensor before "
+            f"performing the operation.\n  operator: {name}\n  written to: "
+            f"{t.dtype_.name}{list(t.shape)} with strides {list(t.stride())}")
+    for i in range(call.n):
+        if call.is_tensor[i]:
+            refuse_partial_overlap(
+                t, cython.cast(Tensor, cython.cast(object, call.values[i])))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def extent(t: Tensor) -> int64_t:
+    """Bytes from the first element to the end of the last."""
+    last: int64_t = 1
+    d: cython.int
+    for d in range(t.ndim_):
+        last += (t.sizes[d] - 1) * t.strides[d]
+    return last * t.dtype_.itemsize
+
+
+@cython.cfunc
+def refuse_partial_overlap(t: Tensor, other: Tensor):
+    if t.storage is not other.storage or t is other:
+        return
+    if t.numel_ == 0 or other.numel_ == 0:
+        return
+    if t.offset == other.offset and t.shape == other.shape and (
+            t.stride() == other.stride()):
+        return
+    start: int64_t = t.offset * t.dtype_.itemsize
+    theirs: int64_t = other.offset * other.dtype_.itemsize
+    if start >= theirs + extent(other) or theirs >= start + extent(t):
+        return
+    if not (t.contiguous and other.contiguous):
+        return                  # strided windows may interleave without touching
+    raise RuntimeError(
+        "unsupported operation: some elements of the input tensor and the written-to "
+        "tensor refer to a single memory location. Please clone() the tensor before "
+        "performing the operation.")
+
+
+@cython.cclass
+class PointwiseKernel(Kernel):
+    """An elementwise operator: one generated kernel for each combination of types."""
+
+    def __init__(self, source, op: Operator, rule, promoting, static, module):
+        i: cython.int
+        positions = [
+            i for i, row in enumerate(op.signature.rows)
+            if i not in static and row[0] not in ("out", "dtype")]
+        self.source = source
+        self.n_operands = len(positions)
+        for i in range(self.n_operands):
+            self.positions[i] = positions[i]
+        self.static_positions = tuple(static)
+        self.n_outputs = max(1, len(op.returns))
+        self.promoting = 0
+        for i in range(self.n_operands):
+            if not promoting or positions[i] in promoting:
+                self.promoting |= 1 << i
+            self.native[i] = cython.NULL
+        for i in range(64):
+            self.native[i] = cython.NULL
+        self.rule = RULES.get(rule, -1)
+        if self.rule < 0:
+            self.rule_function = getattr(importlib.import_module(module), rule)
+        self.keep = []
+        self.special = {}
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def resolve(self, call: cython.pointer(Call)) -> cython.int:
+        """Compute and result types from the operands and the operator's rule."""
+        code: cython.int = -1
+        i: cython.int
+        uniform: cython.bint = True
+        dtype: DType
+        other: cython.int
+        for i in range(call.n):
+            if call.is_tensor[i]:
+                other = cython.cast(
+                    Tensor, cython.cast(object, call.values[i])).dtype_.code
+                if code < 0:
+                    code = other
+                elif code != other:
+                    uniform = False
+            elif (self.promoting >> i) & 1 and code_of_number(
+                    cython.cast(object, call.values[i])) != 4:
+                uniform = uniform and type(cython.cast(object, call.values[i])) is float
+                if code < 0 or dtype_of(code).category < 2:
+                    uniform = False
+        if code >= 0 and uniform and (dtype_of(code).category or call.n == 1):
+            call.compute = code
+        elif self.rule == 3:
+            call.compute = code
+        else:
+            call.compute = promote_call(call, self.promoting)
+        dtype = dtype_of(call.compute)
+        if self.rule == 1 and dtype.category < 2:
+            call.compute = default_dtype().code
+        elif self.rule == 6 and dtype.category < 2:
+            raise RuntimeError(
+                f"{self.source.name} is not implemented for "
+                f"'{TYPE_NAMES.get(dtype.name)}': convert to a floating-point type")
+        call.result = call.compute
+        if self.rule == 2:
+            call.result = 11
+        elif self.rule == 4:
+            call.result = 4
+        elif self.rule == 5 and dtype.category == 3:
+            call.result = dtype.to_real().code
+        call.mixed = not uniform or code != call.compute
+        return 0
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        call: Call
+        i: cython.int
+        fn: kernel_t
+        outs: tuple = None
+        call.n = 0
+        call.n_out = self.n_outputs
+        call.device_kind = 0
+        for i in range(self.n_operands):
+            add_operand(
+                cython.address(call), cython.cast(object, slots[self.positions[i]]))
+        statics: tuple = ()
+        if self.static_positions:
+            statics = tuple([
+                cython.cast(object, slots[cython.cast(cython.int, p)])
+                for p in self.static_positions])
+        if self.rule_function is None:
+            self.resolve(cython.address(call))
+        else:
+            outs = self.resolve_by_function(cython.address(call))
+        examine(cython.address(call), op.name)
+        if op.form == FUNCTIONAL and self.n_outputs == 1:
+            result: Tensor = fresh_output(
+                cython.address(call), call.result, device_of_call(cython.address(call)))
+            set_output(cython.address(call), 0, result)
+            if call.device_kind == 2:
+                return result
+            store_scalars(cython.address(call))
+            fn = cython.NULL
+            if not call.mixed and not statics:
+                fn = self.native[call.compute]
+            if fn == cython.NULL:
+                fn = self.find(
+                    cython.address(call), statics, (dtype_of(call.result).name,)).fn
+            run_call(fn, cython.address(call))
+            return result
+        return self.run_form(op, slots, cython.address(call), statics, outs)
+
+    @cython.cfunc
+    def run_form(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        call: cython.pointer(Call), statics: tuple, outs: tuple,
+    ) -> object:
+        """Several outputs, in-place and out= forms."""
+        k: cython.int
+        targets: list = []
+        if op.form == INPLACE:
+            targets.append(cython.cast(object, slots[0]))
+            if not same_sizes(targets[0], call):
+                raise RuntimeError(
+                    f"output with shape {list(targets[0].shape)} doesn't match the "
+                    f"broadcast shape {[call.sizes[k] for k in range(call.ndim)]}")
+        elif op.form == OUT:
+            given = cython.cast(object, slots[op.n_args - 1])
+            targets.extend([given] if isinstance(given, Tensor) else given)
+            for target in targets:
+                if not same_sizes(target, call):
+                    target.resize_([call.sizes[k] for k in range(call.ndim)])
+        else:
+            device = device_of_call(call)
+            for k in range(self.n_outputs):
+                code = call.result if outs is None else _code_named(outs[k])
+                targets.append(fresh_output(call, code, device))
+        for k in range(self.n_outputs):
+            if op.form != FUNCTIONAL:
+                check_target(targets[k], call, op.name)
+            set_output(call, k, targets[k])
+        if call.device_kind != 2:
+            store_scalars(call)
+            names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
+            run_call(self.find(call, statics, names).fn, call)
+        if op.form == OUT:
+            return cython.cast(object, slots[op.n_args - 1])
+        return targets[0] if self.n_outputs == 1 else tuple(targets)
+
+    @cython.cfunc
+    def resolve_by_function(self, call: cython.pointer(Call)) -> tuple:
+        """A rule of the operator's own: operand types in, (compute, outputs) out."""
+        dtypes = []
+        i: cython.int
+        for i in range(call.n):
+            if (self.promoting >> i) & 1:
+                value = cython.cast(object, call.values[i])
+                dtypes.append(
+                    cython.cast(Tensor, value).dtype_ if call.is_tensor[i]
+                    else dtype_of(code_of_number(value)))
+        compute, outs = self.rule_function(*dtypes)
+        call.compute = _code_named(compute)
+        call.result = _code_named(outs[0])
+        call.mixed = True
+        return outs
+
+    @cython.cfunc
+    def find(
+        self, call: cython.pointer(Call), statics: tuple, outs: tuple
+    ) -> NativeKernel:
+        """The native kernel for these types, generated at the first need."""
+        i: cython.int
+        scalar: str = dtype_of(_SCALAR_CODE[call.compute]).name
+        names = tuple([
+            cython.cast(Tensor, cython.cast(object, call.values[i])).dtype_.name
+            if call.is_tensor[i] else scalar for i in range(call.n)])
+        compute: str = dtype_of(call.compute).name
+        key = (names, outs, compute, statics)
+        kernel = self.special.get(key)
+        if kernel is None:
+            kernel = self.source.specialize(names, outs, compute, statics)
+            self.special[key] = kernel
+        if not call.mixed and not statics and outs == (dtype_of(call.result).name,):
+            self.native[call.compute] = cython.cast(NativeKernel, kernel).fn
+        return kernel
+
+
+def _code_named(name):
+    from rushlight.core.dtype import all_dtypes
+    return all_dtypes()[name].code
+
+
+def run_pointwise(source, inputs, outputs=None, out_dtypes=None, compute=None, static=()):
+    """One generic elementwise launch of a ``@pointwise`` kernel from Python.
+
+    Args:
+        source: the kernel.
+        inputs: tensors or numbers, broadcast against each other.
+        outputs: tensors to write, or None to allocate as ``out_dtypes`` says.
+        out_dtypes: names of the results' types; default the compute type.
+        compute: name of the type to compute in; default the promoted one.
+        static: compile-time arguments.
+    """
+    call: Call
+    k: cython.int
+    call.n = 0
+    call.device_kind = 0
+    count = len(outputs) if outputs is not None else len(out_dtypes or (0,))
+    call.n_out = count
+    for value in inputs:
+        add_operand(cython.address(call), value)
+    call.compute = (
+        promote_call(cython.address(call), 0xFFFFFFFF) if compute is None
+        else _code_named(compute))
+    compute_name = dtype_of(call.compute).name
+    examine(cython.address(call), source.name)
+    if outputs is None:
+        names = tuple(out_dtypes) if out_dtypes else (compute_name,)
+        device = device_of_call(cython.address(call))
+        outputs = [
+            fresh_output(cython.address(call), _code_named(n), device) for n in names]
+    else:
+        widen(cython.address(call), outputs[0])
+        names = tuple([t.dtype.name for t in outputs])
+    for k in range(count):
+        set_output(cython.address(call), k, outputs[k])
+        if cython.cast(Tensor, outputs[k]).storage.device.kind == 2:
+            call.device_kind = 2
+    if call.device_kind != 2:
+        store_scalars(cython.address(call))
+        scalar = dtype_of(_SCALAR_CODE[call.compute]).name
+        types = tuple([
+            v.dtype.name if isinstance(v, Tensor) else scalar for v in inputs])
+        kernel = source.specialize(types, names, compute_name, tuple(static))
+        run_call(cython.cast(NativeKernel, kernel).fn, cython.address(call))
+    return outputs[0] if count == 1 else tuple(outputs)
+
+
+@cython.cfunc
+def widen(call: cython.pointer(Call), target: Tensor):
+    """Broadcast the inputs to the sizes of a given output."""
+    d: cython.int
+    ok: cython.bint = call.ndim <= target.ndim_
+    if ok:
+        for d in range(call.ndim):
+            size: int64_t = call.sizes[d]
+            ok = ok and (size == 1 or size == target.sizes[target.ndim_ - call.ndim + d])
+    if not ok:
+        raise RuntimeError(
+            f"output with shape {list(target.shape)} doesn't match the broadcast shape "
+            f"{[call.sizes[d] for d in range(call.ndim)]}")
+    if not same_sizes(target, call):
+        call.flat = False
+    call.ndim = target.ndim_
+    call.numel = target.numel_
+    for d in range(target.ndim_):
+        call.sizes[d] = target.sizes[d]
+
+
+def empty_like_dtype(like: Tensor, dtype: DType):
+    """An uninitialised tensor of ``like``'s sizes, its dense layout kept."""
+    operand: Operand
+    strides: int64_t[64]
+    operand.ndim = like.ndim_
+    operand.sizes = like.sizes
+    operand.strides = like.strides
+    operand.itemsize = like.dtype_.itemsize
+    if like.contiguous or output_strides(
+            cython.address(operand), 1, like.ndim_, like.sizes, strides):
+        return new_empty(like.ndim_, like.sizes, cython.NULL, dtype, like.storage.device)
+    return new_empty(like.ndim_, like.sizes, strides, dtype, like.storage.device)
