@@ -1,0 +1,21 @@
+"""Automatic differentiation: calls are recorded as a graph, and the graph reversed."""
+
+from rushlight.autograd import functional, graph
+from rushlight.autograd.anomaly import detect_anomaly, set_detect_anomaly
+from rushlight.autograd.function import Function
+from rushlight.autograd.grad_mode import (
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_grad_enabled,
+)
+from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
+from rushlight.autograd.methods import backward, grad
+from rushlight.core.state import is_grad_enabled, is_inference_mode_enabled
+
+__all__ = [
+    "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad",
+    "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
+    "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_detect_anomaly",
+    "set_grad_enabled",
+]

@@ -7,7 +7,7 @@ recurses, however deep the graph is.
 
 from __future__ import annotations
 
-import warnings
+import threading
 
 import cython
 from cython.cimports.cpython.object import PyObject
@@ -25,8 +25,8 @@ from cython.cimports.rushlight.autograd.node import (
 )
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from rushlight.autograd import anomaly, errors
+from cython.cimports.rushlight.core.tensor import Tensor
+from rushlight.autograd import anomaly
 
 REENTRANT_LIMIT = cython.declare(cython.int, 60)
 next_task = cython.declare(uint64_t, 0)
@@ -610,8 +610,6 @@ def in_fresh_thread(
     accumulate_grad: cython.bint,
 ) -> object:
     """A sweep nested too deeply for this stack goes on in a thread of its own."""
-    import threading
-
     outcome: dict = {}
     recording: cython.bint = state().grad_mode
 
@@ -653,186 +651,17 @@ def current_graph_task_id() -> int:
     return -1
 
 
-# --- what users call ------------------------------------------------------------------
-
-
-@cython.cfunc
-def one_for(output: Tensor) -> object:
-    """The gradient of a scalar with respect to itself."""
-    ones: Tensor = new_empty(
-        output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device)
-    return ones.fill_(1)
-
-
-@cython.cfunc
-def root_gradient(output: object, grad: object, place: object) -> object:
-    """The gradient to start from: the given one, or 1 for a scalar.
-
-    Raises:
-        RuntimeError: no gradient is given and the output is no real scalar, or the
-            shapes differ.
-    """
-    if not isinstance(output, Tensor):
-        if grad is None:
-            raise RuntimeError(
-                "grad can be implicitly created only for scalar outputs; a GradientEdge "
-                "needs its gradient")
-        return grad
-    tensor: Tensor = cython.cast(Tensor, output)
-    if grad is None:
-        if not tensor.wants_grad:
-            return None
-        if tensor.numel_ != 1:
-            raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if tensor.dtype_.category != 2:
-            raise RuntimeError(
-                "grad can be implicitly created only for real scalar outputs but got "
-                f"{tensor.dtype_}")
-        return one_for(tensor)
-    if not isinstance(grad, Tensor):
-        raise TypeError(
-            f"gradients can be either Tensors or None, but got {type(grad).__name__}")
-    if tuple(grad.shape) != tuple(tensor.shape):
-        raise RuntimeError(
-            f"Mismatch in shape: grad_output[{place}] has a shape of {grad.shape} and "
-            f"output[{place}] has a shape of {tensor.shape}.")
-    if tensor.dtype_.category == 3 and cython.cast(Tensor, grad).dtype_.category != 3:
-        raise RuntimeError(
-            "For complex Tensors, both grad_output and output are required to have the "
-            f"same dtype. Mismatch in dtype: grad_output[{place}] has a dtype of "
-            f"{grad.dtype} and output[{place}] has a dtype of {tensor.dtype_}.")
-    return grad
-
-
-@cython.cfunc
-def as_tuple(value: object) -> tuple:
-    if value is None:
-        return ()
-    if isinstance(value, Tensor) or hasattr(value, "output_nr"):
-        return (value,)
-    return tuple(value)
-
-
-@cython.cfunc
-def root_gradients(outputs: tuple, grads: object) -> tuple:
-    given: tuple = as_tuple(grads) if grads is not None else (None,) * len(outputs)
-    if len(given) != len(outputs):
-        raise RuntimeError(
-            f"got {len(outputs)} tensors and {len(given)} gradients")
-    return tuple([
-        root_gradient(outputs[i], given[i], i) for i in range(len(outputs))])
-
-
-def tensor_backward(
-    self, gradient=None, retain_graph=None, create_graph=False, inputs=None,
-):
-    """Adds the gradient of this tensor to ``.grad`` of the leaves it was made from.
-
-    Args:
-        gradient: gradient of something else with respect to this tensor; may be
-            left out for a scalar.
-        retain_graph: keep what the graph saved, to go through it again.
-        create_graph: record the backward itself, for higher derivatives.
-        inputs: only these tensors get a gradient.
-    """
-    if inputs is not None or create_graph:
-        return backward(self, gradient, retain_graph, create_graph, None, inputs)
-    run_backward(
-        (self,), (root_gradient(self, gradient, 0),),
-        retain_graph is not None and retain_graph, False, None, True)
-
-
-def backward(
-    tensors, grad_tensors=None, retain_graph=None, create_graph=False,
-    grad_variables=None, inputs=None,
-):
-    """Adds to ``.grad`` of the leaves the gradients of the sum of ``tensors``.
-
-    Args:
-        tensors: one tensor or several; each that is no scalar needs a gradient.
-        grad_tensors: a gradient, or None, for each tensor.
-        retain_graph: keep what the graph saved; default is ``create_graph``.
-        create_graph: record the backward itself, for higher derivatives.
-        grad_variables: the old name of ``grad_tensors``.
-        inputs: only these tensors get a gradient.
-
-    Raises:
-        RuntimeError: a tensor needs no gradient, a shape does not fit, or the graph's
-            saved values are gone.
-    """
-    if grad_variables is not None:
-        warnings.warn(
-            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
-            FutureWarning, stacklevel=2)
-        if grad_tensors is not None:
-            raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
-                "to `backward()`. Please only use `grad_tensors`.")
-        grad_tensors = grad_variables
-    wanted: object = None
-    if inputs is not None:
-        wanted = as_tuple(inputs)
-        if len(wanted) == 0:
-            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    if create_graph:
-        warnings.warn(errors.CREATE_GRAPH_CYCLE, stacklevel=2)
-    roots: tuple = as_tuple(tensors)
-    run_backward(
-        roots, root_gradients(roots, grad_tensors),
-        create_graph if retain_graph is None else retain_graph, create_graph, wanted,
-        True)
-
-
-def grad(
-    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
-    only_inputs=True, allow_unused=None, is_grads_batched=False,
-    materialize_grads=False,
-):
-    """The gradients of the sum of ``outputs`` with respect to ``inputs``, as a tuple.
-
-    Args:
-        outputs: the tensors to differentiate.
-        inputs: the tensors to differentiate by; ``.grad`` is left alone.
-        grad_outputs: the gradient to start from at each output.
-        retain_graph: keep what the graph saved; default is ``create_graph``.
-        create_graph: record the backward itself, for higher derivatives.
-        only_inputs: kept for old programs; only True means something.
-        allow_unused: give None for an input the outputs do not depend on, instead of
-            an error.
-        is_grads_batched: not supported; differentiate in a loop.
-        materialize_grads: give zeros for such an input.
-    """
-    if materialize_grads and allow_unused is False:
-        raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, "
-            "but got: allow_unused=False.")
-    if is_grads_batched:
-        raise NotImplementedError(
-            "grad: is_grads_batched=True is not supported; call grad() for each row")
-    if not only_inputs:
-        warnings.warn(
-            "only_inputs argument is deprecated and is ignored now (defaults to True). "
-            "To accumulate gradient for other parts of the graph, please use "
-            "rushlight.autograd.backward.", FutureWarning, stacklevel=2)
-    roots: tuple = as_tuple(outputs)
-    wanted: tuple = as_tuple(inputs)
-    results: list = run_backward(
-        roots, root_gradients(roots, grad_outputs),
-        create_graph if retain_graph is None else retain_graph, create_graph, wanted,
-        False)
-    for i in range(len(wanted)):
-        if results[i] is None:
-            results[i] = unused(wanted[i], i, allow_unused, materialize_grads)
-    return tuple(results)
-
-
-@cython.cfunc
-def unused(tensor: object, place: object, allowed: object, zeros: object) -> object:
-    """The gradient of an input that the outputs do not depend on."""
-    if zeros:
-        return tensor.new_zeros(tensor.shape)
-    if not allowed:
-        raise RuntimeError(
-            f"The differentiated Tensor at index {place} appears to not have been used "
-            "in the graph. Set allow_unused=True if this is the desired behavior.")
-    return None
+def count_expected(nodes) -> int:
+    """How many of the nodes get a gradient in the backward running in this thread."""
+    thread: cython.long = PyThread_get_thread_ident()
+    slot: cython.int
+    count: cython.int = 0
+    for task in reversed(live_tasks):
+        found: GraphTask = task
+        if found.thread == thread:
+            for node in nodes:
+                slot = find_slot(found, node)
+                if slot >= 0 and (found.frames[slot].reach or not found.pruned):
+                    count += 1
+            break
+    return count

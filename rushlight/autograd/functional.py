@@ -1,0 +1,220 @@
+"""Jacobians, Hessians and their products with vectors, of Python functions."""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.autograd.grad_mode import enable_grad
+from rushlight.autograd.methods import grad
+from rushlight.core.tensor import Tensor
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+def _as_tensors(value, what, where):
+    """``(was a tuple, tuple of tensors)``."""
+    several = isinstance(value, tuple)
+    values = value if several else (value,)
+    for i, one in enumerate(values):
+        if not isinstance(one, Tensor):
+            place = f"{what} of {where}" if not several else (
+                f"{what} of {where} at index {i}")
+            raise TypeError(
+                f"The {place} must be either a Tensor or a tuple of Tensors but the "
+                f"given {what} has type {type(one)}.")
+    return several, values
+
+
+def _prepared(inputs, create_graph):
+    """Inputs to differentiate by: fresh leaves, or views that keep their history."""
+    return tuple(
+        one.view_as(one) if create_graph and one.requires_grad
+        else one.detach().requires_grad_() for one in inputs)
+
+
+def _finish(values, create_graph):
+    if create_graph:
+        return values
+    return tuple(value.detach() for value in values)
+
+
+def _given_or_ones(v, outputs, where):
+    if v is not None:
+        _several, v = _as_tensors(v, "v", where)
+        if len(v) != len(outputs) or any(
+                a.shape != b.shape for a, b in zip(v, outputs)):
+            raise RuntimeError(
+                f"v should have the same sizes as what {where} expects: "
+                f"{[tuple(b.shape) for b in outputs]} but got "
+                f"{[tuple(a.shape) for a in v]}")
+        return v
+    if len(outputs) != 1 or outputs[0].numel() != 1:
+        raise RuntimeError(
+            "The vector v can only be None if the user-provided function returns a "
+            "single Tensor with a single element.")
+    return (rushlight.ones_like(outputs[0]),)
+
+
+def _gradients(outputs, inputs, grad_outputs=None, create_graph=False, strict=None):
+    """Gradients with zeros for what does not depend; an error instead where strict."""
+    wanted = [
+        (out, None if grad_outputs is None else grad_outputs[i])
+        for i, out in enumerate(outputs) if out.requires_grad]
+    if strict and len(wanted) != len(outputs):
+        raise RuntimeError(
+            f"{strict}: an output of the user-provided function does not require "
+            "gradients. The outputs must be computed in a differentiable manner from "
+            "the input when running in strict mode.")
+    if not wanted:
+        return tuple(rushlight.zeros_like(one) for one in inputs)
+    found = grad(
+        [out for out, _ in wanted], inputs, [given for _, given in wanted],
+        retain_graph=True, create_graph=create_graph, allow_unused=True)
+    if strict and any(one is None for one in found):
+        raise RuntimeError(
+            f"{strict}: an output of the user-provided function is independent of an "
+            "input. This is not allowed in strict mode.")
+    return tuple(
+        rushlight.zeros_like(one) if value is None else value
+        for value, one in zip(found, inputs))
+
+
+def _packed(values, several):
+    return tuple(values) if several else values[0]
+
+
+def vjp(func, inputs, v=None, create_graph=False, strict=False):
+    """``func(*inputs)`` and the product of ``v`` with its Jacobian.
+
+    Args:
+        func: takes tensors, returns a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        v: a vector for each output; may be left out for a scalar function.
+        create_graph: make the results differentiable.
+        strict: raise where an output does not depend on an input.
+    """
+    with enable_grad():
+        several, inputs = _as_tensors(inputs, "inputs", "vjp")
+        inputs = _prepared(inputs, create_graph)
+        many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        v = _given_or_ones(v, outputs, "vjp")
+        found = _gradients(
+            outputs, inputs, v, create_graph, "vjp" if strict else None)
+    return (
+        _packed(_finish(outputs, create_graph), many),
+        _packed(_finish(found, create_graph), several))
+
+
+def jvp(func, inputs, v=None, create_graph=False, strict=False):
+    """``func(*inputs)`` and the product of its Jacobian with ``v``.
+
+    Differentiates the vector-Jacobian product once more. Arguments as in ``vjp``,
+    ``v`` having the shapes of the inputs.
+    """
+    with enable_grad():
+        _several, inputs = _as_tensors(inputs, "inputs", "jvp")
+        inputs = _prepared(inputs, create_graph)
+        v = _given_or_ones(v, inputs, "jvp")
+        many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        dummies = tuple(
+            rushlight.zeros_like(out).requires_grad_() for out in outputs)
+        pulled = _gradients(
+            outputs, inputs, dummies, True, "jvp" if strict else None)
+        pushed = _gradients(pulled, dummies, v, create_graph)
+    return (
+        _packed(_finish(outputs, create_graph), many),
+        _packed(_finish(pushed, create_graph), many))
+
+
+def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
+             strategy="reverse-mode"):
+    """The Jacobian of ``func``: for each output and input, shape ``output + input``.
+
+    Args:
+        func: takes tensors, returns a tensor or a tuple of them.
+        inputs: a tensor or a tuple of them.
+        create_graph: make the result differentiable.
+        strict: raise where an output does not depend on an input.
+        vectorize: accepted for old programs; rows are computed one by one.
+        strategy: "reverse-mode".
+    """
+    if strategy != "reverse-mode":
+        raise NotImplementedError(
+            f"jacobian: strategy {strategy!r} is not supported; use 'reverse-mode'")
+    with enable_grad():
+        several, inputs = _as_tensors(inputs, "inputs", "jacobian")
+        inputs = _prepared(inputs, create_graph)
+        many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        blocks = [
+            _rows(out, inputs, create_graph, "jacobian" if strict else None)
+            for out in outputs]
+    shown = tuple(
+        _packed(_finish(block, create_graph), several) for block in blocks)
+    return _packed(shown, many)
+
+
+def _rows(output, inputs, create_graph, strict):
+    """The Jacobian of one output by each input."""
+    flat = output.reshape(-1)
+    columns = [[] for _ in inputs]
+    for i in range(flat.numel()):
+        row = _gradients((flat[i],), inputs, None, create_graph, strict)
+        for column, value in zip(columns, row):
+            column.append(value)
+    return tuple(
+        rushlight.stack(column).reshape(tuple(output.shape) + tuple(one.shape))
+        if column else one.new_zeros(tuple(output.shape) + tuple(one.shape))
+        for column, one in zip(columns, inputs))
+
+
+def _require_scalar(outputs, where):
+    if len(outputs) != 1 or outputs[0].numel() != 1:
+        raise RuntimeError(
+            f"The function given to {where} should return a single Tensor with a "
+            f"single element, but it returned shapes "
+            f"{[tuple(out.shape) for out in outputs]}")
+
+
+def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
+            outer_jacobian_strategy="reverse-mode"):
+    """The Hessian of a scalar function: for each pair of inputs, their shapes joined.
+
+    Arguments as in ``jacobian``.
+    """
+    several, tensors = _as_tensors(inputs, "inputs", "hessian")
+
+    def gradient(*args):
+        _many, outputs = _as_tensors(func(*args), "outputs", "the function")
+        _require_scalar(outputs, "hessian")
+        return _gradients(
+            (outputs[0].reshape(()),), args, None, True, "hessian" if strict else None)
+
+    rows = jacobian(
+        gradient, tensors, create_graph, strict, vectorize, outer_jacobian_strategy)
+    if several:
+        return rows
+    return rows[0][0]
+
+
+def hvp(func, inputs, v=None, create_graph=False, strict=False):
+    """``func(*inputs)`` and the product of its Hessian with ``v``."""
+    return _second_product(func, inputs, v, create_graph, strict, "hvp")
+
+
+def vhp(func, inputs, v=None, create_graph=False, strict=False):
+    """``func(*inputs)`` and the product of ``v`` with its Hessian."""
+    return _second_product(func, inputs, v, create_graph, strict, "vhp")
+
+
+def _second_product(func, inputs, v, create_graph, strict, where):
+    """Both products at once, as a Hessian is symmetric."""
+    with enable_grad():
+        several, inputs = _as_tensors(inputs, "inputs", where)
+        inputs = _prepared(inputs, create_graph)
+        v = _given_or_ones(v, inputs, where)
+        _many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        _require_scalar(outputs, where)
+        check = where if strict else None
+        first = _gradients(outputs, inputs, None, True, check)
+        second = _gradients(first, inputs, v, create_graph, check)
+    return (
+        _finish(outputs, create_graph)[0], _packed(_finish(second, create_graph), several))

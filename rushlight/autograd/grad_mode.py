@@ -1,0 +1,216 @@
+"""Switches of the calling thread: recording on or off, inference mode."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from rushlight.autograd.methods import version_of
+from rushlight.core import state
+from rushlight.core.state import (
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    set_inference_mode,
+)
+
+__all__ = [
+    "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
+    "no_grad", "set_grad_enabled",
+]
+
+_switch = state.set_grad_enabled
+
+
+class ModeDecorator:
+    """A context manager that also decorates functions, generators and coroutines.
+
+    Each call, and each step of a generator, runs inside a fresh copy of the context.
+    """
+
+    __slots__ = ()
+
+    def __call__(self, function):
+        if inspect.isclass(function):
+            raise RuntimeError(
+                f"Cannot decorate classes with {type(self).__name__}: decorate their "
+                "methods instead")
+        if inspect.isgeneratorfunction(function):
+            return self._wrap_generator(function)
+        if inspect.iscoroutinefunction(function):
+            return self._wrap_coroutine(function)
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with self.clone():
+                return function(*args, **kwargs)
+
+        return wrapped
+
+    def clone(self):
+        """A context with the same settings."""
+        return type(self)()
+
+    def _wrap_coroutine(self, function):
+        @functools.wraps(function)
+        async def wrapped(*args, **kwargs):
+            with self.clone():
+                return await function(*args, **kwargs)
+
+        return wrapped
+
+    def _wrap_generator(self, function):
+        """The context holds while the generator runs, not while its caller does."""
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            generator = function(*args, **kwargs)
+            step, value = generator.send, None
+            try:
+                while True:
+                    try:
+                        with self.clone():
+                            response = step(value)
+                    except StopIteration as done:
+                        return done.value
+                    try:
+                        value = yield response
+                        step = generator.send
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step, value = generator.throw, error
+            finally:
+                with self.clone():
+                    generator.close()
+
+        return wrapped
+
+
+class no_grad(ModeDecorator):
+    """Context, or decorator, in which operators record nothing for ``backward``.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(2, requires_grad=True)
+    >>> with rl.no_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    False
+    """
+
+    __slots__ = ("earlier",)
+
+    def __new__(cls, function=None):
+        context = object.__new__(cls)
+        return context if function is None else context(function)
+
+    def __enter__(self):
+        self.earlier = _switch(False)
+
+    def __exit__(self, *_raised):
+        _switch(self.earlier)
+
+
+class enable_grad(ModeDecorator):
+    """Context, or decorator, in which operators record again, inside ``no_grad``.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(2, requires_grad=True)
+    >>> with rl.no_grad(), rl.enable_grad():
+    ...     y = x * 2
+    >>> y.requires_grad
+    True
+    """
+
+    __slots__ = ("earlier",)
+
+    def __new__(cls, function=None):
+        context = object.__new__(cls)
+        return context if function is None else context(function)
+
+    def __enter__(self):
+        self.earlier = _switch(True)
+
+    def __exit__(self, *_raised):
+        _switch(self.earlier)
+
+
+class set_grad_enabled(ModeDecorator):
+    """Turns recording on or off at once; as a context, until the end of the block.
+
+    >>> import rushlight as rl
+    >>> with rl.set_grad_enabled(False):
+    ...     rl.is_grad_enabled()
+    False
+    """
+
+    __slots__ = ("earlier", "mode")
+
+    def __init__(self, mode):
+        self.mode = bool(mode)
+        self.earlier = _switch(self.mode)
+
+    def __call__(self, function):
+        _switch(self.earlier)
+        return super().__call__(function)
+
+    def __enter__(self):
+        _switch(self.mode)
+
+    def __exit__(self, *_raised):
+        _switch(self.earlier)
+
+    def clone(self):
+        return type(self)(self.mode)
+
+    def __repr__(self):
+        return f"set_grad_enabled(mode={self.mode})"
+
+
+class inference_mode(ModeDecorator):
+    """Context, or decorator, whose new tensors never take part in autograd.
+
+    Cheaper than ``no_grad``: such tensors keep no version and no record of views.
+
+    >>> import rushlight as rl
+    >>> with rl.inference_mode():
+    ...     y = rl.ones(2) * 2
+    >>> y.is_inference()
+    True
+    """
+
+    __slots__ = ("earlier", "mode")
+
+    def __new__(cls, mode=True):
+        context = object.__new__(cls)
+        if isinstance(mode, bool):
+            context.mode = mode
+            return context
+        context.mode = True
+        return context(mode)
+
+    def __enter__(self):
+        self.earlier = (_switch(not self.mode), set_inference_mode(self.mode))
+
+    def __exit__(self, *_raised):
+        recording, inference = self.earlier
+        _switch(recording)
+        set_inference_mode(inference)
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class _unsafe_preserve_version_counter(ModeDecorator):
+    """Context that hides in-place changes of some tensors from the version check."""
+
+    def __init__(self, tensors):
+        single = hasattr(tensors, "grad_fn")
+        self.tensors = (tensors,) if single else tuple(tensors)
+        self.versions = tuple(version_of(tensor) for tensor in self.tensors)
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_raised):
+        for tensor, version in zip(self.tensors, self.versions):
+            tensor.untyped_storage().version = version

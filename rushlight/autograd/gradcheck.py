@@ -1,0 +1,343 @@
+"""Checks of gradients against finite differences."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import warnings
+
+import rushlight
+from rushlight.autograd.function import Function
+from rushlight.autograd.grad_mode import no_grad
+from rushlight.autograd.methods import grad
+from rushlight.core.tensor import Tensor
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+
+
+class GradcheckError(RuntimeError):
+    """Raised by ``gradcheck`` and ``gradgradcheck`` where a gradient is wrong."""
+
+
+def gradcheck(
+    func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True,
+    nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
+    check_batched_grad=False, check_batched_forward_grad=False,
+    check_forward_ad=False, check_backward_ad=True, fast_mode=False, masked=None,
+):
+    """Compare ``func``'s gradients with central differences; True where they agree.
+
+    Every input that requires a gradient should be float64: in float32 the differences
+    are mostly rounding.
+
+    Args:
+        func: takes the inputs, returns a tensor or a tuple of them.
+        inputs: a tensor or a tuple; those that require a gradient are checked.
+        eps: half the width of a difference.
+        atol, rtol: tolerances of the comparison.
+        raise_exception: raise GradcheckError where the check fails, else return False.
+        nondet_tol: how far two runs of the same backward may differ.
+        check_undefined_grad: also check that a missing gradient counts as zero.
+        check_grad_dtypes: also check that gradients have their inputs' dtypes.
+        check_batched_grad, check_batched_forward_grad, check_forward_ad: not supported.
+        check_backward_ad: check reverse mode at all.
+        fast_mode: compare one random projection of the Jacobian, not all of it.
+        masked: accepted for old programs; tensors are always dense.
+
+    >>> import rushlight as rl
+    >>> x = rl.tensor([0.5, 2.0], dtype=rl.float64, requires_grad=True)
+    >>> rl.autograd.gradcheck(lambda x: x.exp(), (x,))
+    True
+    """
+    _refuse_unsupported(check_batched_grad, check_batched_forward_grad, check_forward_ad)
+    check = _Check(
+        func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
+    try:
+        check.inspect_inputs()
+        if check_backward_ad:
+            check.run(fast_mode)
+            if check_undefined_grad:
+                check.check_undefined()
+    except GradcheckError:
+        if raise_exception:
+            raise
+        return False
+    return True
+
+
+def gradgradcheck(
+    func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3,
+    gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
+    check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
+    check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False, masked=False,
+):
+    """Compare the gradients of ``func``'s gradients with central differences.
+
+    Args:
+        grad_outputs: where the first backward starts; random where left out.
+        gen_non_contig_grad_outputs: make the random ones strided.
+        check_fwd_over_rev: not supported.
+        check_rev_over_rev: check reverse over reverse mode at all.
+
+    The other arguments are those of ``gradcheck``.
+    """
+    _refuse_unsupported(check_fwd_over_rev)
+    inputs = _as_tuple(inputs)
+    if grad_outputs is None:
+        outputs = _differentiable(func(*inputs))
+        grad_outputs = tuple(
+            _random_like(out, gen_non_contig_grad_outputs) for out in outputs)
+    grad_outputs = _as_tuple(grad_outputs)
+    count = len(grad_outputs)
+
+    def gradients(*args):
+        given, starts = args[:-count], args[-count:]
+        wanted = tuple(
+            one for one in given if isinstance(one, Tensor) and one.requires_grad)
+        outputs = _differentiable(func(*given))
+        return grad(
+            outputs, wanted, starts, create_graph=True, allow_unused=True,
+            materialize_grads=True)
+
+    if not check_rev_over_rev:
+        return True
+    return gradcheck(
+        gradients, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol,
+        raise_exception=raise_exception, nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked)
+
+
+def _refuse_unsupported(*switches):
+    if any(switches):
+        raise NotImplementedError(
+            "gradcheck: forward mode and batched gradients are not supported; leave "
+            "check_forward_ad, check_fwd_over_rev and check_batched_grad off")
+
+
+def _as_tuple(value):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
+
+
+def _differentiable(outputs):
+    return tuple(
+        out for out in _as_tuple(outputs)
+        if isinstance(out, Tensor) and out.requires_grad)
+
+
+def _random_like(output, strided):
+    """A random float tensor that requires a gradient; every second element if strided."""
+    made = rushlight.rand(*output.shape, 2 if strided else 1, dtype=output.dtype)
+    made = (made * 2 - 1)[..., 0]
+    return (made if strided else made.contiguous()).detach().requires_grad_()
+
+
+class _Undefined(Function):
+    """Passes its input on, and no gradient back."""
+
+    @staticmethod
+    def forward(ctx, tensor):
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def backward(ctx, grad_output):
+        return None
+
+
+class _Check:
+    """One call of gradcheck."""
+
+    def __init__(self, func, inputs, eps, atol, rtol, nondet_tol, check_dtypes):
+        self.func = func
+        self.inputs = inputs
+        self.eps = eps
+        self.atol = atol
+        self.rtol = rtol
+        self.nondet_tol = nondet_tol
+        self.check_dtypes = check_dtypes
+        self.checked = [
+            (i, one) for i, one in enumerate(inputs)
+            if isinstance(one, Tensor) and one.requires_grad]
+
+    def inspect_inputs(self):
+        if not self.checked:
+            raise ValueError(
+                "gradcheck expects at least one input tensor to require gradient, but "
+                "none of them have requires_grad=True.")
+        for i, one in self.checked:
+            if one.is_complex():
+                raise NotImplementedError(
+                    f"gradcheck: input {i} is complex; only real inputs are supported")
+            if one.dtype != rushlight.float64:
+                warnings.warn(
+                    f"Input #{i} requires gradient and is not a double precision "
+                    "floating point or complex. This check will likely fail if all the "
+                    "inputs are not of double precision floating point or complex.",
+                    stacklevel=4)
+            if any(step == 0 and size > 1 for size, step in zip(one.shape, one.stride())):
+                raise RuntimeError(
+                    f"The {i}th input has a dimension with stride 0. gradcheck only "
+                    "supports inputs that are non-overlapping to be able to compute the "
+                    "numerical gradients correctly. You should call .contiguous on the "
+                    "input before passing it to gradcheck.")
+
+    def run(self, fast):
+        outputs = _as_tuple(self.func(*self.inputs))
+        wanted = _differentiable(outputs)
+        if not wanted:
+            self.expect_zero()
+            return
+        for place, output in enumerate(outputs):
+            if not isinstance(output, Tensor) or not output.requires_grad:
+                continue
+            if output.is_complex():
+                raise NotImplementedError(
+                    f"gradcheck: output {place} is complex; only real ones are supported")
+            if fast:
+                self.compare_projections(output, place)
+            else:
+                self.compare_jacobians(output, place)
+
+    def expect_zero(self):
+        """Where nothing requires a gradient, nothing may depend on the inputs."""
+        for _i, one in self.checked:
+            for place in range(len(self.values())):
+                if bool((self.numerical(one, place) != 0).any()):
+                    raise GradcheckError(
+                        "Numerical gradient for function expected to be zero")
+
+    # -- all of the Jacobian ---------------------------------------------------
+
+    def compare_jacobians(self, output, place):
+        found = self.analytical(output)
+        self.compare_runs(found, self.analytical(output))
+        for (i, one), analytical in zip(self.checked, found):
+            numerical = self.numerical(one, place)
+            if not self.close(analytical, numerical):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {place} with respect to input {i},\n"
+                    f"numerical:{numerical}\nanalytical:{analytical}\n")
+
+    def compare_runs(self, first, second):
+        for one, other in zip(first, second):
+            if one.numel() and (one - other).abs().max().item() > self.nondet_tol:
+                raise GradcheckError(
+                    "Backward is not reentrant, i.e., running backward with same input "
+                    "and grad_output multiple times gives different values, although "
+                    "analytical gradient matches numerical gradient. The tolerance for "
+                    f"nondeterminism was {self.nondet_tol}.")
+
+    def analytical(self, output):
+        """The Jacobian by each input, transposed: inputs down, outputs across."""
+        columns = [[] for _ in self.checked]
+        for i in range(output.numel()):
+            start = rushlight.zeros(output.numel(), dtype=output.dtype)
+            start[i] = 1
+            gradients = self.pull(output, start.reshape(output.shape))
+            for column, value in zip(columns, gradients):
+                column.append(value.reshape(-1))
+        return [
+            rushlight.stack(column, 1) if column else rushlight.zeros(one.numel(), 0)
+            for column, (_i, one) in zip(columns, self.checked)]
+
+    def pull(self, output, start):
+        """Gradients by the checked inputs, zeros where there is none."""
+        found = grad(
+            output, [one for _i, one in self.checked], start, retain_graph=True,
+            allow_unused=True)
+        for value, (_i, one) in zip(found, self.checked):
+            if value is not None:
+                self.check_kind(value, one)
+        return [
+            rushlight.zeros_like(one) if value is None else value.detach()
+            for value, (_i, one) in zip(found, self.checked)]
+
+    def check_kind(self, value, one):
+        if value.shape != one.shape:
+            raise GradcheckError("Analytical gradient has incorrect size")
+        if self.check_dtypes and value.dtype != one.dtype:
+            raise GradcheckError("Analytical gradient has incorrect dtype")
+
+    def values(self):
+        """The outputs for the inputs as they are now, without history."""
+        with no_grad():
+            outputs = _as_tuple(self.func(*self.inputs))
+        return [
+            out.detach().clone() for out in outputs if isinstance(out, Tensor)]
+
+    def numerical(self, one, place):
+        """Central differences of one output by one input, laid out as ``analytical``."""
+        rows = []
+        for index in itertools.product(*[range(size) for size in one.shape]):
+            element = one.detach()[index]
+            rows.append(self.difference(element, place).reshape(-1))
+        if not rows:
+            return rushlight.zeros(0, self.values()[place].numel(), dtype=one.dtype)
+        return rushlight.stack(rows, 0)
+
+    def difference(self, element, place):
+        """The change of an output per change of one element, which is put back."""
+        middle = element.item()
+        ends = []
+        for end in (middle - self.eps, middle + self.eps):
+            element.fill_(end)
+            ends.append(self.values()[place])
+        element.fill_(middle)
+        return (ends[1] - ends[0]) / (2 * self.eps)
+
+    def close(self, found, expected):
+        expected = expected.to(found.dtype)
+        limit = expected.abs() * self.rtol + self.atol
+        same_nan = found.isnan() & expected.isnan()
+        return bool((((found - expected).abs() <= limit) | same_nan).all())
+
+    # -- one projection of it --------------------------------------------------
+
+    def compare_projections(self, output, place):
+        """``v J u`` both ways, for random ``u`` and ``v``, input by input."""
+        source = random.Random(0)
+        start = _random_direction(output, source)
+        found = self.pull(output, start)
+        for (i, one), value in zip(self.checked, found):
+            direction = _random_direction(one, source)
+            analytical = (value * direction).sum()
+            numerical = (self.along(one, direction, place) * start).sum()
+            if not self.close(analytical, numerical):
+                raise GradcheckError(
+                    f"Jacobian mismatch for output {place} with respect to input {i},\n"
+                    f"numerical:{numerical}\nanalytical:{analytical}\n"
+                    "The above quantities relating the numerical and analytical "
+                    "jacobians are computed in fast mode; run again with "
+                    "fast_mode=False to see the whole Jacobian.")
+
+    def along(self, one, direction, place):
+        middle = one.detach().clone()
+        ends = []
+        for step in (-self.eps, self.eps):
+            one.detach().copy_(middle + direction * step)
+            ends.append(self.values()[place])
+        one.detach().copy_(middle)
+        return (ends[1] - ends[0]) / (2 * self.eps)
+
+    # -- missing gradients -----------------------------------------------------
+
+    def check_undefined(self):
+        """A gradient that does not arrive must count as zero."""
+        outputs = _differentiable(self.func(*self.inputs))
+        if not outputs:
+            return
+        hidden = [_Undefined.apply(out) for out in outputs]
+        found = grad(
+            hidden, [one for _i, one in self.checked],
+            [rushlight.zeros_like(out) for out in outputs], allow_unused=True)
+        if any(value is not None and bool((value != 0).any()) for value in found):
+            raise GradcheckError(
+                "Expected backward function to handle undefined output grads: a missing "
+                "gradient gave one that is not zero")
+
+
+def _random_direction(like, source):
+    """A random tensor of length one."""
+    values = [source.uniform(-1, 1) for _ in range(like.numel())]
+    made = rushlight.tensor(values, dtype=like.dtype).reshape(like.shape)
+    return made / (made * made).sum().sqrt() if values else made

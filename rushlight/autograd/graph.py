@@ -1,0 +1,197 @@
+"""Tools for the recorded graph: edges, saved-tensor hooks, hooks over several tensors."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from typing import NamedTuple
+
+from rushlight.autograd import methods
+from rushlight.autograd.engine import count_expected, current_graph_task_id
+from rushlight.autograd.hooks import RemovableHandle
+from rushlight.autograd.node import Node
+from rushlight.autograd.saved import stack
+from rushlight.core import state
+from rushlight.core.tensor import Tensor
+
+__all__ = [
+    "GradientEdge", "Node", "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
+    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+]
+
+
+class GradientEdge(NamedTuple):
+    """Where a tensor's gradient flows to: stands for the tensor in ``grad``."""
+
+    node: Node
+    output_nr: int
+    ownership_token: object = None
+
+
+def get_gradient_edge(tensor) -> GradientEdge:
+    """The edge of a tensor that requires a gradient.
+
+    Raises:
+        RuntimeError: the tensor requires no gradient.
+    """
+    node, number = methods.find_gradient_edge(tensor)
+    if node is None:
+        raise RuntimeError(
+            "It is not possible to get the gradient edge for a Tensor that does not "
+            "require gradients")
+    return GradientEdge(node, number)
+
+
+def increment_version(tensor):
+    """Count an in-place change, of one tensor or several, that no operator made."""
+    for one in (tensor,) if isinstance(tensor, Tensor) else tensor:
+        methods.bump_version(one)
+
+
+class saved_tensors_hooks:
+    """Context in which ``pack_hook`` says what nodes keep in place of tensors.
+
+    ``unpack_hook`` makes the tensor again in backward. The check for in-place changes
+    is off for tensors kept this way.
+    """
+
+    def __init__(self, pack_hook, unpack_hook):
+        self.pair = (pack_hook, unpack_hook)
+
+    def __enter__(self):
+        if stack.refusal is not None:
+            raise RuntimeError(stack.refusal)
+        stack.pairs.append(self.pair)
+        state.set_hooks_enabled(True)
+
+    def __exit__(self, *_raised):
+        stack.pairs.pop()
+        state.set_hooks_enabled(bool(stack.pairs))
+
+
+class save_on_cpu(saved_tensors_hooks):
+    """Context in which nodes keep their tensors in host memory."""
+
+    def __init__(self, pin_memory=False, device_type="cuda"):
+        def pack(tensor):
+            if tensor.device.type == "cpu":
+                return tensor.device, tensor.detach().clone()
+            return tensor.device, tensor.to("cpu")
+
+        def unpack(packed):
+            device, tensor = packed
+            return tensor.to(device)
+
+        super().__init__(pack, unpack)
+
+
+@contextlib.contextmanager
+def disable_saved_tensors_hooks(error_message):
+    """Context in which switching saved-tensor hooks on raises ``error_message``."""
+    earlier = stack.refusal
+    if stack.pairs:
+        raise RuntimeError(error_message)
+    stack.refusal = error_message
+    try:
+        yield
+    finally:
+        stack.refusal = earlier
+
+
+class _MutationBook:
+    """The tensors saved while mutation is allowed, cloned before they change."""
+
+    def __init__(self):
+        self.originals = weakref.WeakKeyDictionary()
+
+    def clear(self):
+        self.originals.clear()
+
+
+@contextlib.contextmanager
+def allow_mutation_on_saved_tensors():
+    """Context in which saved tensors are copies, so the originals may change."""
+    book = _MutationBook()
+    with saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda kept: kept):
+        yield book
+
+
+def register_multi_grad_hook(tensors, fn, *, mode="all"):
+    """Call ``fn`` when the gradients of several tensors have been computed.
+
+    Args:
+        tensors: tensors that require gradients.
+        fn: called with the list of gradients (None where none arrived), or in mode
+            "any" with the first gradient; what it returns is ignored.
+        mode: "all" or "any".
+    """
+    if mode not in ("all", "any"):
+        raise ValueError(f"Expects mode to be one of ('all', 'any') but got {mode}")
+    tensors = list(tensors)
+    group = _AllGroup(tensors, fn) if mode == "all" else _AnyGroup(fn)
+    handles = [
+        tensor.register_hook(group.hook_for(i)) for i, tensor in enumerate(tensors)]
+    return _JointHandle(handles)
+
+
+class _AnyGroup:
+    """Runs ``fn`` at the first gradient of each backward."""
+
+    def __init__(self, fn):
+        self.fn = fn
+        self.lock = threading.Lock()
+        self.last_task = None
+
+    def hook_for(self, _index):
+        def hook(grad):
+            task = current_graph_task_id()
+            with self.lock:
+                if self.last_task == task:
+                    return
+                self.last_task = task
+            self.fn(grad)
+
+        return hook
+
+
+class _AllGroup:
+    """Collects the gradients of each backward; runs ``fn`` when the last has come."""
+
+    def __init__(self, tensors, fn):
+        self.fn = fn
+        self.lock = threading.Lock()
+        self.edges = [get_gradient_edge(tensor) for tensor in tensors]
+        self.arrived = {}  # task -> [gradients, how many are still to come]
+
+    def hook_for(self, index):
+        def hook(grad):
+            task = current_graph_task_id()
+            with self.lock:
+                if task not in self.arrived:
+                    expected = count_expected([edge.node for edge in self.edges])
+                    self.arrived[task] = [[None] * len(self.edges), expected]
+                entry = self.arrived[task]
+                entry[0][index] = grad
+                entry[1] -= 1
+                complete = entry[1] == 0
+                if complete:
+                    del self.arrived[task]
+            if complete:
+                self.fn(entry[0])
+
+        return hook
+
+
+class _JointHandle(RemovableHandle):
+    """Removes several hooks at once."""
+
+    __slots__ = ("handles",)
+
+    def __init__(self, handles):
+        self.handles = tuple(handles)
+
+    def remove(self):
+        for handle in self.handles:
+            handle.remove()

@@ -1,0 +1,438 @@
+"""What tensors and users call: backward, grad, hooks, and the parts of custom nodes."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.autograd.engine import run_backward
+from cython.cimports.rushlight.autograd.node import (
+    Node,
+    PythonNode,
+    SavedTensor,
+    check_inplace,
+    gradient_edge,
+    rebase_history,
+    save_tensor,
+    set_history,
+    view_grad_fn,
+)
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.tensor import (
+    VIEW_CUSTOM_FUNCTION,
+    VIEW_DEFAULT,
+    VIEW_MULTI_OUTPUT,
+    Tensor,
+    alias,
+    new_empty,
+)
+from rushlight.autograd import errors
+from rushlight.autograd.hooks import NodeHooks, RemovableHandle, TensorHooks
+
+# --- what users call ------------------------------------------------------------------
+
+
+@cython.cfunc
+def one_for(output: Tensor) -> object:
+    """The gradient of a scalar with respect to itself."""
+    ones: Tensor = new_empty(
+        output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device)
+    return ones.fill_(1)
+
+
+@cython.cfunc
+def root_gradient(output: object, grad: object, place: object) -> object:
+    """The gradient to start from: the given one, or 1 for a scalar.
+
+    Raises:
+        RuntimeError: no gradient is given and the output is no real scalar, or the
+            shapes differ.
+    """
+    if not isinstance(output, Tensor):
+        if grad is None:
+            raise RuntimeError(
+                "grad can be implicitly created only for scalar outputs; a GradientEdge "
+                "needs its gradient")
+        return grad
+    tensor: Tensor = cython.cast(Tensor, output)
+    if grad is None:
+        if not tensor.wants_grad:
+            return None
+        if tensor.numel_ != 1:
+            raise RuntimeError("grad can be implicitly created only for scalar outputs")
+        if tensor.dtype_.category != 2:
+            raise RuntimeError(
+                "grad can be implicitly created only for real scalar outputs but got "
+                f"{tensor.dtype_}")
+        return one_for(tensor)
+    if not isinstance(grad, Tensor):
+        raise TypeError(
+            f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+    if tuple(grad.shape) != tuple(tensor.shape):
+        raise RuntimeError(
+            f"Mismatch in shape: grad_output[{place}] has a shape of {grad.shape} and "
+            f"output[{place}] has a shape of {tensor.shape}.")
+    if tensor.dtype_.category == 3 and cython.cast(Tensor, grad).dtype_.category != 3:
+        raise RuntimeError(
+            "For complex Tensors, both grad_output and output are required to have the "
+            f"same dtype. Mismatch in dtype: grad_output[{place}] has a dtype of "
+            f"{grad.dtype} and output[{place}] has a dtype of {tensor.dtype_}.")
+    return grad
+
+
+@cython.cfunc
+def as_tuple(value: object) -> tuple:
+    if value is None:
+        return ()
+    if isinstance(value, Tensor) or hasattr(value, "output_nr"):
+        return (value,)
+    return tuple(value)
+
+
+@cython.cfunc
+def root_gradients(outputs: tuple, grads: object) -> tuple:
+    given: tuple = as_tuple(grads) if grads is not None else (None,) * len(outputs)
+    if len(given) != len(outputs):
+        raise RuntimeError(
+            f"got {len(outputs)} tensors and {len(given)} gradients")
+    return tuple([
+        root_gradient(outputs[i], given[i], i) for i in range(len(outputs))])
+
+
+def tensor_backward(
+    self, gradient=None, retain_graph=None, create_graph=False, inputs=None,
+):
+    """Adds the gradient of this tensor to ``.grad`` of the leaves it was made from.
+
+    Args:
+        gradient: gradient of something else with respect to this tensor; may be
+            left out for a scalar.
+        retain_graph: keep what the graph saved, to go through it again.
+        create_graph: record the backward itself, for higher derivatives.
+        inputs: only these tensors get a gradient.
+    """
+    if inputs is not None or create_graph:
+        return backward(self, gradient, retain_graph, create_graph, None, inputs)
+    run_backward(
+        (self,), (root_gradient(self, gradient, 0),),
+        retain_graph is not None and retain_graph, False, None, True)
+
+
+def backward(
+    tensors, grad_tensors=None, retain_graph=None, create_graph=False,
+    grad_variables=None, inputs=None,
+):
+    """Adds to ``.grad`` of the leaves the gradients of the sum of ``tensors``.
+
+    Args:
+        tensors: one tensor or several; each that is no scalar needs a gradient.
+        grad_tensors: a gradient, or None, for each tensor.
+        retain_graph: keep what the graph saved; default is ``create_graph``.
+        create_graph: record the backward itself, for higher derivatives.
+        grad_variables: the old name of ``grad_tensors``.
+        inputs: only these tensors get a gradient.
+
+    Raises:
+        RuntimeError: a tensor needs no gradient, a shape does not fit, or the graph's
+            saved values are gone.
+    """
+    if grad_variables is not None:
+        warnings.warn(
+            "`grad_variables` is deprecated. Use `grad_tensors` instead.",
+            FutureWarning, stacklevel=2)
+        if grad_tensors is not None:
+            raise RuntimeError(
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
+                "to `backward()`. Please only use `grad_tensors`.")
+        grad_tensors = grad_variables
+    wanted: object = None
+    if inputs is not None:
+        wanted = as_tuple(inputs)
+        if len(wanted) == 0:
+            raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
+    if create_graph:
+        warnings.warn(errors.CREATE_GRAPH_CYCLE, stacklevel=2)
+    roots: tuple = as_tuple(tensors)
+    run_backward(
+        roots, root_gradients(roots, grad_tensors),
+        create_graph if retain_graph is None else retain_graph, create_graph, wanted,
+        True)
+
+
+def grad(
+    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
+    only_inputs=True, allow_unused=None, is_grads_batched=False,
+    materialize_grads=False,
+):
+    """The gradients of the sum of ``outputs`` with respect to ``inputs``, as a tuple.
+
+    Args:
+        outputs: the tensors to differentiate.
+        inputs: the tensors to differentiate by; ``.grad`` is left alone.
+        grad_outputs: the gradient to start from at each output.
+        retain_graph: keep what the graph saved; default is ``create_graph``.
+        create_graph: record the backward itself, for higher derivatives.
+        only_inputs: kept for old programs; only True means something.
+        allow_unused: give None for an input the outputs do not depend on, instead of
+            an error.
+        is_grads_batched: not supported; differentiate in a loop.
+        materialize_grads: give zeros for such an input.
+    """
+    if materialize_grads and allow_unused is False:
+        raise ValueError(
+            "Expected allow_unused to be True or not passed when materialize_grads=True, "
+            "but got: allow_unused=False.")
+    if is_grads_batched:
+        raise NotImplementedError(
+            "grad: is_grads_batched=True is not supported; call grad() for each row")
+    if not only_inputs:
+        warnings.warn(
+            "only_inputs argument is deprecated and is ignored now (defaults to True). "
+            "To accumulate gradient for other parts of the graph, please use "
+            "rushlight.autograd.backward.", FutureWarning, stacklevel=2)
+    roots: tuple = as_tuple(outputs)
+    wanted: tuple = as_tuple(inputs)
+    results: list = run_backward(
+        roots, root_gradients(roots, grad_outputs),
+        create_graph if retain_graph is None else retain_graph, create_graph, wanted,
+        False)
+    for i in range(len(wanted)):
+        if results[i] is None:
+            results[i] = unused(wanted[i], i, allow_unused, materialize_grads)
+    return tuple(results)
+
+
+@cython.cfunc
+def unused(tensor: object, place: object, allowed: object, zeros: object) -> object:
+    """The gradient of an input that the outputs do not depend on."""
+    if zeros:
+        return tensor.new_zeros(tensor.shape)
+    if not allowed:
+        raise RuntimeError(
+            f"The differentiated Tensor at index {place} appears to not have been used "
+            "in the graph. Set allow_unused=True if this is the desired behavior.")
+    return None
+
+
+# --- hooks on tensors -----------------------------------------------------------------
+
+
+@cython.cfunc
+def leaf_hooks(tensor: Tensor) -> object:
+    if tensor.hooks is None:
+        tensor.hooks = TensorHooks()
+    return tensor.hooks
+
+
+@cython.cfunc
+def node_hooks(tensor: Tensor) -> object:
+    node: Node = cython.cast(Node, view_grad_fn(tensor))
+    if node.hooks is None:
+        node.hooks = NodeHooks()
+    return node.hooks
+
+
+def register_hook(self, hook):
+    """Call ``hook(grad)`` when this tensor's gradient is computed.
+
+    A tensor that the hook returns replaces the gradient; the hook must not change its
+    argument. Returns a handle whose ``remove()`` takes the hook away.
+    """
+    tensor: Tensor = self
+    if not tensor.wants_grad:
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient")
+    if view_grad_fn(tensor) is None:
+        return RemovableHandle(leaf_hooks(tensor).backward, hook)
+    return RemovableHandle(node_hooks(tensor).table(tensor.output_number), hook)
+
+
+def register_post_accumulate_grad_hook(self, hook):
+    """Call ``hook(tensor)`` each time a gradient has been added to this leaf's ``.grad``."""
+    tensor: Tensor = self
+    if not tensor.wants_grad:
+        raise RuntimeError(
+            "cannot register a hook on a tensor that doesn't require gradient")
+    if tensor.grad_fn_ is not None:
+        raise RuntimeError(
+            "post accumulate grad hooks cannot be registered on non-leaf tensors")
+    return RemovableHandle(leaf_hooks(tensor).post_accumulate, hook)
+
+
+def retain_grad(self):
+    """Let ``backward`` set ``.grad`` of this tensor though it is no leaf."""
+    tensor: Tensor = self
+    if not tensor.wants_grad:
+        raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
+    if view_grad_fn(tensor) is None:
+        return
+    retained: dict = node_hooks(tensor).retained
+    if tensor.output_number not in retained:
+        retained[tensor.output_number] = weakref.ref(tensor)
+
+
+def retains_grad(self) -> bool:
+    """Whether ``retain_grad`` was called on this tensor, which is no leaf."""
+    tensor: Tensor = self
+    node: object = tensor.grad_fn_
+    if node is None or cython.cast(Node, node).hooks is None:
+        return False
+    return tensor.output_number in cython.cast(Node, node).hooks.retained
+
+
+def backward_hooks(self):
+    """The table of ``register_hook``'s hooks, or None."""
+    tensor: Tensor = self
+    if tensor.grad_fn_ is None:
+        return tensor.hooks.backward if tensor.hooks is not None else None
+    hooks: object = cython.cast(Node, tensor.grad_fn_).hooks
+    return None if hooks is None else hooks.tensor.get(tensor.output_number)
+
+
+def grad_fn(self):
+    """The node that made this tensor; None for a leaf."""
+    return view_grad_fn(self)
+
+
+def find_gradient_edge(tensor):
+    """The node that the tensor's gradient flows to, or None, and its output number."""
+    node: Node = gradient_edge(tensor)
+    return node, cython.cast(Tensor, tensor).output_number
+
+
+# --- the parts of custom nodes --------------------------------------------------------
+
+
+def connect(node, tensors):
+    """Give a node that Python made its edges, its mask and its place in time."""
+    made: Node = node
+    tensor: Tensor
+    one: cython.ulonglong = 1
+    i: cython.int
+    edges: list = []
+    numbers: list = []
+    made.needs = 0
+    for i in range(len(tensors)):
+        tensor = tensors[i]
+        target: Node = gradient_edge(tensor)
+        edges.append(target)
+        numbers.append(tensor.output_number if target is not None else 0)
+        if target is not None:
+            made.needs |= one << i
+    made.edges = tuple(edges)
+    made.n_edges = len(edges)
+    made.edge_numbers = tuple(numbers)
+    made.sequence = state().sequence
+    state().sequence += 1
+
+
+def attach_output(tensor, node, index):
+    """Make ``tensor`` output ``index`` of ``node``."""
+    set_history(tensor, node, index)
+
+
+def attach_changed(tensor, node, index):
+    """Make a tensor that was changed in place output ``index`` of ``node``."""
+    changed: Tensor = tensor
+    if changed.base is not None:
+        rebase_history(changed, node)
+    else:
+        set_history(changed, node, index)
+
+
+def require_writable(tensor):
+    """Raise where a tensor may not be changed in place while gradients are recorded."""
+    check_inplace(tensor)
+
+
+def save_values(node, values, outputs):
+    """Keep tensors, or None, in a node; ``outputs`` are the node's own results."""
+    owner: Node = node
+    kept: list = []
+    for value in values:
+        if value is None:
+            kept.append(None)
+        else:
+            own: cython.bint = any([value is result for result in outputs])
+            kept.append(save_tensor(value, owner, own))
+    owner.saved = tuple(kept)
+
+
+def saved_values(node):
+    """The tensors kept in a node, each checked against its version."""
+    owner: Node = node
+    if owner.released:
+        raise RuntimeError(errors.SECOND_BACKWARD)
+    if owner.saved is None:
+        return ()
+    values: list = []
+    for value in owner.saved:
+        if value is None:
+            values.append(None)
+        else:
+            values.append(cython.cast(SavedTensor, value).unpack(owner))
+    return tuple(values)
+
+
+def raw_saved_values(node):
+    """The ``SavedTensor`` objects of a node."""
+    return cython.cast(Node, node).saved or ()
+
+
+def zeros_for_output(node, index):
+    """Zeros in the shape of a node's output."""
+    owner: Node = node
+    sizes: int64_t[64]
+    i: cython.int
+    if index == 0 and owner.meta_ndim >= 0:
+        return new_empty(
+            owner.meta_ndim, owner.meta_sizes, cython.NULL, owner.meta_dtype,
+            owner.meta_device).zero_()
+    if owner.metas is None or index >= len(owner.metas) or owner.metas[index] is None:
+        return None
+    shape, dtype, device = owner.metas[index]
+    for i in range(len(shape)):
+        sizes[i] = shape[i]
+    return new_empty(len(shape), sizes, cython.NULL, dtype, device).zero_()
+
+
+def shown_again(tensor, node, index, several):
+    """A view of all of ``tensor`` as output of a custom node, which never rebases it."""
+    source: Tensor = tensor
+    view: Tensor = alias(
+        source, source.ndim_, source.sizes, source.strides, source.offset)
+    view.base = source if source.base is None else source.base
+    attach_output(view, node, index)
+    forbid_rebase(view, several)
+    return view
+
+
+def forbid_rebase(tensor, several):
+    """Say that a view comes from a custom node: in-place changes are refused."""
+    view: Tensor = tensor
+    if view.base is not None:
+        view.view_creation = VIEW_MULTI_OUTPUT if several else VIEW_CUSTOM_FUNCTION
+        view.view_version = view.version()
+
+
+def forget_history(tensor):
+    """Detach a tensor in place."""
+    leaf: Tensor = tensor
+    if leaf.base is not None and leaf.view_creation == VIEW_DEFAULT:
+        raise RuntimeError(
+            "Can't detach views in-place. Use detach() instead.")
+    leaf.grad_fn_ = None
+    leaf.output_number = 0
+    leaf.wants_grad = False
+    leaf.base = None
+
+
+def version_of(tensor) -> int:
+    return cython.cast(Tensor, tensor).version()
+
+
+def bump_version(tensor):
+    """Count an in-place change that no operator made."""
+    cython.cast(Tensor, tensor).bump_version()
