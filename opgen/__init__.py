@@ -1,0 +1,1 @@
+"""Turns the operator declarations into tables, derivatives, stubs, pages and tests."""

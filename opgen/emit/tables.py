@@ -1,0 +1,105 @@
+"""Writes every declaration as one literal that the dispatcher loads without parsing.
+
+``OPERATORS`` is a tuple of entries; the overloads of a name stand together, in the
+order in which a call tries them. An entry is the tuple
+
+    (name, overload, args, returns, variants, operators, namespace,
+     implementation, rule, derivative, source, doc, tags)
+
+args
+    ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
+    kinds and flags are those of ``rushlight.dispatch.schema``.
+returns
+    ``(kind, field name or None, alias flag)`` each.
+variants
+    bits: 1 function, 2 method, 4 in-place, 8 ``out=``.
+implementation
+    ``(kind, module, attribute, attribute for meta or None, optional operands)``.
+rule
+    ``(name, indices of the arguments that decide)`` or None.
+derivative
+    None or ``(module, function, saved, groups, flags, outputs)``; ``saved`` holds
+    ``(what, index, mask)`` as in ``opgen.formulas``, ``groups`` holds
+    ``(argument index, is a list)``, ``flags`` are those of ``opgen.emit.derivatives``.
+"""
+
+from opgen.model import VARIANTS
+from opgen.schema import argument_rows, return_rows
+from opgen.sources import locate, parameter_defaults
+
+_HEAD = '"""Every operator, as the dispatcher loads it; written by opgen."""\n\n'
+
+
+def entry_row(entry, derivative):
+    """One entry's tuple."""
+    return (
+        entry.name,
+        entry.schema.overload,
+        argument_rows(entry.schema),
+        return_rows(entry.schema),
+        sum(VARIANTS[variant] for variant in entry.variants),
+        entry.operators,
+        entry.namespace,
+        _implementation(entry),
+        _rule(entry),
+        derivative.row() if derivative else None,
+        str(entry.location),
+        entry.doc,
+        entry.tags,
+    )
+
+
+def write_tables(entries, derivatives):
+    """The text of the tables' module, a line for each entry."""
+    order = {}
+    for entry in entries:
+        order.setdefault(entry.name, len(order))
+    rows = sorted(
+        ((order[entry.name], index) for index, entry in enumerate(entries)),
+    )
+    lines = []
+    for _, index in rows:
+        row = entry_row(entries[index], derivatives[index])
+        lines.append(f"    {_literal(row)},\n")
+    return f"{_HEAD}OPERATORS = (\n{''.join(lines)})\n"
+
+
+def _literal(value):
+    """``repr`` for the plain values of a row, with infinities spelled readably."""
+    if isinstance(value, tuple):
+        inner = ", ".join(map(_literal, value))
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return "1e999" if value > 0 else "-1e999"
+    return "..." if value is ... else repr(value)
+
+
+def _implementation(entry):
+    module, attribute = locate(entry.function, entry.family)
+    meta = None
+    if entry.kind == "cpu" and entry.meta != "none":
+        meta = entry.meta or attribute
+    return (entry.kind, module, attribute, meta, _optional_operands(entry, module))
+
+
+def _optional_operands(entry, module):
+    """How many trailing Scalars a kernel does without where they equal their defaults."""
+    if entry.kind != "pointwise":
+        return 0
+    trailing = 0
+    for arg in reversed(entry.schema.args):
+        if arg.kind != 5 or arg.default is ...:
+            break
+        trailing += 1
+    return min(trailing, parameter_defaults(module, entry.function.split(".")[-1]))
+
+
+def _rule(entry):
+    if entry.rule is None:
+        return None
+    args = entry.schema.args
+    names = entry.rule.arguments
+    if names is None:
+        names = [arg.name for arg in args if arg.kind in (0, 4)]
+    indices = {arg.name: index for index, arg in enumerate(args)}
+    return (entry.rule.name, tuple(indices[name] for name in names))

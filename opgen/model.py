@@ -1,0 +1,124 @@
+"""What a declaration says, as frozen data that prints back to what was parsed."""
+
+from dataclasses import dataclass, field
+
+from opgen.schema import Schema
+
+IMPLEMENTATIONS = ("pointwise", "reduction", "cpu", "explicit", "composite", "view")
+VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
+RULES = {
+    "promote", "promote_float", "bool", "same", "int64", "sum", "float", "real",
+}  # fmt: skip
+TAGS = {"random", "data_dependent", "view_or_copy", "factory"}
+NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}
+
+
+@dataclass(frozen=True)
+class Location:
+    """A line of a declaration file."""
+
+    file: str
+    line: int
+
+    def __str__(self):
+        return f"{self.file}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a pointwise or reduction result's dtype follows from the arguments'."""
+
+    name: str
+    arguments: tuple[str, ...] | None = None
+
+    def __str__(self):
+        if self.arguments is None:
+            return self.name
+        return f"{self.name}({', '.join(self.arguments)})"
+
+
+@dataclass(frozen=True)
+class Formula:
+    """The gradient of one argument, or of several at once."""
+
+    arguments: tuple[str, ...]
+    text: str
+    location: Location = field(compare=False)
+
+    def __str__(self):
+        return f"{', '.join(self.arguments)}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One overload of one operator."""
+
+    schema: Schema
+    kind: str
+    function: str
+    location: Location = field(compare=False)
+    variants: tuple[str, ...] = ("function",)
+    operators: tuple[str, ...] = ()
+    namespace: str | None = None
+    meta: str | None = None
+    rule: Rule | None = None
+    derivative: tuple[Formula, ...] = ()
+    outputs: tuple[int, ...] | None = None
+    tags: tuple[str, ...] = ()
+    sample: str | None = None
+    reference: str | None = None
+    doc: str = ""
+    family: str = field(default="", compare=False)
+
+    @property
+    def name(self):
+        """The base name, without the overload."""
+        return self.schema.name
+
+    @property
+    def identifier(self):
+        """The full name as a Python identifier."""
+        return self.schema.full_name.replace(".", "_")
+
+    @property
+    def python_name(self):
+        """The name in its public namespace."""
+        prefix = (self.namespace or "").split(".")[-1] + "_"
+        return self.name.removeprefix(prefix) if self.namespace else self.name
+
+    def __str__(self):
+        lines = [f"- op: {self.schema}"]
+        if self.variants != ("function",):
+            lines.append(f"  variants: [{', '.join(self.variants)}]")
+        if self.operators:
+            lines.append(f"  operators: [{', '.join(self.operators)}]")
+        if self.namespace:
+            lines.append(f"  namespace: {self.namespace}")
+        lines.append(f"  {self.kind}: {self.function}")
+        for name in ("meta", "rule"):
+            value = getattr(self, name)
+            if value is not None:
+                lines.append(f"  {'dtype' if name == 'rule' else name}: {value}")
+        if self.derivative:
+            lines.append("  derivative:")
+            lines += [f"    {_quoted(str(formula))}" for formula in self.derivative]
+        if self.outputs is not None:
+            lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
+        if self.tags:
+            lines.append(f"  tags: [{', '.join(self.tags)}]")
+        for name in ("sample", "reference", "doc"):
+            if value := getattr(self, name):
+                lines.append(f"  {name}: {_scalar(value)}")
+        return "\n".join(lines) + "\n"
+
+
+def _scalar(text):
+    """``text`` as YAML that reads back as the same string."""
+    if any(mark in text for mark in (": ", " #", "'", '"')) or text[:1] in "[{*&!%@`":
+        return "'" + text.replace("'", "''") + "'"
+    return text
+
+
+def _quoted(line):
+    key, _, text = line.partition(": ")
+    return f"{key}: {_scalar(text)}"

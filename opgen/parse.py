@@ -1,0 +1,144 @@
+"""Reads declaration files into ``Entry`` objects, with the line of every part."""
+
+from pathlib import Path
+
+import yaml
+
+from opgen import schema
+from opgen.model import IMPLEMENTATIONS, Entry, Formula, Location, Rule
+
+_LISTS = {"variants", "operators", "tags"}
+_TEXTS = {"namespace", "meta", "sample", "reference", "doc"}
+_KEYS = {"op", "dtype", "derivative", "outputs", *_LISTS, *_TEXTS, *IMPLEMENTATIONS}
+
+
+class Faults:
+    """The faults found so far: all are reported, not just the first."""
+
+    def __init__(self):
+        self.messages = []
+
+    def add(self, location, message):
+        """Note one fault at its line."""
+        self.messages.append(f"{location}: {message}")
+
+
+def parse_folder(folder, faults, root=None):
+    """The entries of every ``*.yaml`` in ``folder``, in file and line order."""
+    entries = []
+    for path in sorted(Path(folder).glob("*.yaml")):
+        shown = path.relative_to(root) if root else path
+        entries += parse_text(path.read_text(), str(shown), faults)
+    return entries
+
+
+def parse_text(text, file, faults):
+    """The entries of one file's text; faulty ones are reported and left out."""
+    try:
+        document = yaml.compose(text)
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        faults.add(Location(file, line), f"not YAML: {error.problem}")
+        return []
+    if document is None:
+        return []
+    if not isinstance(document, yaml.SequenceNode):
+        faults.add(Location(file, 1), "a declaration file is a list of '- op:' entries")
+        return []
+    entries = (_parse_entry(node, file, faults) for node in document.value)
+    return [entry for entry in entries if entry is not None]
+
+
+def _line(node, file):
+    return Location(file, node.start_mark.line + 1)
+
+
+def _parse_entry(node, file, faults):
+    before = len(faults.messages)
+    location = _line(node, file)
+    if not isinstance(node, yaml.MappingNode):
+        faults.add(location, "an entry is a mapping that starts with 'op:'")
+        return None
+    fields = {}
+    for key, value in node.value:
+        if key.value not in _KEYS:
+            faults.add(_line(key, file), f"unknown key '{key.value}'")
+        elif key.value in fields:
+            faults.add(_line(key, file), f"key '{key.value}' is given twice")
+        fields[key.value] = value
+    if "op" not in fields:
+        faults.add(location, "the entry has no 'op:'")
+        return None
+    parsed = _parse_schema(fields["op"], file, faults)
+    kinds = [kind for kind in IMPLEMENTATIONS if kind in fields]
+    if len(kinds) != 1:
+        faults.add(
+            location,
+            f"'{fields['op'].value}' needs exactly one of {', '.join(IMPLEMENTATIONS)};"
+            f" it has {', '.join(kinds) or 'none'}",
+        )
+    options = _parse_options(fields, file, faults)
+    if len(faults.messages) > before:
+        return None
+    return Entry(
+        parsed, kinds[0], fields[kinds[0]].value, location,
+        family=Path(file).stem, **options,
+    )  # fmt: skip
+
+
+def _parse_schema(node, file, faults):
+    try:
+        return schema.parse(node.value)
+    except schema.SchemaError as error:
+        faults.add(_line(node, file), str(error))
+        return None
+
+
+def _parse_options(fields, file, faults):
+    options = {}
+    for key in _LISTS & fields.keys():
+        options[key] = tuple(_items(fields[key], file, faults))
+    for key in _TEXTS & fields.keys():
+        options[key] = _text(fields[key], file, faults)
+    if "dtype" in fields:
+        options["rule"] = _parse_rule(_text(fields["dtype"], file, faults))
+    if "derivative" in fields:
+        options["derivative"] = _parse_derivative(fields["derivative"], file, faults)
+    if "outputs" in fields:
+        items = _items(fields["outputs"], file, faults)
+        options["outputs"] = tuple(int(item) for item in items)
+    return options
+
+
+def _items(node, file, faults):
+    if not isinstance(node, yaml.SequenceNode):
+        faults.add(_line(node, file), "a list in brackets belongs here")
+        return []
+    return [item.value for item in node.value]
+
+
+def _text(node, file, faults):
+    if not isinstance(node, yaml.ScalarNode):
+        faults.add(_line(node, file), "a plain text belongs here")
+        return ""
+    return node.value
+
+
+def _parse_rule(text):
+    name, bracket, arguments = text.partition("(")
+    if not bracket:
+        return Rule(name)
+    parts = arguments.rstrip(") ").split(",")
+    return Rule(name.strip(), tuple(part.strip() for part in parts))
+
+
+def _parse_derivative(node, file, faults):
+    if not isinstance(node, yaml.MappingNode):
+        faults.add(_line(node, file), "a derivative is a mapping 'argument: formula'")
+        return ()
+    formulas = []
+    for key, value in node.value:
+        names = tuple(name.strip() for name in key.value.split(","))
+        text = " ".join(_text(value, file, faults).split())
+        formulas.append(Formula(names, text, _line(key, file)))
+    return tuple(formulas)

@@ -1,0 +1,468 @@
+"""Functions of two or three tensors, element by element."""
+
+import math
+
+import rushlight
+from rushlight.compiler import language as L
+from rushlight.compiler.language import pointwise
+from rushlight.ops import call as ops
+
+LN2 = math.log(2)
+
+div_trunc = pointwise(L.trunc_div)
+fmod = pointwise(L.fmod)
+maximum = pointwise(L.maximum)
+minimum = pointwise(L.minimum)
+fmax = pointwise(L.fmax)
+fmin = pointwise(L.fmin)
+atan2 = pointwise(L.atan2)
+copysign = pointwise(L.copysign)
+pow = pointwise(L.pow)
+
+
+@pointwise
+def add(x, y, alpha=1):
+    """``x + alpha * y``; for booleans, either of them."""
+    if x.type.is_bool:
+        return x | y
+    return x + y if is_one(alpha) else x + alpha * y
+
+
+@pointwise
+def sub(x, y, alpha=1):
+    """``x - alpha * y``."""
+    return x - y if is_one(alpha) else x - alpha * y
+
+
+@pointwise
+def rsub(x, y, alpha=1):
+    """``y - alpha * x``."""
+    return y - x if is_one(alpha) else y - alpha * x
+
+
+@pointwise
+def mul(x, y):
+    """``x * y``; for booleans, both of them."""
+    return x & y if x.type.is_bool else x * y
+
+
+@pointwise
+def div(x, y):
+    """``x / y``."""
+    return x / y
+
+
+@pointwise
+def rdiv(x, y):
+    """``y / x``."""
+    return y / x
+
+
+@pointwise
+def floor_divide(x, y):
+    """Quotient rounded down; floats by way of the remainder, as exact as that."""
+    if not x.type.is_float:
+        return L.floor_div(x, y)
+    quotient = (x - L.remainder(x, y)) / y
+    rounded = L.floor(quotient)
+    rounded = L.select(quotient - rounded > 0.5, rounded + 1, rounded)
+    rounded = L.select(quotient == 0, L.copysign(rounded * 0, x / y), rounded)
+    return L.select(y == 0, x / y, rounded)
+
+
+@pointwise
+def rfloor_divide(x, y):
+    """``floor_divide`` with the arguments exchanged."""
+    return floor_divide.function(y, x)
+
+
+@pointwise
+def remainder(x, y):
+    """What is left of ``x``, with the sign of ``y``."""
+    return L.remainder(x, y)
+
+
+@pointwise
+def rremainder(x, y):
+    """``remainder`` with the arguments exchanged."""
+    return L.remainder(y, x)
+
+
+@pointwise
+def hypot(x, y):
+    """The larger leg factored out, so that its square can't overflow."""
+    x, y = abs(x), abs(y)
+    high, low = L.maximum(x, y), L.minimum(x, y)
+    ratio = low / high
+    length = high * L.sqrt(1 + ratio * ratio)
+    length = L.select(high == 0, high, length)
+    return L.select((x == math.inf) | (y == math.inf), math.inf, length)
+
+
+@pointwise
+def logaddexp(x, y):
+    """log(exp(x) + exp(y)); equal infinities differ by nothing."""
+    gap = L.select(x == y, 0, -abs(x - y))
+    return L.maximum(x, y) + L.log1p(L.exp(gap))
+
+
+@pointwise
+def logaddexp2(x, y):
+    """log2(2^x + 2^y)."""
+    gap = L.select(x == y, 0, -abs(x - y))
+    return L.maximum(x, y) + L.log1p(L.exp2(gap)) * (1 / LN2)
+
+
+@pointwise
+def nextafter(x, y):
+    """One step of the bit pattern towards ``y``."""
+    bits = L.bits_of(x)
+    away = (y > x) == (x > 0)
+    stepped = L.reinterpret(L.select(away, bits + 1, bits - 1), x.type)
+    tiny = L.copysign(L.reinterpret(bits * 0 + 1, x.type), y)
+    stepped = L.select(x == 0, tiny, stepped)
+    stepped = L.select(x == y, y, stepped)
+    return L.select(L.isnan(x) | L.isnan(y), x + y, stepped)
+
+
+@pointwise
+def heaviside(x, y):
+    """0 below zero, ``y`` at zero, 1 above."""
+    step = L.select(x > 0, L.constant(1, x), L.constant(0, x))
+    return L.select(x == 0, y, L.select(L.isnan(x), x, step))
+
+
+@pointwise
+def xlogy(x, y):
+    """x log(y), zero for a zero ``x`` unless ``y`` is NaN."""
+    return L.select(L.isnan(y), y, L.select(x == 0, 0, x * L.log(y)))
+
+
+@pointwise
+def xlog1py(x, y):
+    """x log(1 + y), zero for a zero ``x`` unless ``y`` is NaN."""
+    return L.select(L.isnan(y), y, L.select(x == 0, 0, x * L.log1p(y)))
+
+
+@pointwise
+def bitwise_and(x, y):
+    """``x & y``."""
+    return x & y
+
+
+@pointwise
+def bitwise_or(x, y):
+    """``x | y``."""
+    return x | y
+
+
+@pointwise
+def bitwise_xor(x, y):
+    """``x ^ y``."""
+    return x ^ y
+
+
+@pointwise
+def bitwise_left_shift(x, y):
+    """``x << y``; zero where all the bits leave."""
+    gone = (y < 0) | (y >= x.type.bits)
+    return L.select(gone, 0, x << L.select(gone, 0, y))
+
+
+@pointwise
+def bitwise_right_shift(x, y):
+    """``x >> y``; only the sign is left where all the bits leave."""
+    last = x.type.bits - 1
+    return x >> L.select((y < 0) | (y > last), last, y)
+
+
+@pointwise
+def rbitwise_left_shift(x, y):
+    """``bitwise_left_shift`` with the arguments exchanged."""
+    return bitwise_left_shift.function(y, x)
+
+
+@pointwise
+def rbitwise_right_shift(x, y):
+    """``bitwise_right_shift`` with the arguments exchanged."""
+    return bitwise_right_shift.function(y, x)
+
+
+@pointwise
+def lerp(start, end, weight):
+    """From the nearer end, so that both ends are met exactly."""
+    gap = end - start
+    near = start + weight * gap
+    return L.select(abs(weight) < 0.5, near, end - gap * (1 - weight))
+
+
+@pointwise
+def addcmul(x, y, z, value=1):
+    """``x + value * y * z``."""
+    return x + y * z if is_one(value) else x + value * y * z
+
+
+@pointwise
+def addcdiv(x, y, z, value=1):
+    """``x + value * y / z``."""
+    return x + y / z if is_one(value) else x + value * y / z
+
+
+@pointwise
+def where(condition, x, y):
+    """``x`` where the condition holds, else ``y``."""
+    return L.select(L.truth(condition), x, y)
+
+
+@pointwise
+def masked_fill(x, mask, value):
+    """``value`` where the mask holds, else ``x``."""
+    return L.select(L.truth(mask), value, x)
+
+
+@pointwise
+def clamp_both(x, low, high):
+    """``x`` held between two bounds; the upper one wins if they cross."""
+    return L.minimum(L.maximum(x, low), high)
+
+
+@pointwise
+def clamp_min(x, low):
+    """``x``, but not less than ``low``."""
+    return L.maximum(x, low)
+
+
+@pointwise
+def clamp_max(x, high):
+    """``x``, but not more than ``high``."""
+    return L.minimum(x, high)
+
+
+def is_one(value):
+    """Whether a kernel's scale is the plain number one."""
+    return isinstance(value, int) and value == 1
+
+
+def scaled(grad, alpha):
+    """``grad * alpha``, without a call where alpha is one."""
+    return grad if isinstance(alpha, (int, float)) and alpha == 1 else grad * alpha
+
+
+def is_tensor(value):
+    """Whether an operand is a tensor, not a number."""
+    return hasattr(value, "dtype")
+
+
+def div_mode(self, other, rounding_mode):
+    """Chooses the division.
+
+    Raises:
+        RuntimeError: the rounding mode is none of None, 'trunc', 'floor'.
+    """
+    if rounding_mode is None:
+        return ops.div(self, other)
+    if rounding_mode == "trunc":
+        return ops._div_trunc(self, other)
+    if rounding_mode == "floor":
+        return ops._div_floor(self, other)
+    raise RuntimeError(
+        "div expected rounding_mode to be one of None, 'trunc', or 'floor' "
+        f"but found '{rounding_mode}'"
+    )
+
+
+def divide_mode(self, other, rounding_mode):
+    """Another name of ``div``."""
+    return ops.div(self, other, rounding_mode=rounding_mode)
+
+
+def subtract(self, other, alpha):
+    """Another name of ``sub``."""
+    return ops.sub(self, other, alpha=alpha)
+
+
+def remainder_of_scalar(self, other):
+    """A number divided by each element: what is left."""
+    return ops._rremainder(other, self)
+
+
+def pow_scalar(self, exponent):
+    """Small whole powers by multiplication, roots by ``sqrt``, the rest by ``pow``.
+
+    Raises:
+        RuntimeError: an integer tensor is raised to a negative integer.
+    """
+    if exponent == 2:
+        if self.is_floating_point() or isinstance(exponent, int):
+            return ops.mul(self, self) if self.dtype.category else ops._pow(self, 2)
+    elif self.is_floating_point():
+        if exponent == 0.5:
+            return ops.sqrt(self)
+        if exponent == -1:
+            return ops.reciprocal(self)
+        if exponent == -0.5:
+            return ops.rsqrt(self)
+        if exponent == 3:
+            return ops.mul(ops.mul(self, self), self)
+    elif isinstance(exponent, int) and exponent < 0 and not self.is_complex():
+        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    return ops._pow(self, exponent)
+
+
+def pow_gradient(grad, self, exponent):
+    """``grad * exponent * self ** (exponent - 1)``, zero for a zero exponent."""
+    if not is_tensor(exponent):
+        if exponent == 0:
+            return ops.zeros_like(grad)
+        if exponent == 2:
+            return grad * (2 * self)
+        return grad * (exponent * self ** (exponent - 1))
+    slope = exponent * ops.pow(self, exponent - 1)
+    return grad * ops.where(exponent == 0, 0.0, slope)
+
+
+def pow_exponent_gradient(grad, self, exponent, result):
+    """``grad * result * log(self)``, zero where a zero base meets a power >= 0."""
+    if not is_tensor(self):
+        if self == 0:
+            return grad * ops.where(exponent >= 0, 0.0, result * -math.inf)
+        return grad * (result * (math.log(self) if self > 0 else math.nan))
+    flat = (self == 0) & (exponent >= 0)
+    return grad * ops.where(flat, 0.0, result * ops.log(self))
+
+
+def rpow(self, other):
+    """``other ** self``."""
+    return ops.pow(other, self)
+
+
+def float_power(self, exponent):
+    """Both sides as float64.
+
+    Raises:
+        RuntimeError: neither side is a tensor.
+    """
+    if is_tensor(self):
+        self = self.to(rushlight.float64)
+    if is_tensor(exponent):
+        exponent = exponent.to(rushlight.float64)
+    return ops.pow(self, exponent)
+
+
+def share_where_larger(grad, self, other):
+    """The gradient where ``self`` is larger, half of it at a tie."""
+    at_tie = ops.where(self == other, grad / 2, grad)
+    return ops.masked_fill(at_tie, self < other, 0)
+
+
+def copysign_gradient(grad, self, result):
+    """The sign that the result took, zero at zero."""
+    return grad * ops.where(self == 0, 0.0, result / self)
+
+
+def ldexp(self, other):
+    """``self * 2 ** other``."""
+    return self * ops.pow(2.0, other)
+
+
+def gcd_pair(self, other):
+    """Euclid's algorithm on whole tensors: ends when every remainder is zero."""
+    self, other = ops.abs(self), ops.abs(other)
+    self, other = ops.broadcast_tensors([self, other])
+    while ops.any(other).item():
+        left = ops.fmod(self, ops.where(other == 0, 1, other))
+        self, other = (
+            ops.where(other == 0, self, other),
+            ops.where(other == 0, 0, left),
+        )
+    return ops.clone(self)
+
+
+def gcd(self, other):
+    """Greatest common divisor.
+
+    Raises:
+        RuntimeError: an input is floating.
+    """
+    dtype = integer_type("gcd", self, other)
+    return gcd_pair(self.to(dtype), other.to(dtype))
+
+
+def lcm(self, other):
+    """Least common multiple, zero if either is zero."""
+    dtype = integer_type("lcm", self, other)
+    self, other = self.to(dtype), other.to(dtype)
+    divisor = gcd_pair(self, other)
+    divisor = ops.where(divisor == 0, 1, divisor)
+    return ops.abs(ops._div_trunc(self, divisor) * other)
+
+
+def integer_type(name, self, other):
+    """The common dtype of two integer tensors."""
+    dtype = ops.result_type(self, other)
+    if dtype.category != 1:
+        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{dtype}\'')
+    return dtype
+
+
+def xlogy_slope(self, other):
+    """log(other), zero where ``self`` is zero and other is not positive."""
+    if not is_tensor(other):
+        logarithm = math.log(other) if other > 0 else -math.inf if other == 0 else math.nan
+        return ops.where((self == 0) & (other <= 0), 0.0, logarithm)
+    return ops.masked_fill(ops.log(other), (self == 0) & (other <= 0), 0.0)
+
+
+def xlog1py_slope(self, other):
+    """log1p(other), zero where ``self`` is zero and other is not above -1."""
+    if not is_tensor(other):
+        logarithm = math.log1p(other) if other > -1 else -math.inf
+        return ops.where((self == 0) & (other <= -1), 0.0, logarithm)
+    return ops.masked_fill(ops.log1p(other), (self == 0) & (other <= -1), 0.0)
+
+
+def where_nonzero(condition):
+    """Positions of the true elements."""
+    return ops.nonzero_numpy(condition)
+
+
+def clamp(self, low, high):
+    """The kernel for the bounds that are there.
+
+    Raises:
+        RuntimeError: neither bound is given.
+    """
+    if low is None and high is None:
+        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+    if low is None:
+        return ops.clamp_max(self, high)
+    if high is None:
+        return ops.clamp_min(self, low)
+    return ops._clamp(self, low, high)
+
+
+def clamp_tensors(self, low, high):
+    """``clamp`` with tensors as bounds."""
+    return clamp(self, low, high)
+
+
+def clamp_gradient(grad, self, low, high):
+    """The gradient where the input was within the bounds."""
+    if low is None and high is None:
+        return grad
+    inside = self <= high if low is None else self >= low
+    if low is not None and high is not None:
+        inside = inside & (self <= high)
+    return ops.where(inside, grad, 0)
+
+
+def clamp_gradients(grad, self, low, high, needs):
+    """Each bound gets the gradient of the elements that it replaced."""
+    d_self = d_low = d_high = None
+    if needs & 1:
+        d_self = ops.where((self >= low) & (self <= high), grad, 0)
+    if needs & 2 and is_tensor(low):
+        d_low = ops.where((low < high) & (self < low), grad, 0)
+    if needs & 4 and is_tensor(high):
+        d_high = ops.where((self > high) | (low >= high), grad, 0)
+    return d_self, d_low, d_high

@@ -1,0 +1,113 @@
+"""Comparisons: tensors of truth values, and questions with one answer."""
+
+import rushlight
+from rushlight.compiler import language as L
+from rushlight.compiler.language import pointwise
+from rushlight.ops import call as ops
+
+logical_and = pointwise(L.logical_and)
+logical_or = pointwise(L.logical_or)
+logical_xor = pointwise(L.logical_xor)
+
+
+@pointwise
+def eq(x, y):
+    """``x == y``."""
+    return x == y
+
+
+@pointwise
+def ne(x, y):
+    """``x != y``."""
+    return x != y
+
+
+@pointwise
+def lt(x, y):
+    """``x < y``."""
+    return x < y
+
+
+@pointwise
+def le(x, y):
+    """``x <= y``."""
+    return x <= y
+
+
+@pointwise
+def gt(x, y):
+    """``x > y``."""
+    return x > y
+
+
+@pointwise
+def ge(x, y):
+    """``x >= y``."""
+    return x >= y
+
+
+def isclose(self, other, rtol, atol, equal_nan):
+    """``|self - other| <= atol + rtol * |other|``; equal infinities are close.
+
+    Raises:
+        RuntimeError: the dtypes differ, or a tolerance is negative.
+    """
+    if self.dtype != other.dtype:
+        raise RuntimeError(f"{self.dtype} did not match {other.dtype}")
+    if rtol < 0 or atol < 0:
+        name, value = ("rtol", rtol) if rtol < 0 else ("atol", atol)
+        raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+    close = self == other
+    if equal_nan and self.is_floating_point():
+        close = close | (ops.isnan(self) & ops.isnan(other))
+    if rtol == 0 and atol == 0:
+        return close
+    if self.dtype.category < 2:
+        self, other = self.to(rushlight.float64), other.to(rushlight.float64)
+    gap = ops.abs(self - other)
+    allowed = atol + ops.abs(rtol * other)
+    return close | (ops.isfinite(gap) & (gap <= allowed))
+
+
+def allclose(self, other, rtol, atol, equal_nan):
+    """Whether ``isclose`` holds everywhere."""
+    return bool(ops.all(isclose(self, other, rtol, atol, equal_nan)).item())
+
+
+def equal(self, other):
+    """Whether sizes and all elements agree.
+
+    Raises:
+        RuntimeError: the tensors are on different devices.
+    """
+    if self.device != other.device:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two "
+            f"devices, {self.device} and {other.device}!"
+        )
+    if self.shape != other.shape:
+        return False
+    return bool(ops.all(ops.eq(self, other)).item())
+
+
+def isin(elements, test_elements, assume_unique, invert):
+    """Compares every element with every test element."""
+    if not hasattr(elements, "dtype"):
+        elements = ops.scalar_tensor(elements, device=test_elements.device)
+    if not hasattr(test_elements, "dtype"):
+        found = elements == test_elements
+    else:
+        found = ops.any(elements.unsqueeze(-1) == test_elements.reshape(-1), -1)
+    return ops.logical_not(found) if invert else found
+
+
+def is_nonzero(self):
+    """The truth of the only element.
+
+    Raises:
+        RuntimeError: there isn't exactly one element.
+    """
+    if self.numel() != 1:
+        many = "no values" if self.numel() == 0 else "more than one value"
+        raise RuntimeError(f"Boolean value of Tensor with {many} is ambiguous")
+    return bool(self.item())

@@ -1,0 +1,154 @@
+"""Copies, fills and conversions of dtype and device."""
+
+import rushlight
+from rushlight.compiler.language import pointwise
+from rushlight.dispatch.kernels import run_pointwise
+from rushlight.ops import call as ops
+
+
+@pointwise
+def copy(x):
+    """The value itself; loading and storing convert it."""
+    return x
+
+
+def copy_(self, src, non_blocking):
+    """Converts and broadcasts ``src`` into ``self``."""
+    run_pointwise(copy, (src,), (self,), compute=src.dtype.name)
+    return self
+
+
+def fill_(self, value):
+    """Writes one number everywhere.
+
+    Raises:
+        RuntimeError: the value is a tensor with dimensions.
+    """
+    if hasattr(value, "dtype") and value.ndim > 0:
+        raise RuntimeError(
+            "fill_ only supports 0-dimension value tensor but got tensor with "
+            f"{value.ndim} dimensions."
+        )
+    exact = self.dtype.category >= 2 or isinstance(value, int)
+    run_pointwise(copy, (value,), (self,), compute=self.dtype.name if exact else None)
+    return self
+
+
+def zero_(self):
+    """Writes zeros."""
+    run_pointwise(copy, (0,), (self,), compute=self.dtype.name)
+    return self
+
+
+def fill(self, value):
+    """A copy with one number everywhere."""
+    return ops.clone(self).fill_(value)
+
+
+def clone(self, memory_format):
+    """A copy with the same strides where they are dense, or in the format asked for."""
+    result = ops.empty_like(self, memory_format=memory_format)
+    run_pointwise(copy, (self,), (result,), compute=self.dtype.name)
+    return result
+
+
+def contiguous(self, memory_format):
+    """Itself, or a copy in the format."""
+    if self.is_contiguous(memory_format):
+        return self
+    return ops.clone(self, memory_format=memory_format)
+
+
+def to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format):
+    """A converted copy."""
+    result = ops.empty_like(
+        self, dtype=dtype, device=device, memory_format=memory_format
+    )
+    return ops.copy_(result, self)
+
+
+def to_options(
+    self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format
+):
+    """Itself where nothing changes, else a converted copy."""
+    same = dtype is None or dtype == self.dtype
+    same = same and (device is None or device == self.device)
+    if same and not copy and memory_format in (None, rushlight.preserve_format):
+        return self
+    if same and not copy and self.is_contiguous(memory_format):
+        return self
+    return ops._to_copy(
+        self, dtype=dtype, device=device, memory_format=memory_format
+    )
+
+
+def to_dtype(self, dtype, non_blocking, copy, memory_format):
+    """``to`` another dtype."""
+    return to_options(self, dtype, None, None, None, non_blocking, copy, memory_format)
+
+
+def to_device(self, device, dtype, non_blocking, copy, memory_format):
+    """``to`` another device."""
+    return to_options(self, dtype, None, device, None, non_blocking, copy, memory_format)
+
+
+def to_other(self, other, non_blocking, copy, memory_format):
+    """``to`` another tensor's dtype and device."""
+    return to_options(
+        self, other.dtype, None, other.device, None, non_blocking, copy, memory_format
+    )
+
+
+def type_as(self, other):
+    """``to`` another tensor's dtype and device."""
+    return to_options(self, other.dtype, None, other.device, None, False, False, None)
+
+
+def cpu(self, memory_format):
+    """``to`` the CPU."""
+    device = rushlight.device("cpu")
+    return to_options(self, None, None, device, None, False, False, memory_format)
+
+
+def _converter(name):
+    def convert(self, memory_format):
+        dtype = getattr(rushlight, name)
+        return to_options(self, dtype, None, None, None, False, False, memory_format)
+
+    convert.__doc__ = f"``to`` {name}."
+    return convert
+
+
+to_float32 = _converter("float32")
+to_float64 = _converter("float64")
+to_float16 = _converter("float16")
+to_bfloat16 = _converter("bfloat16")
+to_int32 = _converter("int32")
+to_int64 = _converter("int64")
+to_int16 = _converter("int16")
+to_int8 = _converter("int8")
+to_uint8 = _converter("uint8")
+to_bool = _converter("bool")
+to_complex64 = _converter("complex64")
+to_complex128 = _converter("complex128")
+
+
+def fill_diagonal_(self, fill_value, wrap):
+    """Writes the main diagonal; with ``wrap``, again below the square of a tall matrix.
+
+    Raises:
+        RuntimeError: fewer than two dimensions, or unequal ones beyond two.
+    """
+    if self.ndim < 2:
+        raise RuntimeError("dimensions must larger than 1")
+    if self.ndim > 2 and len(set(self.shape)) > 1:
+        raise RuntimeError("all dimensions of input must be of equal length")
+    rows, columns = self.shape[0], self.shape[1]
+    step, offset = sum(self.stride()), self.storage_offset()
+    ops.as_strided(self, [min(rows, columns)], [step], offset).fill_(fill_value)
+    if wrap and self.ndim == 2 and rows > columns + 1:
+        for top in range(columns + 1, rows, columns + 1):
+            size = min(columns, rows - top)
+            start = offset + top * self.stride(0)
+            ops.as_strided(self, [size], [step], start).fill_(fill_value)
+    return self

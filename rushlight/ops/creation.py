@@ -1,0 +1,354 @@
+"""Tensors made from sizes, numbers and ranges."""
+
+import math
+
+import rushlight
+from rushlight.compiler.loops import A, T, loops
+from rushlight.ops import call as ops
+from rushlight.ops.native import name_of, run
+
+
+@loops
+def count_up(out: "T*", start: "T*", step: "T*", begin: int, end: int):
+    """``out[i] = start + i * step``, in the type of the elements."""
+    for i in range(begin, end):
+        out[i] = start[0] + T(i) * step[0]
+
+
+@loops
+def count_between(
+    out: "T*", start: "A*", end_value: "A*", step: "A*", half: int, last: int,
+    begin: int, end: int,
+):
+    """Steps up from the start in the first half, down from the end in the second."""
+    for i in range(begin, end):
+        up = start[0] + A(i) * step[0]
+        down = end_value[0] - A(last - i) * step[0]
+        out[i] = T(up if i < half else down)
+
+
+def zeros(size, dtype, layout, device, pin_memory):
+    """Zeros."""
+    return ops.zero_(ops.empty(size, dtype=dtype, layout=layout, device=device))
+
+
+def ones(size, dtype, layout, device, pin_memory):
+    """Ones."""
+    return ops.fill_(ops.empty(size, dtype=dtype, layout=layout, device=device), 1)
+
+
+def full(size, fill_value, dtype, layout, device, pin_memory):
+    """One value; its kind decides the dtype where none is given."""
+    if dtype is None:
+        dtype = number_type(fill_value)
+    return ops.fill_(ops.empty(size, dtype=dtype, layout=layout, device=device), fill_value)
+
+
+def number_type(number):
+    """The dtype that a Python number gets by default."""
+    if hasattr(number, "dtype"):
+        return number.dtype
+    if isinstance(number, bool):
+        return rushlight.bool
+    if isinstance(number, int):
+        return rushlight.int64
+    default = rushlight.get_default_dtype()
+    return default.to_complex() if isinstance(number, complex) else default
+
+
+def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
+    """Zeros, like another tensor."""
+    return ops.zero_(_like(self, dtype, device, memory_format))
+
+
+def ones_like(self, dtype, layout, device, pin_memory, memory_format):
+    """Ones, like another tensor."""
+    return ops.fill_(_like(self, dtype, device, memory_format), 1)
+
+
+def full_like(self, fill_value, dtype, layout, device, pin_memory, memory_format):
+    """One value, like another tensor."""
+    return ops.fill_(_like(self, dtype, device, memory_format), fill_value)
+
+
+def _like(self, dtype, device, memory_format):
+    return ops.empty_like(self, dtype=dtype, device=device, memory_format=memory_format)
+
+
+def new_empty(self, size, dtype, layout, device, pin_memory):
+    """Undefined contents, with this tensor's dtype and device."""
+    return ops.empty(
+        size,
+        dtype=self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+    )
+
+
+def new_empty_strided(self, size, stride, dtype, layout, device, pin_memory):
+    """Undefined contents and given strides, with this tensor's dtype and device."""
+    return ops.empty_strided(
+        size,
+        stride,
+        dtype=self.dtype if dtype is None else dtype,
+        device=self.device if device is None else device,
+    )
+
+
+def new_zeros(self, size, dtype, layout, device, pin_memory):
+    """Zeros with this tensor's dtype and device."""
+    return ops.zero_(new_empty(self, size, dtype, layout, device, pin_memory))
+
+
+def new_ones(self, size, dtype, layout, device, pin_memory):
+    """Ones with this tensor's dtype and device."""
+    return ops.fill_(new_empty(self, size, dtype, layout, device, pin_memory), 1)
+
+
+def new_full(self, size, fill_value, dtype, layout, device, pin_memory):
+    """One value with this tensor's dtype and device."""
+    empty = new_empty(self, size, dtype, layout, device, pin_memory)
+    return ops.fill_(empty, fill_value)
+
+
+def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory):
+    """Dense strides, with ``physical_layout`` from the slowest dimension to the fastest.
+
+    Raises:
+        RuntimeError: the layout isn't a permutation of the dimensions.
+    """
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(
+            f"empty_permuted: physical_layout {list(physical_layout)} is not a "
+            f"permutation of the {len(size)} dimensions"
+        )
+    strides, step = [0] * len(size), 1
+    for dim in reversed(physical_layout):
+        strides[dim] = step
+        step *= max(size[dim], 1)
+    return ops.empty_strided(size, strides, dtype=dtype, device=device)
+
+
+def scalar_tensor(s, dtype, layout, device, pin_memory):
+    """No dimensions, one number, the default dtype unless told otherwise."""
+    return ops.fill_(ops.empty((), dtype=dtype, device=device), s)
+
+
+def arange(end, dtype, layout, device, pin_memory):
+    """From zero, by one."""
+    return arange_step(0, end, 1, dtype, layout, device, pin_memory)
+
+
+def arange_start(start, end, dtype, layout, device, pin_memory):
+    """By one."""
+    return arange_step(start, end, 1, dtype, layout, device, pin_memory)
+
+
+def arange_step(start, end, step, dtype, layout, device, pin_memory):
+    """``start, start + step, ...``: all that lie before ``end``.
+
+    Raises:
+        RuntimeError: the step is zero, or leads away from the end.
+    """
+    start, end, step = _number(start), _number(end), _number(step)
+    _check_range(start, end, step)
+    if dtype is None:
+        whole = all(isinstance(value, int) for value in (start, end, step))
+        dtype = rushlight.int64 if whole else rushlight.get_default_dtype()
+    if dtype.category <= 1:
+        start, end, step = int(start), int(end), int(step)
+        length = -((start - end) // step)
+    else:
+        length = math.ceil((end - start) / step)
+    return _counted(start, step, max(length, 0), dtype, device)
+
+
+def range_step(start, end, step, dtype, layout, device, pin_memory):
+    """``arange`` with the end included."""
+    start, end, step = _number(start), _number(end), _number(step)
+    _check_range(start, end, step)
+    length = math.floor((end - start) / step) + 1
+    if dtype is None:
+        dtype = rushlight.get_default_dtype()
+    return _counted(start, step, length, dtype, device)
+
+
+def _number(value):
+    return value.item() if hasattr(value, "dtype") else value
+
+
+def _check_range(start, end, step):
+    if step == 0:
+        raise RuntimeError("step must be nonzero")
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"unsupported range: {float(start)} -> {float(end)}")
+    if (step > 0) != (end >= start) and start != end:
+        raise RuntimeError("upper bound and lower bound inconsistent with step sign")
+
+
+def _counted(start, step, length, dtype, device):
+    """``length`` numbers; half precision counts in float32, as its steps would drift."""
+    compute = dtype
+    if dtype.name in ("float16", "bfloat16"):
+        compute = rushlight.float32
+    out = ops.empty((length,), dtype=compute, device=device)
+    pair = [scalar_tensor(v, compute, None, device, None) for v in (start, step)]
+    run(count_up, [out, *pair], [], length, T=name_of(compute))
+    return out if compute is dtype else out.to(dtype)
+
+
+def linspace(start, end, steps, dtype, layout, device, pin_memory):
+    """``steps`` numbers; counted up to the middle and down from the end after it.
+
+    Raises:
+        RuntimeError: the number of steps is negative.
+    """
+    start, end = _number(start), _number(end)
+    if steps < 0:
+        raise RuntimeError("number of steps must be non-negative")
+    if dtype is None:
+        dtype = rushlight.get_default_dtype()
+    compute = rushlight.float64 if dtype.name != "float32" else rushlight.float32
+    gap = (end - start) / (steps - 1) if steps > 1 else 0.0
+    out = ops.empty((steps,), dtype=dtype, device=device)
+    values = [scalar_tensor(v, compute, None, device, None) for v in (start, end, gap)]
+    half = steps // 2 if steps > 1 else 1
+    run(
+        count_between, [out, *values], [half, steps - 1], steps,
+        T=name_of(dtype), A=name_of(compute),
+    )  # fmt: skip
+    return out
+
+
+def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
+    """Powers of the base, computed in double precision."""
+    if dtype is None:
+        dtype = rushlight.get_default_dtype()
+    exponents = linspace(start, end, steps, rushlight.float64, None, device, None)
+    return ops.pow(float(base), exponents).to(dtype)
+
+
+def eye(n, dtype, layout, device, pin_memory):
+    """As many columns as rows."""
+    return eye_m(n, n, dtype, layout, device, pin_memory)
+
+
+def eye_m(n, m, dtype, layout, device, pin_memory):
+    """Zeros with a diagonal of ones.
+
+    Raises:
+        RuntimeError: a size is negative.
+    """
+    for name, size in (("n", n), ("m", m)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    result = ops.zeros((n, m), dtype=dtype, device=device)
+    ops.fill_(ops.diagonal(result), 1)
+    return result
+
+
+def tril_indices(row, col, offset, dtype, layout, device, pin_memory):
+    """Row by row."""
+    return _triangle(row, col, device, dtype, lambda i, j: j <= i + offset)
+
+
+def triu_indices(row, col, offset, dtype, layout, device, pin_memory):
+    """Row by row."""
+    return _triangle(row, col, device, dtype, lambda i, j: j >= i + offset)
+
+
+def _triangle(row, col, device, dtype, keeps):
+    rows = ops.unsqueeze(ops.arange(row, device=device), 1)
+    columns = ops.unsqueeze(ops.arange(col, device=device), 0)
+    places = ops.nonzero(ops.expand(keeps(rows, columns), (row, col)))
+    return places.t().contiguous().to(rushlight.int64 if dtype is None else dtype)
+
+
+def _window(length, periodic, dtype, device, shape):
+    """``shape`` of ``length`` positions; a periodic window leaves the last one out.
+
+    Raises:
+        RuntimeError: the length is negative.
+    """
+    if length < 0:
+        raise RuntimeError(
+            f"window functions require non-negative window_length, got {length}"
+        )
+    if dtype is None:
+        dtype = rushlight.get_default_dtype()
+    if length <= 1:
+        return ops.ones((length,), dtype=dtype, device=device)
+    last = length if periodic else length - 1
+    positions = ops.arange(length, dtype=rushlight.float64, device=device)
+    return shape(positions / last).to(dtype)
+
+
+def bartlett_window(window_length, periodic, dtype, layout, device, pin_memory):
+    """Up to one in the middle, and down."""
+    return _window(
+        window_length, periodic, dtype, device, lambda x: 1 - ops.abs(2 * x - 1)
+    )
+
+
+def hann_window(window_length, periodic, dtype, layout, device, pin_memory):
+    """Half a raised cosine."""
+    return hamming_window(
+        window_length, periodic, 0.5, 0.5, dtype, layout, device, pin_memory
+    )
+
+
+def hamming_window(
+    window_length, periodic, alpha, beta, dtype, layout, device, pin_memory
+):
+    """A raised cosine with given weights."""
+    return _window(
+        window_length, periodic, dtype, device,
+        lambda x: alpha - beta * ops.cos(2 * math.pi * x),
+    )  # fmt: skip
+
+
+def blackman_window(window_length, periodic, dtype, layout, device, pin_memory):
+    """Two cosines."""
+    return _window(
+        window_length, periodic, dtype, device,
+        lambda x: 0.42 - 0.5 * ops.cos(2 * math.pi * x) + 0.08 * ops.cos(4 * math.pi * x),
+    )  # fmt: skip
+
+
+def kaiser_window(window_length, periodic, beta, dtype, layout, device, pin_memory):
+    """A ratio of modified Bessel functions, by their power series."""
+
+    def shape(x):
+        inner = beta * ops.sqrt(ops.clamp(1 - (2 * x - 1) ** 2, min=0))
+        return _bessel(inner) / _bessel(ops.full_like(inner, beta))
+
+    return _window(window_length, periodic, dtype, device, shape)
+
+
+def _bessel(x):
+    """The series of I0, long enough for the arguments that windows use."""
+    quarter, term, total = x * x / 4, ops.ones_like(x), ops.ones_like(x)
+    for k in range(1, 60):
+        term = term * quarter / (k * k)
+        total = total + term
+    return total
+
+
+def vander(x, columns, increasing):
+    """Powers of every element, the highest first unless told otherwise.
+
+    Raises:
+        RuntimeError: the input has not exactly one dimension.
+    """
+    if x.ndim != 1:
+        raise RuntimeError("x must be a one-dimensional tensor.")
+    powers = linalg_vander(x, len(x) if columns is None else columns)
+    return powers if increasing else powers.flip(-1)
+
+
+def linalg_vander(x, columns):
+    """Increasing powers of every element."""
+    columns = x.shape[-1] if columns is None else columns
+    exponents = ops.arange(columns, device=x.device)
+    if x.is_floating_point():
+        exponents = exponents.to(x.dtype)
+    return ops.pow(ops.unsqueeze(x, -1), exponents)

@@ -1,0 +1,552 @@
+"""Joining, repeating, reordering and padding tensors."""
+
+import itertools
+import math
+
+import rushlight
+from rushlight.dispatch.kernels import run_pointwise
+from rushlight.ops import call as ops
+from rushlight.ops.conversion import copy
+from rushlight.ops.movement import cat_into
+from rushlight.ops.shared import wrap_dim
+from rushlight.ops.view import call_slice
+
+
+def cat(tensors, dim):
+    """Copies every tensor to its place; empty vectors are passed over.
+
+    Raises:
+        RuntimeError: no tensors, or sizes that differ beside ``dim``.
+    """
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    dtype = tensors[0].dtype
+    for tensor in tensors:
+        if tensor.dtype is not dtype:
+            dtype = rushlight.promote_types(dtype, tensor.dtype)
+        if tensor.ndim == 0:
+            raise RuntimeError(
+                "zero-dimensional tensor (at position 0) cannot be concatenated"
+            )
+    first = next((t for t in tensors if t.shape != (0,)), tensors[0])
+    dim = wrap_dim(dim, first.ndim)
+    parts = [t for t in tensors if t.shape != (0,)] or list(tensors)
+    sizes = list(first.shape)
+    sizes[dim] = sum(part.shape[dim] for part in parts)
+    _check_joined(parts, dim)
+    result = ops.empty(sizes, dtype=dtype, device=first.device)
+    same = [part if part.dtype is dtype else part.to(dtype) for part in parts]
+    return cat_into(result, same, dim)
+
+
+def _check_joined(parts, dim):
+    first = parts[0].shape
+    for number, part in enumerate(parts):
+        shape = part.shape
+        if len(shape) != len(first):
+            raise RuntimeError(
+                "Tensors must have same number of dimensions: got "
+                f"{len(first)} and {len(shape)}"
+            )
+        for axis, (a, b) in enumerate(zip(first, shape)):
+            if a != b and axis != dim:
+                raise RuntimeError(
+                    "Sizes of tensors must match except in dimension "
+                    f"{dim}. Expected size {a} but got size {b} for tensor number "
+                    f"{number} in the list."
+                )
+
+
+def cat_gradient(grad, shapes, dtypes, dim):
+    """The part of the gradient that belongs to each tensor."""
+    dim, start, grads = wrap_dim(dim, grad.ndim), 0, []
+    for shape, dtype in zip(shapes, dtypes):
+        if tuple(shape) == (0,) and grad.ndim != 1:
+            grads.append(ops.new_zeros(grad, shape))
+            continue
+        part = grad.narrow(dim, start, shape[dim])
+        grads.append(part)
+        start += shape[dim]
+    return grads
+
+
+def stack(tensors, dim):
+    """Copies every tensor to its place along the new dimension.
+
+    Raises:
+        RuntimeError: no tensors, or shapes that differ.
+    """
+    if not tensors:
+        raise RuntimeError("stack expects a non-empty TensorList")
+    first = tensors[0].shape
+    for number, tensor in enumerate(tensors):
+        if tensor.shape != first:
+            raise RuntimeError(
+                "stack expects each tensor to be equal size, but got "
+                f"{list(first)} at entry 0 and {list(tensor.shape)} at entry {number}"
+            )
+    dim = wrap_dim(dim, len(first) + 1)
+    return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+
+
+def unstack_gradient(grad, dim):
+    """The gradient's slices."""
+    return list(grad.unbind(dim))
+
+
+def hstack(tensors):
+    """Along the columns; vectors along their only dimension."""
+    tensors = ops.atleast_1d(list(tensors))
+    return ops.cat(tensors, 0 if tensors[0].ndim == 1 else 1)
+
+
+def vstack(tensors):
+    """Along the rows."""
+    return ops.cat(ops.atleast_2d(list(tensors)), 0)
+
+
+def dstack(tensors):
+    """Along the third dimension."""
+    return ops.cat(ops.atleast_3d(list(tensors)), 2)
+
+
+def column_stack(tensors):
+    """Vectors become columns first."""
+    columns = [t.reshape([t.numel(), 1]) if t.ndim <= 1 else t for t in tensors]
+    return hstack(columns)
+
+
+def block_diag(tensors):
+    """Zeros, with every matrix below and right of the one before.
+
+    Raises:
+        RuntimeError: a tensor has more than two dimensions.
+    """
+    for number, tensor in enumerate(tensors):
+        if tensor.ndim > 2:
+            raise RuntimeError(
+                "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
+                f"Input {number} has {tensor.ndim} dimensions"
+            )
+    blocks = [atleast_row(tensor) for tensor in tensors]
+    width = sum(block.shape[1] for block in blocks)
+    dtype = blocks[0].dtype
+    for block in blocks:
+        dtype = rushlight.promote_types(dtype, block.dtype)
+    rows, left = [], 0
+    for block in blocks:
+        right = width - left - block.shape[1]
+        rows.append(ops.constant_pad_nd(block.to(dtype), [left, right]))
+        left += block.shape[1]
+    return ops.cat(rows, 0)
+
+
+def atleast_row(tensor):
+    """A tensor of fewer than two dimensions as one row."""
+    return tensor if tensor.ndim == 2 else tensor.reshape([1, tensor.numel()])
+
+
+def unsafe_chunk(self, chunks, dim):
+    """``chunk``."""
+    return self.chunk(chunks, dim)
+
+
+def unsafe_split(self, split_size, dim):
+    """``split``."""
+    return ops.split(self, split_size, dim)
+
+
+def _repeated_shape(shape, repeats):
+    """``repeats`` and sizes in turn, with leading ones where there are more repeats."""
+    sizes = [1] * (len(repeats) - len(shape)) + list(shape)
+    return sizes, [n for pair in zip(repeats, sizes) for n in pair]
+
+
+def repeat(self, repeats):
+    """Copies through a view in which every repetition is a dimension.
+
+    Raises:
+        RuntimeError: there are fewer repeats than dimensions, or a negative one.
+    """
+    if len(repeats) < self.ndim:
+        raise RuntimeError(
+            "Number of dimensions of repeat dims can not be smaller than number of "
+            "dimensions of tensor"
+        )
+    if any(count < 0 for count in repeats):
+        raise RuntimeError(f"Trying to create tensor with negative dimension: {repeats}")
+    sizes, interleaved = _repeated_shape(self.shape, repeats)
+    repeated = [count * size for count, size in zip(repeats, sizes)]
+    result = ops.empty(repeated, dtype=self.dtype, device=self.device)
+    if result.numel():
+        source = self.reshape([n for size in sizes for n in (1, size)])
+        target = result.view(interleaved)
+        run_pointwise(copy, (source,), (target,), compute=self.dtype.name)
+    return result
+
+
+def repeat_gradient(grad, shape, repeats):
+    """The sum over the repetitions."""
+    if 0 in repeats:
+        return ops.new_zeros(grad, shape)
+    if not repeats:
+        return grad
+    _, interleaved = _repeated_shape(shape, repeats)
+    total = grad.reshape(interleaved).sum(list(range(0, len(interleaved), 2)))
+    return total.reshape(shape)
+
+
+def tile(self, dims):
+    """``repeat`` with ones for the dimensions that aren't named."""
+    return self.repeat([1] * (self.ndim - len(dims)) + list(dims))
+
+
+def repeat_interleave_int(self, repeats, dim, output_size):
+    """Every position so many times, next to each other.
+
+    Raises:
+        RuntimeError: the number of repeats is negative.
+    """
+    if repeats < 0:
+        raise RuntimeError(f"Repeats must be non-negative, got {repeats}")
+    if dim is None:
+        self, dim = self.flatten(), 0
+    dim = wrap_dim(dim, self.ndim)
+    if self.ndim == 0:
+        return self.expand([repeats])
+    wide = self.unsqueeze(dim + 1)
+    sizes = list(wide.shape)
+    sizes[dim + 1] = repeats
+    return wide.expand(sizes).clone(memory_format=rushlight.contiguous_format).flatten(
+        dim, dim + 1
+    )  # fmt: skip
+
+
+def repeat_interleave_tensor(self, repeats, dim, output_size):
+    """Every position its own number of times."""
+    if dim is None:
+        self, dim = self.flatten(), 0
+    if self.ndim == 0:
+        self = self.reshape([1])
+    if repeats.ndim == 0 or repeats.numel() == 1:
+        return repeat_interleave_int(self, int(repeats.item()), dim, output_size)
+    if repeats.numel() != self.shape[dim]:
+        raise RuntimeError(
+            f"repeats must have the same size as input along dim, but got "
+            f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = "
+            f"{self.shape[dim]}"
+        )
+    places = repeat_interleave_positions(repeats, output_size)
+    return ops.index_select(self, dim, places)
+
+
+def repeat_interleave_positions(repeats, output_size):
+    """Every position as many times as its element says.
+
+    Raises:
+        RuntimeError: the repeats aren't a vector of non-negative integers.
+    """
+    if repeats.ndim != 1:
+        raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
+    numbers = repeats.tolist()
+    if any(number < 0 for number in numbers):
+        raise RuntimeError("repeats can not be negative")
+    places = [place for place, n in enumerate(numbers) for _ in range(n)]
+    return rushlight.tensor(places, dtype=repeats.dtype, device=repeats.device)
+
+
+def fliplr(self):
+    """The second dimension reversed."""
+    if self.ndim < 2:
+        raise RuntimeError("Input must be >= 2-d.")
+    return self.flip([1])
+
+
+def flipud(self):
+    """The first dimension reversed."""
+    if self.ndim < 1:
+        raise RuntimeError("Input must be >= 1-d.")
+    return self.flip([0])
+
+
+def rot90(self, k, dims):
+    """Quarter turns in the plane of two dimensions.
+
+    Raises:
+        RuntimeError: the dimensions aren't two different ones.
+    """
+    if len(dims) != 2:
+        raise RuntimeError(
+            f"expected total rotation dims == 2, but got dims = {len(dims)}"
+        )
+    if self.ndim < 2:
+        raise RuntimeError(f"expected total dims >= 2, but got total dims = {self.ndim}")
+    first, second = (wrap_dim(dim, self.ndim) for dim in dims)
+    if first == second:
+        raise RuntimeError(
+            f"expected rotation dims to be different, but got dim0 = {dims[0]} and "
+            f"dim1 = {dims[1]}"
+        )
+    turns = k % 4
+    if turns == 2:
+        return self.flip([first, second])
+    if turns == 0:
+        return ops.clone(self, memory_format=rushlight.contiguous_format)
+    return self.flip([second if turns == 1 else first]).transpose(first, second)
+
+
+def meshgrid(tensors, indexing):
+    """Each vector along a dimension of its own, expanded over the others'.
+
+    Raises:
+        RuntimeError: a tensor has more than one dimension, or the indexing is unknown.
+    """
+    if not tensors:
+        raise RuntimeError("meshgrid expects a non-empty TensorList")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(
+            "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: "
+            f"{indexing}"
+        )
+    if any(tensor.ndim > 1 for tensor in tensors):
+        raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensors")
+    swapped = indexing == "xy" and len(tensors) >= 2
+    vectors = list(tensors)
+    if swapped:
+        vectors[0], vectors[1] = vectors[1], vectors[0]
+    shape = [vector.numel() for vector in vectors]
+    grids = []
+    for axis, vector in enumerate(vectors):
+        lone = [1] * len(shape)
+        lone[axis] = shape[axis]
+        grids.append(vector.reshape(lone).expand(shape))
+    if swapped:
+        grids = [grid.transpose(0, 1) for grid in grids]
+        grids[0], grids[1] = grids[1], grids[0]
+    return tuple(grids)
+
+
+def combinations(self, r, with_replacement):
+    """All choices of ``r`` elements, in order.
+
+    Raises:
+        RuntimeError: the input isn't a vector, or ``r`` is negative.
+    """
+    if self.ndim != 1:
+        raise RuntimeError("Expect a 1D vector, but got shape " + str(self.shape))
+    if r < 0:
+        raise RuntimeError(f"Expect a non-negative number, but got {r}")
+    if r == 0:
+        return ops.new_empty(self, [0])
+    choose = itertools.combinations_with_replacement if with_replacement else (
+        itertools.combinations
+    )  # fmt: skip
+    choices = list(choose(range(len(self)), r))
+    places = rushlight.tensor(list(itertools.chain(*choices)), dtype=rushlight.int64)
+    return ops.index_select(self, 0, places).reshape([len(choices), r])
+
+
+def diag(self, diagonal):
+    """A matrix from a vector, the diagonal from a matrix.
+
+    Raises:
+        RuntimeError: neither a vector nor a matrix.
+    """
+    if self.ndim == 1:
+        return ops.diag_embed(self, diagonal)
+    if self.ndim == 2:
+        return ops.clone(ops.diagonal(self, diagonal))
+    raise RuntimeError(
+        f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D"
+    )
+
+
+def diag_embed(self, offset, dim1, dim2):
+    """Zeros, with the last dimension along a diagonal of two new ones.
+
+    Raises:
+        RuntimeError: the two dimensions are the same.
+    """
+    ndim = self.ndim + 1
+    first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
+    if first == second:
+        raise RuntimeError(
+            f"diagonal dimensions cannot be identical {dim1}, {dim2}"
+        )
+    extent = self.shape[-1] + abs(offset)
+    sizes = list(self.shape[:-1])
+    for dim in sorted((first, second)):
+        sizes.insert(dim, extent)
+    result = ops.new_zeros(self, sizes)
+    ops.diagonal(result, offset, first, second).copy_(self)
+    return result
+
+
+def diagflat(self, offset):
+    """``diag`` of all the elements."""
+    return ops.diag_embed(self.contiguous().view(-1), offset)
+
+
+def diagonal_scatter(self, src, offset, dim1, dim2):
+    """A copy with its diagonal overwritten."""
+    result = ops.clone(self)
+    _written(ops.diagonal(result, offset, dim1, dim2), src, "diagonal")
+    return result
+
+
+def select_scatter(self, src, dim, index):
+    """A copy with one position overwritten."""
+    result = ops.clone(self)
+    _written(ops.select(result, dim, index), src, "select")
+    return result
+
+
+def slice_scatter(self, src, dim, start, end, step):
+    """A copy with a range of positions overwritten."""
+    result = ops.clone(self)
+    call_slice(result, dim, start, end, step).copy_(src)
+    return result
+
+
+def as_strided_scatter(self, src, size, stride, storage_offset):
+    """A copy with a strided view overwritten."""
+    result = ops.clone(self)
+    ops.as_strided(result, size, stride, storage_offset).copy_(src)
+    return result
+
+
+def _written(view, src, name):
+    if view.shape != src.shape:
+        raise RuntimeError(
+            f"expected src to have a size equal to the {name} of self. src size = "
+            f"{list(src.shape)}, {name} size = {list(view.shape)}"
+        )
+    view.copy_(src)
+
+
+def constant_pad_nd(self, pad, value):
+    """A border of one value; negative widths cut off.
+
+    Raises:
+        RuntimeError: an odd number of widths, or more than the dimensions have.
+    """
+    if len(pad) % 2 or len(pad) > 2 * self.ndim:
+        raise RuntimeError(
+            f"Length of pad must be even and at most twice the number of dimensions of "
+            f"the input, got pad of length {len(pad)} for {self.ndim} dimensions"
+        )
+    widths = [(0, 0)] * (self.ndim - len(pad) // 2)
+    widths += [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
+    sizes = [n + before + after for n, (before, after) in zip(self.shape, widths)]
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(
+            f"The input size {list(self.shape)}, plus negative padding {list(pad)} "
+            "resulted in a negative output size"
+        )
+    result = ops.full(sizes, value, dtype=self.dtype, device=self.device)
+    inside, source = result, self
+    for dim, (before, after) in enumerate(widths):
+        length = self.shape[dim] + min(before, 0) + min(after, 0)
+        source = source.narrow(dim, max(-before, 0), max(length, 0))
+        inside = inside.narrow(dim, max(before, 0), max(length, 0))
+    inside.copy_(source)
+    return result
+
+
+def grad_without_padding(grad, pad):
+    """The gradient with the border cut off, and zeros where the forward pass cut."""
+    return ops.constant_pad_nd(grad, [-width for width in pad])
+
+
+def one_hot(self, num_classes):
+    """One at each class's number, zero elsewhere.
+
+    Raises:
+        RuntimeError: the input isn't int64, or a class is out of range.
+    """
+    if self.dtype.name != "int64":
+        raise RuntimeError(
+            "one_hot is only applicable to index tensor of type LongTensor."
+        )
+    if self.numel() == 0 and num_classes <= 0:
+        raise RuntimeError(
+            "Can not infer total number of classes from empty tensor."
+        )
+    if self.numel():
+        if int(self.min().item()) < 0:
+            raise RuntimeError("Class values must be non-negative.")
+        largest = int(self.max().item())
+        if num_classes == -1:
+            num_classes = largest + 1
+        elif largest >= num_classes:
+            raise RuntimeError("Class values must be smaller than num_classes.")
+    places = ops.arange(num_classes, device=self.device)
+    return ops.eq(self.unsqueeze(-1), places).to(rushlight.int64)
+
+
+def pixel_shuffle(self, upscale_factor):
+    """``(*, C r r, H, W)`` to ``(*, C, H r, W r)``.
+
+    Raises:
+        RuntimeError: the channels aren't divisible by the factor's square.
+    """
+    r = upscale_factor
+    if self.ndim < 3:
+        raise RuntimeError(
+            "pixel_shuffle expects input to have at least 3 dimensions, but got input "
+            f"with {self.ndim} dimension(s)"
+        )
+    *lead, channels, height, width = self.shape
+    if r <= 0 or channels % (r * r):
+        raise RuntimeError(
+            "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
+            f"the square of upscale_factor, but input.size(-3)={channels} is not "
+            f"divisible by {r * r}"
+        )
+    n = len(lead)
+    blocks = self.reshape([*lead, channels // (r * r), r, r, height, width])
+    order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
+    sizes = [*lead, channels // (r * r), height * r, width * r]
+    return blocks.permute(order).reshape(sizes)
+
+
+def pixel_unshuffle(self, downscale_factor):
+    """``(*, C, H r, W r)`` to ``(*, C r r, H, W)``.
+
+    Raises:
+        RuntimeError: height or width isn't divisible by the factor.
+    """
+    r = downscale_factor
+    if self.ndim < 3:
+        raise RuntimeError(
+            "pixel_unshuffle expects input to have at least 3 dimensions, but got input "
+            f"with {self.ndim} dimension(s)"
+        )
+    *lead, channels, height, width = self.shape
+    if r <= 0 or height % r or width % r:
+        raise RuntimeError(
+            "pixel_unshuffle expects height and width to be divisible by "
+            f"downscale_factor, but {height} x {width} is not divisible by {r}"
+        )
+    n = len(lead)
+    blocks = self.reshape([*lead, channels, height // r, r, width // r, r])
+    order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
+    sizes = [*lead, channels * r * r, height // r, width // r]
+    return blocks.permute(order).reshape(sizes)
+
+
+def channel_shuffle(self, groups):
+    """The channels of all groups, one of each in turn.
+
+    Raises:
+        RuntimeError: the channels aren't divisible by the number of groups.
+    """
+    if self.ndim < 3 or groups <= 0 or self.shape[1] % groups:
+        raise RuntimeError(
+            "Number of channels must be divisible by groups. Got "
+            f"{self.shape[1] if self.ndim > 1 else 0} channels and {groups} groups."
+        )
+    batch, channels, *rest = self.shape
+    inner = math.prod(rest)
+    blocks = self.reshape([batch, groups, channels // groups, inner])
+    return blocks.transpose(1, 2).reshape(self.shape)

@@ -1,0 +1,76 @@
+"""Small helpers of the operator families: dimensions, shapes, undefined gradients."""
+
+import math
+
+
+def not_implemented(name):
+    """Refuses a backward pass that has no formula.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    raise NotImplementedError(f"the derivative for 'aten::{name}' is not implemented.")
+
+
+def wrap_dim(dim, ndim):
+    """A dimension counted from the front.
+
+    Raises:
+        IndexError: there is no such dimension.
+
+    >>> wrap_dim(-1, 3)
+    2
+    """
+    extent = ndim or 1
+    if not -extent <= dim < extent:
+        raise IndexError(
+            "Dimension out of range (expected to be in range of "
+            f"[{-extent}, {extent - 1}], but got {dim})"
+        )
+    return dim + extent if dim < 0 else dim
+
+
+def wrap_dims(dims, ndim):
+    """The dimensions counted from the front, each at most once; None or () is all.
+
+    Raises:
+        IndexError: there is no such dimension.
+        RuntimeError: a dimension is given twice.
+
+    >>> wrap_dims((0, -1), 3)
+    [0, 2]
+    """
+    if dims is None or (not isinstance(dims, int) and len(dims) == 0):
+        return list(range(ndim))
+    if isinstance(dims, int):
+        dims = (dims,)
+    wrapped = [wrap_dim(dim, ndim) for dim in dims]
+    for dim in wrapped:
+        if wrapped.count(dim) > 1:
+            raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
+    return [] if ndim == 0 else wrapped
+
+
+def count(shape, dims=None):
+    """How many elements lie along the dimensions.
+
+    >>> count((2, 3, 4), (0, -1))
+    8
+    """
+    return math.prod(shape[dim] for dim in wrap_dims(dims, len(shape)))
+
+
+def restore(value, shape, dims, keepdim):
+    """A reduction's value expanded over the dimensions that it lost."""
+    if not keepdim:
+        for dim in sorted(wrap_dims(dims, len(shape))):
+            value = value.unsqueeze(dim)
+    return value.expand(shape)
+
+
+def unreduce(value, ndim, dims, keepdim):
+    """A reduction's value with the dimensions that it lost, of size one."""
+    if not keepdim:
+        for dim in sorted(wrap_dims(dims, ndim)):
+            value = value.unsqueeze(dim)
+    return value

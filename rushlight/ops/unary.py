@@ -1,0 +1,273 @@
+"""Functions of one tensor, element by element."""
+
+import math
+
+import rushlight
+from rushlight.compiler import language as L
+from rushlight.compiler.language import pointwise
+from rushlight.ops import call as ops
+
+LN2 = math.log(2)
+LN10 = math.log(10)
+TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+HALF_SQRT_PI = math.sqrt(math.pi) / 2
+SQRT_TWO_PI = math.sqrt(2 * math.pi)
+INVERSE_SQRT_TWO_PI = 1 / SQRT_TWO_PI
+RADIANS_PER_DEGREE = math.pi / 180
+DEGREES_PER_RADIAN = 180 / math.pi
+
+exp = pointwise(L.exp)
+exp2 = pointwise(L.exp2)
+expm1 = pointwise(L.expm1)
+log = pointwise(L.log)
+log2 = pointwise(L.log2)
+log10 = pointwise(L.log10)
+log1p = pointwise(L.log1p)
+sqrt = pointwise(L.sqrt)
+rsqrt = pointwise(L.rsqrt)
+square = pointwise(L.square)
+reciprocal = pointwise(L.reciprocal)
+sin = pointwise(L.sin)
+cos = pointwise(L.cos)
+tan = pointwise(L.tan)
+asin = pointwise(L.asin)
+acos = pointwise(L.acos)
+atan = pointwise(L.atan)
+sinh = pointwise(L.sinh)
+cosh = pointwise(L.cosh)
+tanh = pointwise(L.tanh)
+asinh = pointwise(L.asinh)
+acosh = pointwise(L.acosh)
+atanh = pointwise(L.atanh)
+sigmoid = pointwise(L.sigmoid)
+erf = pointwise(L.erf)
+erfc = pointwise(L.erfc)
+erfinv = pointwise(L.erfinv)
+lgamma = pointwise(L.lgamma)
+digamma = pointwise(L.digamma)
+floor = pointwise(L.floor)
+ceil = pointwise(L.ceil)
+trunc = pointwise(L.trunc)
+round = pointwise(L.round)
+sign = pointwise(L.sign)
+signbit = pointwise(L.signbit)
+isnan = pointwise(L.isnan)
+isinf = pointwise(L.isinf)
+isfinite = pointwise(L.isfinite)
+logical_not = pointwise(L.logical_not)
+abs = pointwise(L.absolute)
+
+
+@pointwise
+def neg(x):
+    """The additive inverse."""
+    return -x
+
+
+@pointwise
+def bitwise_not(x):
+    """All bits flipped."""
+    return ~x
+
+
+@pointwise
+def frac(x):
+    """What ``trunc`` takes away."""
+    return x - L.trunc(x)
+
+
+@pointwise
+def isposinf(x):
+    """Whether a value is +inf."""
+    return x == math.inf if x.type.is_float else x != x
+
+
+@pointwise
+def isneginf(x):
+    """Whether a value is -inf."""
+    return x == -math.inf if x.type.is_float else x != x
+
+
+@pointwise
+def deg2rad(x):
+    """Degrees to radians."""
+    return x * RADIANS_PER_DEGREE
+
+
+@pointwise
+def rad2deg(x):
+    """Radians to degrees."""
+    return x * DEGREES_PER_RADIAN
+
+
+@pointwise
+def sinc(x):
+    """sin(pi x) / (pi x), one at zero."""
+    angle = x * math.pi
+    return L.select(x == 0, 1, L.sin(angle) / angle)
+
+
+@pointwise
+def logit(x, eps):
+    """The log-odds; ``eps`` keeps the argument away from 0 and 1."""
+    if eps is not None:
+        x = L.clamp(x, eps, 1 - eps)
+    return L.log(x / (1 - x))
+
+
+@pointwise
+def logit_backward(grad, x, eps):
+    """Zero outside [eps, 1 - eps]; NaN outside [0, 1] where there is no ``eps``."""
+    low, outside = (0, math.nan) if eps is None else (eps, 0)
+    slope = grad / (x * (1 - x))
+    return L.select((x < low) | (x > 1 - low), outside, slope)
+
+
+@pointwise
+def tanh_backward(grad, y):
+    """The slope of tanh is one less its square."""
+    return grad * (1 - y * y)
+
+
+@pointwise
+def sigmoid_backward(grad, y):
+    """The slope of the logistic function from its value."""
+    return grad * ((1 - y) * y)
+
+
+@pointwise
+def replace_special(x, nan, posinf, neginf):
+    """Given numbers in place of NaN, inf and -inf."""
+    if not x.type.is_float:
+        return x
+    y = L.select(L.isnan(x), nan, x)
+    y = L.select(x == math.inf, posinf, y)
+    return L.select(x == -math.inf, neginf, y)
+
+
+@pointwise
+def ndtr(x):
+    """The normal distribution function."""
+    return 0.5 * L.erfc(x * -math.sqrt(0.5))
+
+
+@pointwise
+def log_ndtr(x):
+    """Logarithm of ``ndtr``: by erfc on the left, by log1p on the right."""
+    scaled = x * math.sqrt(0.5)
+    left = L.log(0.5 * L.erfc(-L.minimum(scaled, 0)))
+    right = L.log1p(-0.5 * L.erfc(L.maximum(scaled, 0)))
+    return L.select(x < -1, left, right)
+
+
+@pointwise
+def entr(x):
+    """-x log(x): zero at zero, -inf below."""
+    inside = -x * L.log(x)
+    return L.select(x > 0, inside, L.select(x == 0, 0, L.select(x < 0, -math.inf, x)))
+
+
+@pointwise
+def trigamma(x):
+    """Asymptotic series after seven steps up; reflection for arguments below 1/2."""
+    reflected = x < 0.5
+    y = L.select(reflected, 1 - x, x)
+    total = y * 0
+    for step in range(7):
+        total = total + 1 / ((y + step) * (y + step))
+    z = y + 7
+    w = 1 / (z * z)
+    series = w * (1 / 6 - w * (1 / 30 - w * (1 / 42 - w * (1 / 30))))
+    total = total + 1 / z * (1 + series) + w * 0.5
+    sine = L.sin(x * math.pi)
+    return L.select(reflected, (math.pi / sine) * (math.pi / sine) - total, total)
+
+
+def sinc_gradient(grad, self):
+    """(cos(pi x) pi x - sin(pi x)) / (pi x^2), zero at zero."""
+    angle = self * math.pi
+    slope = (angle * ops.cos(angle) - ops.sin(angle)) / (angle * self)
+    return grad * ops.where(self == 0, 0.0, slope)
+
+
+def logit_second_gradient(grad, grad_output, self, eps):
+    """Gradient of ``logit_backward`` with respect to the input."""
+    slope = grad * grad_output * (2 * self - 1) / (self * (1 - self)).square()
+    if eps is None:
+        return slope
+    return ops.where((self < eps) | (self > 1 - eps), 0.0, slope)
+
+
+def nan_to_num(self, nan, posinf, neginf):
+    """Zero for NaN and the dtype's extremes for infinities, unless told otherwise."""
+    if not self.is_floating_point():
+        return ops.clone(self)
+    limits = rushlight.finfo(self.dtype)
+    return ops._nan_to_num(
+        self,
+        0.0 if nan is None else nan,
+        limits.max if posinf is None else posinf,
+        limits.min if neginf is None else neginf,
+    )
+
+
+def round_decimals(self, decimals):
+    """Scales, rounds, scales back."""
+    if decimals == 0:
+        return ops.round(self)
+    scale = 10.0 ** builtin_abs(decimals)
+    if decimals > 0:
+        return ops.round(self * scale) / scale
+    return ops.round(self / scale) * scale
+
+
+def builtin_abs(number):
+    """``abs`` of a Python number; this module's own name is the kernel."""
+    return number if number >= 0 else -number
+
+
+def positive(self):
+    """The tensor itself.
+
+    Raises:
+        RuntimeError: the tensor is boolean.
+    """
+    if self.dtype.category == 0:
+        raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
+    return self
+
+
+def isreal(self):
+    """True everywhere, except at complex numbers with an imaginary part."""
+    if self.is_complex():
+        return ops.imag(self) == 0
+    return ops.ones_like(self, dtype=rushlight.bool)
+
+
+def polygamma(n, self):
+    """Digamma and trigamma; higher orders through the Hurwitz zeta function.
+
+    Raises:
+        RuntimeError: the order is negative.
+    """
+    if n < 0:
+        raise RuntimeError(f"polygamma(n, x) does not support negative n, got n={n}")
+    if n == 0:
+        return ops.digamma(self)
+    if n == 1:
+        return ops._trigamma(self)
+    sign = -1.0 if n % 2 == 0 else 1.0
+    return ops.special_zeta(n + 1, self) * (sign * math.factorial(n))
+
+
+def mvlgamma(self, p):
+    """Sum of log-gammas at steps of one half.
+
+    Raises:
+        RuntimeError: an argument is too small, or p is not positive.
+    """
+    if p < 1:
+        raise RuntimeError("p has to be greater than or equal to 1")
+    steps = ops.arange(p, dtype=self.dtype, device=self.device) * -0.5
+    terms = ops.lgamma(self.unsqueeze(-1) + steps)
+    return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
