@@ -1,4 +1,4 @@
-# distutils: extra_compile_args = -O3
+# distutils: extra_compile_args = -ftree-vectorize -fvect-cost-model=dynamic
 """The generator of random numbers: MT19937, bit for bit PyTorch's CPU stream.
 
 Every device draws from it, so one seed gives the same weights, masks and shuffles
@@ -210,6 +210,7 @@ def wrapped_seed(seed) -> uint64_t:
 
 
 default_generator = Generator()
+default_generator.seed()        # unlike one that the user makes, as in PyTorch
 shared = cython.declare(Generator, default_generator)
 
 

@@ -1,0 +1,989 @@
+# distutils: extra_compile_args = -ftree-vectorize -fvect-cost-model=dynamic -fno-math-errno -fno-trapping-math
+"""Random numbers of a distribution, written to memory: PyTorch's transforms of the stream.
+
+Each function fills ``count`` elements of a dtype (PyTorch's number for it) at an address.
+Which words are drawn, and in which order, is part of what it promises.
+"""
+
+import cython
+from cython.cimports.libc.math import (
+    ceil,
+    cos,
+    exp,
+    fma,
+    isfinite,
+    log,
+    log1p,
+    sin,
+    sqrt,
+    sqrtf,
+    tan,
+)
+from cython.cimports.libc.stdint import (
+    int8_t,
+    int16_t,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint16_t,
+    uint32_t,
+    uint64_t,
+    uintptr_t,
+)
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core.elements import (
+    bfloat16_to_float,
+    float_to_bfloat16,
+    float_to_half,
+    half_to_float,
+)
+from cython.cimports.rushlight.core.random import Generator, generator_or_default
+
+PI = cython.declare(cython.double, 3.14159265358979323846)
+TWO_PI = cython.declare(cython.double, 2.0 * 3.14159265358979323846)
+TWO_TO_MINUS_53 = cython.declare(cython.double, 1.0 / 9007199254740992.0)
+TWO_TO_MINUS_24 = cython.declare(cython.float, 1.0 / 16777216.0)
+INT64 = cython.declare(cython.int, 4)
+HALF = cython.declare(cython.int, 5)
+FLOAT = cython.declare(cython.int, 6)
+DOUBLE = cython.declare(cython.int, 7)
+BOOL = cython.declare(cython.int, 11)
+BFLOAT16 = cython.declare(cython.int, 15)
+# From this span on PyTorch takes 64 bits for an integer, not 32.
+WIDE_SPAN = cython.declare(uint64_t, 1 << 28)
+# From this length on a permutation takes 64 bits a step: 2**32 / 20.
+WIDE_PERMUTATION = cython.declare(int64_t, 214748364)
+
+
+# Words to uniform numbers.
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def uniform_doubles(
+    generator: Generator, out: cython.p_double, count: cython.int
+) -> cython.void:
+    words: uint32_t[WORDS]
+    i: cython.int
+    bits: int64_t
+    generator.draw(words, 2 * count)
+    for i in range(count):
+        # The high word's upper 11 bits fall away: 53 are left.
+        bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[2 * i + 1]
+        out[i] = cython.cast(cython.double, bits) * TWO_TO_MINUS_53
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def uniform_floats(
+    generator: Generator, out: cython.p_float, count: cython.int
+) -> cython.void:
+    words: uint32_t[BLOCK]
+    i: cython.int
+    generator.draw(words, count)
+    for i in range(count):
+        out[i] = cython.cast(cython.float, cython.cast(
+            int32_t, words[i] & 0xFFFFFF)) * TWO_TO_MINUS_24
+
+
+# Numbers to elements.
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def bfloat16_bits(value: cython.float) -> uint16_t:
+    """Rounded to nearest, ties to even; the value is no NaN."""
+    bits: uint32_t = cython.cast(cython.pointer(uint32_t), cython.address(value))[0]
+    return cython.cast(uint16_t, (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def store_floats(
+    code: cython.int, out: cython.p_char, start: int64_t,
+    values: cython.pointer(cython.const[cython.float]), count: cython.int,
+) -> cython.void:
+    """Writes floats as float16 or bfloat16."""
+    i: cython.int
+    halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out) + start
+    if code == BFLOAT16:
+        for i in range(count):
+            halves[i] = bfloat16_bits(values[i])
+    else:
+        for i in range(count):
+            halves[i] = float_to_half(values[i])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def store(
+    code: cython.int, out: cython.p_char, start: int64_t,
+    values: cython.pointer(cython.const[cython.double]), count: cython.int,
+) -> cython.int:
+    i: cython.int
+    whole: int64_t[BLOCK]
+    floats: cython.float[BLOCK]
+    if code == FLOAT:
+        for i in range(count):
+            cython.cast(cython.p_float, out)[start + i] = cython.cast(
+                cython.float, values[i])
+    elif code == DOUBLE:
+        for i in range(count):
+            cython.cast(cython.p_double, out)[start + i] = values[i]
+    elif code == HALF or code == BFLOAT16:
+        for i in range(count):
+            floats[i] = cython.cast(cython.float, values[i])
+        store_floats(code, out, start, floats, count)
+    else:
+        for i in range(count):
+            whole[i] = cython.cast(int64_t, values[i])
+        store_integers(code, out, start, whole, count)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def store_integers(
+    code: cython.int, out: cython.p_char, start: int64_t,
+    values: cython.pointer(cython.const[int64_t]), count: cython.int,
+) -> cython.int:
+    i: cython.int
+    numbers: cython.double[BLOCK]
+    if code == 4 or code == 29:                     # int64, uint64
+        for i in range(count):
+            cython.cast(cython.pointer(int64_t), out)[start + i] = values[i]
+    elif code == 3 or code == 28:                   # int32, uint32
+        for i in range(count):
+            cython.cast(cython.pointer(int32_t), out)[start + i] = cython.cast(
+                int32_t, values[i])
+    elif code == 2 or code == 27:                   # int16, uint16
+        for i in range(count):
+            cython.cast(cython.pointer(int16_t), out)[start + i] = cython.cast(
+                int16_t, values[i])
+    elif code == 0 or code == 1:                    # uint8, int8
+        for i in range(count):
+            out[start + i] = cython.cast(int8_t, values[i])
+    elif code == BOOL:
+        for i in range(count):
+            out[start + i] = values[i] != 0
+    elif code in (HALF, FLOAT, DOUBLE, BFLOAT16):
+        for i in range(count):
+            numbers[i] = cython.cast(cython.double, values[i])
+        store(code, out, start, numbers, count)
+    else:
+        raise TypeError(f"random numbers can't be written as dtype number {code}")
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def left_of(count: int64_t, start: int64_t) -> cython.int:
+    """Length of the block that begins at ``start``."""
+    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
+
+
+# Uniform.
+
+
+def fill_uniform(
+    generator, address: uintptr_t, count: int64_t, code: cython.int,
+    low: cython.double, high: cython.double,
+):
+    """Numbers in ``[low, high)``: 53 bits for float64, 24 bits for the other dtypes.
+
+    A number that rounds to ``high`` becomes ``low``, as in PyTorch.
+    """
+    source: Generator = generator_or_default(generator)
+    out: cython.p_char = cython.cast(cython.p_char, address)
+    floats: cython.float[BLOCK]
+    start: int64_t = 0
+    size: cython.int
+    while start < count:
+        size = left_of(count, start)
+        if code == DOUBLE:
+            uniform_doubles(source, cython.cast(cython.p_double, out) + start, size)
+            if low != 0 or high != 1:
+                stretch_doubles(cython.cast(cython.p_double, out) + start, size, low, high)
+        elif code == FLOAT:
+            uniform_floats(source, cython.cast(cython.p_float, out) + start, size)
+            if low != 0 or high != 1:
+                stretch(cython.cast(cython.p_float, out) + start, size, low, high)
+        else:
+            uniform_floats(source, floats, size)
+            stretch(floats, size, low, high)
+            store_floats(code, out, start, floats, size)
+            wrap_halves(code, out, start, size, low, high)
+        start += size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def stretch_doubles(
+    numbers: cython.p_double, size: cython.int, low: cython.double, high: cython.double
+) -> cython.void:
+    i: cython.int
+    for i in range(size):
+        numbers[i] = fma(numbers[i], high - low, low)
+        if numbers[i] == high:
+            numbers[i] = low
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def stretch(
+    numbers: cython.p_float, size: cython.int, low: cython.double, high: cython.double
+) -> cython.void:
+    i: cython.int
+    first: cython.float = cython.cast(cython.float, low)
+    end: cython.float = cython.cast(cython.float, high)
+    width: cython.double = cython.cast(cython.float, end - first)
+    base: cython.double = first
+    for i in range(size):
+        # Exact in float64, then rounded once: what a fused multiply-add gives.
+        numbers[i] = cython.cast(cython.float, numbers[i] * width + base)
+        numbers[i] = first if numbers[i] == end else numbers[i]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def wrap_halves(
+    code: cython.int, out: cython.p_char, start: int64_t, size: cython.int,
+    low: cython.double, high: cython.double,
+) -> cython.void:
+    """Replaces elements that were rounded up to ``high`` by ``low``."""
+    i: cython.int
+    halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out) + start
+    bounds: cython.float[2]
+    ends: uint16_t[2]
+    bounds[0] = cython.cast(cython.float, low)
+    bounds[1] = cython.cast(cython.float, high)
+    store_floats(code, cython.cast(cython.p_char, ends), 0, bounds, 2)
+    for i in range(size):
+        if halves[i] == ends[1]:
+            halves[i] = ends[0]
+
+
+# Transforms of one 53-bit uniform number.
+
+
+def fill_exponential(
+    generator, address: uintptr_t, count: int64_t, code: cython.int, rate: cython.double
+):
+    """Exponential numbers: ``-log1p(-u) / rate``."""
+    source: Generator = generator_or_default(generator)
+    numbers: cython.double[BLOCK]
+    scale: cython.double = -1.0 / rate
+    start: int64_t = 0
+    i: cython.int
+    while start < count:
+        size: cython.int = left_of(count, start)
+        uniform_doubles(source, numbers, size)
+        for i in range(size):
+            numbers[i] = scale * log1p(-numbers[i])
+        store(code, cython.cast(cython.p_char, address), start, numbers, size)
+        start += size
+
+
+def fill_geometric(
+    generator, address: uintptr_t, count: int64_t, code: cython.int, p: cython.double
+):
+    """Trials up to the first success: ``ceil(log(u) / log1p(-p))``."""
+    source: Generator = generator_or_default(generator)
+    numbers: cython.double[BLOCK]
+    divisor: cython.double = log1p(-p)
+    start: int64_t = 0
+    i: cython.int
+    while start < count:
+        size: cython.int = left_of(count, start)
+        uniform_doubles(source, numbers, size)
+        for i in range(size):
+            numbers[i] = ceil(log(numbers[i]) / divisor)
+        store(code, cython.cast(cython.p_char, address), start, numbers, size)
+        start += size
+
+
+def fill_cauchy(
+    generator, address: uintptr_t, count: int64_t, code: cython.int,
+    median: cython.double, sigma: cython.double,
+):
+    """Cauchy numbers: ``median + sigma * tan(pi * (u - 1/2))``."""
+    source: Generator = generator_or_default(generator)
+    numbers: cython.double[BLOCK]
+    start: int64_t = 0
+    i: cython.int
+    while start < count:
+        size: cython.int = left_of(count, start)
+        uniform_doubles(source, numbers, size)
+        for i in range(size):
+            numbers[i] = median + sigma * tan(PI * (numbers[i] - 0.5))
+        store(code, cython.cast(cython.p_char, address), start, numbers, size)
+        start += size
+
+
+# Bernoulli.
+
+
+def fill_bernoulli(
+    generator, address: uintptr_t, count: int64_t, code: cython.int, p: cython.double,
+    one: cython.double = 1.0,
+):
+    """``one`` with probability ``p``, else 0: a 53-bit uniform number below ``p``."""
+    source: Generator = generator_or_default(generator)
+    words: uint32_t[WORDS]
+    numbers: cython.double[BLOCK]
+    # u < p for u = k / 2**53 is k < p * 2**53, a product without rounding.
+    bound: int64_t = cython.cast(int64_t, ceil(p * 9007199254740992.0))
+    start: int64_t = 0
+    bits: int64_t
+    i: cython.int
+    single: cython.float = cython.cast(cython.float, one)
+    floats: cython.p_float
+    while start < count:
+        size: cython.int = left_of(count, start)
+        source.draw(words, 2 * size)
+        if code == FLOAT:
+            floats = cython.cast(cython.p_float, address) + start
+            for i in range(size):
+                bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
+                    2 * i + 1]
+                floats[i] = single if bits < bound else 0
+        else:
+            for i in range(size):
+                bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
+                    2 * i + 1]
+                numbers[i] = one if bits < bound else 0
+            store(code, cython.cast(cython.p_char, address), start, numbers, size)
+        start += size
+
+
+def fill_bernoulli_from(
+    generator, address: uintptr_t, count: int64_t, code: cython.int,
+    probabilities: uintptr_t, probability_code: cython.int,
+):
+    """1 with each element's own probability (contiguous), else 0.
+
+    Float64 probabilities meet 53-bit uniform numbers, all others 24-bit ones.
+
+    Raises:
+        RuntimeError: a probability is not within [0, 1].
+    """
+    source: Generator = generator_or_default(generator)
+    chances: cython.double[BLOCK]
+    numbers: cython.double[BLOCK]
+    floats: cython.float[BLOCK]
+    start: int64_t = 0
+    i: cython.int
+    while start < count:
+        size: cython.int = left_of(count, start)
+        load(probability_code, cython.cast(cython.p_char, probabilities), start,
+             chances, size)
+        if probability_code == DOUBLE:
+            uniform_doubles(source, numbers, size)
+        else:
+            uniform_floats(source, floats, size)
+            for i in range(size):
+                numbers[i] = floats[i]
+        for i in range(size):
+            if not 0 <= chances[i] <= 1:
+                raise RuntimeError(
+                    f"Expected p_in >= 0 && p_in <= 1 to be true, but got {chances[i]}")
+            numbers[i] = numbers[i] < chances[i]
+        store(code, cython.cast(cython.p_char, address), start, numbers, size)
+        start += size
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def load(
+    code: cython.int, source: cython.p_char, start: int64_t, out: cython.p_double,
+    count: cython.int,
+) -> cython.int:
+    """Floating elements as doubles."""
+    i: cython.int
+    halves: cython.pointer(uint16_t) = cython.cast(
+        cython.pointer(uint16_t), source) + start
+    if code == FLOAT:
+        for i in range(count):
+            out[i] = cython.cast(cython.p_float, source)[start + i]
+    elif code == DOUBLE:
+        for i in range(count):
+            out[i] = cython.cast(cython.p_double, source)[start + i]
+    elif code == HALF:
+        for i in range(count):
+            out[i] = half_to_float(halves[i])
+    elif code == BFLOAT16:
+        for i in range(count):
+            out[i] = bfloat16_to_float(halves[i])
+    else:
+        raise TypeError(f"probabilities can't have dtype number {code}")
+    return 0
+
+
+# Integers.
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def narrow_integers(
+    source: Generator, out: cython.pointer(int64_t), count: cython.int, span: uint32_t,
+    low: int64_t,
+) -> cython.void:
+    """``word % span + low``; the span is less than 2**31."""
+    words: uint32_t[BLOCK]
+    inverse: cython.double = 1.0 / span
+    word: cython.double
+    quotient: int32_t
+    rest: int32_t
+    i: cython.int
+    source.draw(words, count)
+    if span & (span - 1) == 0:
+        for i in range(count):
+            out[i] = (words[i] & (span - 1)) + low
+        return
+    for i in range(count):
+        # Dividing in float64 misses the quotient by one at most, and can use vectors.
+        word = cython.cast(cython.double, cython.cast(
+            int32_t, words[i] ^ cython.cast(uint32_t, 0x80000000))) + 2147483648.0
+        quotient = cython.cast(int32_t, word * inverse)
+        rest = cython.cast(int32_t, words[i] - cython.cast(uint32_t, quotient) * span)
+        rest = rest + (cython.cast(int32_t, span) if rest < 0 else 0)
+        rest = rest - (cython.cast(int32_t, span) if rest >= cython.cast(
+            int32_t, span) else 0)
+        out[i] = rest + low
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def wide_integers(
+    source: Generator, out: cython.pointer(int64_t), count: cython.int, span: uint64_t,
+    low: uint64_t,
+) -> cython.void:
+    """64 bits ``% span + low``; a span of 0 stands for 2**64, and then PyTorch adds nothing."""
+    words: uint32_t[WORDS]
+    bits: uint64_t
+    mask: uint64_t = span - 1
+    i: cython.int
+    source.draw(words, 2 * count)
+    if span & mask == 0:
+        if span == 0:
+            low = 0
+        for i in range(count):
+            bits = (cython.cast(uint64_t, words[2 * i]) << 32) | words[2 * i + 1]
+            out[i] = cython.cast(int64_t, (bits & mask) + low)
+        return
+    for i in range(count):
+        bits = (cython.cast(uint64_t, words[2 * i]) << 32) | words[2 * i + 1]
+        out[i] = cython.cast(int64_t, bits % span + low)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def write_integers(
+    source: Generator, address: uintptr_t, count: int64_t, code: cython.int,
+    low: int64_t, span: uint64_t, wide: cython.bint,
+) -> cython.int:
+    block: int64_t[BLOCK]
+    values: cython.pointer(int64_t) = block
+    start: int64_t = 0
+    size: cython.int
+    while start < count:
+        size = left_of(count, start)
+        if code == INT64:
+            values = cython.cast(cython.pointer(int64_t), address) + start
+        if wide:
+            wide_integers(source, values, size, span, low)
+        else:
+            narrow_integers(source, values, size, cython.cast(uint32_t, span), low)
+        if code != INT64:
+            store_integers(code, cython.cast(cython.p_char, address), start, values, size)
+        start += size
+    return 0
+
+
+def fill_integers(
+    generator, address: uintptr_t, count: int64_t, code: cython.int, low: int64_t,
+    span: uint64_t,
+):
+    """Integers in ``[low, low + span)``; a span of 0 stands for 2**64.
+
+    Spans from 2**28 up take two words an element, the high one first.
+    """
+    wide: cython.bint = span == 0 or span >= WIDE_SPAN
+    write_integers(generator_or_default(generator), address, count, code, low, span, wide)
+
+
+# dtype -> (whether an element takes 64 bits, exclusive end) of random_() without bounds.
+FULL_RANGES = {
+    0: (False, 1 << 8), 1: (False, 1 << 7), 2: (False, 1 << 15), 3: (False, 1 << 31),
+    4: (True, 1 << 63), 5: (False, (1 << 11) + 1), 6: (False, (1 << 24) + 1),
+    7: (True, (1 << 53) + 1), 11: (False, 2), 15: (False, (1 << 8) + 1),
+}
+
+
+def fill_full_range(generator, address: uintptr_t, count: int64_t, code: cython.int):
+    """Integers from 0 up to the largest that the dtype counts to without gaps."""
+    wide, span = FULL_RANGES[code]
+    write_integers(generator_or_default(generator), address, count, code, 0, span, wide)
+
+
+def fill_permutation(generator, address: uintptr_t, count: int64_t, code: cython.int):
+    """The integers ``0 … count - 1`` in random order: Fisher and Yates, from the front."""
+    source: Generator = generator_or_default(generator)
+    values: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), address)
+    i: int64_t
+    if code != 4:
+        values = cython.cast(cython.pointer(int64_t), malloc(8 * max(count, 1)))
+        if values == cython.NULL:
+            raise MemoryError(f"randperm: no memory for {count} integers")
+    for i in range(count):
+        values[i] = i
+    if count < WIDE_PERMUTATION:
+        shuffle(source, values, count)
+    else:
+        shuffle_wide(source, values, count)
+    if code != 4:
+        try:
+            for i in range(0, count, BLOCK):
+                store_integers(code, cython.cast(cython.p_char, address), i, values + i,
+                               left_of(count, i))
+        finally:
+            free(values)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def shuffle(
+    source: Generator, values: cython.pointer(int64_t), count: int64_t
+) -> cython.void:
+    words: uint32_t[BLOCK]
+    start: int64_t = 0
+    i: int64_t
+    other: int64_t
+    kept: int64_t
+    while start < count - 1:
+        size: cython.int = left_of(count - 1, start)
+        source.draw(words, size)
+        for i in range(start, start + size):
+            other = i + words[i - start] % cython.cast(uint32_t, count - i)
+            kept = values[i]
+            values[i] = values[other]
+            values[other] = kept
+        start += size
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def shuffle_wide(
+    source: Generator, values: cython.pointer(int64_t), count: int64_t
+) -> cython.void:
+    i: int64_t
+    other: int64_t
+    kept: int64_t
+    for i in range(count - 1):
+        other = i + cython.cast(int64_t, source.draw64() % cython.cast(uint64_t, count - i))
+        kept = values[i]
+        values[i] = values[other]
+        values[other] = kept
+
+
+# Normal.
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def next_normal(source: Generator) -> cython.double:
+    """One standard normal number: a pair is made, the second kept for the next call."""
+    pair: cython.double[2]
+    radius: cython.double
+    angle: cython.double
+    if source.has_double:
+        source.has_double = False
+        return source.next_double
+    uniform_doubles(source, pair, 2)
+    radius = sqrt(-2.0 * log1p(-pair[1]))
+    angle = TWO_PI * pair[0]
+    source.next_double = radius * sin(angle)
+    source.has_double = True
+    return radius * cos(angle)
+
+
+def fill_normal_serial(
+    generator, address: uintptr_t, count: int64_t, code: cython.int,
+    mean: cython.double, std: cython.double, logarithmic: cython.bint = False,
+):
+    """Normal numbers one by one (their exponentials if ``logarithmic``).
+
+    This is what PyTorch does for fewer than 16 elements, for memory with gaps, and
+    for log-normal numbers.
+    """
+    source: Generator = generator_or_default(generator)
+    numbers: cython.double[BLOCK]
+    start: int64_t = 0
+    i: cython.int
+    while start < count:
+        size: cython.int = left_of(count, start)
+        for i in range(size):
+            numbers[i] = next_normal(source) * std + mean
+            if logarithmic:
+                numbers[i] = exp(numbers[i])
+        store(code, cython.cast(cython.p_char, address), start, numbers, size)
+        start += size
+
+
+def fill_normal(
+    generator, address: uintptr_t, count: int64_t, code: cython.int,
+    mean: cython.double, std: cython.double,
+):
+    """Normal numbers in contiguous memory.
+
+    From 16 elements up they come in blocks of 16: eight cosines, then eight sines. Where
+    the count is no multiple of 16 the last 16 elements are drawn anew.
+    """
+    source: Generator = generator_or_default(generator)
+    if count < 16:
+        fill_normal_serial(source, address, count, code, mean, std)
+    elif code == DOUBLE:
+        normal_doubles(source, cython.cast(cython.p_double, address), count, mean, std)
+    elif code == FLOAT:
+        normal_floats(source, cython.cast(cython.p_float, address), count,
+                      cython.cast(cython.float, mean), cython.cast(cython.float, std))
+    else:
+        normal_halves(source, cython.cast(cython.p_char, address), count, code,
+                      cython.cast(cython.float, mean), cython.cast(cython.float, std))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def normal_doubles(
+    source: Generator, out: cython.p_double, count: int64_t,
+    mean: cython.double, std: cython.double,
+) -> cython.void:
+    """Uniform numbers first for the whole array, then each block in place."""
+    start: int64_t
+    for start in range(0, count, BLOCK):
+        uniform_doubles(source, out + start, left_of(count, start))
+    for start in range(0, count - 15, 16):
+        normal_16(out + start, mean, std)
+    if count % 16:
+        uniform_doubles(source, out + count - 16, 16)
+        normal_16(out + count - 16, mean, std)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def normal_16(
+    numbers: cython.p_double, mean: cython.double, std: cython.double
+) -> cython.void:
+    i: cython.int
+    radius: cython.double
+    angle: cython.double
+    for i in range(8):
+        radius = sqrt(-2.0 * log(1.0 - numbers[i]))
+        angle = TWO_PI * numbers[i + 8]
+        numbers[i] = radius * cos(angle) * std + mean
+        numbers[i + 8] = radius * sin(angle) * std + mean
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def normal_floats(
+    source: Generator, out: cython.p_float, count: int64_t,
+    mean: cython.float, std: cython.float,
+) -> cython.void:
+    whole: int64_t = count - count % 16
+    start: int64_t
+    for start in range(0, count, BLOCK):
+        uniform_floats(source, out + start, left_of(count, start))
+    for start in range(0, whole, BLOCK):
+        box_muller(out + start, left_of(whole, start), mean, std)
+    if count % 16:
+        uniform_floats(source, out + count - 16, 16)
+        box_muller(out + count - 16, 16, mean, std)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def normal_halves(
+    source: Generator, out: cython.p_char, count: int64_t, code: cython.int,
+    mean: cython.float, std: cython.float,
+) -> cython.void:
+    """The half-width dtypes draw only whole blocks, and 16 more for a remainder."""
+    whole: int64_t = count - count % 16
+    start: int64_t = 0
+    size: cython.int
+    floats: cython.float[BLOCK]
+    while start < count:
+        size = 16 if start == whole else left_of(whole, start)
+        uniform_floats(source, floats, size)
+        box_muller(floats, size, mean, std)
+        store_floats(code, out, count - 16 if start == whole else start, floats, size)
+        start += size
+
+
+# Coefficients of the Cephes library's single-precision log, sin and cos.
+LOG_COEFFICIENTS = cython.declare(cython.float[9])
+LOG_COEFFICIENTS[:] = [
+    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
+    1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
+    3.3333331174e-1]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def natural_log(x: cython.float) -> cython.float:
+    """log of a positive normal number, branch-free so that loops over it vectorise."""
+    bits: int32_t = cython.cast(cython.pointer(int32_t), cython.address(x))[0]
+    # Halve the interval so that the mantissa lies in [sqrt(1/2), sqrt(2)).
+    shifted: int32_t = bits - 0x3F3504F3
+    exponent: cython.float = cython.cast(cython.float, shifted >> 23)
+    bits = (shifted & 0x7FFFFF) + 0x3F3504F3
+    m: cython.float = cython.cast(cython.p_float, cython.address(bits))[0] - 1
+    z: cython.float = m * m
+    p: cython.float = LOG_COEFFICIENTS[0]
+    p = p * m + LOG_COEFFICIENTS[1]
+    p = p * m + LOG_COEFFICIENTS[2]
+    p = p * m + LOG_COEFFICIENTS[3]
+    p = p * m + LOG_COEFFICIENTS[4]
+    p = p * m + LOG_COEFFICIENTS[5]
+    p = p * m + LOG_COEFFICIENTS[6]
+    p = p * m + LOG_COEFFICIENTS[7]
+    p = p * m + LOG_COEFFICIENTS[8]
+    p = p * m * z + exponent * cython.cast(cython.float, -2.12194440e-4)
+    p = p - cython.cast(cython.float, 0.5) * z
+    return m + p + exponent * cython.cast(cython.float, 0.693359375)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def box_muller(
+    numbers: cython.p_float, count: cython.int, mean: cython.float, std: cython.float
+) -> cython.void:
+    """Turns uniform numbers into normal ones, 16 by 16, in place."""
+    radius: cython.float[PAIRS]
+    cosine: cython.float[PAIRS]
+    sine: cython.float[PAIRS]
+    i: cython.int
+    j: cython.int
+    for i in range(0, count, 16):
+        for j in range(8):
+            radius[i // 2 + j] = 1 - numbers[i + j]
+            cosine[i // 2 + j] = numbers[i + 8 + j]
+    for i in range(count // 2):
+        radius[i] = std * sqrtf(-2 * natural_log(radius[i]))
+    cosines_and_sines(cosine, sine, count // 2)
+    for i in range(0, count, 16):
+        for j in range(8):
+            numbers[i + j] = radius[i // 2 + j] * cosine[i // 2 + j] + mean
+            numbers[i + 8 + j] = radius[i // 2 + j] * sine[i // 2 + j] + mean
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def cosines_and_sines(
+    turns: cython.p_float, sine: cython.p_float, count: cython.int
+) -> cython.void:
+    """cos (in place) and sin of ``2 * pi * turns``, for turns in [0, 1)."""
+    i: cython.int
+    octant: int32_t
+    angle: cython.float
+    x: cython.float
+    z: cython.float
+    y: cython.float
+    c: cython.float
+    s: cython.float
+    sign: cython.float
+    for i in range(count):
+        angle = turns[i] * cython.cast(cython.float, 6.283185307179586)
+        octant = cython.cast(int32_t, angle * cython.cast(cython.float, 1.2732395447351628))
+        octant = (octant + 1) & ~1
+        y = cython.cast(cython.float, octant)
+        # pi/4 in three parts, the first two short enough for an exact product.
+        x = angle - y * cython.cast(cython.float, 0.78515625)
+        x = x - y * cython.cast(cython.float, 2.4187564849853515625e-4)
+        x = x - y * cython.cast(cython.float, 3.77489497744594108e-8)
+        z = x * x
+        c = cython.cast(cython.float, 2.443315711809948e-5) * z
+        c = (c - cython.cast(cython.float, 1.388731625493765e-3)) * z
+        c = (c + cython.cast(cython.float, 4.166664568298827e-2)) * z * z
+        c = c - cython.cast(cython.float, 0.5) * z + 1
+        s = cython.cast(cython.float, -1.9515295891e-4) * z
+        s = (s + cython.cast(cython.float, 8.3321608736e-3)) * z
+        s = (s - cython.cast(cython.float, 1.6666654611e-1)) * z * x + x
+        # A quarter turn swaps the two; the signs follow from the octant's bits.
+        sign = cython.cast(cython.float, 1 - ((octant + 2) & 4) // 2)
+        turns[i] = sign * (s if octant & 2 else c)
+        sign = cython.cast(cython.float, 1 - (octant & 4) // 2)
+        sine[i] = sign * (c if octant & 2 else s)
+
+
+# Multinomial.
+
+
+def draw_with_replacement(
+    generator, out: uintptr_t, draws: int64_t, weights: uintptr_t, code: cython.int,
+    rows: int64_t, categories: int64_t,
+):
+    """Indices drawn from each row of ``weights``, by bisecting the running sums.
+
+    Raises:
+        RuntimeError: a weight is negative, infinite or NaN, or a row sums to zero.
+    """
+    source: Generator = generator_or_default(generator)
+    sums: cython.p_double = cython.cast(cython.p_double, malloc(8 * max(categories, 1)))
+    if sums == cython.NULL:
+        raise MemoryError(f"multinomial: no memory for {categories} sums")
+    indices: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out)
+    row: int64_t
+    draw: int64_t
+    try:
+        for row in range(rows):
+            running_sums(weights, code, row * categories, categories, sums)
+            for draw in range(draws):
+                indices[row * draws + draw] = bisect(source, sums, categories)
+    finally:
+        free(sums)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def running_sums(
+    weights: uintptr_t, code: cython.int, start: int64_t, count: int64_t,
+    sums: cython.p_double,
+) -> cython.int:
+    """Sums in float64 or float32 as the weights are, divided by the last."""
+    i: int64_t
+    total: cython.double = 0
+    for i in range(0, count, BLOCK):
+        load(code, cython.cast(cython.p_char, weights), start + i, sums + i,
+             left_of(count, i))
+    check_weights(sums, count)
+    for i in range(count):
+        total = total + sums[i] if code == DOUBLE else cython.cast(
+            cython.float, total + sums[i])
+        sums[i] = total
+    if not total > 0:
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)")
+    for i in range(count):
+        sums[i] = sums[i] / total if code == DOUBLE else cython.cast(
+            cython.float, sums[i] / total)
+    sums[count - 1] = 1
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def rounded(code: cython.int, value: cython.double) -> cython.double:
+    """A double rounded to a floating dtype."""
+    if code == DOUBLE:
+        return value
+    if code == FLOAT:
+        return cython.cast(cython.float, value)
+    if code == HALF:
+        return half_to_float(float_to_half(cython.cast(cython.float, value)))
+    return bfloat16_to_float(float_to_bfloat16(cython.cast(cython.float, value)))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_weights(weights: cython.p_double, count: int64_t) -> cython.int:
+    i: int64_t
+    for i in range(count):
+        if not (isfinite(weights[i]) and weights[i] >= 0):
+            raise RuntimeError(
+                "probability tensor contains either `inf`, `nan` or element < 0: "
+                f"{weights[i]} at category {i}")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bisect(source: Generator, sums: cython.p_double, count: int64_t) -> int64_t:
+    """The first category whose running sum reaches a 53-bit uniform number."""
+    uniform: cython.double
+    low: int64_t = 0
+    high: int64_t = count
+    middle: int64_t
+    uniform_doubles(source, cython.address(uniform), 1)
+    while low < high:
+        middle = low + (high - low) // 2
+        if sums[middle] < uniform:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def draw_without_replacement(
+    out: uintptr_t, draws: int64_t, weights: uintptr_t, noise: uintptr_t,
+    code: cython.int, rows: int64_t, categories: int64_t,
+):
+    """The ``draws`` largest of ``weight / noise`` in each row, largest first.
+
+    With exponential noise that is a draw without replacement.
+
+    Raises:
+        RuntimeError: a weight is negative, infinite or NaN, or too few are positive.
+    """
+    scores: cython.p_double = cython.cast(
+        cython.p_double, malloc(16 * max(categories, 1)))
+    if scores == cython.NULL:
+        raise MemoryError(f"multinomial: no memory for {categories} scores")
+    indices: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out)
+    row: int64_t
+    try:
+        for row in range(rows):
+            score(scores, weights, noise, code, row * categories, categories)
+            largest(scores, categories, indices + row * draws, draws)
+    finally:
+        free(scores)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def score(
+    scores: cython.p_double, weights: uintptr_t, noise: uintptr_t, code: cython.int,
+    start: int64_t, count: int64_t,
+) -> cython.int:
+    other: cython.p_double = scores + count
+    i: int64_t
+    total: cython.double = 0
+    for i in range(0, count, BLOCK):
+        load(code, cython.cast(cython.p_char, weights), start + i, scores + i,
+             left_of(count, i))
+        load(code, cython.cast(cython.p_char, noise), start + i, other + i,
+             left_of(count, i))
+    check_weights(scores, count)
+    for i in range(count):
+        total += scores[i]
+        scores[i] = rounded(code, scores[i] / other[i])
+    if not total > 0:
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def largest(
+    scores: cython.p_double, count: int64_t, out: cython.pointer(int64_t), draws: int64_t
+) -> cython.int:
+    """Indices of the largest scores, largest first; equal ones in order."""
+    if draws == 1:
+        out[0] = 0
+        i: int64_t
+        for i in range(1, count):
+            if scores[i] > scores[out[0]]:
+                out[0] = i
+        return 0
+    order: list = sorted(range(count), key=lambda index: -scores[index])
+    for i in range(draws):
+        out[i] = order[i]
+    return 0
