@@ -548,6 +548,12 @@ def _unreduce(kind, data, dtype, shape, requires_grad):
     return tensor.requires_grad_() if requires_grad else tensor
 
 
+def _copy_storage(storage):
+    if storage.device.type == "meta":
+        return UntypedStorage(storage.nbytes(), device="meta")
+    return storage.clone()
+
+
 def deepcopy_tensor(tensor, memo):
     """A copy with a storage of its own; copies of views of one storage share one.
 
@@ -565,7 +571,7 @@ def deepcopy_tensor(tensor, memo):
         )
     storage = tensor.untyped_storage()
     if id(storage) not in memo:
-        memo[id(storage)] = storage.clone()
+        memo[id(storage)] = _copy_storage(storage)
         memo.setdefault(id(memo), []).append(storage)  # keeps its id its own
     copied = make_tensor(
         memo[id(storage)], tuple(tensor.shape), tuple(tensor.stride()),
