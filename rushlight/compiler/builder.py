@@ -70,6 +70,11 @@ class Builder:
             kind))
 
     @contextmanager
+    def loop_while(self, condition):
+        """The body written inside runs as long as ``condition`` holds."""
+        yield from self._nested(None, lambda body: expr.While(condition, body))
+
+    @contextmanager
     def when(self, condition):
         """The body written inside runs where ``condition`` holds."""
         yield from self._nested(None, lambda body: expr.If(condition, body))
