@@ -14,7 +14,7 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).parent
 COMPILED = [
     "core.state", "core.dtype", "core.device", "core.storage", "core.geometry",
-    "core.elements", "core.tensor", "core.iteration", "core.random", "core.distributions", "core.views", "core.indexing", "core.interop",
+    "core.elements", "core.tensor", "core.iteration", "core.random", "core.distributions", "core.views", "core.indexing", "core.factories", "core.interop",
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
     "backends.cpu.contraction",
     "dispatch.signature", "dispatch.dispatcher", "dispatch.kernels",

@@ -370,3 +370,119 @@ def choose(b, condition, yes, no):
     """One of two right operands, known when the kernel runs."""
     return Operand(b.let("right", Select(condition, yes.pointer, no.pointer)),
                    b.let("right_row", Select(condition, yes.row, no.row)))
+
+
+# A matrix times a vector, and a matrix turned.
+
+DOT_INTS = ("rows", "depth", "a_row", "out_row", "d_row", "d_mode", "a_batch",
+            "b_batch", "out_batch", "d_batch", "row_block")
+DOT_ROWS = 4
+DOT_VECTORS = 2
+
+
+def dots(name, a_type, b_type, compute, lanes) -> ir.Function:
+    """``out[i] = alpha * sum_k a[i, k] b[k] + beta * d[i]``: rows of adjacent elements.
+
+    Four rows share each piece of the vector. The parallel axis counts blocks of rows,
+    then batches. Data as for `product`.
+    """
+    b = Builder()
+    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(DOT_INTS)}
+    types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
+    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
+    down = b.let("down", blocks_of(n["rows"], n["row_block"]))
+    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
+        batch = b.let("batch", quotient(chunk, down))
+        i0 = b.let("i0", remainder(chunk, down) * n["row_block"])
+        stop = b.let("stop", minimum(i0 + n["row_block"], n["rows"]))
+        p_now = {key: b.let(key, moved(p[key], batch * n[f"{key}_batch"]))
+                 for key in ("out", "a", "b", "d")} | {"scalars": p["scalars"]}
+        whole = b.let("whole", stop - remainder(stop - i0, DOT_ROWS))
+        with b.loop("i", i0, whole, DOT_ROWS) as i:
+            dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS)
+        with b.loop("i", whole, stop) as i:
+            dot_rows(b, n, p_now, compute, lanes, i, 1)
+    return ir.kernel(name, b.statements)
+
+
+def dot_rows(b, n, p, compute, lanes, first, rows):
+    """The results of ``rows`` rows from ``first``."""
+    zero = Const(compute.vector(lanes), 0)
+    sums = [[b.declare("sum", zero) for _ in range(DOT_VECTORS)] for _ in range(rows)]
+    starts = [b.let("start", (first + i) * n["a_row"]) for i in range(rows)]
+
+    def step(k, part, mask=None):
+        other = b.let("other", cast(compute, load(p["b"], k, lanes, mask=mask)))
+        for start, line in zip(starts, sums, strict=True):
+            value = cast(compute, load(p["a"], start + k, lanes, mask=mask))
+            b.assign(line[part], multiply_add(value, other, line[part]))
+
+    stride = lanes * DOT_VECTORS
+    whole = b.let("whole", n["depth"] - remainder(n["depth"], stride))
+    with b.loop("k", 0, whole, stride) as k:
+        for part in range(DOT_VECTORS):
+            step(k + part * lanes, part)
+    with b.loop("k", whole, n["depth"], lanes) as k:
+        step(k, 0, b.let("mask", lane_mask(lanes, n["depth"] - k)))
+    for i, line in enumerate(sums):
+        total = line[0]
+        for other in line[1:]:
+            total = total + other
+        total = b.declare("total", Call("reduce_add", compute, total)
+                          * load(p["scalars"], 0))
+        with b.when(n["d_mode"] != NOTHING):
+            old = load(p["d"], (first + i) * n["d_row"]) * load(p["scalars"], 1)
+            b.assign(total, total + old)
+        b.store(p["out"], (first + i) * n["out_row"], total)
+
+
+TURN_INTS = ("rows", "columns", "in_row", "out_row", "parts", "in_part")
+
+
+def turned_sum(name, compute, lanes) -> ir.Function:
+    """``out[j, i] = sum_s in[s, i, j]``; the parallel axis counts blocks of ``lanes`` i.
+
+    Squares of ``lanes`` elements are added up and turned in registers.
+    """
+    b = Builder()
+    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TURN_INTS)}
+    out, source = (b.let(key, ir.argument(i, compute))
+                   for i, key in enumerate(("out", "in")))
+    zero = Const(compute.vector(lanes), 0)
+    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
+        i0 = b.let("i0", chunk * lanes)
+        kept = b.let("kept", lane_mask(lanes, n["rows"] - i0))
+        starts = [b.let("start", minimum(i0 + i, n["rows"] - 1) * n["in_row"])
+                  for i in range(lanes)]
+        with b.loop("j", 0, n["columns"], lanes) as j:
+            mask = b.let("mask", lane_mask(lanes, n["columns"] - j))
+            sums = [b.declare("sum", zero) for _ in starts]
+            with b.loop("s", 0, n["parts"]) as s:
+                for total, start in zip(sums, starts, strict=True):
+                    at = s * n["in_part"] + start + j
+                    b.assign(total, total + load(source, at, lanes, mask=mask))
+            for i, vector in enumerate(transpose(b, [b.let("line", s + 0) for s in sums])):
+                with b.when(j + i < n["columns"]):
+                    b.store(out, (j + i) * n["out_row"] + i0, vector, kept)
+    return ir.kernel(name, b.statements)
+
+
+@functools.cache
+def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
+    """The native kernel of one kind, from the cache or built.
+
+    Args:
+        kind: ``product``, ``dots`` or ``turned_sum``.
+        a_type, b_type: what the operands hold.
+        compute: what sums and results are.
+    """
+    from rushlight.backends.cpu.cache import cpu_identity, native, source_digest
+    types = [Type(a_type), Type(b_type), Type(compute)]
+    name = "_".join([kind, *dict.fromkeys((a_type, b_type, compute))])
+    tile = matrix_tile(compute, cpu_identity())
+    lower = {
+        "product": lambda: product(name, *types, tile),
+        "dots": lambda: dots(name, *types, tile.lanes),
+        "turned_sum": lambda: turned_sum(name, types[2], tile.lanes),
+    }[kind]
+    return native(name, source_digest(__file__), lower)

@@ -1,0 +1,309 @@
+"""Plans matrix products: which kernel, how the output is cut, and one native call.
+
+What a plan does depends on sizes, strides and dtype only, so results do not depend on
+the number of threads.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memset
+from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+
+Matrix = cython.struct(
+    data=cython.p_char, rows=int64_t, columns=int64_t, row=int64_t, column=int64_t,
+    batch=int64_t)
+Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
+# d_mode and right_mode of rushlight.ops.contraction
+NOTHING = cython.declare(cython.int, 0)
+VECTOR = cython.declare(cython.int, 1)
+SCALAR = cython.declare(cython.int, 2)
+DIRECT = cython.declare(cython.int, 0)
+COPIED = cython.declare(cython.int, 1)
+TRANSPOSED = cython.declare(cython.int, 2)
+GATHERED = cython.declare(cython.int, 3)
+
+# A right operand with at most this many columns is read in place, rows of a copy being
+# no better for the caches; so is one that few rows of the left one share.
+SHORT_ROW = cython.declare(int64_t, 512)
+FEW_ROWS = cython.declare(int64_t, 48)
+# Columns that one chunk reads in place: longer rows leave the prefetcher's reach.
+LONG_ROW = cython.declare(int64_t, 1024)
+# Multiplications below which a second thread costs more than it brings.
+PARALLEL_WORK = cython.declare(int64_t, 393216)
+# Packing a block of the right operand pays off over this many rows.
+PACKED_ROWS = cython.declare(int64_t, 192)
+
+_find = cython.declare(object, None)
+_kernels = cython.declare(dict, {})
+_products = cython.declare(list, [None] * 64)
+_dots = cython.declare(list, [None] * 64)
+_columns = cython.declare(list, [0] * 64)
+_widths = cython.declare(list, [0] * 64)
+
+
+def bind(find) -> None:
+    """Takes ``find(kind, dtype code) -> (kernel, block columns, tile width)``."""
+    global _find
+    _find = find
+
+
+@cython.cfunc
+def load_kernels(code: cython.int):
+    _products[code], _columns[code], _widths[code] = _find("product", code)
+    _dots[code] = _find("dots", code)[0]
+
+
+@cython.cfunc
+@cython.inline
+def covering(count: int64_t, size: int64_t) -> int64_t:
+    return (count + size - 1) // size
+
+
+@cython.cfunc
+def cut(
+    rows: int64_t, columns: int64_t, depth: int64_t, batch: int64_t, mode: cython.int,
+    capacity: int64_t, width: int64_t,
+) -> Blocks:
+    """Blocks of whole tiles: one for little work, about sixteen where it is plenty."""
+    blocks: Blocks
+    work: int64_t = rows * columns * depth * batch
+    wanted: int64_t = 1
+    if work > (512 << 20):
+        wanted = 16
+    elif work > (64 << 20):
+        wanted = 8
+    elif work > (1 << 20):
+        wanted = 4
+    elif work > PARALLEL_WORK:
+        wanted = 2
+    least: int64_t = 24 if mode == DIRECT else PACKED_ROWS
+    bands: int64_t = max(1, rows // least)
+    across: int64_t = covering(columns, LONG_ROW if mode == DIRECT else capacity)
+    across = max(across, min(covering(wanted, batch * bands), covering(columns, width)))
+    blocks.columns = covering(covering(columns, across), width) * width
+    across = covering(columns, blocks.columns)
+    bands = min(bands, covering(wanted, across * batch))
+    blocks.rows = covering(covering(rows, bands), 6) * 6
+    blocks.chunks = across * covering(rows, blocks.rows) * batch
+    return blocks
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_dots(
+    code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
+    scalars: cython.p_char, batch: int64_t,
+) -> cython.int:
+    """One row times a matrix whose columns are adjacent: the dot product of each."""
+    kernel: NativeKernel = _dots[code]
+    data: cython.p_char[5]
+    data[0], data[1], data[2], data[3], data[4] = (
+        out.data, b.data, a.data, d.data, scalars)
+    block: int64_t = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
+    ints: int64_t[11]
+    ints[0], ints[1], ints[2], ints[3] = b.columns, a.columns, b.column, out.column
+    ints[4], ints[5] = d.column, mode
+    ints[6], ints[7], ints[8], ints[9] = b.batch, a.batch, out.batch, d.batch
+    ints[10] = block
+    chunks: int64_t = covering(b.columns, block) * batch
+    with cython.nogil:
+        parallel_for(kernel.fn, data, ints, chunks, 1)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_product(
+    code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
+    scalars: cython.p_char, batch: int64_t, same_type: cython.bint,
+) -> cython.int:
+    """A product whose output has adjacent columns."""
+    if _products[code] is None:
+        load_kernels(code)
+    if a.rows == 1 and b.row == 1 and a.column == 1:
+        return run_dots(code, out, a, b, d, mode, scalars, batch)
+    kernel: NativeKernel = _products[code]
+    right: cython.int = GATHERED
+    capacity: int64_t = _columns[code]
+    if b.column == 1:
+        right = DIRECT if same_type and (
+            b.columns <= SHORT_ROW or a.rows < FEW_ROWS) else COPIED
+    elif b.row == 1:
+        right = TRANSPOSED
+    blocks: Blocks = cut(a.rows, b.columns, a.columns, batch, right, capacity,
+                         _widths[code])
+    data: cython.p_char[5]
+    data[0], data[1], data[2], data[3], data[4] = (
+        out.data, a.data, b.data, d.data, scalars)
+    ints: int64_t[17]
+    ints[0], ints[1], ints[2] = a.rows, b.columns, a.columns
+    ints[3], ints[4], ints[5], ints[6] = a.row, a.column, b.row, b.column
+    ints[7], ints[8], ints[9] = out.row, d.row, mode
+    ints[10], ints[11], ints[12], ints[13] = a.batch, b.batch, out.batch, d.batch
+    ints[14], ints[15], ints[16] = blocks.rows, blocks.columns, right
+    if blocks.chunks == 1:
+        kernel.fn(data, ints, 0, 1)
+        return 0
+    with cython.nogil:
+        parallel_for(kernel.fn, data, ints, blocks.chunks, 1)
+    return 0
+
+
+@cython.cfunc
+def turned(m: Matrix) -> Matrix:
+    t: Matrix = m
+    t.rows, t.columns, t.row, t.column = m.columns, m.rows, m.column, m.row
+    return t
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run(
+    dtype: DType, compute: DType, out: Matrix, a: Matrix, b: Matrix, d: Matrix,
+    mode: cython.int, alpha: cython.double, beta: cython.double, batch: int64_t,
+) -> cython.int:
+    """``out = alpha a b + beta d``; the output is row-major."""
+    scalars: cython.double[2]
+    as_float: cython.pointer(cython.float) = cython.cast(
+        cython.pointer(cython.float), scalars)
+    as_int: cython.pointer(cython.int) = cython.cast(cython.pointer(cython.int), scalars)
+    as_long: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), scalars)
+    if compute.code == 6:
+        as_float[0], as_float[1] = alpha, beta
+    elif compute.code == 7:
+        scalars[0], scalars[1] = alpha, beta
+    elif compute.code == 3:
+        as_int[0], as_int[1] = cython.cast(cython.int, alpha), cython.cast(cython.int, beta)
+    else:
+        as_long[0], as_long[1] = cython.cast(int64_t, alpha), cython.cast(int64_t, beta)
+    if out.columns == 1 and out.rows > 1:    # one column: better one row
+        out, a, b, d = turned(out), turned(b), turned(a), turned(d)
+    if b.columns == 1:
+        b.column = 1
+    if a.columns == 1:
+        a.column = 1
+    if mode != NOTHING:
+        mode = VECTOR if d.column == 1 and b.columns > 1 else SCALAR
+    return run_product(
+        dtype.code, cython.address(out), cython.address(a), cython.address(b),
+        cython.address(d), mode, cython.cast(cython.p_char, scalars), batch,
+        dtype is compute)
+
+
+@cython.cfunc
+def matrix_of(t: Tensor) -> Matrix:
+    """The last two dimensions of a tensor, and the batch before them."""
+    m: Matrix
+    n: cython.int = t.ndim_
+    m.data = t.pointer()
+    m.rows, m.columns = t.sizes[n - 2], t.sizes[n - 1]
+    m.row, m.column = t.strides[n - 2], t.strides[n - 1]
+    m.batch = t.strides[0] if n == 3 and t.sizes[0] > 1 else 0
+    return m
+
+
+def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
+    """Whether two matrices, or two batches of them, have a product."""
+    if a.ndim_ != ndim or b.ndim_ != ndim or a.dtype_ is not b.dtype_:
+        return False
+    if ndim == 3 and a.sizes[0] != b.sizes[0]:
+        return False
+    return a.sizes[ndim - 1] == b.sizes[ndim - 2]
+
+
+@cython.cfunc
+@cython.inline
+def is_trivial(out: Tensor, depth: int64_t, addend: Tensor) -> cython.bint:
+    """Handles outputs that need no kernel: empty, without storage, or sums of nothing."""
+    if out.numel_ == 0 or out.storage.data == cython.NULL:
+        return True
+    if depth == 0 and addend is None:
+        memset(out.pointer(), 0, out.numel_ * out.dtype_.itemsize)
+        return True
+    return False
+
+
+def product(
+    a: Tensor, b: Tensor, compute: DType, addend: Tensor = None,
+    alpha: cython.double = 1.0, beta: cython.double = 1.0,
+) -> Tensor:
+    """``alpha a b + beta addend`` of two matrices, or of two batches of them.
+
+    Args:
+        a, b: matrices whose sizes agree, of one dtype.
+        compute: what sums and the result are held in.
+        addend: as many dimensions as the result, and at least one element deep; it
+            repeats where its stride is zero, and otherwise has adjacent columns.
+    """
+    sizes: int64_t[3]
+    n: cython.int = a.ndim_
+    sizes[0] = a.sizes[0]
+    sizes[n - 2], sizes[n - 1] = a.sizes[n - 2], b.sizes[n - 1]
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
+    if is_trivial(out, a.sizes[n - 1], addend):
+        return out
+    there: Matrix = matrix_of(out)
+    d: Matrix = there if addend is None else matrix_of(addend)
+    run(a.dtype_, compute, there, matrix_of(a), matrix_of(b), d,
+        NOTHING if addend is None else VECTOR, alpha, beta, sizes[0] if n == 3 else 1)
+    return out
+
+
+def linear(input: Tensor, weight: Tensor, bias: Tensor, compute: DType) -> Tensor:
+    """``input weight^T + bias`` over the last dimension of a row-major ``input``."""
+    sizes: int64_t[64]
+    n: cython.int = input.ndim_
+    i: cython.int
+    a: Matrix
+    b: Matrix = turned(matrix_of(weight))
+    b.batch = 0
+    for i in range(n):
+        sizes[i] = input.sizes[i]
+    sizes[n - 1] = b.columns
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, input.storage.device)
+    if is_trivial(out, b.rows, bias):
+        return out
+    a.data, a.batch = input.pointer(), 0
+    a.columns, a.rows = b.rows, out.numel_ // b.columns
+    a.row = input.strides[0] if n == 2 else a.columns
+    a.column = input.strides[n - 1]
+    there: Matrix
+    there.data, there.batch = out.pointer(), 0
+    there.rows, there.columns, there.row, there.column = a.rows, b.columns, b.columns, 1
+    d: Matrix = there
+    if bias is not None:
+        d.data, d.row, d.column = bias.pointer(), 0, bias.strides[0]
+    run(input.dtype_, compute, there, a, b, d,
+        NOTHING if bias is None else VECTOR, 1.0, 1.0, 1)
+    return out
+
+
+@cython.cfunc
+def vector_of(t: Tensor) -> Matrix:
+    """A vector as one column."""
+    m: Matrix
+    m.data, m.rows, m.columns = t.pointer(), t.sizes[0], 1
+    m.row, m.column, m.batch = t.strides[0], 1, 0
+    return m
+
+
+def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
+    """A matrix, or a vector, times a vector of as many elements as it has columns."""
+    sizes: int64_t[1]
+    sizes[0] = a.sizes[0]
+    n: cython.int = a.ndim_ - 1
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
+    if is_trivial(out, v.sizes[0], None):
+        return out
+    left: Matrix = matrix_of(a) if n else turned(vector_of(a))
+    there: Matrix
+    there.data, there.rows, there.columns = out.pointer(), left.rows, 1
+    there.row, there.column, there.batch = 1, 1, 0
+    run(a.dtype_, compute, there, left, vector_of(v), there, NOTHING, 1.0, 1.0, 1)
+    return out

@@ -1,0 +1,419 @@
+"""Matrix products and the compositions built from them."""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.backends.cpu import contraction
+from rushlight.backends.cpu.contraction import agree, product, vector_product
+from rushlight.ops import call as ops
+from rushlight.ops.native import brief
+
+# What sums are held in while a product of each dtype is formed.
+SUM_TYPES = {
+    "float32": "float32", "float64": "float64", "float16": "float32",
+    "bfloat16": "float32", "int64": "int64", "int32": "int32", "int16": "int32",
+    "int8": "int32", "uint8": "int32",
+}
+OLD_NAMES = {
+    "float32": "float", "float64": "double", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "int64": "long int", "int32": "int",
+    "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
+    "bool": "bool", "complex64": "c10::complex<float>",
+    "complex128": "c10::complex<double>",
+}
+
+
+def find_kernel(kind, code):
+    """The native kernel for a dtype, its block's columns and its tile's width."""
+    from rushlight.backends.cpu.cache import cpu_identity
+    from rushlight.compiler.schedules.contraction import matrix_tile
+    from rushlight.core.dtype import by_code
+    from rushlight.ops.contraction import matrix_kernel
+    name = by_code(code).name
+    sums = SUM_TYPES[name]
+    tile = matrix_tile(sums, cpu_identity())
+    return matrix_kernel(kind, name, name, sums), tile.columns, tile.width
+
+
+contraction.bind(find_kernel)
+
+
+def sum_type(tensor, operator):
+    """The dtype that products of this tensor's dtype are summed in.
+
+    Raises:
+        NotImplementedError: the dtype has no products.
+    """
+    name = SUM_TYPES.get(tensor.dtype.name)
+    if name is None:
+        raise NotImplementedError(
+            f'"{operator}" not implemented for \'{tensor.dtype.name.capitalize()}\'\n'
+            f"  self: {brief(tensor)}")
+    return tensor.dtype if name == tensor.dtype.name else getattr(rushlight, name)
+
+
+def like(result, tensor):
+    """The result in the dtype of an operand."""
+    return result if result.dtype is tensor.dtype else result.to(tensor.dtype)
+
+
+def check_dtypes(operator, a, b, names=("m1", "m2")):
+    """Refuses operands of two dtypes.
+
+    Raises:
+        RuntimeError: the dtypes differ.
+    """
+    if a.dtype is not b.dtype:
+        kinds = [OLD_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b)]
+        raise RuntimeError(
+            f"expected {names[0]} and {names[1]} to have the same dtype, but got: "
+            f"{kinds[0]} != {kinds[1]}\n  {operator}: {brief(a)}, {brief(b)}")
+
+
+def check_matrices(operator, a, b, names):
+    """Refuses what two matrices cannot be multiplied for.
+
+    Raises:
+        RuntimeError: a dimension or a dtype does not fit.
+    """
+    for name, tensor in zip(names, (a, b), strict=True):
+        if tensor.ndim != 2:
+            raise RuntimeError(
+                f"{name} must be a matrix, got {tensor.ndim}-D tensor\n"
+                f"  {operator}: {brief(a)}, {brief(b)}")
+    if a.shape[1] != b.shape[0]:
+        sizes = " and ".join("x".join(map(str, t.shape)) for t in (a, b))
+        raise RuntimeError(
+            f"{operator}: mat1 and mat2 shapes cannot be multiplied ({sizes}): mat1 has "
+            f"{a.shape[1]} columns but mat2 has {b.shape[0]} rows\n"
+            f"  mat1: {brief(a)}\n  mat2: {brief(b)}")
+    check_dtypes(operator, a, b)
+
+
+def check_batches(operator, a, b):
+    """Refuses what two batches of matrices cannot be multiplied for.
+
+    Raises:
+        RuntimeError: a dimension, a batch size or a dtype does not fit.
+    """
+    operands = f"\n  batch1: {brief(a)}\n  batch2: {brief(b)}"
+    for name, tensor in (("batch1", a), ("batch2", b)):
+        if tensor.ndim != 3:
+            raise RuntimeError(f"{name} must be a 3D tensor{operands}")
+    if a.shape[0] != b.shape[0] or a.shape[2] != b.shape[1]:
+        raise RuntimeError(
+            "Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
+            f"{operands}")
+    if a.dtype is not b.dtype:
+        raise RuntimeError(
+            f"expected scalar type {a.dtype.name} but found {b.dtype.name}{operands}")
+
+
+# Kernels
+
+
+def mm(self, mat2):
+    """The product of two matrices."""
+    if not agree(self, mat2, 2):
+        check_matrices("mm", self, mat2, ("self", "mat2"))
+    sums = sum_type(self, "addmm_impl_cpu_")
+    return like(product(self, mat2, sums), self)
+
+
+def bmm(self, mat2):
+    """The products of two batches of matrices."""
+    if not agree(self, mat2, 3):
+        check_batches("bmm", self, mat2)
+    return like(product(self, mat2, sum_type(self, "bmm")), self)
+
+
+def addmm(self, mat1, mat2, beta=1, alpha=1):
+    """``beta * self + alpha * mat1 @ mat2``."""
+    if not agree(mat1, mat2, 2):
+        check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
+    return _added("addmm", self, mat1, mat2, beta, alpha)
+
+
+def baddbmm(self, batch1, batch2, beta=1, alpha=1):
+    """``beta * self + alpha * batch1 @ batch2``, for each matrix of a batch."""
+    if not agree(batch1, batch2, 3):
+        check_batches("baddbmm", batch1, batch2)
+    return _added("baddbmm", self, batch1, batch2, beta, alpha)
+
+
+def _added(operator, self, a, b, beta, alpha):
+    """The product plus an addend that expands to its shape."""
+    sums = sum_type(a, "addmm_impl_cpu_")
+    if self.dtype is not a.dtype:
+        raise RuntimeError(
+            "self and mat2 must have the same dtype, but got "
+            f"{self.dtype.name} and {b.dtype.name}\n  {operator}: {brief(self)}, "
+            f"{brief(a)}, {brief(b)}")
+    if a.dtype.category < 2:
+        for name, value in (("beta", beta), ("alpha", alpha)):
+            if isinstance(value, float):
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a "
+                    "floating point number.")
+    shape = (*a.shape[:-1], b.shape[-1])
+    if beta == 0:       # NaN and infinity in self are not to be seen
+        return like(product(a, b, sums, None, alpha), self)
+    addend = like(_expanded(operator, self, shape), a).to(sums)
+    if a.shape[-1] == 0:
+        return (addend * beta).to(self.dtype)
+    return like(product(a, b, sums, addend, alpha, beta), self)
+
+
+def _expanded(operator, self, shape):
+    """``self`` seen in the result's shape, repeated or with adjacent columns."""
+    try:
+        addend = self if tuple(self.shape) == shape else self.expand(shape)
+    except RuntimeError:
+        raise RuntimeError(
+            f"The expanded size of the tensor must match: {operator} gives "
+            f"{list(shape)}, which self cannot expand to\n  self: {brief(self)}"
+        ) from None
+    adjacent = addend.stride(-1) in (0, 1) or shape[-1] == 1
+    return addend if adjacent else addend.contiguous()
+
+
+def mv(self, vec):
+    """The product of a matrix and a vector."""
+    if self.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}\n"
+            f"  self: {brief(self)}\n  vec: {brief(vec)}")
+    if self.shape[1] != vec.shape[0]:
+        raise RuntimeError(
+            f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x"
+            f"{self.shape[1]}), vec ({vec.shape[0]})\n"
+            f"  self: {brief(self)}\n  vec: {brief(vec)}")
+    check_dtypes("mv", self, vec, ("mat", "vec"))
+    return like(vector_product(self, vec, sum_type(self, "addmv_impl_cpu")), self)
+
+
+def dot(self, tensor):
+    """The sum of the products of two vectors' elements."""
+    if self.ndim != 1 or tensor.ndim != 1:
+        raise RuntimeError(
+            f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors\n"
+            f"  self: {brief(self)}\n  tensor: {brief(tensor)}")
+    if self.shape[0] != tensor.shape[0]:
+        raise RuntimeError(
+            f"inconsistent tensor size, expected tensor [{self.shape[0]}] and src "
+            f"[{tensor.shape[0]}] to have the same number of elements, but got "
+            f"{self.shape[0]} and {tensor.shape[0]} elements respectively")
+    if self.dtype is not tensor.dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{self.dtype.name} and {tensor.dtype.name}")
+    return like(vector_product(self, tensor, sum_type(self, "dot")), self)
+
+
+def linear(input, weight, bias=None):
+    """``input @ weight.T + bias`` over the last dimension."""
+    if input.ndim == 0 or weight.ndim not in (1, 2):
+        raise RuntimeError(
+            "both arguments to linear need to be at least 1D, but they are "
+            f"{input.ndim}D and {weight.ndim}D")
+    if weight.ndim == 1 or input.ndim == 1:
+        result = ops.matmul(input, weight.t())
+        return result if bias is None else result + bias
+    check_linear(input, weight, bias)
+    sums = sum_type(input, "addmm_impl_cpu_")
+    rows = input if input.ndim == 2 or input.is_contiguous() else input.contiguous()
+    if bias is None or bias.shape[0] == weight.shape[0] and weight.shape[1]:
+        addend = bias if bias is None else bias.contiguous().to(sums)
+        return like(contraction.linear(rows, weight, addend, sums), input)
+    return like(contraction.linear(rows, weight, None, sums), input) + bias
+
+
+def check_linear(input, weight, bias):
+    """Refuses sizes and dtypes that a linear layer cannot have.
+
+    Raises:
+        RuntimeError: a size or a dtype does not fit.
+    """
+    operands = f"\n  input: {brief(input)}\n  weight: {brief(weight)}"
+    operands += "" if bias is None else f"\n  bias: {brief(bias)}"
+    if input.shape[-1] != weight.shape[1]:
+        rows = input.numel() // max(1, input.shape[-1])
+        raise RuntimeError(
+            f"linear: mat1 and mat2 shapes cannot be multiplied ({rows}x"
+            f"{input.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}): input has "
+            f"{input.shape[-1]} features but weight takes {weight.shape[1]}{operands}")
+    if bias is not None and (bias.ndim > 1 or bias.numel() not in (1, weight.shape[0])):
+        raise RuntimeError(
+            f"linear: bias must have {weight.shape[0]} elements, one for each row of "
+            f"weight{operands}")
+    if input.dtype is not weight.dtype or bias is not None and bias.dtype is not input.dtype:
+        kinds = [OLD_NAMES.get(t.dtype.name, t.dtype.name) for t in (input, weight)]
+        raise RuntimeError(
+            "mat1 and mat2 must have the same dtype, but got "
+            f"{kinds[0]} and {kinds[1]}{operands}")
+
+
+# Derivatives
+
+
+def linear_backward(grad, input, weight, needs):
+    """Gradients of ``linear`` for its input, weight and bias.
+
+    Args:
+        needs: bit ``i`` asks for gradient ``i``.
+    """
+    d_input = d_weight = d_bias = None
+    if needs & 1:
+        d_input = ops.matmul(grad, weight)
+    if needs & 6:
+        rows = grad if grad.ndim == 2 else grad.reshape(-1, grad.shape[-1])
+        if needs & 2:
+            d_weight = ops.mm(rows.t(), input.reshape(-1, input.shape[-1]))
+        if needs & 4:
+            d_bias = ops.sum(rows, (0,))
+    return d_input, d_weight, d_bias
+
+
+# Compositions
+
+
+def matmul(self, other):
+    """The matrix product, with vectors and batches as NumPy treats them."""
+    n, m = self.ndim, other.ndim
+    if n == 2 and m == 2:
+        return ops.mm(self, other)
+    if n == 0 or m == 0:
+        raise RuntimeError(
+            "both arguments to matmul need to be at least 1D, but they are "
+            f"{n}D and {m}D")
+    if n == 1 and m == 1:
+        return ops.dot(self, other)
+    if n == 2 and m == 1:
+        return ops.mv(self, other)
+    if n == 1:
+        return matmul(self.unsqueeze(0), other).squeeze(-2)
+    if m == 1:
+        return matmul(self, other.unsqueeze(1)).squeeze(-1)
+    if m == 2 and n > 2:
+        rows = self.reshape(-1, self.shape[-1])
+        return ops.mm(rows, other).reshape(*self.shape[:-1], other.shape[-1])
+    return _batched(self, other)
+
+
+def _batched(self, other):
+    """Products over broadcast batches."""
+    if self.shape[-1] != other.shape[-2]:
+        raise RuntimeError(
+            "Expected size for first two dimensions of batch2 tensor to be: "
+            f"[{list(self.shape[:-2])}, {self.shape[-1]}] but got: "
+            f"[{list(other.shape[:-2])}, {other.shape[-2]}].\n"
+            f"  matmul: {brief(self)}, {brief(other)}")
+    if self.ndim == 3 and other.ndim == 3 and self.shape[0] == other.shape[0]:
+        return ops.bmm(self, other)
+    batch = tuple(rushlight.broadcast_shapes(self.shape[:-2], other.shape[:-2]))
+    count = 1
+    for size in batch:
+        count *= size
+    a = self.expand(*batch, *self.shape[-2:]).reshape(count, *self.shape[-2:])
+    b = other.expand(*batch, *other.shape[-2:]).reshape(count, *other.shape[-2:])
+    return ops.bmm(a, b).reshape(*batch, self.shape[-2], other.shape[-1])
+
+
+def addbmm(self, batch1, batch2, beta=1, alpha=1):
+    """``beta * self`` plus ``alpha`` times the sum of a batch's products."""
+    check_batches("addbmm", batch1, batch2)
+    rows = batch1.transpose(0, 1).reshape(batch1.shape[1], -1)
+    columns = batch2.reshape(-1, batch2.shape[2])
+    return ops.addmm(self, rows, columns, beta=beta, alpha=alpha)
+
+
+def addmv(self, mat, vec, beta=1, alpha=1):
+    """``beta * self + alpha * mat @ vec``."""
+    scaled = ops.mv(mat, vec) * alpha
+    return scaled if beta == 0 else self * beta + scaled
+
+
+def addr(self, vec1, vec2, beta=1, alpha=1):
+    """``beta * self + alpha * outer(vec1, vec2)``."""
+    scaled = outer(vec1, vec2) * alpha
+    return scaled if beta == 0 else self * beta + scaled
+
+
+def outer(self, vec2):
+    """All products of an element of one vector and one of another."""
+    for name, vector in (("self", self), ("vec2", vec2)):
+        if vector.ndim != 1:
+            raise RuntimeError(
+                f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D")
+    return self.unsqueeze(1) * vec2
+
+
+def vdot(self, other):
+    """``dot`` with the first vector conjugated."""
+    return ops.dot(self.conj() if self.is_complex() else self, other)
+
+
+def inner(self, other):
+    """Products summed over the last dimensions of both."""
+    if self.ndim == 0 or other.ndim == 0:
+        return self * other
+    if self.shape[-1] != other.shape[-1]:
+        raise RuntimeError(
+            "inner() the last dimension must match on both input tensors but got "
+            f"shapes {list(self.shape)} and {list(other.shape)}")
+    return tensordot(self, other, [-1], [-1])
+
+
+def tensordot(self, other, dims_self, dims_other):
+    """Products summed over pairs of dimensions."""
+    if len(dims_self) != len(dims_other):
+        raise RuntimeError(
+            "both dimension lists should have same length\n"
+            f"  got {list(dims_self)} and {list(dims_other)}")
+    mine = [d % self.ndim for d in dims_self]
+    theirs = [d % other.ndim for d in dims_other]
+    for i, j in zip(mine, theirs, strict=True):
+        if self.shape[i] != other.shape[j]:
+            raise RuntimeError(
+                "contracted dimensions need to match, but first has size "
+                f"{self.shape[i]} in dim {i} and second has size {other.shape[j]} in "
+                f"dim {j}")
+    kept = [d for d in range(self.ndim) if d not in mine]
+    others = [d for d in range(other.ndim) if d not in theirs]
+    depth = 1
+    for i in mine:
+        depth *= self.shape[i]
+    rows, columns = [self.shape[d] for d in kept], [other.shape[d] for d in others]
+    count = 1
+    for size in rows:
+        count *= size
+    width = 1
+    for size in columns:
+        width *= size
+    left = self.permute(*kept, *mine).reshape(count, depth)
+    right = other.permute(*theirs, *others).reshape(depth, width)
+    return ops.mm(left, right).reshape(*rows, *columns)
+
+
+def chain_matmul(matrices):
+    """The product of several matrices in the order that multiplies least."""
+    count = len(matrices)
+    sizes = [matrices[0].shape[0], *(m.shape[1] for m in matrices)]
+    cost = [[0] * count for _ in range(count)]
+    split = [[0] * count for _ in range(count)]
+    for length in range(1, count):
+        for i in range(count - length):
+            j = i + length
+            options = [
+                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
+                for k in range(i, j)]
+            cost[i][j], split[i][j] = min(options)
+
+    def multiply(i, j):
+        if i == j:
+            return matrices[i]
+        k = split[i][j]
+        return ops.mm(multiply(i, k), multiply(k + 1, j))
+
+    return multiply(0, count - 1)
