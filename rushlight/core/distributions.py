@@ -987,3 +987,8 @@ def largest(
     for i in range(draws):
         out[i] = order[i]
     return 0
+
+
+def single_quotient(dividend: cython.float, divisor: cython.float) -> float:
+    """A quotient in single precision."""
+    return dividend / divisor

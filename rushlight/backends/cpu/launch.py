@@ -4,6 +4,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, intptr_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.backends.cpu.pool import run_chunks
+from cython.cimports.rushlight.core.tensor import Tensor
 
 
 @cython.cclass
@@ -49,13 +50,26 @@ def parallel_for(
 @cython.exceptval(check=True)
 def pointer_of(item) -> cython.p_char:
     """Address of a launch operand: a Tensor, an integer address, or None."""
+    if isinstance(item, Tensor):
+        return tensor_pointer(item)
     if item is None:
         return cython.NULL
     if isinstance(item, int):
         return cython.cast(cython.p_char, cython.cast(uintptr_t, item))
     if isinstance(item, NativeKernel):
         return cython.cast(cython.p_char, cython.cast(NativeKernel, item).fn)
-    return cython.cast(cython.p_char, cython.cast(uintptr_t, item.data_ptr()))
+    raise TypeError(
+        "launch: a data pointer is a Tensor, an address, a NativeKernel or None, not "
+        f"{type(item).__name__}")
+
+
+@cython.cfunc
+@cython.exceptval(check=True)
+def tensor_pointer(tensor: Tensor) -> cython.p_char:
+    if tensor.storage.data == cython.NULL and tensor.numel_:
+        raise NotImplementedError(
+            f"launch: a tensor on {tensor.storage.device} has no data to run a kernel on")
+    return tensor.pointer()
 
 
 def launch(

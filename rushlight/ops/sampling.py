@@ -1,0 +1,399 @@
+"""Random tensors. The numbers come from `core.distributions`: PyTorch's CPU stream."""
+
+import math
+
+import rushlight
+from rushlight.core import distributions
+from rushlight.ops import call as ops
+
+FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
+NAMES = {**FLOATS, 0: "Byte", 1: "Char", 2: "Short", 3: "Int", 4: "Long", 8: "ComplexHalf",
+         9: "ComplexFloat", 10: "ComplexDouble", 11: "Bool", 27: "UInt16", 28: "UInt32",
+         29: "UInt64"}  # fmt: skip
+# dtype -> what C++ calls it, the least and the largest integer that it counts to.
+INTEGER_RANGES = {
+    0: ("unsigned char", 0, 2**8 - 1), 1: ("signed char", -(2**7), 2**7 - 1),
+    2: ("short", -(2**15), 2**15 - 1), 3: ("int", -(2**31), 2**31 - 1),
+    4: ("long", -(2**63), 2**63 - 1), 11: ("bool", 0, 1),
+    5: ("c10::Half", -65504, 65504), 15: ("c10::BFloat16", -(2**127), 2**127),
+    6: ("float", -(2**127), 2**127), 7: ("double", -(2**1023), 2**1023),
+    27: ("unsigned short", 0, 2**16 - 1), 28: ("unsigned int", 0, 2**32 - 1),
+    29: ("unsigned long", 0, 2**64 - 1),
+}  # fmt: skip
+LARGEST = {5: 65504.0, 6: 3.4028234663852886e38, 7: 1.7976931348623157e308,
+           15: 3.3895313892515355e38}  # fmt: skip
+
+
+def _fill(self, fill, generator, *parameters):
+    """Fills a tensor in the order of its memory, as PyTorch's serial kernels do."""
+    if self.device.type == "meta" or self.numel() == 0:
+        return self
+    if any(size > 1 and stride == 0 for size, stride in zip(self.shape, self.stride())):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor refers "
+            "to a single memory location. Please clone() the tensor before performing the "
+            f"operation.\n  self: sizes {list(self.shape)}, strides {list(self.stride())}")
+    target = self
+    if not self.is_contiguous():
+        strides = self.stride()
+        order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
+        target = ops.permute(self, order)
+    if target.is_contiguous() and target.device.type == "cpu":
+        fill(generator, target.data_ptr(), target.numel(), self.dtype.code, *parameters)
+        return self
+    fresh = ops.empty(target.shape, dtype=self.dtype)
+    fill(generator, fresh.data_ptr(), fresh.numel(), self.dtype.code, *parameters)
+    ops.copy_(target, fresh)
+    return self
+
+
+def _require_float(self, kernel):
+    if self.dtype.code not in FLOATS:
+        raise NotImplementedError(
+            f'"{kernel}" not implemented for \'{NAMES[self.dtype.code]}\'\n'
+            f"  self: {self.dtype}{list(self.shape)} on {self.device}")
+
+
+def _empty(size, dtype, device):
+    return ops.empty(size, dtype=dtype, device=device)
+
+
+def _empty_like(self, dtype, device, memory_format):
+    return ops.empty_like(self, dtype=dtype, device=device, memory_format=memory_format)
+
+
+# In place.
+
+
+def uniform_(self, low, high, generator):
+    """Uniform numbers in ``[low, high)``."""
+    if self.dtype.is_complex:
+        uniform_(ops.view_as_real(self), low, high, generator)
+        return self
+    _require_float(self, "check_uniform_bounds")
+    if low > high:
+        raise RuntimeError(
+            "uniform_ expects to return a [from, to) range, but found "
+            f"from={low} > to={high}")
+    largest = LARGEST[self.dtype.code]
+    for name, bound in (("from", low), ("to", high)):
+        if not -largest <= bound <= largest:
+            raise RuntimeError(f"{name} is out of bounds for {NAMES[self.dtype.code]}")
+    if high - low > largest:
+        raise RuntimeError(
+            f"uniform_ expects to-from <= {largest}, but found to={high} and from={low} "
+            "which result in to-from to exceed the limit")
+    return _fill(self, distributions.fill_uniform, generator, low, high)
+
+
+def normal_(self, mean, std, generator):
+    """Normal numbers."""
+    if std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    if self.dtype.is_complex:
+        normal_(ops.view_as_real(self), 0.0, std / math.sqrt(2), generator)
+        return ops.add_(self, mean) if mean else self
+    _require_float(self, "normal_kernel_cpu")
+    fill = distributions.fill_normal
+    if not self.is_contiguous():
+        fill = distributions.fill_normal_serial
+    return _fill(self, fill, generator, mean, std)
+
+
+def log_normal_(self, mean, std, generator):
+    """Numbers whose logarithms are normal."""
+    _require_float(self, "log_normal_cpu")
+    if std <= 0:
+        raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    return _fill(self, distributions.fill_normal_serial, generator, mean, std, True)
+
+
+def exponential_(self, rate, generator):
+    """Exponential numbers."""
+    _require_float(self, "exponential_cpu")
+    if rate <= 0:
+        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate}")
+    return _fill(self, distributions.fill_exponential, generator, rate)
+
+
+def geometric_(self, p, generator):
+    """Trials up to the first success."""
+    if not 0 < p < 1:
+        raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    return _fill(self, distributions.fill_geometric, generator, p)
+
+
+def cauchy_(self, median, sigma, generator):
+    """Cauchy numbers."""
+    _require_float(self, "cauchy_cpu")
+    if sigma <= 0:
+        raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    return _fill(self, distributions.fill_cauchy, generator, median, sigma)
+
+
+def bernoulli_float(self, p, generator):
+    """Ones with probability ``p``, else zeros."""
+    if not 0 <= p <= 1:
+        raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    return _fill(self, distributions.fill_bernoulli, generator, p)
+
+
+def bernoulli_tensor(self, p, generator):
+    """Ones with each element's own probability, else zeros."""
+    _require_float(p, "bernoulli_tensor_cpu_p_")
+    if self.device.type == "meta" or self.numel() == 0:
+        return self
+    chances = ops.contiguous(ops.expand(p, self.shape))
+    fresh = ops.empty(self.shape, dtype=self.dtype)
+    distributions.fill_bernoulli_from(
+        generator, fresh.data_ptr(), fresh.numel(), fresh.dtype.code,
+        chances.data_ptr(), chances.dtype.code)
+    return ops.copy_(self, fresh)
+
+
+def random_(self, generator):
+    """Integers from 0 up to the largest that the dtype counts to without gaps."""
+    if self.dtype.code not in distributions.FULL_RANGES:
+        raise NotImplementedError(
+            f'"random_kernel_cpu" not implemented for \'{NAMES[self.dtype.code]}\'')
+    return _fill(self, distributions.fill_full_range, generator)
+
+
+def random_to(self, to, generator):
+    """Integers in ``[0, to)``."""
+    return random_from(self, 0, to, generator)
+
+
+def random_from(self, low, to, generator):
+    """Integers in ``[low, to)``; up to the dtype's largest where ``to`` is None."""
+    kind, least, most = INTEGER_RANGES[self.dtype.code]
+    if to is None:
+        if self.dtype.code in FLOATS:
+            most = distributions.FULL_RANGES[self.dtype.code][1] - 1
+        high = most + (0 if self.dtype.code == 4 and low != least else 1)
+    else:
+        high = to
+    if low >= high:
+        raise RuntimeError(
+            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+    if not least <= low <= most:
+        raise RuntimeError(f"from is out of bounds for {kind}")
+    if not least <= high - 1 <= most:
+        raise RuntimeError(f"to - 1 is out of bounds for {kind}")
+    span = (high - low) % 2**64
+    return _fill(self, distributions.fill_integers, generator, low, span)
+
+
+# New tensors.
+
+
+def rand(size, generator, dtype, layout, device, pin_memory):
+    """Uniform numbers in [0, 1)."""
+    return uniform_(_empty(size, dtype, device), 0.0, 1.0, generator)
+
+
+def rand_like(self, generator, dtype, layout, device, pin_memory, memory_format):
+    """Uniform numbers in [0, 1), like another tensor."""
+    return uniform_(_empty_like(self, dtype, device, memory_format), 0.0, 1.0, generator)
+
+
+def randn(size, generator, dtype, layout, device, pin_memory):
+    """Standard normal numbers."""
+    return normal_(_empty(size, dtype, device), 0.0, 1.0, generator)
+
+
+def randn_like(self, generator, dtype, layout, device, pin_memory, memory_format):
+    """Standard normal numbers, like another tensor."""
+    return normal_(_empty_like(self, dtype, device, memory_format), 0.0, 1.0, generator)
+
+
+def randint(high, size, generator, dtype, layout, device, pin_memory):
+    """Integers in ``[0, high)``."""
+    return randint_low(0, high, size, generator, dtype, layout, device, pin_memory)
+
+
+def randint_low(low, high, size, generator, dtype, layout, device, pin_memory):
+    """Integers in ``[low, high)``."""
+    dtype = rushlight.int64 if dtype is None else dtype
+    return random_from(_empty(size, dtype, device), low, high, generator)
+
+
+def randint_like(self, high, generator, dtype, layout, device, pin_memory, memory_format):
+    """Integers in ``[0, high)``, like another tensor."""
+    return random_from(_empty_like(self, dtype, device, memory_format), 0, high, generator)
+
+
+def randint_like_low(
+    self, low, high, generator, dtype, layout, device, pin_memory, memory_format
+):
+    """Integers in ``[low, high)``, like another tensor."""
+    return random_from(
+        _empty_like(self, dtype, device, memory_format), low, high, generator)
+
+
+def randperm(n, generator, dtype, layout, device, pin_memory):
+    """The integers below ``n`` in random order."""
+    if n < 0:
+        raise RuntimeError(f"n must be non-negative, got{n}")
+    dtype = rushlight.int64 if dtype is None else dtype
+    exact = {5: 2**11 + 1, 6: 2**24 + 1, 7: 2**53 + 1, 15: 2**8 + 1}
+    most = exact.get(dtype.code, INTEGER_RANGES[dtype.code][2])
+    if n > most:
+        raise RuntimeError(
+            f"n is too large for result tensor type: '{NAMES[dtype.code]}Tensor': "
+            f"{n} is more than {most}")
+    return _fill(_empty((n,), dtype, device), distributions.fill_permutation, generator)
+
+
+def normal_float(mean, std, size, generator, dtype, layout, device, pin_memory):
+    """Normal numbers with one mean and one standard deviation."""
+    return normal_(_empty(size, dtype, device), mean, std, generator)
+
+
+def normal(mean, std, generator):
+    """Normal numbers, where the mean or the standard deviation is a tensor."""
+    tensors = [x for x in (mean, std) if isinstance(x, rushlight.Tensor)]
+    shape = rushlight.broadcast_shapes(*(x.shape for x in tensors))
+    if isinstance(std, rushlight.Tensor):
+        if std.numel() and std.device.type != "meta" and ops.min(std).item() < 0:
+            raise RuntimeError("normal expects all elements of std >= 0.0")
+    elif std < 0:
+        raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
+    noise = _empty(shape, tensors[0].dtype, tensors[0].device)
+    return ops.add(ops.mul(normal_(noise, 0.0, 1.0, generator), std), mean)
+
+
+def bernoulli(self, generator):
+    """Ones with each element's own probability, else zeros."""
+    return bernoulli_tensor(ops.empty_like(self), self, generator)
+
+
+def bernoulli_p(self, p, generator):
+    """Ones with probability ``p``, else zeros, like another tensor."""
+    return bernoulli_float(ops.empty_like(self), p, generator)
+
+
+def multinomial(self, num_samples, replacement, generator):
+    """Indices drawn from each row of weights."""
+    _check_multinomial(self, num_samples, replacement)
+    shape = (*self.shape[:-1], num_samples)
+    result = ops.empty(shape, dtype=rushlight.int64, device=self.device)
+    if self.device.type == "meta" or self.numel() == 0:
+        return result
+    weights = ops.contiguous(self)
+    rows, categories = self.numel() // self.shape[-1], self.shape[-1]
+    code = self.dtype.code
+    if replacement and num_samples > 1:
+        distributions.draw_with_replacement(
+            generator, result.data_ptr(), num_samples, weights.data_ptr(), code, rows,
+            categories)
+        return result
+    noise = exponential_(ops.empty(self.shape, dtype=self.dtype), 1.0, generator)
+    distributions.draw_without_replacement(
+        result.data_ptr(), num_samples, weights.data_ptr(), noise.data_ptr(), code, rows,
+        categories)
+    return result
+
+
+def _check_multinomial(self, num_samples, replacement):
+    if not 1 <= self.ndim <= 2:
+        raise RuntimeError("prob_dist must be 1 or 2 dim")
+    if self.dtype.code not in FLOATS:
+        raise RuntimeError(
+            "multinomial only supports floating-point dtypes for input, got: "
+            f"{NAMES[self.dtype.code]}")
+    if num_samples <= 0:
+        raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if not replacement and num_samples > self.shape[-1]:
+        raise RuntimeError(
+            "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
+            f"{num_samples} of {self.shape[-1]}")
+
+
+# Dropout.
+
+
+def _check_dropout(p):
+    if not 0 <= p <= 1:
+        raise RuntimeError(
+            f"dropout probability has to be between 0 and 1, but got {p}")
+
+
+def _inverse(keep, dtype):
+    """``1 / keep`` in the precision that a division of the mask would have."""
+    if dtype.code == 7:
+        return 1.0 / keep
+    return distributions.single_quotient(1.0, keep)
+
+
+def dropout_mask(self, p, shape=None):
+    """Zeros with probability ``p``, else ``1 / (1 - p)``, in the dtype of ``self``."""
+    noise = ops.empty_like(self) if shape is None else _empty(
+        shape, self.dtype, self.device)
+    return _fill(noise, distributions.fill_bernoulli, None, 1 - p,
+                 _inverse(1 - p, self.dtype))
+
+
+def dropout(input, p, train):
+    """Elements zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``."""
+    _check_dropout(p)
+    if p == 0 or not train or input.numel() == 0:
+        return input
+    if p == 1:
+        return ops.mul(input, ops.zeros_like(input))
+    return ops.mul(input, dropout_mask(input, p))
+
+
+def feature_dropout(input, p, train):
+    """Whole channels zeroed with probability ``p``."""
+    _check_dropout(p)
+    if p == 0 or not train or input.numel() == 0:
+        return input
+    if p == 1:
+        return ops.mul(input, ops.zeros_like(input))
+    return ops.mul(input, dropout_mask(input, p, _channels(input)))
+
+
+def _channels(input):
+    if input.ndim < 2:
+        raise RuntimeError(
+            "Feature dropout requires at least 2 dimensions in the input, got "
+            f"{list(input.shape)}")
+    return (*input.shape[:2], *[1] * (input.ndim - 2))
+
+
+def alpha_dropout(input, p, train):
+    """Dropout that keeps the mean and variance of SELU's outputs."""
+    return _alpha_dropout(input, p, train, input.shape)
+
+
+def feature_alpha_dropout(input, p, train):
+    """Whole channels dropped, keeping the mean and variance of SELU's outputs."""
+    return _alpha_dropout(input, p, train, _channels(input))
+
+
+def _alpha_dropout(input, p, train, shape):
+    _check_dropout(p)
+    if p == 0 or not train or input.numel() == 0:
+        return input
+    if p == 1:
+        return ops.mul(input, ops.zeros_like(input))
+    alpha = 1.7580993408473766
+    scale = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
+    noise = bernoulli_float(_empty(shape, input.dtype, input.device), 1 - p, None)
+    shift = ops.add(ops.mul(ops.sub(noise, 1), alpha * scale), alpha * scale * p)
+    return ops.add(ops.mul(input, ops.mul(noise, scale)), shift)
+
+
+def native_dropout(input, p, train):
+    """The dropped-out input, and which elements were kept."""
+    if input.numel() == 0 or train is False:
+        return input.clone(), ops.ones_like(input, dtype=rushlight.bool)
+    keep = bernoulli_float(ops.empty_like(input, dtype=rushlight.bool), 1 - p, None)
+    scale = 0.0 if p == 1 else 1 / (1 - p)
+    return ops.mul(ops.mul(input, keep), scale), keep
+
+
+def native_dropout_backward(grad_output, mask, scale):
+    """Gradient of `native_dropout`'s input."""
+    return ops.mul(ops.mul(grad_output, mask), scale)
