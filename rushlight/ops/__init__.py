@@ -1,0 +1,34 @@
+"""What can be called: operators declared in YAML, computed in the file beside it.
+
+``ops.call`` holds every operator by its base name; ``ops.aten`` and the namespaces of
+operators from outside hold the same packets, overload by overload.
+"""
+
+from __future__ import annotations
+
+from rushlight.ops.registry import call
+
+__all__ = ["call"]
+
+
+class _Namespace:
+    """Operators of one namespace: ``ops.aten.add.Tensor``."""
+
+    def __init__(self, name):
+        self._name = name
+
+    def __getattr__(self, name):
+        from rushlight.dispatch.dispatcher import packets
+        found = packets().get((self._name, name))
+        if found is None:
+            raise AttributeError(f"'{self._name}' has no operator '{name}'")
+        return found
+
+    def __repr__(self):
+        return f"<operators of namespace '{self._name}'>"
+
+
+def __getattr__(name):
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return _Namespace(name)

@@ -24,11 +24,9 @@ RUN = 16  # rows this short are sorted by insertion
 @loops_inline
 def comes_first(x, y, descending):
     """Whether ``x`` belongs strictly before ``y``; NaN counts as the largest value."""
-    if descending:
-        first = x > y or (x != x and y == y)
-    else:
-        first = x < y or (y != y and x == x)
-    return first
+    above = x > y or (x != x and y == y)
+    below = x < y or (y != y and x == x)
+    return above if descending else below
 
 
 @loops_inline

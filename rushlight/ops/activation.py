@@ -1,0 +1,315 @@
+"""Activation functions, their gradients and the gradients of those."""
+
+import math
+
+from rushlight.compiler import language as L
+from rushlight.compiler.language import pointwise
+from rushlight.ops import call as ops
+
+SELU_ALPHA = 1.6732632423543772
+SELU_SCALE = 1.0507009873554805
+SQRT_HALF = math.sqrt(0.5)
+INVERSE_SQRT_TWO_PI = 1 / math.sqrt(2 * math.pi)
+TANH_SCALE = math.sqrt(2 / math.pi)
+CUBIC = 0.044715
+
+
+@pointwise
+def relu(x):
+    """Not below zero; NaN stays NaN."""
+    return L.maximum(x, 0)
+
+
+@pointwise
+def threshold(x, limit, value):
+    """``x`` above the limit, else ``value``."""
+    return L.select(x <= limit, value, x)
+
+
+@pointwise
+def threshold_backward(grad, x, limit):
+    """The gradient above the limit."""
+    return L.select(x <= limit, 0, grad)
+
+
+@pointwise
+def gelu(x, approximate):
+    """x times the normal distribution function, or its tanh approximation."""
+    if approximate == "tanh":
+        return 0.5 * x * (1 + L.tanh(TANH_SCALE * (x + CUBIC * x * x * x)))
+    return x * 0.5 * (1 + L.erf(x * SQRT_HALF))
+
+
+@pointwise
+def gelu_backward(grad, x, approximate):
+    """Distribution plus x times density."""
+    if approximate == "tanh":
+        t = L.tanh(TANH_SCALE * (x + CUBIC * x * x * x))
+        inner = TANH_SCALE * (1 + 3 * CUBIC * x * x)
+        return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner)
+    cdf = 0.5 * (1 + L.erf(x * SQRT_HALF))
+    return grad * (cdf + x * L.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI)
+
+
+@pointwise
+def silu(x):
+    """x sigmoid(x)."""
+    return x * L.sigmoid(x)
+
+
+@pointwise
+def silu_backward(grad, x):
+    """The product rule."""
+    s = L.sigmoid(x)
+    return grad * s * (1 + x * (1 - s))
+
+
+def log1p_exp(x):
+    """log(1 + exp(x)) without overflow."""
+    return L.maximum(x, 0) + L.log1p(L.exp(-abs(x)))
+
+
+@pointwise
+def mish(x):
+    """x tanh(softplus(x))."""
+    return x * L.tanh(log1p_exp(x))
+
+
+@pointwise
+def mish_backward(grad, x):
+    """The product rule."""
+    t = L.tanh(log1p_exp(x))
+    return grad * (t + x * (1 - t * t) * L.sigmoid(x))
+
+
+@pointwise
+def elu(x, alpha, scale, input_scale):
+    """Linear above zero, a scaled expm1 below."""
+    below = L.expm1(L.minimum(x, 0) * input_scale) * (alpha * scale)
+    return L.select(x <= 0, below, x * scale)
+
+
+@pointwise
+def elu_backward(grad, alpha, scale, input_scale, x, is_result):
+    """From the input or, where that is gone, from the result."""
+    if is_result:
+        below = input_scale * (x + alpha * scale)
+    else:
+        below = input_scale * alpha * scale * L.exp(L.minimum(x, 0) * input_scale)
+    return grad * L.select(x <= 0, below, scale)
+
+
+@pointwise
+def leaky_relu(x, negative_slope):
+    """A smaller slope below zero."""
+    return L.select(x > 0, x, x * negative_slope)
+
+
+@pointwise
+def leaky_relu_backward(grad, x, negative_slope, self_is_result):
+    """The slope at the input; the result has its sign."""
+    return L.select(x > 0, grad, grad * negative_slope)
+
+
+@pointwise
+def softplus(x, beta, limit):
+    """Linear where beta x is above the limit."""
+    scaled = x * beta
+    return L.select(scaled > limit, x, log1p_exp(scaled) / beta)
+
+
+@pointwise
+def softplus_backward(grad, x, beta, limit):
+    """The logistic function, one above the limit."""
+    scaled = x * beta
+    return L.select(scaled > limit, grad, grad * L.sigmoid(scaled))
+
+
+@pointwise
+def hardtanh(x, low, high):
+    """Between two bounds."""
+    return L.minimum(L.maximum(x, low), high)
+
+
+@pointwise
+def hardtanh_backward(grad, x, low, high):
+    """The gradient strictly between the bounds."""
+    return L.select((x <= low) | (x >= high), 0, grad)
+
+
+@pointwise
+def hardsigmoid(x):
+    """x / 6 + 1/2 between 0 and 1."""
+    return L.minimum(L.maximum(x + 3, 0), 6) / 6
+
+
+@pointwise
+def hardsigmoid_backward(grad, x):
+    """A sixth of the gradient on the slope."""
+    return L.select((x > -3) & (x < 3), grad / 6, 0)
+
+
+@pointwise
+def hardswish(x):
+    """x hardsigmoid(x)."""
+    return x * L.minimum(L.maximum(x + 3, 0), 6) / 6
+
+
+@pointwise
+def hardswish_backward(grad, x):
+    """Zero, a line, one."""
+    return L.select(x <= -3, 0, L.select(x < 3, grad * (x / 3 + 0.5), grad))
+
+
+@pointwise
+def hardshrink(x, lambd):
+    """Zero within the band."""
+    return L.select((x >= -lambd) & (x <= lambd), 0, x)
+
+
+@pointwise
+def hardshrink_backward(grad, x, lambd):
+    """The gradient outside the band."""
+    return L.select((x >= -lambd) & (x <= lambd), 0, grad)
+
+
+@pointwise
+def softshrink_kernel(x, lambd):
+    """Zero within the band, moved by its half width outside."""
+    low = L.select(x < -lambd, x + lambd, x * 0)
+    return L.select(x > lambd, x - lambd, low)
+
+
+@pointwise
+def log_sigmoid(x):
+    """-softplus(-x)."""
+    return L.minimum(x, 0) - L.log1p(L.exp(-abs(x)))
+
+
+@pointwise
+def prelu_kernel(x, weight):
+    """The slope is an operand."""
+    return L.select(x > 0, x, x * weight)
+
+
+def relu6(self):
+    """Between 0 and 6."""
+    return ops.hardtanh(self, 0, 6)
+
+
+def selu(self):
+    """``elu`` with the constants that keep mean 0 and variance 1."""
+    return ops.elu(self, SELU_ALPHA, SELU_SCALE)
+
+
+def celu(self, alpha):
+    """``elu`` with the exponent divided by alpha.
+
+    Raises:
+        RuntimeError: alpha is zero.
+    """
+    if alpha == 0:
+        raise RuntimeError("ZeroDivisionError: alpha cannot be 0 for CELU")
+    return ops.elu(self, alpha, 1.0, 1.0 / alpha)
+
+
+def softshrink(self, lambd):
+    """Towards zero by ``lambd``.
+
+    Raises:
+        RuntimeError: ``lambd`` is negative.
+    """
+    if lambd < 0:
+        raise RuntimeError(
+            f"lambda must be greater or equal to 0, but found to be {float(lambd)}."
+        )
+    return ops._softshrink(self, lambd)
+
+
+def prelu(self, weight):
+    """The slopes laid along the channels.
+
+    Raises:
+        RuntimeError: there are neither one slope nor as many as channels.
+    """
+    if weight.ndim > 1:
+        raise RuntimeError(
+            "prelu: Expected `weight` to be a scalar or 1D tensor, but got: ndim = "
+            f"{weight.ndim}"
+        )
+    if self.dtype != weight.dtype:
+        raise RuntimeError(
+            f"prelu: Type promoting not supported. Got {self.dtype} and {weight.dtype}"
+        )
+    if weight.numel() != 1:
+        channels = self.shape[1] if self.ndim > 1 else 1
+        if self.ndim == 0 or channels != weight.numel():
+            raise RuntimeError(
+                "Mismatch of parameter numbers and input channel size. Found parameter "
+                f"numbers = {weight.numel()} and channel size = {channels}."
+            )
+        weight = weight.reshape([-1, *[1] * (self.ndim - 2)])
+    elif weight.ndim and self.ndim == 0:
+        weight = weight.reshape([])
+    return ops._prelu_kernel(self, weight)
+
+
+def glu(self, dim):
+    """``a * sigmoid(b)`` of the two halves.
+
+    Raises:
+        RuntimeError: the dimension can't be halved.
+    """
+    if self.ndim == 0:
+        raise RuntimeError("glu does not support 0-dimensional tensors")
+    if self.shape[dim] % 2:
+        raise RuntimeError(
+            f"Halving dimension must be even, but dimension {dim} is size "
+            f"{self.shape[dim]}"
+        )
+    first, second = self.chunk(2, dim)
+    return first * ops.sigmoid(second)
+
+
+def gelu_second_gradient(grad, grad_output, x, approximate):
+    """The derivative of ``gelu_backward`` with respect to the input."""
+    both = grad * grad_output
+    if approximate == "tanh":
+        t = ops.tanh(TANH_SCALE * (x + CUBIC * x * x * x))
+        inner = TANH_SCALE * (1 + 3 * CUBIC * x * x)
+        bend = 6 * TANH_SCALE * CUBIC * x - 2 * t * inner * inner
+        return both * (1 - t * t) * (inner + 0.5 * x * bend)
+    return both * (2 - x * x) * (ops.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI)
+
+
+def silu_second_gradient(grad, grad_output, x):
+    """The derivative of ``silu_backward`` with respect to the input."""
+    s = ops.sigmoid(x)
+    return grad * grad_output * (s * (1 - s) * (2 + x * (1 - 2 * s)))
+
+
+def mish_second_gradient(grad, grad_output, x):
+    """The derivative of ``mish_backward`` with respect to the input."""
+    s, t = ops.sigmoid(x), ops.tanh(ops.softplus(x))
+    return grad * grad_output * ((1 - t * t) * s * (2 + x * (1 - s - 2 * t * s)))
+
+
+def elu_second_gradient(grad, grad_output, alpha, scale, input_scale, is_result, x):
+    """The derivative of ``elu_backward`` with respect to its last argument."""
+    both = grad * grad_output * input_scale
+    if not is_result:
+        both = both * (alpha * scale * input_scale) * ops.exp(x * input_scale)
+    return ops.masked_fill(both, x > 0, 0)
+
+
+def softplus_second_gradient(grad, grad_output, x, beta, threshold):
+    """The derivative of ``softplus_backward`` with respect to the input."""
+    s = ops.sigmoid(x * beta)
+    slope = grad * grad_output * (s * (1 - s) * beta)
+    return ops.masked_fill(slope, x * beta > threshold, 0)
+
+
+def hardswish_second_gradient(grad, grad_output, x):
+    """A third on the slope."""
+    inside = (x > -3) & (x < 3)
+    return ops.where(inside, grad * grad_output / 3, 0)
