@@ -11,10 +11,11 @@ from rushlight.autograd.grad_mode import (
 )
 from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.methods import backward, grad
+from rushlight.autograd.variable import Variable
 from rushlight.core.state import is_grad_enabled, is_inference_mode_enabled
 
 __all__ = [
-    "Function", "GradcheckError", "backward", "detect_anomaly", "enable_grad",
+    "Function", "GradcheckError", "Variable", "backward", "detect_anomaly", "enable_grad",
     "functional", "grad", "gradcheck", "gradgradcheck", "graph", "inference_mode",
     "is_grad_enabled", "is_inference_mode_enabled", "no_grad", "set_detect_anomaly",
     "set_grad_enabled",
