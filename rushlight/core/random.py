@@ -10,9 +10,12 @@ import os
 import struct
 
 import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
-from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+from cython.cimports.rushlight.core.device import CPU_DEVICE, as_device
+from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 DEFAULT_SEED = 67280421310721
 STATE_BYTES = 5056
@@ -178,6 +181,36 @@ class Generator:
         self.next_double, self.has_double = fields[629], fields[631]
         self.next_float, self.has_float = fields[632], fields[633]
 
+    def get_state(self):
+        """The whole state as a ByteTensor, in PyTorch's layout."""
+        size: int64_t = STATE_BYTES
+        kind: DType = dtype_of(0)
+        state: Tensor = new_empty(1, cython.address(size), cython.NULL, kind, CPU_DEVICE)
+        data: bytes = self.state_bytes()
+        source: cython.p_char = data
+        memcpy(state.pointer(), source, STATE_BYTES)
+        return state
+
+    def set_state(self, new_state):
+        """Takes up a state that `get_state` gave, or PyTorch's CPU generator.
+
+        Raises:
+            TypeError: it isn't a ByteTensor.
+            RuntimeError: its bytes are no such state.
+        """
+        if not isinstance(new_state, Tensor):
+            raise TypeError(
+                f"expected a rushlight.ByteTensor, but got {type(new_state).__name__}")
+        state: Tensor = new_state
+        if state.dtype_.code != 0 or state.storage.device.kind != 0:
+            raise TypeError(
+                "RNG state must be a rushlight.ByteTensor on the cpu, but got "
+                f"{state.dtype_} on {state.storage.device}")
+        if not state.is_contiguous():
+            raise RuntimeError("RNG state must be contiguous")
+        self.set_state_bytes(PyBytes_FromStringAndSize(state.pointer(), state.numel_))
+        return self
+
     def clone_state(self):
         """A generator of its own in the same state."""
         copy: Generator = Generator(self.device)
@@ -238,6 +271,16 @@ def seed() -> int:
 def initial_seed() -> int:
     """The seed of the default generator."""
     return shared.initial_seed()
+
+
+def get_rng_state():
+    """The default generator's state as a ByteTensor."""
+    return shared.get_state()
+
+
+def set_rng_state(new_state) -> None:
+    """Sets the default generator's state."""
+    shared.set_state(new_state)
 
 
 @contextlib.contextmanager

@@ -1,0 +1,134 @@
+"""The host: what its memory pool holds, and the little there is to say of the device."""
+
+from rushlight.core import storage
+
+__all__ = [
+    "current_device",
+    "device_count",
+    "empty_cache",
+    "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "memory_summary",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_memory_limit",
+    "synchronize",
+]
+
+# PyTorch's statistic -> the pool's counter.
+_FAMILIES = {
+    "allocation": "live",
+    "allocated_bytes": "allocated",
+    "requested_bytes": "requested",
+    "reserved_bytes": "reserved",
+}
+
+
+def is_available() -> bool:
+    """Whether the host can compute: yes."""
+    return True
+
+
+def device_count() -> int:
+    """The number of hosts: 1."""
+    return 1
+
+
+def current_device() -> str:
+    """The name of the current device."""
+    return "cpu"
+
+
+def synchronize(device=None) -> None:
+    """Returns at once: nothing on the host runs behind the caller's back."""
+
+
+def memory_stats(device=None) -> dict:
+    """The pool's counters under PyTorch's names.
+
+    For each of ``allocation``, ``allocated_bytes``, ``requested_bytes`` and
+    ``reserved_bytes``: ``.all.current``, ``.all.peak``, ``.all.allocated`` and
+    ``.all.freed``; then ``segment.all.current`` (blocks taken from the system),
+    ``num_alloc_retries`` and ``num_ooms``.
+
+    >>> memory_stats()["num_ooms"]
+    0
+    """
+    counts = storage.memory_counts()
+    stats = {}
+    for family, counter in _FAMILIES.items():
+        stats[f"{family}.all.current"] = counts[counter]
+        stats[f"{family}.all.peak"] = counts[f"{counter}_peak"]
+        stats[f"{family}.all.allocated"] = counts[f"{counter}_total"]
+        stats[f"{family}.all.freed"] = counts[f"{counter}_freed"]
+    stats["segment.all.current"] = counts["segments"]
+    stats["num_alloc_retries"] = counts["retries"]
+    stats["num_ooms"] = counts["failures"]
+    return stats
+
+
+def memory_allocated(device=None) -> int:
+    """Bytes of the blocks that storages hold now."""
+    return storage.memory_counts()["allocated"]
+
+
+def max_memory_allocated(device=None) -> int:
+    """The most bytes that storages held at once since the last reset."""
+    return storage.memory_counts()["allocated_peak"]
+
+
+def memory_reserved(device=None) -> int:
+    """Bytes taken from the system: those in use and those idle in the pool."""
+    return storage.memory_counts()["reserved"]
+
+
+def max_memory_reserved(device=None) -> int:
+    """The most bytes taken from the system at once since the last reset."""
+    return storage.memory_counts()["reserved_peak"]
+
+
+def reset_peak_memory_stats(device=None) -> None:
+    """Starts the peaks again from what is in use now."""
+    storage.reset_peaks()
+
+
+def reset_accumulated_memory_stats(device=None) -> None:
+    """Starts the running totals again from zero."""
+    storage.reset_totals()
+
+
+def empty_cache() -> None:
+    """Gives the pool's idle blocks back to the system."""
+    storage.empty_cache()
+
+
+def set_memory_limit(limit=None):
+    """Caps the bytes taken from the system; returns the earlier cap.
+
+    An allocation that would pass the cap, even with the pool's idle blocks given back,
+    raises the error of an allocation that the system refuses.
+
+    Args:
+        limit: the cap in bytes; None for no cap.
+    """
+    if limit is not None and limit < 0:
+        raise ValueError(f"set_memory_limit: the limit must not be negative, got {limit}")
+    previous = storage.set_limit(-1 if limit is None else limit)
+    return None if previous < 0 else previous
+
+
+def memory_summary(device=None) -> str:
+    """The statistics as a table to read."""
+    stats = memory_stats()
+    lines = [f"{'':18}{'now':>15}{'peak':>15}{'allocated':>18}{'freed':>18}"]
+    for family in _FAMILIES:
+        now, peak, total, freed = (
+            stats[f"{family}.all.{kind}"]
+            for kind in ("current", "peak", "allocated", "freed")
+        )
+        lines.append(f"{family:18}{now:>15,}{peak:>15,}{total:>18,}{freed:>18,}")
+    return "\n".join(lines)
