@@ -8,6 +8,7 @@ IMPLEMENTATIONS = ("pointwise", "reduction", "cpu", "explicit", "composite", "vi
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {
     "promote", "promote_float", "bool", "same", "int64", "sum", "float", "real",
+    "with_index",
 }  # fmt: skip
 TAGS = {"random", "data_dependent", "view_or_copy", "factory"}
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}

@@ -3,8 +3,142 @@
 import math
 
 import rushlight
+from rushlight.compiler import language as L
+from rushlight.compiler.language import reduction
 from rushlight.ops import call as ops
 from rushlight.ops.shared import count, restore, unreduce, wrap_dim, wrap_dims
+
+
+NOWHERE = 1 << 62  # the position of no element: any other comes before it
+
+
+@reduction(identity=0)
+def sum(left, right):
+    """Adds; any nonzero for booleans."""
+    return left + right
+
+
+@reduction(identity=0, finish=lambda total, scalar: total * L.cast(scalar, total.type))
+def mean(left, right):
+    """The sum over the count."""
+    return left + right
+
+
+@reduction(identity=1)
+def prod(left, right):
+    """Multiplies."""
+    return left * right
+
+
+@reduction(identity=0, prepare=lambda x: L.select(L.isnan(x), 0, x))
+def nansum(left, right):
+    """Adds what is a number."""
+    return left + right
+
+
+@reduction(identity=-math.inf)
+def amax(left, right):
+    """The larger; NaN stays."""
+    return left | right if left.type.is_bool else L.maximum(left, right)
+
+
+@reduction(identity=math.inf)
+def amin(left, right):
+    """The smaller; NaN stays."""
+    return left & right if left.type.is_bool else L.minimum(left, right)
+
+
+@reduction(identity=False, prepare=L.truth)
+def any(left, right):
+    """Whether one is true."""
+    return left | right
+
+
+@reduction(identity=True, prepare=L.truth)
+def all(left, right):
+    """Whether both are true."""
+    return left & right
+
+
+@reduction(identity=0, prepare=lambda x: L.cast(L.truth(x), "int64"))
+def count_nonzero(left, right):
+    """Counts."""
+    return left + right
+
+
+def _first_of(beats):
+    """A combination that keeps the winner, of equals the first; NaN beats all."""
+
+    def combine(left, right):
+        (x, i), (y, j) = left, right
+        earlier = j < i
+        takes = beats(y, x) | ((x == y) & earlier)
+        if x.type.is_float:
+            takes = (takes & ~L.isnan(x)) | (L.isnan(y) & (~L.isnan(x) | earlier))
+        return L.select(takes, y, x), L.select(takes, j, i)
+
+    return combine
+
+
+def _extreme(name, identity, beats, finish):
+    combine = _first_of(beats)
+    combine.__name__ = name
+    return reduction(
+        identity=(identity, NOWHERE), prepare=lambda x, index: (x, index), finish=finish
+    )(combine)
+
+
+def _larger(x, y):
+    return x & ~y if x.type.is_bool else x > y
+
+
+def _smaller(x, y):
+    return ~x & y if x.type.is_bool else x < y
+
+
+argmax = _extreme("argmax", -math.inf, _larger, lambda state: state[1])
+argmin = _extreme("argmin", math.inf, _smaller, lambda state: state[1])
+max_with_index = _extreme("max_with_index", -math.inf, _larger, None)
+min_with_index = _extreme("min_with_index", math.inf, _smaller, None)
+
+
+def _moments(name, finish):
+    """Count, mean and sum of squared distances, merged as Welford and Chan do."""
+
+    def combine(left, right):
+        (n, mean_n, spread_n), (m, mean_m, spread_m) = left, right
+        total = n + m
+        share = L.select(total > 0, m / total, 0)
+        gap = mean_m - mean_n
+        return (
+            total, mean_n + gap * share, spread_n + spread_m + gap * gap * n * share
+        )  # fmt: skip
+
+    def accumulate(state, x):
+        n, mean_n, spread = state
+        gap = x - mean_n
+        moved = mean_n + gap / (n + 1)
+        return n + 1, moved, spread + gap * (x - moved)
+
+    combine.__name__ = name
+    return reduction(
+        identity=(0, 0, 0), prepare=lambda x: (x * 0 + 1, x, x * 0),
+        accumulate=accumulate, finish=finish,
+    )(combine)  # fmt: skip
+
+
+def _variance(state, scalar):
+    return state[2] * L.cast(scalar, state[2].type)
+
+
+def _deviation(state, scalar):
+    return L.sqrt(_variance(state, scalar))
+
+
+var = _moments("var", _variance)
+std = _moments("std", _deviation)
+var_mean = _moments("var_mean", lambda s, scalar: (_variance(s, scalar), s[1]))
+std_mean = _moments("std_mean", lambda s, scalar: (_deviation(s, scalar), s[1]))
 
 
 def prod_gradient(grad, self, result, dim=None, keepdim=False):
@@ -62,67 +196,6 @@ def nanmean(self, dim, keepdim, dtype):
     return ops.nansum(self, dim, keepdim, dtype=dtype) / present
 
 
-def _with_index(name, self, dim, keepdim):
-    dim = wrap_dim(dim, self.ndim)
-    if self.ndim and self.shape[dim] == 0:
-        raise IndexError(
-            f"{name}(): Expected reduction dim {dim} to have non-zero size."
-        )
-    index = getattr(ops, f"_arg{name}")(self, [dim], True)
-    values = ops.gather(self, dim, index) if self.ndim else ops.clone(self)
-    if keepdim or not self.ndim:
-        return values, index
-    return values.squeeze(dim), index.squeeze(dim)
-
-
-def max_with_index(self, dim, keepdim):
-    """The position first, then the value there.
-
-    Raises:
-        IndexError: the dimension is empty or doesn't exist.
-    """
-    return _with_index("max", self, dim, keepdim)
-
-
-def min_with_index(self, dim, keepdim):
-    """The position first, then the value there.
-
-    Raises:
-        IndexError: the dimension is empty or doesn't exist.
-    """
-    return _with_index("min", self, dim, keepdim)
-
-
-def _position(name, self, dim, keepdim):
-    if self.numel() == 0 and (dim is None or self.shape[dim] == 0):
-        raise IndexError(
-            f"{name}(): Expected reduction dim to be specified for input.numel() == 0. "
-            "Specify the reduction dim with the 'dim' argument."
-        )
-    if dim is not None:
-        return getattr(ops, f"_{name}")(self, [dim], keepdim)
-    result = getattr(ops, f"_{name}")(self.reshape(-1), [0], False)
-    return result.reshape([1] * self.ndim) if keepdim else result
-
-
-def argmax(self, dim, keepdim):
-    """The first position of the largest element; in all of them without ``dim``.
-
-    Raises:
-        IndexError: there is nothing to choose from.
-    """
-    return _position("argmax", self, dim, keepdim)
-
-
-def argmin(self, dim, keepdim):
-    """The first position of the smallest element; in all of them without ``dim``.
-
-    Raises:
-        IndexError: there is nothing to choose from.
-    """
-    return _position("argmin", self, dim, keepdim)
-
-
 def aminmax(self, dim, keepdim):
     """Both extremes.
 
@@ -136,32 +209,6 @@ def aminmax(self, dim, keepdim):
         )
     dims = [] if dim is None else [dim]
     return ops.amin(self, dims, keepdim), ops.amax(self, dims, keepdim)
-
-
-def _check_floating(name, self):
-    if not (self.is_floating_point() or self.is_complex()):
-        raise RuntimeError(f"{name} only support floating point and complex dtypes")
-
-
-def var_correction(self, dim, correction, keepdim):
-    """The mean first, then the mean square of what is left.
-
-    Raises:
-        RuntimeError: the input isn't floating.
-    """
-    _check_floating("std and var", self)
-    correction = 1 if correction is None else correction
-    wide = self.to(rushlight.float32) if self.dtype.itemsize == 2 else self
-    centered = wide - wide.mean(dim, True)
-    squares = (centered * centered).sum(dim, keepdim)
-    left = count(self.shape, dim) - correction
-    result = squares / max(left, 0) if left else squares * math.inf
-    return result.to(self.dtype)
-
-
-def std_correction(self, dim, correction, keepdim):
-    """The root of the variance."""
-    return ops.sqrt(var_correction(self, dim, correction, keepdim))
 
 
 def var_gradient(grad, self, dim, correction, keepdim):
@@ -179,14 +226,24 @@ def std_gradient(grad, self, result, dim, correction, keepdim):
     return var_gradient(grad, self, dim, correction, keepdim)
 
 
-def var(self, unbiased):
+def var_of_all(self, unbiased):
     """Over all the elements."""
     return ops.var(self, None, correction=int(unbiased))
 
 
-def std(self, unbiased):
+def std_of_all(self, unbiased):
     """Over all the elements."""
     return ops.std(self, None, correction=int(unbiased))
+
+
+def var_mean_of_all(self, unbiased):
+    """Over all the elements."""
+    return ops.var_mean(self, None, correction=int(unbiased))
+
+
+def std_mean_of_all(self, unbiased):
+    """Over all the elements."""
+    return ops.std_mean(self, None, correction=int(unbiased))
 
 
 def var_along(self, dim, unbiased, keepdim):
@@ -199,36 +256,50 @@ def std_along(self, dim, unbiased, keepdim):
     return ops.std(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
-def var_mean_correction(self, dim, correction, keepdim):
-    """Variance and mean."""
-    variance = ops.var(self, dim, correction=correction, keepdim=keepdim)
-    return variance, self.mean(dim, keepdim)
-
-
-def std_mean_correction(self, dim, correction, keepdim):
-    """Standard deviation and mean."""
-    deviation = ops.std(self, dim, correction=correction, keepdim=keepdim)
-    return deviation, self.mean(dim, keepdim)
-
-
-def var_mean(self, unbiased):
-    """Over all the elements."""
-    return var_mean_correction(self, None, int(unbiased), False)
-
-
-def std_mean(self, unbiased):
-    """Over all the elements."""
-    return std_mean_correction(self, None, int(unbiased), False)
-
-
 def var_mean_along(self, dim, unbiased, keepdim):
     """Over the dimensions."""
-    return var_mean_correction(self, dim, int(unbiased), keepdim)
+    return ops.var_mean(self, dim, correction=int(unbiased), keepdim=keepdim)
 
 
 def std_mean_along(self, dim, unbiased, keepdim):
     """Over the dimensions."""
-    return std_mean_correction(self, dim, int(unbiased), keepdim)
+    return ops.std_mean(self, dim, correction=int(unbiased), keepdim=keepdim)
+
+
+def moments_gradient(grads, gradient_of_spread, self, dim, keepdim):
+    """The spread's gradient and the mean's, whichever arrived."""
+    spread, mean = grads
+    result = None
+    if spread is not None:
+        result = gradient_of_spread(spread)
+    if mean is not None:
+        share = restore(mean, self.shape, dim, keepdim) / count(self.shape, dim)
+        result = share if result is None else result + share
+    return result
+
+
+def var_mean_gradient(grads, self, dim, correction, keepdim):
+    """Of the variance and the mean."""
+    return moments_gradient(
+        grads, lambda grad: var_gradient(grad, self, dim, correction, keepdim),
+        self, dim, keepdim,
+    )  # fmt: skip
+
+
+def std_mean_gradient(grads, self, result, dim, correction, keepdim):
+    """Of the standard deviation and the mean."""
+    return moments_gradient(
+        grads, lambda grad: std_gradient(grad, self, result, dim, correction, keepdim),
+        self, dim, keepdim,
+    )  # fmt: skip
+
+
+def _require_floating(self):
+    if not (self.is_floating_point() or self.is_complex()):
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a floating point or complex tensor as input. "
+            f"Got {self.dtype}"
+        )
 
 
 def logsumexp(self, dim, keepdim):
@@ -259,7 +330,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     Raises:
         RuntimeError: the input isn't floating, or has no elements and no norm.
     """
-    _check_floating("linalg.vector_norm: Expected a floating point tensor. It", self)
+    _require_floating(self)
     if dtype is not None:
         self = self.to(dtype)
     dims = wrap_dims(dim, self.ndim)
