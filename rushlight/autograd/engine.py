@@ -334,7 +334,7 @@ def add_gradient(
 def accumulate(old: object, grad: object) -> object:
     """The sum of two gradients, in place where nobody else can see the first."""
     first: Tensor = cython.cast(Tensor, old)
-    if not state().grad_mode and first.contiguous and Py_REFCNT(old) <= 2 and (
+    if not state().grad_mode and first.row_major and Py_REFCNT(old) <= 2 and (
             Py_REFCNT(first.storage) == 1):
         return first.add_(grad)
     return first + grad
@@ -426,7 +426,7 @@ def wanted_edges(task: GraphTask, node: Node) -> cython.ulonglong:
         target: object = node.edges[i]
         if target is not None and task.frames[
                 find_slot(task, cython.cast(Node, target))].reach:
-            wanted |= one << i
+            wanted |= one << (i if i < 63 else 63)  # long lists share the last bit
     return wanted
 
 

@@ -320,7 +320,7 @@ def connect(node, tensors):
         edges.append(target)
         numbers.append(tensor.output_number if target is not None else 0)
         if target is not None:
-            made.needs |= one << i
+            made.needs |= one << (i if i < 63 else 63)
     made.edges = tuple(edges)
     made.n_edges = len(edges)
     made.edge_numbers = tuple(numbers)

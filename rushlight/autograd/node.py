@@ -62,7 +62,7 @@ class Node:
         """Drop the saved tensors; a node that saved none can run again."""
         if self.saved is not None:
             for value in self.saved:
-                if isinstance(value, SavedTensor):
+                if isinstance(value, (SavedTensor, list)):
                     self.saved = None
                     self.released = True
                     break
@@ -125,7 +125,7 @@ class Node:
     def __getattr__(self, name):
         if name.startswith("_saved_"):
             value = self.find_saved(name[7:])
-            return value.unpack(self) if isinstance(value, SavedTensor) else value
+            return unpack_all([value], self)[0]
         if name.startswith("_raw_saved_"):
             return self.find_saved(name[11:])
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
@@ -184,15 +184,15 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
 
     A dense leaf gets its own strides, any other a row-major gradient.
     """
-    dense: cython.bint = leaf.contiguous or geometry.is_dense(
+    dense: cython.bint = leaf.row_major or geometry.is_dense(
         leaf.ndim_, leaf.sizes, leaf.strides)
-    suits: cython.bint = grad.contiguous and (leaf.contiguous or not dense)
+    suits: cython.bint = grad.row_major and (leaf.row_major or not dense)
     recording: cython.bint = state().grad_mode
     if dense and not suits:
         suits = same_strides(leaf, grad)
     if suits and not recording and Py_REFCNT(grad) == 1 and Py_REFCNT(grad.storage) == 1:
         return grad
-    if suits and grad.contiguous:
+    if suits and grad.row_major:
         return grad.clone()
     fresh: Tensor = new_empty(
         leaf.ndim_, leaf.sizes, leaf.strides if dense else cython.NULL,
@@ -299,9 +299,7 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     mask: object = needs
     n_saved: cython.int = 0 if node.saved is None else len(node.saved)
     if n_saved > VECTOR_ARGS:
-        return node.formula(mask, first, *[
-            value.unpack(node) if isinstance(value, SavedTensor) else value
-            for value in node.saved])
+        return node.formula(mask, first, *unpack_all(list(node.saved), node))
     args[0] = cython.NULL
     args[1] = cython.cast(cython.pointer(PyObject), mask)
     args[2] = cython.cast(cython.pointer(PyObject), first)
@@ -311,6 +309,8 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
             value = node.saved[i]
             if type(value) is SavedTensor:
                 value = cython.cast(SavedTensor, value).unpack(node)
+            elif type(value) is list:
+                value = unpack_all(value, node)
             keep[count] = cython.cast(cython.pointer(PyObject), value)
             Py_INCREF(keep[count])
             args[3 + count] = keep[count]
@@ -321,6 +321,20 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     finally:
         for i in range(count):
             Py_DECREF(keep[i])
+
+
+@cython.cfunc
+def unpack_all(values: list, node: Node) -> list:
+    """Saved values as the formula sees them; a list holds the tensors of a list."""
+    shown: list = []
+    for value in values:
+        if isinstance(value, SavedTensor):
+            shown.append(cython.cast(SavedTensor, value).unpack(node))
+        elif isinstance(value, list):
+            shown.append(unpack_all(value, node))
+        else:
+            shown.append(value)
+    return shown
 
 
 @cython.cfunc
