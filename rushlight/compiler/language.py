@@ -14,7 +14,16 @@ from rushlight.compiler.complexes import Complex, complex_function
 from rushlight.compiler.expr import Binary, Call, Expr, Reinterpret, Type, boolean, unify
 from rushlight.compiler.pointwise import pointwise
 from rushlight.compiler.reduction import reduction
-from rushlight.compiler.rowwise import largest, mean, rowwise, total
+from rushlight.compiler.rowwise import (
+    element,
+    largest,
+    length,
+    mean,
+    position,
+    rowwise,
+    smallest,
+    total,
+)
 
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 
