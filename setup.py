@@ -14,10 +14,11 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).parent
 COMPILED = [
     "core.state", "core.dtype", "core.device", "core.storage", "core.geometry",
-    "core.elements", "core.tensor", "core.iteration", "core.random", "core.distributions", "core.views", "core.indexing", "core.factories", "core.interop",
+    "core.elements", "core.tensor", "core.iteration", "core.random", "core.distributions",
+    "core.normal", "core.multinomial", "core.views", "core.indexing", "core.factories", "core.interop",
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
-    "backends.cpu.contraction",
-    "dispatch.signature", "dispatch.dispatcher", "dispatch.kernels",
+    "backends.cpu.contraction", "backends.cpu.foreach",
+    "dispatch.signature", "dispatch.dispatcher", "dispatch.kernels", "dispatch.reductions",
     "autograd.node", "autograd.engine", "autograd.methods", "autograd.record",
 ]
 DIRECTIVES = {

@@ -1,0 +1,43 @@
+"""Rushlight: a deep-learning framework in one language all the way down."""
+
+from __future__ import annotations
+
+# The imports below follow the architecture, from the core upwards.
+from rushlight.core.dtype import DType as dtype
+from rushlight.core.dtype import (
+    can_cast, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype,
+)
+from rushlight.core.dtype import all_dtypes as _all_dtypes
+from rushlight.core.device import Device as device
+from rushlight.core.layout import (
+    Layout as layout, MemoryFormat as memory_format, Size, channels_last,
+    channels_last_3d, contiguous_format, preserve_format, sparse_coo, strided,
+)
+from rushlight.core.storage import UntypedStorage
+from rushlight.core.tensor import Tensor
+from rushlight.core.factories import get_default_device, set_default_device
+from rushlight.core.interop import frombuffer, from_dlpack, from_numpy
+from rushlight.core.printing import set_printoptions
+from rushlight.core.random import Generator, default_generator
+from rushlight.backends.cpu.pool import get_num_threads, set_num_threads
+
+globals().update(_all_dtypes())
+
+from rushlight import ops
+from rushlight.ops import registry as _registry
+
+_registry.load_generated()
+globals().update(_registry.namespaces[None])
+
+from rushlight import autograd
+from rushlight.autograd.grad_mode import (
+    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+    set_grad_enabled,
+)
+from rushlight import _bindings
+from rushlight._bindings import (
+    as_tensor, is_complex, is_floating_point, is_nonzero, is_tensor, numel, result_type,
+    tensor,
+)
+
+__version__ = "0.1.0"

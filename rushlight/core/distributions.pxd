@@ -12,3 +12,7 @@ cdef int store_integers(int code, char* out, int64_t start, const int64_t* value
 # Uniform numbers in [0, 1) with 53 random bits, from two words each; or 24 bits from one.
 cdef void uniform_doubles(Generator generator, double* out, int count) noexcept
 cdef void uniform_floats(Generator generator, float* out, int count) noexcept
+# Writes floats as float16 or bfloat16.
+cdef void store_floats(int code, char* out, int64_t start, const float* values, int count) noexcept
+# Floating elements as doubles.
+cdef int load(int code, char* source, int64_t start, double* out, int count) except -1

@@ -5,7 +5,7 @@ import sys
 import warnings
 
 import cython
-from cython.cimports.cpython.buffer import PyBuffer_FillInfo
+from cython.cimports.cpython.buffer import Py_buffer, PyBuffer_FillInfo
 from cython.cimports.cpython.pycapsule import (
     PyCapsule_GetPointer,
     PyCapsule_IsValid,
@@ -32,19 +32,41 @@ from rushlight.core.tensor import make_tensor
 
 # rushlight's name -> NumPy's type string without its byte order.
 NUMPY_KINDS = {
-    "bool": "b1", "uint8": "u1", "int8": "i1", "int16": "i2", "uint16": "u2",
-    "int32": "i4", "uint32": "u4", "int64": "i8", "uint64": "u8", "float16": "f2",
-    "float32": "f4", "float64": "f8", "complex64": "c8", "complex128": "c16",
+    "bool": "b1",
+    "uint8": "u1",
+    "int8": "i1",
+    "int16": "i2",
+    "uint16": "u2",
+    "int32": "i4",
+    "uint32": "u4",
+    "int64": "i8",
+    "uint64": "u8",
+    "float16": "f2",
+    "float32": "f4",
+    "float64": "f8",
+    "complex64": "c8",
+    "complex128": "c16",
 }
 _DTYPES = all_dtypes()
 _BY_NUMPY_KIND = {kind: _DTYPES[name] for name, kind in NUMPY_KINDS.items()}
 
 # DLPack's (code, bits) -> rushlight's name.
 DLPACK_TYPES = {
-    (6, 8): "bool", (1, 8): "uint8", (1, 16): "uint16", (1, 32): "uint32",
-    (1, 64): "uint64", (0, 8): "int8", (0, 16): "int16", (0, 32): "int32",
-    (0, 64): "int64", (2, 16): "float16", (2, 32): "float32", (2, 64): "float64",
-    (4, 16): "bfloat16", (5, 64): "complex64", (5, 128): "complex128",
+    (6, 8): "bool",
+    (1, 8): "uint8",
+    (1, 16): "uint16",
+    (1, 32): "uint32",
+    (1, 64): "uint64",
+    (0, 8): "int8",
+    (0, 16): "int16",
+    (0, 32): "int32",
+    (0, 64): "int64",
+    (2, 16): "float16",
+    (2, 32): "float32",
+    (2, 64): "float64",
+    (4, 16): "bfloat16",
+    (5, 64): "complex64",
+    (5, 128): "complex128",
 }
 _TO_DLPACK = {name: pair for pair, name in DLPACK_TYPES.items()}
 CPU = 1
@@ -79,7 +101,8 @@ def check_on_host(storage: Storage, purpose: object) -> cython.int:
     if storage.n_bytes and storage.data == cython.NULL:
         raise TypeError(
             f"can't convert {storage.device} device type tensor to {purpose}: it has "
-            "no data in host memory. Use Tensor.cpu() to copy the tensor there first.")
+            "no data in host memory. Use Tensor.cpu() to copy the tensor there first."
+        )
     return 0
 
 
@@ -90,10 +113,11 @@ def buffer_of(tensor: Tensor):
         ValueError: the tensor is not contiguous.
     """
     check_on_host(tensor.storage, "a buffer")
-    if not tensor.contiguous:
+    if not tensor.row_major:
         raise ValueError(
             f"buffer_of: a tensor with strides {tuple(tensor.stride())} is not one run "
-            "of bytes; call contiguous() first")
+            "of bytes; call contiguous() first"
+        )
     return window(tensor.pointer(), tensor.numel_ * tensor.dtype_.itemsize, tensor)
 
 
@@ -143,21 +167,26 @@ def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
     size = dtype.itemsize
     if view.nbytes == 0 or count == 0:
         raise ValueError(
-            f"both buffer length ({view.nbytes}) and count ({count}) must not be 0")
+            f"both buffer length ({view.nbytes}) and count ({count}) must not be 0"
+        )
     if not 0 <= offset < view.nbytes:
         raise ValueError(
             f"offset ({offset} bytes) must be non-negative and no greater than buffer "
-            f"length ({view.nbytes} bytes) minus 1")
+            f"length ({view.nbytes} bytes) minus 1"
+        )
     left = view.nbytes - offset
     if count < 0 and left % size:
         raise ValueError(
             f"buffer length ({left} bytes) after offset ({offset} bytes) must be a "
-            f"multiple of element size ({size})")
+            f"multiple of element size ({size})"
+        )
     wanted = left // size if count < 0 else count
     if wanted * size > left:
         raise ValueError(
             f"requested buffer length ({count} * {size} bytes) after offset ({offset} "
-            f"bytes) must not be greater than actual buffer length ({view.nbytes} bytes)")
+            f"bytes) must not be greater than actual buffer length ({view.nbytes} "
+            "bytes)"
+        )
     if view.readonly:
         warn_not_writable("buffer")
     result = from_buffer(buffer, dtype, (wanted,), offset)
@@ -170,14 +199,16 @@ def warn_not_writable(kind):
         f"The given {kind} is not writable, and tensors that are not writable are not "
         "supported. Writing to the tensor is undefined behavior. You may want to copy "
         f"the {kind} before converting it to a tensor.",
-        UserWarning, stacklevel=3)
+        UserWarning,
+        stacklevel=3,
+    )
 
 
 # -- NumPy -------------------------------------------------------------------------
 
 
 class Exported:
-    """What NumPy reads a tensor's memory from; the array keeps it, it keeps the tensor."""
+    """What NumPy reads a tensor's memory from; the array keeps both alive."""
 
     def __init__(self, tensor, interface):
         self.tensor = tensor
@@ -194,7 +225,8 @@ def array_interface(tensor: Tensor) -> dict:
     if kind is None:
         raise TypeError(
             f"Got unsupported ScalarType {tensor.dtype_.name}: NumPy has no such type; "
-            "convert the tensor first, for instance with float()")
+            "convert the tensor first, for instance with float()"
+        )
     check_on_host(tensor.storage, "numpy")
     size: int64_t = tensor.dtype_.itemsize
     order = "|" if size == 1 else "<" if sys.byteorder == "little" else ">"
@@ -224,7 +256,8 @@ def to_numpy(tensor: Tensor, force=False):
     if tensor.wants_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. "
-            "Use tensor.detach().numpy() instead.")
+            "Use tensor.detach().numpy() instead."
+        )
     interface = array_interface(tensor)
     if tensor.numel_ == 0:
         return numpy.empty(interface["shape"], interface["typestr"])
@@ -232,7 +265,7 @@ def to_numpy(tensor: Tensor, force=False):
 
 
 def to_array(tensor: Tensor, dtype=None):
-    """What ``numpy.asarray(tensor)`` gets: the memory itself where the type allows it."""
+    """What ``numpy.asarray(tensor)`` gets: the memory itself if the type allows it."""
     array = to_numpy(tensor)
     return array if dtype is None else array.astype(dtype, copy=False)
 
@@ -253,11 +286,13 @@ def from_numpy(array):
     if dtype is None:
         raise TypeError(
             f"can't convert np.ndarray of type {array.dtype}. The only supported types "
-            f"are: {', '.join(NUMPY_KINDS)}.")
+            f"are: {', '.join(NUMPY_KINDS)}."
+        )
     if not array.dtype.isnative:
         raise ValueError(
             "given numpy array has byte order different from the native byte order. "
-            "Conversion between byte orders is currently not supported.")
+            "Conversion between byte orders is currently not supported."
+        )
     if not array.flags.writeable:
         warn_not_writable("NumPy array")
     return over_array(array, dtype)
@@ -268,13 +303,15 @@ def over_array(array, dtype: DType):
     shape, steps, size = array.shape, array.strides, array.dtype.itemsize
     if any(step < 0 for step, extent in zip(steps, shape) if extent > 1):
         raise ValueError(
-            "At least one stride in the given numpy array is negative, and tensors with "
-            "negative strides are not currently supported. (You can probably work around "
-            "this by making a copy of your array with array.copy().)")
+            "At least one stride in the given numpy array is negative, and tensors "
+            "with negative strides are not currently supported. (You can probably work "
+            "around this by making a copy of your array with array.copy().)"
+        )
     if any(step % size for step in steps):
         raise ValueError(
             "given numpy array strides not a multiple of the element byte size. "
-            "Copy the numpy array to reallocate the memory.")
+            "Copy the numpy array to reallocate the memory."
+        )
     strides = [abs(step) // size for step in steps]
     reach = 0
     if array.size:
@@ -299,9 +336,7 @@ def release(managed: cython.pointer(DLManagedTensor)) -> cython.void:
 @cython.cfunc
 @cython.exceptval(check=False)
 @cython.with_gil
-def release_versioned(
-    managed: cython.pointer(DLManagedTensorVersioned)
-) -> cython.void:
+def release_versioned(managed: cython.pointer(DLManagedTensorVersioned)) -> cython.void:
     free(managed.dl_tensor.shape)
     Py_DECREF(cython.cast(object, managed.manager_ctx))
     free(managed)
@@ -315,12 +350,14 @@ def drop_capsule(held: object) -> cython.void:
     versioned: cython.pointer(DLManagedTensorVersioned)
     if PyCapsule_IsValid(held, b"dltensor"):
         managed = cython.cast(
-            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(held, b"dltensor"))
+            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(held, b"dltensor")
+        )
         managed.deleter(managed)
     elif PyCapsule_IsValid(held, b"dltensor_versioned"):
         versioned = cython.cast(
             cython.pointer(DLManagedTensorVersioned),
-            PyCapsule_GetPointer(held, b"dltensor_versioned"))
+            PyCapsule_GetPointer(held, b"dltensor_versioned"),
+        )
         versioned.deleter(versioned)
 
 
@@ -331,7 +368,8 @@ def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
     pair = _TO_DLPACK[tensor.dtype_.name]
     i: cython.int
     room: cython.pointer(int64_t) = cython.cast(
-        cython.pointer(int64_t), calloc(2 * tensor.ndim_ + 1, cython.sizeof(int64_t)))
+        cython.pointer(int64_t), calloc(2 * tensor.ndim_ + 1, cython.sizeof(int64_t))
+    )
     if room == cython.NULL:
         raise MemoryError("no memory for a tensor's sizes")
     for i in range(tensor.ndim_):
@@ -366,7 +404,8 @@ def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, cop
     """
     if tensor.wants_grad:
         raise BufferError(
-            "Can't export tensors that require gradient, use tensor.detach()")
+            "Can't export tensors that require gradient, use tensor.detach()"
+        )
     if tensor.dtype_.name not in _TO_DLPACK:
         raise BufferError(f"{tensor.dtype_.name} tensors cannot be exported by DLPack")
     check_on_host(tensor.storage, "DLPack")
@@ -377,7 +416,8 @@ def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, cop
     if max_version is not None and max_version[0] >= 1:
         return versioned_capsule(tensor)
     managed: cython.pointer(DLManagedTensor) = cython.cast(
-        cython.pointer(DLManagedTensor), calloc(1, cython.sizeof(DLManagedTensor)))
+        cython.pointer(DLManagedTensor), calloc(1, cython.sizeof(DLManagedTensor))
+    )
     if managed == cython.NULL:
         raise MemoryError("no memory for a DLPack tensor")
     describe(tensor, cython.address(managed.dl_tensor))
@@ -391,7 +431,8 @@ def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, cop
 def versioned_capsule(tensor: Tensor) -> object:
     managed: cython.pointer(DLManagedTensorVersioned) = cython.cast(
         cython.pointer(DLManagedTensorVersioned),
-        calloc(1, cython.sizeof(DLManagedTensorVersioned)))
+        calloc(1, cython.sizeof(DLManagedTensorVersioned)),
+    )
     if managed == cython.NULL:
         raise MemoryError("no memory for a DLPack tensor")
     describe(tensor, cython.address(managed.dl_tensor))
@@ -432,21 +473,26 @@ def from_dlpack(source):
     held: Borrowed = Borrowed.__new__(Borrowed)
     if PyCapsule_IsValid(capsule, b"dltensor"):
         held.managed = cython.cast(
-            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(capsule, b"dltensor"))
+            cython.pointer(DLManagedTensor), PyCapsule_GetPointer(capsule, b"dltensor")
+        )
         PyCapsule_SetName(capsule, b"used_dltensor")
         return borrow(cython.address(held.managed.dl_tensor), held)
     if PyCapsule_IsValid(capsule, b"dltensor_versioned"):
         held.versioned = cython.cast(
             cython.pointer(DLManagedTensorVersioned),
-            PyCapsule_GetPointer(capsule, b"dltensor_versioned"))
+            PyCapsule_GetPointer(capsule, b"dltensor_versioned"),
+        )
         PyCapsule_SetName(capsule, b"used_dltensor_versioned")
         if held.versioned.version.major != 1:
             raise BufferError(
-                f"from_dlpack: DLPack version {held.versioned.version.major} is not known")
+                "from_dlpack: DLPack version "
+                f"{held.versioned.version.major} is not known"
+            )
         return borrow(cython.address(held.versioned.dl_tensor), held)
     raise RuntimeError(
         "from_dlpack: expected an array with __dlpack__, or a DLPack capsule that has "
-        f"not been used yet\n  source: {type(source).__name__}")
+        f"not been used yet\n  source: {type(source).__name__}"
+    )
 
 
 @cython.cfunc
@@ -454,14 +500,15 @@ def borrow(lent: cython.pointer(DLTensor), owner: object) -> object:
     """The tensor over memory that ``owner`` will give back."""
     kind: DLDataType = lent.dtype
     name = DLPACK_TYPES.get((kind.code, kind.bits))
-    i: cython.int
     if lent.device.device_type not in (CPU, CUDA_HOST):
         raise BufferError(
-            f"from_dlpack: device type {lent.device.device_type} is not host memory")
+            f"from_dlpack: device type {lent.device.device_type} is not host memory"
+        )
     if name is None or kind.lanes != 1:
         raise BufferError(
-            f"from_dlpack: no data type has DLPack's code {kind.code}, {kind.bits} bits "
-            f"and {kind.lanes} lanes")
+            f"from_dlpack: no data type has DLPack's code {kind.code}, {kind.bits} "
+            f"bits and {kind.lanes} lanes"
+        )
     shape = [lent.shape[i] for i in range(lent.ndim)]
     strides = row_major_strides(shape)
     if lent.strides != cython.NULL:

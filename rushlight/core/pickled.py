@@ -14,7 +14,7 @@ class _Mark:
 
 
 _MARK = _Mark()
-# Of tuples in tuples. Python hashes them by recursion, one that is a member twice twice.
+# Of tuples in tuples: Python hashes them by recursion, and a member of two twice.
 MAX_DEPTH = 100
 MAX_WEIGHT = 1_000_000
 
@@ -34,7 +34,7 @@ class Reader:
         self.at = 0
         self.stack = []
         self.memo = {}
-        self.nested = {}    # id of a tuple that holds tuples -> depth, weight, itself
+        self.nested = {}  # id of a tuple that holds tuples -> depth, weight, itself
         self.find_global = find_global
         self.may_call = may_call
         self.persistent = persistent
@@ -53,15 +53,17 @@ class Reader:
                 step = STEPS.get(code)
                 if step is None:
                     raise UnpicklingError(
-                        f"Unsupported operand {code} at byte {self.at - 1}: checkpoints "
-                        "hold numbers, text, containers and tensors only")
+                        f"Unsupported operand {code} at byte {self.at - 1}: "
+                        "checkpoints hold numbers, text, containers and tensors only"
+                    )
                 step(self)
         except (UnpicklingError, RuntimeError, EOFError):
             raise
         except Exception as error:
             raise UnpicklingError(
                 f"malformed pickle data at byte {self.at}: "
-                f"{type(error).__name__}: {error}") from error
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     # -- the bytes ---------------------------------------------------------------
 
@@ -70,7 +72,8 @@ class Reader:
         if not 0 <= count <= len(self.data) - self.at:
             raise UnpicklingError(
                 f"pickle data was truncated: {count} bytes wanted at byte {self.at} "
-                f"of {len(self.data)}")
+                f"of {len(self.data)}"
+            )
         part = self.data[self.at : end]
         self.at = end
         return bytes(part)
@@ -111,7 +114,8 @@ class Reader:
         if not isinstance(value, kinds):
             raise UnpicklingError(
                 f"Can only fill {' or '.join(kind.__name__ for kind in kinds)}, "
-                f"not {type(value).__name__}")
+                f"not {type(value).__name__}"
+            )
         return value
 
     def push_tuple(self, values):
@@ -121,7 +125,9 @@ class Reader:
             depth = 1 + max(entry[0] for entry in inner)
             weight = 1 + sum(entry[1] for entry in inner)
             if depth > MAX_DEPTH or weight > MAX_WEIGHT:
-                raise UnpicklingError(f"tuples are nested {depth} deep, {weight} in all")
+                raise UnpicklingError(
+                    f"tuples are nested {depth} deep, {weight} in all"
+                )
             self.nested[id(made)] = depth, weight, made
         self.push(made)
 
@@ -144,18 +150,24 @@ class Reader:
     def call(self, new):
         """Calls an object of the table with a tuple of arguments."""
         function, arguments = self.pops(2)
-        proper = isinstance(arguments, tuple) and (not new or isinstance(function, type))
+        proper = isinstance(arguments, tuple) and (
+            not new or isinstance(function, type)
+        )
         if not proper or not self.may_call(function):
             raise UnpicklingError(
-                f"Trying to call {function!r}, which checkpoints may not do")
-        self.push(function.__new__(function, *arguments) if new else function(*arguments))
+                f"Trying to call {function!r}, which checkpoints may not do"
+            )
+        self.push(
+            function.__new__(function, *arguments) if new else function(*arguments)
+        )
 
     def build(self):
         """Gives the object on top its state."""
         target, state = self.stack[-2], self.stack.pop()
         if not self.may_call(type(target)):
             raise UnpicklingError(
-                f"Can only build objects of allowed types, not {type(target).__name__}")
+                f"Can only build objects of allowed types, not {type(target).__name__}"
+            )
         if hasattr(target, "__setstate__"):
             target.__setstate__(state)
             return
@@ -192,7 +204,9 @@ def _latin(layout):
 
 
 def _long(layout):
-    return lambda r: r.push(int.from_bytes(r.take(r.number(layout)), "little", signed=True))
+    return lambda r: r.push(
+        int.from_bytes(r.take(r.number(layout)), "little", signed=True)
+    )
 
 
 def _tuple(count):
@@ -225,28 +239,56 @@ def _global(reader):
 
 STOP = ord(".")
 # Opcode -> what it does; the names are those of the pickle format.
-STEPS = {ord(code): step for code, step in {
-    "\x80": lambda r: r.take(1),                       # PROTO
-    "\x95": lambda r: r.take(8),                       # FRAME
-    "(": _constant(_MARK), "N": _constant(None),
-    "\x88": _constant(True), "\x89": _constant(False),
-    "K": _number("B"), "M": _number("H"), "J": _number("i"), "G": _big_float,
-    "\x8a": _long("B"), "\x8b": _long("i"),
-    "X": _text("I"), "\x8c": _text("B"), "\x8d": _text("Q"),
-    "U": _latin("B"), "T": _latin("i"),
-    "C": _bytes("B"), "B": _bytes("I"), "\x8e": _bytes("Q"),
-    "}": _fresh(dict), "]": _fresh(list), "\x8f": _fresh(set), ")": _constant(()),
-    "t": lambda r: r.push_tuple(r.items()),
-    "l": lambda r: r.push(r.items()),
-    "\x85": _tuple(1), "\x86": _tuple(2), "\x87": _tuple(3),
-    "a": lambda r: r.append(r.pops(1)), "e": lambda r: r.append(r.items()),
-    "s": lambda r: r.set_items(r.pops(2)), "u": lambda r: r.set_items(r.items()),
-    "\x90": lambda r: r.add(r.items()),
-    "\x91": lambda r: r.push(frozenset(r.items())),
-    "0": lambda r: r.pops(1), "1": lambda r: r.items(),
-    "h": _get("B"), "j": _get("I"), "q": _put("B"), "r": _put("I"), "\x94": _memoize,
-    "c": _global, "\x93": lambda r: r.get_global(*r.pops(2)),
-    "R": lambda r: r.call(False), "\x81": lambda r: r.call(True),
-    "b": lambda r: r.build(),
-    "Q": lambda r: r.push(r.persistent(r.pops(1)[0])),
-}.items()}
+STEPS = {
+    ord(code): step
+    for code, step in {
+        "\x80": lambda r: r.take(1),  # PROTO
+        "\x95": lambda r: r.take(8),  # FRAME
+        "(": _constant(_MARK),
+        "N": _constant(None),
+        "\x88": _constant(True),
+        "\x89": _constant(False),
+        "K": _number("B"),
+        "M": _number("H"),
+        "J": _number("i"),
+        "G": _big_float,
+        "\x8a": _long("B"),
+        "\x8b": _long("i"),
+        "X": _text("I"),
+        "\x8c": _text("B"),
+        "\x8d": _text("Q"),
+        "U": _latin("B"),
+        "T": _latin("i"),
+        "C": _bytes("B"),
+        "B": _bytes("I"),
+        "\x8e": _bytes("Q"),
+        "}": _fresh(dict),
+        "]": _fresh(list),
+        "\x8f": _fresh(set),
+        ")": _constant(()),
+        "t": lambda r: r.push_tuple(r.items()),
+        "l": lambda r: r.push(r.items()),
+        "\x85": _tuple(1),
+        "\x86": _tuple(2),
+        "\x87": _tuple(3),
+        "a": lambda r: r.append(r.pops(1)),
+        "e": lambda r: r.append(r.items()),
+        "s": lambda r: r.set_items(r.pops(2)),
+        "u": lambda r: r.set_items(r.items()),
+        "\x90": lambda r: r.add(r.items()),
+        "\x91": lambda r: r.push(frozenset(r.items())),
+        "0": lambda r: r.pops(1),
+        "1": lambda r: r.items(),
+        "h": _get("B"),
+        "j": _get("I"),
+        "q": _put("B"),
+        "r": _put("I"),
+        "\x94": _memoize,
+        "c": _global,
+        "\x93": lambda r: r.get_global(*r.pops(2)),
+        "R": lambda r: r.call(False),
+        "\x81": lambda r: r.call(True),
+        "b": lambda r: r.build(),
+        "Q": lambda r: r.push(r.persistent(r.pops(1)[0])),
+    }.items()
+}

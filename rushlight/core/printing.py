@@ -2,21 +2,22 @@
 
 import contextlib
 import math
-from dataclasses import dataclass, replace
+from collections import namedtuple
 
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.tensor import make_tensor
 
 
-@dataclass(frozen=True)
-class PrintOptions:
+class PrintOptions(
+    namedtuple(
+        "PrintOptions",
+        "precision threshold edgeitems linewidth sci_mode",
+        defaults=(4, 1000, 3, 80, None),
+    )
+):
     """How tensors print: digits, summary from ``threshold`` elements on, line width."""
 
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
+    __slots__ = ()
 
 
 PROFILES = {
@@ -28,7 +29,11 @@ _options = PROFILES["default"]
 
 
 def set_printoptions(
-    precision=None, threshold=None, edgeitems=None, linewidth=None, profile=None,
+    precision=None,
+    threshold=None,
+    edgeitems=None,
+    linewidth=None,
+    profile=None,
     sci_mode=None,
 ):
     """Sets how tensors print from now on.
@@ -47,20 +52,23 @@ def set_printoptions(
         if start is None:
             raise ValueError(
                 f"set_printoptions: unknown profile {profile!r}; "
-                f"the profiles are {', '.join(PROFILES)}")
+                f"the profiles are {', '.join(PROFILES)}"
+            )
         # A profile says nothing of scientific notation.
-        _options = replace(start, sci_mode=_options.sci_mode)
+        _options = start._replace(sci_mode=_options.sci_mode)
     given = {
-        "precision": precision, "threshold": threshold, "edgeitems": edgeitems,
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
         "linewidth": linewidth,
     }
     changes = {name: value for name, value in given.items() if value is not None}
-    _options = replace(_options, sci_mode=sci_mode, **changes)
+    _options = _options._replace(sci_mode=sci_mode, **changes)
 
 
 def get_printoptions() -> dict:
     """How tensors print, by the names that ``set_printoptions`` takes."""
-    return dict(vars(_options))
+    return _options._asdict()
 
 
 @contextlib.contextmanager

@@ -5,10 +5,8 @@ import io
 import math
 import mmap
 import os
-import secrets
 import struct
 import sys
-import zipfile
 import zlib
 
 from rushlight.core import interop
@@ -16,10 +14,11 @@ from rushlight.core.dtype import all_dtypes
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import make_tensor
 
-ALIGNMENT = 64          # of every record, so that a file can be mapped and used in place
-LOCAL_HEADER = 30       # bytes of a zip record's own header, before its name
+ALIGNMENT = 64  # of every record, so that a file can be mapped and used in place
+LOCAL_HEADER = 30  # bytes of a zip record's own header, before its name
 DTYPES = all_dtypes()
 LARGEST = 2**62
+STORED = 0  # a zip record's way of compression: none
 
 
 @contextlib.contextmanager
@@ -31,11 +30,11 @@ def replacing(path):
     """
     target = os.path.realpath(os.fspath(path))
     if os.path.exists(target) and not os.path.isfile(target):
-        with open(target, "wb") as file:    # a device or a pipe cannot be replaced
+        with open(target, "wb") as file:  # a device or a pipe cannot be replaced
             yield file
         return
     folder, name = os.path.split(target)
-    draft = os.path.join(folder, f".{name}.{os.getpid()}.{secrets.token_hex(4)}.tmp")
+    draft = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
     try:
         with open(draft, "xb") as file:
             yield file
@@ -61,16 +60,18 @@ def sync_folder(folder):
 
 
 class Writer:
-    """Writes records to an archive that PyTorch reads: a zip file, nothing compressed."""
+    """Writes records to an archive that PyTorch reads: a zip file, not compressed."""
 
     def __init__(self, file, folder):
+        import zipfile  # takes longer to import than the rest of this module
+
         self.archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
-        self.file = file
+        self.new_record = zipfile.ZipInfo
         self.folder = folder
 
     def record(self, name, data):
         """Adds one record; its first byte lies at a multiple of 64."""
-        info = zipfile.ZipInfo(f"{self.folder}/{name}")
+        info = self.new_record(f"{self.folder}/{name}")
         start = self.archive.fp.tell() + LOCAL_HEADER + len(info.filename.encode()) + 4
         padding = -start % ALIGNMENT
         info.extra = b"FB" + struct.pack("<H", padding) + b"Z" * padding
@@ -90,20 +91,33 @@ class Archive:
     """
 
     def __init__(self, file, title, mapped=False):
+        import zipfile
+
         self.file = file
         self.title = title
         self.size = file.seek(0, io.SEEK_END)
         try:
             self.archive = zipfile.ZipFile(file)
             self.records = {info.filename: info for info in self.archive.infolist()}
-        except (zipfile.BadZipFile, ValueError, struct.error, EOFError,
-                NotImplementedError, OSError, OverflowError) as error:
-            raise RuntimeError(self.unreadable(f"no directory of records ({error})")) from error
+        except (
+            zipfile.BadZipFile,
+            ValueError,
+            struct.error,
+            EOFError,
+            NotImplementedError,
+            OSError,
+            OverflowError,
+        ) as error:
+            raise RuntimeError(
+                self.unreadable(f"no directory of records ({error})")
+            ) from error
         names = [name for name in self.records if name.endswith("/data.pkl")]
         if not names:
             raise RuntimeError(self.unreadable("it has no record data.pkl"))
         self.folder = min(names, key=len)[: -len("data.pkl")]
-        self.map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
+        self.map = (
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
+        )
         self.check_order()
 
     def unreadable(self, fact):
@@ -112,7 +126,8 @@ class Archive:
             f"PytorchStreamReader failed reading zip archive: {fact}\n"
             f"  file: {self.title}, {self.size} bytes\n"
             "  it is damaged or was cut short while it was written or copied: "
-            "fetch it again, or load an earlier checkpoint")
+            "fetch it again, or load an earlier checkpoint"
+        )
 
     def check_order(self):
         """Refuses numbers whose bytes run the other way."""
@@ -121,7 +136,8 @@ class Archive:
             if order.decode("latin-1") != sys.byteorder:
                 raise RuntimeError(
                     f"load: {self.title} was written by a machine of other byte order: "
-                    f"{order!r}\n  save it again on a {sys.byteorder}-endian machine")
+                    f"{order!r}\n  save it again on a {sys.byteorder}-endian machine"
+                )
 
     def find(self, name):
         """A record's first byte in the file and its size.
@@ -132,14 +148,18 @@ class Archive:
         info = self.records.get(self.folder + name)
         if info is None:
             raise RuntimeError(self.unreadable(f"it has no record {name}"))
-        if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
-            raise RuntimeError(self.unreadable(f"record {name} is compressed or encrypted"))
+        if info.compress_type != STORED or info.flag_bits & 1:
+            raise RuntimeError(
+                self.unreadable(f"record {name} is compressed or encrypted")
+            )
         self.file.seek(max(info.header_offset, 0))
         header = self.file.read(LOCAL_HEADER)
         whole = len(header) == LOCAL_HEADER and header[:4] == b"PK\x03\x04"
         if info.header_offset < 0 or not whole:
             raise RuntimeError(self.unreadable(f"record {name} has no header"))
-        start = info.header_offset + LOCAL_HEADER + sum(struct.unpack("<HH", header[26:30]))
+        start = (
+            info.header_offset + LOCAL_HEADER + sum(struct.unpack("<HH", header[26:30]))
+        )
         if info.file_size != info.compress_size or start + info.file_size > self.size:
             raise RuntimeError(self.unreadable(f"record {name} goes beyond its end"))
         return start, info.file_size
@@ -163,8 +183,11 @@ class Archive:
         """A record as a storage of ``n_bytes``: read and verified, or mapped."""
         start, size = self.find(name)
         if size != n_bytes:
-            raise RuntimeError(self.unreadable(
-                f"record {name} has {size} bytes where its tensors want {n_bytes}"))
+            raise RuntimeError(
+                self.unreadable(
+                    f"record {name} has {size} bytes where its tensors want {n_bytes}"
+                )
+            )
         if size == 0:
             return UntypedStorage(0)
         if self.map is not None:
@@ -176,7 +199,9 @@ class Archive:
         while filled < size:
             count = self.file.readinto(view[filled:])
             if not count:
-                raise RuntimeError(self.unreadable(f"record {name} goes beyond its end"))
+                raise RuntimeError(
+                    self.unreadable(f"record {name} goes beyond its end")
+                )
             filled += count
         self.check(name, view)
         return storage
@@ -192,7 +217,8 @@ def window(storage, offset, sizes, strides, dtype):
     if not all(type(number) is int and 0 <= number < LARGEST for number in numbers):
         raise RuntimeError(
             f"load: a tensor has impossible sizes {sizes}, strides {strides} or "
-            f"offset {offset}")
+            f"offset {offset}"
+        )
     if math.prod(sizes) >= LARGEST:
         raise RuntimeError(f"load: a tensor has impossible sizes {sizes}")
     return make_tensor(storage, sizes, strides, offset, dtype)

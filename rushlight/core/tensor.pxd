@@ -26,7 +26,7 @@ cdef class Tensor:
     cdef int ndim_
     cdef DType dtype_
     cdef uint64_t keys              # dispatch keys (see dispatch/keys.py)
-    cdef bint contiguous            # row-major, cached; kept right by set_geometry
+    cdef bint row_major             # row-major, cached; kept right by set_geometry
     # autograd
     cdef bint wants_grad            # leaf that wants a gradient, or has grad_fn
     cdef bint inference

@@ -123,7 +123,7 @@ def new_empty(
         t.sizes[i] = sizes[i]
     if strides == cython.NULL:
         row_major(ndim, sizes, t.strides)
-        t.contiguous = True
+        t.row_major = True
         reach = count
     else:
         for i in range(ndim):
@@ -131,7 +131,7 @@ def new_empty(
             reach += (sizes[i] - 1) * strides[i]
         if count == 0:
             reach = 0
-        t.contiguous = is_contiguous(ndim, sizes, strides)
+        t.row_major = is_contiguous(ndim, sizes, strides)
     t.numel_ = count
     t.dtype_ = dtype
     t.storage = allocate(reach * dtype.itemsize, device)
@@ -248,7 +248,7 @@ class Tensor:
             count *= sizes[i]
         self.numel_ = count
         self.offset = offset
-        self.contiguous = is_contiguous(ndim, sizes, strides)
+        self.row_major = is_contiguous(ndim, sizes, strides)
         return 0
 
     # -- geometry --------------------------------------------------------------
@@ -298,7 +298,7 @@ class Tensor:
     def is_contiguous(self, memory_format=contiguous_format):
         """Whether elements lie row by row (or in ``memory_format``)."""
         if memory_format is contiguous_format:
-            return self.contiguous
+            return self.row_major
         if memory_format is channels_last:
             return self.ndim_ == 4 and is_channels_last(4, self.sizes, self.strides)
         if memory_format is channels_last_3d:

@@ -80,7 +80,6 @@ cdef class OperatorPacket:
     cdef readonly str name
     cdef readonly list overloads
     cdef Operator first
-    cdef readonly bint reflected    # `__radd__`: the arguments come swapped
     cdef readonly str doc
 
 cdef void set_recorder(Recorder recorder)

@@ -580,15 +580,13 @@ class OperatorPacket:
     <built-in operator add>
     """
 
-    def __init__(self, namespace, name, overloads, reflected=False):
+    def __init__(self, namespace, name, overloads):
         self.vectorcall = cython.cast(cython.p_void, packet_vectorcall)
         self.name = name
         self.overloads = list(overloads)
         self.first = self.overloads[0]
-        self.reflected = reflected
         self.doc = self.first.entry[11] if self.first.entry else ""
-        if not reflected:
-            _PACKETS.setdefault((namespace, name), self)
+        _PACKETS.setdefault((namespace, name), self)
 
     def add_overload(self, op):
         """Let one more schema answer to this name."""
@@ -725,13 +723,8 @@ def packet_vectorcall(
     op: Operator
     n: cython.Py_ssize_t = nargsf & 0x7FFFFFFFFFFFFFFF
     code: cython.int
-    swapped: cython.pointer(PyObject)[2]
-    if packet.reflected:
-        swapped[0] = args[1]
-        swapped[1] = args[0]
-        args = swapped
-    if kwnames != cython.NULL and has_out(kwnames):
-        return call_with_out(packet, args, n, kwnames)
+    if kwnames != cython.NULL and has_python_keyword(kwnames):
+        return call_with_keywords(packet, args, n, kwnames)
     bound.n_made = 0
     op = packet.first
     try:
@@ -766,11 +759,31 @@ def choose_overload(
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def has_out(kwnames: cython.pointer(PyObject)) -> cython.bint:
+def has_python_keyword(kwnames: cython.pointer(PyObject)) -> cython.bint:
+    """Whether ``out`` or ``requires_grad``, which no schema lists, is given."""
     for name in cython.cast(tuple, cython.cast(object, kwnames)):
-        if name == "out":
+        if name == "out" or name == "requires_grad":
             return True
     return False
+
+
+@cython.cfunc
+def call_with_keywords(
+    packet: OperatorPacket, args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject),
+) -> object:
+    """``requires_grad`` is set on a factory's result; ``out`` chooses another form."""
+    keywords = keyword_dict(args, n, kwnames)
+    if "requires_grad" not in keywords or packet.first.signature.find("requires_grad") >= 0:
+        if "out" in keywords and packet.first.signature.find("out") < 0:
+            return call_with_out(packet, args, n, kwnames)
+        keywords = keyword_dict(args, n, kwnames)
+    elif packet.first.device_arg < 0:
+        raise TypeError(f"{packet.name}() got an unexpected keyword argument 'requires_grad'")
+    wanted = keywords.pop("requires_grad", False)
+    result = cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+        *[cython.cast(object, args[i]) for i in range(n)], **keywords)
+    return result.requires_grad_() if wanted else result
 
 
 @cython.cfunc

@@ -32,7 +32,9 @@ cdef class PointwiseKernel(Kernel):
     cdef int rule
     cdef object rule_function
     cdef unsigned int promoting     # bit i: operand i takes part in promotion
-    cdef kernel_t native[64]        # by compute dtype: no mixed operands, no statics
+    cdef int n_optional             # trailing numbers left out where they equal the default
+    cdef object defaults
+    cdef kernel_t native[256]       # by left-out operands and compute dtype: nothing mixed, no statics
     cdef list keep
     cdef dict special
     cdef int resolve(self, Call* call) except -1

@@ -160,12 +160,12 @@ def examine(call: cython.pointer(Call), name: str) -> cython.int:
             device = check_devices(call, device, t, name)
             call.device_kind = device.kind
         if first is None:
-            if t.contiguous:
+            if t.row_major:
                 first = t
             else:
                 call.flat = False
         elif call.flat:
-            if t.contiguous and t.ndim_ == first.ndim_:
+            if t.row_major and t.ndim_ == first.ndim_:
                 for d in range(t.ndim_):
                     if t.sizes[d] != first.sizes[d]:
                         call.flat = False
@@ -312,7 +312,7 @@ def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.i
     operand.sizes = t.sizes
     operand.strides = t.strides
     operand.itemsize = t.dtype_.itemsize
-    if not t.contiguous:
+    if not t.row_major:
         call.flat = False
     return 0
 
@@ -404,7 +404,7 @@ def refuse_partial_overlap(t: Tensor, other: Tensor):
     theirs: int64_t = other.offset * other.dtype_.itemsize
     if start >= theirs + extent(other) or theirs >= start + extent(t):
         return
-    if not (t.contiguous and other.contiguous):
+    if not (t.row_major and other.row_major):
         return                  # strided windows may interleave without touching
     raise RuntimeError(
         "unsupported operation: some elements of the input tensor and the written-to "
@@ -416,7 +416,9 @@ def refuse_partial_overlap(t: Tensor, other: Tensor):
 class PointwiseKernel(Kernel):
     """An elementwise operator: one generated kernel for each combination of types."""
 
-    def __init__(self, source, op: Operator, rule, promoting, static, module):
+    def __init__(
+        self, source, op: Operator, rule, promoting, static, module, optional=0
+    ):
         i: cython.int
         positions = [
             i for i, row in enumerate(op.signature.rows)
@@ -431,8 +433,9 @@ class PointwiseKernel(Kernel):
         for i in range(self.n_operands):
             if not promoting or positions[i] in promoting:
                 self.promoting |= 1 << i
-            self.native[i] = cython.NULL
-        for i in range(64):
+        self.n_optional = optional
+        self.defaults = tuple([op.signature.defaults[p] for p in positions])
+        for i in range(256):
             self.native[i] = cython.NULL
         self.rule = RULES.get(rule, -1)
         if self.rule < 0:
@@ -496,7 +499,13 @@ class PointwiseKernel(Kernel):
         call.n = 0
         call.n_out = self.n_outputs
         call.device_kind = 0
-        for i in range(self.n_operands):
+        count: cython.int = self.n_operands
+        for i in range(self.n_optional):
+            item = cython.cast(object, slots[self.positions[count - 1]])
+            if item is not self.defaults[count - 1] and item != self.defaults[count - 1]:
+                break
+            count -= 1
+        for i in range(count):
             add_operand(
                 cython.address(call), cython.cast(object, slots[self.positions[i]]))
         statics: tuple = ()
@@ -518,7 +527,7 @@ class PointwiseKernel(Kernel):
             store_scalars(cython.address(call))
             fn = cython.NULL
             if not call.mixed and not statics:
-                fn = self.native[call.compute]
+                fn = self.native[(self.n_operands - call.n) * 64 + call.compute]
             if fn == cython.NULL:
                 fn = self.find(
                     cython.address(call), statics, (dtype_of(call.result).name,)).fn
@@ -597,7 +606,8 @@ class PointwiseKernel(Kernel):
             kernel = self.source.specialize(names, outs, compute, statics)
             self.special[key] = kernel
         if not call.mixed and not statics and outs == (dtype_of(call.result).name,):
-            self.native[call.compute] = cython.cast(NativeKernel, kernel).fn
+            self.native[(self.n_operands - call.n) * 64 + call.compute] = cython.cast(
+                NativeKernel, kernel).fn
         return kernel
 
 
@@ -681,7 +691,17 @@ def empty_like_dtype(like: Tensor, dtype: DType):
     operand.sizes = like.sizes
     operand.strides = like.strides
     operand.itemsize = like.dtype_.itemsize
-    if like.contiguous or output_strides(
+    if like.row_major or output_strides(
             cython.address(operand), 1, like.ndim_, like.sizes, strides):
         return new_empty(like.ndim_, like.sizes, cython.NULL, dtype, like.storage.device)
     return new_empty(like.ndim_, like.sizes, strides, dtype, like.storage.device)
+
+
+def promoted_type(values):
+    """The type that arithmetic on tensors and numbers together would have."""
+    call: Call
+    call.n = 0
+    call.n_out = 0
+    for value in values:
+        add_operand(cython.address(call), value)
+    return dtype_of(promote_call(cython.address(call), 0xFFFFFFFF))

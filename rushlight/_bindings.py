@@ -1,0 +1,210 @@
+"""Ties the layers together: methods of ``Tensor`` that are not operators."""
+
+from __future__ import annotations
+
+from rushlight.autograd import methods as _autograd
+from rushlight.core import indexing, interop, printing, views
+from rushlight.core.dtype import DType
+from rushlight.core.factories import from_sequence
+from rushlight.core.tensor import Tensor, bind_slots, install
+from rushlight.ops import call
+
+
+def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
+    """A fresh tensor that copies ``data``.
+
+    Args:
+        data: numbers, nested sequences, an array or a tensor.
+        dtype: the type of the elements; by default what the data suggest.
+
+    Raises:
+        ValueError: sequences of one level differ in length.
+
+    >>> tensor([[1, 2], [3, 4]]).shape
+    rushlight.Size([2, 2])
+    """
+    if isinstance(data, Tensor):
+        result = data.detach().clone().to(dtype=dtype or data.dtype)
+        if device is not None:
+            result = result.to(device)
+    elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
+        import numpy
+        result = interop.from_numpy(numpy.array(data))
+        if dtype is not None or device is not None:
+            result = result.to(dtype=dtype or result.dtype, device=device)
+    else:
+        result = from_sequence(data, dtype, device)
+    return result.requires_grad_() if requires_grad else result
+
+
+def as_tensor(data, dtype=None, device=None):
+    """``data`` as a tensor, without a copy where the memory can be shared."""
+    if isinstance(data, Tensor):
+        result = data
+    elif hasattr(data, "__array_interface__"):
+        import numpy
+        result = interop.from_numpy(numpy.asarray(data))
+    else:
+        return tensor(data, dtype=dtype, device=device)
+    if dtype is not None and result.dtype is not dtype:
+        result = result.to(dtype)
+    return result if device is None else result.to(device)
+
+
+def is_tensor(obj):
+    """Whether ``obj`` is a tensor."""
+    return isinstance(obj, Tensor)
+
+
+def numel(input):
+    """The number of elements."""
+    return input.numel()
+
+
+def is_floating_point(input):
+    """Whether the elements are real floating-point numbers."""
+    return input.is_floating_point()
+
+
+def is_complex(input):
+    """Whether the elements are complex numbers."""
+    return input.is_complex()
+
+
+def is_nonzero(input):
+    """Whether the one element differs from zero."""
+    return bool(input)
+
+
+def result_type(tensor1, tensor2):
+    """The type that arithmetic on the two would have."""
+    from rushlight.dispatch.kernels import promoted_type
+    return promoted_type((tensor1, tensor2))
+
+
+def _legacy_init(self, *args, dtype=None, device=None):
+    """``Tensor(2, 3)``: uninitialised sizes; ``Tensor([1, 2])``: data as floats."""
+    if len(args) == 1 and not isinstance(args[0], int):
+        data = args[0]
+        if type(data).__name__ == "Size":
+            source = call.empty(data)
+        else:
+            source = data if isinstance(data, Tensor) else tensor(data).to(tensor(0.0).dtype)
+    else:
+        source = call.empty(args)
+    views.set_source(self, source)
+
+
+def _deepcopy(self, memo):
+    if id(self) in memo:
+        return memo[id(self)]
+    if not self.is_leaf:
+        raise RuntimeError(
+            "Only Tensors created explicitly by the user (graph leaves) support the "
+            "deepcopy protocol at the moment.  If you were attempting to deepcopy a "
+            "module, this may be because of a tensor stored in it that has a grad_fn: "
+            "detach it first.")
+    copy = self.detach().clone()
+    if type(self) is not Tensor:
+        copy = Tensor._make_subclass(type(self), copy)
+    copy.requires_grad_(self.requires_grad)
+    memo[id(self)] = copy
+    if self.grad is not None:
+        copy.grad = _deepcopy(self.grad, memo)
+    if self.__dict__:
+        import copy as copies
+        copy.__dict__.update(copies.deepcopy(self.__dict__, memo))
+    return copy
+
+
+def _rebuild(data, dtype_name, shape, requires_grad, kind):
+    flat = interop.frombuffer(bytearray(data), dtype=dtype_name) if data else None
+    result = call.empty(shape, dtype=dtype_name) if flat is None else flat.view(shape)
+    if kind is not Tensor:
+        result = Tensor._make_subclass(kind, result)
+    return result.requires_grad_(requires_grad)
+
+
+def _reduce(self):
+    flat = self.detach().contiguous()
+    data = bytes(memoryview(interop.buffer_of(flat))) if flat.numel() else b""
+    return (_rebuild, (data, self.dtype, tuple(self.shape), self.requires_grad, type(self)))
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """The data type's old name, or a conversion to another type."""
+    if dtype is None:
+        return f"rushlight.{_OLD_NAMES.get(self.dtype.name, 'Tensor')}"
+    if isinstance(dtype, str):
+        wanted = dtype.rpartition(".")[2]
+        names = [name for name, old in _OLD_NAMES.items() if old == wanted]
+        if not names:
+            raise ValueError(f"invalid type: '{dtype}'")
+        from rushlight.core.dtype import all_dtypes
+        dtype = all_dtypes()[names[0]]
+    return self.to(dtype)
+
+
+_OLD_NAMES = {
+    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor", "uint8": "ByteTensor", "int8": "CharTensor",
+    "int16": "ShortTensor", "int32": "IntTensor", "int64": "LongTensor",
+    "bool": "BoolTensor",
+}
+
+
+_AUTOGRAD_METHODS = (
+    "register_hook", "register_post_accumulate_grad_hook", "retain_grad")
+
+
+def _methods():
+    """Names and functions for ``Tensor``."""
+    yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
+    yield "__dlpack__", interop.to_dlpack
+    yield "__dlpack_device__", interop.dlpack_device
+    yield "__array_interface__", property(interop.array_interface)
+    yield "T", property(_t)
+    yield "mT", property(lambda self: self.transpose(-2, -1))
+    yield "H", property(lambda self: self.transpose(0, 1).conj())
+    yield "mH", property(lambda self: self.transpose(-2, -1).conj())
+    yield "type", _type
+    yield "cpu", lambda self, memory_format=None: self.to("cpu")
+    yield "cuda", lambda self, device=None, non_blocking=False: self.to(device or "cuda")
+    yield "share_memory_", lambda self: self
+    yield "is_shared", lambda self: False
+    yield "is_pinned", lambda self, device=None: False
+    yield "pin_memory", lambda self, device=None: self
+    yield "new_tensor", lambda self, data, *, dtype=None, device=None, \
+        requires_grad=False: tensor(
+            data, dtype=dtype or self.dtype, device=device or self.device,
+            requires_grad=requires_grad)
+    yield "storage", lambda self: self.untyped_storage()
+    yield "__tensor_flatten__", None
+
+
+def _t(self):
+    return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+
+
+def bind():
+    """Give ``Tensor`` its methods; called once, at import."""
+    for name, function in _methods():
+        if function is not None:
+            install(name, function)
+    for name in _AUTOGRAD_METHODS:
+        install(name, getattr(_autograd, name))
+    install("backward", _autograd.tensor_backward)
+    install("retains_grad", property(_autograd.retains_grad))
+    bind_slots({
+        "getitem": indexing.getitem, "setitem": indexing.setitem,
+        "iter": indexing.iterate, "contains": indexing.contains,
+        "repr": printing.tensor_repr, "array": interop.to_array,
+        "legacy": _legacy_init, "deepcopy": _deepcopy, "reduce": _reduce,
+        "grad_fn": _autograd.grad_fn, "dlpack": interop.to_dlpack,
+    })
+    indexing.bind_operators(
+        call.select, call.slice, call.unsqueeze, call.alias, call.index, call.index_put_,
+        call.copy_, call.fill_, tensor)
+
+
+bind()

@@ -1,0 +1,272 @@
+"""Fresh tensors: uninitialised ones, and ones filled from Python data."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
+from cython.cimports.rushlight.core.elements import write_element
+from cython.cimports.rushlight.core.iteration import Operand, output_strides
+from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, new_empty
+
+from rushlight.core.layout import channels_last, channels_last_3d, preserve_format
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def find_shape(data: object, sizes: cython.pointer(int64_t)) -> cython.int:
+    """Sizes along the first elements; returns how many dimensions."""
+    n: cython.int = 0
+    while True:
+        if isinstance(data, Tensor):
+            t: Tensor = data
+            for i in range(t.ndim_):
+                sizes[n] = t.sizes[i]
+                n += 1
+            return n
+        if isinstance(data, (str, bytes)) or not hasattr(data, "__len__"):
+            return n
+        if getattr(data, "ndim", None) == 0:
+            return n
+        if n == MAX_DIMS:
+            raise ValueError(f"too many dimensions: at most {MAX_DIMS}")
+        sizes[n] = len(data)
+        n += 1
+        if sizes[n - 1] == 0:
+            return n
+        data = data[0]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def rank_of(item: object) -> cython.int:
+    """0 bool, 1 int, 2 float, 3 complex."""
+    if isinstance(item, bool):
+        return 0
+    if isinstance(item, int):
+        return 1
+    if isinstance(item, float):
+        return 2
+    if isinstance(item, complex):
+        return 3
+    if isinstance(item, Tensor):
+        return cython.cast(Tensor, item).dtype_.category
+    kind = getattr(getattr(item, "dtype", None), "kind", None)
+    if kind in ("b", "i", "u", "f", "c"):
+        return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[kind]
+    raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+
+
+@cython.cfunc
+@cython.exceptval(-2, check=False)
+def find_rank(data: object, depth: cython.int) -> cython.int:
+    """The highest rank among all leaves; -1 where there are none."""
+    best: cython.int = -1
+    if depth == 0 or isinstance(data, Tensor):
+        return rank_of(data)
+    for item in data:
+        best = max(best, find_rank(item, depth - 1))
+        if best == 3:
+            break
+    return best
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fill(
+    data: object, dim: cython.int, ndim: cython.int, sizes: cython.pointer(int64_t),
+    code: cython.int, itemsize: cython.int, at: cython.p_char, step: int64_t,
+) -> cython.int:
+    """Write nested data row by row; ``step`` is the bytes of one item of this level."""
+    i: int64_t
+    if dim == ndim:
+        if isinstance(data, Tensor):
+            data = data.item()
+        elif hasattr(data, "item") and not isinstance(data, (int, float, complex)):
+            data = data.item()
+        if code != 9 and code != 10 and code != 8 and isinstance(data, complex):
+            raise TypeError("can't convert complex to a real element")
+        if code <= 4 or code >= 27:
+            data = int(data) if code != 11 else data
+        return write_element(code, at, data)
+    if isinstance(data, (str, bytes)) or not hasattr(data, "__len__"):
+        raise TypeError("not a sequence")
+    if len(data) != sizes[dim]:
+        raise ValueError(
+            f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
+    step = step // sizes[dim] if sizes[dim] else 0
+    i = 0
+    for item in data:
+        fill(item, dim + 1, ndim, sizes, code, itemsize, at + i * step, step)
+        i += 1
+    return 0
+
+
+@cython.cfunc
+def infer_dtype(data: object, ndim: cython.int) -> DType:
+    rank: cython.int = find_rank(data, ndim)
+    first = data
+    while not isinstance(first, Tensor) and hasattr(first, "__len__") and len(first):
+        if getattr(first, "ndim", 1) == 0:
+            break
+        first = first[0]
+    if isinstance(first, Tensor) and rank == first.dtype.category:
+        return first.dtype
+    if rank == 0:
+        return dtype_of(11)
+    if rank == 1:
+        return dtype_of(4)
+    if rank == 3:
+        return default_dtype().to_complex()
+    return default_dtype()
+
+
+def from_sequence(data, dtype, device):
+    """A fresh tensor holding nested Python data, or one number.
+
+    Raises:
+        ValueError: sequences of one level differ in length.
+    """
+    sizes: int64_t[64]
+    n: cython.int = find_shape(data, sizes)
+    kind: DType = infer_dtype(data, n) if dtype is None else dtype
+    target: Device = as_device(device)
+    result: Tensor = new_empty(n, sizes, cython.NULL, kind, CPU_DEVICE)
+    if result.numel_:
+        fill(
+            data, 0, n, sizes, kind.code, kind.itemsize, result.storage.data,
+            result.numel_ * kind.itemsize)
+    return result if target.kind == 0 else result.to(target)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def read_size(size: object, sizes: cython.pointer(int64_t)) -> cython.int:
+    n: cython.int = len(size)
+    i: cython.int
+    if n > MAX_DIMS:
+        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {n}")
+    for i in range(n):
+        sizes[i] = size[i]
+        if sizes[i] < 0:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}")
+    return n
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def channels_last_strides(
+    n: cython.int, sizes: cython.pointer(int64_t), strides: cython.pointer(int64_t)
+) -> cython.int:
+    """Channels densest, then the last spatial dimension, and so on outwards."""
+    step: int64_t = 1
+    i: cython.int
+    strides[1] = 1
+    step = sizes[1] if sizes[1] > 1 else 1
+    for i in range(n - 1, 1, -1):
+        strides[i] = step
+        step *= sizes[i] if sizes[i] > 1 else 1
+    strides[0] = step
+    return 0
+
+
+@cython.cfunc
+def empty_in_format(
+    n: cython.int, sizes: cython.pointer(int64_t), kind: DType, device: Device,
+    memory_format: object,
+) -> Tensor:
+    strides: int64_t[64]
+    wanted: cython.int = 0
+    if memory_format is channels_last:
+        wanted = 4
+    elif memory_format is channels_last_3d:
+        wanted = 5
+    if wanted == 0:
+        return new_empty(n, sizes, cython.NULL, kind, device)
+    if n != wanted:
+        raise RuntimeError(
+            f"required rank {wanted} tensor to use {memory_format.name} format")
+    channels_last_strides(n, sizes, strides)
+    return new_empty(n, sizes, strides, kind, device)
+
+
+def empty(
+    size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None,
+):
+    """A tensor whose elements are whatever the memory held."""
+    sizes: int64_t[64]
+    n: cython.int = read_size(size, sizes)
+    return empty_in_format(
+        n, sizes, default_dtype() if dtype is None else dtype,
+        default_device() if device is None else as_device(device), memory_format)
+
+
+def empty_strided(
+    size, stride, dtype=None, layout=None, device=None, pin_memory=None,
+):
+    """An uninitialised tensor with chosen strides."""
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = read_size(size, sizes)
+    i: cython.int
+    if len(stride) != n:
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
+    for i in range(n):
+        strides[i] = stride[i]
+        if strides[i] < 0:
+            raise RuntimeError(f"strides must not be negative: {list(stride)}")
+    return new_empty(
+        n, sizes, strides, default_dtype() if dtype is None else dtype,
+        default_device() if device is None else as_device(device))
+
+
+def empty_like(
+    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    memory_format=None,
+):
+    """An uninitialised tensor of the same sizes, its dense layout kept."""
+    strides: int64_t[64]
+    operand: Operand
+    kind: DType = self.dtype_ if dtype is None else dtype
+    target: Device = self.storage.device if device is None else as_device(device)
+    if memory_format is not None and memory_format is not preserve_format:
+        return empty_in_format(self.ndim_, self.sizes, kind, target, memory_format)
+    if self.row_major:
+        return new_empty(self.ndim_, self.sizes, cython.NULL, kind, target)
+    operand.ndim = self.ndim_
+    operand.sizes = self.sizes
+    operand.strides = self.strides
+    operand.itemsize = kind.itemsize
+    if output_strides(
+            cython.address(operand), 1, self.ndim_, self.sizes, strides):
+        return new_empty(self.ndim_, self.sizes, cython.NULL, kind, target)
+    return new_empty(self.ndim_, self.sizes, strides, kind, target)
+
+
+_DEFAULT_DEVICE = cython.declare(Device, CPU_DEVICE)
+
+
+@cython.cfunc
+def default_device() -> Device:
+    return _DEFAULT_DEVICE
+
+
+def get_default_device():
+    """Where factories without ``device=`` put their tensors."""
+    return _DEFAULT_DEVICE
+
+
+def set_default_device(device):
+    """Choose where factories without ``device=`` put their tensors."""
+    global _DEFAULT_DEVICE
+    _DEFAULT_DEVICE = as_device(device)
+
+
+def wrapped_number(value):
+    """A Python number as a 0-dim tensor that stays weak in promotion."""
+    result: Tensor = from_sequence(value, None, None)
+    result.wrapped_number = True
+    return result

@@ -1,0 +1,190 @@
+"""Draws of categories by weight, with and without replacement."""
+
+import cython
+from cython.cimports.libc.math import isfinite
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core.distributions import BLOCK, load, uniform_doubles
+from cython.cimports.rushlight.core.elements import (
+    bfloat16_to_float,
+    float_to_bfloat16,
+    float_to_half,
+    half_to_float,
+)
+from cython.cimports.rushlight.core.random import Generator, generator_or_default
+
+HALF = cython.declare(cython.int, 5)
+FLOAT = cython.declare(cython.int, 6)
+DOUBLE = cython.declare(cython.int, 7)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def left_of(count: int64_t, start: int64_t) -> cython.int:
+    """Length of the block that begins at ``start``."""
+    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
+
+
+def draw_with_replacement(
+    generator, out: uintptr_t, draws: int64_t, weights: uintptr_t, code: cython.int,
+    rows: int64_t, categories: int64_t,
+):
+    """Indices drawn from each row of ``weights``, by bisecting the running sums.
+
+    Raises:
+        RuntimeError: a weight is negative, infinite or NaN, or a row sums to zero.
+    """
+    source: Generator = generator_or_default(generator)
+    sums: cython.p_double = cython.cast(cython.p_double, malloc(8 * max(categories, 1)))
+    if sums == cython.NULL:
+        raise MemoryError(f"multinomial: no memory for {categories} sums")
+    indices: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out)
+    row: int64_t
+    draw: int64_t
+    try:
+        for row in range(rows):
+            running_sums(weights, code, row * categories, categories, sums)
+            for draw in range(draws):
+                indices[row * draws + draw] = bisect(source, sums, categories)
+    finally:
+        free(sums)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def running_sums(
+    weights: uintptr_t, code: cython.int, start: int64_t, count: int64_t,
+    sums: cython.p_double,
+) -> cython.int:
+    """Sums in float64 or float32 as the weights are, divided by the last."""
+    i: int64_t
+    total: cython.double = 0
+    for i in range(0, count, BLOCK):
+        load(code, cython.cast(cython.p_char, weights), start + i, sums + i,
+             left_of(count, i))
+    check_weights(sums, count)
+    for i in range(count):
+        total = total + sums[i] if code == DOUBLE else cython.cast(
+            cython.float, total + sums[i])
+        sums[i] = total
+    if not total > 0:
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)")
+    for i in range(count):
+        sums[i] = sums[i] / total if code == DOUBLE else cython.cast(
+            cython.float, sums[i] / total)
+    sums[count - 1] = 1
+    return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def rounded(code: cython.int, value: cython.double) -> cython.double:
+    """A double rounded to a floating dtype."""
+    if code == DOUBLE:
+        return value
+    if code == FLOAT:
+        return cython.cast(cython.float, value)
+    if code == HALF:
+        return half_to_float(float_to_half(cython.cast(cython.float, value)))
+    return bfloat16_to_float(float_to_bfloat16(cython.cast(cython.float, value)))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_weights(weights: cython.p_double, count: int64_t) -> cython.int:
+    i: int64_t
+    for i in range(count):
+        if not (isfinite(weights[i]) and weights[i] >= 0):
+            raise RuntimeError(
+                "probability tensor contains either `inf`, `nan` or element < 0: "
+                f"{weights[i]} at category {i}")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def bisect(source: Generator, sums: cython.p_double, count: int64_t) -> int64_t:
+    """The first category whose running sum reaches a 53-bit uniform number."""
+    uniform: cython.double
+    low: int64_t = 0
+    high: int64_t = count
+    middle: int64_t
+    uniform_doubles(source, cython.address(uniform), 1)
+    while low < high:
+        middle = low + (high - low) // 2
+        if sums[middle] < uniform:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def draw_without_replacement(
+    out: uintptr_t, draws: int64_t, weights: uintptr_t, noise: uintptr_t,
+    code: cython.int, rows: int64_t, categories: int64_t,
+):
+    """The ``draws`` largest of ``weight / noise`` in each row, largest first.
+
+    With exponential noise that is a draw without replacement.
+
+    Raises:
+        RuntimeError: a weight is negative, infinite or NaN, or too few are positive.
+    """
+    scores: cython.p_double = cython.cast(
+        cython.p_double, malloc(16 * max(categories, 1)))
+    if scores == cython.NULL:
+        raise MemoryError(f"multinomial: no memory for {categories} scores")
+    indices: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out)
+    row: int64_t
+    try:
+        for row in range(rows):
+            score(scores, weights, noise, code, row * categories, categories)
+            largest(scores, categories, indices + row * draws, draws)
+    finally:
+        free(scores)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def score(
+    scores: cython.p_double, weights: uintptr_t, noise: uintptr_t, code: cython.int,
+    start: int64_t, count: int64_t,
+) -> cython.int:
+    other: cython.p_double = scores + count
+    i: int64_t
+    total: cython.double = 0
+    for i in range(0, count, BLOCK):
+        load(code, cython.cast(cython.p_char, weights), start + i, scores + i,
+             left_of(count, i))
+        load(code, cython.cast(cython.p_char, noise), start + i, other + i,
+             left_of(count, i))
+    check_weights(scores, count)
+    for i in range(count):
+        total += scores[i]
+        scores[i] = rounded(code, scores[i] / other[i])
+    if not total > 0:
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def largest(
+    scores: cython.p_double, count: int64_t, out: cython.pointer(int64_t), draws: int64_t
+) -> cython.int:
+    """Indices of the largest scores, largest first; equal ones in order."""
+    if draws == 1:
+        out[0] = 0
+        i: int64_t
+        for i in range(1, count):
+            if scores[i] > scores[out[0]]:
+                out[0] = i
+        return 0
+    order: list = sorted(range(count), key=lambda index: -scores[index])
+    for i in range(draws):
+        out[i] = order[i]
+    return 0

@@ -1,0 +1,22 @@
+from libc.stdint cimport int64_t, uint64_t
+from cpython.object cimport PyObject
+from rushlight.backends.cpu.launch cimport NativeKernel, kernel_t
+from rushlight.core.dtype cimport DType
+from rushlight.core.tensor cimport Tensor
+from rushlight.dispatch.dispatcher cimport Kernel, Operator
+
+cdef class ReductionKernel(Kernel):
+    cdef readonly object source     # compiler.reduction.Reduction
+    cdef str rule
+    cdef str name
+    cdef int dim_at                 # positions of arguments, -1 where there are none
+    cdef int keepdim_at
+    cdef int dtype_at
+    cdef int n_outputs
+    cdef dict special               # (input, output, compute) names -> NativeKernel
+    cdef uint64_t reduced_dims(self, Tensor x, object dim) except? 0
+    cdef DType result_dtype(self, Tensor x, object wanted)
+    cdef NativeKernel find(self, Tensor x, DType out)
+    cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted)
+    cdef object check_empty(self, Tensor x, uint64_t gone)
+    cdef object launch(self, Tensor x, Tensor out, uint64_t gone, bint keepdim, int64_t count, NativeKernel kernel)

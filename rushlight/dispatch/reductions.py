@@ -1,0 +1,294 @@
+"""The compiled way of running reductions: dimensions, result, loops, launch."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel, kernel_t, parallel_for,
+)
+from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
+from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+
+from rushlight.dispatch.dispatcher import TYPE_NAMES
+
+GRAIN = cython.declare(int64_t, 32768)
+_EMPTY_REFUSED = frozenset(("amax", "amin", "argmax", "argmin"))
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def merge_loops(
+    n: cython.int, sizes: cython.pointer(int64_t), inner: cython.pointer(int64_t),
+    outer: cython.pointer(int64_t), ordered: cython.bint,
+) -> cython.int:
+    """Sort loops by falling input stride, merge those that continue each other."""
+    i: cython.int
+    j: cython.int
+    top: cython.int = -1
+    a: int64_t
+    b: int64_t
+    c: int64_t
+    if ordered:
+        for i in range(1, n):
+            a = sizes[i]
+            b = inner[i]
+            c = outer[i]
+            j = i - 1
+            while j >= 0 and inner[j] < b:
+                sizes[j + 1] = sizes[j]
+                inner[j + 1] = inner[j]
+                outer[j + 1] = outer[j]
+                j -= 1
+            sizes[j + 1] = a
+            inner[j + 1] = b
+            outer[j + 1] = c
+    for i in range(n):
+        if sizes[i] == 1:
+            continue
+        if top >= 0 and inner[top] == inner[i] * sizes[i] and (
+                outer[top] == outer[i] * sizes[i]):
+            sizes[top] *= sizes[i]
+            inner[top] = inner[i]
+            outer[top] = outer[i]
+            continue
+        top += 1
+        sizes[top] = sizes[i]
+        inner[top] = inner[i]
+        outer[top] = outer[i]
+    return top + 1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def put_loops(
+    n: cython.int, values: cython.pointer(int64_t), rest: int64_t,
+    into: cython.pointer(int64_t),
+) -> cython.void:
+    """Three numbers, the innermost loop last; missing outer loops are ``rest``."""
+    i: cython.int
+    for i in range(3):
+        into[i] = rest if i < 3 - n else values[i - (3 - n)]
+
+
+@cython.cclass
+class ReductionKernel(Kernel):
+    """A reduction: result type by rule, loops merged, one generated kernel a type.
+
+    A kernel that asks for ``scalar`` receives the number of elements reduced.
+    """
+
+    def __init__(self, source, op: Operator, rule, module):
+        names = op.signature.names
+        self.source = source
+        self.rule = rule
+        self.name = op.name.split(".")[0]
+        self.dim_at = names.index("dim") if "dim" in names else -1
+        self.keepdim_at = names.index("keepdim") if "keepdim" in names else -1
+        self.dtype_at = names.index("dtype") if "dtype" in names else -1
+        self.n_outputs = len(op.returns)
+        self.special = {}
+
+    @cython.cfunc
+    @cython.exceptval(0)
+    def reduced_dims(self, x: Tensor, dim: object) -> uint64_t:
+        """A bit for each dimension that goes; all of them where none is named."""
+        one: uint64_t = 1
+        bits: uint64_t = 0
+        d: cython.int
+        if dim is None or (type(dim) is not int and len(dim) == 0):
+            return ~bits
+        for item in ((dim,) if isinstance(dim, int) else dim):
+            d = wrap_dim(item, x.ndim_)
+            if (bits >> d) & 1:
+                raise RuntimeError(
+                    f"dim {d} appears multiple times in the list of dims")
+            bits |= one << d
+        return bits
+
+    @cython.cfunc
+    def result_dtype(self, x: Tensor, wanted: object) -> DType:
+        """The result's type by the operator's rule."""
+        own: DType = x.dtype_
+        if wanted is not None:
+            own = wanted
+        if self.rule == "sum":
+            if wanted is None and own.category < 2:
+                return dtype_of(4)
+        elif self.rule == "float":
+            if own.category < 2:
+                raise RuntimeError(
+                    f"{self.name}(): could not infer output dtype. Input dtype must be "
+                    "either a floating point or complex dtype. Got: "
+                    f"{TYPE_NAMES.get(own.name)}")
+        elif self.rule == "bool":
+            return dtype_of(0) if own.code == 0 else dtype_of(11)
+        elif self.rule == "int64":
+            return dtype_of(4)
+        elif self.rule == "promote_float" and own.category < 2:
+            return default_dtype()
+        return own
+
+    @cython.cfunc
+    def find(self, x: Tensor, out: DType) -> NativeKernel:
+        compute: str = x.dtype_.name
+        if self.rule != "bool" and self.rule != "int64":
+            compute = out.name
+        key = (x.dtype_.name, out.name, compute)
+        kernel = self.special.get(key)
+        if kernel is None:
+            outs = (out.name,) * self.n_outputs
+            kernel = self.source.specialize(x.dtype_.name, outs, compute)
+            self.special[key] = kernel
+        return kernel
+
+    @cython.cfunc
+    def run(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+    ) -> object:
+        x: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
+        dim: object = None
+        keepdim: cython.bint = False
+        wanted: object = None
+        if self.dim_at >= 0:
+            dim = cython.cast(object, slots[self.dim_at])
+        if self.keepdim_at >= 0:
+            keepdim = cython.cast(object, slots[self.keepdim_at])
+        if self.dtype_at >= 0:
+            wanted = cython.cast(object, slots[self.dtype_at])
+        return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted)
+
+    @cython.cfunc
+    def reduce(
+        self, x: Tensor, gone: uint64_t, keepdim: cython.bint, wanted: object
+    ) -> object:
+        sizes: int64_t[64]
+        n: cython.int = 0
+        d: cython.int
+        count: int64_t = 1
+        out: Tensor
+        dtype: DType = self.result_dtype(x, wanted)
+        for d in range(x.ndim_):
+            if (gone >> d) & 1:
+                count *= x.sizes[d]
+                if keepdim:
+                    sizes[n] = 1
+                    n += 1
+            else:
+                sizes[n] = x.sizes[d]
+                n += 1
+        if count == 0:
+            self.check_empty(x, gone)
+        out = new_empty(n, sizes, cython.NULL, dtype, x.storage.device)
+        if x.storage.device.kind != 2 and out.numel_:
+            self.launch(x, out, gone, keepdim, count, self.find(x, dtype))
+        return out
+
+    @cython.cfunc
+    def check_empty(self, x: Tensor, gone: uint64_t):
+        """Extremes of nothing do not exist."""
+        name = self.source.name
+        if name not in _EMPTY_REFUSED:
+            return
+        if ~gone == 0:
+            raise RuntimeError(
+                f"{self.name}(): Expected reduction dim to be specified for input.numel() "
+                "== 0. Specify the reduction dim with the 'dim' argument.")
+        for d in range(x.ndim_):
+            if (gone >> cython.cast(cython.int, d)) & 1 and x.sizes[d] == 0:
+                raise IndexError(
+                    f"{self.name}(): Expected reduction dim {d} to have non-zero size.")
+
+    @cython.cfunc
+    def launch(
+        self, x: Tensor, out: Tensor, gone: uint64_t, keepdim: cython.bint,
+        count: int64_t, kernel: NativeKernel,
+    ):
+        """Lay out reduced and kept loops and run the kernel over the kept ones."""
+        rs: int64_t[64]
+        ri: int64_t[64]
+        ro: int64_t[64]
+        ks: int64_t[64]
+        ki: int64_t[64]
+        ko: int64_t[64]
+        ints: int64_t[15]
+        data: cython.p_char[4]
+        number: cython.double = count
+        nr: cython.int = 0
+        nk: cython.int = 0
+        d: cython.int
+        at: cython.int = 0
+        item: int64_t = x.dtype_.itemsize
+        for d in range(x.ndim_):
+            if (gone >> d) & 1:
+                rs[nr] = x.sizes[d]
+                ri[nr] = x.strides[d] * item
+                ro[nr] = 0
+                nr += 1
+                at += 1 if keepdim else 0
+            else:
+                ks[nk] = x.sizes[d]
+                ki[nk] = x.strides[d] * item
+                ko[nk] = out.strides[at] * out.dtype_.itemsize
+                nk += 1
+                at += 1
+        nr = merge_reduced(nr, rs, ri, ro)
+        nk = merge_loops(nk, ks, ki, ko, True)
+        if nr > 3 or nk > 3:
+            self.launch(gathered(x, gone), out, trailing(x, gone), keepdim, count, kernel)
+            return
+        put_loops(nr, rs, 1, ints)
+        put_loops(nr, ri, 0, cython.address(ints[3]))
+        put_loops(nk, ks, 1, cython.address(ints[6]))
+        put_loops(nk, ki, 0, cython.address(ints[9]))
+        put_loops(nk, ko, 0, cython.address(ints[12]))
+        if nr == 0:
+            ints[5] = item
+        if count == 0:
+            ints[2] = 0
+        data[0] = out.storage.data + out.offset * out.dtype_.itemsize
+        data[1] = x.storage.data + x.offset * item
+        data[2] = cython.cast(cython.p_char, cython.address(number))
+        fn: kernel_t = kernel.fn
+        total: int64_t = out.numel_
+        grain: int64_t = GRAIN // (count if count else 1) + 1
+        if total * count <= GRAIN:
+            fn(data, ints, 0, total)
+            return
+        with cython.nogil:
+            parallel_for(fn, data, ints, total, grain)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def merge_reduced(
+    n: cython.int, sizes: cython.pointer(int64_t), inner: cython.pointer(int64_t),
+    outer: cython.pointer(int64_t),
+) -> cython.int:
+    """Reduced loops keep their order, which positions are counted in, if one merges all."""
+    return merge_loops(n, sizes, inner, outer, n > 1)
+
+
+@cython.cfunc
+def gathered(x: Tensor, gone: uint64_t) -> Tensor:
+    """A row-major copy with kept dimensions first and reduced ones last."""
+    kept = [d for d in range(x.ndim_) if not (gone >> cython.cast(cython.int, d)) & 1]
+    reduced = [d for d in range(x.ndim_) if (gone >> cython.cast(cython.int, d)) & 1]
+    flat = x.permute(kept + reduced).contiguous()
+    return flat.reshape([x.sizes[d] for d in kept] + [-1])
+
+
+@cython.cfunc
+@cython.exceptval(0)
+def trailing(x: Tensor, gone: uint64_t) -> uint64_t:
+    """The bit of the last dimension of what ``gathered`` makes."""
+    one: uint64_t = 1
+    kept: cython.int = 0
+    d: cython.int
+    for d in range(x.ndim_):
+        if not (gone >> d) & 1:
+            kept += 1
+    return one << kept

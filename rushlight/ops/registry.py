@@ -1,0 +1,205 @@
+"""From the generated tables to callable operators: kernels, forms, methods, namespaces."""
+
+from __future__ import annotations
+
+import importlib
+import types
+
+from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
+from rushlight.dispatch.dispatcher import (
+    Derivative,
+    DerivedKernel,
+    LazyKernel,
+    Operator,
+    OperatorPacket,
+    set_copy_operator,
+)
+from rushlight.dispatch.keys import BACKENDS, DispatchKey
+from rushlight.dispatch.kernels import PointwiseKernel
+from rushlight.ops.return_types import return_type
+
+FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
+_HOST = (DispatchKey.CPU, DispatchKey.Meta)
+_DERIVED = DerivedKernel()
+
+# Every operator by its base name, whatever its namespace: what formulas call.
+call = types.ModuleType("rushlight.ops.call")
+# Python namespaces: None is `rushlight` itself.
+namespaces = {}
+
+
+def load(entries):
+    """Make operators of generated entries; those of one name are adjacent."""
+    at = 0
+    while at < len(entries):
+        end = at + 1
+        while end < len(entries) and entries[end][0] == entries[at][0]:
+            end += 1
+        define_packet(entries[at:end])
+        at = end
+    set_copy_operator(call.copy_.overloads[0])
+
+
+def define_packet(entries, namespace="aten"):
+    """One name with all its overloads: functions, methods, derived forms."""
+    name = entries[0][0]
+    operators = [make_operator(entry, namespace) for entry in entries]
+    packet = OperatorPacket(namespace, name, operators)
+    setattr(call, name, packet)
+    variants = 0
+    dunders = []
+    for entry in entries:
+        variants |= entry[4]
+        dunders += entry[5]
+    inplace = [op.inplace for op in operators if op.inplace is not None]
+    inplace_packet = None
+    if inplace:
+        inplace_packet = OperatorPacket(namespace, name + "_", inplace)
+        setattr(call, name + "_", inplace_packet)
+    publish(name, packet, inplace_packet, variants, entries[0][6])
+    bind_dunders(packet, inplace_packet, dunders)
+    return packet
+
+
+def publish(name, packet, inplace_packet, variants, namespace):
+    """Put a packet where users look for it."""
+    if variants & METHOD:
+        install(name, packet)
+        if inplace_packet is not None:
+            install(name + "_", inplace_packet)
+    if not variants & FUNCTION or name.startswith("_"):
+        return
+    target = namespaces.setdefault(namespace, {})
+    prefix = "" if namespace is None else namespace.replace(".", "_") + "_"
+    target[name.removeprefix(prefix)] = packet
+    if inplace_packet is not None:
+        target[name.removeprefix(prefix) + "_"] = inplace_packet
+
+
+def bind_dunders(packet, inplace_packet, dunders):
+    """Answer Python's operators with a packet."""
+    table = {}
+    for dunder in dunders:
+        slot = dunder.strip("_")
+        if slot not in SLOT_NAMES:
+            install(dunder, packet)
+        elif dunder.startswith("__i") and slot[1:] in SLOT_NAMES:
+            table[slot] = packet if inplace_packet is None else inplace_packet
+        else:
+            table[slot] = packet
+    bind_slots(table)
+
+
+def make_operator(entry, namespace="aten"):
+    """An operator with its in-place and ``out=`` forms, kernels attached."""
+    name, overload, rows, returns, variants = entry[:5]
+    kind = entry[7][0]
+    full = f"{name}.{overload}" if overload else name
+    derivative = make_derivative(entry[9])
+    written = bool(rows) and bool(rows[0][5] & 1) and name.endswith("_")
+    op = Operator(
+        namespace, full, rows, returns, form=1 if written else 0, derivative=derivative,
+        tags=entry[12], entry=entry, is_view=kind == "view" and name != "detach",
+        node_name=node_name(name))
+    if len(returns) > 1 and returns[0][1]:
+        op.set_return_type(return_type(name, tuple(row[1] for row in returns)))
+    inplace = out = None
+    if variants & INPLACE:
+        inplace = Operator(
+            namespace, name + "_" + (f".{overload}" if overload else ""), rows,
+            returns, form=1, derivative=derivative, functional=op, entry=entry,
+            node_name=node_name(name))
+    if variants & OUT:
+        out_row = ("out", 0 if len(returns) == 1 else 2, ..., True, 0, 1)
+        out = Operator(
+            namespace, f"{name}.{overload + '_' if overload else ''}out",
+            (*rows, out_row), returns, form=2, functional=op, entry=entry,
+            node_name=node_name(name))
+    op.set_forms(inplace, out)
+    attach_kernels(op, inplace, out, entry)
+    return op
+
+
+def node_name(name):
+    """``log_softmax`` -> ``LogSoftmax``; leading underscores fall away."""
+    return "".join(part[:1].upper() + part[1:] for part in name.split("_") if part)
+
+
+def make_derivative(row):
+    """The derivative of a table row, or None."""
+    if row is None:
+        return None
+    module, function, saved, groups, flags, outputs = row
+    return Derivative(module, function, saved, groups, flags, outputs)
+
+
+def attach_kernels(op, inplace, out, entry):
+    """Fill the dispatch tables of an operator and of its derived forms."""
+    kind, module, attribute, meta = entry[7][:4]
+    forms = [form for form in (inplace, out) if form is not None]
+    if kind in ("pointwise", "reduction"):
+        make = make_pointwise if kind == "pointwise" else make_reduction
+        kernel = LazyKernel(module, attribute, make)
+        shared = forms if kind == "pointwise" else []
+        for form in [op, *shared]:
+            for key in _HOST:
+                form.set_kernel(key, kernel)
+    elif kind == "composite":
+        op.set_composite(LazyKernel(module, attribute))
+    elif kind == "cpu":
+        op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute))
+        if meta is not None:
+            op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
+    else:
+        kernel = LazyKernel(module, attribute)
+        for key in BACKENDS:
+            op.set_kernel(key, kernel)
+    for form in forms:
+        derive_kernels(form, kind)
+
+
+def derive_kernels(form, kind):
+    """In-place and ``out=`` forms where no kernel of their own is registered."""
+    if kind == "composite":
+        form.set_composite(_DERIVED)
+        return
+    for key in BACKENDS:
+        if not form.has_kernel(key):
+            form.set_kernel(key, _DERIVED)
+
+
+def static_arguments(rows):
+    """Positions of the arguments that elementwise kernels know when compiling."""
+    return tuple(
+        i for i, row in enumerate(rows)
+        if 7 <= row[1] <= 24 and row[0] not in ("out", "dtype"))
+
+
+def make_pointwise(source, op):
+    """The compiled kernel around a ``@pointwise`` function."""
+    base = op if op.functional is None else op.functional
+    rule, promoting = base.entry[8]
+    return PointwiseKernel(
+        source, base, rule, promoting, static_arguments(base.signature.rows),
+        base.entry[7][1], base.entry[7][4] if len(base.entry[7]) > 4 else 0)
+
+
+def make_reduction(source, op):
+    """The compiled kernel around a ``@reduction`` object."""
+    from rushlight.dispatch.reductions import ReductionKernel
+    return ReductionKernel(source, op, op.entry[8][0], op.entry[7][1])
+
+
+def find(name):
+    """The packet called ``name``: ``add``, ``aten::add``, ``softmax``.
+
+    Raises:
+        AttributeError: nothing has that name.
+    """
+    return getattr(call, name.removeprefix("aten::").split(".")[0])
+
+
+def load_generated():
+    """Load the tables that the build wrote."""
+    tables = importlib.import_module("rushlight._generated.tables")
+    load(tables.OPERATORS)
