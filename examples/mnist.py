@@ -1,7 +1,7 @@
 """LeNet learns handwritten digits: a PyTorch tutorial with one import changed.
 
-    python examples/mnist.py                    # Rushlight
-    python examples/mnist.py --backend torch    # the same script on PyTorch
+python examples/mnist.py                    # Rushlight
+python examples/mnist.py --backend torch    # the same script on PyTorch
 """
 
 import argparse
@@ -102,7 +102,9 @@ class Progress:
             from tqdm import tqdm
         except ModuleNotFoundError:
             return loader
-        self.bar = tqdm(loader, self.title, unit="batch", file=sys.stdout, mininterval=0.2)
+        self.bar = tqdm(
+            loader, self.title, unit="batch", file=sys.stdout, mininterval=0.2
+        )
         return self.bar
 
     def note(self, losses):
@@ -141,13 +143,19 @@ def draw(history, folder):
     left.set(xlabel="step", ylabel="training loss", yscale="log", title="Loss")
     left.legend()
     right.plot(
-        [per_epoch * (i + 1) for i in range(len(accuracy))], accuracy, "o-", color="tab:blue"
+        [per_epoch * (i + 1) for i in range(len(accuracy))],
+        accuracy,
+        "o-",
+        color="tab:blue",
     )
     right.set(xlabel="step", ylabel="test accuracy (%)", title="Accuracy")
     for step, value in enumerate(accuracy, 1):
         right.annotate(
-            f"{value:.2f}", (per_epoch * step, value), textcoords="offset points",
-            xytext=(0, 8), ha="center",
+            f"{value:.2f}",
+            (per_epoch * step, value),
+            textcoords="offset points",
+            xytext=(0, 8),
+            ha="center",
         )
     right.margins(0.15)
     right.grid(alpha=0.3)
@@ -161,13 +169,17 @@ def options():
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--lr", type=float, default=2e-3)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--workers", type=int, default=0, help="processes that load data")
+    parser.add_argument(
+        "--workers", type=int, default=0, help="processes that load data"
+    )
     parser.add_argument("--max-steps", type=int, default=0, help="stop an epoch early")
     parser.add_argument("--threads", type=int, default=0, help="0 chooses by itself")
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("runs/mnist"))
     parser.add_argument("--no-download", dest="download", action="store_false")
-    parser.add_argument("--backend", choices=["rushlight", "torch"], default="rushlight")
+    parser.add_argument(
+        "--backend", choices=["rushlight", "torch"], default="rushlight"
+    )
     return parser.parse_args()
 
 
@@ -202,7 +214,9 @@ def main():
         )
     (args.out / "history.json").write_text(json.dumps(history))
     draw(history, args.out)
-    print(f"wrote {os.path.relpath(args.out)}: {', '.join(sorted(os.listdir(args.out)))}")
+    print(
+        f"wrote {os.path.relpath(args.out)}: {', '.join(sorted(os.listdir(args.out)))}"
+    )
 
 
 if __name__ == "__main__":

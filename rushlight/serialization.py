@@ -33,10 +33,17 @@ __all__ = [
 
 # rushlight's dtype -> the class that names it in a persistent id.
 TYPED_STORAGES = {
-    "float64": "DoubleStorage", "float32": "FloatStorage", "float16": "HalfStorage",
-    "bfloat16": "BFloat16Storage", "int64": "LongStorage", "int32": "IntStorage",
-    "int16": "ShortStorage", "int8": "CharStorage", "uint8": "ByteStorage",
-    "bool": "BoolStorage", "complex64": "ComplexFloatStorage",
+    "float64": "DoubleStorage",
+    "float32": "FloatStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage",
+    "int32": "IntStorage",
+    "int16": "ShortStorage",
+    "int8": "CharStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage",
+    "complex64": "ComplexFloatStorage",
     "complex128": "ComplexDoubleStorage",
 }
 STORAGE_DTYPES = {name: dtype for dtype, name in TYPED_STORAGES.items()}
@@ -120,7 +127,9 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             index = () if value.index is None else (value.index,)
             return _names["torch", "device"], (value.type, *index)
         if kind is type(rl.strided):
-            return _names["torch.serialization", "_get_layout"], (f"torch.{value.name}",)
+            return _names["torch.serialization", "_get_layout"], (
+                f"torch.{value.name}",
+            )
         return NotImplemented
 
     def reduce_tensor(self, tensor):
@@ -133,7 +142,14 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             arguments = tensor.dtype, shape, strides, tensor.requires_grad
             return _names[_REBUILD, "_rebuild_meta_tensor_no_storage"], arguments
         place = self.place(tensor)
-        arguments = place, tensor.storage_offset(), shape, strides, tensor.requires_grad, hooks
+        arguments = (
+            place,
+            tensor.storage_offset(),
+            shape,
+            strides,
+            tensor.requires_grad,
+            hooks,
+        )
         if tensor.dtype.name in TYPED_STORAGES:
             return _names[_REBUILD, "_rebuild_tensor_v2"], arguments
         return _names[_REBUILD, "_rebuild_tensor_v3"], (*arguments, tensor.dtype)
@@ -177,8 +193,8 @@ def save(
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "write"):
             raise AttributeError(
-                f"expected 'f' to be string, path, or a file-like object with a 'write' "
-                f"attribute, not {type(f).__name__}"
+                "expected 'f' to be string, path, or a file-like object with a "
+                f"'write' attribute, not {type(f).__name__}"
             )
         # An archive is written with steps back, which not every file can do.
         whole = io.BytesIO()
@@ -273,14 +289,23 @@ class _Placed:
         self.dtype = dtype
 
 
-def _rebuild_tensor(place, offset, sizes, strides, requires_grad=False, hooks=None,
-                    dtype=None, metadata=None):
+def _rebuild_tensor(
+    place,
+    offset,
+    sizes,
+    strides,
+    requires_grad=False,
+    hooks=None,
+    dtype=None,
+    metadata=None,
+):
     tensor = window(place.storage, offset, sizes, strides, dtype or place.dtype)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
-def _rebuild_untyped(place, offset, sizes, strides, requires_grad, hooks, dtype,
-                     metadata=None):
+def _rebuild_untyped(
+    place, offset, sizes, strides, requires_grad, hooks, dtype, metadata=None
+):
     return _rebuild_tensor(place, offset, sizes, strides, requires_grad, hooks, dtype)
 
 
@@ -368,12 +393,12 @@ class _Globals:
         full = f"{module}.{name}"
         if full not in self.names:
             raise pickle.UnpicklingError(
-                f"Weights only load failed. Unsupported global: GLOBAL {full} was not an "
-                "allowed global by default.\n"
-                f"  If you trust it, call rushlight.serialization.add_safe_globals([{name}]) "
-                "first, or use `with safe_globals([...])`.\n"
-                "  If you trust the whole file, pass weights_only=False: it may then run "
-                "any program it holds."
+                f"Weights only load failed. Unsupported global: GLOBAL {full} was not "
+                "an allowed global by default.\n"
+                "  If you trust it, call rushlight.serialization.add_safe_globals("
+                f"[{name}]) first, or use `with safe_globals([...])`.\n"
+                "  If you trust the whole file, pass weights_only=False: it may then "
+                "run any program it holds."
             )
         return self.names[full]
 
@@ -398,7 +423,9 @@ class _Storages:
             raise pickle.UnpicklingError(f"unknown persistent id {persistent!r}")
         if key not in self.found:
             n_bytes = count * kind.dtype.itemsize
-            self.found[key] = self.put(self.archive.storage(f"data/{key}", n_bytes), location)
+            self.found[key] = self.put(
+                self.archive.storage(f"data/{key}", n_bytes), location
+            )
         return _Placed(self.found[key], kind.dtype)
 
     def put(self, storage, location):
@@ -442,8 +469,8 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
 
     Args:
         f: a path, or a seekable file open for reading in binary mode.
-        map_location: a device for the tensors, a dict from the file's device names, or a
-            function of a storage and its device name.
+        map_location: a device for the tensors, a dict from the file's device names,
+            or a function of a storage and its device name.
         weights_only: read containers and tensors only; otherwise the file may hold, and
             run, any program.
         mmap: map the file in place of reading it; pages come as they are used, and
@@ -461,12 +488,17 @@ def load(f, map_location=None, pickle_module=None, *, weights_only=True, mmap=No
     missing = [name for name in ("read", "seek", "tell") if not hasattr(f, name)]
     if missing:
         raise AttributeError(
-            f"'{type(f).__name__}' object has no attribute '{missing[0]}'. You can only "
-            "load from a file that is seekable. Please pre-load the data into a buffer "
-            "like io.BytesIO and try to load from it instead."
+            f"'{type(f).__name__}' object has no attribute '{missing[0]}'. You can "
+            "only load from a file that is seekable. Please pre-load the data into a "
+            "buffer like io.BytesIO and try to load from it instead."
         )
-    return _read(_from_here(f), getattr(f, "name", "file object"), map_location,
-                 weights_only, False)
+    return _read(
+        _from_here(f),
+        getattr(f, "name", "file object"),
+        map_location,
+        weights_only,
+        False,
+    )
 
 
 def _from_here(file):
@@ -532,7 +564,10 @@ def reduce_tensor(tensor):
     if tensor.device.type == "meta":
         strides = tuple(tensor.stride())
         return _rebuild_meta, (
-            tensor.dtype, tuple(tensor.shape), strides, tensor.requires_grad
+            tensor.dtype,
+            tuple(tensor.shape),
+            strides,
+            tensor.requires_grad,
         )
     dense = tensor.detach().contiguous()
     data = bytes(interop.buffer_of(dense))
@@ -574,8 +609,11 @@ def deepcopy_tensor(tensor, memo):
         memo[id(storage)] = _copy_storage(storage)
         memo.setdefault(id(memo), []).append(storage)  # keeps its id its own
     copied = make_tensor(
-        memo[id(storage)], tuple(tensor.shape), tuple(tensor.stride()),
-        tensor.storage_offset(), tensor.dtype,
+        memo[id(storage)],
+        tuple(tensor.shape),
+        tuple(tensor.stride()),
+        tensor.storage_offset(),
+        tensor.dtype,
     )
     if type(tensor) is not rl.Tensor:
         copied = rl.Tensor._make_subclass(type(tensor), copied)

@@ -1,6 +1,6 @@
 """Prints the packages that one use of the repository needs, as ``pyproject.toml`` says.
 
-    python -m tools.requirements build | pip install -r /dev/stdin
+python -m tools.requirements build | pip install -r /dev/stdin
 """
 
 import sys
@@ -13,7 +13,9 @@ def requirements(use: str) -> list[str]:
     with open(Path(__file__).parents[1] / "pyproject.toml", "rb") as file:
         settings = tomllib.load(file)
     if use == "build":
-        return settings["build-system"]["requires"] + settings["project"]["dependencies"]
+        return (
+            settings["build-system"]["requires"] + settings["project"]["dependencies"]
+        )
     return settings["project"]["optional-dependencies"][use]
 
 

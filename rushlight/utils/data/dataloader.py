@@ -6,7 +6,6 @@ from typing import Any
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import IterableDataset
 from rushlight.utils.data.fetch import Source
-from rushlight.utils.data.parallel import ParallelIterator
 from rushlight.utils.data.sampler import (
     BatchSampler,
     InfiniteSampler,
@@ -25,7 +24,7 @@ class DataLoader:
         batch_size: samples in a batch; ``None`` yields samples as they are.
         shuffle: a new random order on every pass.
         sampler: the order of the indices, in place of ``shuffle``.
-        batch_sampler: the lists of indices, in place of batch size, order and drop_last.
+        batch_sampler: the lists of indices, in place of size, order and drop_last.
         num_workers: processes that fetch and collate; 0 does it here.
         collate_fn: joins a list of samples to a batch.
         pin_memory: kept for programs that set it; host memory needs no pinning here.
@@ -86,7 +85,9 @@ class DataLoader:
         self.batch_sampler: Any = batch_sampler
         self.generator = generator
         self.num_workers = num_workers
-        self.prefetch_factor = 2 if num_workers and prefetch_factor is None else prefetch_factor
+        self.prefetch_factor = (
+            2 if num_workers and prefetch_factor is None else prefetch_factor
+        )
         self.persistent_workers = persistent_workers
         self.pin_memory = pin_memory
         self.pin_memory_device = pin_memory_device
@@ -96,7 +97,7 @@ class DataLoader:
         self.in_order = in_order
         plain = default_convert if batch_sampler is None else default_collate
         self.collate_fn = plain if collate_fn is None else collate_fn
-        self._iterator: ParallelIterator | None = None
+        self._iterator: Any = None
 
     def __iter__(self) -> Iterator:
         source = Source(
@@ -108,6 +109,8 @@ class DataLoader:
         )
         if not self.num_workers:
             return SerialIterator(self, source)
+        from rushlight.utils.data.parallel import ParallelIterator
+
         if not self.persistent_workers:
             return ParallelIterator(self, source, draw_seed(self.generator))
         if self._iterator is None:
@@ -134,7 +137,7 @@ class SerialIterator:
     """One pass over the batches, fetched in this process as they are asked for."""
 
     def __init__(self, loader: DataLoader, source: Source):
-        # Drawn though no worker wants it: the order then does not depend on num_workers.
+        # Drawn though no worker wants it: num_workers then leaves the order as it is.
         draw_seed(loader.generator)
         self.length = loader.__len__
         self.indices = iter(loader.index_sampler())

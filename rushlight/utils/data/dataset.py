@@ -58,7 +58,9 @@ class TensorDataset(Dataset[tuple]):
     def __init__(self, *tensors):
         lengths = [tensor.size(0) for tensor in tensors]
         if len(set(lengths)) > 1:
-            raise AssertionError(f"Size mismatch between tensors: they have {lengths} rows")
+            raise AssertionError(
+                f"Size mismatch between tensors: they have {lengths} rows"
+            )
         self.tensors = tensors
 
     def __getitem__(self, index):
@@ -69,10 +71,12 @@ class TensorDataset(Dataset[tuple]):
 
     def batch_reader(self):
         # A subclass that changes its samples has no use for the rows as they are.
-        return self._rows if type(self).__getitem__ is TensorDataset.__getitem__ else None
+        return (
+            self._rows if type(self).__getitem__ is TensorDataset.__getitem__ else None
+        )
 
     def _rows(self, indices):
-        """One gather from each tensor, in place of a slice for each sample and a stack."""
+        """One gather from each tensor, in place of many slices and a stack."""
         length = len(self)
         for index in indices:
             if not -length <= index < length:
@@ -90,7 +94,8 @@ class StackDataset(Dataset):
         if args and kwargs:
             raise ValueError(
                 "Supported either ``tuple``- (via ``args``) or"
-                "``dict``- (via ``kwargs``) like input/output, but both types are given."
+                "``dict``- (via ``kwargs``) like input/output, but both types are "
+                "given."
             )
         if not args and not kwargs:
             raise ValueError("At least one dataset should be passed")
@@ -166,7 +171,7 @@ class ConcatDataset(Dataset[T_co]):
 class ChainDataset(IterableDataset):
     """Several iterable data sets one after another."""
 
-    def __init__(self, datasets: Iterable[Dataset]):
+    def __init__(self, datasets: Iterable[Any]):
         self.datasets = datasets
 
     def __iter__(self) -> Iterator:
@@ -218,7 +223,9 @@ class Subset(Dataset[T_co]):
         return read and (lambda batch: read([int(self.indices[i]) for i in batch]))
 
 
-def random_split(dataset, lengths: Sequence[int | float], generator=None) -> list[Subset]:
+def random_split(
+    dataset, lengths: Sequence[int | float], generator=None
+) -> list[Subset]:
     """Splits a data set at random into parts that share no sample.
 
     Args:
@@ -259,7 +266,8 @@ def _sizes_of_fractions(fractions, total):
     for i, size in enumerate(sizes):
         if size == 0:
             warnings.warn(
-                f"Length of split at index {i} is 0. This might result in an empty dataset.",
+                f"Length of split at index {i} is 0. "
+                "This might result in an empty dataset.",
                 stacklevel=3,
             )
     return sizes

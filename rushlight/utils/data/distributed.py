@@ -7,18 +7,26 @@ from rushlight.utils.data.sampler import Sampler
 
 
 class DistributedSampler(Sampler[int]):
-    """Every ``num_replicas``-th index from ``rank`` on, shuffled alike in every process.
+    """Every ``num_replicas``-th index from ``rank`` on, shuffled alike everywhere.
 
     The shares have one size: missing indices are repeated from the start, or with
     ``drop_last`` the surplus is left out. ``set_epoch`` changes the order.
     """
 
     def __init__(
-        self, dataset, num_replicas=None, rank=None, shuffle=True, seed=0, drop_last=False
+        self,
+        dataset,
+        num_replicas=None,
+        rank=None,
+        shuffle=True,
+        seed=0,
+        drop_last=False,
     ):
         if num_replicas is None or rank is None:
-            raise RuntimeError("Requires distributed package to be available\n"
-                               "  pass num_replicas and rank to do without it")
+            raise RuntimeError(
+                "Requires distributed package to be available\n"
+                "  pass num_replicas and rank to do without it"
+            )
         if not 0 <= rank < num_replicas:
             raise ValueError(
                 f"Invalid rank {rank}, rank should be in the interval "

@@ -1,18 +1,16 @@
 """From indices to a collated batch, in whichever process that happens."""
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rushlight.utils.data.collate import default_collate
 from rushlight.utils.data.dataset import Dataset
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """A data set and how its samples become batches."""
 
     dataset: Any
-    batched: bool       # indices come in lists, samples are collated
+    batched: bool  # indices come in lists, samples are collated
     iterable: bool
     collate: Any
     drop_last: bool

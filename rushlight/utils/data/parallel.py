@@ -25,8 +25,13 @@ class Crew:
         self.parent = os.getpid()
         for i in range(loader.num_workers):
             job = worker.Job(
-                i, loader.num_workers, base_seed, loader.dataset, source,
-                loader.worker_init_fn, self.parent,
+                i,
+                loader.num_workers,
+                base_seed,
+                loader.dataset,
+                source,
+                loader.worker_init_fn,
+                self.parent,
             )
             here, there = context.Pipe(duplex=True)
             process = context.Process(target=worker.run, args=(job, there), daemon=True)
@@ -68,12 +73,12 @@ class Crew:
         return RuntimeError(
             f"DataLoader worker (pid {process.pid}) {how}.\n"
             f"  worker: {number} of {len(self.processes)}\n"
-            "  what it printed is above; num_workers=0 runs the same code in this process"
+            "  what it printed is above; num_workers=0 runs the same code here"
         )
 
 
 class ParallelIterator:
-    """Batches from the workers, in the sampler's order unless the loader says otherwise."""
+    """Batches from the workers, in the sampler's order unless told otherwise."""
 
     def __init__(self, loader, source, base_seed):
         self.length = loader.__len__
@@ -90,10 +95,10 @@ class ParallelIterator:
     def _begin(self):
         count = len(self.crew.processes)
         self.indices = iter(self.sampler)
-        self.ready: dict[int, tuple] = {}           # batch number -> (status, value)
-        self.owner: dict[int, int] = {}             # batch number -> its worker
-        self.waiting = [0] * count                  # batches each worker still owes
-        self.active = [True] * count                # an iterable's copy may have ended
+        self.ready: dict[int, tuple] = {}  # batch number -> (status, value)
+        self.owner: dict[int, int] = {}  # batch number -> its worker
+        self.waiting = [0] * count  # batches each worker still owes
+        self.active = [True] * count  # an iterable's copy may have ended
         self.sent = self.yielded = self.turn = 0
         for _ in range(self.ahead * count):
             self._request()
@@ -198,7 +203,7 @@ class ParallelIterator:
         if not found:
             raise RuntimeError(
                 f"DataLoader timed out after {self.timeout} seconds\n"
-                f"  batch {self.yielded} is late; raise timeout, or lower the work per batch"
+                f"  batch {self.yielded} is late; raise timeout, or do less per batch"
             )
         for number, pipe in enumerate(self.crew.pipes):
             if pipe in found:

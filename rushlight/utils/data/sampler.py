@@ -10,7 +10,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sampler(Generic[T_co]):
-    """An order over a data set: a subclass defines ``__iter__``, and ``__len__`` if known."""
+    """An order over a data set: a subclass defines ``__iter__``, perhaps ``__len__``."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError
@@ -36,14 +36,17 @@ class RandomSampler(Sampler[int]):
     consumes it during the pass does not change the order.
     """
 
-    def __init__(self, data_source, replacement=False, num_samples=None, generator=None):
+    def __init__(
+        self, data_source, replacement=False, num_samples=None, generator=None
+    ):
         self.data_source = data_source
         self.replacement = replacement
         self._num_samples = num_samples
         self.generator = generator
         if not isinstance(replacement, bool):
             raise TypeError(
-                f"replacement should be a boolean value, but got replacement={replacement}"
+                "replacement should be a boolean value, "
+                f"but got replacement={replacement}"
             )
         if not isinstance(self.num_samples, int) or self.num_samples <= 0:
             raise ValueError(
@@ -102,7 +105,11 @@ class WeightedRandomSampler(Sampler[int]):
     """Indices at random, each in proportion to its weight."""
 
     def __init__(
-        self, weights: Sequence[float], num_samples: int, replacement=True, generator=None
+        self,
+        weights: Sequence[float],
+        num_samples: int,
+        replacement=True,
+        generator=None,
     ):
         if (
             not isinstance(num_samples, int)
@@ -115,7 +122,8 @@ class WeightedRandomSampler(Sampler[int]):
             )
         if not isinstance(replacement, bool):
             raise ValueError(
-                f"replacement should be a boolean value, but got replacement={replacement}"
+                "replacement should be a boolean value, "
+                f"but got replacement={replacement}"
             )
         self.weights = rl.as_tensor(weights, dtype=rl.float64)
         if self.weights.dim() != 1:
@@ -130,7 +138,10 @@ class WeightedRandomSampler(Sampler[int]):
     def __iter__(self):
         return iter(
             rl.multinomial(
-                self.weights, self.num_samples, self.replacement, generator=self.generator
+                self.weights,
+                self.num_samples,
+                self.replacement,
+                generator=self.generator,
             ).tolist()
         )
 
@@ -173,7 +184,7 @@ class BatchSampler(Sampler[list[int]]):
     def __len__(self):
         if self.drop_last:
             return len(self.sampler) // self.batch_size
-        return -(-len(self.sampler) // self.batch_size)
+        return (len(self.sampler) + self.batch_size - 1) // self.batch_size
 
 
 class InfiniteSampler(Sampler[None]):

@@ -11,27 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import rushlight as rl
-from rushlight.utils.data import fetch, transport
+from rushlight.utils.data import fetch, info, transport
 
 ORPHAN_CHECK = 2.0  # seconds between two looks at whether the parent still lives
-
-
-@dataclass(frozen=True)
-class WorkerInfo:
-    """Which worker this process is: its number of ``num_workers``, seed and data set."""
-
-    id: int
-    num_workers: int
-    seed: int
-    dataset: Any
-
-
-_info: WorkerInfo | None = None
-
-
-def get_worker_info() -> WorkerInfo | None:
-    """This worker's number, seed and data set; ``None`` in the main process."""
-    return _info
 
 
 @dataclass(frozen=True)
@@ -49,7 +31,7 @@ class Failure:
         return cls(kind, text)
 
     def reraise(self):
-        """Raises the exception's own type where that takes a message, or RuntimeError."""
+        """Raises the exception's own type if that takes a message, or RuntimeError."""
         if self.kind is KeyError:
             raise KeyError(_Verbatim(self.text))
         try:
@@ -117,9 +99,8 @@ def _where(job):
 
 def _begin(job: Job) -> Failure | None:
     """Seeds and presents the worker; what went wrong is the first batch's answer."""
-    global _info
     seed = job.base_seed + job.id
-    _info = WorkerInfo(job.id, job.num_workers, seed, job.dataset)
+    info.present = info.WorkerInfo(job.id, job.num_workers, seed, job.dataset)
     try:
         rl.set_num_threads(1)
         random.seed(seed)
