@@ -84,3 +84,20 @@ def load_in_process(binary: bytes, name: str) -> int:
 def _machine_for_loading():
     llvm = _llvm()
     return llvm.Target.from_default_triple().create_target_machine(jit=True)
+
+
+def compile_ptx(text: str, cpu: str) -> str:
+    """The PTX of a module of LLVM IR, for one generation of NVIDIA devices."""
+    llvm = _llvm()
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    triple = "nvptx64-nvidia-cuda"
+    machine = llvm.Target.from_triple(triple).create_target_machine(
+        cpu=cpu, features="+ptx80", opt=3)
+    module = llvm.parse_assembly(text)
+    module.triple, module.data_layout = triple, str(machine.target_data)
+    module.verify()
+    options = llvm.create_pipeline_tuning_options(speed_level=2)
+    builder = llvm.create_pass_builder(machine, options)
+    builder.getModulePassManager().run(module, builder)
+    return machine.emit_assembly(module)
