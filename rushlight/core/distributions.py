@@ -1,4 +1,3 @@
-# distutils: extra_compile_args = -ftree-vectorize -fvect-cost-model=dynamic
 """Random numbers of a distribution, written to memory: PyTorch's transforms of the stream.
 
 Each function fills ``count`` elements of a dtype (PyTorch's number for it) at an address.
@@ -20,7 +19,6 @@ from cython.cimports.libc.stdint import (
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.core.elements import (
     bfloat16_to_float,
-    float_to_bfloat16,
     float_to_half,
     half_to_float,
 )

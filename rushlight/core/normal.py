@@ -1,5 +1,3 @@
-# distutils: extra_compile_args = -ftree-vectorize -fvect-cost-model=dynamic
-# distutils: extra_compile_args = -fno-math-errno -fno-trapping-math
 """Normal random numbers: Box and Muller's transform, laid out as PyTorch lays it out.
 
 A scalar draw makes a pair from two 53-bit uniform numbers and keeps the second. Arrays

@@ -1,4 +1,3 @@
-# distutils: extra_compile_args = -ftree-vectorize -fvect-cost-model=dynamic
 """The generator of random numbers: MT19937, bit for bit PyTorch's CPU stream.
 
 Every device draws from it, so one seed gives the same weights, masks and shuffles

@@ -4,6 +4,8 @@ import math
 
 import rushlight
 from rushlight.core import distributions
+from rushlight.core import multinomial as draws
+from rushlight.core import normal as normals
 from rushlight.ops import call as ops
 
 FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
@@ -94,9 +96,9 @@ def normal_(self, mean, std, generator):
         normal_(ops.view_as_real(self), 0.0, std / math.sqrt(2), generator)
         return ops.add_(self, mean) if mean else self
     _require_float(self, "normal_kernel_cpu")
-    fill = distributions.fill_normal
+    fill = normals.fill_normal
     if not self.is_contiguous():
-        fill = distributions.fill_normal_serial
+        fill = normals.fill_normal_serial
     return _fill(self, fill, generator, mean, std)
 
 
@@ -105,7 +107,7 @@ def log_normal_(self, mean, std, generator):
     _require_float(self, "log_normal_cpu")
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
-    return _fill(self, distributions.fill_normal_serial, generator, mean, std, True)
+    return _fill(self, normals.fill_normal_serial, generator, mean, std, True)
 
 
 def exponential_(self, rate, generator):
@@ -284,12 +286,12 @@ def multinomial(self, num_samples, replacement, generator):
     rows, categories = self.numel() // self.shape[-1], self.shape[-1]
     code = self.dtype.code
     if replacement and num_samples > 1:
-        distributions.draw_with_replacement(
+        draws.draw_with_replacement(
             generator, result.data_ptr(), num_samples, weights.data_ptr(), code, rows,
             categories)
         return result
     noise = exponential_(ops.empty(self.shape, dtype=self.dtype), 1.0, generator)
-    distributions.draw_without_replacement(
+    draws.draw_without_replacement(
         result.data_ptr(), num_samples, weights.data_ptr(), noise.data_ptr(), code, rows,
         categories)
     return result
