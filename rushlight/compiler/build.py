@@ -25,7 +25,9 @@ class Built:
     def __call__(self, *arrays):
         arguments = self.program.arguments
         if len(arrays) != len(arguments):
-            raise TypeError(f"{self!r} takes {len(arguments)} arrays, not {len(arrays)}")
+            raise TypeError(
+                f"{self!r} takes {len(arguments)} arrays, not {len(arrays)}"
+            )
         keep = []
         for array, tensor in zip(arrays, arguments):
             check(array, tensor)
@@ -42,12 +44,16 @@ class Built:
         """Runs the kernels one after the other over arrays at these addresses."""
         if self.target == "python":
             from rushlight.compiler.emit.python import run
+
             for function, turns, _ in self.program.functions:
                 run(function, addresses, [], 0, turns)
             return
         from rushlight.backends.cpu.launch import launch
+
         if self.kernels is None:
-            self.kernels = [native(function) for function, _, _ in self.program.functions]
+            self.kernels = [
+                native(function) for function, _, _ in self.program.functions
+            ]
         for kernel, (_, turns, _) in zip(self.kernels, self.program.functions):
             launch(kernel, addresses, (), turns, 1)
 
@@ -65,13 +71,16 @@ class BuiltText:
         self.launches = [(f.name, turns) for f, turns, _ in program.functions]
 
     def __call__(self, *arrays):
-        raise RuntimeError("a kernel built for ptx runs on an NVIDIA device: load .text "
-                           "with the driver and launch .launches in order")
+        raise RuntimeError(
+            "a kernel built for ptx runs on an NVIDIA device: load .text "
+            "with the driver and launch .launches in order"
+        )
 
 
 def native(function):
     """The native kernel of a function, from the cache where it is there."""
     from rushlight.backends.cpu import cache
+
     digest = hashlib.sha256(str(function).encode()).hexdigest()
     return cache.native(function.name, digest, lambda: function)
 
@@ -80,10 +89,15 @@ def check(array, tensor):
     """Refuses an array of another shape, dtype or layout than declared."""
     shape, dtype = tuple(array.shape), str(array.dtype).rpartition(".")[2]
     if shape != tensor.shape or dtype != tensor.dtype:
-        raise ValueError(f"{tensor.name} is {tensor.dtype}{list(tensor.shape)}, "
-                         f"not {dtype}{list(shape)}")
-    dense = array.is_contiguous() if hasattr(array, "is_contiguous") else (
-        array.flags.c_contiguous)
+        raise ValueError(
+            f"{tensor.name} is {tensor.dtype}{list(tensor.shape)}, "
+            f"not {dtype}{list(shape)}"
+        )
+    dense = (
+        array.is_contiguous()
+        if hasattr(array, "is_contiguous")
+        else (array.flags.c_contiguous)
+    )
     if not dense:
         raise ValueError(f"{tensor.name}: the array is not row-major and dense")
 
@@ -96,6 +110,7 @@ def address_of(array):
 def address_of_bytes(block):
     """The first address in a byte block that vectors may be aligned to."""
     import ctypes
+
     start = ctypes.addressof((ctypes.c_char * len(block)).from_buffer(block))
     return -(-start // 64) * 64
 
@@ -112,5 +127,6 @@ def build(schedule, arguments, target="llvm", name="main"):
         return Built(program, target)
     if target == "ptx":
         from rushlight.compiler.emit import ptx
+
         return BuiltText(program, ptx.emit(*(f for f, _, _ in program.functions)))
     raise ValueError(f"build: no target {target!r}; there are llvm, ptx and python")

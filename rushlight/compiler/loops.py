@@ -33,8 +33,12 @@ from rushlight.compiler.expr import FLOATS, SHORT_NAMES, Type
 
 LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 COMPUTED = {"float16": "float32", "bfloat16": "float32"}
-ACCUMULATORS = {"float16": "float32", "bfloat16": "float32", "float32": "float32",
-                "float64": "float64"}
+ACCUMULATORS = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    "float32": "float32",
+    "float64": "float64",
+}
 
 
 class TypeName:
@@ -136,15 +140,18 @@ class Loops(Source):
         """The native kernel for these dtypes and frozen integers.
 
         Args:
-            choices: dtype names for ``T``, ``A``, ``I``; numbers for ``int`` parameters.
+            choices: dtype names for ``T``, ``A``, ``I``; numbers for ``int`` ones.
         """
         key = tuple(choices.items())
         kernel = self.specialized.get(key)
         if kernel is None:
             from rushlight.backends.cpu import cache
+
             kernel = self.specialized[key] = cache.native(
-                self.kernel_name(choices), cache.source_digest(self.file),
-                lambda: self.lower(**choices))
+                self.kernel_name(choices),
+                cache.source_digest(self.file),
+                lambda: self.lower(**choices),
+            )
         return kernel
 
     def kernel_name(self, choices):
@@ -155,6 +162,7 @@ class Loops(Source):
     def lower(self, **choices):
         """This kernel as loop IR for the chosen dtypes."""
         from rushlight.compiler.loops_reader import read_kernel
+
         return read_kernel(self, type_table(choices), choices)
 
     def reference(self, arrays, ints, begin, end, **choices):
@@ -165,12 +173,14 @@ class Loops(Source):
             ints: one number for each ``int`` parameter.
         """
         from rushlight.compiler.loops_reference import run_reference
+
         run_reference(self, type_table(choices), arrays, ints, begin, end)
 
     def __call__(self, *args):
         raise TypeError(
-            f"{self.name} is a loop kernel: launch {self.name}.specialize(T=...), or run "
-            f"{self.name}.reference(arrays, ints, begin, end)")
+            f"{self.name} is a loop kernel: launch {self.name}.specialize(T=...), or "
+            f"run {self.name}.reference(arrays, ints, begin, end)"
+        )
 
 
 def loops(function) -> Loops:

@@ -19,14 +19,25 @@ from rushlight.compiler.loops import (
 )
 
 BINARY = {
-    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul,
-    ast.Div: operator.truediv, ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
-    ast.BitAnd: operator.and_, ast.BitOr: operator.or_, ast.BitXor: operator.xor,
-    ast.LShift: operator.lshift, ast.RShift: operator.rshift,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
+    ast.LShift: operator.lshift,
+    ast.RShift: operator.rshift,
 }
 COMPARE = {
-    ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt,
-    ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
 }
 LANGUAGE = "rushlight.compiler.language"
 
@@ -49,8 +60,11 @@ def read_kernel(kernel, types, frozen):
             value = reader.named(name, ir.argument(arrays, element))
             arrays += 1
         else:
-            kernel.fail(kernel.tree, f"parameter {name} needs an annotation: int or "
-                                     f'a type and a star such as "T*"')
+            kernel.fail(
+                kernel.tree,
+                f"parameter {name} needs an annotation: int or "
+                f'a type and a star such as "T*"',
+            )
         scope[name] = value
     scope["begin"], scope["end"] = ir.BEGIN, ir.END
     reader.scopes.append(scope)
@@ -58,7 +72,8 @@ def read_kernel(kernel, types, frozen):
     entry = sorted(reader.entry, key=lambda s: not isinstance(s.var.type, ir.Pointer))
     kernel_name = kernel.kernel_name(frozen)
     return ir.Function(
-        kernel_name, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True)
+        kernel_name, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True
+    )
 
 
 class Reader:
@@ -124,7 +139,9 @@ class Reader:
             self.fail(node, str(error))
 
     def do_Expr(self, node):
-        is_text = isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        is_text = isinstance(node.value, ast.Constant) and isinstance(
+            node.value.value, str
+        )
         if is_text:
             return
         if isinstance(node.value, ast.Call):
@@ -196,8 +213,11 @@ class Reader:
             self.fail(target, f"{name} is a parameter: give the new value another name")
         typed = ir.as_expr(value, known.type)
         if typed.type != known.type:
-            self.fail(target, f"{name} is {known.type} since its first value; this value "
-                              f"is {typed.type}: convert it")
+            self.fail(
+                target,
+                f"{name} is {known.type} since its first value; this value "
+                f"is {typed.type}: convert it",
+            )
         self.emit(ir.Assign(known, typed))
 
     def typed(self, node, value):
@@ -209,21 +229,28 @@ class Reader:
         if isinstance(value, int):
             return ir.Const(ir.i64, value)
         if isinstance(value, float):
-            self.fail(node, f"the type of {value} is open: write A({value}) or "
-                            f"f32({value})")
+            self.fail(
+                node, f"the type of {value} is open: write A({value}) or f32({value})"
+            )
         return self.fail(node, f"{value!r} is not a number")
 
     def is_local(self, node):
-        return (isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-                and self.source.lookup(node.func.id) is local)
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and self.source.lookup(node.func.id) is local
+        )
 
     def make_array(self, target, node):
         kind, size = node.args
         name = kind.value if isinstance(kind, ast.Constant) else kind.id
         length = self.value(size)
         if name not in self.types or not isinstance(length, int):
-            self.fail(node, 'local("f32", 16): a type name and a length known when the '
-                            "kernel is specialised")
+            self.fail(
+                node,
+                'local("f32", 16): a type name and a length known when the '
+                "kernel is specialised",
+            )
         element = computed(self.types[name])
         var = ir.Var(self.fresh(target.id), ir.Pointer(element))
         self.emit(ir.Array(var, length))
@@ -313,8 +340,11 @@ class Reader:
         if found is None:
             found = self.source.lookup(node.id)
             if not isinstance(found, (bool, int, float)):
-                self.fail(node, f"{node.id} has no value here: assign it in this block "
-                                "or around it")
+                self.fail(
+                    node,
+                    f"{node.id} has no value here: assign it in this block "
+                    "or around it",
+                )
         return found
 
     def get_BinOp(self, node):
@@ -322,7 +352,11 @@ class Reader:
         if action is None:
             self.fail(node, f"the operator {type(node.op).__name__} is not supported")
         left, right = self.value(node.left), self.value(node.right)
-        if isinstance(node.op, ast.Div) and isinstance(left, ir.Expr) and left.type.is_int:
+        if (
+            isinstance(node.op, ast.Div)
+            and isinstance(left, ir.Expr)
+            and left.type.is_int
+        ):
             self.fail(node, "/ divides floats: write // or convert the operands")
         return action(left, right)
 
@@ -340,7 +374,9 @@ class Reader:
         result, left = None, self.value(node.left)
         for sign, item in zip(node.ops, node.comparators):
             if type(sign) not in COMPARE:
-                self.fail(node, f"the comparison {type(sign).__name__} is not supported")
+                self.fail(
+                    node, f"the comparison {type(sign).__name__} is not supported"
+                )
             right = self.value(item)
             holds = COMPARE[type(sign)](left, right)
             result = holds if result is None else result & holds
@@ -358,7 +394,7 @@ class Reader:
         return result
 
     def join(self, left, node, is_or):
-        """``left and node``; the right side is skipped where evaluating it may fault."""
+        """``left and node``; the right side is skipped where it may fault."""
         outer, self.block_out = self.block_out, []
         right = self.value(node)
         before, self.block_out = self.block_out, outer
@@ -389,8 +425,13 @@ class Reader:
             return ir.select(condition, yes, no)
         var = ir.Var(self.fresh("choice"), yes.type)
         self.emit(ir.Declare(var, ir.Const(yes.type, 0)))
-        self.emit(ir.If(condition, (*before_yes, ir.Assign(var, yes)),
-                        (*before_no, ir.Assign(var, no))))
+        self.emit(
+            ir.If(
+                condition,
+                (*before_yes, ir.Assign(var, yes)),
+                (*before_no, ir.Assign(var, no)),
+            )
+        )
         return var
 
     def place(self, node):
@@ -444,8 +485,11 @@ class Reader:
             return callee(values)
         values = ir.unify(*values)
         if not values[0].type.is_int:
-            self.fail(node, f"{callee.__name__} takes integers: for floats call minimum, "
-                            "maximum, fmin or fmax")
+            self.fail(
+                node,
+                f"{callee.__name__} takes integers: for floats call minimum, "
+                "maximum, fmin or fmax",
+            )
         result = values[0]
         for value in values[1:]:
             result = ir.Binary(callee.__name__, result, value)
@@ -467,8 +511,11 @@ class Reader:
     def inline(self, node, helper, values):
         """Copies a helper's body here; its arguments are named first."""
         if len(helper.parameters) != len(values):
-            self.fail(node, f"{helper.name} takes {len(helper.parameters)} arguments, "
-                            f"not {len(values)}")
+            self.fail(
+                node,
+                f"{helper.name} takes {len(helper.parameters)} arguments, "
+                f"not {len(values)}",
+            )
         scope = {}
         for (name, _), value in zip(helper.parameters, values):
             plain = not isinstance(value, ir.Expr) or isinstance(value, ir.Var)
@@ -502,7 +549,9 @@ def as_load(target):
     """An assignment target as the expression that reads it."""
     if isinstance(target, ast.Name):
         return ast.copy_location(ast.Name(target.id, ast.Load()), target)
-    return ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
+    return ast.copy_location(
+        ast.Subscript(target.value, target.slice, ast.Load()), target
+    )
 
 
 def as_type(type, value):

@@ -21,9 +21,16 @@ from rushlight.compiler.loops import (
 
 FUNCTIONS = {
     "select": lambda condition, yes, no: yes if condition else no,
-    "maximum": np.maximum, "minimum": np.minimum, "fmax": np.fmax, "fmin": np.fmin,
-    "isnan": np.isnan, "isinf": np.isinf, "isfinite": np.isfinite,
-    "pow": np.power, "erf": math.erf, "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "maximum": np.maximum,
+    "minimum": np.minimum,
+    "fmax": np.fmax,
+    "fmin": np.fmin,
+    "isnan": np.isnan,
+    "isinf": np.isinf,
+    "isfinite": np.isfinite,
+    "pow": np.power,
+    "erf": math.erf,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
 
 
@@ -71,14 +78,20 @@ def rebind(function, table):
             scope[name] = _limit(table, value is highest)
         elif getattr(value, "__module__", None) == "rushlight.compiler.language":
             scope[name] = FUNCTIONS.get(name) or getattr(np, name)
-    return types.FunctionType(function.__code__, scope, function.__name__,
-                              function.__defaults__, function.__closure__)
+    return types.FunctionType(
+        function.__code__,
+        scope,
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
 
 
 def _local_maker(table):
     def make(kind, size):
         named = table[kind] if isinstance(kind, str) else kind.__name__
         return np.zeros(size, scalar_type(named))
+
     return make
 
 
@@ -86,4 +99,5 @@ def _limit(table, high):
     def limit(kind):
         name = np.dtype(kind).name
         return kind(bounds(computed(name))[high])
+
     return limit

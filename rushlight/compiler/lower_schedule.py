@@ -120,10 +120,10 @@ class Nest:
 
     def __init__(self, program, stage, buffer, domain, extents):
         self.program, self.stage, self.buffer = program, stage, buffer
-        self.extents = dict(extents)       # of loops around this nest: Var -> extent
-        self.sizes = {}                    # of every axis: id -> extent
-        self.values = {}                   # of every axis: id -> expression
-        self.domain = domain               # per data axis: (first index, extent)
+        self.extents = dict(extents)  # of loops around this nest: Var -> extent
+        self.sizes = {}  # of every axis: id -> extent
+        self.values = {}  # of every axis: id -> expression
+        self.domain = domain  # per data axis: (first index, extent)
         self.measure()
 
     def measure(self):
@@ -143,7 +143,9 @@ class Nest:
             inner = min(inner, size)
             self.sizes[id(step.inner)] = inner
             self.sizes[id(step.outer)] = -(-size // inner)
-        self.loops = {id(leaf): self.program.variable(leaf.name) for leaf in stage.leaves}
+        self.loops = {
+            id(leaf): self.program.variable(leaf.name) for leaf in stage.leaves
+        }
         for leaf in stage.leaves:
             self.values[id(leaf)] = self.loops[id(leaf)]
         for step in reversed(stage.relations):
@@ -189,7 +191,9 @@ class Nest:
         return tests
 
     def spans(self):
-        return {self.loops[id(leaf)]: self.sizes[id(leaf)] for leaf in self.stage.leaves}
+        return {
+            self.loops[id(leaf)]: self.sizes[id(leaf)] for leaf in self.stage.leaves
+        }
 
     # ---- statements
 
@@ -199,8 +203,9 @@ class Nest:
         body = self.program.inline(stage.body)
         if not isinstance(body, Reduce):
             return self.around(0, lambda: self.guarded(False, self.write(body)))
-        first = next(position for position, leaf in enumerate(stage.leaves)
-                     if leaf.reduce)
+        first = next(
+            position for position, leaf in enumerate(stage.leaves) if leaf.reduce
+        )
         data_inside = [leaf for leaf in stage.leaves[first:] if not leaf.reduce]
         if data_inside or stage.intrinsic:
             return self.in_memory(body, first, data_inside)
@@ -225,13 +230,15 @@ class Nest:
 
     def in_memory(self, body, first, data_inside):
         """Accumulates in the output, first filled with the identity."""
+
         def clear():
             return self.guarded(False, self.store(body.identity))
 
         def update():
             place = self.place()
-            value = ir.Binary(body.op, ir.load(self.buffer.pointer, place),
-                              self.element(body.args[0]))
+            value = ir.Binary(
+                body.op, ir.load(self.buffer.pointer, place), self.element(body.args[0])
+            )
             steps = wrap(self.guards(True), self.store(value))
             return self.guarded(False, steps)
 
@@ -292,9 +299,10 @@ class Nest:
     def intrinsic_block(self):
         """The user's statements over views of the output and of every read."""
         axis, chosen = self.stage.intrinsic
-        leaves = self.stage.leaves[self.stage.find(axis, "tensorize"):]
-        inner = {id(item): self.loops[id(leaf)]
-                 for item, leaf in zip(chosen.axes, leaves)}
+        leaves = self.stage.leaves[self.stage.find(axis, "tensorize") :]
+        inner = {
+            id(item): self.loops[id(leaf)] for item, leaf in zip(chosen.axes, leaves)
+        }
         pattern = chosen.pattern
         out = self.view(self.buffer.pointer, self.place(), pattern.axis, inner)
         views = []
@@ -302,13 +310,17 @@ class Nest:
         for theirs, ours in zip(reads(pattern.body), reads(body)):
             bound = [self.tidy(substitute(at, self.root_values())) for at in ours.args]
             buffer = self.program.buffers[ours.tensor]
-            views.append(self.view(buffer.pointer, buffer.index(bound), theirs.args, inner))
+            views.append(
+                self.view(buffer.pointer, buffer.index(bound), theirs.args, inner)
+            )
         return tuple(chosen.emit(out, *views))
 
     def view(self, pointer, flat, axes, inner):
         form = linear(flat)
         if form is None:
-            raise ValueError(f"tensorize: {self.stage.tensor.name} is not indexed linearly")
+            raise ValueError(
+                f"tensorize: {self.stage.tensor.name} is not indexed linearly"
+            )
         strides = tuple(form.terms.get(inner[id(axis)], 0) for axis in axes)
         block = set(inner.values())
         rest = {var: count for var, count in form.terms.items() if var not in block}
@@ -377,10 +389,13 @@ class Program:
         domain = [(ir.Const(ir.i64, 0), axis.extent) for axis in stage.axis]
         nest = Nest(self, stage, self.buffers[stage.tensor], domain, {})
         body = nest.statements()
-        entry = [ir.Let(self.buffers[t].pointer, ir.argument(n, t.type))
-                 for n, t in enumerate(used)]
+        entry = [
+            ir.Let(self.buffers[t].pointer, ir.argument(n, t.type))
+            for n, t in enumerate(used)
+        ]
         function = ir.Function(
-            label, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True)
+            label, ir.KERNEL_PARAMETERS, (*entry, *body), distinct=True
+        )
         turns = 1 if self.divided is None else nest.sizes[id(first)]
         return lower(function), turns, used
 
@@ -391,7 +406,9 @@ class Program:
                 values = {}
                 for read in reads(body):
                     if read.tensor is stage.tensor:
-                        bound = {id(axis): at for axis, at in zip(stage.axis, read.args)}
+                        bound = {
+                            id(axis): at for axis, at in zip(stage.axis, read.args)
+                        }
                         values[id(read)] = substitute(stage.body, bound)
                 body = substitute(body, values)
         return body
@@ -406,8 +423,9 @@ class Program:
             buffer = self.buffers.get(node.tensor)
             if buffer is None:
                 raise ValueError(
-                    f"{node.tensor.name} is read but is neither an argument nor computed "
-                    "before: give it to lower() or build()")
+                    f"{node.tensor.name} is read but is neither an argument nor "
+                    "computed before: give it to lower() or build()"
+                )
             return ir.load(buffer.pointer, buffer.index(node.args))
 
         return map_expr(e, change)
@@ -420,8 +438,10 @@ class Program:
         shape = tuple(extent for _, extent in domain)
         if prod(shape) * stage.tensor.type.itemsize > STACK_BYTES:
             raise ValueError(
-                f"compute_at: {stage.tensor.name} needs {list(shape)} elements inside the "
-                f"loop {leaf.name}, more than the stack should hold; choose an inner loop")
+                f"compute_at: {stage.tensor.name} needs {list(shape)} elements inside "
+                f"the loop {leaf.name}, more than the stack should hold; choose an "
+                "inner loop"
+            )
         pointer = ir.Var(self.name(stage.tensor.name), ir.Pointer(stage.tensor.type))
         origin = tuple(first for first, _ in domain)
         self.buffers[stage.tensor] = Buffer(pointer, shape, origin)
@@ -438,8 +458,10 @@ class Program:
             if read.tensor is stage.tensor:
                 for axis, at in enumerate(read.args):
                     found[axis].append(linear(substitute(at, values)))
-        return [self.range_of(forms, spans, size)
-                for forms, size in zip(found, stage.tensor.shape)]
+        return [
+            self.range_of(forms, spans, size)
+            for forms, size in zip(found, stage.tensor.shape)
+        ]
 
     def range_of(self, forms, spans, size):
         whole = ir.Const(ir.i64, 0), size

@@ -109,7 +109,8 @@ class Stage:
         """Runs a loop, which must not be a reduction's, in vector lanes."""
         if axis.reduce:
             raise ValueError(
-                f"vectorize: {axis.name} sums into one place; vectorise a data axis")
+                f"vectorize: {axis.name} sums into one place; vectorise a data axis"
+            )
         self.mark(axis, "vectorized")
 
     def unroll(self, axis):
@@ -120,7 +121,8 @@ class Stage:
         """Divides the outermost loop among threads."""
         if axis.reduce or self.find(axis, "parallel") != 0:
             raise ValueError(
-                f"parallel: {axis.name} is not the outermost data loop of {self!r}")
+                f"parallel: {axis.name} is not the outermost data loop of {self!r}"
+            )
         self.mark(axis, "parallel")
 
     def compute_at(self, stage, axis):
@@ -136,7 +138,8 @@ class Stage:
         """Computes each element again wherever it is read."""
         if isinstance(self.body, Reduce):
             raise ValueError(
-                f"compute_inline: {self.tensor.name} is a reduction; use compute_at")
+                f"compute_inline: {self.tensor.name} is a reduction; use compute_at"
+            )
         self.inlined = True
 
     def tensorize(self, axis, intrinsic):
@@ -149,11 +152,15 @@ class Stage:
         found = [leaf.extent for leaf in inner]
         wanted = [item.extent for item in intrinsic.axes]
         if found != wanted:
-            raise ValueError(f"tensorize: the loops from {axis.name} inwards have sizes "
-                             f"{found}, the intrinsic has {wanted}")
+            raise ValueError(
+                f"tensorize: the loops from {axis.name} inwards have sizes "
+                f"{found}, the intrinsic has {wanted}"
+            )
         if not matches(intrinsic.pattern.body, self.body):
-            raise ValueError(f"tensorize: {self.tensor.name} computes {self.body!r}, the "
-                             f"intrinsic computes {intrinsic.pattern.body!r}")
+            raise ValueError(
+                f"tensorize: {self.tensor.name} computes {self.body!r}, the "
+                f"intrinsic computes {intrinsic.pattern.body!r}"
+            )
         self.intrinsic = axis, intrinsic
 
 
@@ -210,8 +217,9 @@ class Schedule:
 
 def redirect(body, tensor, copy):
     """An expression that reads ``copy`` where it read ``tensor``."""
-    values = {id(read): copy[read.args] for read in reads(body)
-              if read.tensor is tensor}
+    values = {
+        id(read): copy[read.args] for read in reads(body) if read.tensor is tensor
+    }
     return substitute(body, values)
 
 

@@ -61,6 +61,7 @@ class Reduce(ir.Expr):
         if self.type.is_float or self.op in ("add", "mul"):
             return ir.Const(self.type, value)
         from rushlight.compiler.loops import bounds
+
         return ir.Const(self.type, bounds(self.type)[self.op == "min"])
 
 
@@ -86,7 +87,8 @@ class Tensor:
         if len(indices) != len(self.shape):
             raise IndexError(
                 f"{self.name} has {len(self.shape)} dimensions, got {len(indices)} "
-                "indices")
+                "indices"
+            )
         return Read(self, *(ir.as_expr(index, ir.i64) for index in indices))
 
     def __repr__(self):
@@ -122,8 +124,10 @@ def compute(shape, function, name="compute") -> Tensor:
     """
     names = list(inspect.signature(function).parameters)
     if len(names) != len(shape):
-        raise TypeError(f"compute: {name} has {len(shape)} dimensions, but its function "
-                        f"takes {len(names)} indices")
+        raise TypeError(
+            f"compute: {name} has {len(shape)} dimensions, but its function "
+            f"takes {len(names)} indices"
+        )
     axes = [Axis(label, extent) for label, extent in zip(names, shape)]
     body = function(*axes)
     if not isinstance(body, ir.Expr):
@@ -135,6 +139,7 @@ def _reduction(op, doc):
     def function(value, axis):
         axes = tuple(axis) if isinstance(axis, (list, tuple)) else (axis,)
         return Reduce(op, axes, value)
+
     function.__name__ = function.__qualname__ = REDUCTION_NAMES[op]
     function.__doc__ = doc
     return function
@@ -188,8 +193,11 @@ def matches(pattern, e):
     if isinstance(pattern, Reduce):
         return pattern.op == e.op and matches(pattern.args[0], e.args[0])
     same = repr(pattern.attributes) == repr(e.attributes)
-    return same and len(pattern.args) == len(e.args) and all(
-        map(matches, pattern.args, e.args))
+    return (
+        same
+        and len(pattern.args) == len(e.args)
+        and all(map(matches, pattern.args, e.args))
+    )
 
 
 def _render_read(e):

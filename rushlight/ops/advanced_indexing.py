@@ -22,7 +22,12 @@ from rushlight.ops.native import (
 
 @loops
 def combine_indices(
-    place: "i64*", index: "I*", fault: "i64*", size: int, stride: int, begin: int,
+    place: "i64*",
+    index: "I*",
+    fault: "i64*",
+    size: int,
+    stride: int,
+    begin: int,
     end: int,
 ):
     """Adds one index tensor's share, ``wrapped(index) * stride``, to flat places."""
@@ -38,8 +43,14 @@ def combine_indices(
 
 @loops
 def read_places(
-    out: "T*", x: "T*", place: "i64*", count: int, size: int, inner: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    place: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
 ):
     """``out[o, k, :] = x[o, place[k], :]`` for places that are known to be good."""
     for r in range(begin, end):
@@ -50,8 +61,15 @@ def read_places(
 
 @loops
 def write_places(
-    out: "T*", source: "T*", place: "i64*", count: int, size: int, inner: int,
-    add: int, begin: int, end: int,
+    out: "T*",
+    source: "T*",
+    place: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    add: int,
+    begin: int,
+    end: int,
 ):
     """``out[o, place[k], :]`` takes or adds ``source[o, k, :]``, in order of k."""
     for o in range(begin, end):
@@ -120,8 +138,14 @@ def take_kernel(
 
 @loops
 def put_kernel(
-    out: "T*", source: "T*", index: "i64*", fault: "i64*", size: int, add: int,
-    begin: int, end: int,
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    size: int,
+    add: int,
+    begin: int,
+    end: int,
 ):
     """``out[index[k]]`` takes or adds ``source[k]`` over flat tensors."""
     for k in range(begin, end):
@@ -278,8 +302,8 @@ def index_put(self, indices, values, accumulate=False):
     if values.dtype is not self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got"
-            f" {name_of(self.dtype)} for the destination and {name_of(values.dtype)} for"
-            f" the source.\n  self: {brief(self)}\n  values: {brief(values)}"
+            f" {name_of(self.dtype)} for the destination and {name_of(values.dtype)}"
+            f" for the source.\n  self: {brief(self)}\n  values: {brief(values)}"
         )
     places = Places(self, indices)
     out = places.together(self)

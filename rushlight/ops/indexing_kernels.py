@@ -51,8 +51,15 @@ def wrapped(place, size, fault):
 
 @loops
 def copy_rows(
-    out: "T*", x: "T*", index: "I*", fault: "i64*", count: int, size: int, inner: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    index: "I*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
 ):
     """Row ``index[k]`` of ``x`` becomes row ``k``, within each outer block."""
     for r in range(begin, end):
@@ -64,8 +71,17 @@ def copy_rows(
 
 @loops
 def gather_kernel(
-    out: "T*", x: "T*", index: "i64*", fault: "i64*",
-    outer: int, count: int, size: int, inner: int, across: int, begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    begin: int,
+    end: int,
 ):
     """``out[o, k, i] = x[o, index[o, k, i], i]``; ``across`` divides the inner axis."""
     first_o = 0 if across else begin
@@ -82,11 +98,21 @@ def gather_kernel(
 
 @loops
 def scatter_kernel(
-    out: "T*", source: "T*", index: "i64*", fault: "i64*",
-    outer: int, count: int, size: int, inner: int, across: int, mode: int, single: int,
-    begin: int, end: int,
+    out: "T*",
+    source: "T*",
+    index: "i64*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    mode: int,
+    single: int,
+    begin: int,
+    end: int,
 ):
-    """``out[o, index[o, k, i], i]`` takes, adds, ... ``source[o, k, i]``, in order of k."""
+    """``out[o, index[o, k, i], i]`` takes or adds ``source[o, k, i]``, in order."""
     first_o = 0 if across else begin
     last_o = outer if across else end
     first_i = begin if across else 0
@@ -113,8 +139,18 @@ def scatter_kernel(
 
 @loops
 def index_add_kernel(
-    out: "T*", source: "T*", index: "I*", alpha: "A*", fault: "i64*",
-    outer: int, count: int, size: int, inner: int, across: int, begin: int, end: int,
+    out: "T*",
+    source: "T*",
+    index: "I*",
+    alpha: "A*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    begin: int,
+    end: int,
 ):
     """``out[o, index[k], i] += alpha * source[o, k, i]``."""
     first_o = 0 if across else begin
@@ -132,8 +168,15 @@ def index_add_kernel(
 
 @loops
 def index_fill_kernel(
-    out: "T*", value: "T*", index: "I*", fault: "i64*",
-    count: int, size: int, inner: int, begin: int, end: int,
+    out: "T*",
+    value: "T*",
+    index: "I*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    inner: int,
+    begin: int,
+    end: int,
 ):
     """``out[o, index[k], :] = value``."""
     for o in range(begin, end):
@@ -145,8 +188,16 @@ def index_fill_kernel(
 
 @loops
 def embedding_backward(
-    grad_weight: "T*", grad: "T*", index: "I*", counts: "i64*",
-    count: int, width: int, padding: int, scaled: int, begin: int, end: int,
+    grad_weight: "T*",
+    grad: "T*",
+    index: "I*",
+    counts: "i64*",
+    count: int,
+    width: int,
+    padding: int,
+    scaled: int,
+    begin: int,
+    end: int,
 ):
     """Adds each row's gradient to its word, for a range of columns."""
     for k in range(count):
@@ -222,9 +273,7 @@ def _copy_rows(out, x, index, outer, count, size, inner, complaint):
         )
 
 
-def embedding(
-    weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False
-):
+def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
     """The rows of ``weight`` that ``indices`` names: its shape and the row's."""
     if weight.dim() != 2:
         raise RuntimeError(f"'weight' must be 2-D\n  weight: {brief(weight)}")
@@ -261,7 +310,14 @@ def embedding_dense_backward(
     types["scaled"] = int(bool(scale_grad_by_freq))
     ints = [index.numel(), width, padding_idx, types["scaled"]]
     work = max(index.numel(), 32768 // COLUMNS)
-    run(embedding_backward, [grad_weight, grad, index, counts], ints, width, work, **types)
+    run(
+        embedding_backward,
+        [grad_weight, grad, index, counts],
+        ints,
+        width,
+        work,
+        **types,
+    )
     return grad_weight
 
 
@@ -282,8 +338,8 @@ def _check_index_shape(operator, self, dim, index, source=None):
         if source is not None and size > source.shape[d]:
             raise RuntimeError(
                 f"Expected index {list(index.shape)} to be no larger than self"
-                f" {list(self.shape)} apart from dimension {dim} and to be no larger size"
-                f" than src {list(source.shape)}"
+                f" {list(self.shape)} apart from dimension {dim} and to be no larger"
+                f" size than src {list(source.shape)}"
             )
 
 
@@ -307,7 +363,9 @@ def _places(index, dim):
 def _raise_fault(flag, dim, size, kind=RuntimeError):
     fault = fault_in(flag)
     if fault is not None:
-        raise kind(f"index {fault} is out of bounds for dimension {dim} with size {size}")
+        raise kind(
+            f"index {fault} is out of bounds for dimension {dim} with size {size}"
+        )
 
 
 def gather(self, dim, index, sparse_grad=False):
@@ -439,9 +497,12 @@ def index_add(self, dim, index, source, alpha=1):
     run(
         index_add_kernel,
         [out, source.contiguous(), index.contiguous(), factor, flag],
-        [outer, count, size, inner, across], inner if across else outer,
+        [outer, count, size, inner, across],
+        inner if across else outer,
         2 * count * (outer if across else inner),
-        T=name, I=name_of(index.dtype), across=across,
+        T=name,
+        I=name_of(index.dtype),
+        across=across,
     )
     _raise_fault(flag, dim, size)
     return out
@@ -464,8 +525,11 @@ def index_fill(self, dim, index, value):
     run(
         index_fill_kernel,
         [out, value.to(self.dtype).contiguous(), index.contiguous(), flag],
-        [index.numel(), size, inner], outer, index.numel() * inner,
-        T=name_of(self.dtype), I=name_of(index.dtype),
+        [index.numel(), size, inner],
+        outer,
+        index.numel() * inner,
+        T=name_of(self.dtype),
+        I=name_of(index.dtype),
     )
     _raise_fault(flag, dim, size, IndexError)
     return out

@@ -21,8 +21,17 @@ NONE, MEAN, SUM = 0, 1, 2
 
 @loops
 def nll_each(
-    out: "T*", x: "T*", target: "i64*", weight: "T*", fault: "i64*",
-    classes: int, inner: int, ignore: int, weighted: int, begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    target: "i64*",
+    weight: "T*",
+    fault: "i64*",
+    classes: int,
+    inner: int,
+    ignore: int,
+    weighted: int,
+    begin: int,
+    end: int,
 ):
     """The loss of every target by itself."""
     for i in range(begin, end):
@@ -40,9 +49,19 @@ def nll_each(
 
 @loops
 def nll_total(
-    out: "T*", total_weight: "T*", x: "T*", target: "i64*", weight: "T*", fault: "i64*",
-    classes: int, inner: int, ignore: int, weighted: int, mean: int,
-    begin: int, end: int,
+    out: "T*",
+    total_weight: "T*",
+    x: "T*",
+    target: "i64*",
+    weight: "T*",
+    fault: "i64*",
+    classes: int,
+    inner: int,
+    ignore: int,
+    weighted: int,
+    mean: int,
+    begin: int,
+    end: int,
 ):
     """The sum or weighted mean of all losses; summed in order, in double precision."""
     mass = f64(0)
@@ -68,9 +87,20 @@ def nll_total(
 
 @loops
 def nll_backward(
-    grad_input: "T*", grad: "T*", target: "i64*", weight: "T*", total_weight: "T*",
-    fault: "i64*", classes: int, inner: int, ignore: int, weighted: int, each: int,
-    mean: int, begin: int, end: int,
+    grad_input: "T*",
+    grad: "T*",
+    target: "i64*",
+    weight: "T*",
+    total_weight: "T*",
+    fault: "i64*",
+    classes: int,
+    inner: int,
+    ignore: int,
+    weighted: int,
+    each: int,
+    mean: int,
+    begin: int,
+    end: int,
 ):
     """Puts minus the (weighted, averaged) gradient at every sample's label."""
     for n in range(begin, end):
@@ -121,7 +151,8 @@ def _layout(operator, x, target, weight):
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(
             f"{operator}: weight tensor should be defined either for all {classes}"
-            f" classes or no classes but got weight tensor of shape: {list(weight.shape)}"
+            " classes or no classes but got weight tensor of shape:"
+            f" {list(weight.shape)}"
         )
     return samples, classes, product(places)
 
@@ -181,12 +212,26 @@ def nll_loss_backward(
     target, weight = _operands(target, weight)
     grad_input, flag = fresh(self, self.shape), fault_flag(self)
     types = {
-        "T": name_of(self.dtype), "weighted": int(weight is not None),
-        "each": int(reduction == NONE), "mean": int(reduction == MEAN),
+        "T": name_of(self.dtype),
+        "weighted": int(weight is not None),
+        "each": int(reduction == NONE),
+        "mean": int(reduction == MEAN),
     }
-    ints = [classes, inner, ignore_index, types["weighted"], types["each"], types["mean"]]
+    ints = [
+        classes,
+        inner,
+        ignore_index,
+        types["weighted"],
+        types["each"],
+        types["mean"],
+    ]
     operands = [
-        grad_input, grad_output.contiguous(), target, weight, total_weight, flag
+        grad_input,
+        grad_output.contiguous(),
+        target,
+        weight,
+        total_weight,
+        flag,
     ]
     run(nll_backward, operands, ints, samples, classes * inner, **types)
     _raise_fault(flag)

@@ -16,10 +16,8 @@ from rushlight.ops.native import (
 
 
 @loops
-def flip_kernel(
-    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
-):
-    """Reverses the middle of ``(outer, size, inner)``; a row is one (outer, size) pair."""
+def flip_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
+    """Reverses the middle of ``(outer, size, inner)``, row by row of ``inner``."""
     for r in range(begin, end):
         mirror = r // size * size + (size - 1 - r % size)
         for i in range(inner):
@@ -39,8 +37,14 @@ def roll_kernel(
 
 @loops
 def triangle_kernel(
-    out: "T*", x: "T*", rows: int, columns: int, diagonal: int, upper: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    rows: int,
+    columns: int,
+    diagonal: int,
+    upper: int,
+    begin: int,
+    end: int,
 ):
     """Zeroes what lies above (or below) a diagonal of each matrix."""
     for r in range(begin, end):
@@ -54,17 +58,23 @@ def triangle_kernel(
 
 @loops
 def copy_blocks(
-    out: "T*", x: "T*", block: int, out_pitch: int, x_pitch: int, offset: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    block: int,
+    out_pitch: int,
+    x_pitch: int,
+    offset: int,
+    begin: int,
+    end: int,
 ):
-    """Copies block after block to a wider pitch: one input's share of a concatenation."""
+    """Copies block after block to a wider pitch: one input of a concatenation."""
     for r in range(begin, end):
         for i in range(block):
             out[r * out_pitch + offset + i] = x[r * x_pitch + i]
 
 
 def _row_copy(kernel, x, dim, extra=()):
-    """Runs a kernel that permutes rows of ``(outer, size, inner)`` into a new tensor."""
+    """Runs a kernel that permutes rows of ``(outer, size, inner)``."""
     x = x.contiguous()
     out = fresh(x, x.shape)
     outer, size, inner = around(list(x.shape), dim)
@@ -99,8 +109,7 @@ def roll(self, shifts, dims=()):
         return roll(flat, shifts, [0]).view(self.shape)
     if len(shifts) != len(dims):
         raise RuntimeError(
-            "shifts and dimensions must align. shifts:"
-            f" {len(shifts)}, dims:{len(dims)}"
+            f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
     out = self
     for shift, dim in zip(shifts, dims):

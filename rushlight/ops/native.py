@@ -1,4 +1,4 @@
-"""How operator functions run loop kernels: allocate, specialise, launch, report bad indices."""
+"""How operator functions run loop kernels: allocate, specialise, launch, check."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(kernel, tensors, ints, total, work=1, **types):
 
 
 def run_whole(kernel, tensors, ints, total, **types):
-    """Runs ``kernel`` over ``[0, total)`` in one piece: its items depend on each other."""
+    """Runs ``kernel`` over ``[0, total)`` in one piece: items depend on each other."""
     if total <= 0 or tensors[0].device.type == "meta":
         return
     from rushlight.backends.cpu.launch import launch

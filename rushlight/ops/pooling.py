@@ -18,12 +18,25 @@ FROZEN_ROW = 16
 
 @loops
 def max_pool_inside(
-    out: "T*", index: "i64*", x: "T*",
-    d: int, h: int, w: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
-    begin: int, end: int,
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    begin: int,
+    end: int,
 ):
-    """Largest of each window and its place, where every window lies inside the plane."""
+    """Largest of each window and its place; every window lies inside the plane."""
     for p in range(begin, end):
         for z in range(od):
             for y in range(oh):
@@ -48,11 +61,29 @@ def max_pool_inside(
 
 @loops
 def max_pool_rows(
-    out: "T*", index: "i64*", x: "T*",
-    d: int, h: int, w: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
-    pd: int, ph: int, pw: int, dd: int, dh: int, dw: int,
-    begin: int, end: int,
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    dd: int,
+    dh: int,
+    dw: int,
+    begin: int,
+    end: int,
 ):
     """Largest of each window and its place; windows may reach over the border."""
     for p in range(begin, end):
@@ -86,8 +117,13 @@ def max_pool_rows(
 
 @loops
 def max_pool_scatter(
-    grad_input: "T*", grad: "T*", index: "i64*", size: int, osize: int,
-    begin: int, end: int,
+    grad_input: "T*",
+    grad: "T*",
+    index: "i64*",
+    size: int,
+    osize: int,
+    begin: int,
+    end: int,
 ):
     """Adds each output's gradient to the place its value came from."""
     for p in range(begin, end):
@@ -100,10 +136,23 @@ def max_pool_scatter(
 
 @loops
 def avg_pool_inside(
-    out: "T*", x: "T*", scale: "A*",
-    d: int, h: int, w: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    scale: "A*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    begin: int,
+    end: int,
 ):
     """Mean of each window, where every window lies inside the plane."""
     for p in range(begin, end):
@@ -123,11 +172,27 @@ def avg_pool_inside(
 
 @loops
 def avg_pool_rows(
-    out: "T*", x: "T*",
-    d: int, h: int, w: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
-    pd: int, ph: int, pw: int, count_pad: int, divisor: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    count_pad: int,
+    divisor: int,
+    begin: int,
+    end: int,
 ):
     """Mean of each window; windows may reach over the border."""
     for p in range(begin, end):
@@ -162,11 +227,27 @@ def avg_pool_rows(
 
 @loops
 def avg_pool_spread(
-    grad_input: "T*", grad: "T*",
-    d: int, h: int, w: int, od: int, oh: int, ow: int,
-    kd: int, kh: int, kw: int, sd: int, sh: int, sw: int,
-    pd: int, ph: int, pw: int, count_pad: int, divisor: int,
-    begin: int, end: int,
+    grad_input: "T*",
+    grad: "T*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    sd: int,
+    sh: int,
+    sw: int,
+    pd: int,
+    ph: int,
+    pw: int,
+    count_pad: int,
+    divisor: int,
+    begin: int,
+    end: int,
 ):
     """Shares each output's gradient among the places of its window."""
     for p in range(begin, end):
@@ -202,8 +283,16 @@ def avg_pool_spread(
 
 @loops
 def adaptive_avg_pool(
-    out: "T*", x: "T*", d: int, h: int, w: int, od: int, oh: int, ow: int,
-    begin: int, end: int,
+    out: "T*",
+    x: "T*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    begin: int,
+    end: int,
 ):
     """Mean of windows that divide the plane as evenly as they can."""
     for p in range(begin, end):
@@ -227,8 +316,16 @@ def adaptive_avg_pool(
 
 @loops
 def adaptive_avg_pool_spread(
-    grad_input: "T*", grad: "T*", d: int, h: int, w: int, od: int, oh: int, ow: int,
-    begin: int, end: int,
+    grad_input: "T*",
+    grad: "T*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    begin: int,
+    end: int,
 ):
     """Shares each output's gradient among the places of its adaptive window."""
     for p in range(begin, end):
@@ -254,8 +351,15 @@ def adaptive_avg_pool_spread(
 
 @loops
 def adaptive_max_pool(
-    out: "T*", index: "i64*", x: "T*", h: int, w: int, oh: int, ow: int,
-    begin: int, end: int,
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    h: int,
+    w: int,
+    oh: int,
+    ow: int,
+    begin: int,
+    end: int,
 ):
     """Largest of each adaptive window and its place."""
     for p in range(begin, end):
@@ -284,8 +388,8 @@ def spread(value, axes, what, operator):
         return values * axes
     if len(values) != axes:
         raise RuntimeError(
-            f"{operator}: {what} must either be a single int, or a tuple of {axes} ints,"
-            f" but got {len(values)}"
+            f"{operator}: {what} must either be a single int, or a tuple of {axes}"
+            f" ints, but got {len(values)}"
         )
     return values
 
@@ -304,7 +408,7 @@ def pooled_size(size, kernel, stride, pad, dilation, ceil_mode):
 
 
 class Windows:
-    """The checked geometry of one pooling call, padded with axes of size one to three."""
+    """The checked geometry of one pooling call, as three axes; missing ones are 1."""
 
     def __init__(self, operator, x, axes, kernel, stride, padding, dilation, ceil_mode):
         self.operator = operator
@@ -322,8 +426,8 @@ class Windows:
         out = [pooled_size(*row, ceil_mode) for row in zip(sizes, k, s, p, d)]
         if min(out) < 1:
             raise RuntimeError(
-                f"{operator}: Given input size: ({'x'.join(map(str, sizes))}). Calculated"
-                f" output size: ({'x'.join(map(str, out))}). Output size is too small\n"
+                f"{operator}: Given input size: ({'x'.join(map(str, sizes))})."
+                f" Calculated output size: ({'x'.join(map(str, out))}). Output size is too small\n"
                 f"  self: {brief(x)}"
             )
         self.inside = all(
@@ -403,15 +507,21 @@ def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     return out, index
 
 
-def _max_pool_backward(axes, grad, x, kernel, stride, padding, dilation, ceil_mode, index):
+def _max_pool_backward(
+    axes, grad, x, kernel, stride, padding, dilation, ceil_mode, index
+):
     operator = f"max_pool{axes}d_backward"
     win = Windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
     size, osize = product(win.sizes), product(win.out)
     run(
-        max_pool_scatter, [grad_input, grad.contiguous(), index.contiguous()],
-        [size, osize], win.planes, size + 2 * osize, T=name_of(grad.dtype),
+        max_pool_scatter,
+        [grad_input, grad.contiguous(), index.contiguous()],
+        [size, osize],
+        win.planes,
+        size + 2 * osize,
+        T=name_of(grad.dtype),
     )
     return grad_input
 
@@ -531,23 +641,45 @@ def avg_pool1d(
 
 
 def avg_pool2d(
-    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
+    self,
+    kernel_size,
+    stride=(),
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
     divisor_override=None,
 ):
     """Means of windows over the last two axes."""
     return _avg_pool(
-        2, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        2,
+        self,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
         divisor_override,
     )
 
 
 def avg_pool3d(
-    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True,
+    self,
+    kernel_size,
+    stride=(),
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
     divisor_override=None,
 ):
     """Means of windows over the last three axes."""
     return _avg_pool(
-        3, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+        3,
+        self,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
         divisor_override,
     )
 
@@ -557,30 +689,63 @@ def avg_pool1d_backward(
 ):
     """The gradient of ``avg_pool1d`` for its input."""
     return _avg_pool_backward(
-        1, grad_output, self, kernel_size, stride, padding, ceil_mode,
-        count_include_pad, None,
+        1,
+        grad_output,
+        self,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        None,
     )
 
 
 def avg_pool2d_backward(
-    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+    grad_output,
+    self,
+    kernel_size,
+    stride,
+    padding,
+    ceil_mode,
+    count_include_pad,
     divisor_override,
 ):
     """The gradient of ``avg_pool2d`` for its input."""
     return _avg_pool_backward(
-        2, grad_output, self, kernel_size, stride, padding, ceil_mode,
-        count_include_pad, divisor_override,
+        2,
+        grad_output,
+        self,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 
 
 def avg_pool3d_backward(
-    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad,
+    grad_output,
+    self,
+    kernel_size,
+    stride,
+    padding,
+    ceil_mode,
+    count_include_pad,
     divisor_override,
 ):
     """The gradient of ``avg_pool3d`` for its input."""
     return _avg_pool_backward(
-        3, grad_output, self, kernel_size, stride, padding, ceil_mode,
-        count_include_pad, divisor_override,
+        3,
+        grad_output,
+        self,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
     )
 
 
@@ -601,8 +766,8 @@ def _adaptive(operator, x, axes, output_size):
         )
     if product(sizes) == 0:
         raise RuntimeError(
-            f"{operator}: Expected input to have non-zero size for non-batch dimensions,"
-            f" but input has sizes {list(x.shape)}\n  self: {brief(x)}"
+            f"{operator}: Expected input to have non-zero size for non-batch"
+            f" dimensions, but input has sizes {list(x.shape)}\n  self: {brief(x)}"
         )
     lead, ones = list(x.shape[:-axes]), [1] * (3 - axes)
     return lead + out, product(lead), ones + sizes, ones + out
@@ -616,7 +781,14 @@ def _adaptive_avg_pool(axes, x, output_size):
     out = fresh(x, shape)
     if product(out_sizes):
         types = {"T": name_of(x.dtype)}
-        run(adaptive_avg_pool, [out, x], sizes + out_sizes, planes, product(sizes), **types)
+        run(
+            adaptive_avg_pool,
+            [out, x],
+            sizes + out_sizes,
+            planes,
+            product(sizes),
+            **types,
+        )
     return out
 
 
@@ -627,8 +799,12 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     _check_grad(operator, grad, shape)
     grad_input = fresh(x, x.shape, grad.dtype)
     run(
-        adaptive_avg_pool_spread, [grad_input, grad.contiguous()], sizes + out_sizes,
-        planes, 2 * product(sizes), T=name_of(grad.dtype),
+        adaptive_avg_pool_spread,
+        [grad_input, grad.contiguous()],
+        sizes + out_sizes,
+        planes,
+        2 * product(sizes),
+        T=name_of(grad.dtype),
     )
     return grad_input
 
@@ -664,7 +840,7 @@ def adaptive_avg_pool3d_backward(grad_output, self):
 
 
 def adaptive_max_pool2d(self, output_size):
-    """Largest values of windows that divide the last two axes evenly, and their places."""
+    """Largest values, and their places, of windows that divide two axes evenly."""
     operator = "adaptive_max_pool2d"
     shape, planes, sizes, out_sizes = _adaptive(operator, self, 2, output_size)
     x = self.contiguous()
@@ -683,7 +859,11 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     grad_input = fresh(self, self.shape, grad_output.dtype)
     size, osize = product(self.shape[-2:]), product(grad_output.shape[-2:])
     run(
-        max_pool_scatter, [grad_input, grad_output.contiguous(), indices.contiguous()],
-        [size, osize], product(self.shape[:-2]), 2 * size, T=name_of(grad_output.dtype),
+        max_pool_scatter,
+        [grad_input, grad_output.contiguous(), indices.contiguous()],
+        [size, osize],
+        product(self.shape[:-2]),
+        2 * size,
+        T=name_of(grad_output.dtype),
     )
     return grad_input

@@ -15,9 +15,7 @@ from rushlight.ops.native import around, fresh, name_of, run, wrap_dim
 
 
 @loops
-def cumsum_kernel(
-    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
-):
+def cumsum_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
     """Sums so far."""
     for lane in range(begin, end):
         mass = A(0)
@@ -28,9 +26,7 @@ def cumsum_kernel(
 
 
 @loops
-def cumprod_kernel(
-    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
-):
+def cumprod_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
     """Products so far."""
     for lane in range(begin, end):
         mass = A(1)
@@ -42,8 +38,14 @@ def cumprod_kernel(
 
 @loops
 def cumulative_extreme(
-    out: "T*", index: "i64*", x: "T*", size: int, inner: int, largest: int,
-    begin: int, end: int,
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    size: int,
+    inner: int,
+    largest: int,
+    begin: int,
+    end: int,
 ):
     """The largest (or smallest) value so far and its last place; NaN wins and stays."""
     for lane in range(begin, end):

@@ -53,10 +53,17 @@ def merge_runs(to, to_index, source, source_index, base, size, width, descending
 
 @loops
 def sort_rows(
-    out: "T*", index: "i64*", x: "T*", spare: "T*", spare_index: "i64*",
-    size: int, descending: int, begin: int, end: int,
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    spare: "T*",
+    spare_index: "i64*",
+    size: int,
+    descending: int,
+    begin: int,
+    end: int,
 ):
-    """Sorts every row, and the numbers of its elements along: short runs, then merges."""
+    """Sorts every row and its elements' numbers along: short runs, then merges."""
     for row in range(begin, end):
         base = row * size
         for start in range(0, size, 16):
@@ -80,10 +87,18 @@ def sort_rows(
 
 @loops
 def pick_rows(
-    out: "T*", place: "i64*", values: "T*", index: "i64*", size: int, rank: int,
-    median: int, skip: int, begin: int, end: int,
+    out: "T*",
+    place: "i64*",
+    values: "T*",
+    index: "i64*",
+    size: int,
+    rank: int,
+    median: int,
+    skip: int,
+    begin: int,
+    end: int,
 ):
-    """One element of each sorted row: a rank, or the median (NaN wins, or is skipped)."""
+    """One element of each sorted row: a rank, or the median (NaN wins or is skipped)."""
     for row in range(begin, end):
         base = row * size
         k = rank
@@ -102,10 +117,16 @@ def pick_rows(
 
 @loops
 def unique_runs(
-    out: "T*", inverse: "i64*", counts: "i64*", found: "i64*", values: "T*",
-    index: "i64*", begin: int, end: int,
+    out: "T*",
+    inverse: "i64*",
+    counts: "i64*",
+    found: "i64*",
+    values: "T*",
+    index: "i64*",
+    begin: int,
+    end: int,
 ):
-    """One element of each run of equals in a sorted row, with where all of them went."""
+    """One element of each run of equals in a sorted row, and where all of them went."""
     last = -1
     for k in range(begin, end):
         new = True
@@ -146,8 +167,17 @@ def lowest_and_highest(out: "i64*", x: "i64*", begin: int, end: int):
 
 @loops
 def search_rows(
-    out: "I*", x: "T*", sequence: "T*", order: "i64*", size: int, per_row: int,
-    shared: int, right: int, ordered: int, begin: int, end: int,
+    out: "I*",
+    x: "T*",
+    sequence: "T*",
+    order: "i64*",
+    size: int,
+    per_row: int,
+    shared: int,
+    right: int,
+    ordered: int,
+    begin: int,
+    end: int,
 ):
     """Where each value would be inserted into its sorted row, by bisection."""
     for k in range(begin, end):
@@ -170,9 +200,7 @@ def search_rows(
 
 
 @loops
-def histogram(
-    out: "T*", x: "T*", limits: "f64*", bins: int, begin: int, end: int
-):
+def histogram(out: "T*", x: "T*", limits: "f64*", bins: int, begin: int, end: int):
     """How many elements fall into each of equally wide bins; the last is closed."""
     for k in range(begin, end):
         v = f64(x[k])
@@ -208,14 +236,18 @@ def _sorted_rows(rows, size, descending):
     if rows.numel():
         types = {"T": name_of(rows.dtype), "descending": int(bool(descending))}
         run(
-            sort_rows, [values, index, rows, spare, spare_index],
-            [size, types["descending"]], rows.numel() // size, 8 * size, **types,
+            sort_rows,
+            [values, index, rows, spare, spare_index],
+            [size, types["descending"]],
+            rows.numel() // size,
+            8 * size,
+            **types,
         )
     return values, index
 
 
 def sort(self, dim=-1, descending=False, stable=True):
-    """The elements in order along ``dim``, and where they were; equals keep their order."""
+    """The elements in order along ``dim`` and where they were; equals stay in order."""
     rows, back, size = _rows(self, dim)
     values, index = _sorted_rows(rows, size, descending)
     return back(values), back(index)
@@ -227,7 +259,7 @@ def argsort(self, dim=-1, descending=False, stable=True):
 
 
 def topk(self, k, dim=-1, largest=True, sorted=True):
-    """The ``k`` largest (or smallest) elements along ``dim``, in order, and their places.
+    """The ``k`` largest (or smallest) elements along ``dim``, in order; their places.
 
     Raises:
         RuntimeError: there are fewer than ``k``.
@@ -353,7 +385,8 @@ def bincount(self, weights=None, minlength=0):
     """
     if self.dtype.is_floating_point or self.dtype.is_complex:
         raise NotImplementedError(
-            f"bincount: not implemented for {name_of(self.dtype)}\n  self: {brief(self)}"
+            f"bincount: not implemented for {name_of(self.dtype)}\n"
+            f"  self: {brief(self)}"
         )
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
@@ -370,7 +403,9 @@ def bincount(self, weights=None, minlength=0):
         )
     kind = rushlight.int64
     if weights is not None:
-        kind = weights.dtype if weights.dtype is rushlight.float32 else rushlight.float64
+        kind = (
+            weights.dtype if weights.dtype is rushlight.float32 else rushlight.float64
+        )
         weights = weights.to(kind).contiguous()
     out = filled(self, (max(minlength, high + 1),), 0, kind)
     types = {"A": name_of(kind), "weighted": int(weights is not None)}
@@ -381,7 +416,7 @@ def bincount(self, weights=None, minlength=0):
 def searchsorted(
     sorted_sequence, self, out_int32=False, right=False, side=None, sorter=None
 ):
-    """Where each value of ``self`` would be inserted into sorted rows to keep their order.
+    """Where each value of ``self`` would be inserted into sorted rows.
 
     Raises:
         RuntimeError: the leading sizes differ, or ``side`` contradicts ``right``.
@@ -399,21 +434,24 @@ def searchsorted(
     if not shared and sorted_sequence.shape[:-1] != self.shape[:-1]:
         raise RuntimeError(
             "searchsorted(): boundaries tensor should be 1 dimension or the first"
-            " N-1 dimensions of boundaries tensor and input value tensor must match, but"
-            f" we got boundaries tensor {list(sorted_sequence.shape)} and input value"
+            " N-1 dimensions of boundaries tensor and input value tensor must match,"
+            f" but we got boundaries tensor {list(sorted_sequence.shape)} and input value"
             f" tensor {list(self.shape)}"
         )
     if sorted_sequence.dtype is not self.dtype:
         raise RuntimeError(
             "searchsorted(): boundary tensor and input value tensor should have"
-            f" same dtype, but got boundary tensor dtype {name_of(sorted_sequence.dtype)}"
-            f" and input value tensor dtype {name_of(self.dtype)}"
+            f" same dtype, but got boundary tensor dtype"
+            f" {name_of(sorted_sequence.dtype)} and input value tensor dtype {name_of(self.dtype)}"
         )
     out = fresh(self, self.shape, rushlight.int32 if out_int32 else rushlight.int64)
     size, per_row = sorted_sequence.shape[-1], self.shape[-1] if self.dim() else 1
     types = {
-        "T": name_of(self.dtype), "I": name_of(out.dtype), "shared": int(shared),
-        "right": int(right or side == "right"), "ordered": int(sorter is not None),
+        "T": name_of(self.dtype),
+        "I": name_of(out.dtype),
+        "shared": int(shared),
+        "right": int(right or side == "right"),
+        "ordered": int(sorter is not None),
     }
     order = None if sorter is None else sorter.contiguous()
     operands = [out, self.contiguous(), sorted_sequence.contiguous(), order]

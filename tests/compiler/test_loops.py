@@ -205,7 +205,8 @@ def test_errors_name_the_file_and_line():
 
     line = kernel.__code__.co_firstlineno + 1
     assert refused(kernel) == (
-        f"{__file__}:{line}: in loop kernel kernel: With statements are not supported")
+        f"{__file__}:{line}: in loop kernel kernel: With statements are not supported"
+    )
 
 
 def test_mixed_types_are_refused():
@@ -252,7 +253,7 @@ def test_parameters_need_annotations():
     def kernel(out, begin: int, end: int):
         out[begin] = i64(0)
 
-    assert 'parameter out needs an annotation: int or a type' in refused(kernel)
+    assert "parameter out needs an annotation: int or a type" in refused(kernel)
 
 
 def test_kernels_are_not_called_directly():

@@ -29,7 +29,8 @@ from rushlight.compiler.language import (
 from rushlight.compiler.schedules import cuda
 
 assembler = pytest.mark.skipif(
-    shutil.which("ptxas") is None, reason="ptxas is not on this machine")
+    shutil.which("ptxas") is None, reason="ptxas is not on this machine"
+)
 
 
 def kernels():
@@ -71,7 +72,10 @@ def assemble(text, folder):
     source.write_text(text)
     done = subprocess.run(
         ["ptxas", "-arch=sm_90", "-v", str(source), "-o", str(folder / "kernel.cubin")],
-        capture_output=True, text=True, check=False)
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     assert re.findall(r"(\d+) bytes spill", done.stderr)
     assert set(re.findall(r"(\d+) bytes spill", done.stderr)) == {"0"}

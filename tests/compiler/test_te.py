@@ -19,7 +19,8 @@ def product():
     k = te.reduce_axis((0, K), name="k")
     scaled = te.compute((N, K), lambda i, j: a[i, j] * 2.0 + 1.0, name="scaled")
     c = te.compute(
-        (N, M), lambda i, j: te.sum(scaled[i, k] * b[k, j], axis=k), name="c")
+        (N, M), lambda i, j: te.sum(scaled[i, k] * b[k, j], axis=k), name="c"
+    )
     return a, b, k, scaled, c
 
 
@@ -79,8 +80,14 @@ def cached(s, t):
 
 
 SCHEDULES = [
-    plain, tiled, computed_at_the_reader, computed_at_one_row, inlined,
-    reduction_split_and_outermost, split_in_parts_and_fused, cached,
+    plain,
+    tiled,
+    computed_at_the_reader,
+    computed_at_one_row,
+    inlined,
+    reduction_split_and_outermost,
+    split_in_parts_and_fused,
+    cached,
 ]
 
 
@@ -116,7 +123,8 @@ def test_a_stencil_computes_only_what_its_reader_needs():
 
 
 @pytest.mark.parametrize(
-    ("combine", "expected"), [(te.max, np.max), (te.min, np.min), (te.prod, np.prod)])
+    ("combine", "expected"), [(te.max, np.max), (te.min, np.min), (te.prod, np.prod)]
+)
 def test_other_reductions(combine, expected):
     x = te.placeholder((5, 9), name="x")
     k = te.reduce_axis((0, 9), name="k")
@@ -137,7 +145,8 @@ def row_times_matrix():
         total = out.load(0, lanes=16)
         for step in range(4):
             total = total + ir.Broadcast(16, left.load(step)) * right.load(
-                step, 0, lanes=16)
+                step, 0, lanes=16
+            )
         return [out.store(total, 0)]
 
     return te.intrinsic(pattern, emit)
@@ -147,7 +156,9 @@ def matrices(columns):
     a = te.placeholder((8, 24), name="a")
     b = te.placeholder((24, columns), name="b")
     k = te.reduce_axis((0, 24), name="k")
-    c = te.compute((8, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    c = te.compute(
+        (8, columns), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c"
+    )
     return a, b, k, c
 
 
@@ -206,7 +217,9 @@ def test_arrays_of_another_shape_or_dtype_are_refused():
     a, b, _, c = matrices(48)
     function = te.build(te.create_schedule(c), [a, b, c])
     x, y, out = noise(8, 24), noise(24, 48), np.zeros((8, 48), "float32")
-    with pytest.raises(ValueError, match=r"b is float32\[24, 48\], not float32\[48, 24\]"):
+    with pytest.raises(
+        ValueError, match=r"b is float32\[24, 48\], not float32\[48, 24\]"
+    ):
         function(x, y.reshape(48, 24), out)
     with pytest.raises(ValueError, match=r"c is float32\[8, 48\], not float64"):
         function(x, y, out.astype("float64"))

@@ -2,8 +2,8 @@
 
 A kernel's parallel axis is divided among all threads of the grid: each takes an index,
 then every index a grid's width further on. The loops inside an index are the host's; so
-is the mathematics, written out in arithmetic: no device library is linked. An entry takes
-the data pointers, then a pointer to the kernel's integers, then the axis's length.
+is the mathematics, written out in arithmetic: no device library is linked. An entry
+takes the data pointers, then a pointer to the kernel's integers, then the axis's length.
 
 A reduction may instead be divided among the lanes of a warp: see `emit_warps`.
 """
@@ -63,10 +63,18 @@ def emit(*functions: ir.Function) -> str:
         parameters = [f"ptr noalias %p{n}" for n in range(len(outer.body))]
         arguments = [f"ptr %p{n}" for n in range(len(outer.body))]
         call = CALL.format(
-            name=function.name, arguments=", ".join([*arguments, "ptr %ints"]))
-        module.bodies.append(ENTRY.format(
-            name=function.name, parameters=", ".join([*parameters, "ptr %ints"]),
-            start="", first="%thread", step="%threads", work=call))
+            name=function.name, arguments=", ".join([*arguments, "ptr %ints"])
+        )
+        module.bodies.append(
+            ENTRY.format(
+                name=function.name,
+                parameters=", ".join([*parameters, "ptr %ints"]),
+                start="",
+                first="%thread",
+                step="%threads",
+                work=call,
+            )
+        )
     return assemble(module)
 
 
@@ -98,8 +106,10 @@ def emit_warps(name, element, partial, combine, finish) -> str:
     steps, value = [], "%part"
     for turn in range(5):
         steps += exchange(module, kind, bits, value, turn)
-        steps.append(f"  %sum{turn} = call {kind} @{combine.name}"
-                     f"({kind} {value}, {kind} %other{turn})")
+        steps.append(
+            f"  %sum{turn} = call {kind} @{combine.name}"
+            f"({kind} {value}, {kind} %other{turn})"
+        )
         value = f"%sum{turn}"
     work = f"""\
   %row = mul i64 %index, %length
@@ -110,42 +120,59 @@ def emit_warps(name, element, partial, combine, finish) -> str:
   %place = getelementptr {result}, ptr %p0, i64 %index
   store {result} %whole, ptr %place"""
     start = WARP_START + "  %length = load i64, ptr %ints\n"
-    module.bodies.append(ENTRY.format(
-        name=name, parameters="ptr noalias %p0, ptr noalias %p1, ptr noalias %ints",
-        start=start, first="%warp", step="%warps", work=work))
+    module.bodies.append(
+        ENTRY.format(
+            name=name,
+            parameters="ptr noalias %p0, ptr noalias %p1, ptr noalias %ints",
+            start=start,
+            first="%warp",
+            step="%warps",
+            work=work,
+        )
+    )
     return assemble(module)
 
 
 def exchange(module, kind, bits, value, turn):
-    """The lines that fetch the value of the lane ``1 << turn`` away, in 32-bit words."""
+    """The lines that fetch the value of the lane ``1 << turn`` away, word by word."""
     shuffle = module.declare(
-        "llvm.nvvm.shfl.sync.bfly.i32", "i32", "i32", "i32", "i32", "i32")
+        "llvm.nvvm.shfl.sync.bfly.i32", "i32", "i32", "i32", "i32", "i32"
+    )
     words = max(1, bits // 32)
     wide = f"i{32 * words}"
     cast = "bitcast" if not kind.startswith("i") else "add"
-    source = f"bitcast {kind} {value} to {wide}" if cast == "bitcast" else (
-        f"add {wide} {value}, 0")
+    source = (
+        f"bitcast {kind} {value} to {wide}"
+        if cast == "bitcast"
+        else (f"add {wide} {value}, 0")
+    )
     lines = [f"  %bits{turn} = {source}"]
     joined = None
     for word in range(words):
         tag = f"{turn}.{word}"
         lines += [
             f"  %high{tag} = lshr {wide} %bits{turn}, {32 * word}",
-            f"  %word{tag} = trunc {wide} %high{tag} to i32" if words > 1 else
-            f"  %word{tag} = add i32 %high{tag}, 0",
+            f"  %word{tag} = trunc {wide} %high{tag} to i32"
+            if words > 1
+            else f"  %word{tag} = add i32 %high{tag}, 0",
             f"  %far{tag} = call i32 @{shuffle}(i32 -1, i32 %word{tag}, "
             f"i32 {1 << turn}, i32 31)",
         ]
         if words == 1:
             joined = f"%far{tag}"
             continue
-        lines += [f"  %wide{tag} = zext i32 %far{tag} to {wide}",
-                  f"  %part{tag} = shl {wide} %wide{tag}, {32 * word}"]
+        lines += [
+            f"  %wide{tag} = zext i32 %far{tag} to {wide}",
+            f"  %part{tag} = shl {wide} %wide{tag}, {32 * word}",
+        ]
         if joined is None:
             joined = f"%part{tag}"
         else:
             lines.append(f"  %join{tag} = or {wide} {joined}, %part{tag}")
             joined = f"%join{tag}"
-    back = f"bitcast {wide} {joined} to {kind}" if cast == "bitcast" else (
-        f"add {wide} {joined}, 0")
+    back = (
+        f"bitcast {wide} {joined} to {kind}"
+        if cast == "bitcast"
+        else (f"add {wide} {joined}, 0")
+    )
     return [*lines, f"  %other{turn} = {back}"]

@@ -1,4 +1,4 @@
-"""How kernels are laid out on a GPU: one element, or one row, for each thread or warp."""
+"""How kernels are laid out on a GPU: an element for a thread, a row for a warp."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def pointwise_loops(front, in_dtypes, out_dtypes, compute, static=()):
         for n, value in enumerate(results):
             pointer = pointers[n].var
             b.store(pointer, i * strides[n], ir.cast(pointer.type.element, value))
-    name = front.kernel_name(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+    name = front.kernel_name(
+        tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static)
+    )
     body = (*(let for let in pointers), *b.statements)
     return ir.Function(name, ir.KERNEL_PARAMETERS, body, distinct=True)
 
@@ -53,18 +55,26 @@ def reduction_parts(name, in_dtype, out_dtype, op, identity, before=None, after=
     total = b.declare("total", ir.Const(kind, identity))
     value = ir.cast(kind, ir.load(x, Var("k", i64)))
     mapped = before(value) if before else value
-    body = (*b.statements,
-            ir.For(Var("k", i64), start, stop,
-                   (ir.Assign(total, ir.Binary(op, total, mapped)),), step),
-            ir.Return(total))
+    body = (
+        *b.statements,
+        ir.For(
+            Var("k", i64),
+            start,
+            stop,
+            (ir.Assign(total, ir.Binary(op, total, mapped)),),
+            step,
+        ),
+        ir.Return(total),
+    )
     partial = ir.Function(f"{name}_partial", (x, start, stop, step), body, kind)
     left, right = Var("left", kind), Var("right", kind)
     joined = ir.Return(ir.Binary(op, left, right))
     combine = ir.Function(f"{name}_combine", (left, right), (joined,), kind)
     whole, length = Var("whole", kind), Var("length", i64)
     done = after(whole, ir.cast(kind, length)) if after else whole
-    finish = ir.Function(f"{name}_finish", (whole, length),
-                         (ir.Return(ir.cast(result, done)),), result)
+    finish = ir.Function(
+        f"{name}_finish", (whole, length), (ir.Return(ir.cast(result, done)),), result
+    )
     return partial, combine, finish
 
 
