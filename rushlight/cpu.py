@@ -1,4 +1,4 @@
-"""The host: what its memory pool holds, and the little there is to say of the device."""
+"""The host: its memory pool, and the little there is to say of the device."""
 
 from rushlight.core import storage
 
@@ -116,7 +116,7 @@ def set_memory_limit(limit=None):
         limit: the cap in bytes; None for no cap.
     """
     if limit is not None and limit < 0:
-        raise ValueError(f"set_memory_limit: the limit must not be negative, got {limit}")
+        raise ValueError(f"set_memory_limit: limit must be non-negative, got {limit}")
     previous = storage.set_limit(-1 if limit is None else limit)
     return None if previous < 0 else previous
 

@@ -1,7 +1,7 @@
-"""Random numbers of a distribution, written to memory: PyTorch's transforms of the stream.
+"""Random numbers of a distribution, written to memory: PyTorch's use of the stream.
 
-Each function fills ``count`` elements of a dtype (PyTorch's number for it) at an address.
-Which words are drawn, and in which order, is part of what it promises.
+Each function fills ``count`` elements of a dtype (PyTorch's number for it) at an
+address. Which words are drawn, and in which order, is part of what it promises.
 """
 
 import cython
@@ -90,7 +90,8 @@ def store_floats(
 ) -> cython.void:
     """Writes floats as float16 or bfloat16."""
     i: cython.int
-    halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out) + start
+    halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out)
+    halves += start
     if code == BFLOAT16:
         for i in range(count):
             halves[i] = bfloat16_bits(values[i])
@@ -181,15 +182,16 @@ def fill_uniform(
     """
     source: Generator = generator_or_default(generator)
     out: cython.p_char = cython.cast(cython.p_char, address)
+    doubles: cython.p_double = cython.cast(cython.p_double, address)
     floats: cython.float[BLOCK]
     start: int64_t = 0
     size: cython.int
     while start < count:
         size = left_of(count, start)
         if code == DOUBLE:
-            uniform_doubles(source, cython.cast(cython.p_double, out) + start, size)
+            uniform_doubles(source, doubles + start, size)
             if low != 0 or high != 1:
-                stretch_doubles(cython.cast(cython.p_double, out) + start, size, low, high)
+                stretch_doubles(doubles + start, size, low, high)
         elif code == FLOAT:
             uniform_floats(source, cython.cast(cython.p_float, out) + start, size)
             if low != 0 or high != 1:
@@ -238,7 +240,8 @@ def wrap_halves(
 ) -> cython.void:
     """Replaces elements that were rounded up to ``high`` by ``low``."""
     i: cython.int
-    halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out) + start
+    halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out)
+    halves += start
     bounds: cython.float[2]
     ends: uint16_t[2]
     bounds[0] = cython.cast(cython.float, low)
@@ -444,7 +447,7 @@ def wide_integers(
     source: Generator, out: cython.pointer(int64_t), count: cython.int, span: uint64_t,
     low: uint64_t,
 ) -> cython.void:
-    """64 bits ``% span + low``; a span of 0 stands for 2**64, and then PyTorch adds nothing."""
+    """64 bits ``% span + low``; 0 stands for 2**64, to which PyTorch adds nothing."""
     words: uint32_t[WORDS]
     bits: uint64_t
     mask: uint64_t = span - 1
@@ -481,7 +484,8 @@ def write_integers(
         else:
             narrow_integers(source, values, size, cython.cast(uint32_t, span), low)
         if code != INT64:
-            store_integers(code, cython.cast(cython.p_char, address), start, values, size)
+            store_integers(
+                code, cython.cast(cython.p_char, address), start, values, size)
         start += size
     return 0
 
@@ -495,10 +499,11 @@ def fill_integers(
     Spans from 2**28 up take two words an element, the high one first.
     """
     wide: cython.bint = span == 0 or span >= WIDE_SPAN
-    write_integers(generator_or_default(generator), address, count, code, low, span, wide)
+    source: Generator = generator_or_default(generator)
+    write_integers(source, address, count, code, low, span, wide)
 
 
-# dtype -> (whether an element takes 64 bits, exclusive end) of random_() without bounds.
+# dtype -> whether an element takes 64 bits, and the end of random_() without bounds.
 FULL_RANGES = {
     0: (False, 1 << 8), 1: (False, 1 << 7), 2: (False, 1 << 15), 3: (False, 1 << 31),
     4: (True, 1 << 63), 5: (False, (1 << 11) + 1), 6: (False, (1 << 24) + 1),
@@ -513,7 +518,7 @@ def fill_full_range(generator, address: uintptr_t, count: int64_t, code: cython.
 
 
 def fill_permutation(generator, address: uintptr_t, count: int64_t, code: cython.int):
-    """The integers ``0 … count - 1`` in random order: Fisher and Yates, from the front."""
+    """The integers below ``count`` in random order, by Fisher and Yates."""
     source: Generator = generator_or_default(generator)
     values: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), address)
     i: int64_t
@@ -566,7 +571,8 @@ def shuffle_wide(
     other: int64_t
     kept: int64_t
     for i in range(count - 1):
-        other = i + cython.cast(int64_t, source.draw64() % cython.cast(uint64_t, count - i))
+        other = source.draw64() % cython.cast(uint64_t, count - i)
+        other += i
         kept = values[i]
         values[i] = values[other]
         values[other] = kept

@@ -174,7 +174,8 @@ def score(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def largest(
-    scores: cython.p_double, count: int64_t, out: cython.pointer(int64_t), draws: int64_t
+    scores: cython.p_double, count: int64_t, out: cython.pointer(int64_t),
+    draws: int64_t,
 ) -> cython.int:
     """Indices of the largest scores, largest first; equal ones in order."""
     if draws == 1:

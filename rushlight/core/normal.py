@@ -77,8 +77,8 @@ def fill_normal(
 ):
     """Normal numbers in contiguous memory.
 
-    From 16 elements up they come in blocks of 16: eight cosines, then eight sines. Where
-    the count is no multiple of 16 the last 16 elements are drawn anew.
+    From 16 elements up they come in blocks of 16: eight cosines, then eight sines.
+    Where the count is no multiple of 16 the last 16 elements are drawn anew.
     """
     source: Generator = generator_or_default(generator)
     if count < 16:
@@ -239,7 +239,8 @@ def cosines_and_sines(
     sign: cython.float
     for i in range(count):
         angle = turns[i] * cython.cast(cython.float, 6.283185307179586)
-        octant = cython.cast(int32_t, angle * cython.cast(cython.float, 1.2732395447351628))
+        y = angle * cython.cast(cython.float, 1.2732395447351628)
+        octant = cython.cast(int32_t, y)
         octant = (octant + 1) & ~1
         y = cython.cast(cython.float, octant)
         # pi/4 in three parts, the first two short enough for an exact product.

@@ -18,8 +18,8 @@ from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 DEFAULT_SEED = 67280421310721
 STATE_BYTES = 5056
-# seed, left, seeded, next, 624 words of 8 bytes, three doubles of which the second is the
-# kept normal, whether it is; the kept float normal, whether it is: PyTorch's own layout.
+# PyTorch's layout: seed, left, seeded, next, 624 words of 8 bytes, three doubles of
+# which the second is the kept normal, whether there is one; the same for floats.
 LAYOUT = struct.Struct("<QiiQ624Qdddi4xf?3x")
 UPPER = cython.declare(uint32_t, 0x80000000)
 LOWER = cython.declare(uint32_t, 0x7FFFFFFF)
@@ -109,7 +109,9 @@ class Generator:
                 twist(self.state)
                 self.left = 625
                 self.next = 0
-            size = cython.cast(cython.int, min(cython.cast(int64_t, self.left - 1), count))
+            size = self.left - 1
+            if size > count:
+                size = cython.cast(cython.int, count)
             temper(self.state + self.next, out, size)
             self.next += size
             self.left -= size
@@ -184,7 +186,8 @@ class Generator:
         """The whole state as a ByteTensor, in PyTorch's layout."""
         size: int64_t = STATE_BYTES
         kind: DType = dtype_of(0)
-        state: Tensor = new_empty(1, cython.address(size), cython.NULL, kind, CPU_DEVICE)
+        state: Tensor = new_empty(
+            1, cython.address(size), cython.NULL, kind, CPU_DEVICE)
         data: bytes = self.state_bytes()
         source: cython.p_char = data
         memcpy(state.pointer(), source, STATE_BYTES)

@@ -10,7 +10,6 @@ from the kernel, aligned so that it can back them with huge pages.
 import cython
 from cython.cimports.cpython.buffer import (
     PyBUF_SIMPLE,
-    PyBUF_WRITABLE,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
@@ -463,9 +462,9 @@ class Storage:
         return wrap(start, count, held, CPU_DEVICE)
 
     def __repr__(self):
-        if self.data == cython.NULL:
-            return f"[rushlight.UntypedStorage(device={self.device}) of size {self.n_bytes}]"
-        values = "".join(f" {value}\n" for value in self.bytes())
+        values = ""
+        if self.data != cython.NULL:
+            values = "".join(f" {value}\n" for value in self.bytes())
         return (f"{values}[rushlight.storage.UntypedStorage(device={self.device}) "
                 f"of size {self.n_bytes}]")
 

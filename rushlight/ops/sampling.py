@@ -9,9 +9,11 @@ from rushlight.core import normal as normals
 from rushlight.ops import call as ops
 
 FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
-NAMES = {**FLOATS, 0: "Byte", 1: "Char", 2: "Short", 3: "Int", 4: "Long", 8: "ComplexHalf",
-         9: "ComplexFloat", 10: "ComplexDouble", 11: "Bool", 27: "UInt16", 28: "UInt32",
-         29: "UInt64"}  # fmt: skip
+NAMES = {
+    **FLOATS, 0: "Byte", 1: "Char", 2: "Short", 3: "Int", 4: "Long", 8: "ComplexHalf",
+    9: "ComplexFloat", 10: "ComplexDouble", 11: "Bool", 27: "UInt16", 28: "UInt32",
+    29: "UInt64",
+}  # fmt: skip
 # dtype -> what C++ calls it, the least and the largest integer that it counts to.
 INTEGER_RANGES = {
     0: ("unsigned char", 0, 2**8 - 1), 1: ("signed char", -(2**7), 2**7 - 1),
@@ -32,9 +34,10 @@ def _fill(self, fill, generator, *parameters):
         return self
     if any(size > 1 and stride == 0 for size, stride in zip(self.shape, self.stride())):
         raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor refers "
-            "to a single memory location. Please clone() the tensor before performing the "
-            f"operation.\n  self: sizes {list(self.shape)}, strides {list(self.stride())}")
+            "unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location. Please clone() the tensor before "
+            "performing the operation.\n"
+            f"  self: sizes {list(self.shape)}, strides {list(self.stride())}")
     target = self
     if not self.is_contiguous():
         strides = self.stride()
@@ -83,8 +86,8 @@ def uniform_(self, low, high, generator):
             raise RuntimeError(f"{name} is out of bounds for {NAMES[self.dtype.code]}")
     if high - low > largest:
         raise RuntimeError(
-            f"uniform_ expects to-from <= {largest}, but found to={high} and from={low} "
-            "which result in to-from to exceed the limit")
+            f"uniform_ expects to-from <= {largest}, but found to={high} and "
+            f"from={low} which result in to-from to exceed the limit")
     return _fill(self, distributions.fill_uniform, generator, low, high)
 
 
@@ -114,7 +117,8 @@ def exponential_(self, rate, generator):
     """Exponential numbers."""
     _require_float(self, "exponential_cpu")
     if rate <= 0:
-        raise RuntimeError(f"exponential_ expects lambda > 0.0, but found lambda={rate}")
+        raise RuntimeError(
+            f"exponential_ expects lambda > 0.0, but found lambda={rate}")
     return _fill(self, distributions.fill_exponential, generator, rate)
 
 
@@ -177,7 +181,8 @@ def random_from(self, low, to, generator):
         high = to
     if low >= high:
         raise RuntimeError(
-            f"random_ expects 'from' to be less than 'to', but got from={low} >= to={high}")
+            "random_ expects 'from' to be less than 'to', but got "
+            f"from={low} >= to={high}")
     if not least <= low <= most:
         raise RuntimeError(f"from is out of bounds for {kind}")
     if not least <= high - 1 <= most:
@@ -196,7 +201,8 @@ def rand(size, generator, dtype, layout, device, pin_memory):
 
 def rand_like(self, generator, dtype, layout, device, pin_memory, memory_format):
     """Uniform numbers in [0, 1), like another tensor."""
-    return uniform_(_empty_like(self, dtype, device, memory_format), 0.0, 1.0, generator)
+    fresh = _empty_like(self, dtype, device, memory_format)
+    return uniform_(fresh, 0.0, 1.0, generator)
 
 
 def randn(size, generator, dtype, layout, device, pin_memory):
@@ -220,9 +226,12 @@ def randint_low(low, high, size, generator, dtype, layout, device, pin_memory):
     return random_from(_empty(size, dtype, device), low, high, generator)
 
 
-def randint_like(self, high, generator, dtype, layout, device, pin_memory, memory_format):
+def randint_like(
+    self, high, generator, dtype, layout, device, pin_memory, memory_format
+):
     """Integers in ``[0, high)``, like another tensor."""
-    return random_from(_empty_like(self, dtype, device, memory_format), 0, high, generator)
+    fresh = _empty_like(self, dtype, device, memory_format)
+    return random_from(fresh, 0, high, generator)
 
 
 def randint_like_low(
@@ -292,8 +301,8 @@ def multinomial(self, num_samples, replacement, generator):
         return result
     noise = exponential_(ops.empty(self.shape, dtype=self.dtype), 1.0, generator)
     draws.draw_without_replacement(
-        result.data_ptr(), num_samples, weights.data_ptr(), noise.data_ptr(), code, rows,
-        categories)
+        result.data_ptr(), num_samples, weights.data_ptr(), noise.data_ptr(), code,
+        rows, categories)
     return result
 
 

@@ -1,13 +1,14 @@
-"""Finds a kernel's machine code: in memory, in the pack, in its own file, or by building.
+"""Finds a kernel's machine code: in memory, in the pack, in its own file, or builds it.
 
 A kernel is known by a digest of its name and specialisation, the sources that it came
 from, the compiler's sources, the LLVM release and this CPU. The directory is
-``$RUSHLIGHT_CACHE``, else ``rushlight/<cpu>`` in the user's cache directory. Entries are
-written to a temporary file and renamed, so processes may fill the cache side by side; an
-entry whose header or checksum does not hold is deleted and built again, never run.
+``$RUSHLIGHT_CACHE``, else ``rushlight/<cpu>`` in the user's cache directory. Entries
+are written to a temporary file and renamed, so processes may fill the cache side by
+side; an entry whose header or checksum does not hold is deleted and built again, never
+run.
 
-``python -m rushlight.backends.cpu.cache pack`` joins the single files into one pack that
-is mapped once; ``list`` and ``clear`` do what they say.
+``python -m rushlight.backends.cpu.cache pack`` joins the single files into one pack
+that is mapped once; ``list`` and ``clear`` do what they say.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from rushlight.backends.cpu.image import (
     pack,
 )
 
-FORMAT = 1                               # part of every key: raise to forget all entries
+FORMAT = 1                               # part of every key; raised, all is forgotten
 PACK_MAGIC = b"RLPACK01"
 PACK_HEADER = struct.Struct("<8sQ16s")   # magic, entries, checksum of the index
 PACK_ENTRY = struct.Struct("<16sQQ")     # key, offset, length
@@ -40,7 +41,7 @@ def load_or_build(key: tuple, entry: str, build):
     """The kernel for ``key``, from the cache where it is there.
 
     Args:
-        key: name, specialisation and source digest; its ``repr`` must tell kernels apart.
+        key: name, specialisation, source digest; its ``repr`` tells kernels apart.
         entry: the function in the object file.
         build: called without arguments on a miss; returns the object file's bytes.
 
@@ -207,7 +208,7 @@ class _Sources:
 
 @functools.cache
 def directory() -> str | None:
-    """Where entries are kept, made if needed; None where that isn't possible or safe."""
+    """Where entries are kept, made if needed; None where that isn't possible."""
     place = os.environ.get("RUSHLIGHT_CACHE")
     chosen = bool(place)
     if not chosen:

@@ -1,8 +1,8 @@
 """Flat images of machine code: packed for the disk, and mapped to run.
 
-A packed image is a header (magic, key digest, length, checksum) and a body: the function
-table, the slots to fill in, the code. Nothing of a body is looked at before its checksum
-holds, and memory is never writable and executable at once.
+A packed image is a header (magic, key digest, length, checksum) and a body: the
+function table, the slots to fill in, the code. Nothing of a body is looked at before
+its checksum holds, and memory is never writable and executable at once.
 """
 
 import struct
@@ -26,7 +26,7 @@ from cython.cimports.rushlight.core.posix import (
 )
 
 try:
-    from _blake2 import blake2b     # hashlib's own; hashlib would load OpenSSL as well
+    from _blake2 import blake2b  # hashlib's own; hashlib would load OpenSSL as well
 except ImportError:
     from hashlib import blake2b
 
@@ -122,19 +122,22 @@ class Image:
         size: cython.size_t = max(len(code), 1)
         source: cython.p_char = code
         memory: cython.p_void = mmap(
-            cython.NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+            cython.NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+            -1, 0)
         if memory == MAP_FAILED:
             raise ImageError(f"image: no memory for {size} bytes of code")
         self.base = cython.cast(cython.p_char, memory)
         self.size = size
         memcpy(self.base, source, len(code))
         for slot, offset in relative:
-            self.fill(slot, cython.cast(uintptr_t, self.base) + cython.cast(int64_t, offset))
+            start: uintptr_t = cython.cast(uintptr_t, self.base)
+            self.fill(slot, start + cython.cast(int64_t, offset))
         for slot, addend, name in external:
             function: cython.p_void = dlsym(cython.NULL, name)
             if function == cython.NULL:
                 raise ImageError(f"image: no function {name.decode()} in this process")
-            self.fill(slot, cython.cast(uintptr_t, function) + cython.cast(int64_t, addend))
+            start = cython.cast(uintptr_t, function)
+            self.fill(slot, start + cython.cast(int64_t, addend))
         __builtin___clear_cache(self.base, self.base + size)
         if mprotect(memory, size, PROT_READ | PROT_EXEC) != 0:
             raise ImageError("image: the system refuses executable memory")
@@ -155,7 +158,8 @@ class Image:
         """
         offset = self.symbols.get(name)
         if offset is None or offset >= self.size:
-            raise ImageError(f"image: no function {name!r}, only {sorted(self.symbols)}")
+            raise ImageError(
+                f"image: no function {name!r}, only {sorted(self.symbols)}")
         start: uintptr_t = cython.cast(uintptr_t, self.base)
         return NativeKernel(name, start + cython.cast(int64_t, offset), self)
 

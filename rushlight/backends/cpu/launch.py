@@ -1,7 +1,7 @@
-"""Native kernels and the calls into them: the only place that jumps to generated code."""
+"""Native kernels, and the calls that jump into generated code."""
 
 import cython
-from cython.cimports.libc.stdint import int64_t, intptr_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.backends.cpu.pool import run_chunks
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -68,7 +68,7 @@ def pointer_of(item) -> cython.p_char:
 def tensor_pointer(tensor: Tensor) -> cython.p_char:
     if tensor.storage.data == cython.NULL and tensor.numel_:
         raise NotImplementedError(
-            f"launch: a tensor on {tensor.storage.device} has no data to run a kernel on")
+            f"launch: a tensor on {tensor.storage.device} has no data for a kernel")
     return tensor.pointer()
 
 

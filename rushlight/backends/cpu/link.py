@@ -114,10 +114,11 @@ class _Linker:
             raise LinkError("link: the object file has no symbols")
         names = next(s.data for s in self.sections if s.name == ".strtab")
         found = []
-        for name, info, _, section, value, _ in struct.iter_unpack("<IBBHQQ", table.data):
+        rows = struct.iter_unpack("<IBBHQQ", table.data)
+        for name, info, _, section, value, _ in rows:
             text = names[name:names.index(b"\0", name)].decode()
             if section == COMMON:
-                raise LinkError(f"link: {text} is writable data, which kernels can't have")
+                raise LinkError(f"link: {text} is writable data: kernels have none")
             found.append(_Symbol(text, info & 15, section, value))
         return found
 
@@ -140,8 +141,8 @@ class _Linker:
     def place(self, section):
         if section.flags & WRITABLE and section.size and ".rel.ro" not in section.name:
             raise LinkError(
-                f"link: section {section.name} is writable data ({section.size} bytes), "
-                "which kernels can't have")
+                f"link: section {section.name} is writable data: "
+                f"{section.size} bytes, where kernels have none")
         section.start = self.flat.append(
             section.data or bytes(section.size), section.align)
 

@@ -203,12 +203,14 @@ def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
 def find_job(number: cython.int) -> cython.pointer(Job):
     """A job with chunks to begin and a place for this worker, or NULL."""
     i: cython.int
+    share: cython.pointer(Share)
     job: cython.pointer(Job) = first_job
     while job != cython.NULL:
         if number < job.n_shares:
             for i in range(job.n_shares):
-                if (__atomic_load_n(cython.address(job.shares[i].next), __ATOMIC_RELAXED)
-                        < job.shares[i].end):
+                share = cython.address(job.shares[i])
+                if (__atomic_load_n(cython.address(share.next), __ATOMIC_RELAXED)
+                        < share.end):
                     return job
         job = job.following
     return cython.NULL
