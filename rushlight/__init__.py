@@ -30,6 +30,7 @@ _registry.load_generated()
 globals().update(_registry.namespaces[None])
 
 from rushlight import autograd
+from rushlight.autograd import record as _record
 from rushlight.autograd.grad_mode import (
     enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
     set_grad_enabled,

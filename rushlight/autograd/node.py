@@ -571,7 +571,7 @@ def refuse_view(tensor: Tensor, indirect: cython.bint) -> cython.int:
 
 # How many live saved tensors hash to each bucket: tells in one load whether anybody
 # cares that a storage was written.
-BUCKETS = cython.declare(cython.int, 4096)
+MIX = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
 watched = cython.declare(uint32_t[4096])
 
 
@@ -580,7 +580,8 @@ watched = cython.declare(uint32_t[4096])
 @cython.exceptval(check=False)
 def bucket_of(tensor: Tensor) -> cython.int:
     address: uint64_t = cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))
-    return cython.cast(cython.int, ((address >> 4) * 0x9E3779B97F4A7C15) >> 52)
+    mixed: uint64_t = (address >> 4) * MIX
+    return cython.cast(cython.int, mixed >> 52)
 
 
 @cython.final
