@@ -1,0 +1,140 @@
+"""Normalisations: checks, and those that are made of others."""
+
+from __future__ import annotations
+
+import math
+
+import rushlight as rl
+from rushlight.ops import call
+
+
+def _require_many_values(size):
+    """Refuse statistics over one value for each channel."""
+    if size[0] * math.prod(size[2:]) == 1:
+        raise ValueError(
+            "Expected more than 1 value per channel when training, got input size "
+            f"{size}")
+
+
+def batch_norm(input, running_mean, running_var, weight=None, bias=None,
+               training=False, momentum=0.1, eps=1e-5):
+    """Normalise each channel over the batch, or by running statistics.
+
+    Args:
+        input: ``(N, C, *)``.
+        running_mean, running_var: ``(C,)`` each; updated in training.
+        weight, bias: ``(C,)`` each: scale and shift of the result.
+        training: use the batch's own statistics.
+        momentum: share of the new statistics in the running ones.
+        eps: added to the variance.
+
+    Raises:
+        ValueError: one value for each channel in training, or a bad ``eps``.
+    """
+    if training:
+        _require_many_values(input.shape)
+        if eps <= 0.0:
+            raise ValueError(
+                f"batch_norm eps must be positive during training, but got {eps}")
+    elif eps < 0.0:
+        raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
+    return call.batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps, False)
+
+
+def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None,
+                  use_input_stats=True, momentum=0.1, eps=1e-5):
+    """Normalise each channel of each sample on its own."""
+    if use_input_stats and math.prod(input.shape[2:]) == 1:
+        raise ValueError(
+            "Expected more than 1 spatial element when training, got input size "
+            f"{input.shape}")
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when "
+            "use_input_stats is false")
+    samples, channels = input.shape[:2]
+
+    def of_all(vector):
+        return None if vector is None else vector.repeat(samples)
+
+    # Each channel of each sample takes the part of a channel in one batch norm.
+    mean, var = of_all(running_mean), of_all(running_var)
+    result = call.batch_norm(
+        input.reshape(1, samples * channels, *input.shape[2:]), of_all(weight),
+        of_all(bias), mean, var, use_input_stats, momentum, eps, False)
+    if use_input_stats and running_mean is not None:
+        with rl.no_grad():
+            running_mean.copy_(mean.view(samples, channels).mean(0))
+            running_var.copy_(var.view(samples, channels).mean(0))
+    return result.view(input.shape)
+
+
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    """Normalise over the last dimensions, whose sizes are ``normalized_shape``."""
+    return call.layer_norm(input, normalized_shape, weight, bias, eps)
+
+
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    """Divide by the root of the mean square over the last dimensions."""
+    shape = tuple(normalized_shape)
+    if not shape or tuple(input.shape[-len(shape):]) != shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(shape)}, expected input with shape "
+            f"[{', '.join(['*', *map(str, shape)])}], but got input of size"
+            f"{list(input.shape)}")
+    if eps is None:
+        eps = rl.finfo(input.dtype).eps
+    # Half precision loses the squares: they are summed in float32.
+    half = input.dtype in (rl.float16, rl.bfloat16)
+    values = input.float() if half else input
+    dims = tuple(range(-len(shape), 0))
+    scale = (values.pow(2).mean(dims, keepdim=True) + eps).rsqrt()
+    result = values * scale
+    if weight is not None:
+        result = result * weight
+    return result.to(input.dtype) if half else result
+
+
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    """Normalise each sample over groups of its channels."""
+    if input.dim() < 2:
+        raise RuntimeError(
+            "Expected at least 2 dimensions for input tensor but received "
+            f"{input.dim()}")
+    samples, channels, *rest = input.shape
+    if channels % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but "
+            f"got input of shape {list(input.shape)} and num_groups={num_groups}")
+    _require_many_values([samples * channels // num_groups, num_groups, *rest])
+    grouped = input.reshape(1, samples * num_groups, -1)
+    result = call.batch_norm(
+        grouped, None, None, None, None, True, 0.0, eps, False).view(input.shape)
+    shape = (1, channels, *(1,) * len(rest))
+    if weight is not None:
+        result = result * weight.view(shape)
+    return result if bias is None else result + bias.view(shape)
+
+
+def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
+    """Divide by the activity of neighbouring channels."""
+    ndim = input.dim()
+    if ndim < 3:
+        raise ValueError(
+            f"Expected 3D or higher dimensionality input (got {ndim} dimensions)")
+    if input.numel() == 0:
+        return input
+    samples, channels = input.shape[:2]
+    squares = input.mul(input).reshape(samples, 1, channels, -1)
+    squares = rl.nn.functional.pad(squares, (0, 0, size // 2, (size - 1) // 2))
+    means = call.avg_pool2d(squares, (size, 1), (1, 1)).reshape(input.shape)
+    return input / means.mul(alpha).add(k).pow(beta)
+
+
+def normalize(input, p=2.0, dim=1, eps=1e-12, out=None):
+    """Divide by the ``p``-norm along a dimension, at least ``eps``."""
+    length = input.norm(p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    if out is None:
+        return input / length
+    return rl.div(input, length, out=out)

@@ -1,0 +1,158 @@
+"""Looking up rows of a table."""
+
+from __future__ import annotations
+
+import warnings
+
+import rushlight as rl
+from rushlight.ops import call
+
+
+def _renormalize(weight, indices, max_norm, norm_type):
+    """Shorten the rows looked up to a length of ``max_norm``, in place."""
+    with rl.no_grad():
+        rows = rl.unique(indices.reshape(-1))
+        chosen = weight.index_select(0, rows)
+        length = chosen.norm(norm_type, 1, keepdim=True)
+        factor = rl.where(length > max_norm, max_norm / (length + 1e-7),
+                          rl.ones_like(length))
+        weight[rows] = chosen * factor
+
+
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
+              scale_grad_by_freq=False, sparse=False):
+    """The rows of ``weight`` that the numbers in ``input`` name.
+
+    Args:
+        input: row numbers, of any shape.
+        weight: the table ``(rows, features)``.
+        padding_idx: a row that gets no gradient.
+        max_norm: rows that are longer are shortened in the table first.
+        norm_type: the norm that ``max_norm`` is about.
+        scale_grad_by_freq: divide gradients by how often a row was named.
+        sparse: give the weight a sparse gradient.
+    """
+    if padding_idx is None:
+        padding_idx = -1
+    else:
+        rows = weight.size(0)
+        if not -rows <= padding_idx < rows:
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx %= rows
+    if max_norm is not None:
+        input = input.contiguous()
+        _renormalize(weight, input, max_norm, norm_type)
+    return call.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
+
+
+def _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq,
+                sparse):
+    if per_sample_weights is not None:
+        if input.shape != per_sample_weights.shape:
+            raise ValueError(
+                f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is "
+                "not None, then it must have the same shape as the input "
+                f"({input.shape})")
+        if mode != "sum":
+            raise NotImplementedError(
+                "embedding_bag: per_sample_weights was not None. per_sample_weights "
+                f"is only supported for mode='sum' (got mode='{mode}').")
+    if weight.dim() != 2:
+        raise ValueError(
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+    if input.dim() not in (1, 2):
+        raise ValueError(
+            f"input has to be 1D or 2D Tensor, but got Tensor of dimension "
+            f"{input.dim()}")
+    if input.dim() == 2 and offsets is not None:
+        raise ValueError(
+            "if input is 2D, then offsets has to be None, as input is treated is a "
+            "mini-batch of fixed length sequences. However, found offsets of type "
+            f"{type(offsets)}")
+    if input.dim() == 1:
+        if offsets is None:
+            raise ValueError("offsets has to be a 1D Tensor but got None")
+        if offsets.dim() != 1:
+            raise ValueError("offsets has to be a 1D Tensor")
+    if mode not in ("sum", "mean", "max"):
+        raise ValueError("mode has to be one of sum, mean or max")
+    if mode == "max" and scale_grad_by_freq:
+        raise ValueError(
+            "max mode does not support scaling the gradient by the frequency")
+    if mode == "max" and sparse:
+        raise ValueError("max mode does not support sparse weights")
+
+
+def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
+                  scale_grad_by_freq=False, mode="mean", sparse=False,
+                  per_sample_weights=None, include_last_offset=False,
+                  padding_idx=None):
+    """The sum, mean or maximum of the rows named in each bag.
+
+    Args:
+        input: ``(bags, length)``, or all bags one after another.
+        weight: the table ``(rows, features)``.
+        offsets: where each bag starts in a one-dimensional ``input``.
+        mode: ``"sum"``, ``"mean"`` or ``"max"``.
+        per_sample_weights: a factor for each row named, with ``"sum"``.
+        include_last_offset: whether ``offsets`` ends with the end of the last bag.
+        padding_idx: a row that doesn't count.
+    """
+    if weight.dtype == rl.int64 and input.is_floating_point():
+        warnings.warn(
+            "Argument order of nn.functional.embedding_bag was changed. Usage "
+            "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
+            "`embedding_bag(input, weight, ...)`.", stacklevel=2)
+        weight, input = input, weight
+    _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq,
+                sparse)
+    if input.dim() == 2:
+        bags, length = input.shape
+        bag_of = rl.arange(bags).repeat_interleave(length)
+        input = input.reshape(-1)
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights.reshape(-1)
+    else:
+        bags, bag_of = _bags_from_offsets(input, offsets, include_last_offset)
+    if max_norm is not None:
+        _renormalize(weight, input, max_norm, norm_type)
+    if padding_idx is not None:
+        kept = input != padding_idx % weight.size(0)
+        input, bag_of = input[kept], bag_of[kept]
+        if per_sample_weights is not None:
+            per_sample_weights = per_sample_weights[kept]
+    rows = call.embedding(weight, input, -1, scale_grad_by_freq, sparse)
+    if per_sample_weights is not None:
+        rows = rows * per_sample_weights.unsqueeze(-1)
+    return _reduce_bags(rows, bag_of, bags, mode)
+
+
+def _bags_from_offsets(input, offsets, include_last_offset):
+    starts = offsets.tolist()
+    if starts and starts[0] != 0:
+        raise RuntimeError(
+            "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
+            f"to start from position 0. However, got {starts[0]}")
+    ends = starts[1:] if include_last_offset else [*starts[1:], input.numel()]
+    if starts and ends and ends[-1] > input.numel():
+        raise RuntimeError(
+            "offsets[-1] can not be greater than input's length "
+            f"{input.numel()} but got offsets[-1] of {ends[-1]}")
+    numbers = [bag for bag, (start, end) in enumerate(zip(starts, ends))
+               for _ in range(end - start)]
+    return len(ends), rl.tensor(numbers, dtype=rl.int64)
+
+
+def _reduce_bags(rows, bag_of, bags, mode):
+    features = rows.size(1)
+    if mode == "max":
+        filled = rows.new_full((bags, features), float("-inf"))
+        index = bag_of.unsqueeze(-1).expand(-1, features)
+        largest = filled.scatter_reduce(0, index, rows, "amax", include_self=False)
+        return rl.where(largest == float("-inf"), rl.zeros_like(largest), largest)
+    total = rows.new_zeros((bags, features)).index_add(0, bag_of, rows)
+    if mode == "sum":
+        return total
+    ones = rows.new_zeros(bags).index_add(
+        0, bag_of, rl.ones(bag_of.numel(), dtype=rows.dtype))
+    return total / ones.clamp_min(1).unsqueeze(-1)

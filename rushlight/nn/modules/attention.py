@@ -1,0 +1,116 @@
+"""Multi-head attention."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.nn import functional as F
+from rushlight.nn import init
+from rushlight.nn.modules.linear import Linear
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+
+__all__ = ["MultiheadAttention"]
+
+
+class NonDynamicallyQuantizableLinear(Linear):
+    """The output projection, under the name that printed models show."""
+
+
+class MultiheadAttention(Module):
+    """Attention of several heads, with projections before and after.
+
+    Args:
+        embed_dim: features of the queries and of the output.
+        num_heads: number of heads; they share ``embed_dim``.
+        dropout: probability of dropping an attention weight.
+        bias: whether the projections have biases.
+        add_bias_kv: add a learned key and value to every sequence.
+        add_zero_attn: add a key and value of zeros to every sequence.
+        kdim, vdim: features of keys and values; ``embed_dim`` where left out.
+        batch_first: whether inputs are ``(N, L, E)``, not ``(L, N, E)``.
+    """
+
+    __constants__ = ["batch_first"]
+
+    def __init__(self, embed_dim, num_heads, dropout=0.0, bias=True, add_bias_kv=False,
+                 add_zero_attn=False, kdim=None, vdim=None, batch_first=False,
+                 device=None, dtype=None):
+        if embed_dim <= 0 or num_heads <= 0:
+            raise ValueError(
+                "embed_dim and num_heads must be greater than 0, got "
+                f"embed_dim={embed_dim} and num_heads={num_heads} instead")
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.embed_dim = embed_dim
+        self.kdim = kdim if kdim is not None else embed_dim
+        self.vdim = vdim if vdim is not None else embed_dim
+        self._qkv_same_embed_dim = self.kdim == embed_dim and self.vdim == embed_dim
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.batch_first = batch_first
+        self.head_dim = embed_dim // num_heads
+        if self.head_dim * num_heads != embed_dim:
+            raise AssertionError("embed_dim must be divisible by num_heads")
+        self._make_input_projection(options)
+        if bias:
+            self.in_proj_bias = Parameter(rl.empty(3 * embed_dim, **options))
+        else:
+            self.register_parameter("in_proj_bias", None)
+        self.out_proj = NonDynamicallyQuantizableLinear(
+            embed_dim, embed_dim, bias=bias, **options)
+        if add_bias_kv:
+            self.bias_k = Parameter(rl.empty((1, 1, embed_dim), **options))
+            self.bias_v = Parameter(rl.empty((1, 1, embed_dim), **options))
+        else:
+            self.bias_k = self.bias_v = None
+        self.add_zero_attn = add_zero_attn
+        self._reset_parameters()
+
+    def _make_input_projection(self, options):
+        size = self.embed_dim
+        if self._qkv_same_embed_dim:
+            self.in_proj_weight = Parameter(rl.empty((3 * size, size), **options))
+            self.register_parameter("q_proj_weight", None)
+            self.register_parameter("k_proj_weight", None)
+            self.register_parameter("v_proj_weight", None)
+        else:
+            self.q_proj_weight = Parameter(rl.empty((size, size), **options))
+            self.k_proj_weight = Parameter(rl.empty((size, self.kdim), **options))
+            self.v_proj_weight = Parameter(rl.empty((size, self.vdim), **options))
+            self.register_parameter("in_proj_weight", None)
+
+    def _reset_parameters(self):
+        if self._qkv_same_embed_dim:
+            init.xavier_uniform_(self.in_proj_weight)
+        else:
+            init.xavier_uniform_(self.q_proj_weight)
+            init.xavier_uniform_(self.k_proj_weight)
+            init.xavier_uniform_(self.v_proj_weight)
+        if self.in_proj_bias is not None:
+            init.constant_(self.in_proj_bias, 0.0)
+            init.constant_(self.out_proj.bias, 0.0)
+        if self.bias_k is not None:
+            init.xavier_normal_(self.bias_k)
+        if self.bias_v is not None:
+            init.xavier_normal_(self.bias_v)
+
+    def __setstate__(self, state):
+        state.setdefault("_qkv_same_embed_dim", True)
+        super().__setstate__(state)
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True,
+                attn_mask=None, average_attn_weights=True, is_causal=False):
+        swap = self.batch_first and query.dim() == 3
+        if swap:
+            query, key, value = (x.transpose(0, 1) for x in (query, key, value))
+        output, weights = F.multi_head_attention_forward(
+            query, key, value, self.embed_dim, self.num_heads, self.in_proj_weight,
+            self.in_proj_bias, self.bias_k, self.bias_v, self.add_zero_attn,
+            self.dropout, self.out_proj.weight, self.out_proj.bias,
+            training=self.training, key_padding_mask=key_padding_mask,
+            need_weights=need_weights, attn_mask=attn_mask,
+            use_separate_proj_weight=not self._qkv_same_embed_dim,
+            q_proj_weight=self.q_proj_weight, k_proj_weight=self.k_proj_weight,
+            v_proj_weight=self.v_proj_weight,
+            average_attn_weights=average_attn_weights, is_causal=is_causal)
+        return (output.transpose(0, 1) if swap else output), weights

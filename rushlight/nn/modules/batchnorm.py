@@ -1,0 +1,141 @@
+"""Batch normalisation."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.nn import functional as F
+from rushlight.nn import init
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+
+
+class _NormBase(Module):
+    """What the normalisations with running statistics keep."""
+
+    # State of version 1 lacks num_batches_tracked.
+    _version = 2
+    __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
+
+    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True,
+                 track_running_stats=True, device=None, dtype=None, *, bias=True):
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.num_features = num_features
+        self.eps = eps
+        self.momentum = momentum
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        self.register_parameter("weight", None)
+        self.register_parameter("bias", None)
+        if affine:
+            self.weight = Parameter(rl.empty(num_features, **options))
+            if bias:
+                self.bias = Parameter(rl.empty(num_features, **options))
+        if track_running_stats:
+            self.register_buffer("running_mean", rl.zeros(num_features, **options))
+            self.register_buffer("running_var", rl.ones(num_features, **options))
+            count = rl.tensor(0, dtype=rl.int64, device=device)
+        else:
+            self.register_buffer("running_mean", None)
+            self.register_buffer("running_var", None)
+            count = None
+        self.register_buffer("num_batches_tracked", count)
+        self.reset_parameters()
+
+    def reset_running_stats(self):
+        """Forget the statistics of the batches seen."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def reset_parameters(self):
+        """Forget the statistics, and set scale and shift to one and zero."""
+        self.reset_running_stats()
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+    def _check_input_dim(self, input):
+        raise NotImplementedError
+
+    def extra_repr(self):
+        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+                f"affine={self.affine}, "
+                f"track_running_stats={self.track_running_stats}")
+
+    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict,
+                              missing_keys, unexpected_keys, error_msgs):
+        version = local_metadata.get("version")
+        key = f"{prefix}num_batches_tracked"
+        if ((version is None or version < 2) and self.track_running_stats
+                and key not in state_dict):
+            known = self.num_batches_tracked
+            state_dict[key] = (known if known is not None and not known.is_meta
+                               else rl.tensor(0, dtype=rl.int64))
+        super()._load_from_state_dict(
+            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
+            error_msgs)
+
+
+class _BatchNorm(_NormBase):
+    """Batch normalisation of any number of dimensions."""
+
+    def forward(self, input):
+        self._check_input_dim(input)
+        training = self.training
+        mean, var = self.running_mean, self.running_var
+        momentum = 0.0 if self.momentum is None else self.momentum
+        if training and self.track_running_stats:
+            count = self.num_batches_tracked
+            if count is not None:
+                count.add_(1)
+                if self.momentum is None:  # a plain average over all batches
+                    momentum = 1.0 / float(count)
+        elif training:
+            mean = var = None  # there may be buffers, but they aren't kept up
+        return F.batch_norm(
+            input, mean, var, self.weight, self.bias,
+            training or (self.running_mean is None and self.running_var is None),
+            momentum, self.eps)
+
+
+def _expect_dims(input, *allowed):
+    if input.dim() not in allowed:
+        names = " or ".join(f"{count}D" for count in allowed)
+        raise ValueError(f"expected {names} input (got {input.dim()}D input)")
+
+
+class BatchNorm1d(_BatchNorm):
+    """Batch normalisation of ``(N, C)`` or ``(N, C, L)``; see ``BatchNorm2d``."""
+
+    def _check_input_dim(self, input):
+        _expect_dims(input, 2, 3)
+
+
+class BatchNorm2d(_BatchNorm):
+    """Normalises each channel of ``(N, C, H, W)`` over the batch, then scales it.
+
+    Args:
+        num_features: number of channels.
+        eps: added to the variance.
+        momentum: share of a batch in the running statistics; None for an average.
+        affine: whether scale and shift are learned.
+        track_running_stats: whether running statistics are kept for evaluation.
+
+    >>> BatchNorm2d(6)(rl.zeros(2, 6, 4, 4)).shape
+    rushlight.Size([2, 6, 4, 4])
+    """
+
+    def _check_input_dim(self, input):
+        _expect_dims(input, 4)
+
+
+class BatchNorm3d(_BatchNorm):
+    """Batch normalisation of ``(N, C, D, H, W)``; see ``BatchNorm2d``."""
+
+    def _check_input_dim(self, input):
+        _expect_dims(input, 5)

@@ -1,0 +1,415 @@
+"""Recurrent networks, step by step over other operators."""
+
+from __future__ import annotations
+
+import math
+import numbers
+import warnings
+
+import rushlight as rl
+from rushlight.nn import init
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
+from rushlight.nn.utils.rnn import PackedSequence
+from rushlight.ops import call
+
+__all__ = [
+    "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
+]
+
+
+def _rnn_step(activation):
+    def step(projected, state, weights):
+        w_hh, b_hh = weights[:2]
+        return (activation(projected + call.linear(state[0], w_hh, b_hh)),)
+
+    return step
+
+
+def _lstm_step(projected, state, weights):
+    hidden, cell = state
+    gates = projected + call.linear(hidden, weights[0], weights[1])
+    i, f, g, o = gates.chunk(4, 1)
+    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+    hidden = o.sigmoid() * cell.tanh()
+    if weights[2] is not None:  # project to a smaller hidden state
+        hidden = call.linear(hidden, weights[2], None)
+    return hidden, cell
+
+
+def _gru_step(projected, state, weights):
+    hidden = state[0]
+    recurrent = call.linear(hidden, weights[0], weights[1])
+    r_in, z_in, n_in = projected.chunk(3, 1)
+    r_hid, z_hid, n_hid = recurrent.chunk(3, 1)
+    r, z = (r_in + r_hid).sigmoid(), (z_in + z_hid).sigmoid()
+    n = (n_in + r * n_hid).tanh()
+    return (n + z * (hidden - n),)
+
+
+def _steps_of(mode):
+    """The function that computes one step, and how many gates it has."""
+    return {
+        "RNN_TANH": (_rnn_step(rl.tanh), 1),
+        "RNN_RELU": (_rnn_step(rl.relu), 1),
+        "LSTM": (_lstm_step, 4),
+        "GRU": (_gru_step, 3),
+    }[mode]
+
+
+def _run(step, projected, state, weights, reverse):
+    """One direction of one layer; ``projected`` has a tensor for each time step.
+
+    Packed batches shrink with time: a step takes the first rows of the state, and rows
+    of sequences that ended keep their last state. Backwards the rows join in.
+    """
+    outputs = [None] * len(projected)
+    order = range(len(projected))
+    current = state
+    for time in reversed(order) if reverse else order:
+        rows = projected[time].size(0)
+        full = current[0].size(0) == rows
+        part = current if full else tuple(each[:rows] for each in current)
+        moved = step(projected[time], part, weights)
+        outputs[time] = moved[0]
+        if full:
+            current = moved
+        else:
+            current = tuple(
+                rl.cat([new, old[rows:]]) for new, old in zip(moved, current))
+    return outputs, current
+
+
+class RNNBase(Module):
+    """What ``RNN``, ``LSTM`` and ``GRU`` share: layers, directions and parameters."""
+
+    __constants__ = [
+        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first",
+        "dropout", "bidirectional", "proj_size",
+    ]
+
+    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True,
+                 batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
+                 device=None, dtype=None):
+        super().__init__()
+        self.mode = mode
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.bias = bias
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.proj_size = proj_size
+        self._check_arguments(dropout)
+        self._all_weights = []
+        self._make_parameters({"device": device, "dtype": dtype})
+        self.reset_parameters()
+
+    def _check_arguments(self, dropout):
+        if (not isinstance(dropout, numbers.Number) or isinstance(dropout, bool)
+                or not 0 <= dropout <= 1):
+            raise ValueError(
+                "dropout should be a number in range [0, 1] representing the "
+                "probability of an element being zeroed")
+        if dropout > 0 and self.num_layers == 1:
+            warnings.warn(
+                "dropout option adds dropout after all but last recurrent layer, so "
+                "non-zero dropout expects num_layers greater than 1, but got "
+                f"dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)
+        if not isinstance(self.hidden_size, int):
+            raise TypeError(
+                "hidden_size should be of type int, got: "
+                f"{type(self.hidden_size).__name__}")
+        if self.hidden_size <= 0:
+            raise ValueError("hidden_size must be greater than zero")
+        if self.num_layers <= 0:
+            raise ValueError("num_layers must be greater than zero")
+        if self.proj_size < 0:
+            raise ValueError(
+                "proj_size should be a positive integer or zero to disable projections")
+        if self.proj_size >= self.hidden_size:
+            raise ValueError("proj_size has to be smaller than hidden_size")
+
+    def _make_parameters(self, options):
+        directions = 2 if self.bidirectional else 1
+        gates = self.hidden_size * _steps_of(self.mode)[1]
+        state = self.proj_size or self.hidden_size
+        for layer in range(self.num_layers):
+            inputs = self.input_size if layer == 0 else state * directions
+            for direction in range(directions):
+                end = f"_l{layer}" + ("_reverse" if direction else "")
+                shapes = {f"weight_ih{end}": (gates, inputs),
+                          f"weight_hh{end}": (gates, state)}
+                if self.bias:
+                    shapes[f"bias_ih{end}"] = shapes[f"bias_hh{end}"] = (gates,)
+                if self.proj_size:
+                    shapes[f"weight_hr{end}"] = (self.proj_size, self.hidden_size)
+                for name, shape in shapes.items():
+                    setattr(self, name, Parameter(rl.empty(shape, **options)))
+                self._all_weights.append(list(shapes))
+
+    def reset_parameters(self):
+        """Draw all parameters anew."""
+        bound = 1.0 / math.sqrt(self.hidden_size)
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    @property
+    def all_weights(self):
+        """The parameters of each layer and direction."""
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    def flatten_parameters(self):
+        """Does nothing: only some GPU libraries want parameters in one block."""
+
+    def extra_repr(self):
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
+                 "dropout": 0, "bidirectional": False}
+        for name, value in usual.items():
+            if getattr(self, name) != value:
+                parts.append(f"{name}={getattr(self, name)}")
+        return ", ".join(parts)
+
+    def _check_input(self, input):
+        packed = isinstance(input, PackedSequence)
+        tensor = input.data if packed else input
+        if not packed and tensor.dim() not in (2, 3):
+            raise ValueError(
+                f"{type(self).__name__}: Expected input to be 2D or 3D, got "
+                f"{tensor.dim()}D instead")
+        if tensor.size(-1) != self.input_size:
+            raise RuntimeError(
+                "input.size(-1) must be equal to input_size. Expected "
+                f"{self.input_size}, got {tensor.size(-1)}")
+
+    def _first_state(self, hx, samples, like, order):
+        """The states at the first step, ``(layers * directions, N, size)`` each."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        sizes = [self.proj_size or self.hidden_size]
+        if self.mode == "LSTM":
+            sizes.append(self.hidden_size)
+        if hx is None:
+            return tuple(like.new_zeros((count, samples, size)) for size in sizes)
+        given = hx if isinstance(hx, tuple) else (hx,)
+        for name, each, size in zip(("hidden[0]", "hidden[1]"), given, sizes):
+            expected = (count, samples, size)
+            if tuple(each.shape) != expected:
+                label = f"{name} " if self.mode == "LSTM" else "hidden "
+                raise RuntimeError(
+                    f"Expected {label}size {expected}, got {list(each.shape)}")
+        if order is not None:
+            given = tuple(each.index_select(1, order) for each in given)
+        return given
+
+    def forward(self, input, hx=None):
+        self._check_input(input)
+        if isinstance(input, PackedSequence):
+            return self._forward_packed(input, hx)
+        batched = input.dim() == 3
+        if not batched:
+            input = input.unsqueeze(0 if self.batch_first else 1)
+            if hx is not None:
+                hx = (tuple(each.unsqueeze(1) for each in hx)
+                      if isinstance(hx, tuple) else hx.unsqueeze(1))
+        steps = input.unbind(1 if self.batch_first else 0)
+        samples = input.size(0 if self.batch_first else 1)
+        state = self._first_state(hx, samples, input, None)
+        outputs, last = self._all_layers(list(steps), state)
+        output = rl.stack(outputs, 1 if self.batch_first else 0)
+        if not batched:
+            output = output.squeeze(0 if self.batch_first else 1)
+            last = tuple(each.squeeze(1) for each in last)
+        return output, (last if self.mode == "LSTM" else last[0])
+
+    def _forward_packed(self, input, hx):
+        sizes = input.batch_sizes.tolist()
+        state = self._first_state(hx, sizes[0], input.data, input.sorted_indices)
+        outputs, last = self._all_layers(list(input.data.split(sizes)), state)
+        if input.unsorted_indices is not None:
+            last = tuple(each.index_select(1, input.unsorted_indices) for each in last)
+        packed = PackedSequence(rl.cat(outputs), input.batch_sizes,
+                                input.sorted_indices, input.unsorted_indices)
+        return packed, (last if self.mode == "LSTM" else last[0])
+
+    def _all_layers(self, steps, state):
+        directions = 2 if self.bidirectional else 1
+        lasts = []
+        for layer in range(self.num_layers):
+            if layer and self.dropout and self.training:
+                joined = call.dropout(rl.cat(steps), self.dropout, True)
+                steps = list(joined.split([each.size(0) for each in steps]))
+            results = []
+            for direction in range(directions):
+                index = layer * directions + direction
+                first = tuple(each[index] for each in state)
+                outputs, last = self._one_direction(
+                    index, steps, first, reverse=direction == 1)
+                results.append(outputs)
+                lasts.append(last)
+            steps = results[0] if directions == 1 else [
+                rl.cat(pair, 1) for pair in zip(*results)]
+        return steps, tuple(rl.stack(each) for each in zip(*lasts))
+
+    def _one_direction(self, index, steps, first, reverse):
+        named = {name.rsplit("_l", 1)[0]: getattr(self, name)
+                 for name in self._all_weights[index]}
+        counts = [each.size(0) for each in steps]
+        # All steps' inputs go through their weight in one product.
+        projected = call.linear(
+            rl.cat(steps), named["weight_ih"], named.get("bias_ih")).split(counts)
+        weights = named["weight_hh"], named.get("bias_hh"), named.get("weight_hr")
+        return _run(_steps_of(self.mode)[0], projected, first, weights, reverse)
+
+
+class RNN(RNNBase):
+    """A network of ``tanh(x @ W_ih.T + b_ih + h @ W_hh.T + b_hh)`` layers.
+
+    Args:
+        input_size: features of the input.
+        hidden_size: features of the state.
+        num_layers: layers on top of one another.
+        nonlinearity: ``"tanh"`` or ``"relu"``.
+        bias: whether there are biases.
+        batch_first: whether inputs are ``(N, L, features)``, not ``(L, N, features)``.
+        dropout: probability of dropping an output between layers.
+        bidirectional: whether a second network reads backwards.
+    """
+
+    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh",
+                 bias=True, batch_first=False, dropout=0.0, bidirectional=False,
+                 device=None, dtype=None):
+        if nonlinearity not in ("tanh", "relu"):
+            raise ValueError(
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+        super().__init__(
+            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
+            batch_first, dropout, bidirectional, device=device, dtype=dtype)
+        self.nonlinearity = nonlinearity
+
+
+class LSTM(RNNBase):
+    """A network of long short-term memory layers.
+
+    Args:
+        input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional: as in ``RNN``.
+        proj_size: size that hidden states are projected to; 0 for no projection.
+
+    Returns:
+        The last layer's outputs, and the states ``(h_n, c_n)`` after the last step.
+    """
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True,
+                 batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
+                 device=None, dtype=None):
+        super().__init__(
+            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, proj_size, device, dtype)
+
+
+class GRU(RNNBase):
+    """A network of gated recurrent units; arguments as in ``RNN``."""
+
+    def __init__(self, input_size, hidden_size, num_layers=1, bias=True,
+                 batch_first=False, dropout=0.0, bidirectional=False, device=None,
+                 dtype=None):
+        super().__init__(
+            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
+            bidirectional, device=device, dtype=dtype)
+
+
+class RNNCellBase(Module):
+    """What the single steps share."""
+
+    __constants__ = ["input_size", "hidden_size", "bias"]
+    _mode = ""
+
+    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None,
+                 dtype=None):
+        super().__init__()
+        options = {"device": device, "dtype": dtype}
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.bias = bias
+        rows = num_chunks * hidden_size
+        self.weight_ih = Parameter(rl.empty((rows, input_size), **options))
+        self.weight_hh = Parameter(rl.empty((rows, hidden_size), **options))
+        if bias:
+            self.bias_ih = Parameter(rl.empty(rows, **options))
+            self.bias_hh = Parameter(rl.empty(rows, **options))
+        else:
+            self.register_parameter("bias_ih", None)
+            self.register_parameter("bias_hh", None)
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Draw all parameters anew."""
+        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0
+        for weight in self.parameters():
+            init.uniform_(weight, -bound, bound)
+
+    def extra_repr(self):
+        parts = [f"{self.input_size}, {self.hidden_size}"]
+        if self.bias is not True:
+            parts.append(f"bias={self.bias}")
+        if self.__dict__.get("nonlinearity", "tanh") != "tanh":
+            parts.append(f"nonlinearity={self.nonlinearity}")
+        return ", ".join(parts)
+
+    def _step(self, input, state):
+        name = type(self).__name__
+        if input.dim() not in (1, 2):
+            raise ValueError(
+                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+        batched = input.dim() == 2
+        rows = input if batched else input.unsqueeze(0)
+        count = 2 if self._mode == "LSTM" else 1
+        if state is None:
+            state = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
+        elif not batched:
+            state = tuple(each.unsqueeze(0) for each in state)
+        step, _ = _steps_of(self._mode)
+        projected = call.linear(rows, self.weight_ih, self.bias_ih)
+        moved = step(projected, state, (self.weight_hh, self.bias_hh, None))
+        return moved if batched else tuple(each.squeeze(0) for each in moved)
+
+
+class RNNCell(RNNCellBase):
+    """One step of ``RNN``."""
+
+    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh",
+                 device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 1, device, dtype)
+        self.nonlinearity = nonlinearity
+
+    def forward(self, input, hx=None):
+        if self.nonlinearity not in ("tanh", "relu"):
+            raise RuntimeError(f"Unknown nonlinearity: {self.nonlinearity}")
+        self._mode = f"RNN_{self.nonlinearity.upper()}"
+        return self._step(input, None if hx is None else (hx,))[0]
+
+
+class LSTMCell(RNNCellBase):
+    """One step of ``LSTM``: the next hidden state and cell state."""
+
+    _mode = "LSTM"
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._step(input, hx)
+
+
+class GRUCell(RNNCellBase):
+    """One step of ``GRU``."""
+
+    _mode = "GRU"
+
+    def __init__(self, input_size, hidden_size, bias=True, device=None, dtype=None):
+        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+
+    def forward(self, input, hx=None):
+        return self._step(input, None if hx is None else (hx,))[0]

@@ -1,0 +1,20 @@
+"""Helpers around modules: clipping, flattening and packing."""
+
+from __future__ import annotations
+
+from rushlight.nn.utils import rnn, stateless
+from rushlight.nn.utils.clip_grad import (
+    clip_grad_norm_,
+    clip_grad_value_,
+    clip_grads_with_norm_,
+    get_total_norm,
+)
+from rushlight.nn.utils.convert_parameters import (
+    parameters_to_vector,
+    vector_to_parameters,
+)
+
+__all__ = [
+    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+    "parameters_to_vector", "rnn", "stateless", "vector_to_parameters",
+]

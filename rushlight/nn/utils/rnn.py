@@ -1,0 +1,191 @@
+"""Batches of sequences of different lengths."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+
+import rushlight as rl
+
+__all__ = [
+    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
+    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+]
+
+_Fields = namedtuple(
+    "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+
+
+def invert_permutation(permutation):
+    """The permutation that undoes another; None for None."""
+    if permutation is None:
+        return None
+    places = rl.arange(permutation.numel(), device=permutation.device)
+    return rl.empty_like(permutation).scatter_(0, permutation, places)
+
+
+class PackedSequence(_Fields):
+    """Sequences stored time step after time step, the longest sequence first.
+
+    Args:
+        data: the elements: all first ones, all second ones, and so on.
+        batch_sizes: how many sequences reach each time step.
+        sorted_indices: where each sequence came from in the caller's order.
+        unsorted_indices: the inverse of ``sorted_indices``.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, data, batch_sizes=None, sorted_indices=None,
+                unsorted_indices=None):
+        if batch_sizes is None:  # the older form: one pair
+            data, batch_sizes = data
+        if unsorted_indices is None:
+            unsorted_indices = invert_permutation(sorted_indices)
+        if batch_sizes.device.type != "cpu":
+            raise ValueError(
+                "batch_sizes should always be on CPU. Instances of PackedSequence "
+                "should never be created manually. They should be instantiated by "
+                "functions like pack_sequence and pack_padded_sequences in "
+                "nn.utils.rnn.")
+        return super().__new__(
+            cls, data, batch_sizes, sorted_indices, unsorted_indices)
+
+    def to(self, *args, **kwargs):
+        """The same sequences with their data moved or converted."""
+        data = self.data.to(*args, **kwargs)
+        if data is self.data:
+            return self
+        return type(self)(
+            data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+
+    def float(self):
+        """The same sequences in float32."""
+        return self.to(rl.float32)
+
+    def double(self):
+        """The same sequences in float64."""
+        return self.to(rl.float64)
+
+    def cpu(self):
+        """The same sequences on the CPU."""
+        return self.to("cpu")
+
+    @property
+    def is_cuda(self):
+        """Whether the data is on a GPU."""
+        return self.data.is_cuda
+
+
+def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True):
+    """Pack a batch of padded sequences.
+
+    Args:
+        input: ``(T, N, *)``, or ``(N, T, *)`` with ``batch_first``.
+        lengths: each sequence's own length.
+        enforce_sorted: whether the sequences are sorted by falling length already.
+
+    Raises:
+        RuntimeError: lengths don't match the batch, aren't positive or not sorted.
+    """
+    if not isinstance(lengths, rl.Tensor):
+        lengths = rl.tensor(lengths, dtype=rl.int64)
+    samples = input.size(0 if batch_first else 1)
+    if lengths.numel() != samples:
+        raise RuntimeError(
+            "Expected `len(lengths)` to be equal to batch_size, but got "
+            f"{lengths.numel()} (batch_size={samples})")
+    order = None
+    if not enforce_sorted:
+        lengths, order = rl.sort(lengths, descending=True)
+        input = input.index_select(0 if batch_first else 1, order)
+    sizes = lengths.tolist()
+    if min(sizes) <= 0:
+        raise RuntimeError(
+            "Length of all samples has to be greater than 0, but found an element in "
+            "'lengths' that is <= 0")
+    if any(a < b for a, b in zip(sizes, sizes[1:])):
+        raise RuntimeError(
+            "`lengths` array must be sorted in decreasing order when `enforce_sorted` "
+            "is True. You can pass `enforce_sorted=False` to pack_padded_sequence "
+            "and/or pack_sequence to sidestep this requirement if you do not need ONNX "
+            "exportability.")
+    steps = input.transpose(0, 1) if batch_first else input
+    counts = [sum(size > time for size in sizes) for time in range(sizes[0])]
+    data = rl.cat([steps[time, :count] for time, count in enumerate(counts)])
+    return PackedSequence(data, rl.tensor(counts, dtype=rl.int64), order)
+
+
+def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0,
+                        total_length=None):
+    """The padded batch that a packed one was made of, and the lengths."""
+    counts = sequence.batch_sizes.tolist()
+    longest = len(counts)
+    if total_length is not None:
+        if total_length < longest:
+            raise ValueError(
+                "Expected total_length to be at least the length of the longest "
+                f"sequence in input, but got total_length={total_length} and max "
+                f"sequence length being {longest}")
+    length = longest if total_length is None else total_length
+    samples = counts[0]
+    rest = sequence.data.shape[1:]
+    steps = []
+    for part in sequence.data.split(counts):
+        missing = samples - part.size(0)
+        if missing:
+            part = rl.cat([part, part.new_full((missing, *rest), padding_value)])
+        steps.append(part)
+    for _ in range(length - longest):
+        steps.append(sequence.data.new_full((samples, *rest), padding_value))
+    padded = rl.stack(steps, 1 if batch_first else 0)
+    lengths = rl.tensor([sum(count > row for count in counts)
+                         for row in range(samples)], dtype=rl.int64)
+    order = sequence.unsorted_indices
+    if order is not None:
+        padded = padded.index_select(0 if batch_first else 1, order)
+        lengths = lengths[order]
+    return padded, lengths
+
+
+def pad_sequence(sequences, batch_first=False, padding_value=0.0,
+                 padding_side="right"):
+    """Stack sequences of different lengths, filling up the shorter ones.
+
+    >>> pad_sequence([rl.tensor([1, 2]), rl.tensor([3])], True).tolist()
+    [[1, 2], [3, 0]]
+    """
+    if padding_side not in ("left", "right"):
+        raise RuntimeError(
+            f'Expected padding_side to be "left" or "right", but got "{padding_side}"')
+    sequences = tuple(sequences)
+    if not sequences:
+        raise RuntimeError("received an empty list of sequences")
+    longest = max(each.size(0) for each in sequences)
+    rest = sequences[0].shape[1:]
+    rows = []
+    for each in sequences:
+        missing = longest - each.size(0)
+        if missing:
+            fill = each.new_full((missing, *rest), padding_value)
+            each = rl.cat([each, fill] if padding_side == "right" else [fill, each])
+        rows.append(each)
+    return rl.stack(rows, 0 if batch_first else 1)
+
+
+def unpad_sequence(padded_sequences, lengths, batch_first=False):
+    """The sequences, each with its own length, of a padded batch."""
+    rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
+    return [row[:length] for row, length in zip(rows.unbind(0), lengths.tolist())]
+
+
+def pack_sequence(sequences, enforce_sorted=True):
+    """Pack a list of sequences."""
+    lengths = rl.tensor([each.size(0) for each in sequences], dtype=rl.int64)
+    return pack_padded_sequence(
+        pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+
+
+def unpack_sequence(packed_sequences):
+    """The list of sequences that a packed batch was made of."""
+    padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
+    return unpad_sequence(padded, lengths, batch_first=True)

@@ -1,0 +1,106 @@
+"""What the optimizers share: checks of options, and the walk over the parameters."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.core.tensor import Tensor
+from rushlight.optim.optimizer import Optimizer
+
+
+def number(value):
+    """An option as a Python number; one-element tensors are allowed."""
+    return value.item() if isinstance(value, Tensor) else value
+
+
+def check_lr(lr):
+    """Refuse a negative learning rate, or a tensor of several."""
+    if isinstance(lr, Tensor) and lr.numel() != 1:
+        raise ValueError("Tensor lr must be 1-element")
+    if not 0.0 <= lr:
+        raise ValueError(f"Invalid learning rate: {lr}")
+
+
+def check_not_negative(what, value):
+    """Refuse a negative option."""
+    if not 0.0 <= value:
+        raise ValueError(f"Invalid {what} value: {value}")
+
+
+def check_betas(betas):
+    """Refuse decay rates outside ``[0, 1)``."""
+    for index, beta in enumerate(betas):
+        if not 0.0 <= beta < 1.0:
+            raise ValueError(f"Invalid beta parameter at index {index}: {beta}")
+
+
+def check_modes(fused, foreach, differentiable):
+    """Refuse ways of computing that exclude each other."""
+    if fused and differentiable:
+        raise RuntimeError("`fused` does not support `differentiable`")
+    if fused and foreach:
+        raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+def zero_step():
+    """The counter of steps that every parameter's state has."""
+    return rl.tensor(0.0, dtype=rl.float32)
+
+
+class Elementwise(Optimizer):
+    """An optimizer that treats each element of each parameter alike.
+
+    A subclass defines ``_init_state`` and ``_update`` for one parameter; those with a
+    fused kernel also define ``_step_group``.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False}
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        for group in self.param_groups:  # pickles of older releases lack some
+            for name, value in self._late_defaults.items():
+                group.setdefault(name, value)
+            for parameter in group["params"]:
+                own = self.state.get(parameter)
+                if own and not isinstance(own.get("step", rl.Tensor), (Tensor, type)):
+                    own["step"] = rl.tensor(float(own["step"]), dtype=rl.float32)
+
+    def step(self, closure=None):
+        """Change the parameters once.
+
+        Args:
+            closure: computes the loss anew and returns it.
+
+        Returns:
+            What the closure returned.
+        """
+        loss = None
+        if closure is not None:
+            with rl.enable_grad():
+                loss = closure()
+        with rl.set_grad_enabled(bool(self.defaults["differentiable"])):
+            for group in self.param_groups:
+                self._step_group(group)
+        return loss
+
+    def _step_group(self, group):
+        for parameter in group["params"]:
+            grad = parameter.grad
+            if grad is None:
+                continue
+            self._check_grad(grad)
+            state = self.state[parameter]
+            if not state:
+                self._init_state(group, parameter, state)
+            self._update(group, parameter, -grad if group["maximize"] else grad, state)
+
+    def _check_grad(self, grad):
+        if grad.is_sparse:
+            raise RuntimeError(
+                f"{type(self).__name__} does not support sparse gradients")
+
+    def _init_state(self, group, parameter, state):
+        raise NotImplementedError
+
+    def _update(self, group, parameter, grad, state):
+        raise NotImplementedError

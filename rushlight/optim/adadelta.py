@@ -1,0 +1,58 @@
+"""Adadelta."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_lr,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["Adadelta"]
+
+
+class Adadelta(Elementwise):
+    """Steps in proportion to the recent steps' size over the gradients' size.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: factor of the step.
+        rho: share of the last mean squares that is kept.
+        eps: added to them.
+        weight_decay: this times the parameter is added to the gradient.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
+                      "capturable": False}
+
+    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None,
+                 *, capturable=False, maximize=False, differentiable=False):
+        check_lr(lr)
+        if not 0.0 <= rho <= 1.0:
+            raise ValueError(f"Invalid rho value: {rho}")
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_not_negative("weight_decay", weight_decay)
+        super().__init__(params, {
+            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "capturable": capturable, "foreach": foreach,
+            "differentiable": differentiable})
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["square_avg"] = rl.zeros_like(parameter)
+        state["acc_delta"] = rl.zeros_like(parameter)
+
+    def _update(self, group, parameter, grad, state):
+        rho, eps = group["rho"], group["eps"]
+        state["step"] += 1
+        if group["weight_decay"] != 0:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        square, travelled = state["square_avg"], state["acc_delta"]
+        square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
+        delta = travelled.add(eps).sqrt() / square.add(eps).sqrt() * grad
+        travelled.mul_(rho).addcmul_(delta, delta, value=1 - rho)
+        parameter.add_(delta, alpha=-number(group["lr"]))

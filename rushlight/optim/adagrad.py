@@ -1,0 +1,69 @@
+"""Adagrad."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_lr,
+    check_modes,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["Adagrad"]
+
+
+class Adagrad(Elementwise):
+    """Steps along the gradient over the root of the sum of all its squares.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        lr_decay: how much the rate falls with each step.
+        weight_decay: this times the parameter is added to the gradient.
+        initial_accumulator_value: the sum before the first step.
+        eps: added to the root.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
+                      "fused": None}
+
+    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0,
+                 initial_accumulator_value=0, eps=1e-10, foreach=None, *,
+                 maximize=False, differentiable=False, fused=None):
+        check_lr(lr)
+        check_not_negative("lr_decay", lr_decay)
+        check_not_negative("weight_decay", weight_decay)
+        check_not_negative("initial_accumulator_value", initial_accumulator_value)
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        super().__init__(params, {
+            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
+            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
+            "maximize": maximize, "differentiable": differentiable, "fused": fused})
+        check_modes(fused, foreach, differentiable)
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self._init_state(group, parameter, self.state[parameter])
+
+    def share_memory(self):
+        """Move the sums to memory that other processes can map."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                self.state[parameter]["sum"].share_memory_()
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["sum"] = rl.full_like(parameter, group["initial_accumulator_value"])
+
+    def _update(self, group, parameter, grad, state):
+        state["step"] += 1
+        step = state["step"].item()
+        if group["weight_decay"] != 0:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        rate = number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+        total = state["sum"]
+        total.addcmul_(grad, grad, value=1)
+        parameter.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)

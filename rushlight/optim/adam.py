@@ -1,0 +1,121 @@
+"""Adam."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_betas,
+    check_lr,
+    check_modes,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["Adam"]
+
+
+class Adam(Elementwise):
+    """Steps along the mean gradient over the root of its mean square.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        betas: share of the last mean, and of the last mean square, that is kept.
+        eps: added to the root.
+        weight_decay: this times the parameter is added to the gradient.
+        amsgrad: divide by the largest mean square seen.
+        foreach, fused: accepted; the fused kernel runs wherever it can.
+        maximize: go up instead of down.
+        capturable: accepted; keeps the step counters where the parameters are.
+        differentiable: whether autograd records the step.
+        decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
+    """
+
+    _late_defaults = {"amsgrad": False, "maximize": False, "foreach": None,
+                      "capturable": False, "differentiable": False,
+                      "decoupled_weight_decay": False, "fused": None}
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+                 amsgrad=False, *, foreach=None, maximize=False, capturable=False,
+                 differentiable=False, fused=None, decoupled_weight_decay=False):
+        if isinstance(lr, rl.Tensor) and foreach and not capturable:
+            raise ValueError(
+                "lr as a Tensor is not supported for capturable=False and foreach=True")
+        check_lr(lr)
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_not_negative("weight_decay", weight_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": tuple(map(number, betas)), "eps": eps,
+            "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable, "fused": fused,
+            "decoupled_weight_decay": decoupled_weight_decay})
+        check_modes(fused, foreach, differentiable)
+
+    def _check_grad(self, grad):
+        if grad.is_sparse:
+            raise RuntimeError(
+                "Adam does not support sparse gradients, please consider SparseAdam "
+                "instead")
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["exp_avg"] = rl.zeros_like(parameter)
+        state["exp_avg_sq"] = rl.zeros_like(parameter)
+        if group["amsgrad"]:
+            state["max_exp_avg_sq"] = rl.zeros_like(parameter)
+
+    def _step_group(self, group):
+        from rushlight.ops import foreach
+
+        params = [each for each in group["params"] if each.grad is not None]
+        if group["differentiable"] or not foreach.can_fuse(params):
+            super()._step_group(group)
+            return
+        states = []
+        for parameter in params:
+            state = self.state[parameter]
+            if not state:
+                self._init_state(group, parameter, state)
+            states.append(state)
+        beta1, beta2 = group["betas"]
+        update = (foreach.fused_adamw_ if group["decoupled_weight_decay"]
+                  else foreach.fused_adam_)
+        update(
+            params, [each.grad for each in params],
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
+            [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else None,
+            [state["step"] for state in states],
+            lr=number(group["lr"]), beta1=beta1, beta2=beta2,
+            weight_decay=number(group["weight_decay"]), eps=group["eps"],
+            maximize=group["maximize"])
+
+    def _update(self, group, parameter, grad, state):
+        beta1, beta2 = group["betas"]
+        lr, decay = group["lr"], group["weight_decay"]
+        state["step"] += 1
+        step = state["step"].item()
+        if decay != 0:
+            if group["decoupled_weight_decay"]:
+                parameter.mul_(1 - lr * decay)
+            else:
+                grad = grad + decay * parameter
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad.conj(), value=1 - beta2)
+        if group["amsgrad"]:
+            largest = state["max_exp_avg_sq"]
+            square = largest.copy_(rl.maximum(largest, square))
+        root = square.sqrt() / (1 - beta2**step) ** 0.5 + group["eps"]
+        size = lr / (1 - beta1**step)
+        if isinstance(size, rl.Tensor):
+            # ``root`` keeps its own copy: autograd reads the mean again in backward.
+            parameter.sub_(mean.clone() / root * size)
+        else:
+            parameter.addcdiv_(mean.clone() if group["differentiable"] else mean, root,
+                               value=-size)

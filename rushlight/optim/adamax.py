@@ -1,0 +1,59 @@
+"""Adamax."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_betas,
+    check_lr,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["Adamax"]
+
+
+class Adamax(Elementwise):
+    """``Adam`` with the largest recent gradient in place of the root mean square.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        betas: share of the last mean, and of the last maximum, that is kept.
+        eps: added to the gradient's size.
+        weight_decay: this times the parameter is added to the gradient.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
+                      "capturable": False}
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+                 foreach=None, *, maximize=False, differentiable=False,
+                 capturable=False):
+        check_lr(lr)
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_not_negative("weight_decay", weight_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable})
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["exp_avg"] = rl.zeros_like(parameter)
+        state["exp_inf"] = rl.zeros_like(parameter)
+
+    def _update(self, group, parameter, grad, state):
+        beta1, beta2 = group["betas"]
+        state["step"] += 1
+        if group["weight_decay"] != 0:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        mean, largest = state["exp_avg"], state["exp_inf"]
+        mean.lerp_(grad, 1 - beta1)
+        largest.copy_(rl.maximum(largest * beta2, grad.abs() + group["eps"]))
+        rate = number(group["lr"]) / (1 - beta1 ** state["step"].item())
+        parameter.addcdiv_(mean, largest, value=-rate)

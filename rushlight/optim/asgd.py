@@ -1,0 +1,62 @@
+"""Averaged stochastic gradient descent."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_lr,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["ASGD"]
+
+
+class ASGD(Elementwise):
+    """Gradient descent that also keeps the average of the parameters.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        lambd: how much the parameters shrink with each step.
+        alpha: exponent of the learning rate's decay.
+        t0: the step at which averaging begins.
+        weight_decay: this times the parameter is added to the gradient.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
+                      "capturable": False}
+
+    def __init__(self, params, lr=1e-2, lambd=1e-4, alpha=0.75, t0=1e6, weight_decay=0,
+                 foreach=None, maximize=False, differentiable=False, capturable=False):
+        check_lr(lr)
+        check_not_negative("weight_decay", weight_decay)
+        super().__init__(params, {
+            "lr": lr, "lambd": lambd, "alpha": alpha, "t0": t0,
+            "weight_decay": weight_decay, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable, "capturable": capturable})
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["eta"] = rl.tensor(float(number(group["lr"])), dtype=rl.float32)
+        state["mu"] = rl.tensor(1.0, dtype=rl.float32)
+        state["ax"] = rl.zeros_like(parameter)
+
+    def _update(self, group, parameter, grad, state):
+        lr, lambd = number(group["lr"]), group["lambd"]
+        state["step"] += 1
+        step = state["step"].item()
+        if group["weight_decay"] != 0:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        eta, share = state["eta"].item(), state["mu"].item()
+        parameter.mul_(1 - lambd * eta)
+        parameter.add_(grad, alpha=-eta)
+        average = state["ax"]
+        if share != 1:
+            average.add_(parameter.sub(average).mul_(share))
+        else:
+            average.copy_(parameter)
+        state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
+        state["mu"].fill_(1 / max(1, step - group["t0"]))

@@ -1,0 +1,78 @@
+"""NAdam."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_betas,
+    check_lr,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["NAdam"]
+
+
+class NAdam(Elementwise):
+    """``Adam`` with Nesterov's look ahead.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        betas: share of the last mean, and of the last mean square, that is kept.
+        eps: added to the root.
+        weight_decay: this times the parameter is added to the gradient.
+        momentum_decay: how fast the momentum reaches its full size.
+        decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
+                      "capturable": False, "decoupled_weight_decay": False}
+
+    def __init__(self, params, lr=2e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+                 momentum_decay=4e-3, decoupled_weight_decay=False, *, foreach=None,
+                 maximize=False, capturable=False, differentiable=False):
+        check_lr(lr)
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_not_negative("weight_decay", weight_decay)
+        check_not_negative("momentum_decay", momentum_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "momentum_decay": momentum_decay,
+            "decoupled_weight_decay": decoupled_weight_decay, "maximize": maximize,
+            "foreach": foreach, "capturable": capturable,
+            "differentiable": differentiable})
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["mu_product"] = rl.tensor(1.0, dtype=rl.float32)
+        state["exp_avg"] = rl.zeros_like(parameter)
+        state["exp_avg_sq"] = rl.zeros_like(parameter)
+
+    def _update(self, group, parameter, grad, state):
+        beta1, beta2 = group["betas"]
+        lr, decay = number(group["lr"]), group["weight_decay"]
+        state["step"] += 1
+        step = state["step"].item()
+        if decay != 0:
+            if group["decoupled_weight_decay"]:
+                parameter.mul_(1 - lr * decay)
+            else:
+                grad = grad.add(parameter, alpha=decay)
+
+        def momentum_at(time):
+            return beta1 * (1.0 - 0.5 * 0.96 ** (time * group["momentum_decay"]))
+
+        now, later = momentum_at(step), momentum_at(step + 1)
+        state["mu_product"] *= now
+        product = state["mu_product"].item()
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        root = square.div(1 - beta2**step).sqrt() + group["eps"]
+        parameter.addcdiv_(grad, root, value=-lr * (1.0 - now) / (1.0 - product))
+        parameter.addcdiv_(mean, root, value=-lr * later / (1.0 - product * later))

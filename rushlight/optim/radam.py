@@ -1,0 +1,75 @@
+"""RAdam."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_betas,
+    check_lr,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["RAdam"]
+
+
+class RAdam(Elementwise):
+    """``Adam`` that waits with the division until the mean square is reliable.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        betas: share of the last mean, and of the last mean square, that is kept.
+        eps: added to the root.
+        weight_decay: this times the parameter is added to the gradient.
+        decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
+    """
+
+    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
+                      "capturable": False, "decoupled_weight_decay": False}
+
+    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
+                 decoupled_weight_decay=False, *, foreach=None, maximize=False,
+                 capturable=False, differentiable=False):
+        check_lr(lr)
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_betas(betas)
+        check_not_negative("weight_decay", weight_decay)
+        super().__init__(params, {
+            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
+            "maximize": maximize, "foreach": foreach, "capturable": capturable,
+            "decoupled_weight_decay": decoupled_weight_decay,
+            "differentiable": differentiable})
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["exp_avg"] = rl.zeros_like(parameter)
+        state["exp_avg_sq"] = rl.zeros_like(parameter)
+
+    def _update(self, group, parameter, grad, state):
+        beta1, beta2 = group["betas"]
+        lr, decay = number(group["lr"]), group["weight_decay"]
+        state["step"] += 1
+        step = state["step"].item()
+        if decay != 0:
+            if group["decoupled_weight_decay"]:
+                parameter.mul_(1 - lr * decay)
+            else:
+                grad = grad.add(parameter, alpha=decay)
+        mean, square = state["exp_avg"], state["exp_avg_sq"]
+        mean.lerp_(grad, 1 - beta1)
+        square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+        correction2 = 1 - beta2**step
+        update = mean / (1 - beta1**step) * lr
+        # Length of the average, and the variance it gives the step, as published.
+        longest = 2 / (1 - beta2) - 1
+        length = longest - 2 * step * beta2**step / correction2
+        if length > 5.0:
+            rectified = ((length - 4) * (length - 2) * longest
+                         / ((longest - 4) * (longest - 2) * length)) ** 0.5
+            root = square.sqrt() + group["eps"]
+            update = update * (correction2**0.5 / root) * rectified
+        parameter.add_(update, alpha=-1.0)

@@ -1,0 +1,75 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_lr,
+    check_not_negative,
+    number,
+    zero_step,
+)
+
+__all__ = ["RMSprop"]
+
+
+class RMSprop(Elementwise):
+    """Steps along the gradient over the root of its mean square.
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        alpha: share of the last mean square that is kept.
+        eps: added to the root.
+        weight_decay: this times the parameter is added to the gradient.
+        momentum: share of the last step's direction that is kept.
+        centered: divide by the standard deviation instead.
+    """
+
+    _late_defaults = {"momentum": 0, "centered": False, "foreach": None,
+                      "maximize": False, "differentiable": False, "capturable": False}
+
+    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0,
+                 momentum=0, centered=False, capturable=False, foreach=None,
+                 maximize=False, differentiable=False):
+        check_lr(lr)
+        if not 0.0 <= eps:
+            raise ValueError(f"Invalid epsilon value: {eps}")
+        check_not_negative("momentum", momentum)
+        check_not_negative("weight_decay", weight_decay)
+        check_not_negative("alpha", alpha)
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps,
+            "centered": centered, "weight_decay": weight_decay,
+            "capturable": capturable, "foreach": foreach, "maximize": maximize,
+            "differentiable": differentiable})
+
+    def _init_state(self, group, parameter, state):
+        state["step"] = zero_step()
+        state["square_avg"] = rl.zeros_like(parameter)
+        if group["momentum"] > 0:
+            state["momentum_buffer"] = rl.zeros_like(parameter)
+        if group["centered"]:
+            state["grad_avg"] = rl.zeros_like(parameter)
+
+    def _update(self, group, parameter, grad, state):
+        alpha, lr = group["alpha"], number(group["lr"])
+        state["step"] += 1
+        if group["weight_decay"] != 0:
+            grad = grad.add(parameter, alpha=group["weight_decay"])
+        square = state["square_avg"]
+        square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
+        if group["centered"]:
+            mean = state["grad_avg"]
+            mean.lerp_(grad, 1 - alpha)
+            root = square.addcmul(mean, mean, value=-1).sqrt()
+        else:
+            root = square.sqrt()
+        root = root + group["eps"]
+        if group["momentum"] > 0:
+            buffer = state["momentum_buffer"]
+            buffer.mul_(group["momentum"]).addcdiv_(grad, root)
+            parameter.add_(buffer, alpha=-lr)
+        else:
+            parameter.addcdiv_(grad, root, value=-lr)

@@ -1,0 +1,104 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.optim._rules import (
+    Elementwise,
+    check_lr,
+    check_modes,
+    number,
+)
+
+__all__ = ["SGD"]
+
+
+class SGD(Elementwise):
+    """Stochastic gradient descent, with momentum if wanted.
+
+    ``buf = momentum * buf + (1 - dampening) * grad; param -= lr * buf``
+
+    Args:
+        params: tensors, or dicts that describe groups of them.
+        lr: learning rate.
+        momentum: share of the last step's direction that is kept.
+        dampening: taken off the gradient's share in the direction.
+        weight_decay: this times the parameter is added to the gradient.
+        nesterov: whether to look ahead along the new direction.
+        maximize: go up instead of down.
+        foreach, fused: accepted; the fused kernel runs wherever it can.
+        differentiable: whether autograd records the step.
+    """
+
+    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0,
+                 nesterov=False, *, maximize=False, foreach=None, differentiable=False,
+                 fused=None):
+        check_lr(lr)
+        if momentum < 0.0:
+            raise ValueError(f"Invalid momentum value: {momentum}")
+        if weight_decay < 0.0:
+            raise ValueError(f"Invalid weight_decay value: {weight_decay}")
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("Nesterov momentum requires a momentum and zero dampening")
+        super().__init__(params, {
+            "lr": lr, "momentum": momentum, "dampening": dampening,
+            "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
+            "foreach": foreach, "differentiable": differentiable, "fused": fused})
+        check_modes(fused, foreach, differentiable)
+
+    _late_defaults = {"nesterov": False, "maximize": False, "foreach": None,
+                      "differentiable": False, "fused": None}
+
+    def _step_group(self, group):
+        from rushlight.ops import foreach
+
+        params = [each for each in group["params"] if each.grad is not None]
+        if group["differentiable"] or not foreach.can_fuse(params):
+            for parameter in params:
+                grad = parameter.grad
+                state = self.state[parameter] if group["momentum"] else {}
+                self._update(
+                    group, parameter, -grad if group["maximize"] else grad, state)
+            return
+        grads = [each.grad for each in params]
+        options = {
+            "lr": number(group["lr"]), "weight_decay": number(group["weight_decay"]),
+            "momentum": group["momentum"], "dampening": group["dampening"],
+            "nesterov": group["nesterov"], "maximize": group["maximize"]}
+        if not group["momentum"]:
+            foreach.fused_sgd_(params, grads, None, **options)
+            return
+        self._momentum_step(foreach, params, grads, options)
+
+    def _momentum_step(self, foreach, params, grads, options):
+        """Split off the parameters that have no direction yet."""
+        seen, new = ([], [], []), ([], [], [])
+        for parameter, grad in zip(params, grads):
+            state = self.state[parameter]
+            buffer = state.get("momentum_buffer")
+            lists = seen
+            if buffer is None:
+                lists = new
+                buffer = state["momentum_buffer"] = rl.zeros_like(parameter)
+            for target, value in zip(lists, (parameter, grad, buffer)):
+                target.append(value)
+        if seen[0]:
+            foreach.fused_sgd_(*seen, **options)
+        if new[0]:
+            foreach.fused_sgd_(*new, first_step=True, **options)
+
+    def _update(self, group, parameter, grad, state):
+        lr, momentum = group["lr"], group["momentum"]
+        if group["weight_decay"] != 0:
+            grad = grad + group["weight_decay"] * parameter
+        if momentum != 0:
+            buffer = state.get("momentum_buffer")
+            if buffer is None:
+                buffer = state["momentum_buffer"] = grad.detach().clone()
+            else:
+                buffer.mul_(momentum).add_(grad, alpha=1 - group["dampening"])
+            grad = grad + momentum * buffer if group["nesterov"] else buffer
+        if group["differentiable"] and isinstance(lr, rl.Tensor):
+            parameter.sub_(grad * lr)
+        else:
+            parameter.add_(grad, alpha=-number(lr))
