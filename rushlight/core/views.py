@@ -428,7 +428,7 @@ def as_strided(self: Tensor, size, stride, storage_offset=None):
         empty = empty or sizes[i] == 0
         last += (sizes[i] - 1) * strides[i]
     if offset < 0 or (not empty and (
-            (last + 1) * self.dtype_.itemsize > cython.cast(int64_t, self.storage.nbytes))):
+            (last + 1) * self.dtype_.itemsize > cython.cast(int64_t, self.storage.n_bytes))):
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
             f"{offset}, and itemsize {self.dtype_.itemsize} requiring a storage size of "
