@@ -6,6 +6,9 @@ operators from outside hold the same packets, overload by overload.
 
 from __future__ import annotations
 
+from importlib import import_module
+from importlib.util import find_spec
+
 from rushlight.ops.registry import call
 
 __all__ = ["call"]
@@ -31,4 +34,6 @@ class _Namespace:
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
+    if find_spec(f"{__name__}.{name}") is not None:  # a family, not imported yet
+        return import_module(f"{__name__}.{name}")
     return _Namespace(name)
