@@ -22,13 +22,14 @@ from rushlight.compiler.mathematics.formats import (
 )
 
 INF, NAN = math.inf, math.nan
-LN2 = (0.6931471824645996, -1.904654299957768e-09)  # float32's, and what it lacks
-LN2_DOUBLE = (0.6931471805599453, 2.3190468138462996e-17)
-LN10 = (2.302585092994046, -2.1707562233822494e-16)
+# ln 2 in two parts; the first has so few bits that its multiples are exact.
+LN2 = (0.693145751953125, 1.4286068203094173e-06)
+LN2_DOUBLE = (0.6931471803691238, 1.9082149292705877e-10)
 LOG2_E = 1.4426950408889634
+LOG_OF_TWO = 0.6931471805599453
 # (exp(r) - 1 - r) / r^2 on |r| < ln(2) / 2, weighted so that exp's error is even.
-EXP = (0.50000000977929128, 0.16666518308694698, 0.041666198807694493,
-       0.0083689537671307473, 0.0013950900817025159)
+EXP = (0.50000000783300751, 0.1666666686331777, 0.041666268497572555,
+       0.0083332638023610827, 0.0013946177498986781, 0.00019918668424671308)
 EXP_DOUBLE = (
     0.50000000000000129, 0.166666666666667, 0.041666666666514351,
     0.0083333333333069179, 0.0013888888947325883, 0.00019841269917982472,
@@ -43,6 +44,10 @@ LOG_DOUBLE = (
     0.66666666666667349, 0.39999999999411142, 0.28571428743259533,
     0.22222198475695078, 0.18183569780104415, 0.15313901705913668,
     0.14797527163326504)
+
+# (tanh(x) - x) / x^3 in x^2, on |x| < 0.62.
+TANH = (-0.33333331110438195, 0.13333218357616754, -0.053948359975070891,
+        0.021709656894458156, -0.0082000599714362906, 0.0021641957029827146)
 
 
 def _reduced(x):
@@ -80,9 +85,7 @@ def exp2(x):
     k = bits(shifted) - literal_bits(form.magic, x)
     rest = x - (shifted - form.magic)
     high, low = pick(x, LN2, LN2_DOUBLE)
-    r = rest * high
-    error = fma(rest, low, fma(rest, high, -r))
-    return _scaled(_exp_less_one(r) + error + 1.0, k)
+    return _scaled(_exp_less_one(fma(rest, high, rest * low)) + 1.0, k)
 
 
 def _expm1(x):
@@ -184,9 +187,18 @@ def sigmoid(x):
 
 
 def tanh(x):
-    """``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``, and the sign of ``x``."""
-    t = _expm1(abs(x) * -2.0)
-    return copysign(t / (t + 2.0), x)
+    """``1 - 2 / (exp(2 |x|) + 1)``; near zero an odd polynomial.
+
+    In float64 ``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``, which serves both.
+    """
+    a = abs(x)
+    if x.type.name == "float64":
+        t = _expm1(a * -2.0)
+        return copysign(t / (t + 2.0), x)
+    z = x * x
+    near = fma(polynomial(z, TANH), z * x, x)
+    far = 1.0 - 2.0 / (exp(a + a) + 1.0)
+    return copysign(select(a < 0.62, near, far), x)
 
 
 def _half_exp(x):
@@ -219,8 +231,8 @@ def asinh(x):
     near = select(far, Const(x.type, 1.0), a)
     square = near * near
     inner = near + square / (root(square + 1.0) + 1.0)
-    value = log1p(select(far, a, inner))
-    return copysign(select(far, value + LN2_DOUBLE[0], value), x)
+    value = log1p(select(far, a - 1.0, inner))
+    return copysign(select(far, value + LOG_OF_TWO, value), x)
 
 
 @in_double
@@ -229,8 +241,8 @@ def acosh(x):
     far = x > 2.0**28
     t = select(far, Const(x.type, 1.0), x - 1.0)
     inner = t + root(fma(t, t, t + t))
-    value = log1p(select(far, x, inner))
-    return select(far, value + LN2_DOUBLE[0], value)
+    value = log1p(select(far, x - 1.0, inner))
+    return select(x < 1.0, NAN, select(far, value + LOG_OF_TWO, value))
 
 
 @in_double

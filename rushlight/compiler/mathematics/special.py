@@ -16,12 +16,12 @@ from rushlight.compiler.mathematics.formats import (
 )
 
 INF, NAN = math.inf, math.nan
-# erf(x) / x in x^2, on |x| < 1.
-ERF = (1.1283791659143886, -0.37612627138213846, 0.11283600184405425,
+# erf(x) / x - 1 in x^2, on |x| < 1.
+ERF = (0.12837916591438865, -0.37612627138213846, 0.11283600184405425,
        -0.026854444641367596, 0.0051895351919513591, -0.00080208390078867078,
        7.8891104739272788e-5)
 ERF_DOUBLE = (
-    1.1283791670955126, -0.37612638903183547, 0.11283791670945253,
+    0.1283791670955126, -0.37612638903183547, 0.11283791670945253,
     -0.026866170643276218, 0.0052239776074234678, -0.0008548325989696758,
     0.00012055295320494294, -1.492474466333549e-5, 1.6447517677871874e-6,
     -1.6209175911748696e-7, 1.3722976265924503e-8, -7.8011888740977516e-10)
@@ -56,10 +56,10 @@ def erf(x):
     a = abs(x)
     z = x * x
     if x.type.name == "float64":
-        small = x * polynomial(ir.select(a < 1.0, z, 0.0), ERF_DOUBLE)
+        small = fma(x, polynomial(ir.select(a < 1.0, z, 0.0), ERF_DOUBLE), x)
         large = copysign(1.0 - erfc(a), x)
         return select(a < 1.0, small, large)
-    small = x * polynomial(z, ERF)
+    small = fma(x, polynomial(z, ERF), x)
     limited = select(a > 4.1, 4.1, a)
     large = 1.0 - exponential.exp(polynomial(limited, LOG_ERFC))
     return select(a < 1.0, small, copysign(large, x))
@@ -78,7 +78,7 @@ def erfc(x):
     value = gauss * (polynomial(t, SCALED_ERFC) / fma(near, 2.0, 1.0))
     value = select(a < 27.5, value, 0.0)
     value = select(x != x, x, value)
-    small = 1.0 - x * polynomial(x * x, ERF_DOUBLE)
+    small = 1.0 - fma(x, polynomial(x * x, ERF_DOUBLE), x)
     return select(a < 0.5, small, select(x < 0, 2.0 - value, value))
 
 
