@@ -433,7 +433,7 @@ def as_strided(self: Tensor, size, stride, storage_offset=None):
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
             f"{offset}, and itemsize {self.dtype_.itemsize} requiring a storage size of "
             f"{(last + 1) * self.dtype_.itemsize} are out of bounds for storage of size "
-            f"{self.storage.nbytes}")
+            f"{self.storage.n_bytes}")
     return make_alias(self, n, sizes, strides, offset)
 
 
@@ -466,7 +466,7 @@ def resize_(self: Tensor, size, memory_format=None):
     for i in range(n):
         count *= sizes[i]
     need: int64_t = (self.offset + count) * self.dtype_.itemsize
-    if need > cython.cast(int64_t, storage.nbytes) and count:
+    if need > cython.cast(int64_t, storage.n_bytes) and count:
         storage.resize_(need)
     self.set_geometry(n, sizes, strides, self.offset)
     return self
