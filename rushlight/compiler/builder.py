@@ -75,6 +75,11 @@ class Builder:
         yield from self._nested(None, lambda body: expr.While(condition, body))
 
     @contextmanager
+    def repeat(self, condition):
+        """The body written inside runs as long as ``condition`` holds."""
+        yield from self._nested(None, lambda body: expr.While(condition, body))
+
+    @contextmanager
     def when(self, condition):
         """The body written inside runs where ``condition`` holds."""
         yield from self._nested(None, lambda body: expr.If(condition, body))

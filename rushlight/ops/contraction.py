@@ -102,7 +102,7 @@ class Operand:
 class Epilogue:
     """What becomes of the sums: ``alpha * sums + beta * old``, see ``d_mode``."""
 
-    alpha: Expr
+    alpha: Expr | None
     beta: Expr
     old: Operand
     mode: Expr
@@ -140,12 +140,13 @@ class Product:
     def finish(self, sums, masks, epilogue):
         """Scales the sums and adds what was there."""
         b, lanes = self.b, self.tile.lanes
-        alpha = b.let("alpha", Broadcast(lanes, epilogue.alpha))
         beta = b.let("beta", Broadcast(lanes, epilogue.beta))
         old = epilogue.old
-        for line in sums:
-            for total in line:
-                b.assign(total, total * alpha)
+        if epilogue.alpha is not None:
+            alpha = b.let("alpha", Broadcast(lanes, epilogue.alpha))
+            for line in sums:
+                for total in line:
+                    b.assign(total, total * alpha)
         with b.when(epilogue.mode == VECTOR):
             for i, line in enumerate(sums):
                 for j, (total, mask) in enumerate(zip(line, masks, strict=True)):
@@ -237,11 +238,14 @@ class Product:
                                  mask=mask)
                     b.store(target, to + v * tile.lanes, cast(self.compute, value))
 
-    def transpose_columns(self, source, target, depth, width):
-        """Columns with adjacent rows: squares of lanes turned in registers."""
+    def transpose_columns(self, source, target, depth, width, total=None):
+        """Columns with adjacent rows: squares of lanes turned in registers.
+
+        ``depth`` rows become the first of panels that are ``total`` deep.
+        """
         b, lanes, panel = self.b, self.tile.lanes, self.tile.width
         with b.loop("j", 0, width, lanes) as j:
-            to = b.let("to", self.packed_index(j, depth))
+            to = b.let("to", self.packed_index(j, depth if total is None else total))
             starts = [b.let("start", minimum(j + i, width - 1) * source.column)
                       for i in range(lanes)]
             with b.loop("k", 0, depth, lanes) as k:
@@ -436,21 +440,26 @@ def dot_rows(b, n, p, compute, lanes, first, rows):
         b.store(p["out"], (first + i) * n["out_row"], total)
 
 
-TURN_INTS = ("rows", "columns", "in_row", "out_row", "parts", "in_part")
+TURN_INTS = ("rows", "columns", "in_row", "out_row", "parts", "in_part", "in_batch",
+             "out_batch")
 
 
 def turned_sum(name, compute, lanes) -> ir.Function:
-    """``out[j, i] = sum_s in[s, i, j]``; the parallel axis counts blocks of ``lanes`` i.
+    """``out[j, i] = sum_s in[s, i, j]``, for each matrix of a batch.
 
-    Squares of ``lanes`` elements are added up and turned in registers.
+    Squares of ``lanes`` elements are added up and turned in registers. The parallel axis
+    counts blocks of ``lanes`` i, then the batch.
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TURN_INTS)}
-    out, source = (b.let(key, ir.argument(i, compute))
-                   for i, key in enumerate(("out", "in")))
+    pointers = [b.let(key, ir.argument(i, compute)) for i, key in enumerate(("out", "in"))]
     zero = Const(compute.vector(lanes), 0)
+    down = b.let("down", blocks_of(n["rows"], Const(i64, lanes)))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        i0 = b.let("i0", chunk * lanes)
+        batch = b.let("batch", quotient(chunk, down))
+        out, source = (b.let(key, moved(p, batch * n[f"{key}_batch"]))
+                       for key, p in zip(("out", "in"), pointers, strict=True))
+        i0 = b.let("i0", remainder(chunk, down) * lanes)
         kept = b.let("kept", lane_mask(lanes, n["rows"] - i0))
         starts = [b.let("start", minimum(i0 + i, n["rows"] - 1) * n["in_row"])
                   for i in range(lanes)]
