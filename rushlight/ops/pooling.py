@@ -427,7 +427,8 @@ class Windows:
         if min(out) < 1:
             raise RuntimeError(
                 f"{operator}: Given input size: ({'x'.join(map(str, sizes))})."
-                f" Calculated output size: ({'x'.join(map(str, out))}). Output size is too small\n"
+                f" Calculated output size: ({'x'.join(map(str, out))})."
+                f" Output size is too small\n"
                 f"  self: {brief(x)}"
             )
         self.inside = all(

@@ -98,7 +98,7 @@ def pick_rows(
     begin: int,
     end: int,
 ):
-    """One element of each sorted row: a rank, or the median (NaN wins or is skipped)."""
+    """One element of each sorted row: a rank, or the median."""
     for row in range(begin, end):
         base = row * size
         k = rank
@@ -435,14 +435,14 @@ def searchsorted(
         raise RuntimeError(
             "searchsorted(): boundaries tensor should be 1 dimension or the first"
             " N-1 dimensions of boundaries tensor and input value tensor must match,"
-            f" but we got boundaries tensor {list(sorted_sequence.shape)} and input value"
-            f" tensor {list(self.shape)}"
+            f" but we got boundaries tensor {list(sorted_sequence.shape)} and input"
+            f" value tensor {list(self.shape)}"
         )
     if sorted_sequence.dtype is not self.dtype:
         raise RuntimeError(
             "searchsorted(): boundary tensor and input value tensor should have"
-            f" same dtype, but got boundary tensor dtype"
-            f" {name_of(sorted_sequence.dtype)} and input value tensor dtype {name_of(self.dtype)}"
+            f" same dtype, but got boundary tensor dtype {sorted_sequence.dtype} and"
+            f" input value tensor dtype {self.dtype}"
         )
     out = fresh(self, self.shape, rushlight.int32 if out_int32 else rushlight.int64)
     size, per_row = sorted_sequence.shape[-1], self.shape[-1] if self.dim() else 1

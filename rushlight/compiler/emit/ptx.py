@@ -2,8 +2,8 @@
 
 A kernel's parallel axis is divided among all threads of the grid: each takes an index,
 then every index a grid's width further on. The loops inside an index are the host's; so
-is the mathematics, written out in arithmetic: no device library is linked. An entry
-takes the data pointers, then a pointer to the kernel's integers, then the axis's length.
+is the mathematics, in plain arithmetic: no device library is linked. An entry takes
+the data pointers, then a pointer to the kernel's integers, then the axis's length.
 
 A reduction may instead be divided among the lanes of a warp: see `emit_warps`.
 """
