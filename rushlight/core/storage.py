@@ -453,7 +453,7 @@ class Storage:
         held: HeldBuffer = HeldBuffer(buffer)
         left: cython.Py_ssize_t = held.view.len - offset
         if count < 0:
-            count = left
+            count = max(left, 0)
         if offset < 0 or count > left:
             raise ValueError(
                 f"from_buffer: {count} bytes from byte {offset} were asked for, "
