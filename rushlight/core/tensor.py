@@ -46,6 +46,7 @@ SLOT_NAMES = (
     "getitem", "setitem", "repr", "reduce", "deepcopy", "legacy", "contains", "grad_fn",
     "set_data", "format", "array", "dlpack", "iter",
 )
+LARGEST = cython.declare(int64_t, 1 << 56)      # more elements than any memory holds
 _SLOTS = cython.declare(cython.pointer(PyObject)[64])
 _KEEP = cython.declare(list, [None] * 64)
 
@@ -113,7 +114,7 @@ def new_empty(
     reach: int64_t = 1
     i: cython.int
     for i in range(ndim):
-        if sizes[i] and count > (1 << 56) // sizes[i]:
+        if sizes[i] > 1 and count > LARGEST // sizes[i]:
             raise RuntimeError(
                 f"Storage size calculation overflowed with sizes="
                 f"{[sizes[j] for j in range(ndim)]}")

@@ -701,7 +701,7 @@ def operator_vectorcall(
 ) -> object:
     op: Operator = cython.cast(Operator, self)
     bound: Bound
-    n: cython.Py_ssize_t = nargsf & 0x7FFFFFFFFFFFFFFF
+    n: cython.Py_ssize_t = (nargsf << 1) >> 1
     code: cython.int
     bound.n_made = 0
     try:
@@ -721,7 +721,7 @@ def packet_vectorcall(
     packet: OperatorPacket = cython.cast(OperatorPacket, self)
     bound: Bound
     op: Operator
-    n: cython.Py_ssize_t = nargsf & 0x7FFFFFFFFFFFFFFF
+    n: cython.Py_ssize_t = (nargsf << 1) >> 1
     code: cython.int
     if kwnames != cython.NULL and has_python_keyword(kwnames):
         return call_with_keywords(packet, args, n, kwnames)

@@ -35,7 +35,8 @@ cdef class PointwiseKernel(Kernel):
     cdef int n_optional             # trailing numbers left out where they equal the default
     cdef object defaults
     cdef kernel_t native[256]       # by left-out operands and compute dtype: nothing mixed, no statics
-    cdef list keep
+    cdef short native_result[256]   # dtype code of what native[i] writes
+    cdef Tensor run_uniform(self, Operator op, PyObject** slots, int count)
     cdef dict special
     cdef int resolve(self, Call* call) except -1
     cdef tuple resolve_by_function(self, Call* call)

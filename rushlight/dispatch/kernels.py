@@ -412,6 +412,21 @@ def refuse_partial_overlap(t: Tensor, other: Tensor):
         "performing the operation.")
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def shares(
+    out: Tensor, slots: cython.pointer(cython.pointer(PyObject)), kernel: PointwiseKernel
+) -> cython.bint:
+    """Whether an input is another window on the storage that is written."""
+    i: cython.int
+    for i in range(1, kernel.n_operands):
+        item = cython.cast(object, slots[kernel.positions[i]])
+        if isinstance(item, Tensor) and item is not out and (
+                cython.cast(Tensor, item).storage is out.storage):
+            return True
+    return False
+
+
 @cython.cclass
 class PointwiseKernel(Kernel):
     """An elementwise operator: one generated kernel for each combination of types."""
@@ -437,10 +452,10 @@ class PointwiseKernel(Kernel):
         self.defaults = tuple([op.signature.defaults[p] for p in positions])
         for i in range(256):
             self.native[i] = cython.NULL
+            self.native_result[i] = 0
         self.rule = RULES.get(rule, -1)
         if self.rule < 0:
             self.rule_function = getattr(importlib.import_module(module), rule)
-        self.keep = []
         self.special = {}
 
     @cython.cfunc
@@ -489,6 +504,78 @@ class PointwiseKernel(Kernel):
         return 0
 
     @cython.cfunc
+    def run_uniform(
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        count: cython.int,
+    ) -> Tensor:
+        """The common case: row-major CPU tensors of one shape and type, few elements.
+
+        Floating tensors may have Python numbers beside them. None where the call is
+        anything else, and before the kernel for the type has been found once.
+        """
+        first: Tensor = None
+        t: Tensor
+        out: Tensor
+        data: cython.p_char[4]
+        ints: int64_t[9]
+        scalars: cython.double[4]
+        i: cython.int
+        d: cython.int
+        for i in range(count):
+            item = cython.cast(object, slots[self.positions[i]])
+            if isinstance(item, Tensor):
+                t = cython.cast(Tensor, item)
+                if not t.row_major or t.storage.device is not CPU_DEVICE:
+                    return None
+                if first is None:
+                    first = t
+                    if t.numel_ > GRAIN or t.numel_ == 0:
+                        return None
+                elif t.dtype_ is not first.dtype_ or t.ndim_ != first.ndim_:
+                    return None
+                else:
+                    for d in range(t.ndim_):
+                        if t.sizes[d] != first.sizes[d]:
+                            return None
+                data[1 + i] = t.storage.data + t.offset * t.dtype_.itemsize
+                ints[2 + i] = t.dtype_.itemsize
+            elif type(item) is float or type(item) is int:
+                data[1 + i] = cython.NULL
+                ints[2 + i] = 0
+            else:
+                return None
+        if first is None or first.wrapped_number:
+            return None
+        i = (self.n_operands - count) * 64 + first.dtype_.code
+        fn: kernel_t = self.native[i]
+        if fn == cython.NULL:
+            return None
+        d = self.native_result[i]
+        code: cython.int = first.dtype_.code
+        for i in range(count):
+            if data[1 + i] == cython.NULL:
+                if code == 6:
+                    cython.cast(cython.p_float, cython.address(scalars[i]))[0] = (
+                        cython.cast(object, slots[self.positions[i]]))
+                elif code == 7:
+                    scalars[i] = cython.cast(object, slots[self.positions[i]])
+                else:
+                    return None
+                data[1 + i] = cython.cast(cython.p_char, cython.address(scalars[i]))
+        if op.form == FUNCTIONAL:
+            out = new_empty(
+                first.ndim_, first.sizes, cython.NULL, dtype_of(d), CPU_DEVICE)
+        else:
+            out = cython.cast(Tensor, cython.cast(object, slots[0]))
+            if out is not first or d != code or (count > 1 and shares(out, slots, self)):
+                return None
+        data[0] = out.storage.data + out.offset * out.dtype_.itemsize
+        ints[0] = first.numel_
+        ints[1] = out.dtype_.itemsize
+        fn(data, ints, 0, 1)
+        return out
+
+    @cython.cfunc
     def run(
         self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
     ) -> object:
@@ -505,6 +592,10 @@ class PointwiseKernel(Kernel):
             if item is not self.defaults[count - 1] and item != self.defaults[count - 1]:
                 break
             count -= 1
+        if count <= 3 and self.n_outputs == 1 and op.form != OUT:
+            quick: Tensor = self.run_uniform(op, slots, count)
+            if quick is not None:
+                return quick
         for i in range(count):
             add_operand(
                 cython.address(call), cython.cast(object, slots[self.positions[i]]))
@@ -606,8 +697,9 @@ class PointwiseKernel(Kernel):
             kernel = self.source.specialize(names, outs, compute, statics)
             self.special[key] = kernel
         if not call.mixed and not statics and outs == (dtype_of(call.result).name,):
-            self.native[(self.n_operands - call.n) * 64 + call.compute] = cython.cast(
-                NativeKernel, kernel).fn
+            i = (self.n_operands - call.n) * 64 + call.compute
+            self.native[i] = cython.cast(NativeKernel, kernel).fn
+            self.native_result[i] = call.result
         return kernel
 
 
