@@ -5,6 +5,7 @@ import builtins
 from dataclasses import dataclass, field
 
 from opgen.schema import TENSOR_KINDS
+from opgen.sources import defined_names
 
 ARGUMENT, RESULT = 0, 1
 OF_TENSOR = {
@@ -31,12 +32,12 @@ class Translation:
     text: str
     saved: dict[str, tuple[int, int]] = field(default_factory=dict)
     multi: bool = False
-    uses_family: bool = False
-    uses_operators: bool = False
 
 
 def translate(formula, entry, operators, family_names):
-    """``formula`` in terms of saved values, operators and the family's functions.
+    """``formula`` in terms of saved values, operators and Python functions.
+
+    A function may be the family's own or one of ``rushlight.ops.shared``.
 
     Args:
         formula: the text of one formula.
@@ -66,6 +67,7 @@ class _Names(ast.NodeTransformer):
         self.translation = Translation("")
         self.operators = operators
         self.family_names = family_names
+        self.shared_names = defined_names("rushlight.ops.shared") or {}
         self.args = {arg.name: (i, arg) for i, arg in enumerate(entry.schema.args)}
         self.results = {"result": 0} | {
             f"result{i}": i for i in range(len(entry.schema.returns))
@@ -114,11 +116,11 @@ class _Names(ast.NodeTransformer):
         elif name in GIVEN:
             self.translation.multi |= name == "grads"
         elif name in self.operators:
-            self.translation.uses_operators = True
             return ast.Attribute(ast.Name("ops", ast.Load()), name, ast.Load())
         elif name in self.family_names:
-            self.translation.uses_family = True
             return ast.Attribute(ast.Name("family", ast.Load()), name, ast.Load())
+        elif name in self.shared_names:
+            return ast.Attribute(ast.Name("shared", ast.Load()), name, ast.Load())
         elif name not in BUILTINS or not hasattr(builtins, name):
             raise FormulaError(
                 f"'{name}' is no argument, result, operator or name of the family's file"

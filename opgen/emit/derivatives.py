@@ -75,8 +75,8 @@ def write_family(family, derivatives):
         imports += f"from rushlight.ops import {family} as family\n"
     if "ops." in text:
         imports += "from rushlight.ops import call as ops\n"
-    if "not_implemented(" in text:
-        imports += "from rushlight.ops.shared import not_implemented\n"
+    if "shared." in text:
+        imports += "from rushlight.ops import shared\n"
     return _HEAD.format(family=family) + ("\n" + imports if imports else "") + (
         "\n\n" + text
     )  # fmt: skip
@@ -86,7 +86,7 @@ def _translate(formula, entry, operators, family):
     text = formula.text
     if text == NOT_IMPLEMENTED:
         translation = translate("None", entry, operators, family)
-        translation.text = f"not_implemented('{entry.schema.full_name}')"
+        translation.text = f"shared.not_implemented('{entry.schema.full_name}')"
         return translation
     return translate(text, entry, operators, family)
 

@@ -243,11 +243,6 @@ def is_one(value):
     return isinstance(value, int) and value == 1
 
 
-def scaled(grad, alpha):
-    """``grad * alpha``, without a call where alpha is one."""
-    return grad if isinstance(alpha, (int, float)) and alpha == 1 else grad * alpha
-
-
 def is_tensor(value):
     """Whether an operand is a tensor, not a number."""
     return hasattr(value, "dtype")

@@ -13,11 +13,6 @@ def values_of_zero(grad):
     return ops.new_zeros(grad, ())
 
 
-def scaled(grad, alpha):
-    """``grad * alpha``, without a call where alpha is one."""
-    return grad if alpha == 1 else grad * alpha
-
-
 def index_select_like(grad, dim, index, shape):
     """The slices of the gradient; a source without dimensions counts as one."""
     selected = ops.index_select(grad, dim, index)

@@ -2,6 +2,7 @@
 
 import math
 
+from rushlight.ops import call as ops
 
 def not_implemented(name):
     """Refuses a backward pass that has no formula.
@@ -74,3 +75,14 @@ def unreduce(value, ndim, dims, keepdim):
         for dim in sorted(wrap_dims(dims, ndim)):
             value = value.unsqueeze(dim)
     return value
+
+
+def scaled(grad, factor):
+    """``grad * factor``, without a call where the factor is the number one."""
+    return grad if isinstance(factor, (int, float)) and factor == 1 else grad * factor
+
+
+def take_windows(grad, indices, dims):
+    """The elements that pooling picked from each plane, ``dims`` dimensions wide."""
+    picked = ops.gather(grad.flatten(-dims), -1, indices.flatten(-dims))
+    return picked.reshape(indices.shape)

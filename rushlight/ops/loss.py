@@ -1,0 +1,245 @@
+"""Losses: what each element costs, and how the costs are put together."""
+
+import math
+
+from rushlight.compiler import language as L
+from rushlight.compiler.language import pointwise
+from rushlight.ops import call as ops
+
+NONE, MEAN, SUM = 0, 1, 2
+
+
+@pointwise
+def squared_difference(x, y):
+    """``(x - y) ** 2``."""
+    return (x - y) * (x - y)
+
+
+@pointwise
+def scaled_difference(grad, x, y, scale):
+    """The slope of a squared difference, times a scale."""
+    return grad * ((x - y) * scale)
+
+
+@pointwise
+def smooth_l1(x, y, beta):
+    """A parabola within ``beta`` of zero, then lines."""
+    gap = abs(x - y)
+    return L.select(gap < beta, 0.5 * gap * gap / beta, gap - 0.5 * beta)
+
+
+@pointwise
+def smooth_l1_backward(grad, x, y, beta):
+    """The gap over ``beta``, held between -1 and 1."""
+    gap = x - y
+    inside = grad * gap / beta
+    return L.select(abs(gap) < beta, inside, grad * L.sign(gap))
+
+
+@pointwise
+def huber(x, y, delta):
+    """A parabola within ``delta`` of zero, then lines of that slope."""
+    gap = abs(x - y)
+    return L.select(gap < delta, 0.5 * gap * gap, delta * (gap - 0.5 * delta))
+
+
+@pointwise
+def huber_backward(grad, x, y, delta):
+    """The gap, held between -delta and delta."""
+    return grad * L.minimum(L.maximum(x - y, -delta), delta)
+
+
+@pointwise
+def bce(x, y):
+    """Logarithms are held above -100, so that the cost stays finite."""
+    right = L.maximum(L.log(x), -100)
+    wrong = L.maximum(L.log1p(-x), -100)
+    return (y - 1) * wrong - y * right
+
+
+@pointwise
+def bce_with_logits(x, y):
+    """Without overflow on either side."""
+    return L.maximum(x, 0) - x * y + L.log1p(L.exp(-abs(x)))
+
+
+def reduce(costs, reduction):
+    """All the costs, their mean or their sum."""
+    if reduction == MEAN:
+        return costs.mean()
+    return costs.sum() if reduction == SUM else costs
+
+
+def mse_loss(self, target, reduction):
+    """Squares, then the mean or the sum."""
+    return reduce(ops._squared_difference(self, target), reduction)
+
+
+def mse_loss_backward(grad_output, self, target, reduction):
+    """Twice the difference, over the number of elements for the mean."""
+    scale = 2.0
+    if reduction == MEAN:
+        wide = max(self.numel(), target.numel())
+        scale = 2.0 / wide if wide else math.nan
+    return ops._scaled_difference(grad_output, self, target, scale)
+
+
+def mse_second_gradients(grad, grad_output, self, target, reduction, needs):
+    """``mse_loss_backward`` is linear in each of its tensors."""
+    scale = 2.0
+    if reduction == MEAN:
+        scale = 2.0 / max(self.numel(), target.numel(), 1)
+    d_grad = d_self = d_target = None
+    if needs & 1:
+        d_grad = grad * ((self - target) * scale)
+    if needs & 6:
+        d_self = grad * grad_output * scale
+        d_target = -d_self
+    return d_grad, d_self, d_target
+
+
+def l1_loss(self, target, reduction):
+    """Distances, then the mean or the sum."""
+    return reduce(ops.abs(self - target), reduction)
+
+
+def smooth_l1_loss(self, target, reduction, beta):
+    """Distances where ``beta`` is zero.
+
+    Raises:
+        RuntimeError: ``beta`` is negative.
+    """
+    if beta < 0:
+        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
+    if beta == 0:
+        return l1_loss(self, target, reduction)
+    return reduce(ops._smooth_l1(self, target, beta), reduction)
+
+
+def smooth_l1_second_gradient(grad, grad_output, self, target, beta):
+    """One over ``beta`` on the parabola."""
+    inside = ops.abs(self - target) < beta
+    return ops.where(inside, grad * grad_output / beta, 0)
+
+
+def huber_loss(self, target, reduction, delta):
+    """Parabola and lines.
+
+    Raises:
+        RuntimeError: ``delta`` isn't positive.
+    """
+    if delta <= 0:
+        raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    return reduce(ops._huber(self, target, delta), reduction)
+
+
+def huber_second_gradient(grad, grad_output, self, target, delta):
+    """One on the parabola."""
+    inside = ops.abs(self - target) < delta
+    return ops.where(inside, grad * grad_output, 0)
+
+
+def binary_cross_entropy(self, target, weight, reduction):
+    """The cost of each probability, weighted.
+
+    Raises:
+        RuntimeError: a probability is outside of [0, 1].
+        ValueError: the shapes differ.
+    """
+    if self.device.type != "meta" and self.numel():
+        outside = ops.any((self < 0) | (self > 1)).item()
+        if outside:
+            raise RuntimeError("all elements of input should be between 0 and 1")
+    costs = ops._bce(self, target)
+    return reduce(costs if weight is None else costs * weight, reduction)
+
+
+def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
+    """The cost of each logit, weighted; ``pos_weight`` counts for the positive side."""
+    if pos_weight is None:
+        costs = ops._bce_with_logits(self, target)
+    else:
+        share = (pos_weight - 1) * target + 1
+        costs = (1 - target) * self - share * ops.log_sigmoid(self)
+    return reduce(costs if weight is None else costs * weight, reduction)
+
+
+def kl_div(self, target, reduction, log_target):
+    """``target * (log(target) - self)``."""
+    if log_target:
+        return reduce(ops.exp(target) * (target - self), reduction)
+    return reduce(ops.xlogy(target, target) - target * self, reduction)
+
+
+def soft_margin_loss(self, target, reduction):
+    """``log(1 + exp(-target * self))``."""
+    return reduce(ops.log1p(ops.exp(-target * self)), reduction)
+
+
+def nll_loss(self, target, weight, reduction, ignore_index):
+    """The loss without the weights' sum."""
+    return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
+
+
+def nll_grad_gradient(grad, target, weight, reduction, ignore_index):
+    """The gradient of a gradient is the loss of what arrives."""
+    return ops.nll_loss_forward(grad, target, weight, reduction, ignore_index)[0]
+
+
+def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoothing):
+    """Labels by their likelihood; probabilities by the weighted sum of all.
+
+    Raises:
+        RuntimeError: the smoothing is outside of [0, 1], or shapes don't fit.
+    """
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RuntimeError(
+            f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
+        )
+    channels = 0 if self.ndim == 1 else 1
+    if self.shape == target.shape and target.is_floating_point():
+        return _with_probabilities(
+            self, target, weight, reduction, label_smoothing, channels
+        )
+    logarithms = ops._log_softmax(self, channels, False)
+    likelihood = nll_loss(logarithms, target, weight, reduction, ignore_index)
+    if label_smoothing == 0:
+        return likelihood
+    smooth = _smooth_part(
+        logarithms, target, weight, reduction, ignore_index, channels
+    )
+    share = label_smoothing / self.shape[channels]
+    return (1 - label_smoothing) * likelihood + share * smooth
+
+
+def _along_channels(weight, ndim, channels):
+    shape = [1] * ndim
+    shape[channels] = -1
+    return weight.reshape(shape)
+
+
+def _smooth_part(logarithms, target, weight, reduction, ignore_index, channels):
+    """The loss of all classes alike, where the label isn't to be ignored."""
+    costs = -logarithms
+    if weight is not None:
+        costs = costs * _along_channels(weight, logarithms.ndim, channels)
+    kept = target != ignore_index
+    costs = costs.sum([channels]) * kept
+    if reduction != MEAN:
+        return reduce(costs, reduction)
+    if weight is None:
+        return costs.sum() / kept.sum()
+    labels = ops.where(kept, target, 0)
+    counted = ops.index_select(weight, 0, labels.reshape(-1)).reshape(labels.shape)
+    return costs.sum() / (counted * kept).sum()
+
+
+def _with_probabilities(self, target, weight, reduction, smoothing, channels):
+    if smoothing > 0:
+        target = target * (1 - smoothing) + smoothing / self.shape[channels]
+    costs = -ops._log_softmax(self, channels, False) * target
+    if weight is not None:
+        costs = costs * _along_channels(weight, self.ndim, channels)
+    if reduction == MEAN:
+        return costs.sum() / (self.numel() // self.shape[channels])
+    return costs.sum([channels]) if reduction == NONE else costs.sum()

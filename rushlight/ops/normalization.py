@@ -1,0 +1,400 @@
+"""Layer, group, batch and root-mean-square normalization.
+
+The gradients are kernels where nothing differentiates them again, and formulas over
+operators under ``create_graph``.
+"""
+
+import rushlight
+from rushlight.compiler.language import mean, pointwise, rowwise, rsqrt, total
+from rushlight.ops import call as ops
+from rushlight.ops.native import fresh, name_of, product
+from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
+
+
+@rowwise
+def layer_norm_kernel(x, dim, eps):
+    """The row with mean zero and variance one; its mean and reciprocal deviation."""
+    center = mean(x, over=dim)
+    gap = x - center
+    rstd = rsqrt(mean(gap * gap, over=dim) + eps)
+    return gap * rstd, center, rstd
+
+
+@rowwise
+def layer_norm_affine_kernel(x, weight, bias, dim, eps):
+    """``layer_norm_kernel``, scaled and shifted."""
+    center = mean(x, over=dim)
+    gap = x - center
+    rstd = rsqrt(mean(gap * gap, over=dim) + eps)
+    return gap * rstd * weight + bias, center, rstd
+
+
+@rowwise(scalars=("center", "rstd"))
+def layer_norm_backward_kernel(grad, x, center, rstd, dim):
+    """The gradient less its mean and its share along the normalized row."""
+    unit = (x - center) * rstd
+    along = mean(grad * unit, over=dim)
+    return (grad - mean(grad, over=dim) - unit * along) * rstd
+
+
+@rowwise(scalars=("center", "rstd"))
+def layer_norm_affine_backward_kernel(grad, x, center, rstd, weight, dim):
+    """``layer_norm_backward_kernel`` of the scaled gradient."""
+    scaled = grad * weight
+    unit = (x - center) * rstd
+    along = mean(scaled * unit, over=dim)
+    return (scaled - mean(scaled, over=dim) - unit * along) * rstd
+
+
+@rowwise
+def layer_norm_parameters_kernel(grad, x, center, rstd, dim):
+    """Sums over the samples: a row runs along the samples here."""
+    return total(grad * (x - center) * rstd, over=dim), total(grad, over=dim)
+
+
+@rowwise
+def rms_norm_kernel(x, dim, eps):
+    """The row over the root of its mean square."""
+    return x * rsqrt(mean(x * x, over=dim) + eps)
+
+
+@pointwise
+def apply_norm(x, scale, shift):
+    """``x * scale + shift``."""
+    return x * scale + shift
+
+
+@pointwise
+def centered_product(grad, x, center):
+    """The gradient times the distance from the mean."""
+    return grad * (x - center)
+
+
+@pointwise
+def norm_input_gradient(grad, x, center, scale, grad_mean, slope):
+    """The gradient less its mean and its share along the normalized values."""
+    return (grad - grad_mean - (x - center) * slope) * scale
+
+
+def _statistics_type(dtype):
+    return rushlight.float32 if dtype.itemsize == 2 else dtype
+
+
+def _rows_of(input, normalized_shape):
+    """The number of rows and their length.
+
+    Raises:
+        RuntimeError: the input doesn't end in the normalized shape.
+    """
+    normalized_shape = tuple(normalized_shape)
+    count = len(normalized_shape)
+    if count < 1:
+        raise RuntimeError(
+            "Expected normalized_shape to be at least 1-dimensional, i.e., containing at "
+            f"least one element, but got normalized_shape = {list(normalized_shape)}"
+        )
+    if tuple(input.shape[input.ndim - count :]) != normalized_shape:
+        raise RuntimeError(
+            f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
+            f"[*, {', '.join(map(str, normalized_shape))}], but got input of size"
+            f"{list(input.shape)}"
+        )
+    return product(input.shape[: input.ndim - count]), product(normalized_shape)
+
+
+def _check_parameter(name, parameter, normalized_shape):
+    if parameter is not None and tuple(parameter.shape) != tuple(normalized_shape):
+        raise RuntimeError(
+            f"Expected {name} to be of same shape as normalized_shape, but got {name} of "
+            f"shape {list(parameter.shape)} and normalized_shape = "
+            f"{list(normalized_shape)}"
+        )
+
+
+def layer_norm(input, normalized_shape, weight, bias, eps, cudnn_enable):
+    """The normalized rows alone."""
+    return ops.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+
+
+def native_layer_norm(input, normalized_shape, weight, bias, eps):
+    """One kernel over the rows.
+
+    Raises:
+        RuntimeError: the shapes don't fit.
+    """
+    rows, size = _rows_of(input, normalized_shape)
+    _check_parameter("weight", weight, normalized_shape)
+    _check_parameter("bias", bias, normalized_shape)
+    input = input.contiguous()
+    lead = list(input.shape[: input.ndim - len(normalized_shape)])
+    short = lead + [1] * len(normalized_shape)
+    wide = _statistics_type(input.dtype)
+    result = fresh(input, input.shape)
+    center, rstd = fresh(input, short, wide), fresh(input, short, wide)
+    kernel, operands = layer_norm_kernel, [(input, EACH)]
+    if weight is not None or bias is not None:
+        kernel = layer_norm_affine_kernel
+        weight, bias = _both_parameters(input, normalized_shape, weight, bias)
+        operands += [(weight, SHARED), (bias, SHARED)]
+    run_rows(
+        kernel, [(result, EACH), (center, ROW), (rstd, ROW)], operands, (rows, size, 1),
+        name_of(input.dtype), (float(eps),),
+    )  # fmt: skip
+    return result, center, rstd
+
+
+def _both_parameters(input, shape, weight, bias):
+    if weight is None:
+        weight = ops.ones(shape, dtype=input.dtype, device=input.device)
+    if bias is None:
+        bias = ops.zeros(shape, dtype=input.dtype, device=input.device)
+    return weight.contiguous(), bias.contiguous()
+
+
+def native_layer_norm_backward(
+    grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask
+):
+    """One kernel over the rows, one over the columns."""
+    rows, size = _rows_of(input, normalized_shape)
+    grad, x, compute = grad_out.contiguous(), input.contiguous(), name_of(input.dtype)
+    d_input = d_weight = d_bias = None
+    if output_mask[0]:
+        d_input = fresh(x, x.shape)
+        kernel = layer_norm_backward_kernel
+        operands = [(grad, EACH), (x, EACH), (mean, ROW), (rstd, ROW)]
+        if weight is not None:
+            kernel = layer_norm_affine_backward_kernel
+            operands.append((weight.contiguous(), SHARED))
+        run_rows(kernel, [(d_input, EACH)], operands, (rows, size, 1), compute)
+    if output_mask[1] or output_mask[2]:
+        d_weight, d_bias = (fresh(x, normalized_shape) for _ in range(2))
+        operands = [(grad, EACH), (x, EACH), (mean, SHARED), (rstd, SHARED)]
+        run_rows(
+            layer_norm_parameters_kernel, [(d_weight, ROW), (d_bias, ROW)], operands,
+            (1, rows, size), compute,
+        )  # fmt: skip
+    return d_input, d_weight, d_bias
+
+
+def layer_norm_gradients(
+    grad, input, normalized_shape, mean, rstd, weight, bias, eps, needs
+):
+    """By kernels, or by operators that can be differentiated again."""
+    if not rushlight.is_grad_enabled():
+        mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
+        return ops.native_layer_norm_backward(
+            grad, input, normalized_shape, mean, rstd, weight, bias, mask
+        )
+    dims = list(range(input.ndim - len(normalized_shape), input.ndim))
+    lead = list(range(input.ndim - len(normalized_shape)))
+    gap = input - input.mean(dims, True)
+    rstd = ops.rsqrt((gap * gap).mean(dims, True) + eps)
+    unit = gap * rstd
+    d_input = d_weight = d_bias = None
+    if needs & 1:
+        scaled = grad if weight is None else grad * weight
+        along = (scaled * unit).mean(dims, True)
+        d_input = (scaled - scaled.mean(dims, True) - unit * along) * rstd
+    if needs & 2:
+        d_weight = (grad * unit).sum(lead) if lead else grad * unit
+    if needs & 4:
+        d_bias = grad.sum(lead) if lead else grad
+    return d_input, d_weight, d_bias
+
+
+def rms_norm(input, normalized_shape, weight, eps):
+    """The rows over the roots of their mean squares, scaled.
+
+    Raises:
+        RuntimeError: the shapes don't fit.
+    """
+    _, size = _rows_of(input, normalized_shape)
+    _check_parameter("weight", weight, normalized_shape)
+    if eps is None:
+        eps = rushlight.finfo(_statistics_type(input.dtype)).eps
+    result = ops._rms_norm(input, size, eps)
+    return result if weight is None else result * weight
+
+
+def rms_norm_rows(input, size, eps):
+    """One kernel over the rows."""
+    x = input.contiguous()
+    result = fresh(x, x.shape)
+    rows = x.numel() // size if size else 0
+    run_rows(
+        rms_norm_kernel, [(result, EACH)], [(x, EACH)], (rows, size, 1),
+        name_of(x.dtype), (float(eps),),
+    )  # fmt: skip
+    return result
+
+
+def rms_norm_gradient(grad, input, size, eps):
+    """The gradient less its share along the row."""
+    rows, grads = input.reshape([-1, size]), grad.reshape([-1, size])
+    rrms = ops.rsqrt((rows * rows).mean([1], True) + eps)
+    along = (grads * rows).mean([1], True)
+    return (rrms * (grads - rows * (rrms * rrms * along))).reshape(input.shape)
+
+
+def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
+    """Every group is a row.
+
+    Raises:
+        RuntimeError: the channels can't be divided into the groups.
+    """
+    if input.ndim < 2:
+        raise RuntimeError("Expected input with at least two dimensions")
+    batch, channels = input.shape[0], input.shape[1]
+    if num_groups <= 0 or channels % num_groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but got "
+            f"input of shape {list(input.shape)} and num_groups={num_groups}"
+        )
+    if input.numel() == 0:
+        rows = input.reshape(input.shape)
+    else:
+        rows = input.reshape([batch * num_groups, -1])
+        rows = ops.native_layer_norm(rows, [rows.shape[1]], None, None, eps)[0]
+    result = rows.reshape(input.shape)
+    along = [1, channels, *[1] * (input.ndim - 2)]
+    if weight is not None:
+        result = result * weight.reshape(along)
+    return result if bias is None else result + bias.reshape(along)
+
+
+def batch_norm(
+    input, weight, bias, running_mean, running_var, training, momentum, eps,
+    cudnn_enabled,
+):  # fmt: skip
+    """The normalized batch alone."""
+    return ops.native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )[0]
+
+
+def _others(input):
+    """The dimensions that statistics are taken over: all but the channels."""
+    return [dim for dim in range(input.ndim) if dim != 1]
+
+
+def _channels(value, ndim):
+    """A value for each channel, shaped so that it broadcasts against the batch."""
+    return value.reshape([1, -1, *[1] * (ndim - 2)])
+
+
+def native_batch_norm(
+    input, weight, bias, running_mean, running_var, training, momentum, eps
+):
+    """Statistics of the batch, or those kept, then one pass over the elements.
+
+    Raises:
+        RuntimeError: there are no channels, or a parameter doesn't have their number.
+    """
+    _check_channels(input, weight, bias, running_mean, running_var)
+    wide = _statistics_type(input.dtype)
+    if training:
+        source = input if input.dtype is wide else input.to(wide)
+        spread, center = ops.var_mean(source, _others(input), correction=0)
+        count = input.numel() // max(input.shape[1], 1)
+        if running_mean is not None:
+            running_mean.lerp_(center.to(running_mean.dtype), momentum)
+        if running_var is not None:
+            unbiased = spread * (count / (count - 1) if count > 1 else float("nan"))
+            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
+        saved_mean = center
+    else:
+        center, spread = running_mean.to(wide), running_var.to(wide)
+        saved_mean = ops.empty((0,), dtype=wide, device=input.device)
+    invstd = ops.rsqrt(spread + eps)
+    scale = invstd if weight is None else invstd * weight
+    shift = -center * scale if bias is None else bias - center * scale
+    result = ops._batch_norm_apply(
+        input, _channels(scale, input.ndim), _channels(shift, input.ndim)
+    )
+    saved_invstd = invstd if training else saved_mean
+    return result, saved_mean, saved_invstd
+
+
+def _check_channels(input, weight, bias, running_mean, running_var):
+    if input.ndim < 2:
+        raise RuntimeError(
+            f"batch_norm: expected at least 2 dimensions, got {input.ndim}"
+        )
+    channels = input.shape[1]
+    named = (
+        ("running_mean", running_mean), ("running_var", running_var),
+        ("weight", weight), ("bias", bias),
+    )  # fmt: skip
+    for name, tensor in named:
+        if tensor is not None and tensor.numel() != channels:
+            raise RuntimeError(
+                f"{name} should contain {channels} elements not {tensor.numel()}"
+            )
+
+
+def native_batch_norm_backward(
+    grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train,
+    eps, output_mask,
+):  # fmt: skip
+    """Two sums for each channel, then one pass over the elements."""
+    wide = _statistics_type(input.dtype)
+    ndim, dims = input.ndim, _others(input)
+    if train:
+        center, invstd = save_mean, save_invstd
+    else:
+        center = running_mean.to(wide)
+        invstd = ops.rsqrt(running_var.to(wide) + eps)
+    count = max(input.numel() // max(input.shape[1], 1), 1)
+    middle = _channels(center, ndim)
+    total = ops.sum(grad_out, dims, dtype=wide)
+    along = None
+    if train or output_mask[1]:
+        along = ops._centered_product(grad_out, input, middle).sum(dims, dtype=wide)
+    d_input = d_weight = d_bias = None
+    scale = invstd if weight is None else invstd * weight
+    if output_mask[0] and train:
+        slope = along * (invstd * invstd / count)
+        d_input = ops._batch_norm_input_gradient(
+            grad_out, input, middle, _channels(scale, ndim),
+            _channels(total / count, ndim), _channels(slope, ndim),
+        )  # fmt: skip
+    elif output_mask[0]:
+        d_input = (grad_out * _channels(scale, ndim)).to(input.dtype)
+    if output_mask[1]:
+        d_weight = along * invstd
+    if output_mask[2]:
+        d_bias = total
+    return d_input, d_weight, d_bias
+
+
+def batch_norm_gradients(
+    grad, input, weight, running_mean, running_var, saved_mean, saved_invstd, training,
+    eps, needs,
+):  # fmt: skip
+    """By kernels, or by operators that can be differentiated again."""
+    if not rushlight.is_grad_enabled():
+        mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
+        return ops.native_batch_norm_backward(
+            grad, input, weight, running_mean, running_var, saved_mean, saved_invstd,
+            training, eps, mask,
+        )  # fmt: skip
+    ndim, dims = input.ndim, _others(input)
+    if training:
+        gap = input - input.mean(dims, True)
+        invstd = ops.rsqrt((gap * gap).mean(dims, True) + eps)
+    else:
+        gap = input - _channels(running_mean, ndim)
+        invstd = ops.rsqrt(_channels(running_var, ndim) + eps)
+    unit = gap * invstd
+    d_input = d_weight = d_bias = None
+    if needs & 1:
+        d_input = grad if weight is None else grad * _channels(weight, ndim)
+        if training:
+            along = (d_input * unit).mean(dims, True)
+            d_input = d_input - d_input.mean(dims, True) - unit * along
+        d_input = d_input * invstd
+    if needs & 2:
+        d_weight = (grad * unit).sum(dims)
+    if needs & 4:
+        d_bias = grad.sum(dims)
+    return d_input, d_weight, d_bias

@@ -1,0 +1,114 @@
+"""Softmax and its logarithm, forward and backward, over any axis."""
+
+from rushlight.compiler.language import exp, largest, log, rowwise, total
+from rushlight.ops import call as ops
+from rushlight.ops.native import fresh, name_of
+from rushlight.ops.rows import EACH, around, run_rows
+from rushlight.ops.shared import wrap_dim
+
+
+@rowwise
+def softmax_kernel(x, dim):
+    """The largest exponent is zero, so nothing overflows."""
+    mass = exp(x - largest(x, over=dim))
+    return mass / total(mass, over=dim)
+
+
+@rowwise
+def log_softmax_kernel(x, dim):
+    """The distance from the logarithm of the mass."""
+    shifted = x - largest(x, over=dim)
+    return shifted - log(total(exp(shifted), over=dim))
+
+
+@rowwise
+def softmax_backward_kernel(grad, y, dim):
+    """The gradient less its mean under the distribution."""
+    return (grad - total(grad * y, over=dim)) * y
+
+
+@rowwise
+def log_softmax_backward_kernel(grad, y, dim):
+    """The gradient less the distribution's share of its sum."""
+    return grad - exp(y) * total(grad, over=dim)
+
+
+def _over(kernel, operands, dim):
+    """Runs a kernel along a dimension; the result looks like the first operand."""
+    first = operands[0]
+    dim = wrap_dim(dim, first.ndim)
+    operands = [(tensor.contiguous(), EACH) for tensor in operands]
+    result = fresh(first, first.shape)
+    extents = around(first.shape, dim)
+    run_rows(kernel, [(result, EACH)], operands, extents, name_of(first.dtype))
+    return result
+
+
+def _check_floating(self, name):
+    if not self.is_floating_point():
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{self.dtype.name.capitalize()}'"
+        )
+
+
+def softmax(self, dim, dtype):
+    """In another dtype if one is given."""
+    if dtype is not None:
+        self = self.to(dtype)
+    return ops._softmax(self, dim, False)
+
+
+def log_softmax(self, dim, dtype):
+    """In another dtype if one is given."""
+    if dtype is not None:
+        self = self.to(dtype)
+    return ops._log_softmax(self, dim, False)
+
+
+def softmax_forward(self, dim, half_to_float):
+    """The kernel along ``dim``.
+
+    Raises:
+        NotImplementedError: the input isn't floating.
+        IndexError: there is no such dimension.
+    """
+    _check_floating(self, "softmax_lastdim_kernel_impl")
+    return _over(softmax_kernel, [self], dim)
+
+
+def log_softmax_forward(self, dim, half_to_float):
+    """The kernel along ``dim``.
+
+    Raises:
+        NotImplementedError: the input isn't floating.
+        IndexError: there is no such dimension.
+    """
+    _check_floating(self, "log_softmax_lastdim_kernel_impl")
+    return _over(log_softmax_kernel, [self], dim)
+
+
+def softmax_backward_data(grad_output, output, dim, input_dtype):
+    """From the result."""
+    return _over(softmax_backward_kernel, [grad_output, output], dim)
+
+
+def log_softmax_backward_data(grad_output, output, dim, input_dtype):
+    """From the result."""
+    return _over(log_softmax_backward_kernel, [grad_output, output], dim)
+
+
+def softmax_second_gradient(grad, grad_output, output, dim):
+    """The derivative of ``softmax_backward_data`` with respect to the result."""
+    mass = (grad_output * output).sum([dim], keepdim=True)
+    spread = (grad * output).sum([dim], keepdim=True)
+    return grad * (grad_output - mass) - grad_output * spread
+
+
+def log_softmax_grad_gradient(grad, output, dim):
+    """The derivative of ``log_softmax_backward_data`` with respect to the gradient."""
+    return grad - (grad * ops.exp(output)).sum([dim], keepdim=True)
+
+
+def log_softmax_second_gradient(grad, grad_output, output, dim):
+    """The derivative of ``log_softmax_backward_data`` with respect to the result."""
+    return -grad * ops.exp(output) * grad_output.sum([dim], keepdim=True)
