@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.autograd import methods as _autograd
-from rushlight.core import indexing, interop, printing, views
+from rushlight.core import copying, indexing, interop, printing, views
 from rushlight.core.dtype import DType
 from rushlight.core.factories import from_sequence
 from rushlight.core.tensor import Tensor, bind_slots, install
@@ -95,42 +95,6 @@ def _legacy_init(self, *args, dtype=None, device=None):
     views.set_source(self, source)
 
 
-def _deepcopy(self, memo):
-    if id(self) in memo:
-        return memo[id(self)]
-    if not self.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the "
-            "deepcopy protocol at the moment.  If you were attempting to deepcopy a "
-            "module, this may be because of a tensor stored in it that has a grad_fn: "
-            "detach it first.")
-    copy = self.detach().clone()
-    if type(self) is not Tensor:
-        copy = Tensor._make_subclass(type(self), copy)
-    copy.requires_grad_(self.requires_grad)
-    memo[id(self)] = copy
-    if self.grad is not None:
-        copy.grad = _deepcopy(self.grad, memo)
-    if self.__dict__:
-        import copy as copies
-        copy.__dict__.update(copies.deepcopy(self.__dict__, memo))
-    return copy
-
-
-def _rebuild(data, dtype_name, shape, requires_grad, kind):
-    flat = interop.frombuffer(bytearray(data), dtype=dtype_name) if data else None
-    result = call.empty(shape, dtype=dtype_name) if flat is None else flat.view(shape)
-    if kind is not Tensor:
-        result = Tensor._make_subclass(kind, result)
-    return result.requires_grad_(requires_grad)
-
-
-def _reduce(self):
-    flat = self.detach().contiguous()
-    data = bytes(memoryview(interop.buffer_of(flat))) if flat.numel() else b""
-    return (_rebuild, (data, self.dtype, tuple(self.shape), self.requires_grad, type(self)))
-
-
 def _type(self, dtype=None, non_blocking=False):
     """The data type's old name, or a conversion to another type."""
     if dtype is None:
@@ -162,7 +126,6 @@ def _methods():
     yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
     yield "__dlpack__", interop.to_dlpack
     yield "__dlpack_device__", interop.dlpack_device
-    yield "__array_interface__", property(interop.array_interface)
     yield "T", property(_t)
     yield "mT", property(lambda self: self.transpose(-2, -1))
     yield "H", property(lambda self: self.transpose(0, 1).conj())
@@ -199,7 +162,8 @@ def bind():
         "getitem": indexing.getitem, "setitem": indexing.setitem,
         "iter": indexing.iterate, "contains": indexing.contains,
         "repr": printing.tensor_repr, "array": interop.to_array,
-        "legacy": _legacy_init, "deepcopy": _deepcopy, "reduce": _reduce,
+        "legacy": _legacy_init, "deepcopy": copying.deepcopy_tensor,
+        "reduce": copying.reduce_tensor,
         "grad_fn": _autograd.grad_fn, "dlpack": interop.to_dlpack,
     })
     indexing.bind_operators(

@@ -19,7 +19,6 @@ from rushlight.core.dtype import DType
 from rushlight.core.pickled import Reader
 from rushlight.core.serialization import DTYPES, Archive, Writer, replacing, window
 from rushlight.core.storage import UntypedStorage
-from rushlight.core.tensor import make_tensor
 
 __all__ = [
     "add_safe_globals",
@@ -554,72 +553,3 @@ class _Anything(dict):
 
     def __setstate__(self, state):
         pass
-
-
-# -- pickle and copy ---------------------------------------------------------------
-
-
-def reduce_tensor(tensor):
-    """How Python's pickle takes a tensor apart: its bytes, type and geometry."""
-    if tensor.device.type == "meta":
-        strides = tuple(tensor.stride())
-        return _rebuild_meta, (
-            tensor.dtype,
-            tuple(tensor.shape),
-            strides,
-            tensor.requires_grad,
-        )
-    dense = tensor.detach().contiguous()
-    data = bytes(interop.buffer_of(dense))
-    kind = type(tensor)
-    shape = tuple(tensor.shape)
-    return _unreduce, (kind, data, tensor.dtype, shape, tensor.requires_grad)
-
-
-def _unreduce(kind, data, dtype, shape, requires_grad):
-    tensor = interop.from_buffer(bytearray(data), dtype, shape)
-    if kind is not rl.Tensor:
-        return rl.Tensor._make_subclass(kind, tensor, requires_grad)
-    return tensor.requires_grad_() if requires_grad else tensor
-
-
-def _copy_storage(storage):
-    if storage.device.type == "meta":
-        return UntypedStorage(storage.nbytes(), device="meta")
-    return storage.clone()
-
-
-def deepcopy_tensor(tensor, memo):
-    """A copy with a storage of its own; copies of views of one storage share one.
-
-    Raises:
-        RuntimeError: the tensor was computed, and so has a history that is not copied.
-    """
-    if id(tensor) in memo:
-        return memo[id(tensor)]
-    if not tensor.is_leaf:
-        raise RuntimeError(
-            "Only Tensors created explicitly by the user (graph leaves) support the "
-            "deepcopy protocol at the moment. If you were attempting to deepcopy a "
-            "module, this may be because of a torch.nn.utils.weight_norm usage; "
-            "use detach() to copy the values alone."
-        )
-    storage = tensor.untyped_storage()
-    if id(storage) not in memo:
-        memo[id(storage)] = _copy_storage(storage)
-        memo.setdefault(id(memo), []).append(storage)  # keeps its id its own
-    copied = make_tensor(
-        memo[id(storage)],
-        tuple(tensor.shape),
-        tuple(tensor.stride()),
-        tensor.storage_offset(),
-        tensor.dtype,
-    )
-    if type(tensor) is not rl.Tensor:
-        copied = rl.Tensor._make_subclass(type(tensor), copied)
-    memo[id(tensor)] = copied
-    if tensor.requires_grad:
-        copied.requires_grad_()
-    if tensor.grad is not None:
-        copied.grad = deepcopy_tensor(tensor.grad, memo)
-    return copied
