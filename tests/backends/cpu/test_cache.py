@@ -1,0 +1,213 @@
+"""The kernel cache: found warm, rebuilt when damaged, shared between processes."""
+
+import array
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rushlight.backends.cpu import cache
+from rushlight.backends.cpu.launch import launch
+from tests.backends.cpu.kernels import ADD_INDEX, object_file
+
+FILL = """
+import os, sys
+from rushlight.backends.cpu import cache
+from tests.backends.cpu.kernels import ADD_INDEX, object_file
+for number in range({count}):
+    name = f"k{{number}}"
+    cache.load_or_build(
+        ("tests", name), name, lambda: object_file(ADD_INDEX.format(name=name)))
+print(cache.counts["built"], cache.counts["loaded"], cache.counts["refused"],
+      "llvmlite" in sys.modules)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """An empty cache directory of the test's own."""
+    monkeypatch.setenv("RUSHLIGHT_CACHE", str(tmp_path))
+    for function in (cache.directory, cache._known_sources):
+        function.cache_clear()
+    cache.forget()
+    monkeypatch.setattr(cache, "counts", dict.fromkeys(cache.counts, 0))
+    yield tmp_path
+    monkeypatch.undo()
+    for function in (cache.directory, cache._known_sources):
+        function.cache_clear()
+    cache.forget()
+
+
+def find(name="k0"):
+    return cache.load_or_build(
+        ("tests", name), name, lambda: object_file(ADD_INDEX.format(name=name))
+    )
+
+
+def works(kernel):
+    out = array.array("q", [0] * 50)
+    launch(kernel, (out.buffer_info()[0],), (), 50, 100)
+    return out.tolist() == list(range(50))
+
+
+def entries(folder):
+    return sorted(path for path in folder.iterdir() if path.suffix == cache.SUFFIX)
+
+
+def in_another_process(folder, count):
+    environment = {**os.environ, "RUSHLIGHT_CACHE": str(folder), "PYTHONPATH": os.getcwd()}
+    return subprocess.Popen(
+        [sys.executable, "-c", FILL.format(count=count)],
+        env=environment, stdout=subprocess.PIPE, text=True)  # fmt: skip
+
+
+def test_a_kernel_is_built_once_and_then_found(folder):
+    assert works(find()) and cache.counts["built"] == 1
+    assert find() is find()
+    cache.forget()
+    assert works(find())
+    assert cache.counts == {"built": 1, "loaded": 1, "refused": 0}
+
+
+def test_a_warm_process_never_imports_llvmlite(folder):
+    for expected in ("3 0 0 True", "0 3 0 False"):
+        process = in_another_process(folder, 3)
+        assert process.communicate()[0].strip() == expected
+
+
+def test_two_processes_may_fill_the_cache_at_once(folder):
+    processes = [in_another_process(folder, 8) for _ in range(2)]
+    for process in processes:
+        built, loaded, refused, _ = process.communicate()[0].split()
+        assert (int(built) + int(loaded), refused) == (8, "0")
+    assert len(entries(folder)) == 8
+    assert not [path for path in folder.iterdir() if path.name.endswith(".new")]
+    assert works(find("k7")) and cache.counts["loaded"] == 1
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "noise", "swap"])
+def test_a_damaged_entry_is_rebuilt_not_run(folder, damage):
+    find("k0"), find("k1")
+    first, second = entries(folder)
+    data = bytearray(first.read_bytes())
+    if damage == "flip":
+        data[len(data) // 2] ^= 0x40
+    elif damage == "cut":
+        del data[len(data) // 2 :]
+    elif damage == "empty":
+        data.clear()
+    elif damage == "noise":
+        data[:] = os.urandom(len(data))
+    else:
+        data = second.read_bytes()
+    first.write_bytes(data)
+    cache.forget()
+    assert works(find("k0")) and works(find("k1"))
+    assert cache.counts == {"built": 3, "loaded": 1, "refused": 1}
+    cache.forget()
+    assert works(find("k0")) and works(find("k1")) and cache.counts["loaded"] == 3
+
+
+def test_the_pack_holds_all_entries_in_one_file(folder):
+    for number in range(5):
+        find(f"k{number}")
+    assert cache.merge() == 5
+    assert entries(folder) == [] and (folder / "pack").exists()
+    assert all(works(find(f"k{number}")) for number in range(5))
+    cache.forget()
+    assert all(works(find(f"k{number}")) for number in range(6))
+    assert cache.counts["loaded"] == 5
+    assert cache.merge() == 6
+
+
+@pytest.mark.parametrize("place", [0, 10, 40, -20])
+def test_a_damaged_pack_is_ignored_where_it_is_damaged(folder, place):
+    for number in range(3):
+        find(f"k{number}")
+    cache.merge()
+    data = bytearray((folder / "pack").read_bytes())
+    data[place] ^= 1
+    (folder / "pack").write_bytes(data)
+    cache.forget()
+    assert all(works(find(f"k{number}")) for number in range(3))
+    assert cache.counts["refused"] >= 1
+    assert cache.merge() == 3
+
+
+def test_a_cut_pack_is_ignored(folder):
+    find()
+    cache.merge()
+    path = folder / "pack"
+    for kept in (0, 5, 40, path.stat().st_size - 3):
+        path.write_bytes(path.read_bytes()[:kept])
+        cache.forget()
+        assert works(find())
+
+
+def test_clearing_deletes_entries_and_nothing_else(folder):
+    (folder / "notes").write_text("mine")
+    find()
+    cache.merge()
+    find("k1")
+    assert cache.clear() >= 2
+    assert [path.name for path in folder.iterdir()] == ["notes"]
+
+
+def test_a_directory_that_refuses_is_no_obstacle(folder, monkeypatch):
+    monkeypatch.setenv("RUSHLIGHT_CACHE", "/proc/no/such/place")
+    cache.directory.cache_clear()
+    cache._known_sources.cache_clear()
+    assert cache.directory() is None
+    assert works(find()) and cache.counts["built"] == 1
+    assert cache.merge() == 0
+
+
+def test_a_directory_that_others_may_write_is_not_used(tmp_path, monkeypatch):
+    monkeypatch.delenv("RUSHLIGHT_CACHE", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    cache.directory.cache_clear()
+    place = cache.directory()
+    assert place.startswith(str(tmp_path))
+    os.chmod(place, 0o777)
+    cache.directory.cache_clear()
+    assert cache.directory() is None
+    cache.directory.cache_clear()
+
+
+def test_the_key_follows_the_source(folder, tmp_path):
+    source = tmp_path / "kernel.py"
+    source.write_text("x = 1\n")
+    first = cache.source_digest(str(source))
+    assert cache.source_digest(str(source)) == first
+    source.write_text("x = 22\n")
+    assert cache.source_digest(str(source)) != first
+
+
+def test_remembered_digests_survive_and_damage_to_them_does_not_matter(folder):
+    digest = cache.compiler_digest.__wrapped__()
+    notes = folder / "sources"
+    assert notes.exists()
+    for damaged in (notes.read_bytes()[:-1], b"", b"\0" * 50):
+        notes.write_bytes(damaged)
+        cache._known_sources.cache_clear()
+        assert cache.compiler_digest.__wrapped__() == digest
+
+
+def test_different_specialisations_have_different_keys():
+    keys = {
+        cache.key_digest(key, entry)
+        for key in (("a", "float32"), ("a", "float64"), ("b", "float32"))
+        for entry in ("k", "l")
+    }
+    assert len(keys) == 6
+
+
+def test_the_command_line_packs_lists_and_clears(folder, capsys):
+    find()
+    assert cache.main(["pack"]) == 0
+    assert cache.main(["list"]) == 0
+    assert cache.main(["clear"]) == 0
+    assert cache.main([]) == 2
+    text = capsys.readouterr().out
+    assert "1 kernels in" in text and "1 packed, 0 single" in text and "usage" in text
