@@ -57,7 +57,9 @@ class Geometry:
         self.taps = math.prod(self.kernel)
         self.work = (self.images * math.prod(self.output) * self.rows
                      * self.group_channels * self.taps)
-        if self.taps == 1 and set(self.stride) == {1} and not any(self.padding):
+        self.simple = (
+            self.taps == 1 and set(self.stride) == {1} and not any(self.padding))
+        if self.simple:
             self.input = self.output = (1, 1, math.prod(self.output))
 
     @property
@@ -65,19 +67,65 @@ class Geometry:
         """Weights of one output channel."""
         return self.group_channels * self.taps
 
+    def patches(self):
+        """Margins that the input needs, and the walk over its patches."""
+        first = [-p for p in self.padding]
+        margins = tuple(itertools.starmap(reach, zip(
+            self.input, self.output, self.stride, first, self.dilation, self.kernel,
+            strict=True)))
+        return margins, patch_ints(
+            self.channels, grown(self.input, margins), self.group_channels, self.kernel,
+            [low + f for (low, _), f in zip(margins, first, strict=True)], self.dilation,
+            self.output, self.stride)
+
+
+def grown(sizes, margins):
+    """Sizes with their margins."""
+    return tuple(size + low + high
+                 for size, (low, high) in zip(sizes, margins, strict=True))
+
 
 def patch_ints(channels, sizes, group_channels, taps, first, step, grid, stride,
                channels_last=0):
     """The walk over the patches of row-major images of ``channels`` planes."""
     plane = sizes[1] * sizes[2]
     volume = sizes[0] * plane
-    return (channels * volume, volume, plane, sizes[2], *sizes, group_channels, *taps,
+    return (channels * volume, volume, plane, sizes[2], group_channels, *taps,
             *first, *step, channels_last, *grid, *stride)
 
 
-def blocks(images, positions, rows, groups, work, buffered):
-    """How images, positions and rows are cut, and the number of chunks."""
-    held = 1 if positions >= SMALL_PLANE else max(1, min(images, COLUMNS // positions))
+def reach(size, grid, step, first, tap, taps):
+    """Elements that an axis needs before and after its ``size``.
+
+    >>> reach(28, 28, 1, -2, 1, 5)
+    (2, 2)
+    """
+    ends = (first, first + (taps - 1) * tap)
+    last = max(ends) + (grid - 1) * step
+    return max(0, -min(ends)), max(0, last - size + 1)
+
+
+def pad(input, sizes, margins):
+    """The input with zeros around its planes, where any are needed."""
+    if not any(low or high for low, high in margins):
+        return input
+    wide = grown(sizes, margins)
+    planes = input.shape[0] * input.shape[1]
+    out = fresh(input, (planes, *wide))
+    ints = (*sizes, *wide, *(low for low, _ in margins))
+    launch(_kernel("padded", input), (out, input), ints, planes,
+           max(1, 16384 // math.prod(wide)))
+    return out
+
+
+def blocks(images, positions, rows, groups, work, buffered, simple):
+    """How images, positions and rows are cut, and the number of chunks.
+
+    Args:
+        buffered: whether results are spread over the output.
+        simple: whether patches are the input itself: one tap, no step.
+    """
+    held = together(images, positions) if positions < SMALL_PLANE else 1
     across = -(-held * positions // COLUMNS)
     width = min(COLUMNS, -(-held * positions // (across * 64)) * 64)
     if held > 1:
@@ -89,22 +137,28 @@ def blocks(images, positions, rows, groups, work, buffered):
         bands = max(bands, min(-(-8 // chunks), -(-rows // 24)))
     band = -(-rows // (bands * 6)) * 6
     chunks *= -(-rows // band)
-    return (images, held, width, rows, band, groups), int(buffered), chunks
+    packed = int(held > 1 or not simple)
+    return (packed, images, held, width, rows, band, groups), int(buffered), chunks
+
+
+def together(images, positions):
+    """Images that share a block of positions, as evenly as they can."""
+    most = max(1, COLUMNS // positions)
+    return -(-images // -(-images // most))
 
 
 @functools.lru_cache(maxsize=512)
 def forward_plan(input, weight, output, stride, padding, dilation, groups, biased):
-    """Integers, chunks and grain of the forward kernel."""
+    """Margins of the input, and the forward kernel's integers, chunks and grain."""
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
     cut, buffered, chunks = blocks(
-        g.images, positions, g.group_rows, groups, g.work, False)
+        g.images, positions, g.group_rows, groups, g.work, False, g.simple)
+    margins, walk = g.patches()
     ints = (
-        *patch_ints(g.channels, g.input, g.group_channels, g.kernel,
-                    [-p for p in g.padding], g.dilation, g.output, g.stride),
-        *cut, g.group_rows, g.group_channels, 2 if biased else 0, buffered,
+        *walk, *cut, g.group_rows, g.group_channels, 2 if biased else 0, buffered,
         g.rows * positions, positions, 1, 1, positions, positions, positions, 1)
-    return ints, chunks, grain_of(g.work, chunks)
+    return g.input, margins, ints, chunks, grain_of(g.work, chunks)
 
 
 def grain_of(work, chunks):
@@ -117,63 +171,71 @@ def input_plan(input, weight, output, stride, padding, dilation, groups):
     """One kernel run for each phase of the stride: where input positions share taps.
 
     Returns:
-        A flag (whether some positions have no tap) and, for each phase, the slices of
-        taps, the offset of its first position, and the kernel's integers, chunks and
-        grain.
+        Whether some positions have no tap; sizes and margins of the output's gradient;
+        a `phase_run` for each phase.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
-    volume = math.prod(g.input)
     phases, gaps = [], False
     for phase in itertools.product(*map(range, g.stride)):
-        axes = [_phase_axis(*values) for values in zip(
+        axes = [PhaseAxis(*values) for values in zip(
             phase, g.input, g.kernel, g.stride, g.padding, g.dilation, strict=True)]
-        grid = [axis[0] for axis in axes]
-        taps = [axis[2] for axis in axes]
-        if 0 in grid:
-            continue
-        if 0 in taps:
-            gaps = True
-            continue
-        strided = set(g.stride) != {1}
-        positions = math.prod(grid)
-        cut, buffered, chunks = blocks(
-            g.images, positions, g.group_channels, groups, g.work, strided)
-        runs = (*grid, g.stride[0] * g.input[1] * g.input[2], g.stride[1] * g.input[2],
-                g.stride[2]) if strided else (1, 1, volume, volume, volume, 1)
-        ints = (
-            *patch_ints(g.rows, g.output, g.group_rows, taps, [a[3] for a in axes],
-                        [a[4] for a in axes], grid, (1, 1, 1), 1),
-            *cut, g.group_channels, g.group_rows, 0, buffered,
-            g.channels * volume, volume, *runs)
-        offset = (phase[0] * g.input[1] + phase[1]) * g.input[2] + phase[2]
-        phases.append(([axis[1] for axis in axes], offset, ints, chunks,
-                       grain_of(g.work, chunks)))
-    return gaps, phases
+        gaps = gaps or any(axis.taps == 0 for axis in axes)
+        if all(axis.taps and axis.count for axis in axes):
+            phases.append((phase, axes))
+    reaches = [[axis.reach(size) for axis, size in zip(axes, g.output, strict=True)]
+               for _, axes in phases]
+    margins = tuple(tuple(max(r[d][side] for r in reaches) for side in (0, 1))
+                    for d in range(3)) if reaches else ()
+    return gaps, g.output, margins, [
+        phase_run(g, phase, axes, margins) for phase, axes in phases]
 
 
-def _phase_axis(phase, size, kernel, stride, padding, dilation):
-    """Positions ``phase, phase + stride ...`` of one axis and the taps they see.
+def phase_run(g, phase, axes, margins):
+    """Slices of taps, first position, integers, chunks and grain of one phase."""
+    grid = [axis.count for axis in axes]
+    strided = set(g.stride) != {1}
+    volume = math.prod(g.input)
+    cut, buffered, chunks = blocks(
+        g.images, math.prod(grid), g.group_channels, g.groups, g.work, strided, g.simple)
+    runs = (*grid, g.stride[0] * g.input[1] * g.input[2], g.stride[1] * g.input[2],
+            g.stride[2]) if strided else (1, 1, volume, volume, volume, 1)
+    ints = (
+        *patch_ints(g.rows, grown(g.output, margins), g.group_rows,
+                    [axis.taps for axis in axes],
+                    [low + axis.first for axis, (low, _) in zip(
+                        axes, margins, strict=True)],
+                    [axis.step for axis in axes], grid, (1, 1, 1), 1),
+        *cut, g.group_channels, g.group_rows, 0, buffered,
+        g.channels * volume, volume, *runs)
+    offset = (phase[0] * g.input[1] + phase[1]) * g.input[2] + phase[2]
+    slices = [axis.slice for axis in axes]
+    return slices, offset, ints, chunks, grain_of(g.work, chunks)
 
-    Returns:
-        The number of positions; the slice of taps and their number; the output position
-        that the first tap sees from the first position; the step between taps.
-    """
-    count = -(-(size - phase) // stride) if phase < size else 0
-    period = stride // math.gcd(stride, dilation)
-    start = next((k for k in range(min(period, kernel))
-                  if (phase + padding - k * dilation) % stride == 0), kernel)
-    taps = len(range(start, kernel, period))
-    first = (phase + padding - start * dilation) // stride
-    return (count, slice(start, None, period), taps, first,
-            -(period * dilation // stride))
+
+class PhaseAxis:
+    """Positions ``phase, phase + stride ...`` of one input axis and the taps they see."""
+
+    def __init__(self, phase, size, kernel, stride, padding, dilation):
+        self.count = -(-(size - phase) // stride) if phase < size else 0
+        period = stride // math.gcd(stride, dilation)
+        start = next((k for k in range(min(period, kernel))
+                      if (phase + padding - k * dilation) % stride == 0), kernel)
+        self.slice = slice(start, None, period)
+        self.taps = len(range(start, kernel, period))
+        self.first = (phase + padding - start * dilation) // stride
+        self.step = -(period * dilation // stride)
+
+    def reach(self, size):
+        """Margins that the output's gradient needs."""
+        return reach(size, self.count, 1, self.first, self.step, self.taps)
 
 
 @functools.lru_cache(maxsize=512)
 def weight_plan(input, weight, output, stride, padding, dilation, groups):
-    """Integers, chunks and shape of parts of the weight's gradient."""
+    """Margins of the input; integers, chunks and shape of parts of the gradient."""
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
-    held = max(1, min(g.images, COLUMNS // positions))
+    held = together(g.images, positions)
     width = min(COLUMNS, held * positions)
     columns = g.group_rows
     across = -(-columns // 256)
@@ -186,12 +248,12 @@ def weight_plan(input, weight, output, stride, padding, dilation, groups):
         parts, bands = min(-(-g.images // held), max(1, 8 // (groups * across))), 1
     per_part = -(-g.images // (parts * held)) * held
     parts = -(-g.images // per_part)
+    margins, walk = g.patches()
     ints = (
-        *patch_ints(g.channels, g.input, g.group_channels, g.kernel,
-                    [-p for p in g.padding], g.dilation, g.output, g.stride),
-        g.images, held, width, g.depth, BAND, groups, g.group_channels, parts, per_part,
+        *walk, 1, g.images, held, width, g.depth, BAND, groups, g.group_channels, parts, per_part,
         columns, bands, g.rows * positions, positions)
-    return ints, parts * groups * across * bands, (parts, groups, g.depth + 1, columns)
+    chunks = parts * groups * across * bands
+    return g.input, margins, ints, chunks, (parts, groups, g.depth + 1, columns)
 
 
 # Kernels on row-major operands of one computed dtype
@@ -205,10 +267,11 @@ def run_forward(input, weight, bias, output, stride, padding, dilation, groups):
     if weight.numel() == 0:
         return ops.zeros_like(out) if bias is None else out.copy_(
             bias.reshape(-1, *[1] * len(output)))
-    ints, chunks, grain = forward_plan(
+    sizes, margins, ints, chunks, grain = forward_plan(
         tuple(input.shape), tuple(weight.shape), tuple(output), stride, padding, dilation,
         groups, bias is not None)
-    launch(_kernel("forward", input), (out, weight, input, bias), ints, chunks, grain)
+    source = pad(input, sizes, margins)
+    launch(_kernel("forward", input), (out, weight, source, bias), ints, chunks, grain)
     return out
 
 
@@ -218,18 +281,19 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
         return fresh(grad, shape)
     if grad.numel() == 0 or weight.numel() == 0:
         return ops.new_zeros(grad, shape)
-    gaps, phases = input_plan(
+    gaps, sizes, margins, phases = input_plan(
         tuple(shape), tuple(weight.shape), tuple(grad.shape[2:]), stride, padding,
         dilation, groups)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)
     turned = turn_weight(weight, groups)
+    source = pad(grad, sizes, margins)
     kernel = _kernel("forward", grad)
     for taps, offset, ints, chunks, grain in phases:
         matrix = turned
         if any(s.step != 1 for s in taps):
             matrix = turned[(slice(None), *taps)].contiguous()
         address = result.data_ptr() + offset * grad.itemsize
-        launch(kernel, (address, matrix, grad, None), ints, chunks, grain)
+        launch(kernel, (address, matrix, source, None), ints, chunks, grain)
     return result
 
 
@@ -268,11 +332,11 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         return weight, bias
     if grad.numel() == 0 or input.numel() == 0:
         return weight.zero_(), ops.sum(grad, [d for d in range(grad.ndim) if d != 1])
-    ints, chunks, parts = weight_plan(
+    sizes, margins, ints, chunks, parts = weight_plan(
         tuple(input.shape), tuple(shape), tuple(grad.shape[2:]), stride, padding,
         dilation, groups)
-    sums = fresh(grad, parts)
-    launch(_kernel("weight_gradient", grad), (sums, grad, input), ints, chunks, 1)
+    sums, source = fresh(grad, parts), pad(input, sizes, margins)
+    launch(_kernel("weight_gradient", grad), (sums, grad, source), ints, chunks, 1)
     count, _, rows, columns = parts
     depth, block = rows - 1, rows * columns
     _turn(weight, sums, (depth, columns, columns, depth, count, groups * block, block,

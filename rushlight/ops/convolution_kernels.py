@@ -36,12 +36,11 @@ from rushlight.ops.contraction import (
 # The walk over patches: an image's strides and sizes; the taps and how far one moves;
 # the grid of output positions and the steps it takes over the input.
 PATCH_INTS = (
-    "image", "channel", "plane", "line", "in_z", "in_y", "in_x",
-    "channels", "taps_z", "taps_y", "taps_x", "first_z", "first_y", "first_x",
+    "image", "channel", "plane", "line", "channels", "taps_z", "taps_y", "taps_x", "first_z", "first_y", "first_x",
     "tap_z", "tap_y", "tap_x", "channels_last",
     "grid_z", "grid_y", "grid_x", "step_z", "step_y", "step_x")
 # Images are taken `images_block` at a time, their positions `column_block` at a time.
-BLOCK_INTS = ("images", "images_block", "column_block", "rows", "row_block", "groups")
+BLOCK_INTS = ("packed", "images", "images_block", "column_block", "rows", "row_block", "groups")
 FORWARD_INTS = (
     *PATCH_INTS, *BLOCK_INTS, "group_rows", "group_channels", "d_mode", "buffered",
     "out_image", "out_row", "run_z", "run_y", "run_x", "out_z", "out_y", "out_x")
@@ -92,22 +91,53 @@ def count_up(b, digits, limits):
 
 
 class Patches:
-    """Writes rows of the patch matrix to a block of memory."""
+    """Writes rows of the patch matrix to a block of memory.
 
-    def __init__(self, b, n, lanes, compute):
-        self.b, self.n, self.lanes, self.compute = b, n, lanes, compute
+    The images are padded, so each row holds the same runs of the input, moved by its
+    channel and tap. They are listed once for a block, in pieces of one vector; a piece
+    may write past its end, where the next one then writes.
+    """
 
-    def write(self, source, first, depth, walk, width, target, pitch):
-        """Rows ``first`` to ``first + depth`` over the columns of a walk."""
+    def __init__(self, b, n, tile, compute):
+        self.b, self.n, self.lanes, self.compute = b, n, tile.lanes, compute
+        self.targets, self.sources, self.counts = (
+            b.array(name, i64, tile.columns) for name in ("targets", "sources", "counts"))
+        self.pieces = b.declare("pieces", Const(i64, 0))
+
+    def list_pieces(self, walk, width):
+        """Notes where each vector of a row comes from and goes to."""
+        b, n = self.b, self.n
+        b.assign(self.pieces, Const(i64, 0))
+
+        def note(column, count, image, z, y, x):
+            source = b.let("from", image * n["image"] + z * n["step_z"] * n["plane"]
+                           + y * n["step_y"] * n["line"] + x * n["step_x"])
+            with b.loop("v", 0, count, self.lanes) as v:
+                b.store(self.targets, self.pieces, column + v)
+                b.store(self.sources, self.pieces, source + v * n["step_x"])
+                b.store(self.counts, self.pieces, minimum(count - v, self.lanes))
+                b.assign(self.pieces, self.pieces + 1)
+
+        walk.runs(width, note)
+
+    def write(self, source, first, depth, target, pitch):
+        """Rows ``first`` to ``first + depth`` over the columns last listed."""
         b, n = self.b, self.n
         channel, taps, limits = self.digits(first)
         with b.loop("k", 0, depth) as k:
-            shifts = [b.let("shift", n[f"first_{a}"] + tap * n[f"tap_{a}"])
-                      for a, tap in zip(AXES, taps, strict=True)]
-            base = b.let("base", channel * n["channel"])
-            row = b.let("row", k * pitch)
-            walk.runs(width, lambda *run: self.copy_run(
-                source, base, shifts, target, row, *run))
+            z, y, x = (n[f"first_{a}"] + tap * n[f"tap_{a}"]
+                       for a, tap in zip(AXES, taps, strict=True))
+            base = b.let("base", channel * n["channel"] + z * n["plane"] + y * n["line"] + x)
+            line = b.let("line", moved(source, base))
+            row = b.let("row", moved(target, k * pitch))
+            step = n["step_x"]
+            with b.when(step == 1):
+                self.copy_pieces(line, row, self.adjacent)
+            with b.otherwise():
+                with b.when(step == 2):
+                    self.copy_pieces(line, row, self.every_other)
+                with b.otherwise():
+                    self.copy_pieces(line, row, self.spread)
             self.advance(channel, taps, limits)
 
     def digits(self, first):
@@ -135,41 +165,57 @@ class Patches:
         with b.otherwise():
             count_up(b, [*digits, channel], sizes)
 
-    def copy_run(self, source, base, shifts, target, row, column, count, image, *place):
-        """One run of a row: a line of the input, or zeros beside it."""
-        b, n = self.b, self.n
-        z, y, x = (b.let("at", p * n[f"step_{a}"] + shift)
-                   for a, p, shift in zip(AXES, place, shifts, strict=True))
-        inside = (z >= 0) & (z < n["in_z"]) & (y >= 0) & (y < n["in_y"])
+    def copy_pieces(self, line, row, read):
+        """All pieces of one row."""
+        b = self.b
+        with b.loop("piece", 0, self.pieces + 0) as piece:
+            count = b.let("count", load(self.counts, piece))
+            value = read(line, load(self.sources, piece), count)
+            b.store(row, load(self.targets, piece), cast(self.compute, value))
+
+    def adjacent(self, line, start, count):
+        """``count`` elements from ``start`` on."""
+        return load(line, start, self.lanes, mask=lane_mask(self.lanes, count))
+
+    def every_other(self, line, start, count):
+        """``count`` elements with one between each two."""
+        span = count * 2 - 1
+        low = self.adjacent(line, start, span)
+        high = self.adjacent(line, start + self.lanes, span - self.lanes)
+        return Shuffle(range(0, 2 * self.lanes, 2), low, high)
+
+    def spread(self, line, start, count):
+        """``count`` elements, steps apart."""
+        places = Ramp(self.lanes, start, self.n["step_x"])
+        return load(line, places, self.lanes, mask=lane_mask(self.lanes, count))
+
+
+PAD_INTS = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "low_z", "low_y", "low_x")
+
+
+def padded(name, data_type, lanes) -> ir.Function:
+    """Planes with zeros around them; the parallel axis counts planes."""
+    b = Builder()
+    n = read_ints(b, PAD_INTS)
+    out, source = (b.let(key, ir.argument(i, data_type))
+                   for i, key in enumerate(("out", "input")))
+    with (b.loop("chunk", ir.BEGIN, ir.END) as chunk, b.loop("z", 0, n["out_z"]) as z,
+          b.loop("y", 0, n["out_y"]) as y):
+        from_z, from_y = b.let("from_z", z - n["low_z"]), b.let("from_y", y - n["low_y"])
+        inside = ((from_z >= 0) & (from_z < n["in_z"]) & (from_y >= 0)
+                  & (from_y < n["in_y"]))
         limit = b.let("limit", Select(inside, n["in_x"], Const(i64, 0)))
-        start = b.let("line", base + image * n["image"] + z * n["plane"] + y * n["line"])
-        to = b.let("to", row + column)
-        line = b.let("source", moved(source, start))
-        step = n["step_x"]
-        with b.loop("v", 0, count, self.lanes) as v:
-            here = b.let("here", x + v * step)
-            with b.when(step == 1):
-                b.store(target, to + v, self.adjacent(line, here, limit))
-            with b.otherwise():
-                with b.when(step == 2):
-                    both = (self.adjacent(line, here, limit),
-                            self.adjacent(line, here + self.lanes, limit))
-                    b.store(target, to + v, Shuffle(range(0, 2 * self.lanes, 2), *both))
-                with b.otherwise():
-                    b.store(target, to + v, self.spread(line, here, step, limit))
-
-    def adjacent(self, line, here, limit):
-        """Elements ``here ...`` of a line; zero outside it."""
-        lanes = Ramp(self.lanes, cast(u32, here), Const(u32, 1))
-        mask = lanes < Broadcast(self.lanes, cast(u32, limit))
-        return cast(self.compute, load(line, here, self.lanes, mask=mask))
-
-    def spread(self, line, here, step, limit):
-        """Elements ``here, here + step ...`` of a line; zero outside it."""
-        places = Ramp(self.lanes, here, step)
-        mask = (places >= Broadcast(self.lanes, Const(i64, 0))) & (
-            places < Broadcast(self.lanes, limit))
-        return cast(self.compute, load(line, places, self.lanes, mask=mask))
+        line = b.let("line", moved(source, (
+            (chunk * n["in_z"] + from_z) * n["in_y"] + from_y) * n["in_x"]))
+        row = b.let("row", moved(out, (
+            (chunk * n["out_z"] + z) * n["out_y"] + y) * n["out_x"]))
+        with b.loop("x", 0, n["out_x"], lanes) as x:
+            here = b.let("here", x - n["low_x"])
+            places = Ramp(lanes, cast(u32, here), Const(u32, 1))
+            mask = places < Broadcast(lanes, cast(u32, limit))
+            b.store(row, x, load(line, here, lanes, mask=mask),
+                    lane_mask(lanes, n["out_x"] - x))
+    return ir.kernel(name, b.statements)
 
 
 def read_ints(b, names):
@@ -201,7 +247,7 @@ def forward(name, data_type, compute, tile) -> ir.Function:
     buffer = b.array("buffer", compute, BUFFER_ROWS * tile.columns)
     positions, across, sets = image_blocks(b, n)
     bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
-    patches = Patches(b, n, tile.lanes, compute)
+    patches = Patches(b, n, tile, compute)
     depth_all = b.let("depth_all", n["channels"] * n["taps_z"] * n["taps_y"] * n["taps_x"])
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         rest = b.let("rest", quotient(chunk, across))
@@ -224,12 +270,19 @@ def forward(name, data_type, compute, tile) -> ir.Function:
         result = Operand(
             b.let("result", Select(buffered, buffer, moved(there, j0))),
             b.let("result_row", Select(buffered, Const(i64, tile.columns), n["out_row"])))
-        walk = Walk(b, [n[f"grid_{a}"] for a in AXES], j0)
+        is_packed = b.let("is_packed", n["packed"] != 0)
+        with b.when(is_packed):
+            walk = Walk(b, [n[f"grid_{a}"] for a in AXES], j0)
+            patches.list_pieces(walk, width)
         with b.loop("k0", 0, depth_all, tile.depth) as k0:
             depth = b.let("depth", minimum(depth_all - k0, tile.depth))
-            patches.write(here, k0, depth, walk, width, packed, pitch)
-            multiply_patches(write, height, width, depth, left.at(0, k0),
-                             Operand(packed, Const(i64, pitch)), result,
+            with b.when(is_packed):
+                patches.write(here, k0, depth, packed, pitch)
+            right = Operand(
+                b.let("right", Select(is_packed, packed,
+                                      moved(here, k0 * n["channel"] + j0))),
+                b.let("right_row", Select(is_packed, Const(i64, pitch), n["channel"])))
+            multiply_patches(write, height, width, depth, left.at(0, k0), right, result,
                              k0 == 0, Operand(addend, Const(i64, 1), Const(i64, 0)),
                              n["d_mode"])
         with b.when(buffered):
@@ -316,7 +369,7 @@ class WeightSweep:
         self.b, self.n, self.tile, self.compute = b, n, tile, compute
         self.packed, self.pitch, self.turned = packed, pitch, turned
         self.write = Product(b, tile, compute)
-        self.patches = Patches(b, n, tile.lanes, compute)
+        self.patches = Patches(b, n, tile, compute)
 
     def run(self, part, source, grad, i0, i1, wide, out):
         b, n = self.b, self.n
@@ -328,13 +381,14 @@ class WeightSweep:
             total = b.let("total", held * positions)
             with b.loop("p0", 0, total, n["column_block"]) as p0:
                 width = b.let("width", minimum(total - p0, n["column_block"]))
-                walk = Walk(b, [n[f"grid_{a}"] for a in AXES], p0)
+                self.patches.list_pieces(
+                    Walk(b, [n[f"grid_{a}"] for a in AXES], p0), width)
                 self.turn(moved(grad, image * n["grad_image"]), p0, positions, width, wide)
                 first = b.let("first", (image == begin) & (p0 == 0))
                 here = b.let("here", moved(source, image * n["image"]))
                 with b.loop("r0", i0, i1, BUFFER_ROWS) as r0:
                     height = b.let("height", minimum(i1 - r0, BUFFER_ROWS))
-                    self.rows(here, r0, height, walk, width)
+                    self.rows(here, r0, height, width)
                     multiply_patches(
                         self.write, height, wide, width,
                         Operand(self.packed, Const(i64, self.pitch), Const(i64, 1)),
@@ -358,11 +412,11 @@ class WeightSweep:
                 source, moved(self.turned, done * tile.width), count, wide, width)
             b.assign(done, done + count)
 
-    def rows(self, source, first, height, walk, width):
+    def rows(self, source, first, height, width):
         """Rows of the patch matrix, and the row of ones behind them."""
         b, n = self.b, self.n
         count = b.let("count", minimum(height, n["rows"] - first))
-        self.patches.write(source, first, count, walk, width, self.packed, self.pitch)
+        self.patches.write(source, first, count, self.packed, self.pitch)
         with b.when(count < height), b.loop("v", 0, width, self.tile.lanes) as v:
             ones = Const(self.compute.vector(self.tile.lanes), 1)
             b.store(self.packed, count * self.pitch + v, ones)
@@ -391,11 +445,15 @@ def convolution_tile(compute, features) -> Tile:
 
 @functools.cache
 def convolution_kernel(kind: str, dtype: str):
-    """The native kernel ``forward`` or ``weight_gradient``, from the cache or built."""
+    """The kernel ``forward``, ``weight_gradient`` or ``padded``, cached or built."""
     from rushlight.backends.cpu.cache import cpu_identity, native, source_digest
     from rushlight.ops import contraction
-    write = {"forward": forward, "weight_gradient": weight_gradient}[kind]
     type, name = Type(dtype), f"convolution_{kind}_{dtype}"
     tile = convolution_tile(dtype, cpu_identity())
+    lower = {
+        "forward": lambda: forward(name, type, type, tile),
+        "weight_gradient": lambda: weight_gradient(name, type, type, tile),
+        "padded": lambda: padded(name, type, tile.lanes),
+    }[kind]
     digest = source_digest(__file__) + source_digest(contraction.__file__)
-    return native(name, digest, lambda: write(name, type, type, tile))
+    return native(name, digest, lower)
