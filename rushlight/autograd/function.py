@@ -238,10 +238,11 @@ class _Wrapping:
 
     def wrap(self) -> tuple:
         self.check_dirty()
-        wrapped = tuple(
+        if self.recording:
+            methods.count_outputs(self.node, self.outputs)
+        return tuple(
             self.wrap_one(output, i) if isinstance(output, Tensor) else output
             for i, output in enumerate(self.outputs))
-        return wrapped
 
     def check_dirty(self):
         for tensor in self.dirty:

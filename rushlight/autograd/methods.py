@@ -13,6 +13,7 @@ from cython.cimports.rushlight.autograd.node import (
     PythonNode,
     SavedTensor,
     check_inplace,
+    describe_output,
     gradient_edge,
     rebase_history,
     save_tensor,
@@ -331,6 +332,16 @@ def connect(node, tensors):
 def attach_output(tensor, node, index):
     """Make ``tensor`` output ``index`` of ``node``."""
     set_history(tensor, node, index)
+
+
+def count_outputs(node, outputs):
+    """Say how many gradients a node takes, and of what shape where it is a tensor."""
+    made: Node = node
+    i: cython.int
+    for i in range(len(outputs)):
+        if isinstance(outputs[i], Tensor):
+            describe_output(made, i, outputs[i])
+    made.n_outputs = len(outputs)
 
 
 def attach_changed(tensor, node, index):

@@ -73,6 +73,8 @@ cdef Node gradient_edge(Tensor tensor)
 cdef SavedTensor save_tensor(Tensor tensor, Node owner, bint is_output)
 # Point `node` at the metadata of output number `index`, and the tensor at the node.
 cdef int set_history(Tensor result, Node node, int index) except -1
+# Only the first half of it.
+cdef int describe_output(Node node, int index, Tensor result) except -1
 # The same for the result of an in-place operator, whose edge 0 is the tensor itself; after the version bump.
 cdef int rebase_history(Tensor tensor, Node node) except -1
 # Whether a differentiable call on this tensor has to be recorded; brings a stale view up to date.

@@ -131,12 +131,13 @@ class Node:
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def find_saved(self, name: str) -> object:
-        if self.released:
-            raise RuntimeError(errors.SECOND_BACKWARD)
+        """The saved value that the formula takes by this name."""
         code = getattr(self.formula, "__code__", None)
-        if code is not None and self.saved is not None:
+        if code is not None:
             names = code.co_varnames[2:code.co_argcount]
-            if name in names:
+            if name in names and self.released:
+                raise RuntimeError(errors.SECOND_BACKWARD)
+            if name in names and self.saved is not None:
                 return self.saved[names.index(name)]
         raise AttributeError(f"'{self.name()}' object has no attribute '_saved_{name}'")
 
@@ -270,12 +271,6 @@ class PythonNode(Node):
     @cython.cfunc
     def apply(self, grads: object, needs: cython.ulonglong) -> object:
         return self.run(tuple(grads) if self.n_outputs > 1 else (grads,), needs)
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def release(self) -> cython.int:
-        self.forget()
-        return 0
 
 
 @cython.cfunc

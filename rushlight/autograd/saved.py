@@ -54,9 +54,10 @@ def call_unpack_hook(unpack_hook, kept, tensor_type):
     tensor = unpack_hook(kept)
     if not isinstance(tensor, tensor_type):
         kind = type(tensor)
+        module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(
             "Output of saved tensor unpack_hook expected to be a Tensor but got result "
-            f"of type {kind.__module__}.{kind.__qualname__}")
+            f"of type {module}{kind.__qualname__}")
     return tensor
 
 
