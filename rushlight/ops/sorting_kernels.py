@@ -221,11 +221,13 @@ def _rows(x, dim):
     size = x.shape[dim]
     if dim == x.dim() - 1:
         return x.contiguous(), (lambda t: t), size
-    return (
-        x.transpose(dim, -1).contiguous(),
-        lambda t: t.transpose(dim, -1).contiguous(),
-        size,
-    )
+    order = [d for d in range(x.dim()) if d != dim] + [dim]
+    inverse = [order.index(d) for d in range(x.dim())]
+
+    def back(result):
+        return result.permute(inverse).contiguous()
+
+    return x.permute(order).contiguous(), back, size
 
 
 def _sorted_rows(rows, size, descending):
