@@ -19,11 +19,14 @@ from rushlight.core.factories import get_default_device, set_default_device
 from rushlight.core.interop import frombuffer, from_dlpack, from_numpy
 from rushlight.core.printing import set_printoptions
 from rushlight.core.random import Generator, default_generator
+from rushlight.core.random import (
+    get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+)
 from rushlight.backends.cpu.pool import get_num_threads, set_num_threads
 
 globals().update(_all_dtypes())
 
-from rushlight import ops
+from rushlight import cpu, ops, random
 from rushlight.ops import registry as _registry
 
 _registry.load_generated()
@@ -40,5 +43,23 @@ from rushlight._bindings import (
     as_tensor, is_complex, is_floating_point, is_nonzero, is_tensor, numel, result_type,
     tensor,
 )
+from rushlight.random import (
+    fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+)
+from rushlight import nn, optim
 
 __version__ = "0.1.0"
+
+# What not every program uses is imported when it is first asked for.
+_ON_DEMAND = ("datasets", "serialization", "testing", "transforms", "utils")
+
+
+def __getattr__(name):
+    from importlib import import_module
+
+    if name in _ON_DEMAND:
+        return import_module(f"rushlight.{name}")
+    if name in ("load", "save"):
+        globals()[name] = getattr(import_module("rushlight.serialization"), name)
+        return globals()[name]
+    raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
