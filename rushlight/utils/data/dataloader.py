@@ -139,8 +139,8 @@ class SerialIterator:
     def __init__(self, loader: DataLoader, source: Source):
         # Drawn though no worker wants it: num_workers then leaves the order as it is.
         draw_seed(loader.generator)
-        self.length = loader.__len__
-        self.indices = iter(loader.index_sampler())
+        self.sampler = loader.index_sampler()
+        self.indices = iter(self.sampler)
         self.fetch = source.open()
 
     def __iter__(self):
@@ -150,7 +150,7 @@ class SerialIterator:
         return self.fetch(next(self.indices))
 
     def __len__(self):
-        return self.length()
+        return len(self.sampler)
 
 
 def check_workers(num_workers, timeout, prefetch_factor, persistent_workers):

@@ -81,7 +81,6 @@ class ParallelIterator:
     """Batches from the workers, in the sampler's order unless told otherwise."""
 
     def __init__(self, loader, source, base_seed):
-        self.length = loader.__len__
         self.sampler = loader.index_sampler()
         self.timeout = loader.timeout
         self.in_order = loader.in_order
@@ -119,7 +118,7 @@ class ParallelIterator:
         return self
 
     def __len__(self):
-        return self.length()
+        return len(self.sampler)
 
     def __next__(self):
         if not self.crew.processes:

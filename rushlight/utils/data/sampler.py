@@ -10,7 +10,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Sampler(Generic[T_co]):
-    """An order over a data set: a subclass defines ``__iter__``, perhaps ``__len__``."""
+    """An order over a data set: a subclass defines ``__iter__``, maybe ``__len__``."""
 
     def __iter__(self) -> Iterator[T_co]:
         raise NotImplementedError

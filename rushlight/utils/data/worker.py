@@ -32,6 +32,8 @@ class Failure:
 
     def reraise(self):
         """Raises the exception's own type if that takes a message, or RuntimeError."""
+        if issubclass(self.kind, StopIteration):
+            raise RuntimeError(self.text)  # as itself it would end the caller's loop
         if self.kind is KeyError:
             raise KeyError(_Verbatim(self.text))
         try:
