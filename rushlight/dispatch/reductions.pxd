@@ -12,11 +12,13 @@ cdef class ReductionKernel(Kernel):
     cdef int dim_at                 # positions of arguments, -1 where there are none
     cdef int keepdim_at
     cdef int dtype_at
+    cdef int correction_at
     cdef int n_outputs
+    cdef bint positional            # results are positions: the order of loops matters
     cdef dict special               # (input, output, compute) names -> NativeKernel
     cdef uint64_t reduced_dims(self, Tensor x, object dim) except? 0
     cdef DType result_dtype(self, Tensor x, object wanted)
     cdef NativeKernel find(self, Tensor x, DType out)
-    cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted)
+    cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted, object correction)
     cdef object check_empty(self, Tensor x, uint64_t gone)
-    cdef object launch(self, Tensor x, Tensor out, uint64_t gone, bint keepdim, int64_t count, NativeKernel kernel)
+    cdef object launch(self, Tensor x, Tensor out, Tensor second, uint64_t gone, bint keepdim, int64_t count, double number, NativeKernel kernel)

@@ -78,7 +78,8 @@ def put_loops(
 class ReductionKernel(Kernel):
     """A reduction: result type by rule, loops merged, one generated kernel a type.
 
-    A kernel that asks for ``scalar`` receives the number of elements reduced.
+    A kernel that asks for ``scalar`` receives the number of elements reduced, less the
+    argument ``correction`` where the operator has one.
     """
 
     def __init__(self, source, op: Operator, rule, module):
@@ -89,7 +90,11 @@ class ReductionKernel(Kernel):
         self.dim_at = names.index("dim") if "dim" in names else -1
         self.keepdim_at = names.index("keepdim") if "keepdim" in names else -1
         self.dtype_at = names.index("dtype") if "dtype" in names else -1
+        self.correction_at = (
+            names.index("correction") if "correction" in names else -1)
         self.n_outputs = len(op.returns)
+        # Positions are counted in the order of the dimensions.
+        self.positional = rule == "with_index" or source.name in ("argmax", "argmin")
         self.special = {}
 
     @cython.cfunc
@@ -141,6 +146,8 @@ class ReductionKernel(Kernel):
         kernel = self.special.get(key)
         if kernel is None:
             outs = (out.name,) * self.n_outputs
+            if self.rule == "with_index":
+                outs = (out.name, "int64")
             kernel = self.source.specialize(x.dtype_.name, outs, compute)
             self.special[key] = kernel
         return kernel
@@ -159,17 +166,23 @@ class ReductionKernel(Kernel):
             keepdim = cython.cast(object, slots[self.keepdim_at])
         if self.dtype_at >= 0:
             wanted = cython.cast(object, slots[self.dtype_at])
-        return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted)
+        correction: object = 0
+        if self.correction_at >= 0:
+            correction = cython.cast(object, slots[self.correction_at])
+            correction = 1 if correction is None else correction
+        return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted, correction)
 
     @cython.cfunc
     def reduce(
-        self, x: Tensor, gone: uint64_t, keepdim: cython.bint, wanted: object
+        self, x: Tensor, gone: uint64_t, keepdim: cython.bint, wanted: object,
+        correction: object,
     ) -> object:
         sizes: int64_t[64]
         n: cython.int = 0
         d: cython.int
         count: int64_t = 1
         out: Tensor
+        second: Tensor = None
         dtype: DType = self.result_dtype(x, wanted)
         for d in range(x.ndim_):
             if (gone >> d) & 1:
@@ -183,9 +196,16 @@ class ReductionKernel(Kernel):
         if count == 0:
             self.check_empty(x, gone)
         out = new_empty(n, sizes, cython.NULL, dtype, x.storage.device)
+        if self.n_outputs > 1:
+            other: DType = dtype_of(4) if self.rule == "with_index" else dtype
+            second = new_empty(n, sizes, cython.NULL, other, x.storage.device)
         if x.storage.device.kind != 2 and out.numel_:
-            self.launch(x, out, gone, keepdim, count, self.find(x, dtype))
-        return out
+            number: cython.double = count
+            if correction != 0:
+                number = max(number - cython.cast(cython.double, correction), 0.0)
+            kernel = self.find(x, dtype)
+            self.launch(x, out, second, gone, keepdim, count, number, kernel)
+        return out if second is None else (out, second)
 
     @cython.cfunc
     def check_empty(self, x: Tensor, gone: uint64_t):
@@ -204,8 +224,9 @@ class ReductionKernel(Kernel):
 
     @cython.cfunc
     def launch(
-        self, x: Tensor, out: Tensor, gone: uint64_t, keepdim: cython.bint,
-        count: int64_t, kernel: NativeKernel,
+        self, x: Tensor, out: Tensor, second: Tensor, gone: uint64_t,
+        keepdim: cython.bint, count: int64_t, number: cython.double,
+        kernel: NativeKernel,
     ):
         """Lay out reduced and kept loops and run the kernel over the kept ones."""
         rs: int64_t[64]
@@ -214,9 +235,9 @@ class ReductionKernel(Kernel):
         ks: int64_t[64]
         ki: int64_t[64]
         ko: int64_t[64]
-        ints: int64_t[15]
-        data: cython.p_char[4]
-        number: cython.double = count
+        ints: int64_t[18]
+        data: cython.p_char[5]
+        ratio: int64_t = 0
         nr: cython.int = 0
         nk: cython.int = 0
         d: cython.int
@@ -235,10 +256,12 @@ class ReductionKernel(Kernel):
                 ko[nk] = out.strides[at] * out.dtype_.itemsize
                 nk += 1
                 at += 1
-        nr = merge_reduced(nr, rs, ri, ro)
+        nr = merge_loops(nr, rs, ri, ro, nr > 1 and not self.positional)
         nk = merge_loops(nk, ks, ki, ko, True)
         if nr > 3 or nk > 3:
-            self.launch(gathered(x, gone), out, trailing(x, gone), keepdim, count, kernel)
+            self.launch(
+                gathered(x, gone), out, second, trailing(x, gone), keepdim, count,
+                number, kernel)
             return
         put_loops(nr, rs, 1, ints)
         put_loops(nr, ri, 0, cython.address(ints[3]))
@@ -250,8 +273,15 @@ class ReductionKernel(Kernel):
         if count == 0:
             ints[2] = 0
         data[0] = out.storage.data + out.offset * out.dtype_.itemsize
-        data[1] = x.storage.data + x.offset * item
-        data[2] = cython.cast(cython.p_char, cython.address(number))
+        at = 1
+        if second is not None:  # fresh like the first: the same strides in elements
+            data[1] = second.storage.data
+            ratio = second.dtype_.itemsize
+            for d in range(3):
+                ints[15 + d] = ints[12 + d] // out.dtype_.itemsize * ratio
+            at = 2
+        data[at] = x.storage.data + x.offset * item
+        data[at + 1] = cython.cast(cython.p_char, cython.address(number))
         fn: kernel_t = kernel.fn
         total: int64_t = out.numel_
         grain: int64_t = GRAIN // (count if count else 1) + 1
@@ -260,16 +290,6 @@ class ReductionKernel(Kernel):
             return
         with cython.nogil:
             parallel_for(fn, data, ints, total, grain)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def merge_reduced(
-    n: cython.int, sizes: cython.pointer(int64_t), inner: cython.pointer(int64_t),
-    outer: cython.pointer(int64_t),
-) -> cython.int:
-    """Reduced loops keep their order, which positions are counted in, if one merges all."""
-    return merge_loops(n, sizes, inner, outer, n > 1)
 
 
 @cython.cfunc

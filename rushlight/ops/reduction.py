@@ -18,7 +18,7 @@ def sum(left, right):
     return left + right
 
 
-@reduction(identity=0, finish=lambda total, scalar: total * L.cast(scalar, total.type))
+@reduction(identity=0, finish=lambda total, scalar: total / L.cast(scalar, total.type))
 def mean(left, right):
     """The sum over the count."""
     return left + right
@@ -128,7 +128,7 @@ def _moments(name, finish):
 
 
 def _variance(state, scalar):
-    return state[2] * L.cast(scalar, state[2].type)
+    return state[2] / L.cast(scalar, state[2].type)
 
 
 def _deviation(state, scalar):
