@@ -86,3 +86,41 @@ def take_windows(grad, indices, dims):
     """The elements that pooling picked from each plane, ``dims`` dimensions wide."""
     picked = ops.gather(grad.flatten(-dims), -1, indices.flatten(-dims))
     return picked.reshape(indices.shape)
+
+
+def mask_of(needs, count):
+    """The bits of ``needs`` as a list of truth values."""
+    return [bool(needs >> bit & 1) for bit in range(count)]
+
+
+def convolution_second_gradients(
+    grads, grad_output, input, weight, stride, padding, dilation, transposed,
+    output_padding, groups, needs,
+):  # fmt: skip
+    """Gradients of ``convolution_backward`` for its three tensors.
+
+    Each of its results is linear in ``grad_output`` and in one other tensor, so its
+    gradients are convolutions of what arrives with those.
+    """
+    rest = (stride, padding, dilation, transposed, output_padding, groups)
+    d_input, d_weight, d_bias = grads
+    to_grad = to_input = to_weight = None
+    if needs & 1:
+        parts = []
+        if d_input is not None:
+            parts.append(ops.convolution(d_input, weight, None, *rest))
+        if d_weight is not None:
+            parts.append(ops.convolution(input, d_weight, None, *rest))
+        if d_bias is not None:
+            along = [1, -1, *[1] * (grad_output.ndim - 2)]
+            parts.append(d_bias.reshape(along).expand(grad_output.shape))
+        to_grad = sum(parts[1:], parts[0]) if parts else None
+    if needs & 2 and d_weight is not None:
+        to_input = ops.convolution_backward(
+            grad_output, input, d_weight, None, *rest, [True, False, False]
+        )[0]
+    if needs & 4 and d_input is not None:
+        to_weight = ops.convolution_backward(
+            grad_output, d_input, weight, None, *rest, [False, True, False]
+        )[1]
+    return to_grad, to_input, to_weight
