@@ -29,6 +29,19 @@ class Stages:
     assembly: str
 
 
+def stages_of(expression, function) -> Stages:
+    """Every stage of a traced kernel: the loops after each pass, LLVM IR, assembly."""
+    from rushlight.compiler import toolchain
+    from rushlight.compiler.emit import llvm
+    from rushlight.compiler.lower import lower_in_steps
+
+    steps = tuple(lower_in_steps(function))
+    text = llvm.emit(steps[-1][1])
+    compiled = toolchain.compile_ir(text, inspect=True)
+    loops = tuple((name, str(program)) for name, program in steps)
+    return Stages(expression, loops, text, compiled.optimized, compiled.assembly)
+
+
 class Front:
     """A kernel described in Python, made native for given dtypes on first use.
 
@@ -71,16 +84,7 @@ class Front:
 
     def stages(self, *specialization) -> Stages:
         """Every stage of a specialisation, for `rushlight.explain`."""
-        from rushlight.compiler import toolchain
-        from rushlight.compiler.emit import llvm
-        from rushlight.compiler.lower import lower_in_steps
-
-        expression, function = self.trace(*specialization)
-        steps = tuple(lower_in_steps(function))
-        text = llvm.emit(steps[-1][1])
-        compiled = toolchain.compile_ir(text, inspect=True)
-        loops = tuple((name, str(program)) for name, program in steps)
-        return Stages(expression, loops, text, compiled.optimized, compiled.assembly)
+        return stages_of(*self.trace(*specialization))
 
     def __repr__(self):
         return f"<{type(self).__name__.lower()} kernel {self.name}>"

@@ -159,11 +159,25 @@ class Loops(Source):
         marks = [f"{name}_{value}" for name, value in sorted(choices.items())]
         return "_".join(["loops", self.name, *marks]).replace("-", "m")
 
-    def lower(self, **choices):
-        """This kernel as loop IR for the chosen dtypes."""
+    def trace(self, **choices):
+        """The source text, and the loop IR read from it for the chosen dtypes."""
         from rushlight.compiler.loops_reader import read_kernel
 
-        return read_kernel(self, type_table(choices), choices)
+        return inspect.getsource(self.function), read_kernel(
+            self, type_table(choices), choices
+        )
+
+    def lower(self, **choices):
+        """The loop IR after every pass, as emitters see it."""
+        from rushlight.compiler.lower import lower
+
+        return lower(self.trace(**choices)[1])
+
+    def stages(self, **choices):
+        """Every stage on the way to machine code, for `rushlight.explain`."""
+        from rushlight.compiler.front import stages_of
+
+        return stages_of(*self.trace(**choices))
 
     def reference(self, arrays, ints, begin, end, **choices):
         """Runs the source itself, as Python over flat NumPy arrays, in place.
