@@ -6,6 +6,7 @@ import rushlight
 from rushlight.core import distributions
 from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
+from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
 
 FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
@@ -176,7 +177,7 @@ def random_from(self, low, to, generator):
     if to is None:
         if self.dtype.code in FLOATS:
             most = distributions.FULL_RANGES[self.dtype.code][1] - 1
-        high = most + (0 if self.dtype.code == 4 and low != least else 1)
+        high = most + 1
     else:
         high = to
     if low >= high:
@@ -264,7 +265,7 @@ def normal_float(mean, std, size, generator, dtype, layout, device, pin_memory):
 def normal(mean, std, generator):
     """Normal numbers, where the mean or the standard deviation is a tensor."""
     tensors = [x for x in (mean, std) if isinstance(x, rushlight.Tensor)]
-    shape = rushlight.broadcast_shapes(*(x.shape for x in tensors))
+    shape = broadcast_sizes([x.shape for x in tensors])
     if isinstance(std, rushlight.Tensor):
         if std.numel() and std.device.type != "meta" and ops.min(std).item() < 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
