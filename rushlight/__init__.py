@@ -40,7 +40,7 @@ from rushlight.autograd.grad_mode import (
 )
 from rushlight import _bindings
 from rushlight._bindings import (
-    as_tensor, is_complex, is_floating_point, is_nonzero, is_tensor, numel, result_type,
+    as_tensor, broadcast_shapes, is_complex, is_floating_point, is_nonzero, is_tensor, numel, result_type,
     tensor,
 )
 from rushlight.random import (

@@ -6,6 +6,8 @@ from rushlight.autograd import methods as _autograd
 from rushlight.core import copying, indexing, interop, printing, views
 from rushlight.core.dtype import DType
 from rushlight.core.factories import from_sequence
+from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.layout import Size
 from rushlight.core.tensor import Tensor, bind_slots, install
 from rushlight.ops import call
 
@@ -49,6 +51,16 @@ def as_tensor(data, dtype=None, device=None):
     if dtype is not None and result.dtype is not dtype:
         result = result.to(dtype)
     return result if device is None else result.to(device)
+
+
+def broadcast_shapes(*shapes):
+    """The one shape that every given shape expands to.
+
+    >>> broadcast_shapes((5, 1, 3), (4, 1))
+    rushlight.Size([5, 4, 3])
+    """
+    return Size(broadcast_sizes(
+        [(shape,) if isinstance(shape, int) else shape for shape in shapes]))
 
 
 def is_tensor(obj):

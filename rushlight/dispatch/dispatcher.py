@@ -12,7 +12,7 @@ from cython.cimports.rushlight.core._python import (
 )
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.keys import (
-    KEY_ADINPLACEORVIEW, KEY_AUTOGRAD, KEY_BACKEND_SELECT,
+    KEY_ADINPLACEORVIEW, KEY_AUTOGRAD, KEY_BACKEND_SELECT, KEY_PRIVATEUSE1,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -21,12 +21,18 @@ from cython.cimports.rushlight.dispatch.signature import Bound, Signature, own, 
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
+_BACKEND_BITS = cython.declare(uint64_t, 15)
+_AUTOGRAD_BITS = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
+    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW))
 _DEFAULT_BITS = cython.declare(uint64_t, 1)     # where factories go: CPU
 _PLAIN_TYPES = cython.declare(dict, {})         # type -> overrides nothing
 _MODES = cython.declare(list, [])               # active Python function modes
 _FALLBACKS = cython.declare(dict, {})           # key number -> Kernel for every operator
 _EVERY_OPERATOR = cython.declare(list, [])
 _COPY = cython.declare(Operator, None)
+_NON_BLOCKING = cython.declare(object, False)
 
 
 @cython.cclass
@@ -52,23 +58,42 @@ class PythonKernel(Kernel):
     def run(
         self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
     ) -> object:
-        args: cython.pointer(PyObject)[26]
-        i: cython.int
-        n: cython.int = op.n_args
-        args[0] = cython.NULL
-        if self.with_keyset:
-            keyset = KeySet(keys)
-            args[1] = cython.cast(cython.pointer(PyObject), keyset)
-            for i in range(n):
-                args[2 + i] = slots[i]
-            return PyObject_Vectorcall(
-                cython.cast(cython.pointer(PyObject), self.function),
-                cython.address(args[1]), n + 1, cython.NULL)
+        st: cython.pointer(ThreadState)
+        before: uint64_t
+        if keys == 0 or keys > _BACKEND_BITS:
+            return call_function(self, op, slots, keys)
+        # a backend's function runs below autograd, whichever way the call came
+        st = state()
+        before = st.excluded
+        st.excluded = before | _AUTOGRAD_BITS
+        try:
+            return call_function(self, op, slots, keys)
+        finally:
+            st.excluded = before
+
+
+@cython.cfunc
+def call_function(
+    kernel: PythonKernel, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
+) -> object:
+    args: cython.pointer(PyObject)[26]
+    i: cython.int
+    n: cython.int = op.n_args
+    args[0] = cython.NULL
+    if kernel.with_keyset:
+        keyset = KeySet(keys)
+        args[1] = cython.cast(cython.pointer(PyObject), keyset)
         for i in range(n):
-            args[1 + i] = slots[i]
+            args[2 + i] = slots[i]
         return PyObject_Vectorcall(
-            cython.cast(cython.pointer(PyObject), self.function),
-            cython.address(args[1]), n, cython.NULL)
+            cython.cast(cython.pointer(PyObject), kernel.function),
+            cython.address(args[1]), n + 1, cython.NULL)
+    for i in range(n):
+        args[1 + i] = slots[i]
+    return PyObject_Vectorcall(
+        cython.cast(cython.pointer(PyObject), kernel.function),
+        cython.address(args[1]), n, cython.NULL)
 
 
 @cython.final
@@ -188,7 +213,8 @@ def copy_into(target: Tensor, source: object) -> object:
     slots: cython.pointer(PyObject)[4]
     slots[0] = cython.cast(cython.pointer(PyObject), target)
     slots[1] = cython.cast(cython.pointer(PyObject), source)
-    slots[2] = cython.cast(cython.pointer(PyObject), False)
+    # a bare False would be a C integer, and the pointer NULL
+    slots[2] = cython.cast(cython.pointer(PyObject), _NON_BLOCKING)
     _COPY.call(slots)
     return target
 
@@ -467,6 +493,8 @@ class Operator:
                 return self.composite.run(self, slots, 0)
             not_available(self, keys)
         key = 63 - __builtin_clzll(bits)
+        if key <= KEY_PRIVATEUSE1:
+            keys &= _BACKEND_BITS
         if self.table[key] != cython.NULL:
             return cython.cast(Kernel, self.table[key]).run(self, slots, keys)
         if key == KEY_AUTOGRAD:

@@ -44,7 +44,7 @@ for _code in (5, 15, 23, 24, 25, 26):
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
+@cython.exceptval(-2, check=False)
 def combine(higher: cython.int, lower: cython.int) -> cython.int:
     """Common type of operands of which the first kind outranks the second."""
     a: DType

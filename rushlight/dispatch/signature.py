@@ -110,7 +110,8 @@ class Signature:
         while i < taken:
             if i >= self.n_positional:
                 return TOO_MANY
-            if self.flags[i] & 4 and n > i and is_integer(args[i]):
+            if self.flags[i] & 4 and (
+                    is_integer(args[i]) if self.kinds[i] > 3 else is_tensor(args[i])):
                 code = self.gather(i, args, n, bound)
                 if code:
                     return code
@@ -146,8 +147,14 @@ class Signature:
         self, i: cython.int, args: cython.pointer(cython.pointer(PyObject)),
         n: cython.Py_ssize_t, bound: cython.pointer(Bound),
     ) -> cython.int:
-        """Sizes given one by one, ``x.view(2, 3)``, as one tuple."""
+        """Sizes or tensors given one by one, ``x.view(2, 3)``, as one tuple."""
         j: cython.int
+        if self.kinds[i] <= 3:
+            for j in range(i, n):
+                if not is_tensor(args[j]):
+                    return WRONG_TYPE + i
+            own(bound, i, tuple([cython.cast(object, args[j]) for j in range(i, n)]))
+            return 0
         for j in range(i, n):
             if not is_integer(args[j]):
                 return WRONG_TYPE + i
@@ -291,6 +298,12 @@ def is_integer(value: cython.pointer(PyObject)) -> cython.bint:
     if isinstance(item, (float, str, list, tuple)) or item is None:
         return False
     return hasattr(type(item), "__index__") and not hasattr(type(item), "__len__")
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_tensor(value: cython.pointer(PyObject)) -> cython.bint:
+    return isinstance(cython.cast(object, value), Tensor)
 
 
 @cython.cfunc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 import types
 
 from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
@@ -24,6 +25,7 @@ _DERIVED = DerivedKernel()
 
 # Every operator by its base name, whatever its namespace: what formulas call.
 call = types.ModuleType("rushlight.ops.call")
+sys.modules[call.__name__] = call      # entries may name operators as implementations
 # Python namespaces: None is `rushlight` itself.
 namespaces = {}
 
