@@ -95,7 +95,7 @@ class Rule:
             return None
         if self.condition is not None and not evaluate(self.condition, found):
             return None
-        return _substitute(self.after, found, e)
+        return _substitute(self.after, found)
 
     @property
     def names(self) -> list:
@@ -117,17 +117,13 @@ class Rules:
     def __iter__(self):
         return iter(self.rules)
 
-    def __call__(self, e: Expr) -> Expr:
-        """``e`` rewritten at its root until no rule fits."""
-        for _ in range(32):
-            for rule in self.index.get(_root(e), ()):
-                result = rule.apply(e)
-                if result is not None:
-                    e = result
-                    break
-            else:
-                return e
-        return e
+    def __call__(self, e: Expr) -> Expr | None:
+        """``e`` rewritten at its root by the first rule that fits, or None."""
+        for rule in self.index.get(_root(e), ()):
+            result = rule.apply(e)
+            if result is not None:
+                return result
+        return None
 
 
 def _root(e):
@@ -154,14 +150,14 @@ def _match(shape, e, found):
     return all(_match(s, x, found) for s, x in zip(shape.args, e.args, strict=True))
 
 
-def _substitute(shape, found, like):
+def _substitute(shape, found):
     if isinstance(shape, Var):
         return found[shape.name]
     if isinstance(shape, Const):
-        return Const(like.type if not shape.type.is_bool else shape.type, shape.value)
+        return shape
     if isinstance(shape, ir.Call) and shape.name == "fold":
-        return Const(like.type, evaluate(shape.args[0], found))
-    return shape.rebuild(tuple(_substitute(arg, found, like) for arg in shape.args))
+        return Const(shape.type, evaluate(shape.args[0], found))
+    return shape.rebuild(tuple(_substitute(arg, found) for arg in shape.args))
 
 
 OPERATIONS = {

@@ -7,7 +7,7 @@ one that is NaN. ``x``, ``y`` and ``z`` are any expression, ``a`` and ``b`` lite
 from __future__ import annotations
 
 from rushlight.compiler import expr as ir
-from rushlight.compiler.expr import Const, binary, boolean, select
+from rushlight.compiler.expr import Const, binary, boolean
 from rushlight.compiler.rewrite import OPERATIONS, Rules, fold, map_expr, pattern
 
 x, y, z, a, b = pattern("x y z a b")
@@ -44,16 +44,13 @@ INDEX_RULES = Rules(
     (_min(x, _max(x, y)), x), (_max(x, _min(x, y)), x),
     (_min(_min(x, a), b), _min(x, fold(_min(a, b)))),
     (_max(_max(x, a), b), _max(x, fold(_max(a, b)))),
-    # Comparisons
+    # Comparisons; those of shifted values assume that nothing wraps, as in indices
     (x == x, true), (x <= x, true), (x >= x, true), (x != x, false), (x < x, false),
     (x > x, false),
     (x + a < b, x < fold(b - a)), (x + a <= b, x <= fold(b - a)),
     (x + a == b, x == fold(b - a)), (x + a > b, x > fold(b - a)),
     (x + a >= b, x >= fold(b - a)),
 )
-# Comparisons of shifted values assume that nothing wraps, which holds of indices.
-_compare = {rule.before.op for rule in INDEX_RULES if rule.before.type.is_bool}
-
 
 def simplify(e):
     """An integer or logical expression in simpler form; floats are left alone.
@@ -80,7 +77,8 @@ def simplify_node(e):
         return _evaluated(e, left.value, right.value)
     if left.type != ir.i64:
         return e  # narrower integers are data: their comparisons may wrap
-    return INDEX_RULES(e)
+    result = INDEX_RULES(e)
+    return e if result is None else simplify(result)
 
 
 def _evaluated(e, left, right):
@@ -113,5 +111,3 @@ def _simplify_logic(e, left, right):
             return other if passes else known
     return e
 
-
-__all__ = ["INDEX_RULES", "select", "simplify", "simplify_node"]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.expr import Binary, Call, Const, select
-from rushlight.compiler.mathematics.formats import copysign, fma
+from rushlight.compiler.mathematics.formats import bits, copysign, fma, from_bits
 
 
 def _safe(x, y):
@@ -60,7 +60,7 @@ def mod(x, y):
     return select(wrong, rest + y, rest)
 
 
-ROUNDS = 4  # each takes about 50 bits off the quotient
+ROUNDS = 8  # each takes 25 bits off the quotient
 
 
 def _float_remainder(x, y):
@@ -71,13 +71,11 @@ def _float_remainder(x, y):
     a, b = abs(x), abs(y)
     rest = a
     for _ in range(ROUNDS):
-        quotient = Call("trunc", x.type, rest / b)
-        step = fma(-quotient, b, rest)
-        # The rounded quotient may be one too large, or far too large to subtract at
-        # once; then its top 50 bits are subtracted now, and the others next time.
-        step = select(step < 0, step + b, step)
+        # A multiple with few bits has an exact product, and an exact difference.
+        quotient = bits(Call("trunc", x.type, rest / b)) & -(1 << 27)
+        step = fma(-from_bits(quotient, x), b, rest)
+        step = select(step < 0, step + b, step)  # the quotient was rounded up
         rest = select(rest < b, rest, step)
-    rest = select(rest >= b, rest - b, rest)
     infinite = (b == float("inf")) & (a < float("inf"))
     return copysign(select(infinite, a, rest), x)
 
