@@ -228,6 +228,8 @@ def saved_value(
         return t.ndim_
     if what == 5:
         return t.stride()
+    if what == 11:
+        return t.offset
     return t.storage.device
 
 
@@ -248,7 +250,7 @@ def save_values(
         elif what == 1:
             item = result if isinstance(result, Tensor) else result[d.index[i]]
             values.append(save_result(item, node))
-        elif what >= 9:
+        elif what == 9 or what == 10:
             item = result if isinstance(result, Tensor) else result[d.index[i]]
             values.append(saved_value(what, item, node))
         else:

@@ -376,6 +376,11 @@ class Operator:
         self.fallthroughs.add(int(key))
         self.refresh()
 
+    def clear_fallthrough(self, key):
+        """Take back ``set_fallthrough``."""
+        self.fallthroughs.discard(int(key))
+        self.refresh()
+
     def set_derivative(self, derivative):
         """Make the operator differentiable."""
         self.derivative = derivative
