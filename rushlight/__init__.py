@@ -51,7 +51,8 @@ from rushlight import nn, optim
 __version__ = "0.1.0"
 
 # What not every program uses is imported when it is first asked for.
-_ON_DEMAND = ("datasets", "serialization", "testing", "transforms", "utils")
+_ON_DEMAND = (
+    "library", "overrides", "func", "return_types","datasets", "serialization", "testing", "transforms", "utils")
 
 
 def __getattr__(name):

@@ -100,3 +100,17 @@ def set_keys(include: uint64_t, exclude: uint64_t) -> tuple:
     state().included = include
     state().excluded = exclude
     return previous
+
+
+def exclude_keys(bits: uint64_t, replace: cython.bint = False) -> int:
+    """Makes calls of this thread pass by more dispatch keys; returns the earlier ones."""
+    previous: uint64_t = state().excluded
+    state().excluded = bits if replace else previous | bits
+    return previous
+
+
+def include_keys(bits: uint64_t, replace: cython.bint = False) -> int:
+    """Adds dispatch keys to the calls of this thread; returns the earlier ones."""
+    previous: uint64_t = state().included
+    state().included = bits if replace else previous | bits
+    return previous

@@ -460,6 +460,8 @@ class Operator:
             answer = ask_overrides(self, slots)
             if answer is not NotImplemented:
                 return answer
+        if self.form == INPLACE and not st.inference_mode:
+            refuse_inference_write(cython.cast(object, slots[0]))
         if bits == 0 or self.device_arg >= 0:
             bits = self.factory_bits(slots, bits)
         bits = (bits | st.included) & ~st.excluded
@@ -513,6 +515,14 @@ class Operator:
 def stale(t: Tensor) -> cython.bint:
     """A view that needs no gradient yet, of a base that has come to need one."""
     return t.base is not None and t.base.wants_grad
+
+
+@cython.cfunc
+def refuse_inference_write(target: object):
+    if isinstance(target, Tensor) and cython.cast(Tensor, target).inference:
+        raise RuntimeError(
+            "Inplace update to inference tensor outside InferenceMode is not allowed. "
+            "You can make a clone to get a normal tensor before doing inplace update.")
 
 
 @cython.cfunc

@@ -1,0 +1,422 @@
+"""Operators and kernels from outside: what Rushlight itself is built with.
+
+A library defines operators by schema, gives them kernels for dispatch keys, and makes
+them differentiable. Everything it adds goes away again with ``_destroy`` or with the
+end of a ``_scoped_library``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+
+from rushlight.core.state import exclude_keys, include_keys
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch import dispatcher
+from rushlight.dispatch.dispatcher import (
+    Derivative, Operator, OperatorPacket, PythonKernel, forget, forget_packet,
+    function_modes, packets, set_fallback,
+)
+from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
+from rushlight.dispatch import schema as schemas
+
+_COMPOSITE = "CompositeImplicitAutograd"
+
+
+def fallthrough_kernel(*args):
+    """Register this for a key that calls should pass by."""
+    raise RuntimeError("fallthrough_kernel only marks a key; it is never called")
+
+
+class Library:
+    """A set of operator definitions and kernels under one namespace.
+
+    Args:
+        ns: the namespace, such as ``"mylib"``.
+        kind: ``"DEF"`` or ``"FRAGMENT"`` to define operators, ``"IMPL"`` to add kernels
+            to operators that exist.
+        dispatch_key: where ``impl`` registers by default.
+
+    >>> import rushlight as rl
+    >>> lib = rl.library.Library("doc_example", "DEF")
+    >>> lib.define("twice(Tensor x) -> Tensor")
+    'twice'
+    >>> lib.impl("twice", lambda x: x + x, "CompositeImplicitAutograd")
+    >>> rl.ops.doc_example.twice(rl.ones(2))
+    tensor([2., 2.])
+    """
+
+    def __init__(self, ns, kind, dispatch_key=""):
+        if kind not in ("DEF", "FRAGMENT", "IMPL"):
+            raise ValueError(f"Unsupported library kind: {kind}")
+        if kind == "DEF" and ns in ("aten", "prims"):
+            raise ValueError(
+                f"{ns} is a reserved namespace. Please try creating a library with "
+                "another name.")
+        self.ns = ns
+        self.kind = kind
+        self.dispatch_key = dispatch_key
+        self._undo = []
+
+    def define(self, schema, alias_analysis="", *, tags=()):
+        """Define an operator by its schema; returns its name.
+
+        Raises:
+            RuntimeError: the name exists already, or this is an ``"IMPL"`` library.
+        """
+        if self.kind == "IMPL":
+            raise RuntimeError("a library of kind 'IMPL' cannot define operators")
+        parsed = schemas.parse(schema)
+        name = f"{parsed.name}.{parsed.overload}" if parsed.overload else parsed.name
+        base = parsed.name
+        packet = packets().get((self.ns, base))
+        if packet is not None and any(op.name == name for op in packet.overloads):
+            raise RuntimeError(
+                f"Tried to register an operator ({self.ns}::{schema}) with the same name "
+                "and overload name multiple times.")
+        rows, returns = schemas.argument_rows(parsed), schemas.return_rows(parsed)
+        written = bool(rows) and bool(rows[0][5] & 1)
+        op = Operator(
+            self.ns, name, rows, returns, form=1 if written else 0,
+            tags=tuple(str(tag) for tag in tags),
+            is_view=bool(returns) and returns[0][2] == 1)
+        if packet is None:
+            OperatorPacket(self.ns, base, [op])
+            self._undo.append(lambda: forget_packet(self.ns, base))
+        else:
+            packet.add_overload(op)
+            self._undo.append(lambda: packet.remove_overload(op))
+        self._undo.append(lambda: forget(op))
+        return name
+
+    def _operator(self, op_name):
+        if isinstance(op_name, Operator):
+            return op_name
+        if isinstance(op_name, OperatorPacket):
+            return op_name.overloads[0]
+        return find_operator(op_name, self.ns)
+
+    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+        """Run ``fn`` for an operator at a dispatch key.
+
+        Args:
+            fn: called with the schema's arguments by position, or `fallthrough_kernel`.
+            dispatch_key: a key's name, ``"CompositeImplicitAutograd"`` for a
+                decomposition that autograd sees through, or
+                ``"CompositeExplicitAutograd"`` for every backend.
+            with_keyset: pass the keys of the call as first argument, for
+                ``op.redispatch(keyset.below(key), ...)``.
+        """
+        if not callable(fn):
+            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+        op = self._operator(op_name)
+        key = dispatch_key or self.dispatch_key or _COMPOSITE
+        if key == _COMPOSITE:
+            before = op.composite
+            op.set_composite(PythonKernel(fn))
+            self._undo.append(lambda: op.set_composite(before))
+            return
+        for one in keys_named(key):
+            self._set(op, one, fn, with_keyset, allow_override)
+
+    def _set(self, op, key, fn, with_keyset, allow_override):
+        before = op.kernels.get(int(key))
+        if before is not None and self.ns != "aten" and not allow_override:
+            raise RuntimeError(
+                f"there is already a kernel registered for {op.namespace}::{op.name} at "
+                f"dispatch key {key.name}; pass allow_override=True to replace it")
+        if fn is fallthrough_kernel:
+            op.set_fallthrough(key)
+            self._undo.append(lambda: op.clear_fallthrough(key))
+            return
+        op.set_kernel(key, PythonKernel(fn, with_keyset))
+        self._undo.append(lambda: op.set_kernel(key, before))
+
+    def fallback(self, fn, dispatch_key="", *, with_keyset=False):
+        """Run ``fn(op, *args)`` for every operator that has no kernel at a key."""
+        key = dispatch_key or self.dispatch_key
+        if not key:
+            raise ValueError("fallback needs a dispatch key")
+        for one in keys_named(key):
+            set_fallback(one, fn)
+            self._undo.append(functools.partial(set_fallback, one, None))
+
+    def pointwise(self, op_name, kernel, *, dtype="promote"):
+        """Compute an operator by a ``@pointwise`` expression, as built-in ones are.
+
+        Args:
+            kernel: a function of symbolic scalars, one for each schema argument.
+            dtype: how the result's type follows from the operands': ``"promote"``,
+                ``"promote_float"``, ``"bool"`` or ``"same"``.
+        """
+        from rushlight.compiler.pointwise import Pointwise, pointwise
+        from rushlight.dispatch.kernels import PointwiseKernel
+        op = self._operator(op_name)
+        source = kernel if isinstance(kernel, Pointwise) else pointwise(kernel)
+        rows = op.signature.rows
+        static = tuple(i for i, row in enumerate(rows) if 7 <= row[1] <= 24)
+        promoting = tuple(i for i, row in enumerate(rows) if row[1] in (0, 4))
+        made = PointwiseKernel(source, op, dtype, promoting, static, "")
+        for key in (DispatchKey.CPU, DispatchKey.Meta):
+            op.set_kernel(key, made)
+            self._undo.append(functools.partial(op.set_kernel, key, None))
+
+    def derivative(self, op_name, formula, *, saved=(), inputs=None):
+        """Make an operator differentiable at the cost of a built-in one.
+
+        Args:
+            formula: ``formula(needs, grad, *saved)`` returns the gradient of the one
+                differentiable input, or a tuple with one for each; bit ``i`` of
+                ``needs`` says whether input ``i`` wants it.
+            saved: names of arguments, or ``"result"``, that the formula receives.
+            inputs: names of the differentiable inputs; by default all tensors.
+        """
+        op = self._operator(op_name)
+        names = [row[0] for row in op.signature.rows]
+        if inputs is None:
+            inputs = [row[0] for row in op.signature.rows if row[1] <= 4]
+        groups = tuple(
+            (names.index(name), op.signature.rows[names.index(name)][1] in (2, 3))
+            for name in inputs)
+        kept = tuple(
+            (1, 0, 0) if name == "result" else (0, names.index(name), 0) for name in saved)
+        flags = 4 if "result" in saved else 0
+        before = op.derivative
+        op.set_derivative(Derivative(
+            "", "", kept, groups, flags, tuple(range(max(1, len(op.returns)))), formula))
+        self._undo.append(lambda: op.set_derivative(before))
+
+    def _destroy(self):
+        """Take back all that this library registered."""
+        while self._undo:
+            self._undo.pop()()
+
+
+@contextlib.contextmanager
+def _scoped_library(*args):
+    library = Library(*args)
+    try:
+        yield library
+    finally:
+        library._destroy()
+
+
+def find_operator(name, namespace=None):
+    """The operator called ``ns::name.overload``.
+
+    Raises:
+        RuntimeError: there is none of that name.
+    """
+    if "::" in name:
+        namespace, _, name = name.partition("::")
+    base, _, overload = name.partition(".")
+    packet = packets().get((namespace, base))
+    for op in packet.overloads if packet is not None else ():
+        if op.name == name or (overload == "default" and op.name == base):
+            return op
+    if packet is not None and not overload:
+        return packet.overloads[0]
+    raise RuntimeError(f"operator {namespace}::{name} does not exist")
+
+
+def define(qualname, schema, *, lib=None, tags=()):
+    """Define the operator ``ns::name`` with a schema that starts at its arguments."""
+    namespace, _, name = qualname.partition("::")
+    library = lib or _fragment(namespace)
+    library.define(name + schema, tags=tags)
+
+
+def impl(qualname, types, func=None, *, lib=None):
+    """Run ``func`` for an operator on device types; a decorator without ``func``."""
+    if func is None:
+        return lambda function: impl(qualname, types, function, lib=lib)
+    namespace, _, name = qualname.partition("::")
+    library = lib or _fragment(namespace)
+    for kind in (types,) if isinstance(types, str) else types:
+        key = _DEVICE_KEYS.get(kind)
+        if key is None:
+            raise ValueError(f"unknown device type '{kind}': one of {', '.join(_DEVICE_KEYS)}")
+        library.impl(name, func, key)
+    return func
+
+
+_DEVICE_KEYS = {
+    "default": "CompositeExplicitAutograd", "cpu": "CPU", "cuda": "CUDA", "meta": "Meta",
+    "privateuseone": "PrivateUse1",
+}
+register_kernel = impl
+_fragments = {}
+
+
+def _fragment(namespace):
+    if namespace not in _fragments:
+        _fragments[namespace] = Library(namespace, "FRAGMENT")
+    return _fragments[namespace]
+
+
+def register_fake(qualname, func=None, /, *, lib=None):
+    """Give an operator a function for shapes: what runs for meta tensors."""
+    if func is None:
+        return lambda function: register_fake(qualname, function, lib=lib)
+    namespace, _, name = _qualname(qualname).partition("::")
+    (lib or _fragment(namespace)).impl(name, func, "Meta", allow_override=True)
+    return func
+
+
+def _qualname(op):
+    if isinstance(op, str):
+        return op
+    return getattr(op, "_qualname", None) or f"{op.namespace}::{op.name}"
+
+
+def register_autograd(op, backward, /, *, setup_context=None, lib=None):
+    """Make an operator differentiable by ``backward(ctx, *grads)``.
+
+    Args:
+        setup_context: ``setup_context(ctx, inputs, output)`` saves what backward needs.
+    """
+    from rushlight.autograd.function import Function
+    namespace, _, name = _qualname(op).partition("::")
+    found = find_operator(name, namespace)
+
+    class Recorded(Function):
+        @staticmethod
+        def forward(ctx, keyset, *args):
+            below = keyset.below(DispatchKey.ADInplaceOrView)
+            result = found.redispatch(below, *args)
+            if setup_context is not None:
+                setup_context(ctx, args, result)
+            return result
+
+        @staticmethod
+        def backward(ctx, *grads):
+            result = backward(ctx, *grads)
+            return (None, *(result if isinstance(result, tuple) else (result,)))
+
+    def autograd_kernel(keyset, *args):
+        return Recorded.apply(keyset, *args)
+
+    (lib or _fragment(namespace)).impl(
+        name, autograd_kernel, "Autograd", with_keyset=True, allow_override=True)
+
+
+class CustomOpDef:
+    """An operator made of a Python function by `custom_op`."""
+
+    def __init__(self, qualname, schema, function, device_types):
+        self._qualname = qualname
+        self._namespace, _, self._name = qualname.partition("::")
+        self._lib = Library(self._namespace, "FRAGMENT")
+        self._lib.define(self._name + schema)
+        self._packet = packets()[(self._namespace, self._name)]
+        self.register_kernel(device_types or "default", function)
+        functools.update_wrapper(self, function)
+
+    def register_kernel(self, device_types, fn=None):
+        """Run ``fn`` on these device types."""
+        return impl(self._qualname, device_types, fn, lib=self._lib)
+
+    def register_fake(self, fn):
+        """Use ``fn`` for shapes."""
+        return register_fake(self._qualname, fn, lib=self._lib)
+
+    def register_autograd(self, backward, *, setup_context=None):
+        """Make the operator differentiable."""
+        register_autograd(
+            self._qualname, backward, setup_context=setup_context, lib=self._lib)
+
+    def __call__(self, *args, **kwargs):
+        return self._packet(*args, **kwargs)
+
+    def __repr__(self):
+        return f"<CustomOpDef({self._qualname})>"
+
+
+def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None):
+    """Make a Python function an operator, its schema read from the annotations.
+
+    Raises:
+        ValueError: an annotation has no schema type.
+    """
+    if fn is None:
+        return lambda function: custom_op(
+            name, function, mutates_args=mutates_args, device_types=device_types,
+            schema=schema)
+    return CustomOpDef(name, schema or infer_schema(fn, mutates_args=mutates_args),
+                       fn, device_types)
+
+
+_SCHEMA_TYPES = {
+    "Tensor": "Tensor", "float": "float", "int": "int", "bool": "bool", "str": "str",
+}
+
+
+def infer_schema(prototype, /, *, mutates_args=(), op_name=None):
+    """A schema from a function's annotations.
+
+    >>> def scale(x: Tensor, factor: float = 2.0) -> Tensor: ...
+    >>> infer_schema(scale)
+    '(Tensor x, float factor=2.0) -> Tensor'
+    """
+    import inspect
+    parts = []
+    for name, parameter in inspect.signature(prototype).parameters.items():
+        kind = _schema_type(parameter.annotation, name)
+        if name in mutates_args or mutates_args == "unknown":
+            kind = kind.replace("Tensor", f"Tensor(a{len(parts)}!)", 1)
+        default = parameter.default
+        parts.append(f"{kind} {name}" + (
+            "" if default is inspect.Parameter.empty else f"={_literal(default)}"))
+    result = inspect.signature(prototype).return_annotation
+    text = "()" if result in (None, "None") else _schema_type(result, "return")
+    return f"{op_name or ''}({', '.join(parts)}) -> {text}"
+
+
+def _literal(value):
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def _schema_type(annotation, name):
+    text = annotation if isinstance(annotation, str) else getattr(
+        annotation, "__name__", str(annotation))
+    if annotation is Tensor:
+        return "Tensor"
+    origin = getattr(annotation, "__args__", None)
+    if origin and type(None) in origin:
+        inner = next(kind for kind in origin if kind is not type(None))
+        return _schema_type(inner, name) + "?"
+    if origin:
+        return _schema_type(origin[0], name) + "[]"
+    plain = text.rpartition(".")[2]
+    if plain not in _SCHEMA_TYPES:
+        raise ValueError(
+            f"infer_schema(func): Parameter {name} has unsupported type {annotation}. "
+            f"The valid types are: {', '.join(_SCHEMA_TYPES)}, lists of them and | None")
+    return _SCHEMA_TYPES[plain]
+
+
+@contextlib.contextmanager
+def _excluded(*keys):
+    """Calls inside pass the given keys by, in this thread."""
+    before = exclude_keys(KeySet.of(*keys).bits)
+    try:
+        yield
+    finally:
+        exclude_keys(before, replace=True)
+
+
+@contextlib.contextmanager
+def _included(*keys):
+    """Calls inside also carry the given keys, in this thread."""
+    before = include_keys(KeySet.of(*keys).bits)
+    try:
+        yield
+    finally:
+        include_keys(before, replace=True)
+
+
+__all__ = [
+    "BACKENDS", "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel",
+    "find_operator", "impl", "infer_schema", "register_autograd", "register_fake",
+    "register_kernel",
+]
