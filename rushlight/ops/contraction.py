@@ -232,7 +232,7 @@ class Product:
                      for v in range(tile.vectors)]
             with b.loop("k", 0, depth) as k:
                 to = b.let("to", panel * depth + k * tile.width)
-                start = b.let("from", k * source.row + panel)
+                start = b.let("origin", k * source.row + panel)
                 for v, mask in enumerate(masks):
                     value = load(source.pointer, start + v * tile.lanes, tile.lanes,
                                  mask=mask)
@@ -452,7 +452,7 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TURN_INTS)}
-    pointers = [b.let(key, ir.argument(i, compute)) for i, key in enumerate(("out", "in"))]
+    pointers = [b.let(key, ir.argument(i, compute)) for i, key in enumerate(("out", "source"))]
     zero = Const(compute.vector(lanes), 0)
     down = b.let("down", blocks_of(n["rows"], Const(i64, lanes)))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:

@@ -110,7 +110,7 @@ class Patches:
         b.assign(self.pieces, Const(i64, 0))
 
         def note(column, count, image, z, y, x):
-            source = b.let("from", image * n["image"] + z * n["step_z"] * n["plane"]
+            source = b.let("origin", image * n["image"] + z * n["step_z"] * n["plane"]
                            + y * n["step_y"] * n["line"] + x * n["step_x"])
             with b.loop("v", 0, count, self.lanes) as v:
                 b.store(self.targets, self.pieces, column + v)
@@ -316,7 +316,7 @@ def scatter(b, n, tile, buffer, out, start, width, height):
         def copy(column, count, image, z, y, x):
             to = b.let("to", image * n["out_image"] + r * n["out_row"] + z * n["out_z"]
                        + y * n["out_y"] + x * n["out_x"])
-            at = b.let("from", row + column)
+            at = b.let("origin", row + column)
             with b.when(n["out_x"] == 1):
                 with b.loop("v", 0, count, tile.lanes) as v:
                     mask = b.let("mask", lane_mask(tile.lanes, count - v))

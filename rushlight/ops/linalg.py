@@ -225,8 +225,8 @@ def linear(input, weight, bias=None):
     rows = input if input.ndim == 2 or input.is_contiguous() else input.contiguous()
     if bias is None or bias.shape[0] == weight.shape[0] and weight.shape[1]:
         addend = bias if bias is None else bias.contiguous().to(sums)
-        return like(contraction.linear(rows, weight, addend, sums), input)
-    return like(contraction.linear(rows, weight, None, sums), input) + bias
+        return like(contraction.linear(rows, weight, sums, addend), input)
+    return like(contraction.linear(rows, weight, sums), input) + bias
 
 
 def check_linear(input, weight, bias):

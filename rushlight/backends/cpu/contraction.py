@@ -219,11 +219,11 @@ def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
 
 @cython.cfunc
 @cython.inline
-def is_trivial(out: Tensor, depth: int64_t, addend: Tensor) -> cython.bint:
+def is_trivial(out: Tensor, depth: int64_t, added: cython.bint) -> cython.bint:
     """Handles outputs that need no kernel: empty, without storage, or sums of nothing."""
     if out.numel_ == 0 or out.storage.data == cython.NULL:
         return True
-    if depth == 0 and addend is None:
+    if depth == 0 and not added:
         memset(out.pointer(), 0, out.numel_ * out.dtype_.itemsize)
         return True
     return False
@@ -246,7 +246,7 @@ def product(
     sizes[0] = a.sizes[0]
     sizes[n - 2], sizes[n - 1] = a.sizes[n - 2], b.sizes[n - 1]
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
-    if is_trivial(out, a.sizes[n - 1], addend):
+    if is_trivial(out, a.sizes[n - 1], addend is not None):
         return out
     there: Matrix = matrix_of(out)
     d: Matrix = there if addend is None else matrix_of(addend)
@@ -255,7 +255,9 @@ def product(
     return out
 
 
-def linear(input: Tensor, weight: Tensor, bias: Tensor, compute: DType) -> Tensor:
+def linear(
+    input: Tensor, weight: Tensor, compute: DType, bias: Tensor = None,
+) -> Tensor:
     """``input weight^T + bias`` over the last dimension of a row-major ``input``."""
     sizes: int64_t[64]
     n: cython.int = input.ndim_
@@ -267,7 +269,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor, compute: DType) -> Tenso
         sizes[i] = input.sizes[i]
     sizes[n - 1] = b.columns
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, input.storage.device)
-    if is_trivial(out, b.rows, bias):
+    if is_trivial(out, b.rows, bias is not None):
         return out
     a.data, a.batch = input.pointer(), 0
     a.columns, a.rows = b.rows, out.numel_ // b.columns
@@ -299,7 +301,7 @@ def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
     sizes[0] = a.sizes[0]
     n: cython.int = a.ndim_ - 1
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
-    if is_trivial(out, v.sizes[0], None):
+    if is_trivial(out, v.sizes[0], False):
         return out
     left: Matrix = matrix_of(a) if n else turned(vector_of(a))
     there: Matrix

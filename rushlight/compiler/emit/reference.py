@@ -100,12 +100,17 @@ def count(start, stop, step=1):
 
 
 def select(condition, yes, no):
+    if isinstance(yes, Memory):
+        return yes if condition else no
     yes, no = _match(yes, no)
     return _scalar(np.where(condition, yes, no))
 
 
 def _match(left, right):
     """Both values with the type of the one that is not a bare literal."""
+    bare = (bool, int, float)
+    if isinstance(left, bare) and isinstance(right, bare):
+        return np.asarray(left)[()], np.asarray(right)[()]
     if isinstance(left, (bool, int, float)):
         left = right.dtype.type(left)
     if isinstance(right, (bool, int, float)):
