@@ -326,7 +326,7 @@ class Storage:
     [1, 2, 3]
     """
 
-    def __cinit__(self, *args, **kwargs):
+    def __cinit__(self):
         self.device = CPU_DEVICE
 
     def __init__(self, size=0, *, device=None):
