@@ -130,7 +130,7 @@ _OLD_NAMES = {
 
 
 _AUTOGRAD_METHODS = (
-    "register_hook", "register_post_accumulate_grad_hook", "retain_grad")
+    "detach_", "register_hook", "register_post_accumulate_grad_hook", "retain_grad")
 
 
 def _methods():

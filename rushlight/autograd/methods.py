@@ -23,7 +23,6 @@ from cython.cimports.rushlight.autograd.node import (
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
-    VIEW_DEFAULT,
     VIEW_MULTI_OUTPUT,
     Tensor,
     alias,
@@ -428,16 +427,19 @@ def forbid_rebase(tensor, several):
         view.view_version = view.version()
 
 
-def forget_history(tensor):
-    """Detach a tensor in place."""
-    leaf: Tensor = tensor
-    if leaf.base is not None and leaf.view_creation == VIEW_DEFAULT:
+def detach_(self):
+    """Cut this tensor off from its history, in place."""
+    tensor: Tensor = self
+    if tensor.base is not None:
         raise RuntimeError(
-            "Can't detach views in-place. Use detach() instead.")
-    leaf.grad_fn_ = None
-    leaf.output_number = 0
-    leaf.wants_grad = False
-    leaf.base = None
+            "Can't detach views in-place. Use detach() instead. If you are using "
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is "
+            "set as True, gradients are views of DDP buckets, and hence detach_() cannot "
+            "be called on these gradients.")
+    tensor.grad_fn_ = None
+    tensor.output_number = 0
+    tensor.wants_grad = False
+    return self
 
 
 def version_of(tensor) -> int:

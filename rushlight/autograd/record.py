@@ -87,14 +87,6 @@ def count_write(target: object):
             count_write(one)
 
 
-@cython.cfunc
-def refuse_inference_write(t: Tensor):
-    if t.inference and not state().inference_mode:
-        raise RuntimeError(
-            "Inplace update to inference tensor outside InferenceMode is not allowed. "
-            "You can make a clone to get a normal tensor before doing inplace update.")
-
-
 @cython.final
 @cython.cclass
 class ListFormula:
@@ -317,6 +309,21 @@ def tie_results(node: Node, d: Derivative, result: object, slots_self: object):
         node.n_outputs = len(result)
 
 
+@cython.cfunc
+def copy_before_change(target: Tensor, st: cython.pointer(ThreadState)) -> Tensor:
+    """The values that an in-place call is about to lose, at their place in the graph."""
+    before: uint64_t = st.excluded
+    st.excluded = before | _BOTH
+    try:
+        copy: Tensor = target.clone()
+    finally:
+        st.excluded = before
+    copy.grad_fn_ = gradient_edge(target)
+    copy.wants_grad = copy.grad_fn_ is not None
+    copy.output_number = target.output_number
+    return copy
+
+
 @cython.final
 @cython.cclass
 class GraphRecorder(Recorder):
@@ -380,16 +387,10 @@ class GraphRecorder(Recorder):
         target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         original: object = None
         check_inplace(target)
-        refuse_inference_write(target)
         if d.formula is None:
             d.load()
         if d.saves_self:
-            before: uint64_t = st.excluded
-            st.excluded = before | _BOTH
-            try:
-                original = target.clone()
-            finally:
-                st.excluded = before
+            original = copy_before_change(target, st)
         node: Node = self.new_node(op, d, slots, st)
         if not (node.needs & 1) and (d.n_groups == 0 or d.group_arg[0] != 0):
             raise RuntimeError(f"{op.name}: the tensor written to is not differentiable")
@@ -408,8 +409,6 @@ class GraphRecorder(Recorder):
         self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
     ) -> object:
         st: cython.pointer(ThreadState) = state()
-        if op.form == INPLACE:
-            refuse_inference_write(cython.cast(Tensor, cython.cast(object, slots[0])))
         result = run_below(op, slots, keys, st)
         if op.form == INPLACE:
             count_write(cython.cast(object, slots[0]))

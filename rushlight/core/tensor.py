@@ -402,7 +402,9 @@ class Tensor:
     @property
     def requires_grad(self):
         """Whether gradients flow to this tensor."""
-        return self.wants_grad
+        if self.wants_grad or self.base is None or not self.base.wants_grad:
+            return self.wants_grad
+        return unary(SLOT_GRAD_FN, self) is not None  # the base has come to need one
 
     @requires_grad.setter
     def requires_grad(self, value):
@@ -416,12 +418,12 @@ class Tensor:
     @property
     def is_leaf(self):
         """Whether the user made the tensor, not a recorded operator."""
-        return self.grad_fn_ is None or not self.wants_grad
+        return self.grad_fn is None
 
     @property
     def grad_fn(self):
         """The graph node that made this tensor, or None for a leaf."""
-        if self.base is None or not self.wants_grad:
+        if self.base is None or not self.base.wants_grad:
             return self.grad_fn_
         return unary(SLOT_GRAD_FN, self)
 
