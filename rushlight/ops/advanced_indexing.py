@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import rushlight
 from rushlight.compiler.loops import A, T, i64, loops
-from rushlight.ops.indexing_kernels import wrapped
+from rushlight.ops.indexing_kernels import copy_indexed, wrapped
 from rushlight.ops.native import (
     MOVERS,
+    around,
     brief,
     fault_flag,
     fault_in,
@@ -14,7 +17,6 @@ from rushlight.ops.native import (
     fresh,
     mover,
     name_of,
-    product,
     run,
     run_whole,
 )
@@ -114,17 +116,28 @@ def replace_true(out: "T*", source: "T*", mask: "boolean*", begin: int, end: int
 
 @loops
 def places_true(
-    out: "i64*", mask: "boolean*", sizes: "i64*", ndim: int, begin: int, end: int
+    out: "i64*",
+    mask: "boolean*",
+    sizes: "i64*",
+    ndim: int,
+    width: int,
+    begin: int,
+    end: int,
 ):
-    """The coordinates of every set element, one row each."""
-    row = 0
-    for i in range(begin, end):
-        if mask[i]:
-            rest = i
-            for d in range(ndim - 1, -1, -1):
-                out[row * ndim + d] = rest % sizes[d]
-                rest = rest // sizes[d]
-            row = row + 1
+    """The coordinates of every set element; a row is one line along the last axis."""
+    found = 0
+    for r in range(begin, end):
+        for c in range(width):
+            if mask[r * width + c]:
+                out[found + ndim - 1] = c
+                rest = r
+                for d in range(ndim - 2, 0, -1):
+                    next_up = rest // sizes[d]
+                    out[found + d] = rest - next_up * sizes[d]
+                    rest = next_up
+                if ndim > 1:
+                    out[found] = rest
+                found = found + ndim
 
 
 @loops
@@ -175,9 +188,9 @@ class Places:
         self.order = lead + dims + tail
         self.before = [x.shape[d] for d in lead]
         self.after = [x.shape[d] for d in tail]
-        self.outer, self.inner = product(self.before), product(self.after)
-        self.count = product(self.shape)
-        self.size = product([x.shape[d] for d in dims])
+        self.outer, self.inner = prod(self.before), prod(self.after)
+        self.count = prod(self.shape)
+        self.size = prod([x.shape[d] for d in dims])
         self.place = filled(x, (self.count,), 0, rushlight.int64)
         stride = self.size
         for d in dims:
@@ -282,8 +295,12 @@ def index(self, indices):
     Raises:
         IndexError: an index is too large, or the shapes don't fit.
     """
-    if all(item is None for item in indices):
+    given = [item for item in indices if item is not None]
+    if not given:
         return self.clone()
+    if len(given) == 1 and given[0].dtype in (rushlight.int64, rushlight.int32):
+        dim = next(d for d, item in enumerate(indices) if item is not None)
+        return index_one(self, dim, given[0])
     places = Places(self, indices)
     out = fresh(self, places.result_shape())
     name, parts = mover(self.dtype)
@@ -292,6 +309,21 @@ def index(self, indices):
     ints = [places.count, places.size, wide]
     operands = [out, places.together(self), places.place]
     run(read_places, operands, ints, places.outer * places.count, wide, **types)
+    return out
+
+
+def index_one(self, dim, place):
+    """The slices along one dimension that an integer tensor of any shape names."""
+    check_room(self, dim)
+    shape = self.shape
+    outer, size, inner = around(shape, dim)
+    out = fresh(self, (*shape[:dim], *place.shape, *shape[dim + 1 :]))
+    x, flat = self.contiguous(), place.contiguous()
+    fault = copy_indexed(out, x, flat, outer, flat.numel(), size, inner, wrap=1)
+    if fault is not None:
+        raise IndexError(
+            f"index {fault} is out of bounds for dimension {dim} with size {size}"
+        )
     return out
 
 
@@ -372,7 +404,9 @@ def nonzero(self):
     out = fresh(self, (_count(mask), ndim), rushlight.int64)
     if out.numel():
         sizes = rushlight.tensor(list(self.shape), dtype=rushlight.int64)
-        run_whole(places_true, [out, mask, sizes], [ndim], mask.numel())
+        width = self.shape[-1]
+        rows = mask.numel() // width
+        run_whole(places_true, [out, mask, sizes], [ndim, width], rows)
     return out
 
 

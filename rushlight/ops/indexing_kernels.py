@@ -24,7 +24,7 @@ from rushlight.ops.native import (
 )
 
 ASSIGN, ADD, MULTIPLY, SMALLEST, LARGEST = range(5)
-COLUMNS = 64
+COLUMNS = 128  # of a row divided among threads: whole cache lines, and enough of them
 
 
 @loops_inline
@@ -58,15 +58,48 @@ def copy_rows(
     count: int,
     size: int,
     inner: int,
+    wrap: int,
     begin: int,
     end: int,
 ):
     """Row ``index[k]`` of ``x`` becomes row ``k``, within each outer block."""
     for r in range(begin, end):
-        place = checked(i64(index[r % count]), size, fault)
+        place = i64(index[r % count])
+        place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
         source = (r // count * size + place) * inner
         for i in range(inner):
             out[r * inner + i] = x[source + i]
+
+
+@loops_inline
+def any_outside(index, start, stop, size, fault):
+    """Whether an index of a span lies outside ``[0, size)``; the last such is reported."""
+    wrong = False
+    for k in range(start, stop):
+        wrong = wrong | (index[k] < 0) | (index[k] >= size)
+    if wrong:
+        for k in range(start, stop):
+            checked(index[k], size, fault)
+    return wrong
+
+
+@loops
+def gather_lines(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    begin: int,
+    end: int,
+):
+    """``out[o, k] = x[o, index[o, k]]``: tested first, so that the reads vectorise."""
+    for o in range(begin, end):
+        base = o * count
+        if not any_outside(index, base, base + count, size, fault):
+            for k in range(count):
+                out[base + k] = x[o * size + index[base + k]]
 
 
 @loops
@@ -90,10 +123,10 @@ def gather_kernel(
     last_i = end if across else inner
     for o in range(first_o, last_o):
         for k in range(count):
-            for i in range(first_i, last_i):
-                here = (o * count + k) * inner + i
-                place = checked(index[here], size, fault)
-                out[here] = x[(o * size + place) * inner + i]
+            row = (o * count + k) * inner
+            if not any_outside(index, row + first_i, row + last_i, size, fault):
+                for i in range(first_i, last_i):
+                    out[row + i] = x[(o * size + index[row + i]) * inner + i]
 
 
 @loops
@@ -253,22 +286,27 @@ def index_select(self, dim, index):
         shape[dim] = count
     x, index = self.contiguous(), index.contiguous()
     out = fresh(x, shape)
-    _copy_rows(out, x, index, outer, count, size, inner, "index out of range in self")
+    _copy_rows(out, x, index, outer, count, size, inner)
     return out
 
 
-def _copy_rows(out, x, index, outer, count, size, inner, complaint):
+def copy_indexed(out, x, index, outer, count, size, inner, wrap=0):
+    """Copies rows of ``(outer, size, inner)`` by index; returns a bad index, or None."""
     flag = fault_flag(x)
     name, wide = _moved(x, inner)
-    types = {"T": name, "I": name_of(index.dtype)}
+    types = {"T": name, "I": name_of(index.dtype), "wrap": wrap}
     if wide == 1:
         types["inner"] = 1
-    ints = [count, size, wide]
+    ints = [count, size, wide, wrap]
     run(copy_rows, [out, x, index, flag], ints, outer * count, wide, **types)
-    fault = fault_in(flag)
+    return fault_in(flag)
+
+
+def _copy_rows(out, x, index, outer, count, size, inner):
+    fault = copy_indexed(out, x, index, outer, count, size, inner)
     if fault is not None:
         raise IndexError(
-            f"{complaint}: index {fault} for a dimension of size {size}\n"
+            f"index out of range in self: index {fault} for a dimension of size {size}\n"
             f"  self: {brief(x)}\n  index: {brief(index)}"
         )
 
@@ -281,8 +319,7 @@ def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=
     size, inner = weight.shape
     out = fresh(weight, [*indices.shape, inner])
     x, index = weight.contiguous(), indices.contiguous()
-    complaint = "index out of range in self"
-    _copy_rows(out, x, index, 1, index.numel(), size, inner, complaint)
+    _copy_rows(out, x, index, 1, index.numel(), size, inner)
     return out
 
 
@@ -309,13 +346,14 @@ def embedding_dense_backward(
         run_whole(count_words, [counts, index], [], index.numel(), I=types["I"])
     types["scaled"] = int(bool(scale_grad_by_freq))
     ints = [index.numel(), width, padding_idx, types["scaled"]]
-    work = max(index.numel(), 32768 // COLUMNS)
+    work = index.numel()
     run(
         embedding_backward,
         [grad_weight, grad, index, counts],
         ints,
         width,
         work,
+        COLUMNS,
         **types,
     )
     return grad_weight
@@ -352,12 +390,12 @@ def _narrowed(tensor, sizes, but=None):
 
 
 def _places(index, dim):
-    """How work is divided: ``(outer, count, inner, across, total, work)``."""
+    """How work is divided: outer, count, inner, across; total, work, least for `run`."""
     outer, count, inner = around(list(index.shape), dim)
     across = int(outer == 1 and inner > 1)
     total = inner if across else outer
     work = count * (outer if across else inner)
-    return outer, count, inner, across, total, work
+    return outer, count, inner, across, total, work, COLUMNS if across else 1
 
 
 def _raise_fault(flag, dim, size, kind=RuntimeError):
@@ -383,13 +421,16 @@ def gather(self, dim, index, sparse_grad=False):
     index = index.to(rushlight.int64).contiguous()
     size = self.shape[dim] if self.dim() else 1
     x = _narrowed(self, index.shape, dim) if self.dim() else self
-    outer, count, inner, across, total, work = _places(index, dim)
-    types = {"T": name_of(self.dtype), "across": across}
-    if inner == 1:
-        types["inner"] = 1
+    outer, count, inner, across, total, work, least = _places(index, dim)
     flag = fault_flag(self)
-    ints = [outer, count, size, inner, across]
-    run(gather_kernel, [out, x.contiguous(), index, flag], ints, total, work, **types)
+    operands = [out, x.contiguous(), index, flag]
+    if inner == 1:
+        ints = [count, size]
+        run(gather_lines, operands, ints, outer, count, T=name_of(self.dtype))
+    else:
+        types = {"T": name_of(self.dtype), "across": across}
+        ints = [outer, count, size, inner, across]
+        run(gather_kernel, operands, ints, total, work, least, **types)
     _raise_fault(flag, dim, size)
     return out
 
@@ -415,14 +456,14 @@ def _scatter(operator, self, dim, index, source, mode):
     target = out if whole else corner.contiguous()
     if not single:
         source = _narrowed(source, index.shape) if source.dim() else source
-    outer, count, inner, across, total, work = _places(index, dim)
+    outer, count, inner, across, total, work, least = _places(index, dim)
     flag = fault_flag(self)
     types = {"T": name_of(self.dtype), "across": across, "mode": mode, "single": single}
     if inner == 1:
         types["inner"] = 1
     ints = [outer, count, size, inner, across, mode, single]
     operands = [target, source.contiguous(), index, flag]
-    run(scatter_kernel, operands, ints, total, 2 * work, **types)
+    run(scatter_kernel, operands, ints, total, 2 * work, least, **types)
     _raise_fault(flag, dim, size)
     if not whole:
         corner.copy_(target)
@@ -500,6 +541,7 @@ def index_add(self, dim, index, source, alpha=1):
         [outer, count, size, inner, across],
         inner if across else outer,
         2 * count * (outer if across else inner),
+        COLUMNS if across else 1,
         T=name,
         I=name_of(index.dtype),
         across=across,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import rushlight
 from rushlight.compiler.loops import A, T, f64, loops
 from rushlight.ops.native import (
@@ -11,7 +13,6 @@ from rushlight.ops.native import (
     filled,
     fresh,
     name_of,
-    product,
     run,
     run_whole,
 )
@@ -154,7 +155,7 @@ def _layout(operator, x, target, weight):
             " classes or no classes but got weight tensor of shape:"
             f" {list(weight.shape)}"
         )
-    return samples, classes, product(places)
+    return samples, classes, prod(places)
 
 
 def _operands(target, weight):

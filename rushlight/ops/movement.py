@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from rushlight.compiler.loops import T, loops
 from rushlight.ops.native import (
     around,
@@ -9,7 +11,6 @@ from rushlight.ops.native import (
     fresh,
     mover,
     name_of,
-    product,
     run,
     wrap_dim,
 )
@@ -17,22 +18,23 @@ from rushlight.ops.native import (
 
 @loops
 def flip_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
-    """Reverses the middle of ``(outer, size, inner)``, row by row of ``inner``."""
-    for r in range(begin, end):
-        mirror = r // size * size + (size - 1 - r % size)
-        for i in range(inner):
-            out[r * inner + i] = x[mirror * inner + i]
+    """Reverses the middle axis of ``(outer, size, inner)``."""
+    for o in range(begin, end):
+        base = o * size * inner
+        for k in range(size):
+            for i in range(inner):
+                out[base + k * inner + i] = x[base + (size - 1 - k) * inner + i]
 
 
 @loops
-def roll_kernel(
-    out: "T*", x: "T*", size: int, inner: int, shift: int, begin: int, end: int
-):
-    """Moves rows along the middle axis by ``shift``, around the end."""
-    for r in range(begin, end):
-        there = r // size * size + (r % size + size - shift) % size
-        for i in range(inner):
-            out[r * inner + i] = x[there * inner + i]
+def roll_kernel(out: "T*", x: "T*", block: int, shift: int, begin: int, end: int):
+    """Moves each block's elements by ``shift`` places, around its end."""
+    for o in range(begin, end):
+        base = o * block
+        for i in range(shift):
+            out[base + i] = x[base + block - shift + i]
+        for i in range(block - shift):
+            out[base + shift + i] = x[base + i]
 
 
 @loops
@@ -73,15 +75,25 @@ def copy_blocks(
             out[r * out_pitch + offset + i] = x[r * x_pitch + i]
 
 
-def _row_copy(kernel, x, dim, extra=()):
-    """Runs a kernel that permutes rows of ``(outer, size, inner)``."""
+def _flip_one(x, dim):
     x = x.contiguous()
     out = fresh(x, x.shape)
-    outer, size, inner = around(list(x.shape), dim)
+    outer, size, inner = around(x.shape, dim)
     name, parts = mover(x.dtype)
     wide = inner * parts
     types = {"T": name, **({"inner": 1} if wide == 1 else {})}
-    run(kernel, [out, x], [size, wide, *extra], outer * size, wide, **types)
+    run(flip_kernel, [out, x], [size, wide], outer, size * wide, **types)
+    return out
+
+
+def _roll_one(x, dim, shift):
+    x = x.contiguous()
+    out = fresh(x, x.shape)
+    outer, size, inner = around(x.shape, dim)
+    name, parts = mover(x.dtype)
+    wide = inner * parts
+    ints = [size * wide, shift * wide]
+    run(roll_kernel, [out, x], ints, outer, size * wide, T=name)
     return out
 
 
@@ -94,7 +106,7 @@ def flip(self, dims):
             raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
     out = self
     for dim in chosen:
-        out = _row_copy(flip_kernel, out, dim)
+        out = _flip_one(out, dim)
     return out if chosen else self.clone()
 
 
@@ -116,7 +128,7 @@ def roll(self, shifts, dims=()):
         dim = wrap_dim(dim, self.dim())
         size = self.shape[dim] if self.dim() else 1
         if self.numel():
-            out = _row_copy(roll_kernel, out, dim, (shift % size,))
+            out = _roll_one(out, dim, shift % size)
     return self.clone() if out is self else out
 
 
@@ -131,7 +143,7 @@ def _triangle(operator, x, diagonal, upper):
     rows, columns = x.shape[-2:]
     types = {"T": name_of(x.dtype), "upper": upper}
     ints = [rows, columns, diagonal, upper]
-    total = product(x.shape[:-1])
+    total = prod(x.shape[:-1])
     run(triangle_kernel, [out, x], ints, total, columns, **types)
     return out
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from math import prod
 
 import rushlight
+from rushlight.backends.cpu.launch import launch
 
 # A flag tensor starts at this value; a kernel that meets a bad index writes it there.
 NO_FAULT = -(2**63)
@@ -37,17 +39,15 @@ def name_of(dtype):
     return dtype if isinstance(dtype, str) else dtype.name
 
 
-def run(kernel, tensors, ints, total, work=1, **types):
+def run(kernel, tensors, ints, total, work=1, least=1, **types):
     """Specialises ``kernel`` and runs it over ``[0, total)``, split by work per item.
 
-    Nothing runs for tensors without storage (meta), so one operator function serves
-    both devices.
+    A piece is never shorter than ``least`` items. Nothing runs for tensors without
+    storage (meta), so one operator function serves both devices.
     """
     if total <= 0 or tensors[0].device.type == "meta":
         return
-    from rushlight.backends.cpu.launch import launch
-
-    grain = max(1, GRAIN // max(1, work))
+    grain = max(least, GRAIN // work if work > 0 else GRAIN)
     launch(kernel.specialize(**types), tensors, ints, total, grain)
 
 
@@ -55,8 +55,6 @@ def run_whole(kernel, tensors, ints, total, **types):
     """Runs ``kernel`` over ``[0, total)`` in one piece: items depend on each other."""
     if total <= 0 or tensors[0].device.type == "meta":
         return
-    from rushlight.backends.cpu.launch import launch
-
     launch(kernel.specialize(**types), tensors, ints, total, total)
 
 
@@ -102,19 +100,11 @@ def wrap_dim(dim, ndim, name="dim"):
     return dim % span
 
 
-def product(sizes):
-    """The number of elements of a shape."""
-    count = 1
-    for size in sizes:
-        count *= size
-    return count
-
-
 def around(sizes, dim):
     """Elements before, along and after ``dim``: ``(outer, size, inner)``."""
     if not sizes:
         return 1, 1, 1
-    return product(sizes[:dim]), sizes[dim], product(sizes[dim + 1 :])
+    return prod(sizes[:dim]), sizes[dim], prod(sizes[dim + 1 :])
 
 
 def brief(tensor):

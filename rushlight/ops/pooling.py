@@ -6,9 +6,11 @@ channels) are independent, so they are what the thread pool divides.
 
 from __future__ import annotations
 
+from math import prod
+
 import rushlight
 from rushlight.compiler.loops import A, T, loops, lowest, vectorized
-from rushlight.ops.native import brief, filled, fresh, name_of, product, run
+from rushlight.ops.native import brief, filled, fresh, name_of, run
 
 # Windows of few taps, and rows of few outputs, are compiled into the kernel: LLVM then
 # unrolls the window and fits the vector width to the row.
@@ -282,6 +284,41 @@ def avg_pool_spread(
 
 
 @loops
+def avg_pool_tiles(
+    grad_input: "T*",
+    grad: "T*",
+    scale: "A*",
+    d: int,
+    h: int,
+    w: int,
+    od: int,
+    oh: int,
+    ow: int,
+    kd: int,
+    kh: int,
+    kw: int,
+    begin: int,
+    end: int,
+):
+    """The same for windows that touch but don't overlap: every place is written once."""
+    for p in range(begin, end):
+        for i in range(d):
+            for j in range(h):
+                line = ((p * d + i) * h + j) * w
+                if i < od * kd and j < oh * kh:
+                    row = ((p * od + i // kd) * oh + j // kh) * ow
+                    for a in vectorized(ow):
+                        g = A(grad[row + a]) * scale[0]
+                        for k in range(kw):
+                            grad_input[line + a * kw + k] = T(g)
+                    for r in range(ow * kw, w):
+                        grad_input[line + r] = T(0)
+                else:
+                    for r in range(w):
+                        grad_input[line + r] = T(0)
+
+
+@loops
 def adaptive_avg_pool(
     out: "T*",
     x: "T*",
@@ -437,12 +474,12 @@ class Windows:
         )
         self.lead = list(x.shape[:-axes])
         self.out_shape = self.lead + out
-        self.planes = product(self.lead)
+        self.planes = prod(self.lead)
         ones, zeros = [1] * (3 - axes), [0] * (3 - axes)
         self.sizes, self.out = ones + sizes, ones + out
         self.kernel, self.stride = ones + k, ones + s
         self.padding, self.dilation = zeros + p, ones + d
-        self.taps = product(k)
+        self.taps = prod(k)
 
     def check(self, kernel, stride, padding, dilation):
         """Refuses windows of no size and paddings wider than half a window."""
@@ -483,7 +520,7 @@ class Windows:
 
     def work(self):
         """Elements read for one plane: what the grain is measured in."""
-        return product(self.out) * self.taps
+        return prod(self.out) * self.taps
 
 
 def _given(stride):
@@ -515,7 +552,7 @@ def _max_pool_backward(
     win = Windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
-    size, osize = product(win.sizes), product(win.out)
+    size, osize = prod(win.sizes), prod(win.out)
     run(
         max_pool_scatter,
         [grad_input, grad.contiguous(), index.contiguous()],
@@ -598,6 +635,12 @@ def _floating(operator, x):
         )
 
 
+def _scale(x, divisor):
+    """One over a divisor, in the type that windows are summed in."""
+    wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
+    return filled(x, (1,), 1.0 / divisor, wide)
+
+
 def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
     win = Windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
@@ -608,8 +651,7 @@ def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, di
     constants = win.frozen()
     if constants:
         types.update(constants)
-        wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
-        scale = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
+        scale = _scale(x, divisor or win.taps)
         run(avg_pool_inside, [out, x, scale], ints, win.planes, win.work(), **types)
     else:
         ints = ints + win.padding + rule
@@ -625,10 +667,17 @@ def _avg_pool_backward(
     rule = _averaging(win, x, count_include_pad, divisor)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
-    ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
-    types = {"T": name_of(grad.dtype)}
-    tensors = [grad_input, grad.contiguous()]
-    run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work(), **types)
+    tensors, types = [grad_input, grad.contiguous()], {"T": name_of(grad.dtype)}
+    constants = win.frozen()
+    if constants and win.stride == win.kernel:
+        tensors.append(_scale(x, divisor or win.taps))
+        types.update({name: constants[name] for name in ("kd", "kh", "kw")})
+        types.update({name: constants[name] for name in ("ow",) if name in constants})
+        ints = win.sizes + win.out + win.kernel
+        run(avg_pool_tiles, tensors, ints, win.planes, prod(win.sizes), **types)
+    else:
+        ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
+        run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work(), **types)
     return grad_input
 
 
@@ -765,29 +814,31 @@ def _adaptive(operator, x, axes, output_size):
             f"{operator}: elements of output_size must be greater than or equal to 0"
             f" but received {tuple(out)}"
         )
-    if product(sizes) == 0:
+    if prod(sizes) == 0:
         raise RuntimeError(
             f"{operator}: Expected input to have non-zero size for non-batch"
             f" dimensions, but input has sizes {list(x.shape)}\n  self: {brief(x)}"
         )
     lead, ones = list(x.shape[:-axes]), [1] * (3 - axes)
-    return lead + out, product(lead), ones + sizes, ones + out
+    return lead + out, prod(lead), ones + sizes, ones + out
 
 
 def _adaptive_avg_pool(axes, x, output_size):
     operator = f"adaptive_avg_pool{axes}d"
     _floating(operator, x)
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    if prod(out_sizes) == 1:
+        return x.mean([d - axes for d in range(axes)], keepdim=True)
     x = x.contiguous()
     out = fresh(x, shape)
-    if product(out_sizes):
+    if prod(out_sizes):
         types = {"T": name_of(x.dtype)}
         run(
             adaptive_avg_pool,
             [out, x],
             sizes + out_sizes,
             planes,
-            product(sizes),
+            prod(sizes),
             **types,
         )
     return out
@@ -804,7 +855,7 @@ def _adaptive_avg_pool_backward(axes, grad, x):
         [grad_input, grad.contiguous()],
         sizes + out_sizes,
         planes,
-        2 * product(sizes),
+        2 * prod(sizes),
         T=name_of(grad.dtype),
     )
     return grad_input
@@ -846,10 +897,10 @@ def adaptive_max_pool2d(self, output_size):
     shape, planes, sizes, out_sizes = _adaptive(operator, self, 2, output_size)
     x = self.contiguous()
     out, index = fresh(x, shape), fresh(x, shape, rushlight.int64)
-    if product(out_sizes):
+    if prod(out_sizes):
         ints = sizes[1:] + out_sizes[1:]
         types = {"T": name_of(x.dtype)}
-        run(adaptive_max_pool, [out, index, x], ints, planes, product(sizes), **types)
+        run(adaptive_max_pool, [out, index, x], ints, planes, prod(sizes), **types)
     return out, index
 
 
@@ -858,12 +909,12 @@ def adaptive_max_pool2d_backward(grad_output, self, indices):
     operator = "adaptive_max_pool2d_backward"
     _check_grad(operator, grad_output, indices.shape)
     grad_input = fresh(self, self.shape, grad_output.dtype)
-    size, osize = product(self.shape[-2:]), product(grad_output.shape[-2:])
+    size, osize = prod(self.shape[-2:]), prod(grad_output.shape[-2:])
     run(
         max_pool_scatter,
         [grad_input, grad_output.contiguous(), indices.contiguous()],
         [size, osize],
-        product(self.shape[:-2]),
+        prod(self.shape[:-2]),
         2 * size,
         T=name_of(grad_output.dtype),
     )

@@ -93,9 +93,10 @@ def _scan(kernel, x, dim, dtype=None):
     if dtype is None:
         whole = not (x.dtype.is_floating_point or x.dtype.is_complex)
         dtype = rushlight.int64 if whole else x.dtype
-    x = x.to(dtype).contiguous()
-    out = fresh(x, x.shape)
-    outer, size, inner = around(list(x.shape), dim)
+    x = (x if x.dtype is dtype else x.to(dtype)).contiguous()
+    shape = x.shape
+    out = fresh(x, shape)
+    outer, size, inner = around(shape, dim)
     if size:
         types = {"T": name_of(dtype), **({"inner": 1} if inner == 1 else {})}
         run(kernel, [out, x], [size, inner], outer * inner, 2 * size, **types)

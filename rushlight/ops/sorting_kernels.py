@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import rushlight
 from rushlight.compiler.loops import A, T, f64, i64, loops, loops_inline
 from rushlight.ops.native import (
@@ -9,13 +11,13 @@ from rushlight.ops.native import (
     filled,
     fresh,
     name_of,
-    product,
     run,
     run_whole,
     wrap_dim,
 )
 
 RUN = 16  # rows this short are sorted by insertion
+FEW = 64  # and so are selections of up to this many
 
 
 # ---- kernels
@@ -83,6 +85,34 @@ def sort_rows(
                 out, index, spare, spare_index, base, size, 2 * width, descending
             )
             width = width * 4
+
+
+@loops
+def top_rows(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    size: int,
+    count: int,
+    largest: int,
+    begin: int,
+    end: int,
+):
+    """The first few elements of each row in order, kept sorted while reading it."""
+    for row in range(begin, end):
+        base = row * count
+        held = 0
+        for k in range(size):
+            v = x[row * size + k]
+            if held < count or comes_first(v, out[base + count - 1], largest):
+                j = base + min(held, count - 1)
+                while j > base and comes_first(v, out[j - 1], largest):
+                    out[j] = out[j - 1]
+                    index[j] = index[j - 1]
+                    j = j - 1
+                out[j] = v
+                index[j] = k
+                held = min(held + 1, count)
 
 
 @loops
@@ -271,6 +301,15 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError(
             f"topk: selected index k out of range\n  self: {brief(self)}\n  k: {k}"
         )
+    if 0 < k <= FEW and self.numel():
+        rows, back, size = _rows(self, dim)
+        shape = [*rows.shape[:-1], k] if rows.dim() else []
+        out, index = fresh(self, shape), fresh(self, shape, rushlight.int64)
+        types = {"T": name_of(self.dtype), "largest": int(bool(largest))}
+        ints = [size, k, types["largest"]]
+        total = rows.numel() // size
+        run(top_rows, [out, index, rows], ints, total, 2 * size, **types)
+        return back(out), back(index)
     values, index = sort(self, dim, largest)
     if self.dim() == 0:
         return values, index
@@ -288,7 +327,7 @@ def _pick(x, dim, keepdim, rank, median=0, skip=0):
     out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
     types = {"T": name_of(x.dtype), "median": median, "skip": skip}
     ints = [size, rank, median, skip]
-    run(pick_rows, [out, place, values, index], ints, product(shape), **types)
+    run(pick_rows, [out, place, values, index], ints, prod(shape), **types)
     return out, place
 
 
