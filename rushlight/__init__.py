@@ -43,6 +43,11 @@ from rushlight._bindings import (
     as_tensor, broadcast_shapes, is_complex, is_floating_point, is_nonzero, is_tensor, numel, result_type,
     tensor,
 )
+from rushlight.functional import (
+    atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_tensors, cartesian_prod,
+    cdist, chain_matmul, einsum, meshgrid, nonzero, norm, split, tensordot, unique,
+    unique_consecutive,
+)
 from rushlight.random import (
     fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
 )
@@ -52,7 +57,7 @@ __version__ = "0.1.0"
 
 # What not every program uses is imported when it is first asked for.
 _ON_DEMAND = (
-    "library", "overrides", "func", "return_types","datasets", "serialization", "testing", "transforms", "utils")
+    "library", "linalg", "special", "overrides", "func", "return_types","datasets", "serialization", "testing", "transforms", "utils")
 
 
 def __getattr__(name):

@@ -4,10 +4,12 @@ The gradients are kernels where nothing differentiates them again, and formulas 
 operators under ``create_graph``.
 """
 
+from math import prod as product
+
 import rushlight
 from rushlight.compiler.language import mean, pointwise, rowwise, rsqrt, total
 from rushlight.ops import call as ops
-from rushlight.ops.native import fresh, name_of, product
+from rushlight.ops.native import fresh, name_of
 from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
 
 

@@ -3,8 +3,10 @@
 A tensor is seen as ``(outer, size, inner)``, and a row runs along the middle axis.
 """
 
+from math import prod as product
+
 from rushlight.backends.cpu.launch import launch
-from rushlight.ops.native import GRAIN, name_of, product
+from rushlight.ops.native import GRAIN, name_of
 
 # How an operand moves with the outer axis, the inner axis and the row.
 EACH = "each"  # an element for every element

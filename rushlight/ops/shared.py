@@ -4,6 +4,7 @@ import math
 
 from rushlight.ops import call as ops
 
+
 def not_implemented(name):
     """Refuses a backward pass that has no formula.
 

@@ -1,0 +1,381 @@
+"""Functions whose arguments a plain operator signature can't describe."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import string
+
+from rushlight.core.tensor import Tensor, install
+from rushlight.ops import call
+
+__all__ = [
+    "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors",
+    "cartesian_prod", "cdist", "chain_matmul", "einsum", "meshgrid", "nonzero", "norm",
+    "split", "tensordot", "unique", "unique_consecutive",
+]  # fmt: skip
+
+
+def _listed(tensors):
+    """The tensors of ``f(a, b)``, ``f([a, b])`` or ``f((a, b))``."""
+    if len(tensors) == 1 and isinstance(tensors[0], (list, tuple)):
+        return list(tensors[0])
+    return list(tensors)
+
+
+def broadcast_tensors(*tensors):
+    """Views of the tensors, expanded to their common shape."""
+    return tuple(call.broadcast_tensors(_listed(tensors)))
+
+
+def block_diag(*tensors):
+    """A matrix with the given ones along its diagonal."""
+    return call.block_diag(_listed(tensors))
+
+
+def chain_matmul(*matrices):
+    """The product of the matrices, in the cheapest order."""
+    return call.chain_matmul(_listed(matrices))
+
+
+def meshgrid(*tensors, indexing="ij"):
+    """Coordinate grids: each vector along a dimension of its own."""
+    return tuple(call.meshgrid(_listed(tensors), indexing=indexing))
+
+
+def cartesian_prod(*tensors):
+    """All combinations of one element of each vector, a row for each."""
+    tensors = _listed(tensors)
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = meshgrid(*tensors)
+    return call.stack([grid.flatten() for grid in grids], 1)
+
+
+def _atleast(operator, tensors):
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return operator(tensors[0])
+    return tuple(operator(tensor) for tensor in _listed(tensors))
+
+
+def atleast_1d(*tensors):
+    """Views with at least one dimension."""
+    return _atleast(call.atleast_1d, tensors)
+
+
+def atleast_2d(*tensors):
+    """Views with at least two dimensions."""
+    return _atleast(call.atleast_2d, tensors)
+
+
+def atleast_3d(*tensors):
+    """Views with at least three dimensions."""
+    return _atleast(call.atleast_3d, tensors)
+
+
+def split(tensor, split_size_or_sections, dim=0):
+    """Views of parts along a dimension: of one size, or of given sizes."""
+    if isinstance(split_size_or_sections, (list, tuple)):
+        return call.split_with_sizes(tensor, split_size_or_sections, dim)
+    return call.split(tensor, split_size_or_sections, dim)
+
+
+def nonzero(input, *, out=None, as_tuple=False):
+    """Positions of the elements that are not zero.
+
+    Args:
+        out: a tensor to write the matrix of positions into.
+        as_tuple: return a vector for each dimension, not one row for each element.
+    """
+    if as_tuple:
+        return tuple(call.nonzero_numpy(input))
+    return call.nonzero(input) if out is None else call.nonzero(input, out=out)
+
+
+def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
+    """The vector norm of the elements along dimensions.
+
+    Args:
+        p: the order; ``"fro"`` is 2, ``"nuc"`` the sum of singular values.
+    """
+    if p == "nuc":
+        return _nuclear_norm(input, dim, keepdim)
+    if isinstance(dim, int):
+        dim = [dim]
+    order = 2 if p in ("fro", None) else p
+    options = {} if out is None else {"out": out}
+    return call.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, **options)
+
+
+def _nuclear_norm(input, dim, keepdim):
+    raise NotImplementedError(
+        "norm(): the nuclear norm needs singular values, which are not there yet\n"
+        f"  input: {input.dtype.name}{list(input.shape)}\n"
+        f"  dim: {dim}, keepdim: {keepdim}"
+    )
+
+
+def tensordot(a, b, dims=2, out=None):
+    """Sums of products over pairs of dimensions.
+
+    Args:
+        dims: how many last dimensions of ``a`` meet the first of ``b``, or two lists.
+
+    Raises:
+        RuntimeError: the number of dimensions is negative or too large.
+    """
+    if isinstance(dims, Tensor):
+        dims = dims.tolist()
+    if isinstance(dims, int):
+        if dims < 0:
+            raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")
+        if dims > min(a.ndim, b.ndim):
+            raise RuntimeError(
+                "tensordot expects dims < ndim_a or ndim_b, but got dims="
+                f"{dims} with {a.ndim} and {b.ndim} dimensions"
+            )
+        left, right = list(range(-dims, 0)), list(range(dims))
+    else:
+        left, right = (list(side) for side in dims)
+    result = call.tensordot(a, b, left, right)
+    return result if out is None else out.copy_(result)
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    """The different elements, in order.
+
+    Args:
+        return_inverse: also where each element went.
+        return_counts: also how often each occurs.
+        dim: compare slices along this dimension, not elements.
+    """
+    if dim is None:
+        found = call._unique2(input, sorted, return_inverse, return_counts)
+    else:
+        found = _unique_slices(input, dim, sort=True)
+    return _asked_for(found, return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    """The elements without repetitions next to each other."""
+    if dim is None:
+        found = call._unique_consecutive(input, return_inverse, return_counts)
+    else:
+        found = _unique_slices(input, dim, sort=False)
+    return _asked_for(found, return_inverse, return_counts)
+
+
+def _asked_for(found, return_inverse, return_counts):
+    values, inverse, counts = found
+    asked = [values]
+    if return_inverse:
+        asked.append(inverse)
+    if return_counts:
+        asked.append(counts)
+    return asked[0] if len(asked) == 1 else tuple(asked)
+
+
+def _unique_slices(input, dim, sort):
+    """Slices compared as tuples of numbers."""
+    from rushlight import int64, tensor
+
+    moved = input.movedim(dim, 0)
+    keys = [tuple(row) for row in moved.reshape(moved.shape[0], -1).tolist()]
+    if sort:
+        groups = {key: number for number, key in enumerate(sorted_keys(keys))}
+        inverse = [groups[key] for key in keys]
+    else:
+        inverse, number = [], -1
+        for place, key in enumerate(keys):
+            number += place == 0 or key != keys[place - 1]
+            inverse.append(number)
+    total = max(inverse, default=-1) + 1
+    first = [inverse.index(number) for number in range(total)]
+    counts = [inverse.count(number) for number in range(total)]
+    values = moved.index_select(0, tensor(first, dtype=int64)).movedim(0, dim)
+    return values, tensor(inverse, dtype=int64), tensor(counts, dtype=int64)
+
+
+def sorted_keys(keys):
+    """The different keys in order.
+
+    >>> sorted_keys([(2,), (1,), (2,)])
+    [(1,), (2,)]
+    """
+    return sorted(set(keys))
+
+
+def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
+    """Distances between all pairs of rows of two matrices.
+
+    Raises:
+        RuntimeError: the rows differ in length, or ``p`` is negative.
+    """
+    if x1.ndim < 2 or x2.ndim < 2:
+        raise RuntimeError(
+            "cdist only supports at least 2D tensors, X1 got: "
+            f"{x1.ndim}D, X2 got: {x2.ndim}D"
+        )
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            "X1 and X2 must have the same number of columns. X1: "
+            f"{x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    if p < 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    gaps = x1.unsqueeze(-2) - x2.unsqueeze(-3)
+    return call.linalg_vector_norm(gaps, p, [-1])
+
+
+def einsum(equation, *operands):
+    """Sums of products, by Einstein's convention.
+
+    Args:
+        equation: subscripts such as ``"bij,bjk->bik"``; ``...`` stands for the rest.
+        operands: the tensors, as arguments or as one list.
+
+    Raises:
+        RuntimeError: the equation doesn't fit the operands.
+    """
+    if not isinstance(equation, str):
+        equation, operands = _from_sublists(equation, *operands)
+    operands = _listed(operands)
+    inputs, output = _subscripts(equation, operands)
+    result, letters = operands[0], inputs[0]
+    result, letters = _without_repeats(result, letters)
+    for number, (tensor, names) in enumerate(zip(operands[1:], inputs[1:]), 1):
+        later = set(output).union(*inputs[number + 1 :])
+        tensor, names = _without_repeats(tensor, names)
+        result, letters = _contract(result, letters, tensor, names, later)
+    gone = [i for i, letter in enumerate(letters) if letter not in output]
+    if gone:
+        result = result.sum(gone)
+        letters = [letter for letter in letters if letter in output]
+    return result.permute([letters.index(letter) for letter in output])
+
+
+def _from_sublists(first, *rest):
+    """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
+    items = [first, *rest]
+    output = items.pop() if len(items) % 2 else None
+    letters = string.ascii_letters
+
+    def spelled(sublist):
+        return "".join("..." if item is ... else letters[item] for item in sublist)
+
+    equation = ",".join(spelled(sublist) for sublist in items[1::2])
+    if output is not None:
+        equation += "->" + spelled(output)
+    return equation, items[::2]
+
+
+def _subscripts(equation, operands):
+    """A list of dimension names for each operand, and for the result."""
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if len(inputs) != len(operands):
+        raise RuntimeError(
+            f"einsum(): the equation has {len(inputs)} operands, but {len(operands)} "
+            "were given"
+        )
+    rest = max(
+        (t.ndim - len(names.replace("...", "")) for t, names in zip(operands, inputs)
+         if "..." in names), default=0,
+    )  # fmt: skip
+    named = [_names(text, tensor.ndim, rest) for text, tensor in zip(inputs, operands)]
+    if arrow:
+        output = _names(right, None, rest)
+    else:
+        flat = list(itertools.chain(*named))
+        ellipsis = [name for name in _ellipsis(rest) if name in flat]
+        output = ellipsis + sorted(
+            name for name in set(flat) if flat.count(name) == 1 and len(name) == 1
+        )
+    for name in output:
+        if not any(name in names for names in named):
+            raise RuntimeError(
+                f"einsum(): output subscript {name} does not appear in the equation for "
+                "any input operand"
+            )
+    return named, output
+
+
+def _ellipsis(count):
+    return [f"...{number}" for number in range(count)]
+
+
+def _names(text, ndim, rest):
+    head, dots, tail = text.partition("...")
+    if not all(letter in string.ascii_letters for letter in head + tail):
+        raise RuntimeError(
+            f"einsum(): invalid subscript given in '{text}', subscripts must be in "
+            "[a-zA-Z]"
+        )
+    width = rest if ndim is None else ndim - len(head) - len(tail)
+    if ndim is not None and (width < 0 or (width and not dots)):
+        raise RuntimeError(
+            f"einsum(): the number of subscripts in '{text}' does not match the number "
+            f"of dimensions ({ndim}) of the operand"
+        )
+    return [*head, *(_ellipsis(rest)[rest - width :] if dots else []), *tail]
+
+
+def _without_repeats(tensor, letters):
+    """The diagonal of dimensions that share a name."""
+    letters = list(letters)
+    for letter in list(letters):
+        while letters.count(letter) > 1:
+            first = letters.index(letter)
+            second = letters.index(letter, first + 1)
+            if tensor.shape[first] != tensor.shape[second]:
+                raise RuntimeError(
+                    f"einsum(): subscript {letter} is repeated for sizes "
+                    f"{tensor.shape[first]} and {tensor.shape[second]}"
+                )
+            tensor = tensor.diagonal(0, first, second)
+            del letters[second], letters[first]
+            letters.append(letter)
+    return tensor, letters
+
+
+def _contract(a, names_a, b, names_b, later):
+    """The product of two operands, summed over what nobody needs later."""
+    a, names_a = _summed(a, names_a, [*names_b, *later])
+    b, names_b = _summed(b, names_b, [*names_a, *later])
+    shared = [name for name in names_a if name in names_b]
+    batch = [name for name in shared if name in later]
+    inner = [name for name in shared if name not in later]
+    only_a = [name for name in names_a if name not in names_b]
+    only_b = [name for name in names_b if name not in names_a]
+    sizes = {}
+    for tensor, names in ((a, names_a), (b, names_b)):
+        for name, size in zip(names, tensor.shape):
+            known = sizes.setdefault(name, size)
+            if known != size and 1 not in (known, size):
+                raise RuntimeError(
+                    f"einsum(): subscript {name} has size {size} for an operand which "
+                    f"does not broadcast with previously seen size {known}"
+                )
+            sizes[name] = max(known, size) if 0 not in (known, size) else 0
+
+    def arranged(tensor, names, groups):
+        order = [name for group in groups for name in group]
+        tensor = tensor.permute([names.index(name) for name in order])
+        tensor = tensor.expand([sizes[name] for name in order])
+        return tensor.reshape([math.prod(sizes[n] for n in group) for group in groups])
+
+    left = arranged(a, names_a, (batch, only_a, inner))
+    right = arranged(b, names_b, (batch, inner, only_b))
+    names = [*batch, *only_a, *only_b]
+    return call.bmm(left, right).reshape([sizes[name] for name in names]), names
+
+
+def _summed(tensor, names, needed):
+    gone = [i for i, name in enumerate(names) if name not in needed]
+    if not gone:
+        return tensor, names
+    return tensor.sum(gone), [name for name in names if name in needed]
+
+
+for _method in (nonzero, norm, split, unique, unique_consecutive):
+    install(_method.__name__, _method)
