@@ -626,7 +626,7 @@ class Function:
     """A program with parameters: a kernel, or a helper that returns a value.
 
     A kernel has exactly the parameters `KERNEL_PARAMETERS` and returns nothing. It is
-    ``distinct`` if its body starts by naming base pointers whose memory doesn't overlap.
+    ``distinct`` if its body starts by naming base pointers that do not overlap.
     """
 
     name: str

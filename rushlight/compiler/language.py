@@ -11,7 +11,7 @@ import math
 
 from rushlight.compiler import expr
 from rushlight.compiler.complexes import Complex, complex_function
-from rushlight.compiler.expr import Binary, Call, Expr, Reinterpret, Type, boolean, unify
+from rushlight.compiler.expr import Call, Expr, Reinterpret, Type, boolean, unify
 from rushlight.compiler.pointwise import pointwise
 from rushlight.compiler.reduction import reduction
 from rushlight.compiler.rowwise import (
@@ -25,6 +25,8 @@ from rushlight.compiler.rowwise import (
     total,
 )
 
+FRONT = (pointwise, reduction, rowwise, element, largest, length, mean, position,
+         smallest, total)
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 
 
@@ -291,5 +293,5 @@ def lanes_of(x):
 
 
 __all__ = [name for name in globals() if not name.startswith("_") and name not in (
-    "Binary", "Call", "Expr", "Reinterpret", "annotations", "complex_function", "expr",
+    "Call", "Expr", "FRONT", "Reinterpret", "annotations", "complex_function", "expr",
     "math", "unify")]

@@ -148,7 +148,8 @@ class Monoid:
     def load(self, pointer, index, lanes, mask=None):
         """Values of the input in the type computed in."""
         if self.source_parts == 2:
-            whole = Complex(ir.load(pointer, index * 2), ir.load(pointer, index * 2 + 1))
+            first = index * 2
+            whole = Complex(ir.load(pointer, first), ir.load(pointer, first + 1))
             return Complex.of(whole, self.compute) if self.complex else whole.real
         value = ir.cast(self.compute, ir.load(pointer, index, lanes, mask=mask))
         return Complex.of(value, self.compute) if self.complex else value

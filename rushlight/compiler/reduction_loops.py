@@ -6,7 +6,9 @@ from rushlight.compiler import expr as ir
 from rushlight.compiler.builder import Builder
 from rushlight.compiler.expr import Const, as_expr, i64
 
-CHUNK = 64  # vectors of each accumulator between two foldings of partial results
+# Each accumulator takes in 32 values, then passes its result on to one that takes in
+# 32 of those: the error of a long sum grows with the number of such blocks only.
+CHUNK, LEVELS = 32, 2
 ZERO = Const(i64, 0)
 
 
@@ -101,7 +103,8 @@ def along(b, monoid, shape, place):
     r0, r1, r2 = shape.reduced
     whole = b.let("whole", r2 // step * step)
     with loop(b, "j", 0, place.length) as j:
-        totals = [_declare(b, f"total{u}_", monoid.empty(lanes)) for u in range(vectors)]
+        totals = [_declare(b, f"total{u}_", monoid.empty(lanes))
+                  for u in range(vectors)]
         with loop(b, "i0", 0, r0) as i0, loop(b, "i1", 0, r1) as i1:
             row = b.let("values", ir.Offset(place.source, (
                 j * shape.kept_strides[2] + i0 * shape.reduced_strides[0]
@@ -122,15 +125,32 @@ def _whole_chunks(b, monoid, place, totals, row, base, whole):
     """Chunks of full vectors: partial results start afresh in each."""
     lanes, vectors = monoid.lanes, monoid.vectors
     step = lanes * vectors
-    with loop(b, "chunk", 0, whole, step * CHUNK) as chunk:
-        end = b.let("chunk_end", ir.binary("min", chunk + step * CHUNK, whole))
+
+    def values(i, u):
+        return (monoid.load(row, i + u * lanes, lanes),
+                _ramp(base + i + u * lanes, lanes))
+
+    _cascade(b, monoid, place, totals, lanes, ZERO, whole, step, values, LEVELS)
+
+
+def _cascade(b, monoid, place, totals, lanes, start, stop, step, values, levels):
+    """Accumulates ``start`` to ``stop`` into ``totals``, in chunks of chunks.
+
+    Args:
+        values: the input and its index, from a loop index and an accumulator's number.
+    """
+    if levels == 0:
+        with loop(b, "i", start, stop, step) as i:
+            for u, state in enumerate(totals):
+                x, index = values(i, u)
+                _assign(b, state, monoid.accumulated(state, x, index, place.scalar))
+        return
+    size = step * CHUNK**levels
+    with loop(b, "chunk", start, stop, size) as chunk:
+        end = b.let("chunk_end", ir.binary("min", chunk + size, stop))
         partial = [_declare(b, f"partial{u}_", monoid.empty(lanes))
-                   for u in range(vectors)]
-        with loop(b, "i", chunk, end, step) as i:
-            for u, state in enumerate(partial):
-                x = monoid.load(row, i + u * lanes, lanes)
-                _assign(b, state, monoid.accumulated(
-                    state, x, _ramp(base + i + u * lanes, lanes), place.scalar))
+                   for u in range(len(totals))]
+        _cascade(b, monoid, place, partial, lanes, chunk, end, step, values, levels - 1)
         for total, state in zip(totals, partial, strict=True):
             _assign(b, total, monoid.combined(total, state))
 
@@ -138,9 +158,10 @@ def _whole_chunks(b, monoid, place, totals, row, base, whole):
 def _across_vectors(b, monoid, shape, place, across):
     """Blocks of several vectors of results, then single vectors, then one by one."""
     lanes = monoid.lanes
-    wide = lanes * monoid.vectors
+    vectors = 2 * monoid.vectors  # long reads along the rows spare the page tables
+    wide = lanes * vectors
     full = b.let("full", place.length // wide * wide)
-    across(b, monoid, shape, place, lanes, monoid.vectors, ZERO, full)
+    across(b, monoid, shape, place, lanes, vectors, ZERO, full)
     near = b.let("near", place.length // lanes * lanes)
     across(b, monoid, shape, place, lanes, 1, full, near)
     across(b, monoid, shape, place, 1, 1, near)
@@ -151,7 +172,8 @@ def across(b, monoid, shape, place, lanes, vectors, first=ZERO, last=None):
     r0, r1, r2 = shape.reduced
     last = place.length if last is None else last
     with loop(b, "j", first, last, lanes * vectors) as j:
-        totals = [_declare(b, f"total{u}_", monoid.empty(lanes)) for u in range(vectors)]
+        totals = [_declare(b, f"total{u}_", monoid.empty(lanes))
+                  for u in range(vectors)]
         with loop(b, "i0", 0, r0) as i0, loop(b, "i1", 0, r1) as i1:
             row = b.let("values", ir.Offset(place.source, (
                 j * shape.kept_strides[2] + i0 * shape.reduced_strides[0]
@@ -163,19 +185,12 @@ def across(b, monoid, shape, place, lanes, vectors, first=ZERO, last=None):
 
 
 def _chunks_across(b, monoid, shape, place, totals, row, base, lanes):
-    r2 = shape.reduced[2]
-    with loop(b, "chunk", 0, r2, 4 * CHUNK) as chunk:
-        end = b.let("chunk_end", ir.binary("min", chunk + 4 * CHUNK, r2))
-        partial = [_declare(b, f"partial{u}_", monoid.empty(lanes))
-                   for u in range(len(totals))]
-        with loop(b, "i", chunk, end) as i:
-            here = b.let("here", ir.Offset(row, i * shape.reduced_strides[2]))
-            index = base + i if lanes == 1 else ir.Broadcast(lanes, base + i)
-            for u, state in enumerate(partial):
-                x = monoid.load(here, as_expr(u * lanes, i64), lanes)
-                _assign(b, state, monoid.accumulated(state, x, index, place.scalar))
-        for total, state in zip(totals, partial, strict=True):
-            _assign(b, total, monoid.combined(total, state))
+    def values(i, u):
+        here = ir.Offset(row, i * shape.reduced_strides[2])
+        index = base + i if lanes == 1 else ir.Broadcast(lanes, base + i)
+        return monoid.load(here, as_expr(u * lanes, i64), lanes), index
+
+    _cascade(b, monoid, place, totals, lanes, ZERO, shape.reduced[2], 1, values, LEVELS)
 
 
 def _declare(b, stem, values):

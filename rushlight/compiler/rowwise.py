@@ -78,7 +78,7 @@ def element(x, index, over):
 def position(over):
     """The position along the row of each value, as an int64."""
     if over is not ROW:
-        raise TypeError("position(over=dim) needs the dim parameter of a rowwise kernel")
+        raise TypeError("position(over=dim) needs the dim of a rowwise kernel")
     return Call("position_along", i64)
 
 
@@ -155,7 +155,8 @@ class Rowwise(Front):
     def describe(self, inputs, outputs):
         """The traced function as readable text."""
         lets, trees = name_shared(outputs)
-        lines = [f"def {self.name}({', '.join(f'{v.name}: {v.type}' for v in inputs)}):"]
+        names = ", ".join(f"{value.name}: {value.type}" for value in inputs)
+        lines = [f"def {self.name}({names}):"]
         lines += [f"    {let}" for let in lets]
         return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
 

@@ -222,7 +222,8 @@ class _Emitter:
     def parameter(self, var):
         if self.function.result is None and var.name == "ints":
             return "ptr noalias readonly"
-        if self.function.distinct and var.name != "data" and type_name(var.type) == "ptr":
+        is_pointer = type_name(var.type) == "ptr"
+        if self.function.distinct and var.name != "data" and is_pointer:
             return "ptr noalias"
         return type_name(var.type)
 

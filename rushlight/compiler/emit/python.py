@@ -21,11 +21,15 @@ LOOPS = {"serial": "range"}
 
 def render(function: ir.Function) -> str:
     """A function as Python source."""
-    parameters = ", ".join(f"{p.name}: {str(p.type)!r}" if isinstance(p.type, ir.Pointer)
-                           else f"{p.name}: {p.type}" for p in function.parameters)
+    parameters = ", ".join(map(_parameter, function.parameters))
     result = f" -> {function.result}" if function.result else ""
     body = render_statements(function.body, 1) or "    pass"
     return f"def {function.name}({parameters}){result}:\n{body}"
+
+
+def _parameter(var):
+    quote = "'" if isinstance(var.type, ir.Pointer) else ""
+    return f"{var.name}: {quote}{var.type}{quote}"
 
 
 def render_statements(statements, depth: int = 0) -> str:
@@ -152,7 +156,9 @@ def _line(depth, text):
 
 
 def _block(statements, depth):
-    return [render_statements(statements, depth)] if statements else _line(depth, "pass")
+    if not statements:
+        return _line(depth, "pass")
+    return [render_statements(statements, depth)]
 
 
 def _assign(s, depth):

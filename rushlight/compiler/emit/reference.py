@@ -230,7 +230,8 @@ NAMESPACE = {
        for name in ("minimum", "maximum", "fmin", "fmax", "fmod")},
     "address": None, "pointer": pointer, "local": local, "select": select,
     "trunc_div": trunc_div, "fma": fma, "isnan": np.isnan, "nan": math.nan,
-    "inf": math.inf, "range": count, "vectorized": count, "unrolled": count, "rolled": count,
+    "inf": math.inf, "range": count, "vectorized": count, "unrolled": count,
+    "rolled": count,
     "parallel": count, "prefetch": lambda pointer, index: None,
     "broadcast": lambda value, lanes: np.full(lanes, value),
     "ramp": lambda base, step, lanes: (

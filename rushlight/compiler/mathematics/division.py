@@ -53,7 +53,10 @@ def floordiv(x, y):
 
 def mod(x, y):
     """The remainder with the sign of ``y``."""
-    rest = _float_remainder(x, y) if x.type.is_float else _machine("rem", x, _safe(x, y))
+    if x.type.is_float:
+        rest = _float_remainder(x, y)
+    else:
+        rest = _machine("rem", x, _safe(x, y))
     if not (x.type.is_float or x.type.is_signed):
         return rest
     wrong = (rest != 0) & ((rest < 0) != (y < 0))

@@ -300,7 +300,7 @@ def _pow_of_floats(x, y):
 
 
 def _pow_of_integers(x, y):
-    """Repeated squaring; a negative exponent leaves only powers of one and minus one."""
+    """Repeated squaring; a negative exponent leaves powers of one and minus one."""
     result, square, left = Const(x.type, 1), x, y
     for _ in range(x.type.bits - (1 if x.type.is_signed else 0)):
         result = select((left & 1) != 0, result * square, result)

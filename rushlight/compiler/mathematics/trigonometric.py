@@ -12,7 +12,6 @@ from rushlight.compiler.mathematics.formats import (
     fma,
     format_of,
     in_double,
-    nearest,
     polynomial,
     root,
 )
