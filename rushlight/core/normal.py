@@ -7,6 +7,7 @@ of 16 and more are made in blocks of 16, in float32 or float64 throughout.
 import cython
 from cython.cimports.libc.math import cos, exp, log, log1p, sin, sqrt, sqrtf
 from cython.cimports.libc.stdint import int32_t, int64_t, uintptr_t
+from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.distributions import (
     BLOCK,
     PAIRS,
@@ -207,18 +208,19 @@ def box_muller(
     cosine: cython.float[PAIRS]
     sine: cython.float[PAIRS]
     i: cython.int
-    j: cython.int
-    for i in range(0, count, 16):
-        for j in range(8):
-            radius[i // 2 + j] = 1 - numbers[i + j]
-            cosine[i // 2 + j] = numbers[i + 8 + j]
-    for i in range(count // 2):
-        radius[i] = std * sqrtf(-2 * natural_log(radius[i]))
-    cosines_and_sines(cosine, sine, count // 2)
-    for i in range(0, count, 16):
-        for j in range(8):
-            numbers[i + j] = radius[i // 2 + j] * cosine[i // 2 + j] + mean
-            numbers[i + 8 + j] = radius[i // 2 + j] * sine[i // 2 + j] + mean
+    half: cython.int = count >> 1
+    for i in range(0, half, 8):
+        memcpy(radius + i, numbers + 2 * i, 32)
+        memcpy(cosine + i, numbers + 2 * i + 8, 32)
+    for i in range(half):
+        radius[i] = std * sqrtf(-2 * natural_log(1 - radius[i]))
+    cosines_and_sines(cosine, sine, half)
+    for i in range(half):
+        cosine[i] = radius[i] * cosine[i] + mean
+        sine[i] = radius[i] * sine[i] + mean
+    for i in range(0, half, 8):
+        memcpy(numbers + 2 * i, cosine + i, 32)
+        memcpy(numbers + 2 * i + 8, sine + i, 32)
 
 
 @cython.cfunc
@@ -256,7 +258,7 @@ def cosines_and_sines(
         s = (s + cython.cast(cython.float, 8.3321608736e-3)) * z
         s = (s - cython.cast(cython.float, 1.6666654611e-1)) * z * x + x
         # A quarter turn swaps the two; the signs follow from the octant's bits.
-        sign = cython.cast(cython.float, 1 - ((octant + 2) & 4) // 2)
+        sign = cython.cast(cython.float, 1 - (((octant + 2) & 4) >> 1))
         turns[i] = sign * (s if octant & 2 else c)
-        sign = cython.cast(cython.float, 1 - (octant & 4) // 2)
+        sign = cython.cast(cython.float, 1 - ((octant & 4) >> 1))
         sine[i] = sign * (c if octant & 2 else s)
