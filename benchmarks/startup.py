@@ -1,0 +1,122 @@
+"""Fresh processes: import, the first training step, the memory that training takes."""
+
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+FIRST_STEP = """
+import {library} as torch
+from {library} import nn, optim
+model = nn.Sequential(
+    nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2),
+    nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+    nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
+update = optim.Adam(model.parameters())
+images, labels = torch.rand(64, 1, 28, 28), torch.randint(0, 10, (64,))
+
+def step():
+    update.zero_grad()
+    loss = nn.functional.cross_entropy(model(images), labels)
+    loss.backward()
+    update.step()
+    return loss.item()
+
+step()
+"""
+MEMORY = (
+    """
+import resource
+def peak():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+import {library}, {library}.nn, {library}.optim
+before = peak()
+"""
+    + FIRST_STEP
+    + """
+for _ in range(20):
+    step()
+print(peak() - before)
+"""
+)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A row that is a number of each library, with the bound it is held to."""
+
+    title: str
+    ours: float
+    theirs: float
+    unit: str
+    bound: float
+    absolute: bool = False  # the bound is on our number, not on the ratio
+    fault: str = ""
+
+    @property
+    def value(self) -> float:
+        return self.ours if self.absolute else self.ours / self.theirs
+
+    @property
+    def met(self) -> bool:
+        return self.value <= self.bound
+
+
+def run(program, cache):
+    """A program in a fresh process: its output and the seconds it took."""
+    import time
+
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": cache}
+    start = time.perf_counter()
+    result = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    seconds = time.perf_counter() - start
+    if result.returncode:
+        raise RuntimeError(result.stderr.strip().splitlines()[-1])
+    return result.stdout, seconds
+
+
+def pair(program, rounds, cache, read=lambda output, seconds: seconds):
+    """Medians of a program in both libraries, in turn; the first run is not kept."""
+    samples = {"rushlight": [], "torch": []}
+    for i in range(rounds + 1):
+        for library in samples:
+            measured = read(*run(program.format(library=library), cache))
+            if i:
+                samples[library].append(measured)
+    return [statistics.median(column) for column in samples.values()]
+
+
+def measure(quick):
+    """The table's rows for fresh processes."""
+    rounds = 5 if quick else 11
+    rows = []
+    with tempfile.TemporaryDirectory() as cache:
+        bare = statistics.median(run("pass", cache)[1] for _ in range(rounds))
+
+        def row(title, unit, bound, program, rounds=rounds, less=0.0, **options):
+            absolute = options.pop("absolute", False)
+            try:
+                ours, theirs = pair(program, rounds, cache, **options)
+            except RuntimeError as error:
+                lost = math.nan, math.nan
+                rows.append(Measured(title, *lost, unit, bound, absolute, str(error)))
+                return
+            numbers = ours - less, theirs - less
+            rows.append(Measured(title, *numbers, unit, bound, absolute))
+
+        importing = "import {library}, {library}.nn, {library}.optim"
+        row("import", "s", 0.15, importing, less=bare)
+        row("import, on its own", "s", 0.2, importing, less=bare, absolute=True)
+        title = "first step of LeNet from the start of Python, warm cache"
+        row(title, "s", 0.5, FIRST_STEP, absolute=True)
+        title = "memory that 20 steps of LeNet add at their peak"
+        row(title, "MiB", 1.0, MEMORY, 3, read=lambda text, seconds: int(text) / 1024)
+    return rows

@@ -1,0 +1,72 @@
+"""Whole training steps: forward, backward, optimizer."""
+
+from benchmarks.harness import Case, Group, tensors
+
+
+def lenet(library):
+    nn = library.nn
+    return nn.Sequential(
+        nn.Conv2d(1, 6, 5, padding=2),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Conv2d(6, 16, 5),
+        nn.ReLU(),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(400, 120),
+        nn.ReLU(),
+        nn.Linear(120, 84),
+        nn.ReLU(),
+        nn.Linear(84, 10),
+    )
+
+
+def perceptron(library):
+    nn = library.nn
+    return nn.Sequential(
+        nn.Linear(784, 256),
+        nn.ReLU(),
+        nn.Linear(256, 256),
+        nn.ReLU(),
+        nn.Linear(256, 10),
+    )
+
+
+def step(build, shape, optimizer):
+    """A training step of a model on one batch of random images."""
+
+    def make(library):
+        library.manual_seed(0)
+        model = build(library)
+        optimizers = {
+            "SGD": lambda p: library.optim.SGD(p, lr=1e-3, momentum=0.9),
+            "Adam": lambda p: library.optim.Adam(p, lr=1e-4),
+        }
+        update = optimizers[optimizer](model.parameters())
+        (images,) = tensors(library, shape)
+        labels = library.randint(0, 10, (shape[0],))
+
+        def call():
+            update.zero_grad()
+            loss = library.nn.functional.cross_entropy(model(images), labels)
+            loss.backward()
+            update.step()
+
+        return call
+
+    return make
+
+
+def groups(quick):
+    """The table's row for training."""
+    cases = []
+    for batch in 1, 64:
+        for name in "SGD", "Adam":
+            images, flat = (batch, 1, 28, 28), (batch, 784)
+            cases.append(
+                Case(f"LeNet, batch {batch}, {name}", step(lenet, images, name))
+            )
+            cases.append(
+                Case(f"MLP, batch {batch}, {name}", step(perceptron, flat, name))
+            )
+    return [Group("training step of LeNet and MLP, against eager PyTorch", 0.70, cases)]
