@@ -22,6 +22,7 @@ from cython.cimports.rushlight.autograd.node import (
     edge_number,
     fit_gradient,
     gradient_edge,
+    owns_memory,
 )
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.cimports.rushlight.core.state import ThreadState, state
@@ -335,7 +336,7 @@ def accumulate(old: object, grad: object) -> object:
     """The sum of two gradients, in place where nobody else can see the first."""
     first: Tensor = cython.cast(Tensor, old)
     if not state().grad_mode and first.row_major and Py_REFCNT(old) <= 2 and (
-            Py_REFCNT(first.storage) == 1):
+            owns_memory(first)):
         return first.add_(grad)
     return first + grad
 

@@ -85,6 +85,7 @@ cdef object view_grad_fn(Tensor tensor)
 cdef int check_inplace(Tensor tensor) except -1
 # Remember the line of an in-place change of a tensor that some node has saved; a no-op elsewhere.
 cdef int note_modification(Tensor tensor) except -1
+cdef bint owns_memory(Tensor tensor) noexcept
 cdef int edge_number(Node node, int index) noexcept
 # Raises RuntimeError naming both shapes where `grad` cannot be the gradient of that output.
 cdef object fit_gradient(Node target, int number, object grad, Node source, int index)

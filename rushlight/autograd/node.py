@@ -191,7 +191,7 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
     recording: cython.bint = state().grad_mode
     if dense and not suits:
         suits = same_strides(leaf, grad)
-    if suits and not recording and Py_REFCNT(grad) == 1 and Py_REFCNT(grad.storage) == 1:
+    if suits and not recording and Py_REFCNT(grad) == 1 and owns_memory(grad):
         return grad
     if suits and grad.row_major:
         return grad.clone()
@@ -200,6 +200,14 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
         grad.dtype_, leaf.storage.device)
     fresh.copy_(grad)
     return fresh
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def owns_memory(tensor: Tensor) -> cython.bint:
+    """Whether no other tensor looks at the same storage."""
+    return cython.cast(cython.pointer(PyObject), tensor.storage).ob_refcnt == 1
 
 
 @cython.cfunc
