@@ -21,9 +21,13 @@ def dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability ``p`` in training; scale up the others."""
     if p < 0.0 or p > 1.0:
         _check_probability(p)
-    if inplace:
-        return call.dropout_(input, p, training)
-    return call.dropout(input, p, training)
+    if not inplace:
+        return call.dropout(input, p, training)
+    if p == 0 or not training or input.numel() == 0:
+        return input
+    if p == 1:
+        return input.zero_()
+    return input.mul_(rl.empty_like(input).bernoulli_(1 - p).div_(1 - p))
 
 
 def _channel_noise(input):

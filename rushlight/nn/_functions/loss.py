@@ -53,7 +53,8 @@ def _same_size(input, target):
         f"Using a target size ({target.size()}) that is different to the input size "
         f"({input.size()}). This will likely lead to incorrect results due to "
         "broadcasting. Please ensure they have the same size.", stacklevel=3)
-    return rl.broadcast_tensors(input, target)
+    sizes = rl.broadcast_shapes(input.shape, target.shape)
+    return input.expand(sizes), target.expand(sizes)
 
 
 def _weighted(loss, weight, input, number, by_weight):
@@ -311,7 +312,6 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """Cosine of the angle between two tensors' vectors along a dimension."""
-    x1, x2 = rl.broadcast_tensors(x1, x2)
     unit1 = x1 / x1.norm(2, dim, keepdim=True).clamp_min(eps)
     unit2 = x2 / x2.norm(2, dim, keepdim=True).clamp_min(eps)
     return (unit1 * unit2).sum(dim)

@@ -11,7 +11,7 @@ from rushlight.ops import call
 def _renormalize(weight, indices, max_norm, norm_type):
     """Shorten the rows looked up to a length of ``max_norm``, in place."""
     with rl.no_grad():
-        rows = rl.unique(indices.reshape(-1))
+        rows = rl.tensor(sorted(set(indices.reshape(-1).tolist())), dtype=rl.int64)
         chosen = weight.index_select(0, rows)
         length = chosen.norm(norm_type, 1, keepdim=True)
         factor = rl.where(length > max_norm, max_norm / (length + 1e-7),
@@ -146,10 +146,9 @@ def _bags_from_offsets(input, offsets, include_last_offset):
 def _reduce_bags(rows, bag_of, bags, mode):
     features = rows.size(1)
     if mode == "max":
-        filled = rows.new_full((bags, features), float("-inf"))
-        index = bag_of.unsqueeze(-1).expand(-1, features)
-        largest = filled.scatter_reduce(0, index, rows, "amax", include_self=False)
-        return rl.where(largest == float("-inf"), rl.zeros_like(largest), largest)
+        counts = rl.bincount(bag_of, minlength=bags).tolist()
+        return rl.stack([part.max(0)[0] if part.size(0) else rows.new_zeros(features)
+                         for part in rows.split(counts)])
     total = rows.new_zeros((bags, features)).index_add(0, bag_of, rows)
     if mode == "sum":
         return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.nn import functional as F
 from rushlight.nn._functions.reduction import legacy_reduction
+from rushlight.nn.modules.distance import PairwiseDistance
 from rushlight.nn.modules.module import Module
 
 __all__ = [
@@ -311,7 +312,7 @@ class TripletMarginWithDistanceLoss(_Loss):
                 "TripletMarginWithDistanceLoss: expected margin to be greater than 0, "
                 f"got {margin} instead")
         self.distance_function = (
-            F.pairwise_distance if distance_function is None else distance_function)
+            PairwiseDistance() if distance_function is None else distance_function)
         self.margin = margin
         self.swap = swap
 

@@ -134,7 +134,7 @@ class GroupNorm(Module):
 
     def extra_repr(self):
         return (f"{self.num_groups}, {self.num_channels}, eps={self.eps}, "
-                f"affine={self.affine}")
+                f"affine={self.affine}, bias={self.bias is not None}")
 
 
 class RMSNorm(Module):
