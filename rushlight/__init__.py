@@ -65,6 +65,9 @@ def __getattr__(name):
 
     if name in _ON_DEMAND:
         return import_module(f"rushlight.{name}")
+    if name == "explain":
+        globals()[name] = import_module("rushlight._explain").explain
+        return globals()[name]
     if name in ("load", "save"):
         globals()[name] = getattr(import_module("rushlight.serialization"), name)
         return globals()[name]

@@ -130,11 +130,16 @@ class Inline(Source):
 
 
 class Loops(Source):
-    """A loop kernel: specialised for dtypes on first use, and kept."""
+    """A loop kernel: specialised for dtypes on first use, and kept.
+
+    Attributes:
+        example: the specialisation that `rushlight.explain` shows.
+    """
 
     def __init__(self, function):
         super().__init__(function)
         self.specialized = {}
+        self.example = {"T": "float32"}
 
     def specialize(self, **choices):
         """The native kernel for these dtypes and frozen integers.

@@ -300,7 +300,7 @@ def avg_pool_tiles(
     begin: int,
     end: int,
 ):
-    """The same for windows that touch but don't overlap: every place is written once."""
+    """The same for windows that touch but don't overlap: each place is written once."""
     for p in range(begin, end):
         for i in range(d):
             for j in range(h):
@@ -416,6 +416,11 @@ def adaptive_max_pool(
                         place = j * w + k if larger else place
                 out[(p * oh + y) * ow + a] = best
                 index[(p * oh + y) * ow + a] = place
+
+
+_HALVING = dict(T="float32", kd=1, kh=2, kw=2, sd=1, sh=2, sw=2, ow=16)
+max_pool_inside.example = avg_pool_inside.example = _HALVING
+avg_pool_tiles.example = dict(T="float32", kd=1, kh=2, kw=2, ow=16)
 
 
 def spread(value, axes, what, operator):

@@ -1,0 +1,117 @@
+"""The two views of the work: `rushlight.explain` and ``tools/where``."""
+
+from __future__ import annotations
+
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rushlight as rl
+import rushlight.nn.functional as F
+from rushlight.__main__ import main
+from rushlight._explain import describe
+from rushlight.ops import registry
+
+ROOT = Path(__file__).parents[1]
+
+
+def explained(operator, only=None):
+    """What `explain` prints."""
+    out = io.StringIO()
+    rl.explain(operator, only=only, file=out)
+    return out.getvalue()
+
+
+def titles(text):
+    return [line[5:] for line in text.splitlines() if line.startswith("==== ")]
+
+
+def test_every_stage_of_an_elementwise_operator_is_shown():
+    text = explained(F.gelu)
+    shown = "\n".join(titles(text))
+    for part in (
+        "declaration: rushlight/ops/activation.yaml:",
+        "kernel: rushlight/ops/activation.py:",
+        "derivative: ",
+        "dispatch table: aten::gelu",
+        "gelu: tensor expression",
+        "gelu: loops, built",
+        "gelu: LLVM IR",
+        "gelu: assembly",
+    ):
+        assert part in shown
+    assert "- op: gelu(Tensor self" in text
+    assert "erf(x * 0.7071067811865476)" in text
+    assert "define void @gelu" in text
+
+
+def test_a_reduction_and_a_loop_kernel_are_shown():
+    assert "loops, built" in explained("sum", "loops")
+    text = explained("max_pool2d_with_indices", "kernel,loops")
+    assert "for p in range(begin, end):" in text
+    assert "max_pool_rows: loops, fold_indices" in text
+
+
+def test_sections_and_overloads_may_be_chosen():
+    text = explained("add.Tensor", ["declaration", "dispatch"])
+    assert [title.partition(":")[0] for title in titles(text)] == [
+        "declaration",
+        "dispatch table",
+    ]
+    assert "CPU " in text and "Autograd " in text
+
+
+def test_functions_made_of_operators_list_them():
+    text = explained(F.cross_entropy)
+    assert "def cross_entropy(" in text
+
+
+def test_every_operator_can_be_explained():
+    names = [name for name in vars(registry.call) if not name.startswith("__")]
+    assert len(names) > 150
+    for name in names:
+        assert list(describe(name, {"declaration", "kernel", "derivative", "dispatch"}))
+
+
+def test_unknown_names_are_refused(capsys):
+    with pytest.raises(AttributeError, match="there is no operator 'nonsense'"):
+        explained("nonsense")
+    with pytest.raises(AttributeError, match="'add' has no overload 'Nonsense'"):
+        explained("add.Nonsense")
+    with pytest.raises(ValueError, match="explain: no section 'loop'; there are"):
+        explained("add", "loop")
+    assert main(["explain", "nonsense"]) == 1
+    assert "no operator 'nonsense'" in capsys.readouterr().err
+
+
+def test_the_command_prints_an_explanation(capsys):
+    assert main(["explain", "gelu", "--only", "declaration"]) == 0
+    assert "- op: gelu(" in capsys.readouterr().out
+
+
+def where(name):
+    """The finished process of ``tools/where NAME``."""
+    return subprocess.run(
+        [sys.executable, str(ROOT / "tools" / "where"), name],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("name", ["logaddexp", "cumsum", "max_pool2d_with_indices"])
+def test_where_names_files_and_lines(name):
+    done = where(name)
+    assert done.returncode == 0, done.stderr
+    rows = dict(line.split(maxsplit=2)[:2] for line in done.stdout.splitlines())
+    assert {"declared", "kernel", "derivative", "tests"} <= set(rows)
+    path, _, line = rows["declared"].partition(":")
+    assert f"op: {name}(" in (ROOT / path).read_text().splitlines()[int(line) - 1]
+
+
+def test_where_fails_for_unknown_names():
+    done = where("nonsense")
+    assert done.returncode == 1 and "no operator 'nonsense'" in done.stderr
