@@ -440,6 +440,57 @@ def dot_rows(b, n, p, compute, lanes, first, rows):
         b.store(p["out"], (first + i) * n["out_row"], total)
 
 
+COMBINE_INTS = ("columns", "depth", "a_column", "b_row", "d_column", "d_mode", "a_batch",
+                "b_batch", "out_batch", "d_batch", "column_block")
+COMBINED_ROWS = 8
+
+
+def combine(name, a_type, b_type, compute, lanes) -> ir.Function:
+    """``out[j] = alpha * sum_k a[k] b[k, j] + beta * d[j]``: rows of adjacent elements.
+
+    Eight whole rows at a time are added to results that stay in the L1 cache: memory is
+    read in long runs (4096: 2.3 ms, against 5.2 as a product of register tiles). The
+    parallel axis counts blocks of columns, then batches. Data as for `product`.
+    """
+    b = Builder()
+    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(COMBINE_INTS)}
+    types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
+    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
+    alpha, beta = (b.let("scalar", load(p["scalars"], i)) for i in range(2))
+    across = b.let("across", blocks_of(n["columns"], n["column_block"]))
+    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
+        batch = b.let("batch", quotient(chunk, across))
+        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
+        width = b.let("width", minimum(n["columns"] - j0, n["column_block"]))
+        starts = {"out": j0, "a": Const(i64, 0), "b": j0, "d": j0 * n["d_column"]}
+        out, left, right, old = (
+            b.let(key, moved(p[key], batch * n[f"{key}_batch"] + start))
+            for key, start in starts.items())
+        with b.when(n["d_mode"] == NOTHING), b.loop("j", 0, width) as j:
+            b.store(out, j, Const(compute, 0))
+        with b.when(n["d_mode"] != NOTHING), b.loop("j", 0, width) as j:
+            b.store(out, j, load(old, j * n["d_column"]) * beta)
+
+        def add_rows(k, rows):
+            values = [b.let("value", Broadcast(lanes, alpha * cast(
+                compute, load(left, (k + r) * n["a_column"])))) for r in range(rows)]
+            lines = [b.let("row", moved(right, (k + r) * n["b_row"])) for r in range(rows)]
+            with b.loop("j", 0, width, lanes) as j:
+                mask = b.let("mask", lane_mask(lanes, width - j))
+                total = load(out, j, lanes, mask=mask)
+                for value, line in zip(values, lines, strict=True):
+                    other = cast(compute, load(line, j, lanes, mask=mask))
+                    total = multiply_add(value, other, total)
+                b.store(out, j, total, mask)
+
+        whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
+        with b.loop("k", 0, whole, COMBINED_ROWS) as k:
+            add_rows(k, COMBINED_ROWS)
+        with b.loop("k", whole, n["depth"]) as k:
+            add_rows(k, 1)
+    return ir.kernel(name, b.statements)
+
+
 TURN_INTS = ("rows", "columns", "in_row", "out_row", "parts", "in_part", "in_batch",
              "out_batch")
 
@@ -457,8 +508,9 @@ def turned_sum(name, compute, lanes) -> ir.Function:
     down = b.let("down", blocks_of(n["rows"], Const(i64, lanes)))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         batch = b.let("batch", quotient(chunk, down))
-        out, source = (b.let(key, moved(p, batch * n[f"{key}_batch"]))
-                       for key, p in zip(("out", "in"), pointers, strict=True))
+        out, source = (
+            b.let(key, moved(p, batch * n[stride])) for key, stride, p in zip(
+                ("result", "squares"), ("out_batch", "in_batch"), pointers, strict=True))
         i0 = b.let("i0", remainder(chunk, down) * lanes)
         kept = b.let("kept", lane_mask(lanes, n["rows"] - i0))
         starts = [b.let("start", minimum(i0 + i, n["rows"] - 1) * n["in_row"])
@@ -481,7 +533,7 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
     """The native kernel of one kind, from the cache or built.
 
     Args:
-        kind: ``product``, ``dots`` or ``turned_sum``.
+        kind: ``product``, ``dots``, ``combine`` or ``turned_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums and results are.
     """
@@ -492,6 +544,7 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
     lower = {
         "product": lambda: product(name, *types, tile),
         "dots": lambda: dots(name, *types, tile.lanes),
+        "combine": lambda: combine(name, *types, tile.lanes),
         "turned_sum": lambda: turned_sum(name, types[2], tile.lanes),
     }[kind]
     return native(name, source_digest(__file__), lower)

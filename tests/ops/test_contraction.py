@@ -73,6 +73,21 @@ def test_dots_add_one_scalar_a_row(run):
 
 
 @pytest.mark.parametrize("run", [run_native, run_reference])
+def test_combine_adds_up_rows(run):
+    rng = np.random.default_rng(1)
+    function = contraction.combine("combine_4", ir.f32, ir.f32, ir.f32, 4)
+    for columns, depth in ((1, 1), (6, 13), (9, 8)):
+        v = rng.standard_normal(depth, np.float32)
+        b = rng.standard_normal((depth, columns), np.float32)
+        d = rng.standard_normal(columns, np.float32)
+        out = np.empty(columns, np.float32)
+        ints = (columns, depth, 1, columns, 1, contraction.VECTOR, 0, 0, 0, 0, 4)
+        scalars = np.array([2, 3], np.float32)
+        run(function, (out, v, b, d, scalars), ints, -(-columns // 4))
+        np.testing.assert_allclose(out, 2 * (v @ b) + 3 * d, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
 def test_turned_sum_adds_parts_and_turns_them(run):
     rng = np.random.default_rng(2)
     function = contraction.turned_sum("turned_sum_4", ir.f32, 4)

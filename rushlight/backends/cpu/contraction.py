@@ -34,6 +34,8 @@ FEW_ROWS = cython.declare(int64_t, 48)
 LONG_ROW = cython.declare(int64_t, 1024)
 # Multiplications below which a second thread costs more than it brings.
 PARALLEL_WORK = cython.declare(int64_t, 393216)
+# Results of one row of rows added up that stay in the first-level cache.
+COMBINED_COLUMNS = cython.declare(int64_t, 4096)
 # Packing a block of the right operand pays off over this many rows.
 PACKED_ROWS = cython.declare(int64_t, 192)
 
@@ -41,6 +43,7 @@ _find = cython.declare(object, None)
 _kernels = cython.declare(dict, {})
 _products = cython.declare(list, [None] * 64)
 _dots = cython.declare(list, [None] * 64)
+_combines = cython.declare(list, [None] * 64)
 _columns = cython.declare(list, [0] * 64)
 _widths = cython.declare(list, [0] * 64)
 
@@ -55,6 +58,7 @@ def bind(find) -> None:
 def load_kernels(code: cython.int):
     _products[code], _columns[code], _widths[code] = _find("product", code)
     _dots[code] = _find("dots", code)[0]
+    _combines[code] = _find("combine", code)[0]
 
 
 @cython.cfunc
@@ -118,6 +122,32 @@ def run_dots(
 
 @cython.cfunc
 @cython.exceptval(-1)
+def run_combine(
+    code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
+    scalars: cython.p_char, batch: int64_t,
+) -> cython.int:
+    """One row times a matrix whose rows are adjacent: the rows added up."""
+    kernel: NativeKernel = _combines[code]
+    data: cython.p_char[5]
+    data[0], data[1], data[2], data[3], data[4] = (
+        out.data, a.data, b.data, d.data, scalars)
+    across: int64_t = covering(b.columns, COMBINED_COLUMNS)
+    if b.columns * b.rows * batch > PARALLEL_WORK:
+        across = max(across, min(covering(2, batch), covering(b.columns, 256)))
+    ints: int64_t[11]
+    ints[0], ints[1], ints[2], ints[3] = b.columns, b.rows, a.column, b.row
+    ints[4], ints[5] = d.column, mode
+    ints[6], ints[7], ints[8], ints[9] = a.batch, b.batch, out.batch, d.batch
+    ints[10] = covering(covering(b.columns, across), 64) * 64
+    chunks: int64_t = covering(b.columns, ints[10]) * batch
+    with cython.nogil:
+        parallel_for(kernel.fn, data, ints, chunks, 1)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1)
 def run_product(
     code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
     b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
@@ -128,6 +158,8 @@ def run_product(
         load_kernels(code)
     if a.rows == 1 and b.row == 1 and a.column == 1:
         return run_dots(code, out, a, b, d, mode, scalars, batch)
+    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW:
+        return run_combine(code, out, a, b, d, mode, scalars, batch)
     kernel: NativeKernel = _products[code]
     right: cython.int = GATHERED
     capacity: int64_t = _columns[code]
