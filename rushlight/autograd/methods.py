@@ -20,6 +20,7 @@ from cython.cimports.rushlight.autograd.node import (
     set_history,
     view_grad_fn,
 )
+from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
@@ -39,7 +40,10 @@ def one_for(output: Tensor) -> object:
     """The gradient of a scalar with respect to itself."""
     ones: Tensor = new_empty(
         output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device)
-    return ones.fill_(1)
+    if ones.storage.device.kind != 0:
+        return ones.fill_(1)
+    write_element(ones.dtype_.code, ones.pointer(), 1)
+    return ones
 
 
 @cython.cfunc
