@@ -233,7 +233,7 @@ def loop_kernels(function):
             continue
         for name in item.__code__.co_names:
             value = item.__globals__.get(name)
-            near = getattr(value, "__module__", None) == function.__module__
+            near = str(getattr(value, "__module__", "")).startswith("rushlight.ops")
             if near and id(value) not in seen:
                 seen.add(id(value))
                 todo.append(value)

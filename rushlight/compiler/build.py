@@ -118,9 +118,11 @@ def address_of_bytes(block):
 def build(schedule, arguments, target="llvm", name="main"):
     """Compiles a schedule for ``"llvm"`` (this host), ``"python"`` or ``"ptx"``.
 
-    >>> x = placeholder((1024,), name="x")
-    >>> y = compute((1024,), lambda i: x[i] * 2.0, name="y")
-    >>> double = build(create_schedule(y), [x, y])
+    >>> from rushlight import te
+    >>> x = te.placeholder((1024,), name="x")
+    >>> y = te.compute((1024,), lambda i: x[i] * 2.0, name="y")
+    >>> te.build(te.create_schedule(y), [x, y])
+    <built for llvm: main>
     """
     program = lower(schedule, arguments, name)
     if target in ("llvm", "python"):

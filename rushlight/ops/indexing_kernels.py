@@ -73,7 +73,7 @@ def copy_rows(
 
 @loops_inline
 def any_outside(index, start, stop, size, fault):
-    """Whether an index of a span lies outside ``[0, size)``; the last such is reported."""
+    """Whether an index of a span lies outside ``[0, size)``; it is then reported."""
     wrong = False
     for k in range(start, stop):
         wrong = wrong | (index[k] < 0) | (index[k] >= size)
@@ -291,7 +291,7 @@ def index_select(self, dim, index):
 
 
 def copy_indexed(out, x, index, outer, count, size, inner, wrap=0):
-    """Copies rows of ``(outer, size, inner)`` by index; returns a bad index, or None."""
+    """Copies rows of ``(outer, size, inner)`` by index; returns a bad one, or None."""
     flag = fault_flag(x)
     name, wide = _moved(x, inner)
     types = {"T": name, "I": name_of(index.dtype), "wrap": wrap}
@@ -306,7 +306,7 @@ def _copy_rows(out, x, index, outer, count, size, inner):
     fault = copy_indexed(out, x, index, outer, count, size, inner)
     if fault is not None:
         raise IndexError(
-            f"index out of range in self: index {fault} for a dimension of size {size}\n"
+            f"index out of range in self: {fault} for a dimension of size {size}\n"
             f"  self: {brief(x)}\n  index: {brief(index)}"
         )
 
@@ -390,7 +390,7 @@ def _narrowed(tensor, sizes, but=None):
 
 
 def _places(index, dim):
-    """How work is divided: outer, count, inner, across; total, work, least for `run`."""
+    """How work is divided: outer, count, inner, across; and for `run`, the rest."""
     outer, count, inner = around(list(index.shape), dim)
     across = int(outer == 1 and inner > 1)
     total = inner if across else outer
