@@ -63,6 +63,15 @@ def bodies_of(s):
     return [value for value in values if isinstance(value, tuple)]
 
 
+def widen(e: Expr, args, lanes: int) -> Expr:
+    """A scalar operation over vectors."""
+    if isinstance(e, ir.Call):
+        return ir.Call(e.name, e.type.vector(lanes), *args)
+    if isinstance(e, (ir.Cast, ir.Reinterpret)):
+        return type(e)(e.type.vector(lanes), *args)
+    return e.rebuild(args)
+
+
 LITERALS = "abcd"
 
 

@@ -8,6 +8,7 @@ from rushlight.compiler import expr as ir
 from rushlight.compiler.builder import Builder
 from rushlight.compiler.expr import Call, Const, Var, i64
 from rushlight.compiler.passes.name_shared import name_shared
+from rushlight.compiler.rewrite import widen
 from rushlight.compiler.rowwise import ALONG, LENGTH, identity_of, is_along
 
 ZERO = Const(i64, 0)
@@ -282,7 +283,7 @@ class _Row:
             one = Const(i64, 1)
             return index if self.lanes == 1 else ir.Ramp(self.lanes, index, one)
         args = tuple(self.value(arg, index, mask, memo) for arg in e.args)
-        return _widened(e, args, self.lanes)
+        return widen(e, args, self.lanes)
 
     def load(self, row, step, index, mask):
         if self.lanes == 1:
@@ -321,14 +322,3 @@ def _spread(value, lanes):
     if isinstance(value, Const):
         return Const(value.type.vector(lanes), value.value)
     return ir.Broadcast(lanes, value)
-
-
-def _widened(e, args, lanes):
-    """A scalar operation over vectors."""
-    if isinstance(e, Call):
-        return Call(e.name, e.type.vector(lanes), *args)
-    if isinstance(e, (ir.Cast, ir.Reinterpret)):
-        return type(e)(e.type.vector(lanes), *args)
-    return e.rebuild(args)
-
-

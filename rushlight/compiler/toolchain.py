@@ -34,6 +34,13 @@ def _machine():
         reloc="pic", codemodel="small")
 
 
+@functools.cache
+def has_masked_vectors() -> bool:
+    """Whether this host loads and stores any lanes of a full vector by a mask."""
+    features = _llvm().get_host_cpu_features()
+    return all(features.get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
+
+
 def identity() -> str:
     """The LLVM version, CPU and features that machine code depends on."""
     llvm = _llvm()

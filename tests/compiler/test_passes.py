@@ -58,6 +58,6 @@ def test_lowering_reports_every_step():
     program = ir.kernel("k", (bind, ir.Store(p, ir.BEGIN + 0, load(p, ir.END))))
     steps = list(lower_in_steps(program))
     assert [name for name, _ in steps] == [
-        "built", "fold_indices", "prune_branches", "remove_unused"]
+        "built", "vectorize_loops", "fold_indices", "prune_branches", "remove_unused"]
     assert str(steps[-1][1]) == str(lower(program))
     assert "p[begin] = p[end]" in str(steps[-1][1])
