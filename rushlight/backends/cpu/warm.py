@@ -1,0 +1,119 @@
+"""Builds the kernels that most programs begin with, on all cores, and packs them.
+
+``python -m rushlight.backends.cpu.warm`` runs each exercise below in a process of its
+own; what they compile ends up in the cache, and then in its pack.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from rushlight.backends.cpu import cache, pool
+
+
+def pointwise():
+    """Arithmetic, comparisons and activations over contiguous and broadcast floats."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.rand(8, 16, requires_grad=True)
+    y = rl.rand(8, 16, requires_grad=True)
+    terms = [
+        x + y, x - y, x * y, x / y, x * 2, x + 1, 1 - x, 1 / x, x**2, -x, x.exp(),
+        x.log(), x.sqrt(), x.rsqrt(), x.abs(), x.clamp(0.1, 0.9), x.tanh(), x.sigmoid(),
+        F.relu(x), F.gelu(x), F.silu(x), rl.where(x > y, x, y), rl.maximum(x, y),
+        x.to(rl.float64).float(),
+    ]  # fmt: skip
+    sum(term.sum() for term in terms).backward()
+    for compare in (x > y, x >= y, x < y, x <= y, x == y, x != y, x.isnan(), x.isinf()):
+        compare.float().mean()
+    with rl.no_grad():
+        x.add_(y).mul_(2).zero_().fill_(1)
+
+
+def reductions():
+    """Sums, extremes, softmax and losses, forwards and backwards."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.rand(8, 16, requires_grad=True)
+    labels = rl.randint(0, 16, (8,))
+    terms = [
+        x.sum(), x.sum(0).sum(), x.sum(1).sum(), x.mean(), x.mean(1).sum(),
+        x.var(1).sum(), x.std(), x.amax(1).sum(), x.max(), x.min(), x.max(1)[0].sum(), x.norm(),
+        F.softmax(x, 1).sum(), F.log_softmax(x, 1).sum(), F.cross_entropy(x, labels),
+        F.mse_loss(x, rl.rand(8, 16)), F.layer_norm(x, (16,)).sum(),
+    ]  # fmt: skip
+    sum(terms).backward()
+    (x.argmax(1) == labels).sum().item()
+    labels.sum(), labels.max(), x.cumsum(1), x.sort(1), x.topk(3, 1)
+
+
+def products():
+    """Matrix products of several shapes, and indexing."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.rand(8, 16, requires_grad=True)
+    w = rl.rand(4, 16, requires_grad=True)
+    b = rl.rand(4, requires_grad=True)
+    batch = rl.rand(2, 8, 16, requires_grad=True)
+    table = rl.rand(10, 16, requires_grad=True)
+    terms = [
+        F.linear(x, w, b), x @ w.t(), batch @ w.t(), rl.bmm(batch, batch.transpose(1, 2)),
+        w @ x[0], F.embedding(rl.arange(5), table), rl.cat([x, x]), rl.stack([x, x], 1),
+        x[:, ::2], x[rl.arange(3)], x.t().contiguous(), F.dropout(x, 0.5),
+    ]  # fmt: skip
+    sum(term.sum() for term in terms).backward()
+    x.to(rl.float64) @ w.t().to(rl.float64)
+
+
+def images():
+    """Convolution, pooling and batch normalisation."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.rand(2, 3, 12, 12, requires_grad=True)
+    w = rl.rand(8, 3, 3, 3, requires_grad=True)
+    scale = rl.ones(8, requires_grad=True)
+    y = F.conv2d(x, w, scale, padding=1)
+    y = F.batch_norm(y, rl.zeros(8), rl.ones(8), scale, scale, training=True)
+    y = F.max_pool2d(F.relu(y), 2)
+    (F.adaptive_avg_pool2d(y, 1).sum() + F.avg_pool2d(y, 2).sum()).backward()
+
+
+def updates():
+    """The optimizers' fused kernels."""
+    import rushlight as rl
+    from rushlight import optim
+
+    for make in (optim.SGD, optim.Adam, optim.AdamW):
+        x = rl.rand(8, requires_grad=True)
+        options = {"momentum": 0.9} if make is optim.SGD else {}
+        optimizer = make([x], lr=0.1, **options)
+        x.sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+EXERCISES = (images, pointwise, reductions, products, updates)
+
+
+def main() -> int:
+    """Runs the exercises side by side; returns 1 if one of them failed."""
+    waiting = list(EXERCISES)
+    running: list = []
+    failed = False
+    while waiting or running:
+        while waiting and len(running) < pool.get_num_threads():
+            name = waiting.pop(0).__name__
+            code = f"from rushlight.backends.cpu import warm; warm.{name}()"
+            running.append(subprocess.Popen([sys.executable, "-c", code]))
+        failed |= running.pop(0).wait() != 0
+    print(f"{cache.merge()} kernels ready in {cache.directory()}")
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
