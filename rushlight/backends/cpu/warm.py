@@ -41,7 +41,8 @@ def reductions():
     labels = rl.randint(0, 16, (8,))
     terms = [
         x.sum(), x.sum(0).sum(), x.sum(1).sum(), x.mean(), x.mean(1).sum(),
-        x.var(1).sum(), x.std(), x.amax(1).sum(), x.max(), x.min(), x.max(1)[0].sum(), x.norm(),
+        x.var(1).sum(), x.std(), x.amax(1).sum(), x.max(), x.min(),
+        x.max(1)[0].sum(), x.norm(),
         F.softmax(x, 1).sum(), F.log_softmax(x, 1).sum(), F.cross_entropy(x, labels),
         F.mse_loss(x, rl.rand(8, 16)), F.layer_norm(x, (16,)).sum(),
     ]  # fmt: skip
@@ -61,9 +62,10 @@ def products():
     batch = rl.rand(2, 8, 16, requires_grad=True)
     table = rl.rand(10, 16, requires_grad=True)
     terms = [
-        F.linear(x, w, b), x @ w.t(), batch @ w.t(), rl.bmm(batch, batch.transpose(1, 2)),
-        w @ x[0], F.embedding(rl.arange(5), table), rl.cat([x, x]), rl.stack([x, x], 1),
-        x[:, ::2], x[rl.arange(3)], x.t().contiguous(), F.dropout(x, 0.5),
+        F.linear(x, w, b), x @ w.t(), batch @ w.t(), w @ x[0],
+        rl.bmm(batch, batch.transpose(1, 2)), F.embedding(rl.arange(5), table),
+        rl.cat([x, x]), rl.stack([x, x], 1), x[:, ::2], x[rl.arange(3)],
+        x.t().contiguous(), F.dropout(x, 0.5),
     ]  # fmt: skip
     sum(term.sum() for term in terms).backward()
     x.to(rl.float64) @ w.t().to(rl.float64)

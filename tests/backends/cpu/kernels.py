@@ -22,7 +22,7 @@ done:
 
 # Constants, a table of their addresses, and calls into the C library.
 USES_LIBRARY = """
-@values = private constant [4 x double] [double 1.5, double 2.75, double 3.0, double 4.0]
+@values = private constant [4 x double] [double 1.5, double 2.75, double 3.0, double 4.]
 @table = private constant [2 x ptr] [ptr @values, ptr @sin]
 declare double @fmod(double, double)
 declare double @sin(double)

@@ -56,10 +56,10 @@ def entries(folder):
 
 
 def in_another_process(folder, count):
-    environment = {**os.environ, "RUSHLIGHT_CACHE": str(folder), "PYTHONPATH": os.getcwd()}
+    changes = {"RUSHLIGHT_CACHE": str(folder), "PYTHONPATH": os.getcwd()}
     return subprocess.Popen(
         [sys.executable, "-c", FILL.format(count=count)],
-        env=environment, stdout=subprocess.PIPE, text=True)  # fmt: skip
+        env={**os.environ, **changes}, stdout=subprocess.PIPE, text=True)  # fmt: skip
 
 
 def test_a_kernel_is_built_once_and_then_found(folder):

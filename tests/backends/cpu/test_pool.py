@@ -1,4 +1,4 @@
-"""The thread pool: every index once, on any number of threads, whatever else happens."""
+"""The thread pool: every index once, on any number of threads."""
 
 import array
 import math
@@ -43,7 +43,9 @@ def run(kernel, count, grain):
 
 @settings(deadline=None)
 @given(
-    count=st.integers(0, 5000), grain=st.integers(1, 700), threads=st.sampled_from([1, 2, 5])
+    count=st.integers(0, 5000),
+    grain=st.integers(1, 700),
+    threads=st.sampled_from([1, 2, 5]),
 )
 def test_every_index_is_visited_once(add_index, count, grain, threads):
     pool.set_num_threads(threads)
@@ -68,7 +70,7 @@ def test_many_callers_share_the_pool(add_index):
     assert not wrong
 
 
-@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:This process .* multi-threaded:DeprecationWarning")
 def test_a_forked_child_has_a_pool_of_its_own(add_index):
     pool.set_num_threads(4)
     expected = list(range(50_000))
