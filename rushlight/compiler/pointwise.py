@@ -205,11 +205,11 @@ class _Plan:
         for flag in direct[1:]:
             all_direct = all_direct & flag
         block = b.let("block", ir.select(all_direct, n, self.block))
-        with b.loop("row", ir.BEGIN, ir.END) as row:
+        with b.loop("row", ir.BEGIN, ir.END, kind="rolled") as row:
             for operand in self.operands:
                 b.add(ir.Let(operand.row,
                              ir.Offset(operand.base, row * operand.outer)))
-            with b.loop("start", ir.as_expr(0, i64), n, step=block) as start:
+            with b.loop("start", 0, n, block, kind="rolled") as start:
                 self.one_block(b, body, start, ir.binary("min", n - start, block))
         return b.statements
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from rushlight.compiler.emit.llvm import AS_WRITTEN
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -59,8 +61,25 @@ def _optimized_module(text):
     options.loop_vectorization = True
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
+    manager = _cleanup() if text.startswith(AS_WRITTEN) else (
+        builder.getModulePassManager())
+    manager.run(module, builder)
     return module
+
+
+def _cleanup():
+    """The passes for code whose loops are final: a quarter of the time of all."""
+    manager = _llvm().create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.add_sroa_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_loop_rotate_pass()
+    manager.add_new_gvn_pass()
+    manager.add_aggressive_dce_pass()
+    manager.add_simplify_cfg_pass()
+    return manager
 
 
 def compile_ir(text: str, *, inspect: bool = False) -> Compiled:

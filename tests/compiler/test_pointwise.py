@@ -268,7 +268,7 @@ def test_every_stage_can_be_read():
     assert [name for name, _ in stages.loops][0] == "built"
     assert "out[i] = maximum(x, 0.0)" in stages.loops[0][1]
     assert "define void @relu__f32__f32__f32" in stages.llvm
-    assert "vector.body" in stages.optimized
+    assert "<16 x float>" in stages.optimized or "vector.body" in stages.optimized
     assert "relu__f32__f32__f32:" in stages.assembly
 
 

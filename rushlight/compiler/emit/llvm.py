@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.expr import boolean, i64
+from rushlight.compiler.rewrite import bodies_of
 
 # Operation -> LLVM instruction, for (float, signed, unsigned, bool) operands.
 INSTRUCTIONS = {
@@ -44,6 +45,9 @@ INTRINSICS = {  # function -> LLVM's name; all operands have the type of the res
 HELPERS = ("floordiv", "mod", "tdiv", "rem")  # operations written in `mathematics`
 TYPES = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float",
          "float64": "double"}
+# First line of a module whose loops are to stay as written: vectors are explicit, so
+# that the few passes that clean up code suffice.
+AS_WRITTEN = "; loops as written\n"
 ATTRIBUTES = 'nounwind "no-builtins" "prefer-vector-width"="512"'
 
 
@@ -52,7 +56,14 @@ def emit(*functions: ir.Function) -> str:
     module = _Module()
     for function in functions:
         module.add(function, "")
-    return module.text()
+    final = all(_is_rolled(function.body) for function in functions)
+    return (AS_WRITTEN if final else "") + module.text()
+
+
+def _is_rolled(body):
+    """Whether every loop asks to be left as it is."""
+    return all((not isinstance(s, ir.For) or s.kind == "rolled")
+               and all(map(_is_rolled, bodies_of(s))) for s in body)
 
 
 def type_name(type) -> str:

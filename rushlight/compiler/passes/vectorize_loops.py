@@ -67,11 +67,11 @@ def _vectorized(loop, names):
         ir.Let(mask, ir.Binary("lt", ramp, ir.Broadcast(lanes, stop))),
         *_Body(index, lanes, mask).statements(loop.body),
     )
+    vectors = _Body(index, lanes, None).statements(loop.body)
     return [
         ir.Let(stop, loop.stop),
         ir.Let(whole, loop.start + (stop - loop.start) // lanes * lanes),
-        ir.For(index, loop.start, whole, _Body(index, lanes, None).statements(loop.body),
-               count, "rolled"),
+        ir.For(index, loop.start, whole, vectors, count, "rolled"),
         ir.If(ir.Binary("lt", whole, stop), rest),
     ]
 
@@ -88,8 +88,8 @@ def _widths(loop):
             if _varies(s.value, varying):
                 varying.add(s.var.name)
         elif isinstance(s, ir.Store) and s.mask is None and not s.streaming:
-            aligned = _is_position(s.index, loop.var) and not _varies(s.pointer, varying)
-            if not aligned or not _is_simple(s.value, loop.var, varying, widths):
+            in_order = _is_position(s.index, loop.var)
+            if not in_order or _varies(s.pointer, varying) or not _is_simple(s.value, loop.var, varying, widths):
                 return None
         else:
             return None
