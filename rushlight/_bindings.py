@@ -170,6 +170,9 @@ def bind():
         install(name, getattr(_autograd, name))
     install("backward", _autograd.tensor_backward)
     install("retains_grad", property(_autograd.retains_grad))
+    install("_backward_hooks", property(_autograd.backward_hooks))
+    install(
+        "_post_accumulate_grad_hooks", property(_autograd.post_accumulate_hooks))
     bind_slots({
         "getitem": indexing.getitem, "setitem": indexing.setitem,
         "iter": indexing.iterate, "contains": indexing.contains,

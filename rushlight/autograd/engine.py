@@ -27,6 +27,7 @@ from cython.cimports.rushlight.autograd.node import (
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
+
 from rushlight.autograd import anomaly
 
 REENTRANT_LIMIT = cython.declare(cython.int, 60)

@@ -81,7 +81,7 @@ class NodeHooks:
 
 
 class TensorHooks:
-    """The hooks of a leaf, which outlive its AccumulateGrad node."""
+    """What a tensor itself keeps: a leaf's hooks outlive its AccumulateGrad node."""
 
     __slots__ = ("backward", "post_accumulate", "retains_grad")
 

@@ -10,7 +10,6 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.autograd.engine import run_backward
 from cython.cimports.rushlight.autograd.node import (
     Node,
-    PythonNode,
     SavedTensor,
     check_inplace,
     describe_output,
@@ -29,6 +28,7 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
+
 from rushlight.autograd import errors
 from rushlight.autograd.hooks import NodeHooks, RemovableHandle, TensorHooks
 
@@ -224,7 +224,7 @@ def unused(tensor: object, place: object, allowed: object, zeros: object) -> obj
 
 
 @cython.cfunc
-def leaf_hooks(tensor: Tensor) -> object:
+def own_hooks(tensor: Tensor) -> object:
     if tensor.hooks is None:
         tensor.hooks = TensorHooks()
     return tensor.hooks
@@ -249,7 +249,7 @@ def register_hook(self, hook):
         raise RuntimeError(
             "cannot register a hook on a tensor that doesn't require gradient")
     if view_grad_fn(tensor) is None:
-        return RemovableHandle(leaf_hooks(tensor).backward, hook)
+        return RemovableHandle(own_hooks(tensor).backward, hook)
     return RemovableHandle(node_hooks(tensor).table(tensor.output_number), hook)
 
 
@@ -262,7 +262,7 @@ def register_post_accumulate_grad_hook(self, hook):
     if tensor.grad_fn_ is not None:
         raise RuntimeError(
             "post accumulate grad hooks cannot be registered on non-leaf tensors")
-    return RemovableHandle(leaf_hooks(tensor).post_accumulate, hook)
+    return RemovableHandle(own_hooks(tensor).post_accumulate, hook)
 
 
 def retain_grad(self):
@@ -272,6 +272,7 @@ def retain_grad(self):
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if view_grad_fn(tensor) is None:
         return
+    own_hooks(tensor).retains_grad = True
     retained: dict = node_hooks(tensor).retained
     if tensor.output_number not in retained:
         retained[tensor.output_number] = weakref.ref(tensor)
@@ -280,19 +281,26 @@ def retain_grad(self):
 def retains_grad(self) -> bool:
     """Whether ``retain_grad`` was called on this tensor, which is no leaf."""
     tensor: Tensor = self
-    node: object = tensor.grad_fn_
-    if node is None or cython.cast(Node, node).hooks is None:
-        return False
-    return tensor.output_number in cython.cast(Node, node).hooks.retained
+    return tensor.hooks is not None and tensor.hooks.retains_grad
 
 
 def backward_hooks(self):
     """The table of ``register_hook``'s hooks, or None."""
     tensor: Tensor = self
     if tensor.grad_fn_ is None:
-        return tensor.hooks.backward if tensor.hooks is not None else None
+        if tensor.hooks is None or not tensor.hooks.backward:
+            return None
+        return tensor.hooks.backward
     hooks: object = cython.cast(Node, tensor.grad_fn_).hooks
     return None if hooks is None else hooks.tensor.get(tensor.output_number)
+
+
+def post_accumulate_hooks(self):
+    """The table of ``register_post_accumulate_grad_hook``'s hooks, or None."""
+    tensor: Tensor = self
+    if tensor.hooks is None or not tensor.hooks.post_accumulate:
+        return None
+    return tensor.hooks.post_accumulate
 
 
 def grad_fn(self):

@@ -12,7 +12,6 @@ from cython.cimports.rushlight.core._python import (
     Py_DECREF,
     Py_INCREF,
 )
-from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
@@ -25,6 +24,7 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
+
 from rushlight.autograd import errors
 from rushlight.autograd.anomaly import trace_forward
 from rushlight.autograd.hooks import NodeHooks, RemovableHandle

@@ -6,16 +6,30 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.autograd.node import (
-    Node, check_inplace, gradient_edge, note_modification, rebase_history, save_tensor,
-    set_history, tracks_gradient,
+    Node,
+    check_inplace,
+    gradient_edge,
+    note_modification,
+    rebase_history,
+    save_tensor,
+    set_history,
+    tracks_gradient,
 )
 from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
-    Tensor, VIEW_DEFAULT, VIEW_INFERENCE, VIEW_MULTI_OUTPUT, VIEW_NO_GRAD,
+    VIEW_INFERENCE,
+    VIEW_MULTI_OUTPUT,
+    VIEW_NO_GRAD,
+    Tensor,
 )
 from cython.cimports.rushlight.dispatch.dispatcher import (
-    INPLACE, OUT, Derivative, Operator, Recorder, set_recorder,
+    INPLACE,
+    OUT,
+    Derivative,
+    Operator,
+    Recorder,
+    set_recorder,
 )
 
 _ONE = cython.declare(uint64_t, 1)
@@ -338,7 +352,7 @@ class GraphRecorder(Recorder):
         needs: uint64_t
         if op.form == OUT:
             raise RuntimeError(
-                f"{op.name}(): functions with out=... arguments don't support automatic "
+                f"{op.name.split('.')[0]}(): functions with out=... arguments don't support automatic "
                 "differentiation, but one of the arguments requires grad.")
         if d is None or not st.grad_mode:
             return self.keep_books(op, slots, keys)

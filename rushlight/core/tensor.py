@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
@@ -157,6 +159,14 @@ def alias(
     t.own_version = source.own_version
     t.set_geometry(ndim, sizes, strides, offset)
     return t
+
+
+NO_GRAD_OF_INNER_TENSORS = (
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
+    ".grad attribute won't be populated during autograd.backward(). If you indeed want "
+    "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
+    "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
+    "the leaf Tensor instead.")
 
 
 @cython.cfunc
@@ -430,6 +440,8 @@ class Tensor:
     @property
     def grad(self):
         """The gradient accumulated by ``backward``, or None."""
+        if self.grad_ is None and self.grad_fn_ is not None and self.hooks is None:
+            warnings.warn(NO_GRAD_OF_INNER_TENSORS, UserWarning, stacklevel=1)
         return self.grad_
 
     @grad.setter
@@ -747,7 +759,7 @@ def set_requires_grad(t: Tensor, value: cython.bint):
             "not allowed.")
     if value and t.dtype_.category < 2:
         raise RuntimeError(
-            "only Tensors of floating point and complex dtype can require gradients, "
+            "only Tensors of floating point dtype can require gradients, "
             f"not {t.dtype_!r}")
     t.wants_grad = value
 
@@ -766,14 +778,18 @@ def set_grad(t: Tensor, value: object):
         raise RuntimeError("can't assign Variable as its own grad")
     if g.dtype_ is not t.dtype_:
         raise RuntimeError(
-            f"assigned grad has data of a different type: the tensor is {t.dtype_!r}, "
-            f"the grad {g.dtype_!r}")
+            f"attempting to assign a gradient with dtype '{g.dtype_.name}' to a tensor "
+            f"with dtype '{t.dtype_.name}'. The gradient must match the tensor's dtype.")
     if g.shape != t.shape:
         raise RuntimeError(
-            f"assigned grad has data of a different size: the tensor is "
-            f"{list(t.shape)}, the grad {list(g.shape)}")
+            f"attempting to assign a gradient of size '{list(g.shape)}' to a tensor of "
+            f"size '{list(t.shape)}'. Please ensure that the gradient and the tensor are "
+            "the same size")
     if g.storage.device != t.storage.device:
-        raise RuntimeError("assigned grad has data located on a different device")
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{g.storage.device.type}' "
+            f"to a tensor with device type '{t.storage.device.type}'. Please ensure that "
+            "the gradient and the tensor are on the same device")
     t.grad_ = g
 
 

@@ -264,3 +264,35 @@ def edges_stand_for_tensors_in_grad(t):
     edge = t.autograd.graph.get_gradient_edge(b)
     found = t.autograd.grad((b * b).sum(), [edge])
     return found, edge.output_nr, edge.node is b.grad_fn
+
+
+@scenario
+def the_gradient_of_an_inner_tensor_warns(t):
+    y = leaf(t, 1, 2) * 2
+    return y.grad
+
+
+@scenario
+def an_assigned_gradient_must_fit(t):
+    a = leaf(t, 1, 2, 3)
+
+    def assign(value):
+        a.grad = value
+
+    def give_itself():
+        a.grad = a
+
+    a.grad = t.zeros(3)
+    (a * 2).sum().backward()
+    return (
+        a.grad, attempt(lambda: assign(t.ones(4))),
+        attempt(lambda: assign(t.ones(3, dtype=t.float64)))[:2],
+        attempt(lambda: assign(5)), attempt(give_itself), attempt(lambda: assign(None)))
+
+
+@scenario
+def integers_and_out_have_no_gradient(t):
+    a = leaf(t, 1, 2, 3)
+    return (
+        attempt(lambda: t.ones(3, dtype=t.int64).requires_grad_())[:2],
+        attempt(lambda: t.add(a, a, out=t.ones(3))))
