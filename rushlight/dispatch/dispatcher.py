@@ -155,10 +155,22 @@ class DerivedKernel(Kernel):
         self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
     ) -> object:
         source: Operator = op.functional
+        written: Tensor = None
+        if op.form == INPLACE:
+            written = cython.cast(Tensor, cython.cast(object, slots[0]))
+        if not keys and op.form == INPLACE and wants_graph(op, slots):
+            # What the composite's parts save must not be what is overwritten.
+            copy = written.clone()
+            slots[0] = cython.cast(cython.pointer(PyObject), copy)
+            try:
+                result = source.call(slots)
+            finally:
+                slots[0] = cython.cast(cython.pointer(PyObject), written)
+            return overwrite(written, result, op)
         # At the composite level (keys == 0) the functional form dispatches anew.
         result = source.run(slots, keys) if keys else source.call(slots)
         if op.form == INPLACE:
-            return overwrite(cython.cast(Tensor, cython.cast(object, slots[0])), result, op)
+            return overwrite(written, result, op)
         target = cython.cast(object, slots[op.n_args - 1])
         if isinstance(result, (tuple, list)):
             if len(target) != len(result):
@@ -168,6 +180,20 @@ class DerivedKernel(Kernel):
             filled = [fill_out(t, r, op) for t, r in zip(target, result)]
             return type(target)(filled) if type(target) in (list, tuple) else tuple(filled)
         return fill_out(target, result, op)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def wants_graph(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+    """Whether gradients will flow through a call."""
+    i: cython.int
+    if not state().grad_mode:
+        return False
+    for i in range(op.n_args):
+        value = cython.cast(object, slots[i])
+        if isinstance(value, Tensor) and cython.cast(Tensor, value).requires_grad_:
+            return True
+    return False
 
 
 @cython.cfunc

@@ -258,6 +258,54 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
             fn(data, ints, 0, 1)
 
 
+TILE_INNER = cython.declare(int64_t, 16)
+TILE_OUTER = cython.declare(int64_t, 64)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
+    """Whether an operand lies densest along the outer of the two native loops.
+
+    Then a row of it touches a new cache line at each step; tiles use all of a line.
+    """
+    k: cython.int
+    if plan.sizes[0] < TILE_INNER or plan.sizes[1] < TILE_INNER:
+        return False
+    for k in range(plan.n_operands):
+        if plan.strides[k][1] != 0 and plan.strides[k][1] <= 16 and (
+                plan.strides[k][0] >= 64 * plan.strides[k][1]):
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def run_tiles(
+    fn: kernel_t, data: cython.pp_char, ints: cython.pointer(int64_t),
+    plan: cython.pointer(LoopPlan),
+) -> cython.void:
+    """The two native loops in tiles that fit the first-level cache."""
+    part: cython.p_char[12]
+    k: cython.int
+    i: int64_t = 0
+    j: int64_t
+    rows: int64_t
+    while i < plan.sizes[1]:
+        rows = min(TILE_OUTER, plan.sizes[1] - i)
+        j = 0
+        while j < plan.sizes[0]:
+            ints[0] = min(TILE_INNER, plan.sizes[0] - j)
+            for k in range(plan.n_operands):
+                part[k] = data[k] + i * plan.strides[k][1] + j * plan.strides[k][0]
+            fn(part, ints, 0, rows)
+            j += TILE_INNER
+        i += TILE_OUTER
+    ints[0] = plan.sizes[0]
+
+
 @cython.cfunc
 @cython.exceptval(check=False)
 def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
@@ -276,7 +324,6 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
         plan.sizes[1] = 1
         for k in range(count):
             plan.strides[k][1] = 0
-    # a short inner and a long outer loop change places
     ints[0] = plan.sizes[0]
     for k in range(count):
         data[k] = call.operands[k].data
@@ -285,9 +332,13 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
     for d in range(2, plan.ndim):
         index[d] = 0
     grain = GRAIN // plan.sizes[0] + 1
+    tiled: cython.bint = crosses(cython.address(plan))
     with cython.nogil:
         while True:
-            parallel_for(fn, data, ints, plan.sizes[1], grain)
+            if tiled:
+                run_tiles(fn, data, ints, cython.address(plan))
+            else:
+                parallel_for(fn, data, ints, plan.sizes[1], grain)
             d = 2
             while d < plan.ndim:
                 index[d] += 1

@@ -121,7 +121,7 @@ class Library:
 
     def _set(self, op, key, fn, with_keyset, allow_override):
         before = op.kernels.get(int(key))
-        if before is not None and self.ns != "aten" and not allow_override:
+        if isinstance(before, PythonKernel) and not allow_override:
             raise RuntimeError(
                 f"there is already a kernel registered for {op.namespace}::{op.name} at "
                 f"dispatch key {key.name}; pass allow_override=True to replace it")

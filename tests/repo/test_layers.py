@@ -1,0 +1,65 @@
+"""Calls go down: a module imports its own layer or lower ones, at module level."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "rushlight"
+# Lowest first. A module belongs to the layer with the longest matching prefix.
+LAYERS = (
+    ("core", "return_types"),
+    ("backends", "cpu"),
+    ("compiler", "te"),
+    ("dispatch", "library", "overrides"),
+    ("ops", "_generated"),
+    ("autograd",),
+    ("random", "_bindings", "functional"),
+    ("nn", "optim", "utils", "serialization", "linalg", "special"),
+    ("datasets", "transforms", "testing", "func"),
+    ("explain", "__main__", "__init__"),
+)
+NUMBERS = {name: number for number, names in enumerate(LAYERS) for name in names}
+MODULES = sorted(
+    path for path in ROOT.rglob("*.py") if "_generated" not in path.parts)
+
+
+def layer_of(parts):
+    return NUMBERS.get(parts[0] if parts else "__init__")
+
+
+def imports(path):
+    """Modules of the package imported when ``path`` is: no lazy ones in functions."""
+    for node in ast.parse(path.read_text()).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            module = node.module.replace("cython.cimports.", "")
+            if module.startswith("rushlight."):
+                yield tuple(module.split(".")[1:])
+            elif module == "rushlight":
+                yield from ((alias.name,) for alias in node.names)
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.startswith("rushlight."):
+                    yield tuple(alias.name.split(".")[1:])
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_module_imports_nothing_upward(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    own = layer_of(parts)
+    assert own is not None, f"{parts[0]} has no layer: add it to LAYERS"
+    upward = [
+        ".".join(found) for found in imports(path)
+        if (layer_of(found) or 0) > own]
+    assert not upward, f"imports upward: {upward}"
+
+
+def test_nothing_imports_the_oracle_or_a_peer():
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            assert not any(n.split(".")[0] == "torch" for n in names), path
