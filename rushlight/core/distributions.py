@@ -23,6 +23,7 @@ from cython.cimports.rushlight.core.elements import (
     half_to_float,
 )
 from cython.cimports.rushlight.core.random import Generator, generator_or_default
+from cython.cimports.rushlight.core.tensor import Tensor
 
 PI = cython.declare(cython.double, 3.14159265358979323846)
 TWO_TO_MINUS_53 = cython.declare(cython.double, 1.0 / 9007199254740992.0)
@@ -37,6 +38,13 @@ BFLOAT16 = cython.declare(cython.int, 15)
 WIDE_SPAN = cython.declare(uint64_t, 1 << 28)
 # From this length on a permutation takes 64 bits a step: 2**32 / 20.
 WIDE_PERMUTATION = cython.declare(int64_t, 214748364)
+
+
+def plain_address(tensor: Tensor) -> int:
+    """Where a row-major tensor on the host with elements begins; 0 for any other."""
+    if tensor.numel_ == 0 or tensor.storage.device.kind != 0 or not tensor.row_major:
+        return 0
+    return cython.cast(uintptr_t, tensor.pointer())
 
 
 # Words to uniform numbers.

@@ -3,7 +3,7 @@
 import math
 
 import rushlight
-from rushlight.core import distributions
+from rushlight.core import distributions, factories
 from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
@@ -31,6 +31,10 @@ LARGEST = {5: 65504.0, 6: 3.4028234663852886e38, 7: 1.7976931348623157e308,
 
 def _fill(self, fill, generator, *parameters):
     """Fills a tensor in the order of its memory, as PyTorch's serial kernels do."""
+    address = distributions.plain_address(self)
+    if address:
+        fill(generator, address, self.numel(), self.dtype.code, *parameters)
+        return self
     if self.device.type == "meta" or self.numel() == 0:
         return self
     if any(size > 1 and stride == 0 for size, stride in zip(self.shape, self.stride())):
@@ -61,6 +65,8 @@ def _require_float(self, kernel):
 
 
 def _empty(size, dtype, device):
+    if device is None:
+        return factories.empty(size, dtype)
     return ops.empty(size, dtype=dtype, device=device)
 
 
@@ -73,18 +79,20 @@ def _empty_like(self, dtype, device, memory_format):
 
 def uniform_(self, low, high, generator):
     """Uniform numbers in ``[low, high)``."""
-    if self.dtype.is_complex:
-        uniform_(ops.view_as_real(self), low, high, generator)
-        return self
-    _require_float(self, "check_uniform_bounds")
+    code = self.dtype.code
+    if code not in FLOATS:
+        if self.dtype.is_complex:
+            uniform_(ops.view_as_real(self), low, high, generator)
+            return self
+        _require_float(self, "check_uniform_bounds")
     if low > high:
         raise RuntimeError(
             "uniform_ expects to return a [from, to) range, but found "
             f"from={low} > to={high}")
-    largest = LARGEST[self.dtype.code]
-    for name, bound in (("from", low), ("to", high)):
-        if not -largest <= bound <= largest:
-            raise RuntimeError(f"{name} is out of bounds for {NAMES[self.dtype.code]}")
+    largest = LARGEST[code]
+    if not -largest <= low <= high <= largest:
+        name = "to" if -largest <= low <= largest else "from"
+        raise RuntimeError(f"{name} is out of bounds for {NAMES[code]}")
     if high - low > largest:
         raise RuntimeError(
             f"uniform_ expects to-from <= {largest}, but found to={high} and "
@@ -96,10 +104,11 @@ def normal_(self, mean, std, generator):
     """Normal numbers."""
     if std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    if self.dtype.is_complex:
-        normal_(ops.view_as_real(self), 0.0, std / math.sqrt(2), generator)
-        return ops.add_(self, mean) if mean else self
-    _require_float(self, "normal_kernel_cpu")
+    if self.dtype.code not in FLOATS:
+        if self.dtype.is_complex:
+            normal_(ops.view_as_real(self), 0.0, std / math.sqrt(2), generator)
+            return ops.add_(self, mean) if mean else self
+        _require_float(self, "normal_kernel_cpu")
     fill = normals.fill_normal
     if not self.is_contiguous():
         fill = normals.fill_normal_serial
