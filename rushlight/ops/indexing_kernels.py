@@ -413,10 +413,10 @@ def gather(self, dim, index, sparse_grad=False):
         RuntimeError: an index is negative or too large, or the shapes don't fit.
     """
     dim = wrap_dim(dim, self.dim())
-    _index_type("gather", index, "int32/int64")
     out = fresh(self, index.shape)
     if index.numel() == 0:
         return out
+    _index_type("gather", index, "int32/int64")
     _check_index_shape("gather", self, dim, index)
     index = index.to(rushlight.int64).contiguous()
     size = self.shape[dim] if self.dim() else 1
@@ -438,7 +438,8 @@ def gather(self, dim, index, sparse_grad=False):
 def _scatter(operator, self, dim, index, source, mode):
     """A copy of ``self`` with the source's elements brought in."""
     dim = wrap_dim(dim, self.dim())
-    _index_type(operator, index, "int32/int64")
+    if index.numel():
+        _index_type(operator, index, "int32/int64")
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"{operator}(): Expected self.dtype to be equal to src.dtype\n"

@@ -21,7 +21,7 @@ from rushlight.ops.pooling_kernels import (
 
 # Windows of few taps, and rows of few outputs, are compiled into the kernel: LLVM then
 # unrolls the window and fits the vector width to the row.
-FROZEN_TAPS = 3
+FROZEN_TAPS = 9
 FROZEN_ROW = 16
 
 
@@ -117,7 +117,7 @@ class Windows:
 
         Empty where windows are large or cross the border.
         """
-        if not self.inside or max(self.kernel) > FROZEN_TAPS or max(self.dilation) > 1:
+        if not self.inside or self.taps > FROZEN_TAPS or max(self.dilation) > 1:
             return {}
         names = ("kd", "kh", "kw", "sd", "sh", "sw")
         constants = dict(zip(names, self.kernel + self.stride))
@@ -498,31 +498,43 @@ def adaptive_avg_pool3d_backward(grad_output, self):
     return _adaptive_avg_pool_backward(3, grad_output, self)
 
 
-def adaptive_max_pool2d(self, output_size):
-    """Largest values, and their places, of windows that divide two axes evenly."""
-    operator = "adaptive_max_pool2d"
-    shape, planes, sizes, out_sizes = _adaptive(operator, self, 2, output_size)
-    x = self.contiguous()
+def _adaptive_max_pool(axes, x, output_size):
+    operator = f"adaptive_max_pool{axes}d"
+    shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    x = x.contiguous()
     out, index = fresh(x, shape), fresh(x, shape, rushlight.int64)
     if prod(out_sizes):
-        ints = sizes[1:] + out_sizes[1:]
-        types = {"T": name_of(x.dtype)}
+        ints, types = sizes + out_sizes, {"T": name_of(x.dtype)}
         run(adaptive_max_pool, [out, index, x], ints, planes, prod(sizes), **types)
     return out, index
 
 
+def _adaptive_max_pool_backward(axes, grad, x, indices):
+    _check_grad(f"adaptive_max_pool{axes}d_backward", grad, indices.shape)
+    grad_input = fresh(x, x.shape, grad.dtype)
+    size, osize = prod(x.shape[-axes:]), prod(grad.shape[-axes:])
+    tensors = [grad_input, grad.contiguous(), indices.contiguous()]
+    types = {"T": name_of(grad.dtype)}
+    planes = prod(x.shape[:-axes])
+    run(max_pool_scatter, tensors, [size, osize], planes, 2 * size, **types)
+    return grad_input
+
+
+def adaptive_max_pool2d(self, output_size):
+    """Largest values, and their places, of windows that divide two axes evenly."""
+    return _adaptive_max_pool(2, self, output_size)
+
+
+def adaptive_max_pool3d(self, output_size):
+    """Largest values, and their places, of windows that divide three axes evenly."""
+    return _adaptive_max_pool(3, self, output_size)
+
+
 def adaptive_max_pool2d_backward(grad_output, self, indices):
     """The gradient of ``adaptive_max_pool2d``'s values for its input."""
-    operator = "adaptive_max_pool2d_backward"
-    _check_grad(operator, grad_output, indices.shape)
-    grad_input = fresh(self, self.shape, grad_output.dtype)
-    size, osize = prod(self.shape[-2:]), prod(grad_output.shape[-2:])
-    run(
-        max_pool_scatter,
-        [grad_input, grad_output.contiguous(), indices.contiguous()],
-        [size, osize],
-        prod(self.shape[:-2]),
-        2 * size,
-        T=name_of(grad_output.dtype),
-    )
-    return grad_input
+    return _adaptive_max_pool_backward(2, grad_output, self, indices)
+
+
+def adaptive_max_pool3d_backward(grad_output, self, indices):
+    """The gradient of ``adaptive_max_pool3d``'s values for its input."""
+    return _adaptive_max_pool_backward(3, grad_output, self, indices)

@@ -381,8 +381,10 @@ def adaptive_max_pool(
     out: "T*",
     index: "i64*",
     x: "T*",
+    d: int,
     h: int,
     w: int,
+    od: int,
     oh: int,
     ow: int,
     begin: int,
@@ -390,22 +392,29 @@ def adaptive_max_pool(
 ):
     """Largest of each adaptive window and its place."""
     for p in range(begin, end):
-        for y in range(oh):
-            y0 = y * h // oh
-            y1 = ((y + 1) * h + oh - 1) // oh
-            for a in range(ow):
-                x0 = a * w // ow
-                x1 = ((a + 1) * w + ow - 1) // ow
-                place = y0 * w + x0
-                best = x[p * h * w + place]
-                for j in range(y0, y1):
-                    for k in range(x0, x1):
-                        v = x[(p * h + j) * w + k]
-                        larger = v > best or v != v
-                        best = v if larger else best
-                        place = j * w + k if larger else place
-                out[(p * oh + y) * ow + a] = best
-                index[(p * oh + y) * ow + a] = place
+        plane = p * d * h * w
+        for z in range(od):
+            z0 = z * d // od
+            z1 = ((z + 1) * d + od - 1) // od
+            for y in range(oh):
+                y0 = y * h // oh
+                y1 = ((y + 1) * h + oh - 1) // oh
+                for a in range(ow):
+                    x0 = a * w // ow
+                    x1 = ((a + 1) * w + ow - 1) // ow
+                    place = (z0 * h + y0) * w + x0
+                    best = x[plane + place]
+                    for i in range(z0, z1):
+                        for j in range(y0, y1):
+                            for k in range(x0, x1):
+                                here = (i * h + j) * w + k
+                                v = x[plane + here]
+                                larger = v > best or v != v
+                                best = v if larger else best
+                                place = here if larger else place
+                    row = ((p * od + z) * oh + y) * ow
+                    out[row + a] = best
+                    index[row + a] = place
 
 
 _HALVING = dict(T="float32", kd=1, kh=2, kw=2, sd=1, sh=2, sw=2, ow=16)
