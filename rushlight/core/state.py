@@ -103,7 +103,7 @@ def set_keys(include: uint64_t, exclude: uint64_t) -> tuple:
 
 
 def exclude_keys(bits: uint64_t, replace: cython.bint = False) -> int:
-    """Makes calls of this thread pass by more dispatch keys; returns the earlier ones."""
+    """Makes this thread's calls skip more dispatch keys; returns the earlier ones."""
     previous: uint64_t = state().excluded
     state().excluded = bits if replace else previous | bits
     return previous
