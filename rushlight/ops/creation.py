@@ -347,6 +347,7 @@ def vander(x, columns, increasing):
 
 def linalg_vander(x, columns):
     """Increasing powers of every element."""
+    x = ops.atleast_1d(x)
     columns = x.shape[-1] if columns is None else columns
     exponents = ops.arange(columns, device=x.device)
     if x.is_floating_point():

@@ -94,7 +94,7 @@ def diff(self, n, dim, prepend, append):
     if n < 0:
         raise RuntimeError(f"order must be non-negative but got {n}")
     if n == 0:
-        return ops.zeros_like(self) if prepend is append is None else self
+        return ops.clone(self)
     parts = [part for part in (prepend, self, append) if part is not None]
     result = ops.cat(parts, dim) if len(parts) > 1 else self
     for _ in range(min(n, result.shape[dim])):

@@ -1,6 +1,15 @@
 """Derivatives and composites of reading and writing at positions."""
 
+import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops import indexing_kernels as kernels
+from rushlight.ops.shared import wrap_dim
+
+# The kernel's mode for each reduction, and the value that changes nothing.
+REDUCTIONS = {
+    "sum": (kernels.ADD, 0), "mean": (kernels.ADD, 0), "prod": (kernels.MULTIPLY, 1),
+    "amin": (kernels.SMALLEST, float("inf")), "amax": (kernels.LARGEST, -float("inf")),
+}  # fmt: skip
 
 
 def index_gradient(grad, shape, indices):
@@ -110,6 +119,7 @@ def take_along_dim(self, indices, dim):
             f"{indices.ndim} dimensions for indices"
         )
     dim = dim % self.ndim
+    indices = ops.where(indices < 0, indices + self.shape[dim], indices)
     rest = [
         1 if axis == dim else max(a, b) if min(a, b) else 0
         for axis, (a, b) in enumerate(zip(self.shape, indices.shape))
@@ -126,3 +136,84 @@ def embedding_second_gradient(grad, indices, padding_idx):
     if padding_idx >= 0:
         rows = ops.masked_fill(rows, (indices == padding_idx).unsqueeze(-1), 0)
     return rows
+
+
+def scatter_reduce(self, dim, index, src, reduce, include_self):
+    """Combines the source's elements at each place, with what was there or without.
+
+    Raises:
+        RuntimeError: the reduction is unknown.
+    """
+    if reduce not in REDUCTIONS:
+        raise RuntimeError(
+            "reduce argument must be either sum, prod, mean, amax or amin, got "
+            f"{reduce}"
+        )
+    mode, identity = REDUCTIONS[reduce]
+    base = self
+    if not include_self:
+        if abs(identity) == float("inf") and not self.is_floating_point():
+            limits = rushlight.iinfo(self.dtype)
+            identity = limits.max if identity > 0 else limits.min
+        base = ops.scatter(self, dim, index, identity)
+    result = kernels._scatter("scatter_reduce", base, dim, index, src, mode)
+    if reduce == "mean":
+        counts = _counts(self, dim, index, include_self)
+        rounded = None if self.is_floating_point() else "floor"
+        result = ops.div(result, counts, rounding_mode=rounded)
+    return result
+
+
+def _counts(self, dim, index, include_self):
+    """How many elements meet at each place, at least one."""
+    counts = (ops.ones_like if include_self else ops.zeros_like)(self)
+    counts = ops.scatter_add(counts, dim, index, ops.ones_like(index, dtype=self.dtype))
+    return ops.clamp_min(counts, 1)
+
+
+def scatter_reduce_gradients(
+    grad, self, dim, index, src, reduce, include_self, result, needs
+):
+    """Gradients of ``scatter_reduce`` for the input and the source."""
+    if reduce == "mean":
+        grad = grad / _counts(self, dim, index, include_self)
+    if reduce == "prod":
+        to_self = (grad * result) / self
+        to_src = ops.gather(grad * result, dim, index) / _narrowed(src, index)
+    elif reduce in ("amin", "amax"):
+        shared = self == result
+        met = _narrowed(src, index) == ops.gather(result, dim, index)
+        ties = ops.scatter_add(shared.to(grad.dtype), dim, index, met.to(grad.dtype))
+        to_self = grad * shared / ties
+        to_src = ops.gather(grad / ties, dim, index) * met
+    else:
+        to_self, to_src = grad, ops.gather(grad, dim, index)
+    if not include_self:
+        to_self = ops.scatter(to_self, dim, index, 0)
+    return to_self if needs & 1 else None, to_src if needs & 2 else None
+
+
+def _narrowed(src, index):
+    """The part of the source that the index reaches."""
+    for axis, size in enumerate(index.shape):
+        src = src.narrow(axis, 0, size)
+    return src
+
+
+def index_reduce(self, dim, index, source, reduce, include_self):
+    """``scatter_reduce`` of whole slices.
+
+    Raises:
+        RuntimeError: the reduction is unknown.
+    """
+    if reduce not in ("prod", "mean", "amax", "amin"):
+        raise RuntimeError(
+            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but "
+            f"got {reduce}."
+        )
+    sizes = [1] * max(self.ndim, 1)
+    sizes[wrap_dim(dim, self.ndim)] = -1
+    places = index.reshape(sizes).expand(source.shape) if self.ndim else index.reshape(())
+    return ops.scatter_reduce(
+        self, dim, places, source, reduce, include_self=include_self
+    )

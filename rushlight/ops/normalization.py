@@ -281,7 +281,7 @@ def _others(input):
 
 def _channels(value, ndim):
     """A value for each channel, shaped so that it broadcasts against the batch."""
-    return value.reshape([1, -1, *[1] * (ndim - 2)])
+    return value.reshape([1, value.numel(), *[1] * (ndim - 2)])
 
 
 def native_batch_norm(
@@ -292,6 +292,9 @@ def native_batch_norm(
     Raises:
         RuntimeError: there are no channels, or a parameter doesn't have their number.
     """
+    if input.ndim < 2 and input.numel() == 0:
+        nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
+        return ops.clone(input), nothing, nothing
     _check_channels(input, weight, bias, running_mean, running_var)
     wide = _statistics_type(input.dtype)
     if training:
@@ -318,10 +321,6 @@ def native_batch_norm(
 
 
 def _check_channels(input, weight, bias, running_mean, running_var):
-    if input.ndim < 2:
-        raise RuntimeError(
-            f"batch_norm: expected at least 2 dimensions, got {input.ndim}"
-        )
     channels = input.shape[1]
     named = (
         ("running_mean", running_mean), ("running_var", running_var),

@@ -59,8 +59,23 @@ def define_packet(entries, namespace="aten"):
         inplace_packet = OperatorPacket(namespace, name + "_", inplace)
         setattr(call, name + "_", inplace_packet)
     publish(name, packet, inplace_packet, variants, entries[0][6])
+    position = next((i for i, row in enumerate(entries[0][2]) if row[0] == "self"), 0)
+    if position and variants & METHOD:
+        install(name, with_receiver(packet, position))
+        if inplace_packet is not None:
+            install(name + "_", with_receiver(inplace_packet, position))
     bind_dunders(packet, inplace_packet, dunders)
     return packet
+
+
+def with_receiver(packet, position):
+    """A method for operators whose ``self`` is not their first argument."""
+
+    def method(self, *args, **kwargs):
+        return packet(*args[:position], self, *args[position:], **kwargs)
+
+    method.__name__ = packet.name
+    return method
 
 
 def publish(name, packet, inplace_packet, variants, namespace):

@@ -321,7 +321,6 @@ def meshgrid(tensors, indexing):
         lone[axis] = shape[axis]
         grids.append(vector.reshape(lone).expand(shape))
     if swapped:
-        grids = [grid.transpose(0, 1) for grid in grids]
         grids[0], grids[1] = grids[1], grids[0]
     return tuple(grids)
 

@@ -156,7 +156,7 @@ def log_ndtr(x):
     """Logarithm of ``ndtr``: by erfc on the left, by log1p on the right."""
     scaled = x * math.sqrt(0.5)
     left = L.log(0.5 * L.erfc(-L.minimum(scaled, 0)))
-    right = L.log1p(-0.5 * L.erfc(L.maximum(scaled, 0)))
+    right = L.log1p(-0.5 * L.erfc(L.maximum(scaled, -1)))
     return L.select(x < -1, left, right)
 
 
@@ -165,6 +165,33 @@ def entr(x):
     """-x log(x): zero at zero, -inf below."""
     inside = -x * L.log(x)
     return L.select(x > 0, inside, L.select(x == 0, 0, L.select(x < 0, -math.inf, x)))
+
+
+# B(2k) / (2k)!, the coefficients of Euler and Maclaurin's sum.
+EULER_MACLAURIN = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
+    1 / 74724249600,
+)  # fmt: skip
+
+
+@pointwise
+def zeta(s, q):
+    """Nine terms of the sum; the rest by Euler and Maclaurin."""
+    total = L.pow(q, -s)
+    for step in range(1, 9):
+        total = total + L.pow(q + step, -s)
+    end = q + 9
+    power = L.pow(end, -s)
+    total = total + power * end / (s - 1) + 0.5 * power
+    rising, down = s, power / end
+    for number, coefficient in enumerate(EULER_MACLAURIN):
+        total = total + coefficient * rising * down
+        low = 2 * number + 1
+        rising = rising * (s + low) * (s + (low + 1))
+        down = down / (end * end)
+    total = L.select((q <= 0) & (q == L.floor(q)), math.inf, total)
+    total = L.select((q <= 0) & (s != L.floor(s)), math.nan, total)
+    return L.select(s == 1, math.inf, L.select(s < 1, math.nan, total))
 
 
 @pointwise
@@ -258,6 +285,11 @@ def polygamma(n, self):
         return ops._trigamma(self)
     sign = -1.0 if n % 2 == 0 else 1.0
     return ops.special_zeta(n + 1, self) * (sign * math.factorial(n))
+
+
+def polygamma_(self, n):
+    """``polygamma`` written over its argument."""
+    return self.copy_(polygamma(n, self.clone()))
 
 
 def mvlgamma(self, p):

@@ -1,5 +1,6 @@
 """Composites and derivatives of the views; the views themselves are compiled."""
 
+from rushlight.core.views import set_source
 from rushlight.ops import call as ops
 from rushlight.ops.shared import wrap_dim
 
@@ -438,3 +439,43 @@ def sum_to_size(self, size):
     dims += [lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1]
     result = self.sum(dims, keepdim=True) if dims else self
     return result.reshape(size) if lead else result
+
+
+def transpose_(self, dim0, dim1):
+    """``transpose`` in place."""
+    return set_source(self, ops.transpose(self, dim0, dim1))
+
+
+def t_(self):
+    """``t`` in place."""
+    return set_source(self, ops.t(self))
+
+
+def squeeze_(self):
+    """``squeeze`` in place."""
+    return set_source(self, ops.squeeze(self))
+
+
+def squeeze_dims_(self, dim):
+    """``squeeze`` of some dimensions in place."""
+    return set_source(self, ops.squeeze(self, dim))
+
+
+def unsqueeze_(self, dim):
+    """``unsqueeze`` in place."""
+    return set_source(self, ops.unsqueeze(self, dim))
+
+
+def as_strided_(self, size, stride, storage_offset):
+    """``as_strided`` in place."""
+    return set_source(self, ops.as_strided(self, size, stride, storage_offset))
+
+
+def resize_as_(self, the_template, memory_format):
+    """The other tensor's sizes."""
+    return self.resize_(the_template.shape)
+
+
+def conj_physical_(self):
+    """Real tensors stay as they are."""
+    return self.copy_(ops.conj_physical(self)) if self.is_complex() else self

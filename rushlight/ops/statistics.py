@@ -1,0 +1,209 @@
+"""Covariances, quantiles and norms that are made of simpler operators."""
+
+import math
+
+import rushlight
+from rushlight.ops import call as ops
+from rushlight.ops.shared import wrap_dim
+
+
+def cov(self, correction, fweights, aweights):
+    """Products of the distances from the weighted means.
+
+    Raises:
+        RuntimeError: the input has more than two dimensions, or weights don't fit.
+    """
+    if self.ndim > 2:
+        raise RuntimeError(
+            f"cov(): expected input to have two or fewer dimensions but got an input "
+            f"with {self.ndim} dimensions"
+        )
+    rows = self.reshape([1, -1]) if self.ndim < 2 else self
+    weights = None
+    for weight in (fweights, aweights):
+        if weight is not None:
+            if weight.ndim > 1 or weight.numel() != rows.shape[1]:
+                raise RuntimeError("cov(): weights must be a vector, one per observation")
+            weights = weight if weights is None else weights * weight
+    if weights is None:
+        total, means = rows.shape[1], rows.mean([1], True)
+        left = max(total - correction, 0)
+    else:
+        total = weights.sum()
+        means = ((rows * weights).sum([1]) / total).unsqueeze(1)
+        left = total - correction
+        if correction and aweights is not None:
+            left = total - correction * (weights * aweights).sum() / total
+        left = ops.clamp_min(left, 0)
+    gaps = rows - means
+    weighted = gaps if weights is None else gaps * weights
+    result = ops.mm(weighted, gaps.t().to(weighted.dtype)) / left
+    return result.reshape([]) if result.numel() == 1 else result
+
+
+def corrcoef(self):
+    """Covariances over the products of the deviations."""
+    if self.ndim > 2:
+        raise RuntimeError(
+            "corrcoef(): expected input to have two or fewer dimensions but got an input "
+            f"with {self.ndim} dimensions"
+        )
+    spread = ops.cov(self)
+    if spread.ndim == 0:
+        return spread / spread
+    deviation = ops.sqrt(spread.diagonal())
+    return ops.clamp(spread / deviation.unsqueeze(-1) / deviation, -1, 1)
+
+
+def quantile(self, q, dim, keepdim, interpolation):
+    """Between the two elements that surround the rank, in sorted order."""
+    return _quantile(self, q, dim, keepdim, interpolation, skip=False)
+
+
+def nanquantile(self, q, dim, keepdim, interpolation):
+    """``quantile`` of the elements that are numbers."""
+    return _quantile(self, q, dim, keepdim, interpolation, skip=True)
+
+
+def quantile_of_number(self, q, dim, keepdim, interpolation):
+    """One quantile."""
+    return quantile(self, _as_tensor(self, q), dim, keepdim, interpolation)
+
+
+def nanquantile_of_number(self, q, dim, keepdim, interpolation):
+    """One quantile of the elements that are numbers."""
+    return nanquantile(self, _as_tensor(self, q), dim, keepdim, interpolation)
+
+
+def _as_tensor(self, q):
+    if not 0 <= q <= 1:
+        raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q}")
+    return rushlight.tensor(q, dtype=self.dtype, device=self.device)
+
+
+def _quantile(self, q, dim, keepdim, interpolation, skip):
+    if interpolation not in ("linear", "lower", "higher", "midpoint", "nearest"):
+        raise RuntimeError(
+            "quantile() interpolation must be one of linear, lower, higher, midpoint or "
+            f"nearest, but got {interpolation}"
+        )
+    if q.ndim > 1:
+        raise RuntimeError("quantile() q must be a scalar or 1D tensor")
+    if self.numel() == 0:
+        raise RuntimeError("quantile() input tensor must be non-empty")
+    ndim = self.ndim
+    flat = self.flatten() if dim is None else self.movedim(dim, -1)
+    if ndim == 0:
+        flat = self.reshape([1])
+    ordered = ops.sort(flat, -1)[0]
+    present = ops.logical_not(ops.isnan(ordered)).sum([-1], keepdim=True)
+    size = ordered.shape[-1]
+    last = (present if skip else ops.full_like(present, size)) - 1
+    ranks = q.reshape([-1]) * ops.clamp_min(last, 0).to(q.dtype)
+    low, high = ops.floor(ranks), ops.ceil(ranks)
+    if interpolation == "nearest":
+        low = high = ops.round(ranks)
+    low = high if interpolation == "higher" else low
+    below = ops.gather(ordered, -1, low.to(rushlight.int64))
+    result = below
+    if interpolation in ("linear", "midpoint"):
+        above = ops.gather(ordered, -1, high.to(rushlight.int64))
+        share = ranks - low if interpolation == "linear" else 0.5
+        result = ops.lerp(below, above, share)
+    spoiled = present == 0 if skip else present < size
+    result = ops.where(spoiled, math.nan, result)
+    result = result.movedim(-1, 0)
+    if keepdim and dim is None:
+        result = result.reshape([-1, *[1] * ndim])
+    elif keepdim and ndim:
+        result = result.unsqueeze(wrap_dim(dim, ndim) + 1)
+    return result if q.ndim else result.squeeze(0)
+
+
+def renorm(self, p, dim, maxnorm):
+    """Only slices that are too long are scaled.
+
+    Raises:
+        RuntimeError: the order isn't positive, or there are fewer than two dimensions.
+    """
+    if p <= 0:
+        raise RuntimeError("renorm: non-positive-norm not supported")
+    if self.ndim < 2:
+        raise RuntimeError(
+            f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions"
+        )
+    dim = wrap_dim(dim, self.ndim)
+    others = [axis for axis in range(self.ndim) if axis != dim]
+    lengths = ops.linalg_vector_norm(self, p, others, True)
+    scale = ops.where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
+    return self * scale
+
+
+def angle(self):
+    """Zero for what is not negative, pi for the rest; NaN stays."""
+    if self.is_complex():
+        return ops.atan2(ops.imag(self), ops.real(self))
+    if not self.is_floating_point():
+        self = self.to(rushlight.get_default_dtype())
+    flat = ops.where(self < 0, math.pi, 0.0).to(self.dtype)
+    return ops.where(ops.isnan(self), self, flat + self * 0)
+
+
+def linalg_norm(self, ord, dim, keepdim, dtype):
+    """Of vectors where one dimension or none is given, of matrices for two.
+
+    Raises:
+        RuntimeError: the dimensions don't fit the order.
+    """
+    matrices = dim is not None and len(dim) == 2
+    matrices = matrices or (dim is None and ord is not None and self.ndim == 2)
+    if ord is not None and matrices or isinstance(ord, str):
+        dims = [0, 1] if dim is None else dim
+        return linalg_matrix_norm(self, ord, dims, keepdim, dtype)
+    if ord is not None and dim is None and self.ndim != 1:
+        raise RuntimeError(
+            "linalg.norm: If dim is not specified but ord is, the input must be 1D or "
+            f"2D. Got {self.ndim}D."
+        )
+    order = 2 if ord is None else ord
+    return ops.linalg_vector_norm(self, order, dim, keepdim, dtype=dtype)
+
+
+def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
+    """Root of the squares, or the largest or smallest sum of rows or columns.
+
+    Raises:
+        RuntimeError: the order is unknown, or needs singular values.
+    """
+    if len(dim) != 2:
+        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
+    if ord == "fro":
+        return ops.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
+    if isinstance(ord, str) or abs(ord) not in (1, math.inf):
+        raise RuntimeError(
+            f"linalg.matrix_norm: Order {ord} not supported: it needs singular values"
+        )
+    if dtype is not None:
+        self = self.to(dtype)
+    rows, columns = (wrap_dim(axis, self.ndim) for axis in dim)
+    along, across = (rows, columns) if abs(ord) == 1 else (columns, rows)
+    sums = ops.abs(self).sum([along], keepdim=True)
+    result = (ops.amax if ord > 0 else ops.amin)(sums, [across], True)
+    return result if keepdim else result.squeeze([rows, columns])
+
+
+def linalg_multi_dot(tensors):
+    """A first or last vector counts as a row or a column.
+
+    Raises:
+        RuntimeError: there are fewer than two tensors.
+    """
+    if len(tensors) < 2:
+        raise RuntimeError("multi_dot(): expected at least 2 tensors but got 1")
+    tensors, gone = list(tensors), []
+    if tensors[0].ndim == 1:
+        tensors[0], gone = tensors[0].unsqueeze(0), [0]
+    if tensors[-1].ndim == 1:
+        tensors[-1], gone = tensors[-1].unsqueeze(1), [*gone, 1]
+    result = ops.chain_matmul(tensors)
+    return result.squeeze(gone) if gone else result

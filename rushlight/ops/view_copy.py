@@ -1,0 +1,45 @@
+"""The views as copies, for programs that must not share memory."""
+
+import rushlight
+from rushlight.ops import call as ops
+
+
+def _copying(name):
+    """The view called ``name``, followed by a row-major copy of what it gives."""
+
+    def copied(*args):
+        result = getattr(ops, name)(*args)
+        if isinstance(result, (tuple, list)):
+            return tuple(_row_major(part) for part in result)
+        return _row_major(result)
+
+    copied.__doc__ = f"A copy of what ``{name}`` shows."
+    return copied
+
+
+def _row_major(tensor):
+    return tensor.clone(memory_format=rushlight.contiguous_format)
+
+
+view_copy = _copying("view")
+permute_copy = _copying("permute")
+transpose_copy = _copying("transpose")
+t_copy = _copying("t")
+squeeze_copy = _copying("squeeze")
+unsqueeze_copy = _copying("unsqueeze")
+narrow_copy = _copying("narrow")
+select_copy = _copying("select")
+slice_copy = _copying("slice")
+unfold_copy = _copying("unfold")
+diagonal_copy = _copying("diagonal")
+as_strided_copy = _copying("as_strided")
+alias_copy = _copying("alias")
+detach_copy = _copying("detach")
+unbind_copy = _copying("unbind")
+split_copy = _copying("split")
+split_with_sizes_copy = _copying("split_with_sizes")
+
+
+def expand_copy(self, size, implicit):
+    """A copy of what ``expand`` shows."""
+    return _row_major(ops.expand(self, size))
