@@ -78,8 +78,6 @@ def units_in_the_last_place(got, exact):
 @pytest.mark.parametrize("name", UNARY)
 def test_float32_is_right_to_two_units_everywhere(native, name):
     x = samples()
-    if name in ("sin", "cos", "tan"):
-        x = x[~(abs(x) > 2.0**45) | np.isinf(x)]
     got = native.pointwise(kernel(name), x)
     with np.errstate(all="ignore"):
         exact = wide_reference(name)(x.astype(np.float64))

@@ -549,6 +549,28 @@ class _Emitter:
         (inner,) = e.args
         return self.fresh(f"fcmp uno {self.typed(inner)}, {self.value(inner)}")
 
+    def rarely(self, e):
+        """A choice whose first side is computed only if some lane asks for it."""
+        condition, rare, common = e.args
+        if e.type.lanes == 1:  # LLVM's vectoriser may be about to widen this
+            return self.value(ir.Select(condition, rare, common))
+        wanted, usual = self.value(condition), self.value(common)
+        then, end, type = self.new_label("rare"), self.new_label("end"), e.type
+        lanes = f"i{type.lanes}"
+        mask = self.fresh(f"bitcast {type_name(condition.type)} {wanted} to {lanes}")
+        asked = self.fresh(f"icmp ne {lanes} {mask}, 0")
+        self.lines.append(f"  br i1 {asked}, label %{then}, label %{end}")
+        before, memo = self.label, self.memo
+        self.start(then)
+        self.memo = dict(memo)
+        mixed = self.value(ir.Select(condition, rare, common))
+        inside = self.label
+        self.jump(end)
+        self.start(end)
+        self.memo = memo
+        return self.fresh(f"phi {type_name(type)} [{usual}, %{before}], "
+                          f"[{mixed}, %{inside}]")
+
     def count_zeros(self, e):
         stem = {"leading_zeros": "ctlz", "trailing_zeros": "cttz"}[e.name]
         type = type_name(e.type)
@@ -760,7 +782,7 @@ EXPRESSIONS = {
 SPECIAL_CALLS = {
     "machine_div": _Emitter.machine_division,
     "machine_rem": _Emitter.machine_division,
-    "isnan": _Emitter.isnan, "dot_bf16": _Emitter.dot_bf16,
+    "rarely": _Emitter.rarely, "isnan": _Emitter.isnan, "dot_bf16": _Emitter.dot_bf16,
     "leading_zeros": _Emitter.count_zeros, "trailing_zeros": _Emitter.count_zeros,
     **{f"reduce_{op}": _Emitter.reduce
        for op in ("add", "mul", "min", "max", "and", "or", "xor")},

@@ -155,7 +155,7 @@ def log1p(x):
 
 
 def _log_in_base(x, high, low):
-    """``log(x)`` times ``high + low``; whole powers of two stay exact in base two."""
+    """``log(m)`` times ``high + low`` as a sum of two, and ``e``, for ``x = m 2^e``."""
     f, e = _split(x)
     tail = _log_tail(f)
     total = f + tail
@@ -165,18 +165,21 @@ def _log_in_base(x, high, low):
     return product, rest, e
 
 
-@in_double
 def log2(x):
     """The exponent plus the fraction's logarithm over ``ln 2``."""
-    product, rest, e = _log_in_base(x, LOG2_E, 2.0355273740931033e-17)
+    product, rest, e = _log_in_base(x, *pick(
+        x, (1.4426950216293335, 1.9259629911266175e-08),
+        (LOG2_E, 2.0355273740931033e-17)))
     return _log_edges(x, 0.0, (e + product) + rest)
 
 
-@in_double
 def log10(x):
     """The two parts of the logarithm over ``ln 10``."""
-    product, rest, e = _log_in_base(x, 0.4342944819032518, 1.098319650216765e-17)
-    high, low = 0.3010299956639812, -2.8037281277851704e-18
+    product, rest, e = _log_in_base(x, *pick(
+        x, (0.4342944920063019, -1.0103050052231683e-08),
+        (0.4342944819032518, 1.098319650216765e-17)))
+    high, low = pick(x, (0.3010300099849701, -1.4320988897559699e-08),
+                     (0.3010299956639812, -2.8037281277851704e-18))
     return _log_edges(x, 0.0, fma(e, high, fma(e, low, rest) + product))
 
 

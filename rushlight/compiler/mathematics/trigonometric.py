@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from rushlight.compiler import expr as ir
-from rushlight.compiler.expr import Const, select
+from rushlight.compiler.expr import Call, Const, Reinterpret, select
 from rushlight.compiler.mathematics.formats import (
     bits,
     copysign,
@@ -41,13 +41,21 @@ ASIN = (
     0.019593682508980501, -0.016325750567188605, 0.031981099976336278)
 
 
+# The bits of 2 / pi behind the binary point, 32 at a time.
+TWO_OVER_PI_WORDS = (2734261102, 1313084713, 4230436817, 4113882560, 3680671129,
+                     1011060801, 4266746795)
+FAR = 2.0**40
+
+
 def _reduced(x):
     """``x`` less a multiple ``k`` of pi / 2: the rest, and the bits of ``k``.
 
-    In float64 whatever the input: for float32 the rest is then right to the last bit
-    up to 2^50, and for float64 to a few up to 2^30.
+    For float32 the rest is right to the last bit, for float64 to a few up to 2^30.
     """
     wide = ir.cast(ir.f64, x)
+    if x.type.name == "float32":
+        far = Call("far_angle", wide.type, x)
+        wide = Call("rarely", wide.type, abs(x) > FAR, far, wide)
     magic = format_of(wide).magic
     shifted = fma(wide, TWO_OVER_PI, magic)
     k = shifted - magic
@@ -56,6 +64,40 @@ def _reduced(x):
     if x.type.name == "float32":
         return ir.cast(ir.f32, r), ir.cast(ir.i32, quadrant)
     return fma(k, -HALF_PI[2], r), quadrant
+
+
+def far_angle(x):
+    """A float64 angle of at most one turn for a float32 beyond 2^17.
+
+    In integers, after Payne and Hanek: of the product of ``x`` and 2 / pi only the bits
+    around the binary point matter. They come from the 96 bits of 2 / pi that meet the
+    24 of the fraction there.
+    """
+    u64 = ir.u64.like(x.type)
+    pattern = ir.cast(u64, Reinterpret(ir.u32.like(x.type), x))
+    fraction = (pattern & 0x7FFFFF) | 0x800000
+    skipped = ((pattern >> 23) & 0xFF) - (127 + 23 + 2)
+    first, shift = (skipped >> 5) & 3, skipped & 31
+    words = [_word(first, k) for k in range(4)]
+    window = [(((high << 32) | low) << shift) >> 32
+              for high, low in zip(words, words[1:], strict=False)]
+    turn = ((fraction * window[0]) << 32) + fraction * window[1] + (
+        (fraction * window[2]) >> 32)
+    quadrant = (turn + (1 << 61)) >> 62
+    rest = Reinterpret(ir.i64.like(x.type), turn - (quadrant << 62))
+    k = ir.cast(ir.f64, Reinterpret(ir.i64.like(x.type), quadrant))
+    angle = fma(k, HALF_PI[0], ir.cast(ir.f64, rest) * (HALF_PI[0] * 2.0**-62))
+    angle = fma(k, HALF_PI[1], angle)
+    angle = select(abs(x) < math.inf, angle, math.nan)
+    return select(x < 0, -angle, angle)
+
+
+def _word(first, offset):
+    """Word ``first + offset`` of 2 / pi, for ``first`` from 0 to 3."""
+    words = [Const(first.type, w) for w in TWO_OVER_PI_WORDS[offset:offset + 4]]
+    low = select(first == 0, words[0], words[1])
+    high = select(first == 2, words[2], words[3])
+    return select(first < 2, low, high)
 
 
 def _sin_cos(r):
@@ -86,14 +128,15 @@ def cos(x):
     return select(((k + 1) & 2) != 0, -value, value)
 
 
-@in_double
 def tan(x):
-    """Sine over cosine, turned over in odd quadrants."""
+    """Sine over cosine, turned over in odd quadrants; float32 finished in float64."""
     r, k = _reduced(x)
+    if x.type.name == "float32":
+        r, k = ir.cast(ir.f64, r), ir.cast(ir.i64, k)
     sine, cosine = _sin_cos(r)
     odd = (k & 1) != 0
     value = select(odd, -cosine, sine) / select(odd, sine, cosine)
-    return select(x == 0, x, value)
+    return select(x == 0, x, ir.cast(x.type, value))
 
 
 def _atan_of_ratio(y, x):
@@ -171,4 +214,4 @@ def acos(x):
     return select(outer, ends, HALF_PI[0] - (signed - HALF_PI[1]))
 
 
-FUNCTIONS = (sin, cos, tan, atan, atan2, asin, acos)
+FUNCTIONS = (far_angle, sin, cos, tan, atan, atan2, asin, acos)

@@ -88,8 +88,9 @@ def _widths(loop):
             if _varies(s.value, varying):
                 varying.add(s.var.name)
         elif isinstance(s, ir.Store) and s.mask is None and not s.streaming:
-            in_order = _is_position(s.index, loop.var)
-            if not in_order or _varies(s.pointer, varying) or not _is_simple(s.value, loop.var, varying, widths):
+            if not _is_position(s.index, loop.var) or _varies(s.pointer, varying):
+                return None
+            if not _is_simple(s.value, loop.var, varying, widths):
                 return None
         else:
             return None
