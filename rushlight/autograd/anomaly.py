@@ -1,4 +1,4 @@
-"""Anomaly detection: the forward call behind a failing backward, and NaN as an error."""
+"""Anomaly detection: the forward call behind a failing backward; NaN as an error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ class detect_anomaly:
         self.wanted = (True, check_nan)
         self.earlier = state.set_anomaly(*earlier_switches())
         warnings.warn(
-            "Anomaly Detection has been enabled. This mode will increase the runtime and "
+            "Anomaly Detection has been enabled. This mode will increase the runtime "
+            "and "
             "should only be enabled for debugging.", stacklevel=2)
 
     def __enter__(self):

@@ -37,7 +37,7 @@ spare_tasks = cython.declare(list, [])
 
 Frame = cython.struct(
     node=cython.pointer(PyObject),  # owned
-    grads=cython.pointer(PyObject),  # owned: one gradient, or a list of them; NULL: none yet
+    grads=cython.pointer(PyObject),  # owned: one gradient or a list; NULL: none yet
     sequence=uint64_t,
     dependencies=cython.int,  # gradients still owed by other nodes of this task
     captured=cython.bint,  # grad() wants what arrives here

@@ -11,22 +11,22 @@ SECOND_BACKWARD = (
 )
 INFERENCE_SAVED = (
     "Inference tensors cannot be saved for backward. Please do not use Tensors created "
-    "in inference mode in computation tracked by autograd. To work around this, you can "
-    "make a clone to get a normal tensor and use it in autograd, or use "
+    "in inference mode in computation tracked by autograd. To work around this, you "
+    "can make a clone to get a normal tensor and use it in autograd, or use "
     "`rushlight.no_grad()` instead of `rushlight.inference_mode()`."
 )
 CREATE_GRAPH_CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the "
     "parameter and its gradient which can cause a memory leak. We recommend using "
     "autograd.grad when creating the graph to avoid this. If you have to use this "
-    "function, make sure to reset the .grad fields of your parameters to None after use "
-    "to break the cycle and avoid the leak."
+    "function, make sure to reset the .grad fields of your parameters to None after "
+    "use to break the cycle and avoid the leak."
 )
 _BOTH_INSIDE = (
     " Given that this use case is ambiguous and error-prone, it is forbidden. You can "
     "clarify your code by moving both the view and the inplace either both inside the "
-    "{mode} block (if you don't want the inplace to be tracked) or both outside (if you "
-    "want the inplace to be tracked)."
+    "{mode} block (if you don't want the inplace to be tracked) or both outside (if "
+    "you want the inplace to be tracked)."
 )
 _REMEDIES = {
     "multi_output": (

@@ -37,7 +37,7 @@ class FunctionCtx:
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args):
-        """Name the inputs that ``forward`` has changed in place; they must be returned."""
+        """Name the inputs that ``forward`` changed in place; they must be returned."""
         self.dirty_tensors = args
 
     def mark_non_differentiable(self, *args):
@@ -45,7 +45,7 @@ class FunctionCtx:
         self.non_differentiable = args
 
     def set_materialize_grads(self, value):
-        """Whether ``backward`` gets zeros (the default) or None where nothing arrives."""
+        """Whether ``backward`` gets zeros (the default) or None for what is missing."""
         self.materialize_grads = value
 
 
@@ -105,7 +105,7 @@ class BackwardCFunction(PythonNode, FunctionCtx):
         return self._gradients_of_tensors(results)
 
     def _gradients_of_tensors(self, results):
-        """One gradient for each tensor that ``forward`` took, None elsewhere checked."""
+        """One gradient for each tensor that ``forward`` took; checks all others."""
         flags = self._tensor_flags
         extra = results[len(flags):]
         if len(results) < len(flags) or any(one is not None for one in extra):
@@ -118,9 +118,9 @@ class BackwardCFunction(PythonNode, FunctionCtx):
                 kept.append(grad)
             elif grad is not None:
                 raise RuntimeError(
-                    f"function {self.name()} returned a gradient different than None at "
-                    f"position {i + 1}, but the corresponding forward input was not a "
-                    "Variable")
+                    f"function {self.name()} returned a gradient different than None "
+                    f"at position {i + 1}, but the corresponding forward input was not "
+                    "a Variable")
         return tuple(kept)
 
 
@@ -159,9 +159,10 @@ class Function(metaclass=FunctionMeta):
 
     def __init__(self, *_args, **_kwargs):
         warnings.warn(
-            f"{type(self)} should not be instantiated. Methods on autograd functions are "
-            "all static, so you should invoke them on the class itself. Instantiating an "
-            "autograd function will raise an error in a future version.",
+            f"{type(self)} should not be instantiated. Methods on autograd functions "
+            "are all static, so you should invoke them on the class itself. "
+            "Instantiating an autograd function will raise an error in a future "
+            "version.",
             DeprecationWarning, stacklevel=2)
 
     @staticmethod
@@ -178,7 +179,7 @@ class Function(metaclass=FunctionMeta):
 
     @staticmethod
     def backward(ctx, *grad_outputs):
-        """The gradients of ``forward``'s arguments, one for each, None where none is."""
+        """The gradient, or None, of each argument of ``forward``."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
             "autograd.Function to use it with backward mode AD.")
@@ -189,8 +190,8 @@ class Function(metaclass=FunctionMeta):
     def jvp(ctx, *grad_inputs):
         """The tangents of the outputs, for forward mode."""
         raise NotImplementedError(
-            "You must implement the jvp function for custom autograd.Function to use it "
-            "with forward mode AD.")
+            "You must implement the jvp function for custom autograd.Function to use "
+            "it with forward mode AD.")
 
     @classmethod
     def apply(cls, *args, **kwargs):
@@ -261,7 +262,9 @@ class _Wrapping:
         changed = _holds(self.dirty, output)
         if not self.recording or not _differentiable(output, self.fixed):
             if given and not changed:
-                return output.detach() if output.requires_grad else output.view_as(output)
+                if output.requires_grad:
+                    return output.detach()
+                return output.view_as(output)
             return output
         if changed:
             return self.attach_changed(output, index)

@@ -217,4 +217,5 @@ def _second_product(func, inputs, v, create_graph, strict, where):
         first = _gradients(outputs, inputs, None, True, check)
         second = _gradients(first, inputs, v, create_graph, check)
     return (
-        _finish(outputs, create_graph)[0], _packed(_finish(second, create_graph), several))
+        _finish(outputs, create_graph)[0],
+        _packed(_finish(second, create_graph), several))

@@ -49,7 +49,8 @@ def gradcheck(
     >>> rl.autograd.gradcheck(lambda x: x.exp(), (x,))
     True
     """
-    _refuse_unsupported(check_batched_grad, check_batched_forward_grad, check_forward_ad)
+    _refuse_unsupported(
+        check_batched_grad, check_batched_forward_grad, check_forward_ad)
     check = _Check(
         func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
     try:
@@ -127,7 +128,7 @@ def _differentiable(outputs):
 
 
 def _random_like(output, strided):
-    """A random float tensor that requires a gradient; every second element if strided."""
+    """A random tensor that requires a gradient; every second element if strided."""
     made = rushlight.rand(*output.shape, 2 if strided else 1, dtype=output.dtype)
     made = (made * 2 - 1)[..., 0]
     return (made if strided else made.contiguous()).detach().requires_grad_()
@@ -175,12 +176,13 @@ class _Check:
                     "floating point or complex. This check will likely fail if all the "
                     "inputs are not of double precision floating point or complex.",
                     stacklevel=4)
-            if any(step == 0 and size > 1 for size, step in zip(one.shape, one.stride())):
+            dims = zip(one.shape, one.stride())
+            if any(step == 0 and size > 1 for size, step in dims):
                 raise RuntimeError(
                     f"The {i}th input has a dimension with stride 0. gradcheck only "
-                    "supports inputs that are non-overlapping to be able to compute the "
-                    "numerical gradients correctly. You should call .contiguous on the "
-                    "input before passing it to gradcheck.")
+                    "supports inputs that are non-overlapping to be able to compute "
+                    "the numerical gradients correctly. You should call .contiguous on "
+                    "the input before passing it to gradcheck.")
 
     def run(self, fast):
         outputs = _as_tuple(self.func(*self.inputs))
@@ -194,7 +196,8 @@ class _Check:
                 continue
             if output.is_complex():
                 raise NotImplementedError(
-                    f"gradcheck: output {place} is complex; only real ones are supported")
+                    f"gradcheck: output {place} is complex; only real ones are "
+                    "supported")
             if fast:
                 self.compare_projections(output, place)
             else:
@@ -268,7 +271,7 @@ class _Check:
             out.detach().clone() for out in outputs if isinstance(out, Tensor)]
 
     def numerical(self, one, place):
-        """Central differences of one output by one input, laid out as ``analytical``."""
+        """Central differences of an output by an input, laid out as ``analytical``."""
         rows = []
         for index in itertools.product(*[range(size) for size in one.shape]):
             element = one.detach()[index]
@@ -334,8 +337,8 @@ class _Check:
             [rushlight.zeros_like(out) for out in outputs], allow_unused=True)
         if any(value is not None and bool((value != 0).any()) for value in found):
             raise GradcheckError(
-                "Expected backward function to handle undefined output grads: a missing "
-                "gradient gave one that is not zero")
+                "Expected backward function to handle undefined output grads: a "
+                "missing gradient gave one that is not zero")
 
 
 def _random_direction(like, source):

@@ -1,4 +1,4 @@
-"""Tools for the recorded graph: edges, saved-tensor hooks, hooks over several tensors."""
+"""Tools for the recorded graph: edges, saved-tensor hooks, hooks on groups."""
 
 from __future__ import annotations
 

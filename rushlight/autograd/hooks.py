@@ -112,7 +112,8 @@ def run_hooks(table, grad):
 
 
 def as_tuple(value):
-    return value if isinstance(value, (tuple, list)) or not _is_tensor(value) else (value,)
+    """A lone tensor as a tuple of one; anything else as it is."""
+    return (value,) if _is_tensor(value) else value
 
 
 def _is_tensor(value):
@@ -136,7 +137,8 @@ def checked_tuple(hook, changed, original):
 def check_replacement(hook, changed, original):
     """Refuse a replacement of another kind, size, dtype or device."""
     if not _is_tensor(changed):
-        raise TypeError(f"expected Variable, but hook returned '{type(changed).__name__}'")
+        raise TypeError(
+            f"expected Variable, but hook returned '{type(changed).__name__}'")
     if original is None:
         return
     if changed.dtype != original.dtype:

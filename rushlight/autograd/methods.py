@@ -10,15 +10,14 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.autograd.engine import run_backward
 from cython.cimports.rushlight.autograd.node import (
     Node,
-    SavedTensor,
     check_inplace,
     describe_output,
     gradient_edge,
     rebase_history,
-    save_tensor,
     set_history,
     view_grad_fn,
 )
+from cython.cimports.rushlight.autograd.saved import SavedTensor, save_tensor
 from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
@@ -57,8 +56,8 @@ def root_gradient(output: object, grad: object, place: object) -> object:
     if not isinstance(output, Tensor):
         if grad is None:
             raise RuntimeError(
-                "grad can be implicitly created only for scalar outputs; a GradientEdge "
-                "needs its gradient")
+                "grad can be implicitly created only for scalar outputs; a "
+                "GradientEdge needs its gradient")
         return grad
     tensor: Tensor = cython.cast(Tensor, output)
     if grad is None:
@@ -148,8 +147,8 @@ def backward(
             FutureWarning, stacklevel=2)
         if grad_tensors is not None:
             raise RuntimeError(
-                "`grad_tensors` and `grad_variables` (deprecated) arguments both passed "
-                "to `backward()`. Please only use `grad_tensors`.")
+                "`grad_tensors` and `grad_variables` (deprecated) arguments both "
+                "passed to `backward()`. Please only use `grad_tensors`.")
         grad_tensors = grad_variables
     wanted: object = None
     if inputs is not None:
@@ -186,8 +185,8 @@ def grad(
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(
-            "Expected allow_unused to be True or not passed when materialize_grads=True, "
-            "but got: allow_unused=False.")
+            "Expected allow_unused to be True or not passed when "
+            "materialize_grads=True, but got: allow_unused=False.")
     if is_grads_batched:
         raise NotImplementedError(
             "grad: is_grads_batched=True is not supported; call grad() for each row")
@@ -254,7 +253,7 @@ def register_hook(self, hook):
 
 
 def register_post_accumulate_grad_hook(self, hook):
-    """Call ``hook(tensor)`` each time a gradient has been added to this leaf's ``.grad``."""
+    """Call ``hook(tensor)`` after each change of this leaf's ``.grad`` by backward."""
     tensor: Tensor = self
     if not tensor.wants_grad:
         raise RuntimeError(
@@ -421,7 +420,7 @@ def zeros_for_output(node, index):
 
 
 def shown_again(tensor, node, index, several):
-    """A view of all of ``tensor`` as output of a custom node, which never rebases it."""
+    """A view of all of ``tensor`` as an output of a custom node."""
     source: Tensor = tensor
     view: Tensor = alias(
         source, source.ndim_, source.sizes, source.strides, source.offset)
@@ -445,9 +444,9 @@ def detach_(self):
     if tensor.base is not None:
         raise RuntimeError(
             "Can't detach views in-place. Use detach() instead. If you are using "
-            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view is "
-            "set as True, gradients are views of DDP buckets, and hence detach_() cannot "
-            "be called on these gradients.")
+            "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view "
+            "is set as True, gradients are views of DDP buckets, and hence detach_() "
+            "cannot be called on these gradients.")
     tensor.grad_fn_ = None
     tensor.output_number = 0
     tensor.wants_grad = False

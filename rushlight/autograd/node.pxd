@@ -54,23 +54,8 @@ cdef class CopySlices(Node):
 cdef class PythonNode(Node):
     pass
 
-cdef class SavedTensor:
-    cdef Tensor tensor              # an input as it is; an output detached
-    cdef object source              # where a hook packed an input: the node its gradient flows to
-    cdef bint is_output
-    cdef bint requires_grad
-    cdef bint packed
-    cdef int output_number
-    cdef int watch                  # bucket of the storage in the table of watched storages, or -1
-    cdef int64_t version
-    cdef object payload             # what a pack hook returned
-    cdef readonly object unpack_hook
-    cdef Tensor unpack(self, Node owner)
-
 # The node that a tensor's gradient flows to: its grad_fn, or its AccumulateGrad made on demand; None if it needs no gradient.
 cdef Node gradient_edge(Tensor tensor)
-# Call it for outputs after set_history(): it keeps the output's number.
-cdef SavedTensor save_tensor(Tensor tensor, Node owner, bint is_output)
 # Point `node` at the metadata of output number `index`, and the tensor at the node.
 cdef int set_history(Tensor result, Node node, int index) except -1
 # Only the first half of it.
@@ -83,8 +68,6 @@ cdef bint tracks_gradient(Tensor tensor) except -1
 cdef object view_grad_fn(Tensor tensor)
 # Raises where an in-place operator may not write here; call it before the write, when the call needs recording.
 cdef int check_inplace(Tensor tensor) except -1
-# Remember the line of an in-place change of a tensor that some node has saved; a no-op elsewhere.
-cdef int note_modification(Tensor tensor) except -1
 cdef bint owns_memory(Tensor tensor) noexcept
 cdef int edge_number(Node node, int index) noexcept
 # Raises RuntimeError naming both shapes where `grad` cannot be the gradient of that output.

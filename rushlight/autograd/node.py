@@ -5,8 +5,9 @@ from __future__ import annotations
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_REFCNT
-from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.autograd.saved import SavedTensor
 from cython.cimports.rushlight.core import geometry
 from cython.cimports.rushlight.core._python import (
     Py_DECREF,
@@ -21,20 +22,12 @@ from cython.cimports.rushlight.core.tensor import (
     VIEW_MULTI_OUTPUT,
     VIEW_NO_GRAD,
     Tensor,
-    alias,
     new_empty,
 )
 
 from rushlight.autograd import errors
 from rushlight.autograd.anomaly import trace_forward
 from rushlight.autograd.hooks import NodeHooks, RemovableHandle
-from rushlight.autograd.saved import (
-    call_pack_hook,
-    call_unpack_hook,
-    current_hooks,
-    describe_modified,
-    note_line,
-)
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
 VECTOR_ARGS = cython.declare(cython.int, 16)  # saved values passed without a tuple
@@ -118,8 +111,10 @@ class Node:
         """The gradients of the node's inputs, hooks left out."""
         if len(grads) != max(self.n_outputs, 1):
             raise TypeError(
-                f"expected {max(self.n_outputs, 1)} arguments, got {len(grads)} instead")
-        result = self.apply(grads[0] if self.n_outputs <= 1 else list(grads), self.needs)
+                f"expected {max(self.n_outputs, 1)} arguments, got {len(grads)} "
+                "instead")
+        given = grads[0] if self.n_outputs <= 1 else list(grads)
+        result = self.apply(given, self.needs)
         return result[0] if type(result) is tuple and len(result) == 1 else result
 
     def __getattr__(self, name):
@@ -128,7 +123,7 @@ class Node:
             return unpack_all([value], self)[0]
         if name.startswith("_raw_saved_"):
             return self.find_saved(name[11:])
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise AttributeError(f"'{self.name()}' object has no attribute '{name}'")
 
     def find_saved(self, name: str) -> object:
         """The saved value that the formula takes by this name."""
@@ -414,13 +409,11 @@ def describe_output(node: Node, index: cython.int, result: Tensor) -> cython.int
 
 @cython.cfunc
 def sizes_of(tensor: Tensor) -> tuple:
-    i: cython.int
     return tuple([tensor.sizes[i] for i in range(tensor.ndim_)])
 
 
 @cython.cfunc
 def geometry_of(tensor: Tensor) -> tuple:
-    i: cython.int
     strides = tuple([tensor.strides[i] for i in range(tensor.ndim_)])
     return sizes_of(tensor), strides, tensor.offset
 
@@ -546,7 +539,8 @@ def check_inplace(tensor: Tensor) -> cython.int:
                 "in-place operation.")
     elif tensor.wants_grad and tensor.grad_fn_ is None:
         raise RuntimeError(
-            "a leaf Variable that requires grad is being used in an in-place operation.")
+            "a leaf Variable that requires grad is being used in an in-place "
+            "operation.")
     return 0
 
 
@@ -568,145 +562,6 @@ def refuse_view(tensor: Tensor, indirect: cython.bint) -> cython.int:
     raise RuntimeError(errors.describe_view_refusal(
         kind, "" if maker is None else errors.operator_of(maker),
         tensor.output_number, indirect))
-
-
-# --- saved tensors --------------------------------------------------------------------
-
-# How many live saved tensors hash to each bucket: tells in one load whether anybody
-# cares that a storage was written.
-MIX = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
-watched = cython.declare(uint32_t[4096])
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def bucket_of(tensor: Tensor) -> cython.int:
-    address: uint64_t = cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))
-    mixed: uint64_t = (address >> 4) * MIX
-    return cython.cast(cython.int, mixed >> 52)
-
-
-@cython.final
-@cython.freelist(256)
-@cython.cclass
-class SavedTensor:
-    """A tensor kept for backward, with the version it had when it was saved."""
-
-    def __cinit__(self):
-        self.watch = -1
-
-    def __dealloc__(self):
-        if self.watch >= 0:
-            watched[self.watch] -= 1
-
-    @cython.cfunc
-    def unpack(self, owner: Node) -> Tensor:
-        if self.packed:
-            return self.unpack_payload(owner)
-        tensor: Tensor = self.tensor
-        if tensor is None:
-            raise RuntimeError(errors.SECOND_BACKWARD)
-        if tensor.version() != self.version:
-            raise_modified(self, owner)
-        if self.is_output and state().grad_mode:
-            return attach(tensor, owner, self.output_number)
-        return tensor
-
-    def unpack_payload(self, owner: Node):
-        """The unpack hook's tensor, put back at its place in the graph."""
-        tensor: Tensor = call_unpack_hook(self.unpack_hook, self.payload, Tensor)
-        if not self.requires_grad:
-            return tensor
-        if self.is_output:
-            return attach(tensor, owner, self.output_number)
-        if tensor.grad_fn_ is self.source or tensor is self.source:
-            return tensor
-        return attach(tensor, self.source, self.output_number)
-
-    @property
-    def data(self):
-        return self.payload if self.packed else self.tensor
-
-    def register_hooks(self, pack_hook, unpack_hook):
-        """Let ``pack_hook`` say what is kept, and ``unpack_hook`` bring it back."""
-        if self.packed:
-            raise RuntimeError(
-                "Calling register_hooks on a saved tensor whose hooks have already been "
-                "set. Hint: only one pair of hooks is allowed at a time.")
-        if self.tensor is None:
-            raise RuntimeError(errors.SECOND_BACKWARD)
-        pack(self, self.tensor, pack_hook, unpack_hook)
-
-
-@cython.cfunc
-def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
-    """An alias of a detached tensor that belongs to the graph again."""
-    shown: Tensor = alias(
-        tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
-    shown.grad_fn_ = node
-    shown.output_number = number
-    shown.wants_grad = True
-    return shown
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def pack(saved: SavedTensor, tensor: Tensor, pack_hook, unpack_hook) -> cython.int:
-    if not saved.is_output:
-        saved.source = gradient_edge(tensor)
-        saved.output_number = tensor.output_number
-    saved.payload = call_pack_hook(pack_hook, tensor)
-    saved.unpack_hook = unpack_hook
-    saved.packed = True
-    saved.tensor = None
-    return 0
-
-
-@cython.cfunc
-def save_tensor(tensor: Tensor, owner: Node, is_output: cython.bint) -> SavedTensor:
-    saved: SavedTensor = SavedTensor.__new__(SavedTensor)
-    if tensor.inference:
-        raise RuntimeError(errors.INFERENCE_SAVED)
-    saved.version = tensor.version()
-    saved.requires_grad = is_output or tensor.wants_grad
-    if is_output:
-        saved.is_output = True
-        saved.output_number = tensor.output_number
-        saved.tensor = alias(
-            tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
-    else:
-        saved.tensor = tensor
-    if state().hooks_enabled:
-        hooks = current_hooks()
-        if hooks is not None:
-            given = attach(tensor, owner, saved.output_number) if is_output else tensor
-            pack(saved, given, hooks[0], hooks[1])
-            return saved
-    saved.watch = bucket_of(tensor)
-    watched[saved.watch] += 1
-    return saved
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def note_modification(tensor: Tensor) -> cython.int:
-    if watched[bucket_of(tensor)]:
-        note_line(
-            cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage)),
-            tensor.version())
-    return 0
-
-
-@cython.cfunc
-def raise_modified(saved: SavedTensor, owner: Node) -> object:
-    tensor: Tensor = saved.tensor
-    maker: object = owner if saved.is_output else tensor.grad_fn_
-    raise RuntimeError(describe_modified(
-        tensor.dtype_, sizes_of(tensor), tensor.storage.device, maker,
-        saved.output_number if saved.is_output else tensor.output_number,
-        tensor.version(), saved.version, owner,
-        cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))))
 
 
 # --- gradients that must fit ----------------------------------------------------------
@@ -751,7 +606,9 @@ def fit_gradient(
 def fit_described(
     target: Node, number: cython.int, grad: Tensor, source: Node, index: cython.int,
 ) -> object:
-    if target.metas is None or number >= len(target.metas) or target.metas[number] is None:
+    if target.metas is None or number >= len(target.metas):
+        return grad
+    if target.metas[number] is None:
         return grad
     sizes, dtype, _device = target.metas[number]
     if sizes_of(grad) == sizes and grad.dtype_ is dtype:

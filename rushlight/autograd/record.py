@@ -9,12 +9,11 @@ from cython.cimports.rushlight.autograd.node import (
     Node,
     check_inplace,
     gradient_edge,
-    note_modification,
     rebase_history,
-    save_tensor,
     set_history,
     tracks_gradient,
 )
+from cython.cimports.rushlight.autograd.saved import note_modification, save_tensor
 from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
@@ -325,7 +324,7 @@ def tie_results(node: Node, d: Derivative, result: object, slots_self: object):
 
 @cython.cfunc
 def copy_before_change(target: Tensor, st: cython.pointer(ThreadState)) -> Tensor:
-    """The values that an in-place call is about to lose, at their place in the graph."""
+    """The values that an in-place call will lose, at their place in the graph."""
     before: uint64_t = st.excluded
     st.excluded = before | _BOTH
     try:
@@ -345,15 +344,17 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def record(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         d: Derivative = op.derivative
         needs: uint64_t
         if op.form == OUT:
             raise RuntimeError(
-                f"{op.name.split('.')[0]}(): functions with out=... arguments don't support automatic "
-                "differentiation, but one of the arguments requires grad.")
+                f"{op.name.split('.')[0]}(): functions with out=... arguments don't "
+                "support automatic differentiation, but one of the arguments requires "
+                "grad.")
         if d is None or not st.grad_mode:
             return self.keep_books(op, slots, keys)
         needs = group_needs(d, slots)
@@ -377,7 +378,8 @@ class GraphRecorder(Recorder):
     @cython.cfunc
     def new_node(
         self, op: Operator, d: Derivative,
-        slots: cython.pointer(cython.pointer(PyObject)), st: cython.pointer(ThreadState),
+        slots: cython.pointer(cython.pointer(PyObject)),
+        st: cython.pointer(ThreadState),
     ) -> Node:
         node: Node = Node.__new__(Node)
         node.formula = d.formula
@@ -407,7 +409,8 @@ class GraphRecorder(Recorder):
             original = copy_before_change(target, st)
         node: Node = self.new_node(op, d, slots, st)
         if not (node.needs & 1) and (d.n_groups == 0 or d.group_arg[0] != 0):
-            raise RuntimeError(f"{op.name}: the tensor written to is not differentiable")
+            raise RuntimeError(
+                f"{op.name}: the tensor written to is not differentiable")
         if not d.saves_result:
             save_values(node, d, slots, needs, target, original)
         run_below(op, slots, keys, st)
@@ -420,7 +423,8 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def keep_books(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         result = run_below(op, slots, keys, st)

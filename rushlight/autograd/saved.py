@@ -1,4 +1,4 @@
-"""Saved tensors seen from Python: pack hooks, and who changed what was needed."""
+"""Tensors kept for backward: version checks, pack hooks, and who changed what."""
 
 from __future__ import annotations
 
@@ -6,6 +6,13 @@ import linecache
 import os
 import sys
 import threading
+
+import cython
+from cython.cimports.libc.stdint import uint32_t, uint64_t, uintptr_t
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.tensor import Tensor, alias
+
+from rushlight.autograd import errors
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _KEPT_LINES = 256
@@ -25,34 +32,36 @@ stack = _Stack()
 
 def current_hooks():
     """The innermost ``(pack, unpack)`` pair, or None."""
-    return stack.pairs[-1] if stack.pairs else None
+    return stack.pairs[len(stack.pairs) - 1] if stack.pairs else None
 
 
 def call_pack_hook(pack_hook, tensor):
     """What the hook keeps in place of ``tensor``, which it must not change."""
-    from rushlight.core import state
-
-    version = tensor._version
-    recording = state.set_grad_enabled(False)
-    hooked = state.set_hooks_enabled(False)
+    given: Tensor = tensor
+    current: cython.pointer(ThreadState) = state()
+    version = given.version()
+    recording: cython.bint = current.grad_mode
+    hooked: cython.bint = current.hooks_enabled
+    current.grad_mode = False
+    current.hooks_enabled = False
     try:
         kept = pack_hook(tensor)
     finally:
-        state.set_grad_enabled(recording)
-        state.set_hooks_enabled(hooked)
-    if tensor._version != version:
+        current.grad_mode = recording
+        current.hooks_enabled = hooked
+    if given.version() != version:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided "
-            "as input to pack hook cannot be modified by in-place operations as this can "
-            "lead to unexpected side-effects. Please open an issue if you need to perform "
-            "in-place operations on the input to a pack hook.")
+            "as input to pack hook cannot be modified by in-place operations as this "
+            "can lead to unexpected side-effects. Please open an issue if you need to "
+            "perform in-place operations on the input to a pack hook.")
     return kept
 
 
-def call_unpack_hook(unpack_hook, kept, tensor_type):
+def call_unpack_hook(unpack_hook, kept):
     """The tensor that the hook makes of what was kept."""
     tensor = unpack_hook(kept)
-    if not isinstance(tensor, tensor_type):
+    if not isinstance(tensor, Tensor):
         kind = type(tensor)
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(
@@ -73,17 +82,16 @@ def note_line(address: int, version: int):
 
 
 def describe_modified(
-    dtype, sizes, device, maker, number, version, expected, owner, address
+    dtype, sizes, maker, number, version, expected, owner, address
 ) -> str:
     """The version error: which tensor, who made it, who needs it, who changed it."""
     origin = ""
     if maker is not None:
-        name = maker.name().rsplit("Backward", 1)[0]
-        origin = f", which is output {number} of {name},"
+        origin = f", which is output {number} of {errors.operator_of(maker)},"
     text = (
         "one of the variables needed for gradient computation has been modified by an "
-        f"inplace operation: [rushlight.{type_name(dtype)} {list(sizes)}]{origin} is at "
-        f"version {version}; expected version {expected} instead.\n"
+        f"inplace operation: [rushlight.{type_name(dtype)} {list(sizes)}]{origin} is "
+        f"at version {version}; expected version {expected} instead.\n"
         f"  needed by: {owner.name()}\n")
     where = modified_at(address)
     if where:
@@ -98,7 +106,7 @@ def describe_modified(
 
 
 def modified_at(address: int) -> str:
-    """The line that last wrote to a storage, as ``modified at file:line in function``."""
+    """Where a storage was last written: ``modified at file:line in function``."""
     found = _lines.get(address)
     if found is None:
         return ""
@@ -109,7 +117,8 @@ def modified_at(address: int) -> str:
             line = number
     text = linecache.getline(code.co_filename, line).strip()
     return (
-        f"modified to version {version} at {code.co_filename}:{line} in {code.co_name}: "
+        f"modified to version {version} at {code.co_filename}:{line} in "
+        f"{code.co_name}: "
         f"{text}").rstrip(": ")
 
 
@@ -125,5 +134,150 @@ def type_name(dtype) -> str:
         "complex128": "ComplexDouble", "int64": "Long", "int32": "Int",
         "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
     }
-    plain = str(dtype).rsplit(".", 1)[-1]
+    plain = str(dtype).rpartition(".")[2]
     return names.get(plain, plain) + "Tensor"
+
+
+# --- the saved tensor -----------------------------------------------------------------
+
+# How many live saved tensors hash to each bucket: tells in one load whether anybody
+# cares that a storage was written.
+MIX = cython.declare(uint64_t, 0x9E3779B97F4A7C15)
+watched = cython.declare(uint32_t[4096])
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def address_of(tensor: Tensor) -> uint64_t:
+    """What tells the tensor's storage from all others that live."""
+    return cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def bucket_of(tensor: Tensor) -> cython.int:
+    address: uint64_t = cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))
+    mixed: uint64_t = (address >> 4) * MIX
+    return cython.cast(cython.int, mixed >> 52)
+
+
+@cython.final
+@cython.freelist(256)
+@cython.cclass
+class SavedTensor:
+    """A tensor kept for backward, with the version it had when it was saved."""
+
+    def __cinit__(self):
+        self.watch = -1
+
+    def __dealloc__(self):
+        if self.watch >= 0:
+            watched[self.watch] -= 1
+
+    @cython.cfunc
+    def unpack(self, owner: object) -> Tensor:
+        if self.packed:
+            return self.unpack_payload(owner)
+        tensor: Tensor = self.tensor
+        if tensor is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        if tensor.version() != self.version:
+            raise_modified(self, owner)
+        if self.is_output and state().grad_mode:
+            return attach(tensor, owner, self.output_number)
+        return tensor
+
+    def unpack_payload(self, owner):
+        """The unpack hook's tensor, put back at its place in the graph."""
+        tensor: Tensor = call_unpack_hook(self.unpack_hook, self.payload)
+        if not self.requires_grad:
+            return tensor
+        if self.is_output:
+            return attach(tensor, owner, self.output_number)
+        if tensor.grad_fn_ is self.source or tensor is self.source:
+            return tensor
+        return attach(tensor, self.source, self.output_number)
+
+    @property
+    def data(self):
+        return self.payload if self.packed else self.tensor
+
+    def register_hooks(self, pack_hook, unpack_hook):
+        """Let ``pack_hook`` say what is kept, and ``unpack_hook`` bring it back."""
+        if self.packed:
+            raise RuntimeError(
+                "Calling register_hooks on a saved tensor whose hooks have already "
+                "been set. Hint: only one pair of hooks is allowed at a time.")
+        if self.tensor is None:
+            raise RuntimeError(errors.SECOND_BACKWARD)
+        pack(self, self.tensor, pack_hook, unpack_hook)
+
+
+@cython.cfunc
+def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
+    """An alias of a detached tensor that belongs to the graph again."""
+    shown: Tensor = alias(
+        tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
+    shown.grad_fn_ = node
+    shown.output_number = number
+    shown.wants_grad = True
+    return shown
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def pack(saved: SavedTensor, tensor: Tensor, pack_hook, unpack_hook) -> cython.int:
+    if not saved.is_output:
+        from rushlight.autograd.methods import find_gradient_edge
+
+        saved.source, saved.output_number = find_gradient_edge(tensor)
+    saved.payload = call_pack_hook(pack_hook, tensor)
+    saved.unpack_hook = unpack_hook
+    saved.packed = True
+    saved.tensor = None
+    return 0
+
+
+@cython.cfunc
+def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedTensor:
+    saved: SavedTensor = SavedTensor.__new__(SavedTensor)
+    if tensor.inference:
+        raise RuntimeError(errors.INFERENCE_SAVED)
+    saved.version = tensor.version()
+    saved.requires_grad = is_output or tensor.wants_grad
+    if is_output:
+        saved.is_output = True
+        saved.output_number = tensor.output_number
+        saved.tensor = alias(
+            tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
+    else:
+        saved.tensor = tensor
+    if state().hooks_enabled:
+        hooks = current_hooks()
+        if hooks is not None:
+            given = attach(tensor, owner, saved.output_number) if is_output else tensor
+            pack(saved, given, hooks[0], hooks[1])
+            return saved
+    saved.watch = bucket_of(tensor)
+    watched[saved.watch] += 1
+    return saved
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def note_modification(tensor: Tensor) -> cython.int:
+    if watched[bucket_of(tensor)]:
+        note_line(address_of(tensor), tensor.version())
+    return 0
+
+
+@cython.cfunc
+def raise_modified(saved: SavedTensor, owner: object) -> object:
+    tensor: Tensor = saved.tensor
+    maker: object = owner if saved.is_output else tensor.grad_fn_
+    raise RuntimeError(describe_modified(
+        tensor.dtype_, tuple(tensor.shape), maker,
+        saved.output_number if saved.is_output else tensor.output_number,
+        tensor.version(), saved.version, owner, address_of(tensor)))

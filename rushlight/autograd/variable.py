@@ -1,4 +1,4 @@
-"""``Variable``: the old name of a tensor in autograd, still used to reach the engine."""
+"""``Variable``: a tensor's old name in autograd, still used to reach the engine."""
 
 from __future__ import annotations
 

@@ -159,8 +159,11 @@ def groups_of_tensors_are_watched_together(t):
     a, b = leaf(t, 1, 2), leaf(t, 3, 4)
     log = []
     c, d = a * 2, b * 3
-    handle = t.autograd.graph.register_multi_grad_hook(
-        (c, d), lambda grads: log.append([None if g is None else g.tolist() for g in grads]))
+
+    def note(grads):
+        log.append([None if g is None else g.tolist() for g in grads])
+
+    handle = t.autograd.graph.register_multi_grad_hook((c, d), note)
     any_handle = t.autograd.graph.register_multi_grad_hook(
         (c, d), lambda g: log.append("first"), mode="any")
     (c * d).sum().backward(retain_graph=True)

@@ -1,0 +1,20 @@
+from libc.stdint cimport int64_t
+from rushlight.core.tensor cimport Tensor
+
+cdef class SavedTensor:
+    cdef Tensor tensor              # an input as it is; an output detached
+    cdef object source              # where a hook packed an input: the node its gradient flows to
+    cdef bint is_output
+    cdef bint requires_grad
+    cdef bint packed
+    cdef int output_number
+    cdef int watch                  # bucket of the storage in the table of watched storages, or -1
+    cdef int64_t version
+    cdef object payload             # what a pack hook returned
+    cdef readonly object unpack_hook
+    cdef Tensor unpack(self, object owner)
+
+# Call it for outputs after set_history(): it keeps the output's number.
+cdef SavedTensor save_tensor(Tensor tensor, object owner, bint is_output)
+# Remember the line of an in-place change of a tensor that some node has saved; a no-op elsewhere.
+cdef int note_modification(Tensor tensor) except -1
