@@ -42,7 +42,8 @@ def test_processes_share_the_indices_between_them():
 
 
 @pytest.mark.parametrize("options", [
-    {}, {"replacement": True}, {"num_samples": 25}, {"replacement": True, "num_samples": 70},
+    {}, {"replacement": True}, {"num_samples": 25},
+    {"replacement": True, "num_samples": 70},
 ], ids=str)  # fmt: skip
 @pytest.mark.parametrize("own_generator", [False, True])
 def test_random_orders_are_pytorchs(options, own_generator):

@@ -118,7 +118,7 @@ def test_missing_files_are_named_with_the_remedy(tmp_path):
 
 
 class Server(http.server.BaseHTTPRequestHandler):
-    """Serves ``files``, in part where asked to; ``cut`` ends the first answers early."""
+    """Serves ``files``, in part where asked to; ``cut`` ends first answers early."""
 
     files: dict = {}
     cut: list = []

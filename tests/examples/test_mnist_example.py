@@ -1,4 +1,4 @@
-"""The demo, on a data set small enough for a test, beside the same script on PyTorch."""
+"""The demo, on a data set small enough for a test, beside itself on PyTorch."""
 
 import json
 import os

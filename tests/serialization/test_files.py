@@ -35,7 +35,8 @@ def checkpoint(tmp_path):
     "value",
     [
         3, 2.5, True, None, "text", b"bytes", 1 << 70, 1 + 2j, [1, [2]], (1, (2, 3)),
-        {"a": {1: 2}}, {1, 2}, OrderedDict(a=1), Counter("aab"), defaultdict(list, a=[1]),
+        {"a": {1: 2}}, {1, 2}, OrderedDict(a=1), Counter("aab"),
+        defaultdict(list, a=[1]),
         rl.float16, rl.Size([2, 3]), rl.device("cpu"), rl.strided, bytearray(b"xy"),
     ],
     ids=repr,
