@@ -12,44 +12,9 @@ def copy(x):
     return x
 
 
-def copy_(self, src, non_blocking):
-    """Converts and broadcasts ``src`` into ``self``."""
-    run_pointwise(copy, (src,), (self,), compute=src.dtype.name)
-    return self
-
-
-def fill_(self, value):
-    """Writes one number everywhere.
-
-    Raises:
-        RuntimeError: the value is a tensor with dimensions.
-    """
-    if hasattr(value, "dtype") and value.ndim > 0:
-        raise RuntimeError(
-            "fill_ only supports 0-dimension value tensor but got tensor with "
-            f"{value.ndim} dimensions."
-        )
-    exact = self.dtype.category >= 2 or isinstance(value, int)
-    run_pointwise(copy, (value,), (self,), compute=self.dtype.name if exact else None)
-    return self
-
-
-def zero_(self):
-    """Writes zeros."""
-    run_pointwise(copy, (0,), (self,), compute=self.dtype.name)
-    return self
-
-
 def fill(self, value):
     """A copy with one number everywhere."""
     return ops.clone(self).fill_(value)
-
-
-def clone(self, memory_format):
-    """A copy with the same strides where they are dense, or in the format asked for."""
-    result = ops.empty_like(self, memory_format=memory_format)
-    run_pointwise(copy, (self,), (result,), compute=self.dtype.name)
-    return result
 
 
 def contiguous(self, memory_format):
@@ -57,14 +22,6 @@ def contiguous(self, memory_format):
     if self.is_contiguous(memory_format):
         return self
     return ops.clone(self, memory_format=memory_format)
-
-
-def to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format):
-    """A converted copy."""
-    result = ops.empty_like(
-        self, dtype=dtype, device=device, memory_format=memory_format
-    )
-    return ops.copy_(result, self)
 
 
 def to_options(

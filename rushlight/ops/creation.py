@@ -27,16 +27,6 @@ def count_between(
         out[i] = T(up if i < half else down)
 
 
-def zeros(size, dtype, layout, device, pin_memory):
-    """Zeros."""
-    return ops.zero_(ops.empty(size, dtype=dtype, layout=layout, device=device))
-
-
-def ones(size, dtype, layout, device, pin_memory):
-    """Ones."""
-    return ops.fill_(ops.empty(size, dtype=dtype, layout=layout, device=device), 1)
-
-
 def full(size, fill_value, dtype, layout, device, pin_memory):
     """One value; its kind decides the dtype where none is given."""
     if dtype is None:
@@ -54,16 +44,6 @@ def number_type(number):
         return rushlight.int64
     default = rushlight.get_default_dtype()
     return default.to_complex() if isinstance(number, complex) else default
-
-
-def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
-    """Zeros, like another tensor."""
-    return ops.zero_(_like(self, dtype, device, memory_format))
-
-
-def ones_like(self, dtype, layout, device, pin_memory, memory_format):
-    """Ones, like another tensor."""
-    return ops.fill_(_like(self, dtype, device, memory_format), 1)
 
 
 def full_like(self, fill_value, dtype, layout, device, pin_memory, memory_format):

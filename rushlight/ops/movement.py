@@ -157,16 +157,3 @@ def triu(self, diagonal=0):
     """The upper triangle of each matrix; the rest is zero."""
     return _triangle("triu", self, diagonal, 1)
 
-
-def cat_into(out, tensors, dim):
-    """Copies tensors of one dtype side by side along ``dim`` into row-major ``out``."""
-    outer, size, inner = around(list(out.shape), dim)
-    name, parts = mover(out.dtype)
-    pitch, offset = size * inner * parts, 0
-    for x in tensors:
-        block = (x.shape[dim] if x.dim() else 1) * inner * parts
-        if block:
-            ints = [block, pitch, block, offset]
-            run(copy_blocks, [out, x.contiguous()], ints, outer, block, T=name)
-        offset += block
-    return out

@@ -12,51 +12,6 @@ from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
 
 
-def cat(tensors, dim):
-    """Copies every tensor to its place; empty vectors are passed over.
-
-    Raises:
-        RuntimeError: no tensors, or sizes that differ beside ``dim``.
-    """
-    if not tensors:
-        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
-    dtype = tensors[0].dtype
-    for tensor in tensors:
-        if tensor.dtype is not dtype:
-            dtype = rushlight.promote_types(dtype, tensor.dtype)
-        if tensor.ndim == 0:
-            raise RuntimeError(
-                "zero-dimensional tensor (at position 0) cannot be concatenated"
-            )
-    first = next((t for t in tensors if t.shape != (0,)), tensors[0])
-    dim = wrap_dim(dim, first.ndim)
-    parts = [t for t in tensors if t.shape != (0,)] or list(tensors)
-    sizes = list(first.shape)
-    sizes[dim] = sum(part.shape[dim] for part in parts)
-    _check_joined(parts, dim)
-    result = ops.empty(sizes, dtype=dtype, device=first.device)
-    same = [part if part.dtype is dtype else part.to(dtype) for part in parts]
-    return cat_into(result, same, dim)
-
-
-def _check_joined(parts, dim):
-    first = parts[0].shape
-    for number, part in enumerate(parts):
-        shape = part.shape
-        if len(shape) != len(first):
-            raise RuntimeError(
-                "Tensors must have same number of dimensions: got "
-                f"{len(first)} and {len(shape)}"
-            )
-        for axis, (a, b) in enumerate(zip(first, shape)):
-            if a != b and axis != dim:
-                raise RuntimeError(
-                    "Sizes of tensors must match except in dimension "
-                    f"{dim}. Expected size {a} but got size {b} for tensor number "
-                    f"{number} in the list."
-                )
-
-
 def cat_gradient(grad, shapes, dtypes, dim):
     """The part of the gradient that belongs to each tensor."""
     dim, start, grads = wrap_dim(dim, grad.ndim), 0, []

@@ -1,0 +1,333 @@
+"""Copies, fills and joins: the compiled part of what moves values about."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.launch import NativeKernel
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.elements import write_element
+from cython.cimports.rushlight.core.geometry import overlaps_itself, wrap_dim
+from cython.cimports.rushlight.core.iteration import Operand
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.kernels import Call, run_call
+
+from rushlight.core.dtype import promote_types
+from rushlight.core.factories import empty, empty_like
+from rushlight.core.layout import channels_last as _CHANNELS_LAST
+from rushlight.ops.registry import call as ops
+
+_SOURCE = cython.declare(object, None)
+_NATIVE = cython.declare(dict, {})
+
+
+@cython.cfunc
+def native_copy(source: DType, target: DType) -> NativeKernel:
+    """The kernel that loads one type and stores another."""
+    global _SOURCE
+    key = source.code * 64 + target.code
+    kernel = _NATIVE.get(key)
+    if kernel is None:
+        if _SOURCE is None:
+            from rushlight.ops.conversion import copy
+            _SOURCE = copy
+        kernel = _SOURCE.specialize((source.name,), (target.name,), source.name)
+        _NATIVE[key] = kernel
+    return kernel
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def describe(operand: cython.pointer(Operand), t: Tensor) -> cython.void:
+    operand.data = t.storage.data + t.offset * t.dtype_.itemsize
+    operand.ndim = t.ndim_
+    operand.sizes = t.sizes
+    operand.strides = t.strides
+    operand.itemsize = t.dtype_.itemsize
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def aim(call: cython.pointer(Call), target: Tensor) -> cython.void:
+    """Loop over the elements of ``target``, which is written."""
+    d: cython.int
+    call.n = 1
+    call.n_out = 1
+    call.ndim = target.ndim_
+    call.numel = target.numel_
+    for d in range(target.ndim_):
+        call.sizes[d] = target.sizes[d]
+    describe(cython.address(call.operands[0]), target)
+
+
+@cython.cfunc
+def move(target: Tensor, source: Tensor):
+    """Convert and broadcast one tensor's values into another."""
+    call: Call
+    d: cython.int
+    shift: cython.int = target.ndim_ - source.ndim_
+    fits: cython.bint = shift >= 0
+    same: cython.bint = shift == 0
+    for d in range(source.ndim_ if fits else 0):
+        if source.sizes[d] != target.sizes[shift + d]:
+            same = False
+            fits = fits and source.sizes[d] == 1
+    if not fits:
+        raise RuntimeError(
+            f"The size of tensor a ({list(target.shape)}) must match the size of tensor "
+            f"b ({list(source.shape)}): the source cannot be expanded to the target\n"
+            f"  target: {target.dtype_.name}{list(target.shape)}\n"
+            f"  source: {source.dtype_.name}{list(source.shape)}")
+    if target.numel_ == 0 or target.storage.device.kind == 2:
+        return
+    if source.storage.device.kind == 2:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    aim(cython.address(call), target)
+    call.is_tensor[0] = True
+    call.flat = same and target.row_major and source.row_major
+    describe(cython.address(call.operands[1]), source)
+    run_call(native_copy(source.dtype_, target.dtype_).fn, cython.address(call))
+
+
+def copy_(self: Tensor, src: Tensor, non_blocking=False):
+    """Converts and broadcasts ``src`` into ``self``.
+
+    Raises:
+        RuntimeError: the sizes do not fit, or elements of ``self`` share memory.
+    """
+    if self is src:
+        return self
+    if overlaps_itself(self.ndim_, self.sizes, self.strides):
+        raise RuntimeError(
+            "unsupported operation: more than one element of the written-to tensor "
+            "refers to a single memory location. Please clone() the tensor before "
+            "performing the operation.")
+    move(self, src)
+    return self
+
+
+def clone(self: Tensor, memory_format=None):
+    """A copy with the same strides where they are dense, or in the format asked for."""
+    result: Tensor
+    if self.row_major and memory_format is None:
+        result = new_empty(
+            self.ndim_, self.sizes, cython.NULL, self.dtype_, self.storage.device)
+    else:
+        result = empty_like(self, None, None, None, None, memory_format)
+    move(result, self)
+    return result
+
+
+@cython.cfunc
+def put_number(target: Tensor, value: object):
+    """Write one number everywhere."""
+    call: Call
+    number: cython.double[2]
+    kind: DType = target.dtype_
+    if target.numel_ == 0 or target.storage.device.kind == 2:
+        return
+    if kind.category == 1 and isinstance(value, float):
+        value = int(value)
+    if kind.category < 3 and isinstance(value, complex):
+        raise RuntimeError(
+            f"value cannot be converted to type {kind.name} without overflow")
+    write_element(kind.code, cython.cast(cython.p_char, number), value)
+    aim(cython.address(call), target)
+    call.is_tensor[0] = False
+    call.flat = target.row_major
+    call.operands[1].ndim = 0
+    call.operands[1].itemsize = kind.itemsize
+    call.operands[1].data = cython.cast(cython.p_char, number)
+    run_call(native_copy(kind, kind).fn, cython.address(call))
+
+
+def fill_(self: Tensor, value):
+    """Writes one number everywhere.
+
+    Raises:
+        RuntimeError: the value is a tensor with dimensions.
+    """
+    if isinstance(value, Tensor):
+        if cython.cast(Tensor, value).ndim_ > 0:
+            raise RuntimeError(
+                "fill_ only supports 0-dimension value tensor but got tensor with "
+                f"{value.ndim} dimensions.")
+        move(self, value)
+        return self
+    put_number(self, value)
+    return self
+
+
+def zero_(self: Tensor):
+    """Writes zeros."""
+    put_number(self, 0)
+    return self
+
+
+@cython.cfunc
+def constant(size: object, value: object, dtype: object, device: object) -> Tensor:
+    result: Tensor = empty(size, dtype, None, device)
+    if result.storage.device.kind == 0 or result.storage.device.kind == 2:
+        put_number(result, value)
+    else:
+        ops.fill_(result, value)
+    return result
+
+
+def zeros(size, dtype=None, layout=None, device=None, pin_memory=None):
+    """Zeros."""
+    return constant(size, 0, dtype, device)
+
+
+def ones(size, dtype=None, layout=None, device=None, pin_memory=None):
+    """Ones."""
+    return constant(size, 1, dtype, device)
+
+
+@cython.cfunc
+def constant_like(
+    like: Tensor, value: object, dtype: object, device: object, memory_format: object
+) -> Tensor:
+    result: Tensor = empty_like(like, dtype, None, device, None, memory_format)
+    if result.storage.device.kind == 0 or result.storage.device.kind == 2:
+        put_number(result, value)
+    else:
+        ops.fill_(result, value)
+    return result
+
+
+def zeros_like(
+    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    memory_format=None,
+):
+    """Zeros of the same sizes."""
+    return constant_like(self, 0, dtype, device, memory_format)
+
+
+def ones_like(
+    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    memory_format=None,
+):
+    """Ones of the same sizes."""
+    return constant_like(self, 1, dtype, device, memory_format)
+
+
+def to_copy(
+    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    non_blocking=False, memory_format=None,
+):
+    """A converted copy."""
+    result: Tensor = empty_like(self, dtype, None, device, None, memory_format)
+    if result.storage.device.kind == 0 and self.storage.device.kind == 0:
+        move(result, self)
+        return result
+    return ops.copy_(result, self)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def join_sizes(
+    parts: list, dim: cython.int, sizes: cython.pointer(int64_t)
+) -> cython.int:
+    """Sizes of the joined tensor, checked."""
+    first: Tensor = parts[0]
+    part: Tensor
+    d: cython.int
+    number: cython.int = 0
+    for d in range(first.ndim_):
+        sizes[d] = first.sizes[d]
+    sizes[dim] = 0
+    for one in parts:
+        part = one
+        if part.ndim_ != first.ndim_:
+            raise RuntimeError(
+                f"Tensors must have same number of dimensions: got {first.ndim_} and "
+                f"{part.ndim_}")
+        for d in range(first.ndim_):
+            if d != dim and part.sizes[d] != first.sizes[d]:
+                raise RuntimeError(
+                    f"Sizes of tensors must match except in dimension {dim}. Expected "
+                    f"size {first.sizes[d]} but got size {part.sizes[d]} for tensor "
+                    f"number {number} in the list.")
+        sizes[dim] += part.sizes[dim]
+        number += 1
+    return 0
+
+
+@cython.cfunc
+def common_dtype(tensors: object) -> DType:
+    best: DType = None
+    t: Tensor
+    position: cython.int = 0
+    for one in tensors:
+        t = one
+        if t.ndim_ == 0:
+            raise RuntimeError(
+                f"zero-dimensional tensor (at position {position}) cannot be concatenated")
+        if best is None:
+            best = t.dtype_
+        elif t.dtype_ is not best:
+            best = promote_types(best, t.dtype_)
+        position += 1
+    return best
+
+
+def cat(tensors, dim):
+    """Copies every tensor to its place; empty vectors are passed over.
+
+    Raises:
+        RuntimeError: no tensors, or sizes that differ beside ``dim``.
+    """
+    sizes: int64_t[64]
+    call: Call
+    part: Tensor
+    out: Tensor
+    d: cython.int
+    at: int64_t = 0
+    if not tensors:
+        raise ValueError("torch.cat(): expected a non-empty list of Tensors")
+    dtype: DType = common_dtype(tensors)
+    parts: list = [
+        t for t in tensors
+        if cython.cast(Tensor, t).ndim_ != 1 or cython.cast(Tensor, t).sizes[0] != 0]
+    if not parts:
+        parts = list(tensors)[:1]
+    part = parts[0]
+    axis: cython.int = wrap_dim(dim, part.ndim_)
+    join_sizes(parts, axis, sizes)
+    out = joined(parts, axis, sizes, dtype)
+    if out.storage.device.kind == 2 or out.numel_ == 0:
+        return out
+    for one in parts:
+        part = one
+        if part.numel_ == 0:
+            continue
+        aim(cython.address(call), out)
+        call.sizes[axis] = part.sizes[axis]
+        call.numel = part.numel_
+        call.operands[0].data += at * out.strides[axis] * dtype.itemsize
+        call.operands[0].sizes = part.sizes
+        call.is_tensor[0] = True
+        call.flat = axis == 0 and out.row_major and part.row_major
+        describe(cython.address(call.operands[1]), part)
+        run_call(native_copy(part.dtype_, dtype).fn, cython.address(call))
+        at += part.sizes[axis]
+    return out
+
+
+@cython.cfunc
+def joined(
+    parts: list, axis: cython.int, sizes: cython.pointer(int64_t), dtype: DType
+) -> Tensor:
+    """The result's memory: channels-last where all the parts are."""
+    first: Tensor = parts[0]
+    from_last: cython.bint = not first.row_major
+    for one in parts:
+        from_last = from_last and one.is_contiguous(
+            memory_format=_CHANNELS_LAST) if from_last else False
+    if from_last:
+        return empty(
+            [sizes[i] for i in range(first.ndim_)], dtype, None, first.storage.device,
+            None, _CHANNELS_LAST)
+    return new_empty(first.ndim_, sizes, cython.NULL, dtype, first.storage.device)
+
