@@ -43,7 +43,7 @@ def adam(param, grad, mean, square, size, shrink, weight_decay, rest1, beta2, re
     """One step along the mean gradient over the root of its mean square."""
     grad = _descent(param, grad, weight_decay, decays, maximize)
     mean, square = _moments(grad, mean, square, rest1, beta2, rest2)
-    root = sqrt(square) / correction + eps
+    root = sqrt(square) * correction + eps
     return shrink * param - size * (mean / root), mean, square
 
 
@@ -54,7 +54,7 @@ def adam_amsgrad(param, grad, mean, square, largest, size, shrink, weight_decay,
     grad = _descent(param, grad, weight_decay, decays, maximize)
     mean, square = _moments(grad, mean, square, rest1, beta2, rest2)
     largest = maximum(largest, square)
-    root = sqrt(largest) / correction + eps
+    root = sqrt(largest) * correction + eps
     return shrink * param - size * (mean / root), mean, square, largest
 
 
@@ -126,7 +126,7 @@ def fused_adam_(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_ste
             grads_now = [grads[i] for i in chosen]
         scalars = (
             lr / (1 - beta1**step), shrink, weight_decay, 1 - beta1, beta2, 1 - beta2,
-            (1 - beta2**step) ** 0.5, eps)
+            (1 - beta2**step) ** -0.5, eps)
         read = [written[0], grads_now, *written[1:]]
         _launch(rule, written, read, scalars, static)
 

@@ -220,9 +220,12 @@ class Module:
 
     def __getattr__(self, name):
         fields = self.__dict__
-        for table in ("_parameters", "_buffers", "_modules"):
-            members = fields.get(table)
-            if members is not None and name in members:
+        if "_parameters" in fields:  # else __init__ has not run
+            if name in (members := fields["_parameters"]):
+                return members[name]
+            if name in (members := fields["_modules"]):
+                return members[name]
+            if name in (members := fields["_buffers"]):
                 return members[name]
         raise AttributeError(
             f"'{type(self).__name__}' object has no attribute '{name}'")
