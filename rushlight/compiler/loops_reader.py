@@ -13,6 +13,7 @@ from rushlight.compiler.loops import (
     bounds,
     computed,
     highest,
+    is_float,
     local,
     lowest,
     vectorized,
@@ -466,6 +467,8 @@ class Reader:
         if callee is lowest or callee is highest:
             type = computed(self.types[node.args[0].id])
             return ir.Const(type, bounds(type)[callee is highest])
+        if callee is is_float:
+            return computed(self.types[node.args[0].id]).is_float
         if isinstance(callee, Special) or callee is None:
             self.fail(node, f"{node.func.id}(...) cannot be used here")
         values = [self.argument(item) for item in node.args]

@@ -14,6 +14,7 @@ from rushlight.compiler.loops import (
     bounds,
     computed,
     highest,
+    is_float,
     local,
     lowest,
     vectorized,
@@ -74,6 +75,8 @@ def rebind(function, table):
             scope[name] = _local_maker(table)
         elif value is vectorized:
             scope[name] = range
+        elif value is is_float:
+            scope[name] = _is_float
         elif value is lowest or value is highest:
             scope[name] = _limit(table, value is highest)
         elif getattr(value, "__module__", None) == "rushlight.compiler.language":
@@ -93,6 +96,10 @@ def _local_maker(table):
         return np.zeros(size, scalar_type(named))
 
     return make
+
+
+def _is_float(kind):
+    return np.issubdtype(kind, np.floating)
 
 
 def _limit(table, high):

@@ -231,7 +231,8 @@ def _averaging(win, x, count_include_pad, divisor):
     """The integers that say what an average divides by."""
     if divisor == 0:
         raise RuntimeError(f"{win.operator}: divisor must be not zero")
-    _floating(win.operator, x)
+    if x.dtype is not rushlight.int64:
+        _floating(win.operator, x)
     return [int(bool(count_include_pad)), divisor or 0]
 
 
@@ -255,7 +256,7 @@ def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, di
     out = fresh(x, win.out_shape)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
-    constants = win.frozen()
+    constants = win.frozen() if x.dtype.is_floating_point else {}
     if constants:
         types.update(constants)
         scale = _scale(x, divisor or win.taps)

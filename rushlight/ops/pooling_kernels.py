@@ -5,7 +5,16 @@ Planes (batch times channels) are independent, so they are what the thread pool 
 
 from __future__ import annotations
 
-from rushlight.compiler.loops import A, T, loops, lowest, vectorized
+from rushlight.compiler.language import trunc_div
+from rushlight.compiler.loops import (
+    A,
+    T,
+    is_float,
+    loops,
+    loops_inline,
+    lowest,
+    vectorized,
+)
 
 
 @loops
@@ -162,6 +171,16 @@ def avg_pool_inside(
                     out[row + a] = T(mass * scale[0])
 
 
+@loops_inline
+def share(mass, count):
+    """The mean: exact for floats, rounded towards zero for integers."""
+    if is_float(A):
+        mean = mass / A(count)
+    else:
+        mean = trunc_div(mass, A(count))
+    return mean
+
+
 @loops
 def avg_pool_rows(
     out: "T*",
@@ -214,7 +233,7 @@ def avg_pool_rows(
                         for j in range(by, ey):
                             for k in range(bx, ex):
                                 mass = mass + A(x[((p * d + i) * h + j) * w + k])
-                    out[row + a] = T(mass / A(count))
+                    out[row + a] = T(share(mass, count))
 
 
 @loops

@@ -5,7 +5,20 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.compiler.loops import A, T, f64, i64, loops, loops_inline
+from rushlight.compiler.language import bits_of
+from rushlight.compiler.loops import (
+    A,
+    I,
+    T,
+    f64,
+    highest,
+    i32,
+    i64,
+    is_float,
+    local,
+    loops,
+    loops_inline,
+)
 from rushlight.ops.native import (
     brief,
     filled,
@@ -18,6 +31,7 @@ from rushlight.ops.native import (
 
 RUN = 16  # rows this short are sorted by insertion
 FEW = 64  # and so are selections of up to this many
+MANY = 256  # rows this long are sorted by the bytes of their elements
 
 
 # ---- kernels
@@ -85,6 +99,92 @@ def sort_rows(
                 out, index, spare, spare_index, base, size, 2 * width, descending
             )
             width = width * 4
+
+
+@loops_inline
+def order_of(v, descending):
+    """A signed integer that orders as the value does; equal for values that compare so.
+
+    The bits of a float, read as sign and magnitude; NaN is the largest.
+    """
+    if is_float(T):
+        bits = i64(bits_of(v))
+        top = i64(highest(I))
+        rank = bits if bits >= 0 else bits ^ top
+        rank = i64(0) if v == T(0) else rank
+        rank = top if v != v else rank
+    else:
+        rank = i64(v)
+    return ~rank if descending else rank
+
+
+@loops_inline
+def place_by_digit(to, to_place, source, source_place, starts, base, size, shift):
+    """One pass: moves keys and places to where their digit's bucket has got to."""
+    for k in range(base, base + size):
+        digit = (shift // 8) * 256 + i64((source[k] >> A(shift)) & A(255))
+        at = base + starts[digit]
+        starts[digit] = starts[digit] + 1
+        to[at] = source[k]
+        to_place[at] = source_place[k]
+
+
+@loops
+def radix_rows(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    key: "A*",
+    spare_key: "A*",
+    place: "i32*",
+    spare_place: "i32*",
+    size: int,
+    digits: int,
+    descending: int,
+    begin: int,
+    end: int,
+):
+    """Sorts every row by the bytes of a key, lowest first: no element is compared.
+
+    A is the unsigned type of the keys, and I the signed one of the same width. A byte
+    that all keys share is passed over.
+    """
+    for row in range(begin, end):
+        base = row * size
+        starts = local("i64", 2048)
+        for d in range(digits * 256):
+            starts[d] = 0
+        for k in range(size):
+            rank = order_of(x[base + k], descending)
+            code = A(rank) ^ (A(1) << A(digits * 8 - 1))
+            key[base + k] = code
+            place[base + k] = i32(k)
+            for d in range(digits):
+                digit = d * 256 + i64((code >> A(d * 8)) & A(255))
+                starts[digit] = starts[digit] + 1
+        swapped = False
+        for d in range(digits):
+            shared = False
+            total = 0
+            for b in range(d * 256, d * 256 + 256):
+                count = starts[b]
+                shared = shared or count == size
+                starts[b] = total
+                total = total + count
+            if not shared:
+                if swapped:
+                    place_by_digit(
+                        key, place, spare_key, spare_place, starts, base, size, d * 8
+                    )
+                else:
+                    place_by_digit(
+                        spare_key, spare_place, key, place, starts, base, size, d * 8
+                    )
+                swapped = not swapped
+        for k in range(base, base + size):
+            here = i64(spare_place[k] if swapped else place[k])
+            index[k] = here
+            out[k] = x[base + here]
 
 
 @loops
@@ -262,20 +362,35 @@ def _rows(x, dim):
 
 def _sorted_rows(rows, size, descending):
     values, index = fresh(rows, rows.shape), fresh(rows, rows.shape, rushlight.int64)
-    many = size > RUN
-    spare = fresh(rows, rows.shape if many else (0,))
-    spare_index = fresh(rows, rows.shape if many else (0,), rushlight.int64)
-    if rows.numel():
-        types = {"T": name_of(rows.dtype), "descending": int(bool(descending))}
-        run(
-            sort_rows,
-            [values, index, rows, spare, spare_index],
-            [size, types["descending"]],
-            rows.numel() // size,
-            8 * size,
-            **types,
-        )
+    if rows.numel() == 0:
+        return values, index
+    total, down = rows.numel() // size, int(bool(descending))
+    if MANY <= size < 2**31 and rows.dtype is not rushlight.uint64:
+        _sort_by_bytes(values, index, rows, size, down)
+        return values, index
+    spared = rows.shape if size > RUN else (0,)
+    spare, spare_index = fresh(rows, spared), fresh(rows, spared, rushlight.int64)
+    operands = [values, index, rows, spare, spare_index]
+    types = {"T": name_of(rows.dtype), "descending": down}
+    run(sort_rows, operands, [size, down], total, 8 * size, **types)
     return values, index
+
+
+def _sort_by_bytes(values, index, rows, size, down):
+    dtype, width = rows.dtype, rows.dtype.itemsize
+    if dtype.is_floating_point:
+        width = max(width, 4)  # keys are made from the computed type
+    elif name_of(dtype).startswith("uint"):
+        width = 2 * width  # keys are signed numbers
+    shape = rows.shape
+    signed, unsigned = f"int{8 * width}", f"uint{8 * width}"
+    keys = [fresh(rows, shape, getattr(rushlight, signed)) for _ in range(2)]
+    places = [fresh(rows, shape, rushlight.int32) for _ in range(2)]
+    types = {"T": name_of(rows.dtype), "A": unsigned, "I": signed}
+    types.update(digits=width, descending=down)
+    operands = [values, index, rows, *keys, *places]
+    ints = [size, width, down]
+    run(radix_rows, operands, ints, rows.numel() // size, 8 * size, **types)
 
 
 def sort(self, dim=-1, descending=False, stable=True):

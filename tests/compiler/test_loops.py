@@ -13,6 +13,7 @@ from rushlight.compiler.loops import (
     f32,
     f64,
     i64,
+    is_float,
     local,
     loops,
     loops_inline,
@@ -183,6 +184,23 @@ def test_lowest_is_below_every_value(dtype):
     x = (noise(3, 20) * 9).astype(dtype)
     (out,) = both_ways(largest, [x[:3]], [x], [20], 3, T=dtype)
     assert (out == x.reshape(3, 20).max(1)).all()
+
+
+@loops
+def halve(out: "T*", x: "T*", begin: int, end: int):
+    """Half of each element: a branch that only one kind of type can compile."""
+    for k in range(begin, end):
+        if is_float(T):
+            out[k] = x[k] / T(2)
+        else:
+            out[k] = x[k] // T(2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_branches_on_types_are_chosen_while_reading(dtype):
+    x = np.arange(8).astype(dtype)
+    (out,) = both_ways(halve, [x], [x], [], 8, T=dtype)
+    assert (out == (x / 2 if dtype == "float32" else x // 2)).all()
 
 
 def test_lowered_kernels_print_as_python():

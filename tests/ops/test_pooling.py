@@ -70,9 +70,7 @@ def test_avg_pool2d_equals_the_oracle(window, count_pad, override):
     same(ours, theirs, rtol=1e-5, atol=1e-6)
     g, h = pair(noise(*theirs.shape, seed=1))
     grad = pooling.avg_pool2d_backward(g, x, kernel, stride, padding, *options)
-    expected = aten.avg_pool2d_backward(
-        h, y, *lists(kernel, stride, padding), *options
-    )
+    expected = aten.avg_pool2d_backward(h, y, *lists(kernel, stride, padding), *options)
     same(grad, expected, rtol=1e-5, atol=1e-6)
 
 
@@ -132,6 +130,12 @@ def test_other_dtypes_equal_the_oracle(dtype):
     np.testing.assert_allclose(ours.tolist(), theirs.tolist(), rtol=1e-2)
 
 
+def test_integers_are_averaged_towards_zero():
+    values = np.random.default_rng(0).integers(-9, 9, (2, 6, 6))
+    x, y = pair(values)
+    same(pooling.avg_pool2d(x, 2), aten.avg_pool2d(y, [2, 2]))
+
+
 def test_inputs_that_are_not_contiguous():
     x, y = pair(noise(2, 10, 3, 8))
     ours, _ = pooling.max_pool2d_with_indices(x.permute(0, 2, 1, 3), 2)
@@ -164,7 +168,7 @@ def test_bad_shapes_are_refused():
     with pytest.raises(RuntimeError, match="Expected 3D or 4D"):
         pooling.max_pool2d_with_indices(rl.zeros(3), 2)
     with pytest.raises(NotImplementedError, match="avg_pool2d"):
-        pooling.avg_pool2d(rl.zeros(1, 4, 4, dtype=rl.int64), 2)
+        pooling.avg_pool2d(rl.zeros(1, 4, 4, dtype=rl.int32), 2)
     with pytest.raises(RuntimeError, match="expected grad_output to have shape"):
         x = rl.zeros(1, 1, 4, 4)
         pooling.avg_pool2d_backward(x, x, 2, 2, 0, False, True, None)

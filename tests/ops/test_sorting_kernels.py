@@ -39,14 +39,28 @@ def test_sorting_is_stable_and_equals_the_oracle(size, descending, dtype):
         same(mine, other)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("size", [40, 400])
 @pytest.mark.parametrize("descending", [False, True])
-def test_nan_is_the_largest_value(descending):
-    values = noise(40)
+def test_nan_is_the_largest_value(descending, size, dtype):
+    values = noise(size)
     values[::7] = np.nan
-    values[3], values[5] = np.inf, -np.inf
-    x, y = pair(values)
+    values[3], values[5], values[8] = np.inf, -np.inf, -np.nan
+    values[20:24] = [0.0, -0.0, 0.0, -0.0]
+    x, y = pair(values, dtype)
     theirs = torch.sort(y, descending=descending, stable=True)
     for mine, other in zip(sorting.sort(x, 0, descending), theirs):
+        same(mine, other)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "bool"])
+@pytest.mark.parametrize("descending", [False, True])
+def test_long_rows_of_integers(descending, dtype):
+    limits = np.iinfo("int8" if dtype == "bool" else dtype)
+    values = np.random.default_rng(0).integers(limits.min, limits.max, (2, 700))
+    x, y = pair(values * (values % 3 > 0), dtype)
+    theirs = torch.sort(y, dim=1, descending=descending, stable=True)
+    for mine, other in zip(sorting.sort(x, 1, descending), theirs):
         same(mine, other)
 
 
