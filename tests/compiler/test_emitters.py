@@ -9,7 +9,7 @@ from rushlight.backends.cpu.launch import NativeKernel, launch
 from rushlight.compiler import expr as ir
 from rushlight.compiler import toolchain
 from rushlight.compiler.builder import Builder
-from rushlight.compiler.emit import llvm, python
+from rushlight.compiler.emit import llvm, llvm_text, python
 from rushlight.compiler.expr import (
     Call,
     Const,
@@ -200,6 +200,6 @@ def test_unknown_operations_are_refused():
 
 
 def test_booleans_take_a_byte_in_memory():
-    assert llvm.memory_name(boolean) == "i8"
-    assert llvm.type_name(boolean.vector(16)) == "<16 x i1>"
-    assert llvm.literal(f32.vector(4), 0.5) == "splat (float 0x3FE0000000000000)"
+    assert llvm_text.memory_name(boolean) == "i8"
+    assert llvm_text.type_name(boolean.vector(16)) == "<16 x i1>"
+    assert llvm_text.literal(f32.vector(4), 0.5) == "splat (float 0x3FE0000000000000)"
