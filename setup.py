@@ -19,7 +19,7 @@ COMPILED = [
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
     "backends.cpu.contraction", "backends.cpu.foreach",
     "dispatch.signature", "dispatch.dispatcher", "dispatch.kernels", "dispatch.reductions",
-    "autograd.saved", "ops.copying", "autograd.node", "autograd.engine", "autograd.methods", "autograd.record",
+    "autograd.saved", "ops.copying", "ops.rows", "autograd.node", "autograd.engine", "autograd.methods", "autograd.record",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.
 VECTORIZED = ("core.random", "core.distributions", "core.normal")

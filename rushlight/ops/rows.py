@@ -3,30 +3,92 @@
 A tensor is seen as ``(outer, size, inner)``, and a row runs along the middle axis.
 """
 
-from math import prod as product
+from __future__ import annotations
 
-from rushlight.backends.cpu.launch import launch
-from rushlight.ops.native import GRAIN, name_of
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
+GRAIN = cython.declare(int64_t, 32768)
 # How an operand moves with the outer axis, the inner axis and the row.
 EACH = "each"  # an element for every element
 ROW = "row"  # an element for every row
 SHARED = "shared"  # one row for all
+_NATIVE = cython.declare(dict, {})
 
 
 def around(shape, dim):
     """``(outer, size, inner)`` of a shape; a number is one row of one."""
+    outer: int64_t = 1
+    inner: int64_t = 1
+    i: cython.int
     if not len(shape):
         return 1, 1, 1
-    return product(shape[:dim]), shape[dim], product(shape[dim + 1 :])
+    for i in range(dim):
+        outer *= shape[i]
+    for i in range(cython.cast(cython.int, dim) + 1, len(shape)):
+        inner *= shape[i]
+    return outer, shape[dim], inner
 
 
-def _strides(kind, size, inner, itemsize):
-    if kind == EACH:
-        return size * inner * itemsize, itemsize, inner * itemsize
-    if kind == ROW:
-        return inner * itemsize, itemsize, 0
-    return 0, 0, itemsize
+@cython.cfunc
+def native_for(
+    kernel: object, outputs: list, inputs: list, compute: object, static: tuple
+) -> NativeKernel:
+    """The specialised kernel, found by the operands' types."""
+    key = (
+        kernel, tuple([cython.cast(Tensor, t).dtype_ for t, _ in inputs]),
+        tuple([cython.cast(Tensor, t).dtype_ for t, _ in outputs]), compute, static)
+    found = _NATIVE.get(key)
+    if found is None:
+        found = kernel.specialize(
+            tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
+            tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
+            compute, static)
+        _NATIVE[key] = found
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def launch_rows(
+    native: NativeKernel, operands: list, outer: int64_t, size: int64_t, inner: int64_t
+) -> cython.int:
+    data: cython.p_char[12]
+    ints: int64_t[38]
+    count: cython.int = len(operands)
+    k: cython.int
+    t: Tensor
+    item: int64_t
+    if count > 12:
+        raise RuntimeError(f"a row kernel takes at most 12 operands, not {count}")
+    ints[0] = size
+    ints[1] = inner
+    for k in range(count):
+        t, kind = operands[k]
+        item = t.dtype_.itemsize
+        data[k] = t.storage.data + t.offset * item
+        if kind is EACH or kind == "each":
+            ints[2 + k] = size * inner * item
+            ints[2 + count + k] = item
+            ints[2 + 2 * count + k] = inner * item
+        elif kind is ROW or kind == "row":
+            ints[2 + k] = inner * item
+            ints[2 + count + k] = item
+            ints[2 + 2 * count + k] = 0
+        else:
+            ints[2 + k] = 0
+            ints[2 + count + k] = 0
+            ints[2 + 2 * count + k] = item
+    if outer * inner * size <= GRAIN:
+        native.fn(data, ints, 0, outer * inner)
+        return 0
+    with cython.nogil:
+        parallel_for(
+            native.fn, data, ints, outer * inner, max(1, GRAIN // max(1, size)))
+    return 0
 
 
 def run_rows(kernel, outputs, inputs, extents, compute, static=()):
@@ -41,17 +103,38 @@ def run_rows(kernel, outputs, inputs, extents, compute, static=()):
         static: the values of the kernel's static parameters.
     """
     outer, size, inner = extents
-    rows = outer * inner
-    operands = [*outputs, *inputs]
-    if rows == 0 or operands[0][0].device.type == "meta":
+    first: Tensor = outputs[0][0]
+    if outer * inner == 0 or first.storage.device.kind == 2:
         return
-    native = kernel.specialize(
-        tuple(name_of(tensor.dtype) for tensor, _ in inputs),
-        tuple(name_of(tensor.dtype) for tensor, _ in outputs),
-        compute,
-        static,
-    )
-    steps = [_strides(kind, size, inner, t.dtype.itemsize) for t, kind in operands]
-    ints = [size, inner, *(step[axis] for axis in range(3) for step in steps)]
-    tensors = [tensor for tensor, _ in operands]
-    launch(native, tensors, ints, rows, max(1, GRAIN // max(1, size)))
+    before: list = list(outputs)
+    after: list = list(inputs)
+    native: NativeKernel = native_for(kernel, before, after, compute, tuple(static))
+    launch_rows(native, before + after, outer, size, inner)
+
+
+def over(kernel, operands, dim):
+    """A kernel along one dimension; the result looks like the first operand."""
+    first: Tensor = operands[0]
+    result: Tensor
+    axis: cython.int = wrap_dim(dim, first.ndim_)
+    i: cython.int
+    outer: int64_t = 1
+    inner: int64_t = 1
+    size: int64_t = first.sizes[axis] if first.ndim_ else 1
+    inputs: list = []
+    for operand in operands:
+        t: Tensor = operand
+        inputs.append((t if t.row_major else operand.contiguous(), EACH))
+    result = new_empty(
+        first.ndim_, first.sizes, cython.NULL, first.dtype_, first.storage.device)
+    for i in range(first.ndim_):
+        if i < axis:
+            outer *= first.sizes[i]
+        elif i > axis:
+            inner *= first.sizes[i]
+    if outer * inner and first.storage.device.kind != 2:
+        outputs: list = [(result, EACH)]
+        native: NativeKernel = native_for(
+            kernel, outputs, inputs, first.dtype_.name, ())
+        launch_rows(native, outputs + inputs, outer, size, inner)
+    return result

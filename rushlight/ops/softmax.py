@@ -3,7 +3,7 @@
 from rushlight.compiler.language import exp, largest, log, rowwise, total
 from rushlight.ops import call as ops
 from rushlight.ops.native import fresh, name_of
-from rushlight.ops.rows import EACH, around, run_rows
+from rushlight.ops.rows import over
 from rushlight.ops.shared import wrap_dim
 
 
@@ -31,17 +31,6 @@ def softmax_backward_kernel(grad, y, dim):
 def log_softmax_backward_kernel(grad, y, dim):
     """The gradient less the distribution's share of its sum."""
     return grad - exp(y) * total(grad, over=dim)
-
-
-def _over(kernel, operands, dim):
-    """Runs a kernel along a dimension; the result looks like the first operand."""
-    first = operands[0]
-    dim = wrap_dim(dim, first.ndim)
-    operands = [(tensor.contiguous(), EACH) for tensor in operands]
-    result = fresh(first, first.shape)
-    extents = around(first.shape, dim)
-    run_rows(kernel, [(result, EACH)], operands, extents, name_of(first.dtype))
-    return result
 
 
 def _check_floating(self, name):
@@ -73,7 +62,7 @@ def softmax_forward(self, dim, half_to_float):
         IndexError: there is no such dimension.
     """
     _check_floating(self, "softmax_lastdim_kernel_impl")
-    return _over(softmax_kernel, [self], dim)
+    return over(softmax_kernel, [self], dim)
 
 
 def log_softmax_forward(self, dim, half_to_float):
@@ -84,17 +73,17 @@ def log_softmax_forward(self, dim, half_to_float):
         IndexError: there is no such dimension.
     """
     _check_floating(self, "log_softmax_lastdim_kernel_impl")
-    return _over(log_softmax_kernel, [self], dim)
+    return over(log_softmax_kernel, [self], dim)
 
 
 def softmax_backward_data(grad_output, output, dim, input_dtype):
     """From the result."""
-    return _over(softmax_backward_kernel, [grad_output, output], dim)
+    return over(softmax_backward_kernel, [grad_output, output], dim)
 
 
 def log_softmax_backward_data(grad_output, output, dim, input_dtype):
     """From the result."""
-    return _over(log_softmax_backward_kernel, [grad_output, output], dim)
+    return over(log_softmax_backward_kernel, [grad_output, output], dim)
 
 
 def softmax_second_gradient(grad, grad_output, output, dim):
