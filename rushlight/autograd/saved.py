@@ -51,10 +51,10 @@ def call_pack_hook(pack_hook, tensor):
         current.hooks_enabled = hooked
     if given.version() != version:
         raise RuntimeError(
-            "A saved tensor pack hook is modifying its input in place. Tensors provided "
-            "as input to pack hook cannot be modified by in-place operations as this "
-            "can lead to unexpected side-effects. Please open an issue if you need to "
-            "perform in-place operations on the input to a pack hook.")
+            "A saved tensor pack hook is modifying its input in place. Tensors "
+            "provided as input to pack hook cannot be modified by in-place operations "
+            "as this can lead to unexpected side-effects. Please open an issue if you "
+            "need to perform in-place operations on the input to a pack hook.")
     return kept
 
 
@@ -158,8 +158,7 @@ def address_of(tensor: Tensor) -> uint64_t:
 @cython.inline
 @cython.exceptval(check=False)
 def bucket_of(tensor: Tensor) -> cython.int:
-    address: uint64_t = cython.cast(uintptr_t, cython.cast(cython.p_void, tensor.storage))
-    mixed: uint64_t = (address >> 4) * MIX
+    mixed: uint64_t = (address_of(tensor) >> 4) * MIX
     return cython.cast(cython.int, mixed >> 52)
 
 
