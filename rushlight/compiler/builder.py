@@ -65,9 +65,17 @@ class Builder:
     def loop(self, name, start, stop, step=1, kind="serial"):
         """The body written inside runs for each index."""
         var = Var(self.fresh(name), i64)
-        yield from self._nested(var, lambda body: expr.For(
-            var, as_expr(start, i64), as_expr(stop, i64), body, as_expr(step, i64),
-            kind))
+        yield from self._nested(
+            var,
+            lambda body: expr.For(
+                var,
+                as_expr(start, i64),
+                as_expr(stop, i64),
+                body,
+                as_expr(step, i64),
+                kind,
+            ),
+        )
 
     @contextmanager
     def loop_while(self, condition):
@@ -88,8 +96,9 @@ class Builder:
     def otherwise(self):
         """The body written inside runs where the `when` just before did not."""
         before = self._blocks[-1].pop()
-        yield from self._nested(None, lambda body: expr.If(
-            before.condition, before.then, body))
+        yield from self._nested(
+            None, lambda body: expr.If(before.condition, before.then, body)
+        )
 
     def _nested(self, value, close):
         self._blocks.append([])

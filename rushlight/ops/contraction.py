@@ -34,15 +34,15 @@ from rushlight.compiler.expr import (
     i64,
     load,
 )
-from rushlight.compiler.schedules.contraction import Tile, matrix_tile, row_tile
+from rushlight.compiler.schedules.contraction import Tile, matrix_tile
 
 # The kernel's integers, in order.
-PRODUCT_INTS = (
-    "rows", "columns", "depth", "a_row", "a_column", "b_row", "b_column", "out_row",
-    "d_row", "d_mode", "a_batch", "b_batch", "out_batch", "d_batch",
-    "row_block", "column_block", "right_mode")
-DIRECT, COPIED, TRANSPOSED, GATHERED = range(4)   # how the right operand is read
-NOTHING, VECTOR, SCALAR = range(3)                # d: absent, along a row, one a row
+PRODUCT_INTS = """
+    rows columns depth a_row a_column b_row b_column out_row d_row d_mode a_batch
+    b_batch out_batch d_batch row_block column_block right_mode
+""".split()
+DIRECT, COPIED, TRANSPOSED, GATHERED = range(4)  # how the right operand is read
+NOTHING, VECTOR, SCALAR = range(3)  # d: absent, along a row, one a row
 
 
 def minimum(a, b):
@@ -95,7 +95,9 @@ class Operand:
     def at(self, row, column=0) -> Operand:
         """The same matrix, seen from another element."""
         step = column if self.column is None else column * self.column
-        return Operand(moved(self.pointer, row * self.row + step), self.row, self.column)
+        return Operand(
+            moved(self.pointer, row * self.row + step), self.row, self.column
+        )
 
 
 @dataclass
@@ -125,7 +127,8 @@ class Product:
             start = b.let("start", k * right.row)
             along = [
                 b.let("along", load(right.pointer, start + j * lanes, lanes, mask=mask))
-                for j, mask in enumerate(masks)]
+                for j, mask in enumerate(masks)
+            ]
             step = b.let("step", k * left.column)
             for i, line in enumerate(sums):
                 element = load(left.pointer, left.row * i + step)
@@ -150,7 +153,9 @@ class Product:
         with b.when(epilogue.mode == VECTOR):
             for i, line in enumerate(sums):
                 for j, (total, mask) in enumerate(zip(line, masks, strict=True)):
-                    before = load(old.pointer, old.row * i + j * lanes, lanes, mask=mask)
+                    before = load(
+                        old.pointer, old.row * i + j * lanes, lanes, mask=mask
+                    )
                     b.assign(total, multiply_add(before, beta, total))
         with b.when(epilogue.mode == SCALAR):
             for i, line in enumerate(sums):
@@ -191,8 +196,15 @@ class Product:
             part = left(i, rows)
             with b.loop("j", 0, width, tile.width) as j:
                 columns = b.let("columns", minimum(width - j, tile.width))
-                self.any_width(rows, columns, part, right_at(j), depth, out.at(i, j),
-                               epilogue_at(i, j))
+                self.any_width(
+                    rows,
+                    columns,
+                    part,
+                    right_at(j),
+                    depth,
+                    out.at(i, j),
+                    epilogue_at(i, j),
+                )
 
         whole = b.let("whole", height - remainder(height, tile.rows))
         with b.loop("i", 0, whole, tile.rows) as i:
@@ -215,8 +227,11 @@ class Product:
         with b.when(mode == GATHERED):
             with b.loop("j", 0, width) as j, b.loop("k", 0, depth) as k:
                 value = load(source.pointer, k * source.row + j * source.column)
-                b.store(target, self.packed_index(j, depth) + k * self.tile.width,
-                        cast(self.compute, value))
+                b.store(
+                    target,
+                    self.packed_index(j, depth) + k * self.tile.width,
+                    cast(self.compute, value),
+                )
 
     def packed_index(self, j, depth):
         """Where column ``j`` starts among the panels."""
@@ -228,14 +243,17 @@ class Product:
         b, tile = self.b, self.tile
         with b.loop("panel", 0, width, tile.width) as panel:
             count = b.let("count", width - panel)
-            masks = [b.let("mask", lane_mask(tile.lanes, count - v * tile.lanes))
-                     for v in range(tile.vectors)]
+            masks = [
+                b.let("mask", lane_mask(tile.lanes, count - v * tile.lanes))
+                for v in range(tile.vectors)
+            ]
             with b.loop("k", 0, depth) as k:
                 to = b.let("to", panel * depth + k * tile.width)
                 start = b.let("origin", k * source.row + panel)
                 for v, mask in enumerate(masks):
-                    value = load(source.pointer, start + v * tile.lanes, tile.lanes,
-                                 mask=mask)
+                    value = load(
+                        source.pointer, start + v * tile.lanes, tile.lanes, mask=mask
+                    )
                     b.store(target, to + v * tile.lanes, cast(self.compute, value))
 
     def transpose_columns(self, source, target, depth, width, total=None):
@@ -246,13 +264,16 @@ class Product:
         b, lanes, panel = self.b, self.tile.lanes, self.tile.width
         with b.loop("j", 0, width, lanes) as j:
             to = b.let("to", self.packed_index(j, depth if total is None else total))
-            starts = [b.let("start", minimum(j + i, width - 1) * source.column)
-                      for i in range(lanes)]
+            starts = [
+                b.let("start", minimum(j + i, width - 1) * source.column)
+                for i in range(lanes)
+            ]
             with b.loop("k", 0, depth, lanes) as k:
                 mask = b.let("mask", lane_mask(lanes, depth - k))
                 lines = [load(source.pointer, s + k, lanes, mask=mask) for s in starts]
                 turned = transpose(
-                    b, [b.let("line", cast(self.compute, line)) for line in lines])
+                    b, [b.let("line", cast(self.compute, line)) for line in lines]
+                )
                 for i, vector in enumerate(turned):
                     with b.when(k + i < depth):
                         b.store(target, to + (k + i) * panel, vector)
@@ -276,7 +297,9 @@ def transpose(b, vectors):
     for _ in range(lanes.bit_length() - 1):
         vectors = [
             b.let("mixed", ir.Shuffle(pick, vectors[i], vectors[i + half]))
-            for i in range(half) for pick in (low, high)]
+            for i in range(half)
+            for pick in (low, high)
+        ]
     return vectors
 
 
@@ -291,9 +314,14 @@ def product(name, a_type, b_type, compute, tile) -> ir.Function:
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(PRODUCT_INTS)}
     types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
     p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
-    room = b.array("packed", compute, tile.depth * tile.columns) if tile.columns else None
-    converted = (b.array("converted", compute, tile.depth * tile.rows)
-                 if a_type != compute else None)
+    room = (
+        b.array("packed", compute, tile.depth * tile.columns) if tile.columns else None
+    )
+    converted = (
+        b.array("converted", compute, tile.depth * tile.rows)
+        if a_type != compute
+        else None
+    )
     scalars = [b.let("scalar", load(p["scalars"], i)) for i in range(2)]
     across = b.let("across", blocks_of(n["columns"], n["column_block"]))
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
@@ -304,18 +332,25 @@ def product(name, a_type, b_type, compute, tile) -> ir.Function:
         j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
         height = b.let("height", minimum(n["rows"] - i0, n["row_block"]))
         width = b.let("width", minimum(n["columns"] - j0, n["column_block"]))
-        d_step = b.let("d_step", Select(n["d_mode"] == VECTOR, Const(i64, 1),
-                                        Const(i64, 0)))
+        d_step = b.let(
+            "d_step", Select(n["d_mode"] == VECTOR, Const(i64, 1), Const(i64, 0))
+        )
         out, left, right, old = (
-            named(b, key, Operand(moved(p[key], batch * n[f"{key}_batch"]), row, column)
-                  .at(i, j))
+            named(
+                b,
+                key,
+                Operand(moved(p[key], batch * n[f"{key}_batch"]), row, column).at(i, j),
+            )
             for key, row, column, i, j in (
                 ("out", n["out_row"], None, i0, j0),
                 ("a", n["a_row"], n["a_column"], i0, 0),
                 ("b", n["b_row"], n["b_column"], 0, j0),
-                ("d", n["d_row"], d_step, i0, j0)))
-        sweep_depth(write, n, scalars, height, width, out, left, right, old, room,
-                    converted)
+                ("d", n["d_row"], d_step, i0, j0),
+            )
+        )
+        sweep_depth(
+            write, n, scalars, height, width, out, left, right, old, room, converted
+        )
     return ir.kernel(name, b.statements)
 
 
@@ -324,8 +359,9 @@ def named(b, name, operand):
     return Operand(b.let(name, operand.pointer), operand.row, operand.column)
 
 
-def sweep_depth(write, n, scalars, height, width, out, left, right, old, room,
-                converted):
+def sweep_depth(
+    write, n, scalars, height, width, out, left, right, old, room, converted
+):
     """Adds up one block of the output over blocks of the depth."""
     b, tile, compute = write.b, write.tile, write.compute
     alpha, beta = scalars
@@ -367,165 +403,19 @@ def continued(b, first, beta, old, mode, out, compute):
     row = b.let("row", Select(first, old.row, out.row))
     base = b.let("base", Select(first, old.pointer, out.pointer))
     mode = b.let("mode", Select(first, mode, Const(i64, VECTOR)))
-    return b.let("beta", Select(first, beta, Const(compute, 1))), Operand(base, row, step), mode
+    return (
+        b.let("beta", Select(first, beta, Const(compute, 1))),
+        Operand(base, row, step),
+        mode,
+    )
 
 
 def choose(b, condition, yes, no):
     """One of two right operands, known when the kernel runs."""
-    return Operand(b.let("right", Select(condition, yes.pointer, no.pointer)),
-                   b.let("right_row", Select(condition, yes.row, no.row)))
-
-
-# A matrix times a vector, and a matrix turned.
-
-DOT_INTS = ("rows", "depth", "a_row", "out_row", "d_row", "d_mode", "a_batch",
-            "b_batch", "out_batch", "d_batch", "row_block")
-DOT_ROWS = 4
-DOT_VECTORS = 2
-
-
-def dots(name, a_type, b_type, compute, lanes) -> ir.Function:
-    """``out[i] = alpha * sum_k a[i, k] b[k] + beta * d[i]``: rows of adjacent elements.
-
-    Four rows share each piece of the vector. The parallel axis counts blocks of rows,
-    then batches. Data as for `product`.
-    """
-    b = Builder()
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(DOT_INTS)}
-    types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
-    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
-    down = b.let("down", blocks_of(n["rows"], n["row_block"]))
-    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        batch = b.let("batch", quotient(chunk, down))
-        i0 = b.let("i0", remainder(chunk, down) * n["row_block"])
-        stop = b.let("stop", minimum(i0 + n["row_block"], n["rows"]))
-        p_now = {key: b.let(key, moved(p[key], batch * n[f"{key}_batch"]))
-                 for key in ("out", "a", "b", "d")} | {"scalars": p["scalars"]}
-        whole = b.let("whole", stop - remainder(stop - i0, DOT_ROWS))
-        with b.loop("i", i0, whole, DOT_ROWS) as i:
-            dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS)
-        with b.loop("i", whole, stop) as i:
-            dot_rows(b, n, p_now, compute, lanes, i, 1)
-    return ir.kernel(name, b.statements)
-
-
-def dot_rows(b, n, p, compute, lanes, first, rows):
-    """The results of ``rows`` rows from ``first``."""
-    zero = Const(compute.vector(lanes), 0)
-    sums = [[b.declare("sum", zero) for _ in range(DOT_VECTORS)] for _ in range(rows)]
-    starts = [b.let("start", (first + i) * n["a_row"]) for i in range(rows)]
-
-    def step(k, part, mask=None):
-        other = b.let("other", cast(compute, load(p["b"], k, lanes, mask=mask)))
-        for start, line in zip(starts, sums, strict=True):
-            value = cast(compute, load(p["a"], start + k, lanes, mask=mask))
-            b.assign(line[part], multiply_add(value, other, line[part]))
-
-    stride = lanes * DOT_VECTORS
-    whole = b.let("whole", n["depth"] - remainder(n["depth"], stride))
-    with b.loop("k", 0, whole, stride) as k:
-        for part in range(DOT_VECTORS):
-            step(k + part * lanes, part)
-    with b.loop("k", whole, n["depth"], lanes) as k:
-        step(k, 0, b.let("mask", lane_mask(lanes, n["depth"] - k)))
-    for i, line in enumerate(sums):
-        total = line[0]
-        for other in line[1:]:
-            total = total + other
-        total = b.declare("total", Call("reduce_add", compute, total)
-                          * load(p["scalars"], 0))
-        with b.when(n["d_mode"] != NOTHING):
-            old = load(p["d"], (first + i) * n["d_row"]) * load(p["scalars"], 1)
-            b.assign(total, total + old)
-        b.store(p["out"], (first + i) * n["out_row"], total)
-
-
-COMBINE_INTS = ("columns", "depth", "a_column", "b_row", "d_column", "d_mode", "a_batch",
-                "b_batch", "out_batch", "d_batch", "column_block")
-COMBINED_ROWS = 8
-
-
-def combine(name, a_type, b_type, compute, lanes) -> ir.Function:
-    """``out[j] = alpha * sum_k a[k] b[k, j] + beta * d[j]``: rows of adjacent elements.
-
-    Eight whole rows at a time are added to results that stay in the L1 cache: memory is
-    read in long runs (4096: 2.3 ms, against 5.2 as a product of register tiles). The
-    parallel axis counts blocks of columns, then batches. Data as for `product`.
-    """
-    b = Builder()
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(COMBINE_INTS)}
-    types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
-    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
-    alpha, beta = (b.let("scalar", load(p["scalars"], i)) for i in range(2))
-    across = b.let("across", blocks_of(n["columns"], n["column_block"]))
-    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        batch = b.let("batch", quotient(chunk, across))
-        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
-        width = b.let("width", minimum(n["columns"] - j0, n["column_block"]))
-        starts = {"out": j0, "a": Const(i64, 0), "b": j0, "d": j0 * n["d_column"]}
-        out, left, right, old = (
-            b.let(key, moved(p[key], batch * n[f"{key}_batch"] + start))
-            for key, start in starts.items())
-        with b.when(n["d_mode"] == NOTHING), b.loop("j", 0, width) as j:
-            b.store(out, j, Const(compute, 0))
-        with b.when(n["d_mode"] != NOTHING), b.loop("j", 0, width) as j:
-            b.store(out, j, load(old, j * n["d_column"]) * beta)
-
-        def add_rows(k, rows):
-            values = [b.let("value", Broadcast(lanes, alpha * cast(
-                compute, load(left, (k + r) * n["a_column"])))) for r in range(rows)]
-            lines = [b.let("row", moved(right, (k + r) * n["b_row"])) for r in range(rows)]
-            with b.loop("j", 0, width, lanes) as j:
-                mask = b.let("mask", lane_mask(lanes, width - j))
-                total = load(out, j, lanes, mask=mask)
-                for value, line in zip(values, lines, strict=True):
-                    other = cast(compute, load(line, j, lanes, mask=mask))
-                    total = multiply_add(value, other, total)
-                b.store(out, j, total, mask)
-
-        whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
-        with b.loop("k", 0, whole, COMBINED_ROWS) as k:
-            add_rows(k, COMBINED_ROWS)
-        with b.loop("k", whole, n["depth"]) as k:
-            add_rows(k, 1)
-    return ir.kernel(name, b.statements)
-
-
-TURN_INTS = ("rows", "columns", "in_row", "out_row", "parts", "in_part", "in_batch",
-             "out_batch")
-
-
-def turned_sum(name, compute, lanes) -> ir.Function:
-    """``out[j, i] = sum_s in[s, i, j]``, for each matrix of a batch.
-
-    Squares of ``lanes`` elements are added up and turned in registers. The parallel axis
-    counts blocks of ``lanes`` i, then the batch.
-    """
-    b = Builder()
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(TURN_INTS)}
-    pointers = [b.let(key, ir.argument(i, compute)) for i, key in enumerate(("out", "source"))]
-    zero = Const(compute.vector(lanes), 0)
-    down = b.let("down", blocks_of(n["rows"], Const(i64, lanes)))
-    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        batch = b.let("batch", quotient(chunk, down))
-        out, source = (
-            b.let(key, moved(p, batch * n[stride])) for key, stride, p in zip(
-                ("result", "squares"), ("out_batch", "in_batch"), pointers, strict=True))
-        i0 = b.let("i0", remainder(chunk, down) * lanes)
-        kept = b.let("kept", lane_mask(lanes, n["rows"] - i0))
-        starts = [b.let("start", minimum(i0 + i, n["rows"] - 1) * n["in_row"])
-                  for i in range(lanes)]
-        with b.loop("j", 0, n["columns"], lanes) as j:
-            mask = b.let("mask", lane_mask(lanes, n["columns"] - j))
-            sums = [b.declare("sum", zero) for _ in starts]
-            with b.loop("s", 0, n["parts"]) as s:
-                for total, start in zip(sums, starts, strict=True):
-                    at = s * n["in_part"] + start + j
-                    b.assign(total, total + load(source, at, lanes, mask=mask))
-            for i, vector in enumerate(transpose(b, [b.let("line", s + 0) for s in sums])):
-                with b.when(j + i < n["columns"]):
-                    b.store(out, (j + i) * n["out_row"] + i0, vector, kept)
-    return ir.kernel(name, b.statements)
+    return Operand(
+        b.let("right", Select(condition, yes.pointer, no.pointer)),
+        b.let("right_row", Select(condition, yes.row, no.row)),
+    )
 
 
 @functools.cache
@@ -538,13 +428,16 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
         compute: what sums and results are.
     """
     from rushlight.backends.cpu.cache import cpu_identity, native, source_digest
+    from rushlight.ops import contraction_vectors as vectors
+
     types = [Type(a_type), Type(b_type), Type(compute)]
     name = "_".join([kind, *dict.fromkeys((a_type, b_type, compute))])
     tile = matrix_tile(compute, cpu_identity())
     lower = {
         "product": lambda: product(name, *types, tile),
-        "dots": lambda: dots(name, *types, tile.lanes),
-        "combine": lambda: combine(name, *types, tile.lanes),
-        "turned_sum": lambda: turned_sum(name, types[2], tile.lanes),
+        "dots": lambda: vectors.dots(name, *types, tile.lanes),
+        "combine": lambda: vectors.combine(name, *types, tile.lanes),
+        "turned_sum": lambda: vectors.turned_sum(name, types[2], tile.lanes),
     }[kind]
-    return native(name, source_digest(__file__), lower)
+    digest = source_digest(__file__) + source_digest(vectors.__file__)
+    return native(name, digest, lower)

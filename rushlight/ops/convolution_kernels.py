@@ -1,6 +1,8 @@
 """Convolution as a matrix product whose right operand is gathered from the input.
 
-    out[o, p] = sum_k weight[o, k] * patch[k, p]      k = (channel, tap), p = (image, z, y, x)
+    out[o, p] = sum_k weight[o, k] * patch[k, p]
+
+for ``k = (channel, tap)`` and ``p = (image, z, y, x)``.
 
 Only a block of the patch matrix exists at a time: `Patches` writes it to the cache
 block that the product of `rushlight.ops.contraction` reads, zeros for the border
@@ -15,12 +17,21 @@ import functools
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.builder import Builder
-from rushlight.compiler.expr import Broadcast, Const, Ramp, Select, Shuffle, Type
-from rushlight.compiler.expr import cast, i64, load, u32
+from rushlight.compiler.expr import (
+    Broadcast,
+    Const,
+    Ramp,
+    Select,
+    Shuffle,
+    Type,
+    cast,
+    i64,
+    load,
+    u32,
+)
 from rushlight.compiler.schedules.contraction import Tile, matrix_tile
 from rushlight.ops.contraction import (
     NOTHING,
-    SCALAR,
     VECTOR,
     Epilogue,
     Operand,
@@ -35,18 +46,29 @@ from rushlight.ops.contraction import (
 
 # The walk over patches: an image's strides and sizes; the taps and how far one moves;
 # the grid of output positions and the steps it takes over the input.
-PATCH_INTS = (
-    "image", "channel", "plane", "line", "channels", "taps_z", "taps_y", "taps_x", "first_z", "first_y", "first_x",
-    "tap_z", "tap_y", "tap_x", "channels_last",
-    "grid_z", "grid_y", "grid_x", "step_z", "step_y", "step_x")
+PATCH_INTS = """
+    image channel plane line channels taps_z taps_y taps_x first_z first_y first_x
+    tap_z tap_y tap_x channels_last grid_z grid_y grid_x step_z step_y step_x
+""".split()
 # Images are taken `images_block` at a time, their positions `column_block` at a time.
-BLOCK_INTS = ("packed", "images", "images_block", "column_block", "rows", "row_block", "groups")
+BLOCK_INTS = """
+    packed images images_block column_block rows row_block groups
+""".split()
 FORWARD_INTS = (
-    *PATCH_INTS, *BLOCK_INTS, "group_rows", "group_channels", "d_mode", "buffered",
-    "out_image", "out_row", "run_z", "run_y", "run_x", "out_z", "out_y", "out_x")
+    *PATCH_INTS,
+    *BLOCK_INTS,
+    *"""
+    group_rows group_channels d_mode buffered out_image out_row run_z run_y run_x
+    out_z out_y out_x
+""".split(),
+)
 WEIGHT_INTS = (
-    *PATCH_INTS, *BLOCK_INTS, "group_channels", "parts", "part_images", "columns",
-    "bands", "grad_image", "grad_row")
+    *PATCH_INTS,
+    *BLOCK_INTS,
+    *"""
+    group_channels parts part_images columns bands grad_image grad_row
+""".split(),
+)
 AXES = "zyx"
 PATCH_DEPTH = 288
 BUFFER_ROWS = 192
@@ -70,8 +92,10 @@ class Walk:
     def runs(self, width, body):
         """Calls ``body(column, count, image, z, y, x)`` to write what a run does."""
         b = self.b
-        image, z, y, x = (b.declare(name, value + 0) for name, value in zip(
-            ("image", *AXES), self.start, strict=True))
+        image, z, y, x = (
+            b.declare(name, value + 0)
+            for name, value in zip(("image", *AXES), self.start, strict=True)
+        )
         column = b.declare("column", Const(i64, 0))
         with b.repeat(column < width):
             count = b.let("count", minimum(self.sizes[2] - x, width - column))
@@ -101,44 +125,90 @@ class Patches:
     def __init__(self, b, n, tile, compute):
         self.b, self.n, self.lanes, self.compute = b, n, tile.lanes, compute
         self.targets, self.sources, self.counts = (
-            b.array(name, i64, tile.columns) for name in ("targets", "sources", "counts"))
+            b.array(name, i64, tile.columns)
+            for name in ("targets", "sources", "counts")
+        )
         self.pieces = b.declare("pieces", Const(i64, 0))
 
-    def list_pieces(self, walk, width):
-        """Notes where each vector of a row comes from and goes to."""
+    def list_pieces(self, walk, width, place=None):
+        """Notes where each vector of a row comes from and goes to.
+
+        Args:
+            place: a callable from column, image, z, y, x to where a run goes; by
+                default to its column.
+        """
         b, n = self.b, self.n
         b.assign(self.pieces, Const(i64, 0))
 
         def note(column, count, image, z, y, x):
-            source = b.let("origin", image * n["image"] + z * n["step_z"] * n["plane"]
-                           + y * n["step_y"] * n["line"] + x * n["step_x"])
+            source = b.let(
+                "origin",
+                image * n["image"]
+                + z * n["step_z"] * n["plane"]
+                + y * n["step_y"] * n["line"]
+                + x * n["step_x"],
+            )
+            to = b.let("to", place(column, image, z, y, x) if place else column + 0)
             with b.loop("v", 0, count, self.lanes) as v:
-                b.store(self.targets, self.pieces, column + v)
+                b.store(self.targets, self.pieces, to + v)
                 b.store(self.sources, self.pieces, source + v * n["step_x"])
                 b.store(self.counts, self.pieces, minimum(count - v, self.lanes))
                 b.assign(self.pieces, self.pieces + 1)
 
         walk.runs(width, note)
 
-    def write(self, source, first, depth, target, pitch):
-        """Rows ``first`` to ``first + depth`` over the columns last listed."""
-        b, n = self.b, self.n
+    def list_offsets(self, first, depth, table):
+        """Where rows ``first`` to ``first + depth`` start, from the first image."""
+        b = self.b
         channel, taps, limits = self.digits(first)
         with b.loop("k", 0, depth) as k:
-            z, y, x = (n[f"first_{a}"] + tap * n[f"tap_{a}"]
-                       for a, tap in zip(AXES, taps, strict=True))
-            base = b.let("base", channel * n["channel"] + z * n["plane"] + y * n["line"] + x)
+            b.store(table, k, self.row_offset(channel, taps))
+            self.advance(channel, taps, limits)
+
+    def row_offset(self, channel, taps):
+        """Elements from an image's start to what a channel and tap see first."""
+        n = self.n
+        z, y, x = (
+            n[f"first_{a}"] + tap * n[f"tap_{a}"]
+            for a, tap in zip(AXES, taps, strict=True)
+        )
+        return channel * n["channel"] + z * n["plane"] + y * n["line"] + x
+
+    def write(self, source, extent, first, depth, target, pitch):
+        """Rows ``first`` to ``first + depth`` over the columns last listed.
+
+        Args:
+            source: the first of the listed images.
+            extent: elements from there to the end of all images: a row whose last
+                piece reads beyond is read with masks.
+        """
+        b = self.b
+        last = b.let("last_piece", load(self.sources, self.pieces - 1))
+        safe = b.let("safe", extent - last - 2 * self.lanes)
+        channel, taps, limits = self.digits(first)
+        with b.loop("k", 0, depth) as k:
+            base = b.let("base", self.row_offset(channel, taps))
             line = b.let("line", moved(source, base))
             row = b.let("row", moved(target, k * pitch))
-            step = n["step_x"]
-            with b.when(step == 1):
-                self.copy_pieces(line, row, self.adjacent)
-            with b.otherwise():
-                with b.when(step == 2):
-                    self.copy_pieces(line, row, self.every_other)
-                with b.otherwise():
-                    self.copy_pieces(line, row, self.spread)
+            self.copy_row(line, row, base <= safe)
             self.advance(channel, taps, limits)
+
+    def copy_row(self, line, row, is_safe):
+        """All pieces of one row, in the fastest way that its steps allow."""
+        b, step = self.b, self.n["step_x"]
+        with b.when(step == 1):
+            with b.when(is_safe):
+                self.copy_pieces(line, row, self.whole)
+            with b.otherwise():
+                self.copy_pieces(line, row, self.adjacent)
+        with b.otherwise():
+            with b.when(step == 2):
+                with b.when(is_safe):
+                    self.copy_pieces(line, row, self.whole_pair)
+                with b.otherwise():
+                    self.copy_pieces(line, row, self.every_other)
+            with b.otherwise():
+                self.copy_pieces(line, row, self.spread)
 
     def digits(self, first):
         """Counters of channel and taps, set to a row of the patch matrix."""
@@ -146,13 +216,19 @@ class Patches:
         sizes = [n[f"taps_{a}"] for a in AXES]
         last = n["channels_last"] != 0
         volume = b.let("volume", sizes[0] * sizes[1] * sizes[2])
-        channel = b.declare("channel", Select(
-            last, remainder(first, n["channels"]), quotient(first, volume)))
-        rest = b.let("tap", Select(
-            last, quotient(first, n["channels"]), remainder(first, volume)))
-        values = [quotient(rest, sizes[1] * sizes[2]),
-                  remainder(quotient(rest, sizes[2]), sizes[1]),
-                  remainder(rest, sizes[2])]
+        channel = b.declare(
+            "channel",
+            Select(last, remainder(first, n["channels"]), quotient(first, volume)),
+        )
+        rest = b.let(
+            "tap",
+            Select(last, quotient(first, n["channels"]), remainder(first, volume)),
+        )
+        values = [
+            quotient(rest, sizes[1] * sizes[2]),
+            remainder(quotient(rest, sizes[2]), sizes[1]),
+            remainder(rest, sizes[2]),
+        ]
         taps = [b.declare(f"tap_{a}", v) for a, v in zip(AXES, values, strict=True)]
         return channel, taps, sizes
 
@@ -169,9 +245,17 @@ class Patches:
         """All pieces of one row."""
         b = self.b
         with b.loop("piece", 0, self.pieces + 0) as piece:
-            count = b.let("count", load(self.counts, piece))
-            value = read(line, load(self.sources, piece), count)
+            value = read(line, load(self.sources, piece), load(self.counts, piece))
             b.store(row, load(self.targets, piece), cast(self.compute, value))
+
+    def whole(self, line, start, _):
+        """A vector of elements from ``start`` on."""
+        return load(line, start, self.lanes)
+
+    def whole_pair(self, line, start, _):
+        """A vector of elements with one between each two."""
+        low, high = (load(line, start + side, self.lanes) for side in (0, self.lanes))
+        return Shuffle(range(0, 2 * self.lanes, 2), low, high)
 
     def adjacent(self, line, start, count):
         """``count`` elements from ``start`` on."""
@@ -190,31 +274,50 @@ class Patches:
         return load(line, places, self.lanes, mask=lane_mask(self.lanes, count))
 
 
-PAD_INTS = ("in_z", "in_y", "in_x", "out_z", "out_y", "out_x", "low_z", "low_y", "low_x")
+PAD_INTS = """
+    in_z in_y in_x out_z out_y out_x low_z low_y low_x
+""".split()
 
 
 def padded(name, data_type, lanes) -> ir.Function:
     """Planes with zeros around them; the parallel axis counts planes."""
     b = Builder()
     n = read_ints(b, PAD_INTS)
-    out, source = (b.let(key, ir.argument(i, data_type))
-                   for i, key in enumerate(("out", "input")))
-    with (b.loop("chunk", ir.BEGIN, ir.END) as chunk, b.loop("z", 0, n["out_z"]) as z,
-          b.loop("y", 0, n["out_y"]) as y):
-        from_z, from_y = b.let("from_z", z - n["low_z"]), b.let("from_y", y - n["low_y"])
-        inside = ((from_z >= 0) & (from_z < n["in_z"]) & (from_y >= 0)
-                  & (from_y < n["in_y"]))
+    out, source = (
+        b.let(key, ir.argument(i, data_type)) for i, key in enumerate(("out", "input"))
+    )
+    with (
+        b.loop("chunk", ir.BEGIN, ir.END) as chunk,
+        b.loop("z", 0, n["out_z"]) as z,
+        b.loop("y", 0, n["out_y"]) as y,
+    ):
+        from_z, from_y = (
+            b.let("from_z", z - n["low_z"]),
+            b.let("from_y", y - n["low_y"]),
+        )
+        inside = (
+            (from_z >= 0) & (from_z < n["in_z"]) & (from_y >= 0) & (from_y < n["in_y"])
+        )
         limit = b.let("limit", Select(inside, n["in_x"], Const(i64, 0)))
-        line = b.let("line", moved(source, (
-            (chunk * n["in_z"] + from_z) * n["in_y"] + from_y) * n["in_x"]))
-        row = b.let("row", moved(out, (
-            (chunk * n["out_z"] + z) * n["out_y"] + y) * n["out_x"]))
+        line = b.let(
+            "line",
+            moved(
+                source, ((chunk * n["in_z"] + from_z) * n["in_y"] + from_y) * n["in_x"]
+            ),
+        )
+        row = b.let(
+            "row", moved(out, ((chunk * n["out_z"] + z) * n["out_y"] + y) * n["out_x"])
+        )
         with b.loop("x", 0, n["out_x"], lanes) as x:
             here = b.let("here", x - n["low_x"])
             places = Ramp(lanes, cast(u32, here), Const(u32, 1))
             mask = places < Broadcast(lanes, cast(u32, limit))
-            b.store(row, x, load(line, here, lanes, mask=mask),
-                    lane_mask(lanes, n["out_x"] - x))
+            b.store(
+                row,
+                x,
+                load(line, here, lanes, mask=mask),
+                lane_mask(lanes, n["out_x"] - x),
+            )
     return ir.kernel(name, b.statements)
 
 
@@ -226,7 +329,9 @@ def read_ints(b, names):
 def image_blocks(b, n):
     """Blocks of columns in a set of images, and how many sets there are."""
     positions = b.let("positions", n["grid_z"] * n["grid_y"] * n["grid_x"])
-    across = b.let("across", blocks_of(n["images_block"] * positions, n["column_block"]))
+    across = b.let(
+        "across", blocks_of(n["images_block"] * positions, n["column_block"])
+    )
     return positions, across, b.let("sets", blocks_of(n["images"], n["images_block"]))
 
 
@@ -241,14 +346,17 @@ def forward(name, data_type, compute, tile) -> ir.Function:
     write = Product(b, tile, compute)
     out, weight, source, bias = (
         b.let(key, ir.argument(i, data_type))
-        for i, key in enumerate(("out", "weight", "input", "bias")))
+        for i, key in enumerate(("out", "weight", "input", "bias"))
+    )
     pitch = tile.columns + tile.lanes
     packed = b.array("packed", compute, tile.depth * pitch + tile.lanes)
     buffer = b.array("buffer", compute, BUFFER_ROWS * tile.columns)
     positions, across, sets = image_blocks(b, n)
     bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
     patches = Patches(b, n, tile, compute)
-    depth_all = b.let("depth_all", n["channels"] * n["taps_z"] * n["taps_y"] * n["taps_x"])
+    depth_all = b.let(
+        "depth_all", n["channels"] * n["taps_z"] * n["taps_y"] * n["taps_x"]
+    )
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         rest = b.let("rest", quotient(chunk, across))
         over = b.let("over", quotient(rest, sets))
@@ -260,16 +368,23 @@ def forward(name, data_type, compute, tile) -> ir.Function:
         width = b.let("width", minimum(held * positions - j0, n["column_block"]))
         height = b.let("height", minimum(n["rows"] - i0, n["row_block"]))
         row0 = b.let("row0", group * n["group_rows"] + i0)
-        here = b.let("here", moved(source, image * n["image"]
-                                   + group * n["group_channels"] * n["channel"]))
+        before = b.let(
+            "before", image * n["image"] + group * n["group_channels"] * n["channel"]
+        )
+        here = b.let("here", moved(source, before))
+        extent = b.let("extent", n["images"] * n["image"] - before)
         there = b.let("there", moved(out, image * n["out_image"] + row0 * n["out_row"]))
-        left = Operand(b.let("left", moved(weight, row0 * depth_all)), depth_all,
-                       Const(i64, 1))
+        left = Operand(
+            b.let("left", moved(weight, row0 * depth_all)), depth_all, Const(i64, 1)
+        )
         addend = b.let("addend", moved(bias, row0))
         buffered = b.let("is_buffered", n["buffered"] != 0)
         result = Operand(
             b.let("result", Select(buffered, buffer, moved(there, j0))),
-            b.let("result_row", Select(buffered, Const(i64, tile.columns), n["out_row"])))
+            b.let(
+                "result_row", Select(buffered, Const(i64, tile.columns), n["out_row"])
+            ),
+        )
         is_packed = b.let("is_packed", n["packed"] != 0)
         with b.when(is_packed):
             walk = Walk(b, [n[f"grid_{a}"] for a in AXES], j0)
@@ -277,34 +392,60 @@ def forward(name, data_type, compute, tile) -> ir.Function:
         with b.loop("k0", 0, depth_all, tile.depth) as k0:
             depth = b.let("depth", minimum(depth_all - k0, tile.depth))
             with b.when(is_packed):
-                patches.write(here, k0, depth, packed, pitch)
+                patches.write(here, extent, k0, depth, packed, pitch)
             right = Operand(
-                b.let("right", Select(is_packed, packed,
-                                      moved(here, k0 * n["channel"] + j0))),
-                b.let("right_row", Select(is_packed, Const(i64, pitch), n["channel"])))
-            multiply_patches(write, height, width, depth, left.at(0, k0), right, result,
-                             k0 == 0, Operand(addend, Const(i64, 1), Const(i64, 0)),
-                             n["d_mode"])
+                b.let(
+                    "right",
+                    Select(is_packed, packed, moved(here, k0 * n["channel"] + j0)),
+                ),
+                b.let("right_row", Select(is_packed, Const(i64, pitch), n["channel"])),
+            )
+            multiply_patches(
+                write,
+                height,
+                width,
+                depth,
+                left.at(0, k0),
+                right,
+                result,
+                k0 == 0,
+                Operand(addend, Const(i64, 1), Const(i64, 0)),
+                n["d_mode"],
+            )
         with b.when(buffered):
             scatter(b, n, tile, buffer, there, j0, width, height)
     return ir.kernel(name, b.statements)
 
 
-def multiply_patches(write, height, width, depth, left, right, out, first, addend, mode):
+def multiply_patches(
+    write, height, width, depth, left, right, out, first, addend, mode
+):
     """``out = left right``, plus the addend at first and the output itself later."""
     b, one = write.b, Const(i64, 1)
     base = b.let("base", Select(first, addend.pointer, out.pointer))
-    old = Operand(base, b.let("old_row", Select(first, addend.row, out.row)),
-                  b.let("old_column", Select(first, addend.column, one)))
+    old = Operand(
+        base,
+        b.let("old_row", Select(first, addend.row, out.row)),
+        b.let("old_column", Select(first, addend.column, one)),
+    )
     mode = b.let("mode", Select(first, mode, Const(i64, VECTOR)))
     unit = Const(write.compute, 1)
 
     def epilogue_at(i, j):
         before = old.at(i, j)
-        return Epilogue(None, unit, Operand(b.let("before", before.pointer), old.row), mode)
+        return Epilogue(
+            None, unit, Operand(b.let("before", before.pointer), old.row), mode
+        )
 
-    write.block(height, width, depth, lambda i, rows: left.at(i, 0),
-                lambda j: right.at(0, j), out, epilogue_at)
+    write.block(
+        height,
+        width,
+        depth,
+        lambda i, rows: left.at(i, 0),
+        lambda j: right.at(0, j),
+        out,
+        epilogue_at,
+    )
 
 
 def scatter(b, n, tile, buffer, out, start, width, height):
@@ -314,13 +455,21 @@ def scatter(b, n, tile, buffer, out, start, width, height):
         row = b.let("row", r * tile.columns)
 
         def copy(column, count, image, z, y, x):
-            to = b.let("to", image * n["out_image"] + r * n["out_row"] + z * n["out_z"]
-                       + y * n["out_y"] + x * n["out_x"])
+            to = b.let(
+                "to",
+                image * n["out_image"]
+                + r * n["out_row"]
+                + z * n["out_z"]
+                + y * n["out_y"]
+                + x * n["out_x"],
+            )
             at = b.let("origin", row + column)
             with b.when(n["out_x"] == 1):
                 with b.loop("v", 0, count, tile.lanes) as v:
                     mask = b.let("mask", lane_mask(tile.lanes, count - v))
-                    b.store(out, to + v, load(buffer, at + v, tile.lanes, mask=mask), mask)
+                    b.store(
+                        out, to + v, load(buffer, at + v, tile.lanes, mask=mask), mask
+                    )
             with b.otherwise(), b.loop("v", 0, count) as v:
                 b.store(out, to + v * n["out_x"], load(buffer, at + v))
 
@@ -336,8 +485,10 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
     """
     b = Builder()
     n = read_ints(b, WEIGHT_INTS)
-    out, grad, source = (b.let(key, ir.argument(i, data_type))
-                         for i, key in enumerate(("out", "grad", "input")))
+    out, grad, source = (
+        b.let(key, ir.argument(i, data_type))
+        for i, key in enumerate(("out", "grad", "input"))
+    )
     pitch = tile.columns + tile.lanes
     packed = b.array("packed", compute, BUFFER_ROWS * pitch + tile.lanes)
     turned = b.array("turned", compute, tile.columns * 4 * tile.width)
@@ -353,12 +504,13 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
         i1 = b.let("i1", minimum(i0 + band, rows))
         o0 = b.let("o0", remainder(rest, across) * (4 * tile.width))
         wide = b.let("wide", minimum(n["columns"] - o0, 4 * tile.width))
-        here = b.let("here", moved(source, group * n["group_channels"] * n["channel"]))
+        before = b.let("before", group * n["group_channels"] * n["channel"])
         top = b.let("top", moved(grad, (group * n["columns"] + o0) * n["grad_row"]))
-        result = Operand(b.let("result", moved(
-            out, over * rows * n["columns"] + o0)), n["columns"])
+        result = Operand(
+            b.let("result", moved(out, over * rows * n["columns"] + o0)), n["columns"]
+        )
         sweep = WeightSweep(b, n, tile, compute, packed, pitch, turned)
-        sweep.run(part, here, top, i0, i1, wide, result)
+        sweep.run(part, source, before, top, i0, i1, wide, result)
     return ir.kernel(name, b.statements)
 
 
@@ -371,7 +523,12 @@ class WeightSweep:
         self.write = Product(b, tile, compute)
         self.patches = Patches(b, n, tile, compute)
 
-    def run(self, part, source, grad, i0, i1, wide, out):
+    def run(self, part, source, before, grad, i0, i1, wide, out):
+        """Adds up rows ``i0`` to ``i1`` of the ``wide`` columns from ``grad`` on.
+
+        Args:
+            before: elements of ``source`` before the first channel.
+        """
         b, n = self.b, self.n
         positions = b.let("positions", n["grid_z"] * n["grid_y"] * n["grid_x"])
         begin = b.let("first_image", part * n["part_images"])
@@ -382,19 +539,30 @@ class WeightSweep:
             with b.loop("p0", 0, total, n["column_block"]) as p0:
                 width = b.let("width", minimum(total - p0, n["column_block"]))
                 self.patches.list_pieces(
-                    Walk(b, [n[f"grid_{a}"] for a in AXES], p0), width)
-                self.turn(moved(grad, image * n["grad_image"]), p0, positions, width, wide)
+                    Walk(b, [n[f"grid_{a}"] for a in AXES], p0), width
+                )
+                self.turn(
+                    moved(grad, image * n["grad_image"]), p0, positions, width, wide
+                )
                 first = b.let("first", (image == begin) & (p0 == 0))
-                here = b.let("here", moved(source, image * n["image"]))
+                start = b.let("start", before + image * n["image"])
+                here = b.let("here", moved(source, start))
+                extent = b.let("extent", n["images"] * n["image"] - start)
                 with b.loop("r0", i0, i1, BUFFER_ROWS) as r0:
                     height = b.let("height", minimum(i1 - r0, BUFFER_ROWS))
-                    self.rows(here, r0, height, width)
+                    self.rows(here, extent, r0, height, width)
                     multiply_patches(
-                        self.write, height, wide, width,
+                        self.write,
+                        height,
+                        wide,
+                        width,
                         Operand(self.packed, Const(i64, self.pitch), Const(i64, 1)),
-                        self.panels(width), out.at(r0, 0), first,
+                        self.panels(width),
+                        out.at(r0, 0),
+                        first,
                         Operand(out.pointer, out.row, Const(i64, 1)),
-                        Const(i64, NOTHING))
+                        Const(i64, NOTHING),
+                    )
 
     def turn(self, grad, p0, positions, width, wide):
         """The output's gradient with channels adjacent, image after image."""
@@ -407,16 +575,19 @@ class WeightSweep:
             count = b.let("count", minimum(positions - start, width - done))
             source = Operand(
                 b.let("grads", moved(grad, image * n["grad_image"] + start)),
-                Const(i64, 1), n["grad_row"])
+                Const(i64, 1),
+                n["grad_row"],
+            )
             self.write.transpose_columns(
-                source, moved(self.turned, done * tile.width), count, wide, width)
+                source, moved(self.turned, done * tile.width), count, wide, width
+            )
             b.assign(done, done + count)
 
-    def rows(self, source, first, height, width):
+    def rows(self, source, extent, first, height, width):
         """Rows of the patch matrix, and the row of ones behind them."""
         b, n = self.b, self.n
         count = b.let("count", minimum(height, n["rows"] - first))
-        self.patches.write(source, first, count, self.packed, self.pitch)
+        self.patches.write(source, extent, first, count, self.packed, self.pitch)
         with b.when(count < height), b.loop("v", 0, width, self.tile.lanes) as v:
             ones = Const(self.compute.vector(self.tile.lanes), 1)
             b.store(self.packed, count * self.pitch + v, ones)
@@ -445,15 +616,25 @@ def convolution_tile(compute, features) -> Tile:
 
 @functools.cache
 def convolution_kernel(kind: str, dtype: str):
-    """The kernel ``forward``, ``weight_gradient`` or ``padded``, cached or built."""
+    """A native kernel, from the cache or built.
+
+    Args:
+        kind: ``forward``, ``weight_gradient``, ``padded``, or ``few_channels`` and
+            ``few_weights`` of `convolution_direct`.
+    """
     from rushlight.backends.cpu.cache import cpu_identity, native, source_digest
     from rushlight.ops import contraction
+    from rushlight.ops import convolution_direct as direct
+
     type, name = Type(dtype), f"convolution_{kind}_{dtype}"
     tile = convolution_tile(dtype, cpu_identity())
     lower = {
         "forward": lambda: forward(name, type, type, tile),
         "weight_gradient": lambda: weight_gradient(name, type, type, tile),
         "padded": lambda: padded(name, type, tile.lanes),
+        "few_channels": lambda: direct.few_channels(name, type, tile),
+        "few_weights": lambda: direct.few_weights(name, type, tile),
     }[kind]
-    digest = source_digest(__file__) + source_digest(contraction.__file__)
+    files = __file__, contraction.__file__, direct.__file__
+    digest = "".join(map(source_digest, files))
     return native(name, digest, lower)

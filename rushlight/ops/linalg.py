@@ -10,15 +10,28 @@ from rushlight.ops.native import brief
 
 # What sums are held in while a product of each dtype is formed.
 SUM_TYPES = {
-    "float32": "float32", "float64": "float64", "float16": "float32",
-    "bfloat16": "float32", "int64": "int64", "int32": "int32", "int16": "int32",
-    "int8": "int32", "uint8": "int32",
+    "float32": "float32",
+    "float64": "float64",
+    "float16": "float32",
+    "bfloat16": "float32",
+    "int64": "int64",
+    "int32": "int32",
+    "int16": "int32",
+    "int8": "int32",
+    "uint8": "int32",
 }
 OLD_NAMES = {
-    "float32": "float", "float64": "double", "float16": "c10::Half",
-    "bfloat16": "c10::BFloat16", "int64": "long int", "int32": "int",
-    "int16": "short int", "int8": "signed char", "uint8": "unsigned char",
-    "bool": "bool", "complex64": "c10::complex<float>",
+    "float32": "float",
+    "float64": "double",
+    "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16",
+    "int64": "long int",
+    "int32": "int",
+    "int16": "short int",
+    "int8": "signed char",
+    "uint8": "unsigned char",
+    "bool": "bool",
+    "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
 
@@ -29,6 +42,7 @@ def find_kernel(kind, code):
     from rushlight.compiler.schedules.contraction import matrix_tile
     from rushlight.core.dtype import by_code
     from rushlight.ops.contraction import matrix_kernel
+
     name = by_code(code).name
     sums = SUM_TYPES[name]
     tile = matrix_tile(sums, cpu_identity())
@@ -47,8 +61,9 @@ def sum_type(tensor, operator):
     name = SUM_TYPES.get(tensor.dtype.name)
     if name is None:
         raise NotImplementedError(
-            f'"{operator}" not implemented for \'{tensor.dtype.name.capitalize()}\'\n'
-            f"  self: {brief(tensor)}")
+            f"\"{operator}\" not implemented for '{tensor.dtype.name.capitalize()}'\n"
+            f"  self: {brief(tensor)}"
+        )
     return tensor.dtype if name == tensor.dtype.name else getattr(rushlight, name)
 
 
@@ -67,7 +82,8 @@ def check_dtypes(operator, a, b, names=("m1", "m2")):
         kinds = [OLD_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b)]
         raise RuntimeError(
             f"expected {names[0]} and {names[1]} to have the same dtype, but got: "
-            f"{kinds[0]} != {kinds[1]}\n  {operator}: {brief(a)}, {brief(b)}")
+            f"{kinds[0]} != {kinds[1]}\n  {operator}: {brief(a)}, {brief(b)}"
+        )
 
 
 def check_matrices(operator, a, b, names):
@@ -80,13 +96,15 @@ def check_matrices(operator, a, b, names):
         if tensor.ndim != 2:
             raise RuntimeError(
                 f"{name} must be a matrix, got {tensor.ndim}-D tensor\n"
-                f"  {operator}: {brief(a)}, {brief(b)}")
+                f"  {operator}: {brief(a)}, {brief(b)}"
+            )
     if a.shape[1] != b.shape[0]:
         sizes = " and ".join("x".join(map(str, t.shape)) for t in (a, b))
         raise RuntimeError(
-            f"{operator}: mat1 and mat2 shapes cannot be multiplied ({sizes}): mat1 has "
-            f"{a.shape[1]} columns but mat2 has {b.shape[0]} rows\n"
-            f"  mat1: {brief(a)}\n  mat2: {brief(b)}")
+            f"{operator}: mat1 and mat2 shapes cannot be multiplied ({sizes}): "
+            f"mat1 has {a.shape[1]} columns but mat2 has {b.shape[0]} rows\n"
+            f"  mat1: {brief(a)}\n  mat2: {brief(b)}"
+        )
     check_dtypes(operator, a, b)
 
 
@@ -104,10 +122,12 @@ def check_batches(operator, a, b):
         raise RuntimeError(
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
-            f"{operands}")
+            f"{operands}"
+        )
     if a.dtype is not b.dtype:
         raise RuntimeError(
-            f"expected scalar type {a.dtype.name} but found {b.dtype.name}{operands}")
+            f"expected scalar type {a.dtype.name} but found {b.dtype.name}{operands}"
+        )
 
 
 # Kernels
@@ -149,15 +169,17 @@ def _added(operator, self, a, b, beta, alpha):
         raise RuntimeError(
             "self and mat2 must have the same dtype, but got "
             f"{self.dtype.name} and {b.dtype.name}\n  {operator}: {brief(self)}, "
-            f"{brief(a)}, {brief(b)}")
+            f"{brief(a)}, {brief(b)}"
+        )
     if a.dtype.category < 2:
         for name, value in (("beta", beta), ("alpha", alpha)):
             if isinstance(value, float):
                 raise RuntimeError(
                     f"For integral input tensors, argument {name} must not be a "
-                    "floating point number.")
+                    "floating point number."
+                )
     shape = (*a.shape[:-1], b.shape[-1])
-    if beta == 0:       # NaN and infinity in self are not to be seen
+    if beta == 0:  # NaN and infinity in self are not to be seen
         return like(product(a, b, sums, None, alpha), self)
     addend = like(_expanded(operator, self, shape), a).to(sums)
     if a.shape[-1] == 0:
@@ -183,12 +205,14 @@ def mv(self, vec):
     if self.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(
             f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}\n"
-            f"  self: {brief(self)}\n  vec: {brief(vec)}")
+            f"  self: {brief(self)}\n  vec: {brief(vec)}"
+        )
     if self.shape[1] != vec.shape[0]:
         raise RuntimeError(
             f"size mismatch, got input ({self.shape[0]}), mat ({self.shape[0]}x"
             f"{self.shape[1]}), vec ({vec.shape[0]})\n"
-            f"  self: {brief(self)}\n  vec: {brief(vec)}")
+            f"  self: {brief(self)}\n  vec: {brief(vec)}"
+        )
     check_dtypes("mv", self, vec, ("mat", "vec"))
     return like(vector_product(self, vec, sum_type(self, "addmv_impl_cpu")), self)
 
@@ -198,16 +222,19 @@ def dot(self, tensor):
     if self.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(
             f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors\n"
-            f"  self: {brief(self)}\n  tensor: {brief(tensor)}")
+            f"  self: {brief(self)}\n  tensor: {brief(tensor)}"
+        )
     if self.shape[0] != tensor.shape[0]:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{self.shape[0]}] and src "
             f"[{tensor.shape[0]}] to have the same number of elements, but got "
-            f"{self.shape[0]} and {tensor.shape[0]} elements respectively")
+            f"{self.shape[0]} and {tensor.shape[0]} elements respectively"
+        )
     if self.dtype is not tensor.dtype:
         raise RuntimeError(
             "dot : expected both vectors to have same dtype, but found "
-            f"{self.dtype.name} and {tensor.dtype.name}")
+            f"{self.dtype.name} and {tensor.dtype.name}"
+        )
     return like(vector_product(self, tensor, sum_type(self, "dot")), self)
 
 
@@ -216,7 +243,8 @@ def linear(input, weight, bias=None):
     if input.ndim == 0 or weight.ndim not in (1, 2):
         raise RuntimeError(
             "both arguments to linear need to be at least 1D, but they are "
-            f"{input.ndim}D and {weight.ndim}D")
+            f"{input.ndim}D and {weight.ndim}D"
+        )
     if weight.ndim == 1 or input.ndim == 1:
         result = ops.matmul(input, weight.t())
         return result if bias is None else result + bias
@@ -242,16 +270,23 @@ def check_linear(input, weight, bias):
         raise RuntimeError(
             f"linear: mat1 and mat2 shapes cannot be multiplied ({rows}x"
             f"{input.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}): input has "
-            f"{input.shape[-1]} features but weight takes {weight.shape[1]}{operands}")
+            f"{input.shape[-1]} features but weight takes {weight.shape[1]}{operands}"
+        )
     if bias is not None and (bias.ndim > 1 or bias.numel() not in (1, weight.shape[0])):
         raise RuntimeError(
             f"linear: bias must have {weight.shape[0]} elements, one for each row of "
-            f"weight{operands}")
-    if input.dtype is not weight.dtype or bias is not None and bias.dtype is not input.dtype:
+            f"weight{operands}"
+        )
+    if (
+        input.dtype is not weight.dtype
+        or bias is not None
+        and bias.dtype is not input.dtype
+    ):
         kinds = [OLD_NAMES.get(t.dtype.name, t.dtype.name) for t in (input, weight)]
         raise RuntimeError(
             "mat1 and mat2 must have the same dtype, but got "
-            f"{kinds[0]} and {kinds[1]}{operands}")
+            f"{kinds[0]} and {kinds[1]}{operands}"
+        )
 
 
 # Derivatives
@@ -286,7 +321,8 @@ def matmul(self, other):
     if n == 0 or m == 0:
         raise RuntimeError(
             "both arguments to matmul need to be at least 1D, but they are "
-            f"{n}D and {m}D")
+            f"{n}D and {m}D"
+        )
     if n == 1 and m == 1:
         return ops.dot(self, other)
     if n == 2 and m == 1:
@@ -308,7 +344,8 @@ def _batched(self, other):
             "Expected size for first two dimensions of batch2 tensor to be: "
             f"[{list(self.shape[:-2])}, {self.shape[-1]}] but got: "
             f"[{list(other.shape[:-2])}, {other.shape[-2]}].\n"
-            f"  matmul: {brief(self)}, {brief(other)}")
+            f"  matmul: {brief(self)}, {brief(other)}"
+        )
     if self.ndim == 3 and other.ndim == 3 and self.shape[0] == other.shape[0]:
         return ops.bmm(self, other)
     batch = tuple(rushlight.broadcast_shapes(self.shape[:-2], other.shape[:-2]))
@@ -345,7 +382,8 @@ def outer(self, vec2):
     for name, vector in (("self", self), ("vec2", vec2)):
         if vector.ndim != 1:
             raise RuntimeError(
-                f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D")
+                f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D"
+            )
     return self.unsqueeze(1) * vec2
 
 
@@ -361,7 +399,8 @@ def inner(self, other):
     if self.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got "
-            f"shapes {list(self.shape)} and {list(other.shape)}")
+            f"shapes {list(self.shape)} and {list(other.shape)}"
+        )
     return tensordot(self, other, [-1], [-1])
 
 
@@ -370,7 +409,8 @@ def tensordot(self, other, dims_self, dims_other):
     if len(dims_self) != len(dims_other):
         raise RuntimeError(
             "both dimension lists should have same length\n"
-            f"  got {list(dims_self)} and {list(dims_other)}")
+            f"  got {list(dims_self)} and {list(dims_other)}"
+        )
     mine = [d % self.ndim for d in dims_self]
     theirs = [d % other.ndim for d in dims_other]
     for i, j in zip(mine, theirs, strict=True):
@@ -378,7 +418,8 @@ def tensordot(self, other, dims_self, dims_other):
             raise RuntimeError(
                 "contracted dimensions need to match, but first has size "
                 f"{self.shape[i]} in dim {i} and second has size {other.shape[j]} in "
-                f"dim {j}")
+                f"dim {j}"
+            )
     kept = [d for d in range(self.ndim) if d not in mine]
     others = [d for d in range(other.ndim) if d not in theirs]
     depth = 1
@@ -406,8 +447,14 @@ def chain_matmul(matrices):
         for i in range(count - length):
             j = i + length
             options = [
-                (cost[i][k] + cost[k + 1][j] + sizes[i] * sizes[k + 1] * sizes[j + 1], k)
-                for k in range(i, j)]
+                (
+                    cost[i][k]
+                    + cost[k + 1][j]
+                    + sizes[i] * sizes[k + 1] * sizes[j + 1],
+                    k,
+                )
+                for k in range(i, j)
+            ]
             cost[i][j], split[i][j] = min(options)
 
     def multiply(i, j):

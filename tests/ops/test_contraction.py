@@ -14,6 +14,7 @@ from rushlight.compiler.emit.python import render
 from rushlight.compiler.emit.reference import execute
 from rushlight.compiler.schedules.contraction import Tile, matrix_tile
 from rushlight.ops import contraction
+from rushlight.ops import contraction_vectors as vectors
 
 SMALL = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=16)
 
@@ -31,17 +32,32 @@ def run_reference(function, arrays, ints, total):
 def product_ints(a, b, out, d, d_mode, row_block, column_block, mode):
     step = [s // x.itemsize for x in (a, b) for s in x.strides]
     rows = [x.strides[0] // x.itemsize for x in (out, d)]
-    return (a.shape[0], b.shape[1], a.shape[1], *step, *rows, d_mode, 0, 0, 0, 0,
-            row_block, column_block, mode)
+    return (
+        a.shape[0],
+        b.shape[1],
+        a.shape[1],
+        *step,
+        *rows,
+        d_mode,
+        0,
+        0,
+        0,
+        0,
+        row_block,
+        column_block,
+        mode,
+    )
 
 
 @pytest.mark.parametrize("run", [run_native, run_reference])
 @pytest.mark.parametrize(
-    "mode, turned", [(0, False), (1, False), (2, True), (3, False), (3, True)])
+    "mode, turned", [(0, False), (1, False), (2, True), (3, False), (3, True)]
+)
 def test_every_way_to_read_the_right_operand_gives_the_product(run, mode, turned):
     rng = np.random.default_rng(0)
     function = contraction.product(
-        f"product_{SMALL.lanes}", ir.f32, ir.f32, ir.f32, SMALL)
+        f"product_{SMALL.lanes}", ir.f32, ir.f32, ir.f32, SMALL
+    )
     for rows, columns, depth in itertools.product((1, 5, 7), (3, 8, 19), (1, 7)):
         a = rng.standard_normal((rows, depth), np.float32)
         b = rng.standard_normal((depth, columns), np.float32)
@@ -60,7 +76,7 @@ def test_every_way_to_read_the_right_operand_gives_the_product(run, mode, turned
 @pytest.mark.parametrize("run", [run_native, run_reference])
 def test_dots_add_one_scalar_a_row(run):
     rng = np.random.default_rng(1)
-    function = contraction.dots("dots_4", ir.f32, ir.f32, ir.f32, 4)
+    function = vectors.dots("dots_4", ir.f32, ir.f32, ir.f32, 4)
     for rows, depth in ((1, 1), (6, 13), (9, 8)):
         a = rng.standard_normal((rows, depth), np.float32)
         v = rng.standard_normal(depth, np.float32)
@@ -75,7 +91,7 @@ def test_dots_add_one_scalar_a_row(run):
 @pytest.mark.parametrize("run", [run_native, run_reference])
 def test_combine_adds_up_rows(run):
     rng = np.random.default_rng(1)
-    function = contraction.combine("combine_4", ir.f32, ir.f32, ir.f32, 4)
+    function = vectors.combine("combine_4", ir.f32, ir.f32, ir.f32, 4)
     for columns, depth in ((1, 1), (6, 13), (9, 8)):
         v = rng.standard_normal(depth, np.float32)
         b = rng.standard_normal((depth, columns), np.float32)
@@ -90,7 +106,7 @@ def test_combine_adds_up_rows(run):
 @pytest.mark.parametrize("run", [run_native, run_reference])
 def test_turned_sum_adds_parts_and_turns_them(run):
     rng = np.random.default_rng(2)
-    function = contraction.turned_sum("turned_sum_4", ir.f32, 4)
+    function = vectors.turned_sum("turned_sum_4", ir.f32, 4)
     for rows, columns, parts in ((4, 4, 1), (7, 5, 3), (1, 9, 2)):
         source = rng.standard_normal((parts, rows, columns), np.float32)
         out = np.empty((columns, rows), np.float32)
@@ -113,7 +129,8 @@ def test_transpose_turns_a_square_of_lanes():
 
 def test_tiles_fit_the_registers_of_each_machine():
     wide, narrow, arm = (
-        matrix_tile("float32", text) for text in ("avx512f avx2", "avx2 fma", "neon"))
+        matrix_tile("float32", text) for text in ("avx512f avx2", "avx2 fma", "neon")
+    )
     assert (wide.lanes, wide.vectors) == (16, 4)
     assert (narrow.lanes, narrow.vectors) == (8, 2)
     assert (arm.lanes, arm.vectors) == (4, 4)
@@ -124,8 +141,11 @@ def test_tiles_fit_the_registers_of_each_machine():
 
 def test_row_tails_add_up_to_every_remainder():
     heights = matrix_tile("float32", "avx512f").row_tails
-    sums = {sum(pick) for count in range(len(heights) + 1)
-            for pick in itertools.combinations(heights, count)}
+    sums = {
+        sum(pick)
+        for count in range(len(heights) + 1)
+        for pick in itertools.combinations(heights, count)
+    }
     assert set(range(6)) <= sums
 
 

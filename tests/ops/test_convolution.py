@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops.convolution import PhaseAxis, blocks, reach
+from rushlight.ops.convolution_plans import PhaseAxis, blocks, reach
 
 # images, channels, sizes, output channels, kernel, stride, padding, dilation, groups
 CASES = [
@@ -36,8 +36,14 @@ def torch():
 def arrays(case, dtype="float32"):
     images, channels, sizes, rows, kernel, *_, groups = case
     rng = np.random.default_rng(0)
-    return [rng.standard_normal(s).astype(dtype) for s in (
-        (images, channels, *sizes), (rows, channels // groups, *kernel), (rows,))]
+    return [
+        rng.standard_normal(s).astype(dtype)
+        for s in (
+            (images, channels, *sizes),
+            (rows, channels // groups, *kernel),
+            (rows,),
+        )
+    ]
 
 
 def values_and_gradients(t, call, operands):
@@ -73,19 +79,25 @@ def test_float64_is_exact_to_its_own_precision(torch, case):
     assert_same(*(values_and_gradients(t, call, operands) for t in (rl, torch)), 1e-13)
 
 
-@pytest.mark.parametrize("sizes, stride, padding, extra, dilation, groups", [
-    ((5, 6), (1, 1), (0, 0), (0, 0), (1, 1), 1),
-    ((5, 6), (2, 3), (1, 1), (1, 2), (1, 1), 1),
-    ((4, 4), (2, 2), (0, 1), (0, 0), (2, 3), 2),
-    ((7,), (3,), (1,), (1,), (1,), 1),
-    ((3, 4, 2), (2, 1, 2), (1, 0, 1), (1, 0, 1), (1, 1, 1), 1),
-])
+@pytest.mark.parametrize(
+    "sizes, stride, padding, extra, dilation, groups",
+    [
+        ((5, 6), (1, 1), (0, 0), (0, 0), (1, 1), 1),
+        ((5, 6), (2, 3), (1, 1), (1, 2), (1, 1), 1),
+        ((4, 4), (2, 2), (0, 1), (0, 0), (2, 3), 2),
+        ((7,), (3,), (1,), (1,), (1,), 1),
+        ((3, 4, 2), (2, 1, 2), (1, 0, 1), (1, 0, 1), (1, 1, 1), 1),
+    ],
+)
 def test_transposed_convolution_matches_the_oracle(
-        torch, sizes, stride, padding, extra, dilation, groups):
+    torch, sizes, stride, padding, extra, dilation, groups
+):
     rng = np.random.default_rng(1)
     n = len(sizes)
-    operands = [rng.standard_normal(s) for s in (
-        (2, 4, *sizes), (4, 6 // groups, *[3] * n), (6,))]
+    operands = [
+        rng.standard_normal(s)
+        for s in ((2, 4, *sizes), (4, 6 // groups, *[3] * n), (6,))
+    ]
 
     def call(t, *x):
         function = getattr(t.nn.functional, f"conv_transpose{n}d")
@@ -103,8 +115,10 @@ def test_padding_has_names(torch, kernel, padding):
         return t.nn.functional.conv2d(*x, padding=padding, dilation=2)
 
     case = (2, 3, (9, 12), 4, kernel, 1)
-    assert_same(*(values_and_gradients(t, call, arrays(case, "float64"))
-                  for t in (rl, torch)), 1e-12)
+    assert_same(
+        *(values_and_gradients(t, call, arrays(case, "float64")) for t in (rl, torch)),
+        1e-12,
+    )
     assert operands[1].shape[2:] == kernel
 
 
@@ -162,25 +176,62 @@ def test_meta_tensors_have_outputs_of_the_right_shape():
     assert tuple(rl.nn.functional.conv2d(x, w, stride=2).shape) == (2, 4, 3, 3)
 
 
-@pytest.mark.parametrize("x, w, settings, text", [
-    ((1, 1, 5, 5), (16, 3, 3, 3), {},
-     r"Given groups=1, weight of size \[16, 3, 3, 3\], expected input\[1, 1, 5, 5\] to "
-     "have 3 channels, but got 1 channels instead"),
-    ((5, 5), (1, 1, 3, 3), {},
-     r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d, but got input of "
-     r"size: \[5, 5\]"),
-    ((1, 1, 2, 2), (1, 1, 3, 3), {},
-     r"Calculated padded input size per channel: \(2 x 2\). Kernel size: \(3 x 3\). "
-     "Kernel size can't be greater than actual input size"),
-    ((1, 4, 5, 5), (3, 2, 3, 3), {"groups": 2},
-     "expected weight to be divisible by 2 at dimension 0"),
-    ((1, 1, 5, 5), (1, 1, 3, 3), {"padding": -1}, "negative padding is not supported"),
-    ((1, 1, 5, 5), (1, 1, 3, 3), {"stride": 0}, "non-positive stride is not supported"),
-    ((1, 1, 5, 5), (1, 1, 3, 3), {"stride": (1, 2, 3)},
-     "expected stride to be a single integer value or a list of 2 values"),
-    ((1, 1, 5, 5), (1, 1, 3, 3), {"padding": "same", "stride": 2},
-     "padding='same' is not supported for strided convolutions"),
-])
+@pytest.mark.parametrize(
+    "x, w, settings, text",
+    [
+        (
+            (1, 1, 5, 5),
+            (16, 3, 3, 3),
+            {},
+            r"Given groups=1, weight of size \[16, 3, 3, 3\], expected "
+            r"input\[1, 1, 5, 5\] to have 3 channels, but got 1 channels instead",
+        ),
+        (
+            (5, 5),
+            (1, 1, 3, 3),
+            {},
+            r"Expected 3D \(unbatched\) or 4D \(batched\) input to conv2d, but got "
+            r"input of size: \[5, 5\]",
+        ),
+        (
+            (1, 1, 2, 2),
+            (1, 1, 3, 3),
+            {},
+            r"Calculated padded input size per channel: \(2 x 2\). Kernel size: "
+            r"\(3 x 3\). Kernel size can't be greater than actual input size",
+        ),
+        (
+            (1, 4, 5, 5),
+            (3, 2, 3, 3),
+            {"groups": 2},
+            "expected weight to be divisible by 2 at dimension 0",
+        ),
+        (
+            (1, 1, 5, 5),
+            (1, 1, 3, 3),
+            {"padding": -1},
+            "negative padding is not supported",
+        ),
+        (
+            (1, 1, 5, 5),
+            (1, 1, 3, 3),
+            {"stride": 0},
+            "non-positive stride is not supported",
+        ),
+        (
+            (1, 1, 5, 5),
+            (1, 1, 3, 3),
+            {"stride": (1, 2, 3)},
+            "expected stride to be a single integer value or a list of 2 values",
+        ),
+        (
+            (1, 1, 5, 5),
+            (1, 1, 3, 3),
+            {"padding": "same", "stride": 2},
+            "padding='same' is not supported for strided convolutions",
+        ),
+    ],
+)
 def test_settings_that_no_convolution_has_are_refused(x, w, settings, text):
     with pytest.raises(RuntimeError, match=text):
         rl.nn.functional.conv2d(rl.ones(*x), rl.ones(*w), **settings)
@@ -194,9 +245,13 @@ def test_margins_cover_what_the_taps_reach():
 
 def test_phases_share_out_positions_and_taps():
     for size, kernel, stride, padding, dilation in (
-            (9, 3, 2, 1, 1), (10, 4, 3, 2, 2), (5, 1, 4, 0, 1)):
-        axes = [PhaseAxis(p, size, kernel, stride, padding, dilation)
-                for p in range(stride)]
+        (9, 3, 2, 1, 1),
+        (10, 4, 3, 2, 2),
+        (5, 1, 4, 0, 1),
+    ):
+        axes = [
+            PhaseAxis(p, size, kernel, stride, padding, dilation) for p in range(stride)
+        ]
         assert sum(axis.count for axis in axes) == size
         seen = {k for axis in axes for k in range(kernel)[axis.slice]}
         assert seen == set(range(kernel))
@@ -204,6 +259,7 @@ def test_phases_share_out_positions_and_taps():
 
 def test_small_planes_share_blocks_evenly():
     (_, _, held, width, _, band, _), buffered, chunks = blocks(
-        8, 49, 512, 1, 1 << 30, False, False)
+        8, 49, 512, 1, 1 << 30, False, False
+    )
     assert (held, width, buffered) == (4, 196, 1)
     assert chunks == 2 * -(-512 // band)

@@ -14,8 +14,13 @@ from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 Matrix = cython.struct(
-    data=cython.p_char, rows=int64_t, columns=int64_t, row=int64_t, column=int64_t,
-    batch=int64_t)
+    data=cython.p_char,
+    rows=int64_t,
+    columns=int64_t,
+    row=int64_t,
+    column=int64_t,
+    batch=int64_t,
+)
 Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
 # d_mode and right_mode of rushlight.ops.contraction
 NOTHING = cython.declare(cython.int, 0)
@@ -69,8 +74,13 @@ def covering(count: int64_t, size: int64_t) -> int64_t:
 
 @cython.cfunc
 def cut(
-    rows: int64_t, columns: int64_t, depth: int64_t, batch: int64_t, mode: cython.int,
-    capacity: int64_t, width: int64_t,
+    rows: int64_t,
+    columns: int64_t,
+    depth: int64_t,
+    batch: int64_t,
+    mode: cython.int,
+    capacity: int64_t,
+    width: int64_t,
 ) -> Blocks:
     """Blocks of whole tiles: one for little work, about sixteen where it is plenty."""
     blocks: Blocks
@@ -99,15 +109,25 @@ def cut(
 @cython.cfunc
 @cython.exceptval(-1)
 def run_dots(
-    code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
-    b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
-    scalars: cython.p_char, batch: int64_t,
+    code: cython.int,
+    out: cython.pointer(Matrix),
+    a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix),
+    d: cython.pointer(Matrix),
+    mode: cython.int,
+    scalars: cython.p_char,
+    batch: int64_t,
 ) -> cython.int:
     """One row times a matrix whose columns are adjacent: the dot product of each."""
     kernel: NativeKernel = _dots[code]
     data: cython.p_char[5]
     data[0], data[1], data[2], data[3], data[4] = (
-        out.data, b.data, a.data, d.data, scalars)
+        out.data,
+        b.data,
+        a.data,
+        d.data,
+        scalars,
+    )
     block: int64_t = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
     ints: int64_t[11]
     ints[0], ints[1], ints[2], ints[3] = b.columns, a.columns, b.column, out.column
@@ -123,15 +143,25 @@ def run_dots(
 @cython.cfunc
 @cython.exceptval(-1)
 def run_combine(
-    code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
-    b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
-    scalars: cython.p_char, batch: int64_t,
+    code: cython.int,
+    out: cython.pointer(Matrix),
+    a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix),
+    d: cython.pointer(Matrix),
+    mode: cython.int,
+    scalars: cython.p_char,
+    batch: int64_t,
 ) -> cython.int:
     """One row times a matrix whose rows are adjacent: the rows added up."""
     kernel: NativeKernel = _combines[code]
     data: cython.p_char[5]
     data[0], data[1], data[2], data[3], data[4] = (
-        out.data, a.data, b.data, d.data, scalars)
+        out.data,
+        a.data,
+        b.data,
+        d.data,
+        scalars,
+    )
     across: int64_t = covering(b.columns, COMBINED_COLUMNS)
     if b.columns * b.rows * batch > PARALLEL_WORK:
         across = max(across, min(covering(2, batch), covering(b.columns, 256)))
@@ -149,9 +179,15 @@ def run_combine(
 @cython.cfunc
 @cython.exceptval(-1)
 def run_product(
-    code: cython.int, out: cython.pointer(Matrix), a: cython.pointer(Matrix),
-    b: cython.pointer(Matrix), d: cython.pointer(Matrix), mode: cython.int,
-    scalars: cython.p_char, batch: int64_t, same_type: cython.bint,
+    code: cython.int,
+    out: cython.pointer(Matrix),
+    a: cython.pointer(Matrix),
+    b: cython.pointer(Matrix),
+    d: cython.pointer(Matrix),
+    mode: cython.int,
+    scalars: cython.p_char,
+    batch: int64_t,
+    same_type: cython.bint,
 ) -> cython.int:
     """A product whose output has adjacent columns."""
     if _products[code] is None:
@@ -164,15 +200,24 @@ def run_product(
     right: cython.int = GATHERED
     capacity: int64_t = _columns[code]
     if b.column == 1:
-        right = DIRECT if same_type and (
-            b.columns <= SHORT_ROW or a.rows < FEW_ROWS) else COPIED
+        right = (
+            DIRECT
+            if same_type and (b.columns <= SHORT_ROW or a.rows < FEW_ROWS)
+            else COPIED
+        )
     elif b.row == 1:
         right = TRANSPOSED
-    blocks: Blocks = cut(a.rows, b.columns, a.columns, batch, right, capacity,
-                         _widths[code])
+    blocks: Blocks = cut(
+        a.rows, b.columns, a.columns, batch, right, capacity, _widths[code]
+    )
     data: cython.p_char[5]
     data[0], data[1], data[2], data[3], data[4] = (
-        out.data, a.data, b.data, d.data, scalars)
+        out.data,
+        a.data,
+        b.data,
+        d.data,
+        scalars,
+    )
     ints: int64_t[17]
     ints[0], ints[1], ints[2] = a.rows, b.columns, a.columns
     ints[3], ints[4], ints[5], ints[6] = a.row, a.column, b.row, b.column
@@ -197,24 +242,38 @@ def turned(m: Matrix) -> Matrix:
 @cython.cfunc
 @cython.exceptval(-1)
 def run(
-    dtype: DType, compute: DType, out: Matrix, a: Matrix, b: Matrix, d: Matrix,
-    mode: cython.int, alpha: cython.double, beta: cython.double, batch: int64_t,
+    dtype: DType,
+    compute: DType,
+    out: Matrix,
+    a: Matrix,
+    b: Matrix,
+    d: Matrix,
+    mode: cython.int,
+    alpha: cython.double,
+    beta: cython.double,
+    batch: int64_t,
 ) -> cython.int:
     """``out = alpha a b + beta d``; the output is row-major."""
     scalars: cython.double[2]
     as_float: cython.pointer(cython.float) = cython.cast(
-        cython.pointer(cython.float), scalars)
-    as_int: cython.pointer(cython.int) = cython.cast(cython.pointer(cython.int), scalars)
+        cython.pointer(cython.float), scalars
+    )
+    as_int: cython.pointer(cython.int) = cython.cast(
+        cython.pointer(cython.int), scalars
+    )
     as_long: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), scalars)
     if compute.code == 6:
         as_float[0], as_float[1] = alpha, beta
     elif compute.code == 7:
         scalars[0], scalars[1] = alpha, beta
     elif compute.code == 3:
-        as_int[0], as_int[1] = cython.cast(cython.int, alpha), cython.cast(cython.int, beta)
+        as_int[0], as_int[1] = (
+            cython.cast(cython.int, alpha),
+            cython.cast(cython.int, beta),
+        )
     else:
         as_long[0], as_long[1] = cython.cast(int64_t, alpha), cython.cast(int64_t, beta)
-    if out.columns == 1 and out.rows > 1:    # one column: better one row
+    if out.columns == 1 and out.rows > 1:  # one column: better one row
         out, a, b, d = turned(out), turned(b), turned(a), turned(d)
     if b.columns == 1:
         b.column = 1
@@ -223,9 +282,16 @@ def run(
     if mode != NOTHING:
         mode = VECTOR if d.column == 1 and b.columns > 1 else SCALAR
     return run_product(
-        dtype.code, cython.address(out), cython.address(a), cython.address(b),
-        cython.address(d), mode, cython.cast(cython.p_char, scalars), batch,
-        dtype is compute)
+        dtype.code,
+        cython.address(out),
+        cython.address(a),
+        cython.address(b),
+        cython.address(d),
+        mode,
+        cython.cast(cython.p_char, scalars),
+        batch,
+        dtype is compute,
+    )
 
 
 @cython.cfunc
@@ -252,7 +318,7 @@ def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
 @cython.cfunc
 @cython.inline
 def is_trivial(out: Tensor, depth: int64_t, added: cython.bint) -> cython.bint:
-    """Handles outputs that need no kernel: empty, without storage, or sums of nothing."""
+    """Handles what needs no kernel: empty outputs, no storage, sums of nothing."""
     if out.numel_ == 0 or out.storage.data == cython.NULL:
         return True
     if depth == 0 and not added:
@@ -262,8 +328,12 @@ def is_trivial(out: Tensor, depth: int64_t, added: cython.bint) -> cython.bint:
 
 
 def product(
-    a: Tensor, b: Tensor, compute: DType, addend: Tensor = None,
-    alpha: cython.double = 1.0, beta: cython.double = 1.0,
+    a: Tensor,
+    b: Tensor,
+    compute: DType,
+    addend: Tensor = None,
+    alpha: cython.double = 1.0,
+    beta: cython.double = 1.0,
 ) -> Tensor:
     """``alpha a b + beta addend`` of two matrices, or of two batches of them.
 
@@ -282,13 +352,26 @@ def product(
         return out
     there: Matrix = matrix_of(out)
     d: Matrix = there if addend is None else matrix_of(addend)
-    run(a.dtype_, compute, there, matrix_of(a), matrix_of(b), d,
-        NOTHING if addend is None else VECTOR, alpha, beta, sizes[0] if n == 3 else 1)
+    run(
+        a.dtype_,
+        compute,
+        there,
+        matrix_of(a),
+        matrix_of(b),
+        d,
+        NOTHING if addend is None else VECTOR,
+        alpha,
+        beta,
+        sizes[0] if n == 3 else 1,
+    )
     return out
 
 
 def linear(
-    input: Tensor, weight: Tensor, compute: DType, bias: Tensor = None,
+    input: Tensor,
+    weight: Tensor,
+    compute: DType,
+    bias: Tensor = None,
 ) -> Tensor:
     """``input weight^T + bias`` over the last dimension of a row-major ``input``."""
     sizes: int64_t[64]
@@ -313,8 +396,18 @@ def linear(
     d: Matrix = there
     if bias is not None:
         d.data, d.row, d.column = bias.pointer(), 0, bias.strides[0]
-    run(input.dtype_, compute, there, a, b, d,
-        NOTHING if bias is None else VECTOR, 1.0, 1.0, 1)
+    run(
+        input.dtype_,
+        compute,
+        there,
+        a,
+        b,
+        d,
+        NOTHING if bias is None else VECTOR,
+        1.0,
+        1.0,
+        1,
+    )
     return out
 
 

@@ -62,13 +62,3 @@ def matrix_tile(dtype: str, features: str) -> Tile:
     depth = 384
     columns = BLOCK_BYTES // (depth * ITEMSIZES[dtype]) // width * width
     return Tile(lanes, 6, vectors, depth, columns)
-
-
-def row_tile(dtype: str, features: str) -> Tile:
-    """The tile for a vector times a matrix: one row, many columns, no packing.
-
-    Eight cache lines of each row of the matrix are read before the next row, which
-    keeps the memory's prefetcher on its way.
-    """
-    size, _ = vector_bytes(features)
-    return Tile(size // ITEMSIZES[dtype], 1, 8, 1 << 20, 0)

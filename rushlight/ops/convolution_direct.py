@@ -1,0 +1,314 @@
+"""Convolutions with few channels: vectors are read from the input itself.
+
+Writing a patch element to a block costs as much as seven multiplications. Where few
+output channels share it, the register tile reads each vector where it lies instead: a
+tile is some rows of weights times four pieces of lines, and a table says how far each
+channel and tap is from the first. Lines that end within a vector waste its last lanes.
+"""
+
+from __future__ import annotations
+
+from rushlight.compiler import expr as ir
+from rushlight.compiler.builder import Builder
+from rushlight.compiler.expr import Broadcast, Call, Const, Select, i64, load
+from rushlight.ops.contraction import (
+    NOTHING,
+    blocks_of,
+    lane_mask,
+    minimum,
+    moved,
+    multiply_add,
+    quotient,
+    remainder,
+)
+from rushlight.ops.convolution_kernels import (
+    AXES,
+    FORWARD_INTS,
+    WEIGHT_INTS,
+    Patches,
+    Walk,
+    image_blocks,
+    read_ints,
+)
+
+WEIGHT_ROWS = 4  # patch rows and output channels of a tile of weights
+WEIGHT_COLUMNS = 6
+WEIGHT_TILES = 24  # tiles of sums that stay in the first-level cache
+
+
+def few_channels(name, type, tile) -> ir.Function:
+    """Convolution with few output channels; data and integers as for `forward`.
+
+    Positions advance one element a step, and results lie as the positions do.
+    """
+    b = Builder()
+    n = read_ints(b, FORWARD_INTS)
+    out, weight, source, bias = (
+        b.let(key, ir.argument(i, type))
+        for i, key in enumerate(("out", "weight", "input", "bias"))
+    )
+    positions, across, sets = image_blocks(b, n)
+    bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
+    patches = Patches(b, n, tile, type)
+    offsets = b.array("offsets", i64, tile.depth)
+    depth_all = b.let(
+        "depth_all", n["channels"] * n["taps_z"] * n["taps_y"] * n["taps_x"]
+    )
+    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
+        rest = b.let("rest", quotient(chunk, across))
+        over = b.let("over", quotient(rest, sets))
+        group = b.let("group", quotient(over, bands))
+        i0 = b.let("i0", remainder(over, bands) * n["row_block"])
+        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
+        image = b.let("image0", remainder(rest, sets) * n["images_block"])
+        held = b.let("held", minimum(n["images"] - image, n["images_block"]))
+        width = b.let("width", minimum(held * positions - j0, n["column_block"]))
+        height = b.let("height", minimum(n["rows"] - i0, n["row_block"]))
+        row0 = b.let("row0", group * n["group_rows"] + i0)
+        here = b.let(
+            "here",
+            moved(
+                source, image * n["image"] + group * n["group_channels"] * n["channel"]
+            ),
+        )
+        there = b.let("there", moved(out, image * n["out_image"] + row0 * n["out_row"]))
+        list_targets(b, n, patches, j0, width, tile.vectors)
+        with b.loop("k0", 0, depth_all, tile.depth) as k0:
+            depth = b.let("depth", minimum(depth_all - k0, tile.depth))
+            patches.list_offsets(k0, depth, offsets)
+            strip = Strip(b, n, tile, type, patches, offsets, depth, k0 == 0)
+            strip.weights = b.let("weights", moved(weight, row0 * depth_all + k0))
+            strip.pitch, strip.bias = depth_all, b.let("addend", moved(bias, row0))
+            with b.loop("piece", 0, patches.pieces + 0, tile.vectors) as piece:
+                strip.all_rows(here, there, piece, height)
+    return ir.kernel(name, b.statements)
+
+
+def list_targets(b, n, patches, start, width, vectors):
+    """Lists pieces by their place in the output; empty ones fill the last tile."""
+    grid = [n[f"grid_{a}"] for a in AXES]
+
+    def place(column, image, z, y, x):
+        return image * n["out_image"] + (z * grid[1] + y) * grid[2] + x
+
+    patches.list_pieces(Walk(b, grid, start), width, place)
+    with b.repeat(remainder(patches.pieces, Const(i64, vectors)) != 0):
+        for table in (patches.targets, patches.sources, patches.counts):
+            b.store(table, patches.pieces, Const(i64, 0))
+        b.assign(patches.pieces, patches.pieces + 1)
+
+
+class Strip:
+    """Tiles over four pieces of the output: all rows, one block of the depth."""
+
+    def __init__(self, b, n, tile, type, patches, offsets, depth, first):
+        self.b, self.n, self.tile, self.type = b, n, tile, type
+        self.patches, self.offsets, self.depth = patches, offsets, depth
+        self.first = b.let("first", first)
+        self.weights = self.pitch = self.bias = None
+
+    def all_rows(self, source, out, piece, height):
+        """The strip that starts at a piece, from the first row to the last."""
+        b, tile, p = self.b, self.tile, self.patches
+        lines, places, masks = [], [], []
+        for j in range(tile.vectors):
+            lines.append(b.let("line", moved(source, load(p.sources, piece + j))))
+            places.append(b.let("place", load(p.targets, piece + j)))
+            masks.append(
+                b.let("mask", lane_mask(tile.lanes, load(p.counts, piece + j)))
+            )
+        whole = b.let("whole", height - remainder(height, tile.rows))
+        with b.loop("i", 0, whole, tile.rows) as i:
+            self.rows(i, tile.rows, lines, out, places, masks)
+        position = b.declare("position", whole)
+        for rows in tile.row_tails:
+            with b.when(height - position >= rows):
+                self.rows(b.let("i", position + 0), rows, lines, out, places, masks)
+                b.assign(position, position + rows)
+
+    def rows(self, i, rows, lines, out, places, masks):
+        """One register tile."""
+        b, lanes = self.b, self.tile.lanes
+        zero = Const(self.type.vector(lanes), 0)
+        sums = [[b.declare("sum", zero) for _ in lines] for _ in range(rows)]
+        left = b.let("left", moved(self.weights, i * self.pitch))
+        with b.loop("k", 0, self.depth) as k:
+            offset = b.let("offset", load(self.offsets, k))
+            along = [
+                b.let("along", load(line, offset, lanes, mask=mask))
+                for line, mask in zip(lines, masks, strict=True)
+            ]
+            for r, line in enumerate(sums):
+                element = load(left, self.pitch * r + k)
+                value = b.let("value", Broadcast(lanes, element))
+                for total, other in zip(line, along, strict=True):
+                    b.assign(total, multiply_add(value, other, total))
+        for r, line in enumerate(sums):
+            self.finish(i + r, line, out, places, masks)
+
+    def finish(self, row, line, out, places, masks):
+        """Adds the bias, or what earlier blocks of the depth gave, and stores a row."""
+        b, lanes = self.b, self.tile.lanes
+        target = b.let("target", moved(out, row * self.n["out_row"]))
+        with b.when(self.first & (self.n["d_mode"] != NOTHING)):
+            bias = b.let("bias", Broadcast(lanes, load(self.bias, row)))
+            for total in line:
+                b.assign(total, total + bias)
+        with b.when(~self.first):
+            for total, place, mask in zip(line, places, masks, strict=True):
+                b.assign(total, total + load(target, place, lanes, mask=mask))
+        for total, place, mask in zip(line, places, masks, strict=True):
+            b.store(target, place, total, mask)
+
+
+def few_weights(name, type, tile) -> ir.Function:
+    """The weight's gradient where it is small; data and integers as `weight_gradient`.
+
+    Vectors of sums run along the positions: six channels of the output's gradient by
+    four rows of the patch matrix, added up over a part's images and then over lanes.
+    """
+    b = Builder()
+    n = read_ints(b, WEIGHT_INTS)
+    out, grad, source = (
+        b.let(key, ir.argument(i, type))
+        for i, key in enumerate(("out", "grad", "input"))
+    )
+    size = WEIGHT_ROWS * WEIGHT_COLUMNS * tile.lanes
+    sums = b.array("sums", type, WEIGHT_TILES * size)
+    offsets = b.array("offsets", i64, WEIGHT_TILES * WEIGHT_ROWS)
+    patches = Patches(b, n, tile, type)
+    positions = b.let("positions", n["grid_z"] * n["grid_y"] * n["grid_x"])
+    patches.list_offsets(Const(i64, 0), n["rows"], offsets)
+    rows = b.let("rows_all", n["rows"] + 1)
+    with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
+        group = b.let("group", remainder(chunk, n["groups"]))
+        part = b.let("part", quotient(chunk, n["groups"]))
+        tiles = blocks_of(rows, Const(i64, WEIGHT_ROWS)) * blocks_of(
+            n["columns"], Const(i64, WEIGHT_COLUMNS)
+        )
+        with b.loop("clear", 0, tiles * size, tile.lanes) as at:
+            b.store(sums, at, Const(type.vector(tile.lanes), 0))
+        begin = b.let("first_image", part * n["part_images"])
+        end = b.let("end_image", minimum(begin + n["part_images"], n["images"]))
+        with b.loop("p0", 0, positions, n["column_block"]) as p0:
+            width = b.let("width", minimum(positions - p0, n["column_block"]))
+            patches.list_pieces(Walk(b, [n[f"grid_{a}"] for a in AXES], p0), width)
+            with b.loop("image", begin, end) as image:
+                here = b.let(
+                    "here",
+                    moved(
+                        source,
+                        image * n["image"] + group * n["group_channels"] * n["channel"],
+                    ),
+                )
+                top = b.let(
+                    "top",
+                    moved(
+                        grad,
+                        image * n["grad_image"]
+                        + group * n["columns"] * n["grad_row"]
+                        + p0,
+                    ),
+                )
+                each_weight_tile(
+                    b,
+                    n,
+                    tile,
+                    rows,
+                    lambda k, o, number: weight_tile(
+                        b,
+                        n,
+                        tile,
+                        type,
+                        patches,
+                        offsets,
+                        here,
+                        top,
+                        k,
+                        o,
+                        b.let("kept", moved(sums, number * size)),
+                    ),
+                )
+        result = b.let("result", moved(out, chunk * rows * n["columns"]))
+        each_weight_tile(
+            b,
+            n,
+            tile,
+            rows,
+            lambda k, o, number: store_weights(
+                b,
+                n,
+                tile,
+                type,
+                b.let("kept", moved(sums, number * size)),
+                rows,
+                k,
+                o,
+                result,
+            ),
+        )
+    return ir.kernel(name, b.statements)
+
+
+def each_weight_tile(b, n, tile, rows, body):
+    """Calls ``body`` with first patch row, first channel and number of every tile."""
+    number = b.declare("number", Const(i64, 0))
+    with b.loop("o", 0, n["columns"], WEIGHT_COLUMNS) as o:
+        with b.loop("k", 0, rows, WEIGHT_ROWS) as k:
+            body(k, o, number + 0)
+            b.assign(number, number + 1)
+
+
+def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
+    """Adds the pieces of one block to a tile's sums.
+
+    Rows and channels beyond the last repeat it; the row after the last patch row is a
+    row of ones, whose sums are the bias's gradient.
+    """
+    lanes = tile.lanes
+    vector = type.vector(lanes)
+    sums = [
+        [
+            b.declare("sum", load(kept, (r * WEIGHT_COLUMNS + c) * lanes, lanes))
+            for c in range(WEIGHT_COLUMNS)
+        ]
+        for r in range(WEIGHT_ROWS)
+    ]
+    last = n["rows"] - 1
+    lines = [
+        b.let("line", moved(source, load(offsets, minimum(k + r, last))))
+        for r in range(WEIGHT_ROWS)
+    ]
+    ones = [
+        b.let("is_ones", Broadcast(lanes, k + r == n["rows"]))
+        for r in range(WEIGHT_ROWS)
+    ]
+    tops = [
+        b.let("top", moved(grad, minimum(o + c, n["columns"] - 1) * n["grad_row"]))
+        for c in range(WEIGHT_COLUMNS)
+    ]
+    with b.loop("piece", 0, patches.pieces + 0) as piece:
+        mask = b.let("mask", lane_mask(lanes, load(patches.counts, piece)))
+        at, to = (
+            b.let("at", load(table, piece))
+            for table in (patches.sources, patches.targets)
+        )
+        grads = [b.let("grad", load(top, to, lanes, mask=mask)) for top in tops]
+        for line, is_ones, row in zip(lines, ones, sums, strict=True):
+            read = load(line, at, lanes, mask=mask)
+            value = b.let("value", Select(is_ones, Const(vector, 1), read))
+            for total, other in zip(row, grads, strict=True):
+                b.assign(total, multiply_add(value, other, total))
+    for r, row in enumerate(sums):
+        for c, total in enumerate(row):
+            b.store(kept, (r * WEIGHT_COLUMNS + c) * lanes, total)
+
+
+def store_weights(b, n, tile, type, kept, rows, k, o, out):
+    """A tile's sums over their lanes, as ``out[k, o]``."""
+    for r in range(WEIGHT_ROWS):
+        for c in range(WEIGHT_COLUMNS):
+            with b.when((k + r < rows) & (o + c < n["columns"])):
+                at = (r * WEIGHT_COLUMNS + c) * tile.lanes
+                total = Call("reduce_add", type, load(kept, at, tile.lanes))
+                b.store(out, (k + r) * n["columns"] + o + c, total)

@@ -1,0 +1,365 @@
+"""How convolutions are cut and what integers their kernels get: geometry only."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+
+COLUMNS = 320  # positions in a block of patches, see `convolution_kernels`
+SMALL_PLANE = 160  # planes below this size share blocks with other images
+BAND = 192  # output channels of a buffered block
+PARALLEL_WORK = 1 << 19  # multiplications worth a second thread
+PACKING = 7  # multiplications that writing a patch element costs
+LANES = 16  # of a vector; fewer on other machines waste fewer lanes
+WEIGHT_TILES = 24  # see `convolution_direct`
+LARGE_WEIGHT = 1 << 18  # weights of this size are cut by rows, not summed from parts
+
+
+def spread(values, count):
+    """Spatial values as a triple, ones in front.
+
+    >>> spread((3, 5), 1)
+    (1, 3, 5)
+    """
+    return (count,) * (3 - len(values)) + tuple(values)
+
+
+def output_size(size, kernel, stride, padding, dilation):
+    """Positions that a kernel takes along one dimension."""
+    return (size + 2 * padding - dilation * (kernel - 1) - 1) // stride + 1
+
+
+class Geometry:
+    """Sizes of a convolution, with three spatial dimensions.
+
+    Args:
+        input, weight: shapes.
+        output: the output's spatial sizes.
+    """
+
+    def __init__(self, input, weight, output, stride, padding, dilation, groups):
+        self.images, self.channels = input[:2]
+        self.rows = weight[0]
+        self.groups = groups
+        self.group_rows = weight[0] // groups
+        self.group_channels = weight[1]
+        self.input, self.kernel = spread(input[2:], 1), spread(weight[2:], 1)
+        self.output, self.stride = spread(output, 1), spread(stride, 1)
+        self.padding, self.dilation = spread(padding, 0), spread(dilation, 1)
+        self.taps = math.prod(self.kernel)
+        self.work = (
+            self.images
+            * math.prod(self.output)
+            * self.rows
+            * self.group_channels
+            * self.taps
+        )
+        self.simple = (
+            self.taps == 1 and set(self.stride) == {1} and not any(self.padding)
+        )
+        if self.simple:
+            self.input = self.output = (1, 1, math.prod(self.output))
+
+    @property
+    def depth(self):
+        """Weights of one output channel."""
+        return self.group_channels * self.taps
+
+    def is_direct(self, rows, grid):
+        """Whether vectors are better read from the images than from patches."""
+        return not self.simple and is_direct(rows, grid[2], self.stride[2])
+
+    def patches(self):
+        """Margins that the input needs, and the walk over its patches."""
+        first = [-p for p in self.padding]
+        margins = tuple(
+            itertools.starmap(
+                reach,
+                zip(
+                    self.input,
+                    self.output,
+                    self.stride,
+                    first,
+                    self.dilation,
+                    self.kernel,
+                    strict=True,
+                ),
+            )
+        )
+        return margins, patch_ints(
+            self.channels,
+            grown(self.input, margins),
+            self.group_channels,
+            self.kernel,
+            [low + f for (low, _), f in zip(margins, first, strict=True)],
+            self.dilation,
+            self.output,
+            self.stride,
+        )
+
+
+def grown(sizes, margins):
+    """Sizes with their margins."""
+    return tuple(
+        size + low + high for size, (low, high) in zip(sizes, margins, strict=True)
+    )
+
+
+def patch_ints(
+    channels, sizes, group_channels, taps, first, step, grid, stride, channels_last=0
+):
+    """The walk over the patches of row-major images of ``channels`` planes."""
+    plane = sizes[1] * sizes[2]
+    volume = sizes[0] * plane
+    return (
+        channels * volume,
+        volume,
+        plane,
+        sizes[2],
+        group_channels,
+        *taps,
+        *first,
+        *step,
+        channels_last,
+        *grid,
+        *stride,
+    )
+
+
+def reach(size, grid, step, first, tap, taps):
+    """Elements that an axis needs before and after its ``size``.
+
+    >>> reach(28, 28, 1, -2, 1, 5)
+    (2, 2)
+    """
+    ends = (first, first + (taps - 1) * tap)
+    last = max(ends) + (grid - 1) * step
+    return max(0, -min(ends)), max(0, last - size + 1)
+
+
+def blocks(images, positions, rows, groups, work, buffered, simple):
+    """How images, positions and rows are cut, and the number of chunks.
+
+    Args:
+        buffered: whether results are spread over the output.
+        simple: whether patches are the input itself: one tap, no step.
+    """
+    held = together(images, positions) if positions < SMALL_PLANE else 1
+    across = -(-held * positions // COLUMNS)
+    width = min(COLUMNS, -(-held * positions // (across * 64)) * 64)
+    if held > 1:
+        across, width = 1, held * positions
+    buffered = buffered or held > 1
+    chunks = groups * across * -(-images // held)
+    bands = -(-rows // BAND) if buffered else 1
+    if chunks * bands < 8 and work > 8 * PARALLEL_WORK:
+        bands = max(bands, min(-(-8 // chunks), -(-rows // 24)))
+    band = -(-rows // (bands * 6)) * 6
+    chunks *= -(-rows // band)
+    packed = int(held > 1 or not simple)
+    return (packed, images, held, width, rows, band, groups), int(buffered), chunks
+
+
+def is_direct(rows, line, step):
+    """Whether few rows make up for the lanes that lines of positions waste."""
+    vectors = -(-line // LANES) * LANES
+    return step == 1 and vectors * rows < line * (rows + PACKING)
+
+
+def together(images, positions):
+    """Images that share a block of positions, as evenly as they can."""
+    most = max(1, COLUMNS // positions)
+    return -(-images // -(-images // most))
+
+
+@functools.lru_cache(maxsize=512)
+def forward_plan(input, weight, output, stride, padding, dilation, groups, biased):
+    """The kernel, margins of the input, integers, chunks and grain."""
+    g = Geometry(input, weight, output, stride, padding, dilation, groups)
+    positions = math.prod(g.output)
+    cut, buffered, chunks = blocks(
+        g.images, positions, g.group_rows, groups, g.work, False, g.simple
+    )
+    margins, walk = g.patches()
+    ints = (
+        *walk,
+        *cut,
+        g.group_rows,
+        g.group_channels,
+        2 if biased else 0,
+        buffered,
+        g.rows * positions,
+        positions,
+        1,
+        1,
+        positions,
+        positions,
+        positions,
+        1,
+    )
+    kind = "few_channels" if g.is_direct(g.group_rows, g.output) else "forward"
+    return kind, g.input, margins, ints, chunks, grain_of(g.work, chunks)
+
+
+def grain_of(work, chunks):
+    """Chunks that a thread takes at a time; all where there is little work."""
+    return chunks if work < PARALLEL_WORK else max(1, chunks // 64)
+
+
+@functools.lru_cache(maxsize=512)
+def input_plan(input, weight, output, stride, padding, dilation, groups):
+    """One kernel run for each phase of the stride: where input positions share taps.
+
+    Returns:
+        Whether some positions have no tap; sizes and margins of the output's gradient;
+        a `phase_run` for each phase.
+    """
+    g = Geometry(input, weight, output, stride, padding, dilation, groups)
+    phases, gaps = [], False
+    for phase in itertools.product(*map(range, g.stride)):
+        axes = [
+            PhaseAxis(*values)
+            for values in zip(
+                phase, g.input, g.kernel, g.stride, g.padding, g.dilation, strict=True
+            )
+        ]
+        gaps = gaps or any(axis.taps == 0 for axis in axes)
+        if all(axis.taps and axis.count for axis in axes):
+            phases.append((phase, axes))
+    reaches = [
+        [axis.reach(size) for axis, size in zip(axes, g.output, strict=True)]
+        for _, axes in phases
+    ]
+    margins = (
+        tuple(
+            tuple(max(r[d][side] for r in reaches) for side in (0, 1)) for d in range(3)
+        )
+        if reaches
+        else ()
+    )
+    return (
+        gaps,
+        g.output,
+        margins,
+        [phase_run(g, phase, axes, margins) for phase, axes in phases],
+    )
+
+
+def phase_run(g, phase, axes, margins):
+    """Kernel, slices of taps, first position, integers, chunks and grain of a phase."""
+    grid = [axis.count for axis in axes]
+    strided = set(g.stride) != {1}
+    volume = math.prod(g.input)
+    cut, buffered, chunks = blocks(
+        g.images, math.prod(grid), g.group_channels, g.groups, g.work, strided, g.simple
+    )
+    runs = (
+        (
+            *grid,
+            g.stride[0] * g.input[1] * g.input[2],
+            g.stride[1] * g.input[2],
+            g.stride[2],
+        )
+        if strided
+        else (1, 1, volume, volume, volume, 1)
+    )
+    ints = (
+        *patch_ints(
+            g.rows,
+            grown(g.output, margins),
+            g.group_rows,
+            [axis.taps for axis in axes],
+            [low + axis.first for axis, (low, _) in zip(axes, margins, strict=True)],
+            [axis.step for axis in axes],
+            grid,
+            (1, 1, 1),
+            1,
+        ),
+        *cut,
+        g.group_channels,
+        g.group_rows,
+        0,
+        buffered,
+        g.channels * volume,
+        volume,
+        *runs,
+    )
+    offset = (phase[0] * g.input[1] + phase[1]) * g.input[2] + phase[2]
+    slices = [axis.slice for axis in axes]
+    kind = (
+        "forward"
+        if strided or not g.is_direct(g.group_channels, grid)
+        else "few_channels"
+    )
+    return kind, slices, offset, ints, chunks, grain_of(g.work, chunks)
+
+
+class PhaseAxis:
+    """Positions ``phase, phase + stride ...`` of an axis, and the taps they see."""
+
+    def __init__(self, phase, size, kernel, stride, padding, dilation):
+        self.count = -(-(size - phase) // stride) if phase < size else 0
+        period = stride // math.gcd(stride, dilation)
+        start = next(
+            (
+                k
+                for k in range(min(period, kernel))
+                if (phase + padding - k * dilation) % stride == 0
+            ),
+            kernel,
+        )
+        self.slice = slice(start, None, period)
+        self.taps = len(range(start, kernel, period))
+        self.first = (phase + padding - start * dilation) // stride
+        self.step = -(period * dilation // stride)
+
+    def reach(self, size):
+        """Margins that the output's gradient needs."""
+        return reach(size, self.count, 1, self.first, self.step, self.taps)
+
+
+@functools.lru_cache(maxsize=512)
+def weight_plan(input, weight, output, stride, padding, dilation, groups):
+    """The kernel, margins of the input, integers, chunks and the parts' shape."""
+    g = Geometry(input, weight, output, stride, padding, dilation, groups)
+    positions = math.prod(g.output)
+    held = together(g.images, positions)
+    width = min(COLUMNS, held * positions)
+    columns = g.group_rows
+    across = -(-columns // 256)
+    size = g.rows * g.depth
+    if g.work < PARALLEL_WORK:
+        parts = bands = 1
+    elif size >= LARGE_WEIGHT:
+        parts, bands = 1, max(1, min(8 // (groups * across), g.depth // BAND))
+    else:
+        parts, bands = min(-(-g.images // held), max(1, 8 // (groups * across))), 1
+    tiles = -(-(g.depth + 1) // 4) * -(-columns // 6)
+    direct = tiles <= WEIGHT_TILES and g.is_direct(PACKING, g.output)
+    if direct:
+        held, bands, across, width = 1, 1, 1, min(COLUMNS, positions)
+        parts = 1 if g.work < PARALLEL_WORK else min(g.images, 8)
+    per_part = -(-g.images // (parts * held)) * held
+    parts = -(-g.images // per_part)
+    margins, walk = g.patches()
+    ints = (
+        *walk,
+        1,
+        g.images,
+        held,
+        width,
+        g.depth,
+        BAND,
+        groups,
+        g.group_channels,
+        parts,
+        per_part,
+        columns,
+        bands,
+        g.rows * positions,
+        positions,
+    )
+    chunks = parts * groups * across * bands
+    kind = "few_weights" if direct else "weight_gradient"
+    return kind, g.input, margins, ints, chunks, (parts, groups, g.depth + 1, columns)
