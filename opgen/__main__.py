@@ -1,4 +1,4 @@
-"""``python -m opgen`` writes ``rushlight/_generated``; ``--docs`` the reference too."""
+"""``python -m opgen`` writes ``rushlight/_generated``; ``--docs``, the reference."""
 
 import argparse
 import sys
@@ -6,7 +6,10 @@ from pathlib import Path
 
 from opgen.check import check
 from opgen.emit.derivatives import derivative_of, write_family
+from opgen.emit.reference import write_pages
+from opgen.emit.stubs import write_functions, write_methods
 from opgen.emit.tables import write_tables
+from opgen.emit.tests import write_samples
 from opgen.parse import Faults, parse_folder
 from opgen.sources import ROOT
 
@@ -15,6 +18,7 @@ def main(argv=None):
     """Generate; the exit status is 1 if a declaration has a fault."""
     parser = argparse.ArgumentParser(prog="python -m opgen", description=__doc__)
     parser.add_argument("--check", action="store_true", help="only report faults")
+    parser.add_argument("--docs", action="store_true", help="write docs/reference too")
     options = parser.parse_args(argv)
     entries, faults = load()
     if faults.messages:
@@ -23,6 +27,9 @@ def main(argv=None):
         return 1
     if not options.check:
         generate(entries, ROOT / "rushlight" / "_generated")
+    if options.docs:
+        for name, text in write_pages(entries).items():
+            _write(ROOT / "docs" / "reference" / name, text)
     return 0
 
 
@@ -48,6 +55,12 @@ def generate(entries, target):
     _write(package / "__init__.py", '"""Derivative functions, a module a family."""\n')
     for family, functions in families.items():
         _write(package / f"{family}.py", write_family(family, functions))
+
+    _write(target / "samples.py", write_samples(entries))
+    _write(target / "methods.pyi", write_methods(entries))
+    for namespace in sorted({entry.namespace or "" for entry in entries}):
+        name = namespace.split(".")[-1] or "functions"
+        _write(target / f"{name}.pyi", write_functions(entries, namespace or None))
 
 
 def _write(path, text):

@@ -1,5 +1,6 @@
 """Holds the parsed declarations against the rules; every fault is reported."""
 
+from opgen.emit.tests import sampled
 from opgen.formulas import FormulaError, translate
 from opgen.model import NAMESPACES, RULES, TAGS, VARIANTS
 from opgen.schema import TENSOR_KINDS
@@ -28,7 +29,7 @@ def check(entries, faults):
             message = f"'{name}' is already declared at {seen[name].location}"
             faults.add(entry.location, message)
         seen.setdefault(name, entry)
-        for rule in (_check_words, _check_variants, _check_rule):
+        for rule in (_check_words, _check_variants, _check_rule, _check_sample):
             rule(entry, faults)
         _check_implementation(entry, operators, faults)
         _check_derivative(entry, operators, faults)
@@ -43,7 +44,9 @@ def _check_words(entry, faults):
             if word not in known:
                 faults.add(entry.location, f"'{word}' is not a {what}")
     if not entry.doc.endswith("."):
-        faults.add(entry.location, f"'{entry.name}' needs a doc: one sentence, with a dot")
+        faults.add(
+            entry.location, f"'{entry.name}' needs a doc: one sentence, with a dot"
+        )
 
 
 def _check_variants(entry, faults):
@@ -80,7 +83,9 @@ def _check_rule(entry, faults):
     rule = entry.rule
     if rule is None:
         if entry.kind in ("pointwise", "reduction"):
-            faults.add(entry.location, f"{entry.kind} '{entry.name}' needs a 'dtype:' rule")
+            faults.add(
+                entry.location, f"{entry.kind} '{entry.name}' needs a 'dtype:' rule"
+            )
         return
     module = f"rushlight.ops.{entry.family}"
     if rule.name not in RULES and rule.name not in (defined_names(module) or {}):
@@ -88,7 +93,16 @@ def _check_rule(entry, faults):
     known = {arg.name for arg in entry.schema.args}
     for name in rule.arguments or ():
         if name not in known:
-            faults.add(entry.location, f"dtype rule names '{name}', which is no argument")
+            faults.add(
+                entry.location, f"dtype rule names '{name}', which is no argument"
+            )
+
+
+def _check_sample(entry, faults):
+    try:
+        sampled(entry)
+    except ValueError as error:
+        faults.add(entry.location, str(error))
 
 
 def _check_derivative(entry, operators, faults):
@@ -97,7 +111,9 @@ def _check_derivative(entry, operators, faults):
     for formula in entry.derivative:
         for name in formula.arguments:
             if name not in args:
-                faults.add(formula.location, f"derivative of '{name}': no such argument")
+                faults.add(
+                    formula.location, f"derivative of '{name}': no such argument"
+                )
             elif args[name].kind not in TENSOR_KINDS:
                 message = f"derivative of '{name}', which is a {args[name].type}"
                 faults.add(formula.location, message)

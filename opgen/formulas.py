@@ -123,6 +123,7 @@ class _Names(ast.NodeTransformer):
             return ast.Attribute(ast.Name("shared", ast.Load()), name, ast.Load())
         elif name not in BUILTINS or not hasattr(builtins, name):
             raise FormulaError(
-                f"'{name}' is no argument, result, operator or name of the family's file"
+                f"'{name}' is no argument, result or operator, and the family's file "
+                "doesn't define it"
             )
         return node

@@ -83,7 +83,7 @@ def _implementation(entry):
 
 
 def _optional_operands(entry, module):
-    """How many trailing Scalars a kernel does without where they equal their defaults."""
+    """How many last Scalars a kernel does without where they equal their defaults."""
     if entry.kind != "pointwise":
         return 0
     trailing = 0

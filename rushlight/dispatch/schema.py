@@ -155,7 +155,9 @@ def parse(text):
     """
     match = _NAME.match(text)
     if match is None:
-        raise SchemaError(f"schema '{text}' must start with 'name(' or 'name.overload('")
+        raise SchemaError(
+            f"schema '{text}' must start with 'name(' or 'name.overload('"
+        )
     closing = _closing(text, match.end() - 1)
     arrow = text[closing + 1 :].strip()
     if not arrow.startswith("->"):
@@ -241,7 +243,9 @@ def _parse_arguments(text, schema):
         if any(arg.name == other.name for other in args):
             raise SchemaError(f"schema '{schema}' has two arguments named '{arg.name}'")
         if defaulted and not kwarg_only and arg.default is REQUIRED:
-            raise SchemaError(f"argument '{part}' needs a default: one before it has one")
+            raise SchemaError(
+                f"argument '{part}' needs a default: one before it has one"
+            )
         defaulted = defaulted or arg.default is not REQUIRED
         args.append(arg)
     return tuple(args)
@@ -251,7 +255,9 @@ def _parse_argument(text, kwarg_only):
     declaration, equals, default = text.partition("=")
     kind, _, name = declaration.strip().rpartition(" ")
     if not kind or not name.isidentifier():
-        raise SchemaError(f"argument '{text}' is not 'Type name' or 'Type name=default'")
+        raise SchemaError(
+            f"argument '{text}' is not 'Type name' or 'Type name=default'"
+        )
     parsed = Type.parse(kind.strip())
     value = _parse_default(default.strip(), parsed) if equals else REQUIRED
     return Argument(name, parsed, value, kwarg_only)

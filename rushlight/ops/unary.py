@@ -176,11 +176,11 @@ EULER_MACLAURIN = (
 
 @pointwise
 def zeta(s, q):
-    """Nine terms of the sum; the rest by Euler and Maclaurin."""
+    """Twenty terms of the sum; the rest by Euler and Maclaurin."""
     total = L.pow(q, -s)
-    for step in range(1, 9):
+    for step in range(1, 20):
         total = total + L.pow(q + step, -s)
-    end = q + 9
+    end = q + 20
     power = L.pow(end, -s)
     total = total + power * end / (s - 1) + 0.5 * power
     rising, down = s, power / end
