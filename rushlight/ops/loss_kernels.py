@@ -127,27 +127,26 @@ def nll_backward(
 
 def _layout(operator, x, target, weight):
     """Checks the operands; returns samples, classes and places for each sample."""
-    if x.dim() < 1:
+    sizes, labels = tuple(x.shape), tuple(target.shape)
+    if not sizes:
         raise RuntimeError(f"{operator}: input tensor should be 1D or more, got 0D")
-    single = x.dim() == 1
-    classes = x.shape[0] if single else x.shape[1]
-    samples = 1 if single else x.shape[0]
-    places = list(x.shape[2:])
-    if target.dtype not in (rushlight.int64, rushlight.uint8):
+    single = len(sizes) == 1
+    classes, samples = (sizes[0], 1) if single else (sizes[1], sizes[0])
+    places = sizes[2:]
+    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
         raise RuntimeError(
             f"{operator}: expected target dtype to be int64 or uint8, but got"
             f" {name_of(target.dtype)}\n  target: {brief(target)}"
         )
-    wanted = [] if single and target.dim() == 0 else [samples, *places]
-    if target.dim() and samples != target.shape[0]:
+    if labels and samples != labels[0]:
         raise ValueError(
             f"Expected input batch_size ({samples}) to match target batch_size"
-            f" ({target.shape[0]})."
+            f" ({labels[0]})."
         )
-    if list(target.shape) != wanted:
+    if labels != (samples, *places) and not (single and not labels):
         raise RuntimeError(
-            f"{operator}: size mismatch (got input: {list(x.shape)} , target:"
-            f" {list(target.shape)})\n  self: {brief(x)}\n  target: {brief(target)}"
+            f"{operator}: size mismatch (got input: {list(sizes)} , target:"
+            f" {list(labels)})\n  self: {brief(x)}\n  target: {brief(target)}"
         )
     if weight is not None and weight.numel() != classes:
         raise RuntimeError(

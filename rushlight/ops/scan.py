@@ -13,6 +13,9 @@ from rushlight.compiler.language import exp, log1p
 from rushlight.compiler.loops import A, T, loops, loops_inline
 from rushlight.ops.native import around, fresh, name_of, run, wrap_dim
 
+COLUMNS = 64  # rows this wide are added whole, in vectors
+EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
+
 
 @loops
 def cumsum_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
@@ -23,6 +26,36 @@ def cumsum_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: in
         for k in range(size):
             mass = mass + A(x[base + k * inner])
             out[base + k * inner] = T(mass)
+
+
+@loops
+def cumulate_columns(
+    out: "T*",
+    x: "T*",
+    outer: int,
+    size: int,
+    inner: int,
+    across: int,
+    multiply: int,
+    begin: int,
+    end: int,
+):
+    """Sums (or products) so far of whole rows: each from the row before it."""
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    for o in range(first_o, last_o):
+        base = o * size * inner
+        for i in range(first_i, last_i):
+            out[base + i] = x[base + i]
+        for k in range(1, size):
+            row = base + k * inner
+            for i in range(first_i, last_i):
+                if multiply:
+                    out[row + i] = out[row - inner + i] * x[row + i]
+                else:
+                    out[row + i] = out[row - inner + i] + x[row + i]
 
 
 @loops
@@ -94,11 +127,20 @@ def _scan(kernel, x, dim, dtype=None):
         whole = not (x.dtype.is_floating_point or x.dtype.is_complex)
         dtype = rushlight.int64 if whole else x.dtype
     x = (x if x.dtype is dtype else x.to(dtype)).contiguous()
-    shape = x.shape
+    shape = tuple(x.shape)
     out = fresh(x, shape)
     outer, size, inner = around(shape, dim)
-    if size:
-        types = {"T": name_of(dtype), **({"inner": 1} if inner == 1 else {})}
+    if not size:
+        return out
+    name = name_of(dtype)
+    if inner >= COLUMNS and kernel is not logcumsumexp_kernel and name in EXACT:
+        types = {"across": int(outer == 1), "multiply": int(kernel is cumprod_kernel)}
+        ints = [outer, size, inner, types["across"], types["multiply"]]
+        total, least = (inner, COLUMNS) if outer == 1 else (outer, 1)
+        work = 2 * size * (1 if outer == 1 else inner)
+        run(cumulate_columns, [out, x], ints, total, work, least, T=name, **types)
+    else:
+        types = {"T": name, **({"inner": 1} if inner == 1 else {})}
         run(kernel, [out, x], [size, inner], outer * inner, 2 * size, **types)
     return out
 
