@@ -58,14 +58,22 @@ class Front:
 
     @functools.cached_property
     def digest(self) -> str:
-        """A digest of the module that describes this kernel."""
+        """A digest of all that describes this kernel.
+
+        For a function that its module's file alone makes what it is, of that file.
+        A lambda, a function made inside another, or one typed at a prompt may share
+        name and file with others: what it computes is added.
+        """
         from rushlight.backends.cpu import cache
-        module = sys.modules[self.function.__module__]
+        module = sys.modules.get(self.function.__module__)
         path = getattr(module, "__file__", None) or self.function.__code__.co_filename
         try:
-            return cache.source_digest(path)
+            digest = cache.source_digest(path)
         except OSError:
-            return self.function.__code__.co_code.hex()
+            return fingerprint(self.function)
+        if "<" in self.function.__qualname__:
+            return digest + fingerprint(self.function)
+        return digest
 
     def native(self, *specialization):
         """The native kernel of a specialisation, built at most once a process."""
@@ -88,6 +96,30 @@ class Front:
 
     def __repr__(self):
         return f"<{type(self).__name__.lower()} kernel {self.name}>"
+
+
+def fingerprint(function, seen=()) -> str:
+    """What a function computes, as text: its code, and the values that it refers to.
+
+    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
+    True
+    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
+    False
+    """
+    code = getattr(function, "__code__", None)
+    if code is None or function in seen:
+        return getattr(function, "__qualname__", None) or repr(function)
+    cells = [cell.cell_contents for cell in function.__closure__ or ()]
+    found = [function.__globals__.get(name) for name in code.co_names]
+    values = [*cells, *(function.__defaults__ or ()), *found]
+    inner = [fingerprint(value, (*seen, function)) for value in values]
+    return repr((code.co_code, _constants(code), code.co_names, inner))
+
+
+def _constants(code):
+    """A code object's constants, with those of the functions inside it."""
+    return [(value.co_code, _constants(value)) if hasattr(value, "co_code") else value
+            for value in code.co_consts]
 
 
 def symbol(*parts) -> str:
