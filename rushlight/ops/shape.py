@@ -7,7 +7,6 @@ import rushlight
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
-from rushlight.ops.movement import cat_into
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
 
