@@ -119,28 +119,26 @@ from rushlight.nn._functions.resampling import (
 from rushlight.nn._functions.sparse import embedding, embedding_bag
 from rushlight.ops import call
 
-# Names here -> operators: looked up on first use, so that importing stays cheap.
-_OPERATORS = {
-    "celu_": "celu_",
-    "conv1d": "conv1d",
-    "conv2d": "conv2d",
-    "conv3d": "conv3d",
-    "conv_transpose1d": "conv_transpose1d",
-    "conv_transpose2d": "conv_transpose2d",
-    "conv_transpose3d": "conv_transpose3d",
-    "elu_": "elu_",
-    "gelu": "gelu",
-    "hardshrink": "hardshrink",
-    "hardtanh_": "hardtanh_",
-    "leaky_relu_": "leaky_relu_",
-    "linear": "linear",
-    "prelu": "prelu",
-    "relu_": "relu_",
-    "selu_": "selu_",
-    "softplus": "softplus",
-    "softshrink": "softshrink",
-    "threshold_": "threshold_",
-}
+# Operators that need no more than their name.
+celu_ = call.celu_
+conv1d = call.conv1d
+conv2d = call.conv2d
+conv3d = call.conv3d
+conv_transpose1d = call.conv_transpose1d
+conv_transpose2d = call.conv_transpose2d
+conv_transpose3d = call.conv_transpose3d
+elu_ = call.elu_
+gelu = call.gelu
+hardshrink = call.hardshrink
+hardtanh_ = call.hardtanh_
+leaky_relu_ = call.leaky_relu_
+linear = call.linear
+prelu = call.prelu
+relu_ = call.relu_
+selu_ = call.selu_
+softplus = call.softplus
+softshrink = call.softshrink
+threshold_ = call.threshold_
 
 
 def bilinear(input1, input2, weight, bias=None):
@@ -164,18 +162,30 @@ def bilinear(input1, input2, weight, bias=None):
     return result if bias is None else result + bias
 
 
-def __getattr__(name):
-    operator = _OPERATORS.get(name)
-    if operator is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(call, operator)
-    return value
-
-
-def __dir__():
-    return sorted({*globals(), *_OPERATORS})
-
-
-__all__ = sorted(
-    {name for name, value in globals().items()
-     if callable(value) and not name.startswith("_")} | set(_OPERATORS))
+__all__ = [
+    "adaptive_avg_pool1d", "adaptive_avg_pool2d", "adaptive_avg_pool3d",
+    "adaptive_max_pool1d", "adaptive_max_pool2d", "adaptive_max_pool3d",
+    "alpha_dropout", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_norm", "bilinear",
+    "binary_cross_entropy", "binary_cross_entropy_with_logits", "celu", "celu_",
+    "channel_shuffle", "conv1d", "conv2d", "conv3d", "conv_transpose1d",
+    "conv_transpose2d", "conv_transpose3d", "cosine_embedding_loss",
+    "cosine_similarity", "cross_entropy", "dropout", "dropout1d", "dropout2d",
+    "dropout3d", "elu", "elu_", "embedding", "embedding_bag", "feature_alpha_dropout",
+    "fold", "gaussian_nll_loss", "gelu", "glu", "group_norm", "gumbel_softmax",
+    "hardshrink", "hardsigmoid", "hardswish", "hardtanh", "hardtanh_",
+    "hinge_embedding_loss", "huber_loss", "instance_norm", "interpolate", "kl_div",
+    "l1_loss", "layer_norm", "leaky_relu", "leaky_relu_", "linear",
+    "local_response_norm", "log_softmax", "logsigmoid", "lp_pool1d", "lp_pool2d",
+    "lp_pool3d", "margin_ranking_loss", "max_pool1d", "max_pool1d_with_indices",
+    "max_pool2d", "max_pool2d_with_indices", "max_pool3d", "max_pool3d_with_indices",
+    "max_unpool1d", "max_unpool2d", "max_unpool3d", "mish", "mse_loss",
+    "multi_head_attention_forward", "multi_margin_loss", "multilabel_margin_loss",
+    "multilabel_soft_margin_loss", "nll_loss", "normalize", "one_hot", "pad",
+    "pairwise_distance", "pixel_shuffle", "pixel_unshuffle", "poisson_nll_loss",
+    "prelu", "relu", "relu6", "relu_", "rms_norm", "rrelu",
+    "scaled_dot_product_attention", "selu", "selu_", "sigmoid", "silu",
+    "smooth_l1_loss", "soft_margin_loss", "softmax", "softmin", "softplus",
+    "softshrink", "softsign", "tanh", "tanhshrink", "threshold", "threshold_",
+    "triplet_margin_loss", "triplet_margin_with_distance_loss", "unfold", "upsample",
+    "upsample_bilinear", "upsample_nearest",
+]

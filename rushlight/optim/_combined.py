@@ -150,8 +150,8 @@ class _Combined(LRScheduler):
             if optimizer != scheduler.optimizer:
                 raise ValueError(
                     f"{name} expects all schedulers to belong to the same optimizer, "
-                    f"but got scheduler {type(scheduler).__name__} at index {index} has "
-                    f"{scheduler.optimizer}, which is different from "
+                    f"but got scheduler {type(scheduler).__name__} at index {index} "
+                    f"has {scheduler.optimizer}, which is different from "
                     f"{type(optimizer).__name__}.")
         return optimizer
 

@@ -14,7 +14,9 @@ from rushlight.core.tensor import Tensor
 from rushlight.utils.hooks import RemovableHandle
 
 __all__ = [
-    "Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook",
+    "Optimizer",
+    "register_optimizer_step_post_hook",
+    "register_optimizer_step_pre_hook",
 ]
 
 _global_pre_hooks = OrderedDict()

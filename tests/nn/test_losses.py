@@ -124,7 +124,8 @@ def _refusal(module, *args):
     ("CosineEmbeddingLoss", {}, [(3,), (3,), (3,)]),
     ("GaussianNLLLoss", {}, [(4, 3), (4, 3), (3, 3)]),
 ], ids=str)
-def test_bad_shapes_are_refused_in_the_oracles_words(torch, pair, name, options, shapes):
+def test_bad_shapes_are_refused_in_the_oracles_words(
+        torch, pair, name, options, shapes):
     both = pair(name, **options)
     values = [torch.rand(shape) for shape in shapes]
     kind, text = _refusal(both.theirs, *values)

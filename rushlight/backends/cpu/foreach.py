@@ -3,8 +3,11 @@
 import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, kernel_t
-from cython.cimports.rushlight.backends.cpu.launch import parallel_for
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    kernel_t,
+    parallel_for,
+)
 from cython.cimports.rushlight.core.tensor import Tensor
 
 # Elements in one piece of work, and from how many on the pool joins in.
@@ -58,7 +61,7 @@ def run_pieces(
 
 
 def same_layout(lists) -> cython.bint:
-    """Whether the tensors are dense in row-major order and of equal shapes and dtypes."""
+    """Whether the tensors are dense, row-major and of equal shapes and dtypes."""
     first: list = lists[0]
     head: Tensor = first[0]
     reference: Tensor

@@ -33,7 +33,7 @@ def pad(input, pad, mode="constant", value=None):
               "circular": _wrapped}.get(mode)
     if places is None:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
-    if not input.dim() - len(pad) // 2 in (1, 2) or not 2 <= len(pad) <= 6:
+    if input.dim() - len(pad) // 2 not in (1, 2) or not 2 <= len(pad) <= 6:
         raise NotImplementedError(
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for "
             "now")

@@ -115,7 +115,7 @@ class BackwardHook:
         return grads
 
     def _run_without_inputs(self, grads):
-        """No input wants a gradient: the hooks run as soon as the outputs' are known."""
+        """No input wants a gradient: the hooks run once the outputs' are known."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to "
             "module outputs since no inputs require gradients.", stacklevel=5)

@@ -12,10 +12,6 @@ from rushlight.nn.modules._hooks import (
     WrappedHook,
     buffer_registration_hooks,
     call_with_hooks,
-    global_backward_hooks as _global_backward_hooks,
-    global_backward_pre_hooks as _global_backward_pre_hooks,
-    global_forward_hooks as _global_forward_hooks,
-    global_forward_pre_hooks as _global_forward_pre_hooks,
     module_registration_hooks,
     parameter_registration_hooks,
     register_module_backward_hook,
@@ -27,9 +23,17 @@ from rushlight.nn.modules._hooks import (
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
 )
-from rushlight.nn.modules._state import (
-    EXTRA_STATE_KEY_SUFFIX as _EXTRA_STATE_KEY_SUFFIX,
-    IncompatibleKeys as _IncompatibleKeys,
+from rushlight.nn.modules._hooks import (
+    global_backward_hooks as _global_backward_hooks,
+)
+from rushlight.nn.modules._hooks import (
+    global_backward_pre_hooks as _global_backward_pre_hooks,
+)
+from rushlight.nn.modules._hooks import (
+    global_forward_hooks as _global_forward_hooks,
+)
+from rushlight.nn.modules._hooks import (
+    global_forward_pre_hooks as _global_forward_pre_hooks,
 )
 from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.utils.hooks import RemovableHandle
@@ -323,7 +327,7 @@ class Module:
             yield parameter
 
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
-        """Iterate over ``(name, parameter)``, names being paths such as ``0.weight``."""
+        """Iterate over ``(path, parameter)``, paths being such as ``0.weight``."""
         yield from self._named_members(
             lambda module: module._parameters.items(), prefix, recurse,
             remove_duplicate)
@@ -357,7 +361,7 @@ class Module:
             yield module
 
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):
-        """Iterate over ``(path, module)`` for this module, path ``""``, and all below."""
+        """Iterate over ``(path, module)``: this module, path ``""``, and all below."""
         memo = set() if memo is None else memo
         if self in memo:
             return
@@ -652,7 +656,7 @@ class Module:
         return handle
 
     def register_forward_pre_hook(self, hook, *, prepend=False, with_kwargs=False):
-        """Call ``hook(module, args)`` before ``forward``; it may return new arguments."""
+        """Call ``hook(module, args)`` before ``forward``; it may return others."""
         flags = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
         return self._add_hook(self._forward_pre_hooks, hook, prepend, flags)
 

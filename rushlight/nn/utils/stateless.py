@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 
-
 __all__ = ["functional_call"]
 
 
