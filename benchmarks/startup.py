@@ -95,29 +95,31 @@ def pair(program, rounds, cache, read=lambda output, seconds: seconds):
     return [statistics.median(column) for column in samples.values()]
 
 
+def attempt(program, rounds, cache, **options):
+    """Both libraries' numbers and no fault, or no numbers and the fault."""
+    try:
+        return *pair(program, rounds, cache, **options), ""
+    except RuntimeError as error:
+        return math.nan, math.nan, str(error)
+
+
 def measure(quick):
     """The table's rows for fresh processes."""
     rounds = 5 if quick else 11
-    rows = []
+    importing = "import {library}, {library}.nn, {library}.optim"
     with tempfile.TemporaryDirectory() as cache:
         bare = statistics.median(run("pass", cache)[1] for _ in range(rounds))
-
-        def row(title, unit, bound, program, rounds=rounds, less=0.0, **options):
-            absolute = options.pop("absolute", False)
-            try:
-                ours, theirs = pair(program, rounds, cache, **options)
-            except RuntimeError as error:
-                lost = math.nan, math.nan
-                rows.append(Measured(title, *lost, unit, bound, absolute, str(error)))
-                return
-            numbers = ours - less, theirs - less
-            rows.append(Measured(title, *numbers, unit, bound, absolute))
-
-        importing = "import {library}, {library}.nn, {library}.optim"
-        row("import", "s", 0.15, importing, less=bare)
-        row("import, on its own", "s", 0.2, importing, less=bare, absolute=True)
-        title = "first step of LeNet from the start of Python, warm cache"
-        row(title, "s", 0.5, FIRST_STEP, absolute=True)
-        title = "memory that 20 steps of LeNet add at their peak"
-        row(title, "MiB", 1.0, MEMORY, 3, read=lambda text, seconds: int(text) / 1024)
-    return rows
+        ours, theirs, fault = attempt(importing, rounds, cache)
+        imports = ours - bare, theirs - bare
+        *first, no_first = attempt(FIRST_STEP, rounds, cache)
+        *memory, no_memory = attempt(
+            MEMORY, 3, cache, read=lambda text, seconds: int(text) / 1024
+        )
+    step = "first step of LeNet from the start of Python, warm cache"
+    peak = "memory that 20 steps of LeNet add at their peak"
+    return [
+        Measured("import", *imports, "s", 0.15, fault=fault),
+        Measured("import, on its own", *imports, "s", 0.2, True, fault),
+        Measured(step, *first, "s", 0.5, True, no_first),
+        Measured(peak, *memory, "MiB", 1.0, fault=no_memory),
+    ]
