@@ -189,6 +189,8 @@ def save(
     >>> rl.load(file)
     {'weight': tensor([1., 1.])}
     """
+    if not _use_new_zipfile_serialization:
+        raise ValueError("save: the format from before PyTorch 1.6 is not written")
     if not isinstance(f, (str, os.PathLike)):
         if not hasattr(f, "write"):
             raise AttributeError(

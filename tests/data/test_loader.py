@@ -3,13 +3,19 @@
 import multiprocessing
 import os
 import random
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight.utils import data
+
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
 
 
 class Samples(data.Dataset):
@@ -246,3 +252,47 @@ def plain(value):
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     return value.tolist() if hasattr(value, "tolist") else value
+
+
+def test_workers_can_be_spawned_in_place_of_forked(tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(
+        "from rushlight.utils import data\n"
+        "import rushlight as rl\n"
+        "if __name__ == '__main__':\n"
+        "    rows = data.TensorDataset(rl.arange(5))\n"
+        "    loader = data.DataLoader(\n"
+        "        rows, 2, num_workers=1, multiprocessing_context='spawn')\n"
+        "    print([batch[0].tolist() for batch in loader])\n"
+    )
+    result = subprocess.run(
+        [sys.executable, program], capture_output=True, text=True, env=ENVIRONMENT
+    )
+    assert result.stdout == "[[0, 1], [2, 3], [4]]\n", result.stderr
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=str)
+def test_workers_do_not_outlive_the_main_process(sent):
+    program = (
+        "import os, time\n"
+        "from rushlight.utils import data\n"
+        "class Slow(data.Dataset):\n"
+        "    def __len__(self): return 100\n"
+        "    def __getitem__(self, i):\n"
+        "        print(os.getpid(), flush=True)\n"
+        "        time.sleep(0.3)\n"
+        "        return i\n"
+        "for batch in data.DataLoader(Slow(), num_workers=2): pass\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=ENVIRONMENT,
+    )  # fmt: skip
+    pids = {int(child.stdout.readline()) for _ in range(4)}
+    child.send_signal(sent)
+    _, errors = child.communicate(timeout=20)
+    assert sent == signal.SIGKILL or "KeyboardInterrupt" in errors
+    deadline = time.monotonic() + 10
+    while any(os.path.exists(f"/proc/{pid}") for pid in pids):
+        assert time.monotonic() < deadline, pids
+        time.sleep(0.05)
