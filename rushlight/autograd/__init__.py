@@ -8,6 +8,7 @@ from rushlight.autograd.grad_mode import (
     inference_mode,
     no_grad,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
 from rushlight.autograd.gradcheck import GradcheckError, gradcheck, gradgradcheck
 from rushlight.autograd.methods import backward, grad
@@ -18,5 +19,5 @@ __all__ = [
     "Function", "GradcheckError", "Variable", "backward", "detect_anomaly",
     "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
     "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled",
+    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
 ]

@@ -96,9 +96,9 @@ class BackwardCFunction(PythonNode, FunctionCtx):
     def run(self, grads, needs):
         """The gradients for this node's edges, from the user's ``backward``."""
         if self.materialize_grads:
-            grads = tuple(
+            grads = tuple([
                 methods.zeros_for_output(self, i) if grad is None else grad
-                for i, grad in enumerate(grads))
+                for i, grad in enumerate(grads)])
         results = self.apply(*grads)
         if not isinstance(results, tuple):
             results = (results,)
@@ -134,7 +134,7 @@ class FunctionMeta(type):
         super().__init__(name, bases, namespace)
 
 
-class Function(metaclass=FunctionMeta):
+class Function(FunctionCtx, metaclass=FunctionMeta):
     """Base class of operators with a gradient of their own.
 
     Subclasses define static ``forward`` and ``backward`` and are used through
@@ -198,10 +198,10 @@ class Function(metaclass=FunctionMeta):
         """Run ``forward`` and record it with the class's ``backward``."""
         node = cls._backward_cls()
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
-        node._tensor_flags = tuple(isinstance(arg, Tensor) for arg in args)
-        node.needs_input_grad = tuple(
-            isinstance(arg, Tensor) and arg.requires_grad for arg in args)
-        recording = state.is_grad_enabled() and any(node.needs_input_grad)
+        node._tensor_flags = flags = tuple([isinstance(arg, Tensor) for arg in args])
+        node.needs_input_grad = tuple([
+            flag and arg.requires_grad for flag, arg in zip(flags, args)])
+        recording = True in node.needs_input_grad and state.is_grad_enabled()
         if recording:
             methods.connect(node, tensors)
         outputs = cls._run_forward(node, args, kwargs)
@@ -235,15 +235,16 @@ class _Wrapping:
         self.recording = recording
         self.dirty = node.dirty_tensors
         self.fixed = node.non_differentiable
-        self.several = sum(isinstance(output, Tensor) for output in outputs) > 1
+        self.several = len(outputs) > 1 and sum(
+            isinstance(output, Tensor) for output in outputs) > 1
 
     def wrap(self) -> tuple:
         self.check_dirty()
         if self.recording:
             methods.count_outputs(self.node, self.outputs)
-        return tuple(
+        return tuple([
             self.wrap_one(output, i) if isinstance(output, Tensor) else output
-            for i, output in enumerate(self.outputs))
+            for i, output in enumerate(self.outputs)])
 
     def check_dirty(self):
         for tensor in self.dirty:
@@ -293,7 +294,10 @@ class _Wrapping:
 
 
 def _holds(tensors, wanted) -> bool:
-    return any(tensor is wanted for tensor in tensors)
+    for tensor in tensors:
+        if tensor is wanted:
+            return True
+    return False
 
 
 def _differentiable(output, fixed) -> bool:

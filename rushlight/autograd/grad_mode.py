@@ -15,7 +15,7 @@ from rushlight.core.state import (
 
 __all__ = [
     "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
-    "no_grad", "set_grad_enabled",
+    "no_grad", "set_grad_enabled", "set_multithreading_enabled",
 ]
 
 _switch = state.set_grad_enabled
@@ -195,6 +195,24 @@ class inference_mode(ModeDecorator):
         recording, inference = self.earlier
         _switch(recording)
         set_inference_mode(inference)
+
+    def clone(self):
+        return type(self)(self.mode)
+
+
+class set_multithreading_enabled(ModeDecorator):
+    """Kept for old programs: a backward always stays on the thread that called it."""
+
+    __slots__ = ("mode",)
+
+    def __init__(self, mode):
+        self.mode = mode
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *_raised):
+        pass
 
     def clone(self):
         return type(self)(self.mode)
