@@ -6,6 +6,7 @@ import math
 import rushlight
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.copying import cat
 from rushlight.ops.conversion import copy
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
