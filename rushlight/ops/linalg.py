@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import rushlight
 from rushlight.backends.cpu import contraction
-from rushlight.backends.cpu.contraction import agree, product, vector_product
+from rushlight.backends.cpu.contraction import product, vector_product
+from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief
 
@@ -40,7 +41,6 @@ def find_kernel(kind, code):
     """The native kernel for a dtype, its block's columns and its tile's width."""
     from rushlight.backends.cpu.cache import cpu_identity
     from rushlight.compiler.schedules.contraction import matrix_tile
-    from rushlight.core.dtype import by_code
     from rushlight.ops.contraction import matrix_kernel
 
     name = by_code(code).name
@@ -49,7 +49,12 @@ def find_kernel(kind, code):
     return matrix_kernel(kind, name, name, sums), tile.columns, tile.width
 
 
-contraction.bind(find_kernel)
+def plain_codes():
+    """Numbers of the dtypes that sum products in themselves."""
+    return [all_dtypes()[a].code for a, sums in SUM_TYPES.items() if a == sums]
+
+
+contraction.bind(find_kernel, plain_codes())
 
 
 def sum_type(tensor, operator):
@@ -133,32 +138,40 @@ def check_batches(operator, a, b):
 # Kernels
 
 
+# Each tries the plain case, compiled, first; the rest checks, converts and explains.
+
+
 def mm(self, mat2):
     """The product of two matrices."""
-    if not agree(self, mat2, 2):
-        check_matrices("mm", self, mat2, ("self", "mat2"))
-    sums = sum_type(self, "addmm_impl_cpu_")
-    return like(product(self, mat2, sums), self)
+    result = contraction.matrices(self, mat2, 2)
+    if result is not None:
+        return result
+    check_matrices("mm", self, mat2, ("self", "mat2"))
+    return like(product(self, mat2, sum_type(self, "addmm_impl_cpu_")), self)
 
 
 def bmm(self, mat2):
     """The products of two batches of matrices."""
-    if not agree(self, mat2, 3):
-        check_batches("bmm", self, mat2)
+    result = contraction.matrices(self, mat2, 3)
+    if result is not None:
+        return result
+    check_batches("bmm", self, mat2)
     return like(product(self, mat2, sum_type(self, "bmm")), self)
 
 
 def addmm(self, mat1, mat2, beta=1, alpha=1):
     """``beta * self + alpha * mat1 @ mat2``."""
-    if not agree(mat1, mat2, 2):
-        check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
+    if self.dtype.category == 2:
+        result = contraction.matrices_added(self, mat1, mat2, beta, alpha)
+        if result is not None:
+            return result
+    check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
     return _added("addmm", self, mat1, mat2, beta, alpha)
 
 
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     """``beta * self + alpha * batch1 @ batch2``, for each matrix of a batch."""
-    if not agree(batch1, batch2, 3):
-        check_batches("baddbmm", batch1, batch2)
+    check_batches("baddbmm", batch1, batch2)
     return _added("baddbmm", self, batch1, batch2, beta, alpha)
 
 
@@ -202,6 +215,9 @@ def _expanded(operator, self, shape):
 
 def mv(self, vec):
     """The product of a matrix and a vector."""
+    result = contraction.vectors(self, vec, 2)
+    if result is not None:
+        return result
     if self.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(
             f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}\n"
@@ -219,6 +235,9 @@ def mv(self, vec):
 
 def dot(self, tensor):
     """The sum of the products of two vectors' elements."""
+    result = contraction.vectors(self, tensor, 1)
+    if result is not None:
+        return result
     if self.ndim != 1 or tensor.ndim != 1:
         raise RuntimeError(
             f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors\n"
@@ -240,21 +259,19 @@ def dot(self, tensor):
 
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias`` over the last dimension."""
+    result = contraction.linear(input, weight, bias)
+    if result is not None:
+        return result
     if input.ndim == 0 or weight.ndim not in (1, 2):
         raise RuntimeError(
             "both arguments to linear need to be at least 1D, but they are "
             f"{input.ndim}D and {weight.ndim}D"
         )
-    if weight.ndim == 1 or input.ndim == 1:
-        result = ops.matmul(input, weight.t())
-        return result if bias is None else result + bias
-    check_linear(input, weight, bias)
-    sums = sum_type(input, "addmm_impl_cpu_")
-    rows = input if input.ndim == 2 or input.is_contiguous() else input.contiguous()
-    if bias is None or bias.shape[0] == weight.shape[0] and weight.shape[1]:
-        addend = bias if bias is None else bias.contiguous().to(sums)
-        return like(contraction.linear(rows, weight, sums, addend), input)
-    return like(contraction.linear(rows, weight, sums), input) + bias
+    if weight.ndim == 2 and input.ndim > 1:
+        check_linear(input, weight, bias)
+    wide = sum_type(input, "addmm_impl_cpu_")
+    result = ops.matmul(input.to(wide), weight.t().to(wide))
+    return like(result if bias is None else result + bias, input)
 
 
 def check_linear(input, weight, bias):

@@ -45,7 +45,8 @@ COMBINED_COLUMNS = cython.declare(int64_t, 4096)
 PACKED_ROWS = cython.declare(int64_t, 192)
 
 _find = cython.declare(object, None)
-_kernels = cython.declare(dict, {})
+# Codes of the dtypes whose products are summed in the dtype itself.
+_plain = cython.declare(cython.ulonglong, 0)
 _products = cython.declare(list, [None] * 64)
 _dots = cython.declare(list, [None] * 64)
 _combines = cython.declare(list, [None] * 64)
@@ -53,10 +54,24 @@ _columns = cython.declare(list, [0] * 64)
 _widths = cython.declare(list, [0] * 64)
 
 
-def bind(find) -> None:
-    """Takes ``find(kind, dtype code) -> (kernel, block columns, tile width)``."""
-    global _find
+def bind(find, plain) -> None:
+    """Takes ``find(kind, dtype code) -> (kernel, block columns, tile width)``.
+
+    Args:
+        plain: codes of the dtypes whose products are summed in the dtype itself.
+    """
+    global _find, _plain
     _find = find
+    one: cython.ulonglong = 1
+    for code in plain:
+        _plain |= one << code
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_plain(t: Tensor) -> cython.bint:
+    return (_plain >> t.dtype_.code) & 1
 
 
 @cython.cfunc
@@ -367,13 +382,35 @@ def product(
     return out
 
 
-def linear(
-    input: Tensor,
-    weight: Tensor,
-    compute: DType,
-    bias: Tensor = None,
-) -> Tensor:
-    """``input weight^T + bias`` over the last dimension of a row-major ``input``."""
+def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
+    """``input weight^T + bias`` over the last dimension; None where that is not plain.
+
+    Plain are row-major operands of one dtype that is summed in itself, and sizes that
+    fit.
+    """
+    n: cython.int = input.ndim_
+    if (
+        n < 2
+        or weight.ndim_ != 2
+        or weight.dtype_ is not input.dtype_
+        or not is_plain(input)
+        or not (n == 2 or input.contiguous)
+        or input.sizes[n - 1] != weight.sizes[1]
+        or weight.sizes[1] == 0
+    ):
+        return None
+    if bias is not None and (
+        bias.ndim_ != 1
+        or bias.sizes[0] != weight.sizes[0]
+        or not bias.contiguous
+        or bias.dtype_ is not input.dtype_
+    ):
+        return None
+    return run_linear(input, weight, bias)
+
+
+@cython.cfunc
+def run_linear(input: Tensor, weight: Tensor, bias: object) -> Tensor:
     sizes: int64_t[64]
     n: cython.int = input.ndim_
     i: cython.int
@@ -383,8 +420,8 @@ def linear(
     for i in range(n):
         sizes[i] = input.sizes[i]
     sizes[n - 1] = b.columns
-    out: Tensor = new_empty(n, sizes, cython.NULL, compute, input.storage.device)
-    if is_trivial(out, b.rows, bias is not None):
+    out: Tensor = new_empty(n, sizes, cython.NULL, input.dtype_, input.storage.device)
+    if is_trivial(out, b.rows, False):
         return out
     a.data, a.batch = input.pointer(), 0
     a.columns, a.rows = b.rows, out.numel_ // b.columns
@@ -394,18 +431,62 @@ def linear(
     there.data, there.batch = out.pointer(), 0
     there.rows, there.columns, there.row, there.column = a.rows, b.columns, b.columns, 1
     d: Matrix = there
+    mode: cython.int = NOTHING
     if bias is not None:
-        d.data, d.row, d.column = bias.pointer(), 0, bias.strides[0]
+        d = turned(vector_of(bias))
+        d.row, d.column, mode = 0, 1, VECTOR
+    run(input.dtype_, input.dtype_, there, a, b, d, mode, 1.0, 1.0, 1)
+    return out
+
+
+def matrices(a: Tensor, b: Tensor, ndim: cython.int) -> Tensor:
+    """``a b`` of two matrices or batches; None unless both are plain and agree."""
+    if not agree(a, b, ndim) or not is_plain(a):
+        return None
+    return product(a, b, a.dtype_)
+
+
+def matrices_added(
+    addend: Tensor,
+    a: Tensor,
+    b: Tensor,
+    beta: cython.double,
+    alpha: cython.double,
+) -> Tensor:
+    """``beta addend + alpha a b`` of two matrices; None unless that is plain.
+
+    The addend is a row-major matrix of the result's size, or one row of it.
+    """
+    if not agree(a, b, 2) or not is_plain(a) or addend.dtype_ is not a.dtype_:
+        return None
+    n: cython.int = addend.ndim_
+    if (
+        beta == 0
+        or a.sizes[1] == 0
+        or not addend.contiguous
+        or n == 0
+        or n > 2
+        or addend.sizes[n - 1] != b.sizes[1]
+        or (n == 2 and addend.sizes[0] != a.sizes[0])
+    ):
+        return None
+    sizes: int64_t[2]
+    sizes[0], sizes[1] = a.sizes[0], b.sizes[1]
+    out: Tensor = new_empty(2, sizes, cython.NULL, a.dtype_, a.storage.device)
+    if is_trivial(out, a.sizes[1], True):
+        return out
+    d: Matrix = matrix_of(out)
+    d.data, d.row, d.column = addend.pointer(), (sizes[1] if n == 2 else 0), 1
     run(
-        input.dtype_,
-        compute,
-        there,
-        a,
-        b,
+        a.dtype_,
+        a.dtype_,
+        matrix_of(out),
+        matrix_of(a),
+        matrix_of(b),
         d,
-        NOTHING if bias is None else VECTOR,
-        1.0,
-        1.0,
+        VECTOR,
+        alpha,
+        beta,
         1,
     )
     return out
@@ -418,6 +499,19 @@ def vector_of(t: Tensor) -> Matrix:
     m.data, m.rows, m.columns = t.pointer(), t.sizes[0], 1
     m.row, m.column, m.batch = t.strides[0], 1, 0
     return m
+
+
+def vectors(a: Tensor, v: Tensor, ndim: cython.int) -> Tensor:
+    """A matrix or vector times a vector; None unless both are plain and agree."""
+    if (
+        a.ndim_ != ndim
+        or v.ndim_ != 1
+        or a.dtype_ is not v.dtype_
+        or a.sizes[ndim - 1] != v.sizes[0]
+        or not is_plain(a)
+    ):
+        return None
+    return vector_product(a, v, a.dtype_)
 
 
 def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
