@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 import types
 
 import numpy as np
 
+from rushlight.compiler.emit.reference import NAMESPACE
 from rushlight.compiler.loops import (
     COMPUTED,
     Inline,
@@ -20,18 +20,12 @@ from rushlight.compiler.loops import (
     vectorized,
 )
 
+# Words of the language that the emitters' reference doesn't know under the same name.
 FUNCTIONS = {
     "select": lambda condition, yes, no: yes if condition else no,
-    "maximum": np.maximum,
-    "minimum": np.minimum,
-    "fmax": np.fmax,
-    "fmin": np.fmin,
-    "isnan": np.isnan,
     "isinf": np.isinf,
     "isfinite": np.isfinite,
-    "pow": np.power,
-    "erf": math.erf,
-    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "bits_of": lambda x: x.view(f"int{8 * x.itemsize}"),
 }
 
 
@@ -80,7 +74,7 @@ def rebind(function, table):
         elif value is lowest or value is highest:
             scope[name] = _limit(table, value is highest)
         elif getattr(value, "__module__", None) == "rushlight.compiler.language":
-            scope[name] = FUNCTIONS.get(name) or getattr(np, name)
+            scope[name] = FUNCTIONS.get(name) or NAMESPACE[name]
     return types.FunctionType(
         function.__code__,
         scope,

@@ -8,6 +8,7 @@ import pytest
 from rushlight import te
 from rushlight.compiler import expr as ir
 from rushlight.compiler.language import exp, maximum
+from rushlight.compiler.schedules import cpu, cuda
 
 N, M, K = 33, 40, 24
 
@@ -79,7 +80,17 @@ def cached(s, t):
     s[near].compute_at(s[cache], k)
 
 
+def the_hosts_default(s, t):
+    cpu.schedule(s)
+
+
+def the_devices_default(s, t):
+    cuda.schedule(s)
+
+
 SCHEDULES = [
+    the_hosts_default,
+    the_devices_default,
     plain,
     tiled,
     computed_at_the_reader,
