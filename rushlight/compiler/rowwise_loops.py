@@ -40,15 +40,39 @@ def row_loops(inputs, in_types, elements, outputs, out_types):
     vector = Const(ir.boolean, True)
     for k in along:
         vector = vector & (strides[2][k] == types[k].itemsize)
-    with b.loop("row", ir.BEGIN, ir.END, kind="rolled") as row:
+    # Where rows pick an element, each lane would pick at another place.
+    picks = any(isinstance(e, Call) and e.name == "element_along"
+                for e in _nodes(outputs))
+    beside = b.let("beside", _side_by_side(types, strides[1]))
+    row = b.declare("row", ir.BEGIN)
+    with b.loop_while(row < ir.END):
+        place = b.let("place", row % inner)
         rows = [b.let(f"{name}_row", ir.Offset(
-            base, (row // inner) * strides[0][k] + (row % inner) * strides[1][k]))
+            base, (row // inner) * strides[0][k] + place * strides[1][k]))
             for k, (name, base) in enumerate(zip(names, bases, strict=True))]
+        lanes = program.lanes
+        room = (place + lanes <= inner) & (row + lanes <= ir.END)
         with b.when(vector):
-            _Row(b, program, rows, n, strides[2], program.lanes).run()
+            _Row(b, program, rows, n, strides[2], lanes).run()
+            b.assign(row, row + 1)
         with b.otherwise():
-            _Row(b, program, rows, n, strides[2], 1).run()
+            together = Const(ir.boolean, False) if picks else beside & room
+            with b.when(together):
+                if not picks:
+                    _RowsBeside(b, program, rows, n, strides, lanes).run()
+                b.assign(row, row + lanes)
+            with b.otherwise():
+                _Row(b, program, rows, n, strides[2], 1).run()
+                b.assign(row, row + 1)
     return b.statements
+
+
+def _side_by_side(types, inner_strides):
+    """Whether each operand's rows lie an element apart, or are one row for all."""
+    result = Const(ir.boolean, True)
+    for type, stride in zip(types, inner_strides, strict=True):
+        result = result & ((stride == type.itemsize) | (stride == 0))
+    return result
 
 
 class _Program:
@@ -144,6 +168,8 @@ def _is_costly(value):
 class _Row:
     """Writes the passes over one row, with vectors of ``lanes`` or one by one."""
 
+    copies_of_cheap = 4
+
     def __init__(self, b, program, rows, n, steps, lanes):
         self.b, self.program, self.n, self.lanes = b, program, n, lanes
         outputs = len(program.outputs)
@@ -155,14 +181,13 @@ class _Row:
         program = self.program
         for k, var in enumerate(program.inputs):
             if var.name not in program.elements:
-                value = ir.cast(var.type, ir.load(self.in_rows[k], 0))
+                value = self.scalar_input(k, var.type)
                 self.uniform[var.name] = self.b.let(var.name, value)
         for group in program.levels:
             self.reduce(group)
         for k, e in enumerate(program.outputs):
             if program.per_row[k]:
-                self.b.store(self.out_rows[k], 0,
-                             ir.cast(program.out_types[k], self.scalar(e)))
+                self.put_scalar(k, self.scalar(e))
         varying = [k for k in range(len(program.outputs)) if not program.per_row[k]]
         if varying:
             roots = [program.outputs[k] for k in varying]
@@ -171,13 +196,36 @@ class _Row:
                 with i as index:
                     self.write(varying, roots, index, mask(index))
 
+    def scalar_input(self, k, type):
+        """The value that one input has for this row."""
+        return ir.cast(type, ir.load(self.in_rows[k], 0))
+
+    def put_scalar(self, k, value):
+        """Writes what an output has for this row."""
+        self.b.store(self.out_rows[k], 0, ir.cast(self.program.out_types[k], value))
+
+    def spread(self, value):
+        """A value that is the same along the row, in every lane."""
+        return _spread(value, self.lanes)
+
+    def position(self, index):
+        """The positions along the row that the lanes hold."""
+        return index if self.lanes == 1 else ir.Ramp(self.lanes, index, Const(i64, 1))
+
+    def whole_value(self, e, vector):
+        """One value out of the partial results of the lanes."""
+        if self.lanes == 1:
+            return vector
+        return Call(f"reduce_{_operation(e)}", e.type, vector)
+
     def reduce(self, group):
         """One pass: every reduction of a level, and the value to keep if it is here."""
         b, lanes = self.b, self.lanes
         roots = [e.args[0] for e in group]
         self.hoist(roots)
         # Cheap values arrive faster than one chain of additions can take them in.
-        copies = 1 if lanes == 1 or any(map(_is_costly, roots)) else 4
+        cheap = lanes > 1 and not any(map(_is_costly, roots))
+        copies = self.copies_of_cheap if cheap else 1
         sums = [[b.declare("partial", _spread(identity_of(e), lanes)) for e in group]
                 for _ in range(copies)]
         whole = ZERO
@@ -211,10 +259,7 @@ class _Row:
         while len(parts) > 1:
             parts = [ir.Binary(_operation(e), left, right)
                      for left, right in zip(parts[::2], parts[1::2], strict=True)]
-        whole = parts[0]
-        if self.lanes > 1:
-            whole = Call(f"reduce_{_operation(e)}", e.type, whole)
-        return self.b.let("along", whole)
+        return self.b.let("along", self.whole_value(e, parts[0]))
 
     def positions(self, start=None):
         """The loops that cover a row: whole vectors, then one with a mask."""
@@ -274,14 +319,13 @@ class _Row:
             k = self.program.kept_in
             return self.load(self.out_rows[k], self.out_steps[k], index, mask)
         if not self.program.varies(e):
-            return _spread(self.scalar(e), self.lanes)
+            return self.spread(self.scalar(e))
         if isinstance(e, Var):
             k = next(k for k, v in enumerate(self.program.inputs) if v.name == e.name)
             loaded = self.load(self.in_rows[k], self.in_steps[k], index, mask)
             return ir.cast(e.type, loaded)
         if isinstance(e, Call) and e.name == "position_along":
-            one = Const(i64, 1)
-            return index if self.lanes == 1 else ir.Ramp(self.lanes, index, one)
+            return self.position(index)
         args = tuple(self.value(arg, index, mask, memo) for arg in e.args)
         return widen(e, args, self.lanes)
 
@@ -322,3 +366,60 @@ def _spread(value, lanes):
     if isinstance(value, Const):
         return Const(value.type.vector(lanes), value.value)
     return ir.Broadcast(lanes, value)
+
+
+class _RowsBeside(_Row):
+    """Writes the passes over as many rows as a vector has lanes, one in each lane.
+
+    Every value is a vector: what is the same along a row still differs between rows.
+    """
+
+    copies_of_cheap = 1
+
+    def __init__(self, b, program, rows, n, strides, lanes):
+        super().__init__(b, program, rows, n, strides[2], lanes)
+        apart = strides[1]
+        self.apart = {row.name: stride for row, stride in zip(rows, apart, strict=True)}
+
+    def scalar_input(self, k, type):
+        return ir.cast(type, self.across(self.in_rows[k], self.in_rows[k]))
+
+    def across(self, row, pointer):
+        """One value of each row: they lie side by side, or there is one for all."""
+        b, type = self.b, row.type.element
+        values = b.declare("each", ir.Broadcast(self.lanes, ir.load(pointer, 0)))
+        with b.when(self.apart[row.name] == type.itemsize):
+            b.assign(values, ir.load(pointer, 0, self.lanes))
+        return values
+
+    def scalar(self, e):
+        if id(e) not in self.uniform and not isinstance(e, (Const, Var)):
+            args = [_spread(self.scalar(arg), self.lanes)
+                    if self.scalar(arg).type.lanes == 1 else self.scalar(arg)
+                    for arg in e.args]
+            value = widen(e, tuple(args), self.lanes)
+            self.uniform[id(e)] = self.b.let("row_value", value)
+        return super().scalar(e)
+
+    def spread(self, value):
+        return value if value.type.lanes > 1 else _spread(value, self.lanes)
+
+    def position(self, index):
+        return ir.Broadcast(self.lanes, index)
+
+    def whole_value(self, e, vector):
+        return vector
+
+    def positions(self, start=None):
+        yield self.b.loop("i", 0, self.n, kind="rolled"), lambda index: None
+
+    def load(self, row, step, index, mask):
+        return self.across(row, ir.Offset(row, index * step))
+
+    def put(self, k, value, index, mask):
+        there = ir.Offset(self.out_rows[k], index * self.out_steps[k])
+        self.b.add(ir.Store(there, ZERO, value))
+
+    def put_scalar(self, k, value):
+        value = self.spread(ir.cast(self.program.out_types[k], value))
+        self.b.add(ir.Store(self.out_rows[k], ZERO, value))

@@ -6,7 +6,9 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.backends.cpu.launch import (
-    NativeKernel, kernel_t, parallel_for,
+    NativeKernel,
+    kernel_t,
+    parallel_for,
 )
 from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
@@ -16,14 +18,20 @@ from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 from rushlight.dispatch.dispatcher import TYPE_NAMES
 
 GRAIN = cython.declare(int64_t, 32768)
+# Results side by side are computed together, by reading across rows: narrow pieces of
+# rows would cost a cache line, and a page's address, for a few values.
+ACROSS = cython.declare(int64_t, 512)
 _EMPTY_REFUSED = frozenset(("amax", "amin", "argmax", "argmin"))
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def merge_loops(
-    n: cython.int, sizes: cython.pointer(int64_t), inner: cython.pointer(int64_t),
-    outer: cython.pointer(int64_t), ordered: cython.bint,
+    n: cython.int,
+    sizes: cython.pointer(int64_t),
+    inner: cython.pointer(int64_t),
+    outer: cython.pointer(int64_t),
+    ordered: cython.bint,
 ) -> cython.int:
     """Sort loops by falling input stride, merge those that continue each other."""
     i: cython.int
@@ -49,8 +57,11 @@ def merge_loops(
     for i in range(n):
         if sizes[i] == 1:
             continue
-        if top >= 0 and inner[top] == inner[i] * sizes[i] and (
-                outer[top] == outer[i] * sizes[i]):
+        if (
+            top >= 0
+            and inner[top] == inner[i] * sizes[i]
+            and (outer[top] == outer[i] * sizes[i])
+        ):
             sizes[top] *= sizes[i]
             inner[top] = inner[i]
             outer[top] = outer[i]
@@ -65,7 +76,9 @@ def merge_loops(
 @cython.cfunc
 @cython.exceptval(check=False)
 def put_loops(
-    n: cython.int, values: cython.pointer(int64_t), rest: int64_t,
+    n: cython.int,
+    values: cython.pointer(int64_t),
+    rest: int64_t,
     into: cython.pointer(int64_t),
 ) -> cython.void:
     """Three numbers, the innermost loop last; missing outer loops are ``rest``."""
@@ -90,8 +103,7 @@ class ReductionKernel(Kernel):
         self.dim_at = names.index("dim") if "dim" in names else -1
         self.keepdim_at = names.index("keepdim") if "keepdim" in names else -1
         self.dtype_at = names.index("dtype") if "dtype" in names else -1
-        self.correction_at = (
-            names.index("correction") if "correction" in names else -1)
+        self.correction_at = names.index("correction") if "correction" in names else -1
         self.n_outputs = len(op.returns)
         # Positions are counted in the order of the dimensions.
         self.positional = rule == "with_index" or source.name in ("argmax", "argmin")
@@ -106,11 +118,12 @@ class ReductionKernel(Kernel):
         d: cython.int
         if dim is None or (type(dim) is not int and len(dim) == 0):
             return ~bits
-        for item in ((dim,) if isinstance(dim, int) else dim):
+        for item in (dim,) if isinstance(dim, int) else dim:
             d = wrap_dim(item, x.ndim_)
             if (bits >> d) & 1:
                 raise RuntimeError(
-                    f"dim {d} appears multiple times in the list of dims")
+                    f"dim {d} appears multiple times in the list of dims"
+                )
             bits |= one << d
         return bits
 
@@ -128,7 +141,8 @@ class ReductionKernel(Kernel):
                 raise RuntimeError(
                     f"{self.name}(): could not infer output dtype. Input dtype must be "
                     "either a floating point or complex dtype. Got: "
-                    f"{TYPE_NAMES.get(own.name)}")
+                    f"{TYPE_NAMES.get(own.name)}"
+                )
         elif self.rule == "bool":
             return dtype_of(0) if own.code == 0 else dtype_of(11)
         elif self.rule == "int64":
@@ -154,7 +168,10 @@ class ReductionKernel(Kernel):
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         x: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         dim: object = None
@@ -174,7 +191,11 @@ class ReductionKernel(Kernel):
 
     @cython.cfunc
     def reduce(
-        self, x: Tensor, gone: uint64_t, keepdim: cython.bint, wanted: object,
+        self,
+        x: Tensor,
+        gone: uint64_t,
+        keepdim: cython.bint,
+        wanted: object,
         correction: object,
     ) -> object:
         sizes: int64_t[64]
@@ -216,16 +237,24 @@ class ReductionKernel(Kernel):
         if ~gone == 0:
             raise RuntimeError(
                 f"{self.name}(): Expected reduction dim to be specified for input.numel() "
-                "== 0. Specify the reduction dim with the 'dim' argument.")
+                "== 0. Specify the reduction dim with the 'dim' argument."
+            )
         for d in range(x.ndim_):
             if (gone >> cython.cast(cython.int, d)) & 1 and x.sizes[d] == 0:
                 raise IndexError(
-                    f"{self.name}(): Expected reduction dim {d} to have non-zero size.")
+                    f"{self.name}(): Expected reduction dim {d} to have non-zero size."
+                )
 
     @cython.cfunc
     def launch(
-        self, x: Tensor, out: Tensor, second: Tensor, gone: uint64_t,
-        keepdim: cython.bint, count: int64_t, number: cython.double,
+        self,
+        x: Tensor,
+        out: Tensor,
+        second: Tensor,
+        gone: uint64_t,
+        keepdim: cython.bint,
+        count: int64_t,
+        number: cython.double,
         kernel: NativeKernel,
     ):
         """Lay out reduced and kept loops and run the kernel over the kept ones."""
@@ -260,8 +289,15 @@ class ReductionKernel(Kernel):
         nk = merge_loops(nk, ks, ki, ko, True)
         if nr > 3 or nk > 3:
             self.launch(
-                gathered(x, gone), out, second, trailing(x, gone), keepdim, count,
-                number, kernel)
+                gathered(x, gone),
+                out,
+                second,
+                trailing(x, gone),
+                keepdim,
+                count,
+                number,
+                kernel,
+            )
             return
         put_loops(nr, rs, 1, ints)
         put_loops(nr, ri, 0, cython.address(ints[3]))
@@ -285,6 +321,8 @@ class ReductionKernel(Kernel):
         fn: kernel_t = kernel.fn
         total: int64_t = out.numel_
         grain: int64_t = GRAIN // (count if count else 1) + 1
+        if ints[11] == item and ints[5] != item and grain < ACROSS:
+            grain = ACROSS
         if total * count <= GRAIN:
             fn(data, ints, 0, total)
             return

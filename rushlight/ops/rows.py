@@ -39,14 +39,20 @@ def native_for(
 ) -> NativeKernel:
     """The specialised kernel, found by the operands' types."""
     key = (
-        kernel, tuple([cython.cast(Tensor, t).dtype_ for t, _ in inputs]),
-        tuple([cython.cast(Tensor, t).dtype_ for t, _ in outputs]), compute, static)
+        kernel,
+        tuple([cython.cast(Tensor, t).dtype_ for t, _ in inputs]),
+        tuple([cython.cast(Tensor, t).dtype_ for t, _ in outputs]),
+        compute,
+        static,
+    )
     found = _NATIVE.get(key)
     if found is None:
         found = kernel.specialize(
             tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
             tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
-            compute, static)
+            compute,
+            static,
+        )
         _NATIVE[key] = found
     return found
 
@@ -85,9 +91,11 @@ def launch_rows(
     if outer * inner * size <= GRAIN:
         native.fn(data, ints, 0, outer * inner)
         return 0
+    grain: int64_t = max(1, GRAIN // max(1, size))
+    if inner > 1:  # rows side by side are computed together
+        grain = max(grain, 128)
     with cython.nogil:
-        parallel_for(
-            native.fn, data, ints, outer * inner, max(1, GRAIN // max(1, size)))
+        parallel_for(native.fn, data, ints, outer * inner, grain)
     return 0
 
 
@@ -126,7 +134,8 @@ def over(kernel, operands, dim):
         t: Tensor = operand
         inputs.append((t if t.row_major else operand.contiguous(), EACH))
     result = new_empty(
-        first.ndim_, first.sizes, cython.NULL, first.dtype_, first.storage.device)
+        first.ndim_, first.sizes, cython.NULL, first.dtype_, first.storage.device
+    )
     for i in range(first.ndim_):
         if i < axis:
             outer *= first.sizes[i]
@@ -135,6 +144,7 @@ def over(kernel, operands, dim):
     if outer * inner and first.storage.device.kind != 2:
         outputs: list = [(result, EACH)]
         native: NativeKernel = native_for(
-            kernel, outputs, inputs, first.dtype_.name, ())
+            kernel, outputs, inputs, first.dtype_.name, ()
+        )
         launch_rows(native, outputs + inputs, outer, size, inner)
     return result
