@@ -1,0 +1,1 @@
+"""The passes of `lower`, one module for each, named by what it does."""
