@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight import te
 from rushlight.compiler import expr as ir
 from rushlight.compiler.language import exp, maximum
@@ -238,3 +239,11 @@ def test_arrays_of_another_shape_or_dtype_are_refused():
         function(np.asfortranarray(x), y, out)
     with pytest.raises(TypeError, match="takes 3 arrays, not 2"):
         function(x, y)
+
+
+def test_tensors_of_the_package_are_accepted():
+    x = te.placeholder((6,), name="x")
+    y = te.compute((6,), lambda i: x[i] * 2.0, name="y")
+    values, out = rl.arange(6, dtype=rl.float32), rl.empty(6)
+    te.build(te.create_schedule(y), [x, y])(values, out)
+    assert out.tolist() == [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]
