@@ -10,7 +10,6 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.autograd.engine import run_backward
 from cython.cimports.rushlight.autograd.node import (
     Node,
-    check_inplace,
     describe_output,
     gradient_edge,
     rebase_history,
@@ -361,11 +360,6 @@ def attach_changed(tensor, node, index):
         rebase_history(changed, node)
     else:
         set_history(changed, node, index)
-
-
-def require_writable(tensor):
-    """Raise where a tensor may not be changed in place while gradients are recorded."""
-    check_inplace(tensor)
 
 
 def save_values(node, values, outputs):
