@@ -17,11 +17,10 @@ LAYERS = (
     ("random", "_bindings", "functional"),
     ("nn", "optim", "utils", "serialization", "linalg", "special"),
     ("datasets", "transforms", "testing", "func"),
-    ("explain", "__main__", "__init__"),
+    ("_explain", "__main__", "__init__"),
 )
 NUMBERS = {name: number for number, names in enumerate(LAYERS) for name in names}
-MODULES = sorted(
-    path for path in ROOT.rglob("*.py") if "_generated" not in path.parts)
+MODULES = sorted(path for path in ROOT.rglob("*.py") if "_generated" not in path.parts)
 
 
 def layer_of(parts):
@@ -49,8 +48,8 @@ def test_module_imports_nothing_upward(path):
     own = layer_of(parts)
     assert own is not None, f"{parts[0]} has no layer: add it to LAYERS"
     upward = [
-        ".".join(found) for found in imports(path)
-        if (layer_of(found) or 0) > own]
+        ".".join(found) for found in imports(path) if (layer_of(found) or 0) > own
+    ]
     assert not upward, f"imports upward: {upward}"
 
 
