@@ -6,6 +6,7 @@ import functools
 import math
 
 import rushlight
+from rushlight.backends.cpu.contraction import fresh
 from rushlight.backends.cpu.launch import launch
 from rushlight.ops import call as ops
 from rushlight.ops.convolution_plans import (
@@ -16,7 +17,7 @@ from rushlight.ops.convolution_plans import (
     spread,
     weight_plan,
 )
-from rushlight.ops.native import brief, fresh
+from rushlight.ops.native import brief
 
 COMPUTED = {
     "float16": "float32",
@@ -25,53 +26,85 @@ COMPUTED = {
     "int8": "int32",
     "uint8": "int32",
 }
+MOST_PLANS = 1024
 
 
 # Kernels on row-major operands of one computed dtype
 
 
-def pad(input, sizes, margins):
-    """The input with zeros around its planes, where any are needed."""
-    if not any(low or high for low, high in margins):
-        return input
-    wide = grown(sizes, margins)
-    planes = input.shape[0] * input.shape[1]
-    out = fresh(input, (planes, *wide))
-    ints = (*sizes, *wide, *(low for low, _ in margins))
-    launch(
-        _kernel("padded", input),
-        (out, input),
-        ints,
-        planes,
-        max(1, 16384 // math.prod(wide)),
-    )
-    return out
+class Padding:
+    """Zeros around the planes of an input, where any are needed."""
+
+    def __init__(self, images, channels, sizes, margins):
+        wide = grown(sizes, margins)
+        self.planes = images * channels
+        self.shape = None if wide == tuple(sizes) else (self.planes, *wide)
+        self.ints = (*sizes, *wide, *(low for low, _ in margins))
+        self.grain = max(1, 16384 // max(1, math.prod(wide)))
+
+    def run(self, input):
+        """The padded input; the input itself where nothing is added."""
+        if self.shape is None:
+            return input
+        out = fresh(input, self.shape)
+        kernel = _kernel("padded", input.dtype)
+        launch(kernel, (out, input), self.ints, self.planes, self.grain)
+        return out
+
+
+class Forward:
+    """A checked convolution of one geometry and dtype, ready to run."""
+
+    def __init__(self, input, weight, biased, stride, padding, dilation, groups, dtype):
+        output = [
+            output_size(*values)
+            for values in zip(
+                input[2:], weight[2:], stride, padding, dilation, strict=True
+            )
+        ]
+        self.shape = (input[0], weight[0], *output)
+        self.empty = 0 in self.shape or 0 in weight
+        if self.empty:
+            return
+        kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
+            input, weight, tuple(output), stride, padding, dilation, groups, biased
+        )
+        self.kernel = _kernel(kind, dtype)
+        self.padding = Padding(*input[:2], sizes, margins)
+
+    def run(self, input, weight, bias):
+        """The output for row-major operands."""
+        out = fresh(input, self.shape)
+        if input.is_meta:
+            return out
+        if self.empty:
+            out.zero_()
+            n = len(self.shape) - 2
+            return out if bias is None else out.add_(bias.reshape(-1, *[1] * n))
+        source = self.padding.run(input)
+        operands = out, weight, source, bias
+        launch(self.kernel, operands, self.ints, self.chunks, self.grain)
+        return out
+
+
+_forwards: dict = {}
 
 
 def run_forward(input, weight, bias, output, stride, padding, dilation, groups):
-    """The convolution's output."""
-    out = fresh(input, (input.shape[0], weight.shape[0], *output))
-    if out.numel() == 0 or out.is_meta:
-        return out
-    if weight.numel() == 0:
-        return (
-            ops.zeros_like(out)
-            if bias is None
-            else out.copy_(bias.reshape(-1, *[1] * len(output)))
-        )
-    kind, sizes, margins, ints, chunks, grain = forward_plan(
+    """The convolution's output, whatever its sizes; operands as they are."""
+    plan = Forward(
         tuple(input.shape),
         tuple(weight.shape),
-        tuple(output),
+        bias is not None,
         stride,
         padding,
         dilation,
         groups,
-        bias is not None,
+        input.dtype,
     )
-    source = pad(input, sizes, margins)
-    launch(_kernel(kind, input), (out, weight, source, bias), ints, chunks, grain)
-    return out
+    if tuple(output) != plan.shape[2:]:
+        raise RuntimeError(f"convolution: no output of size {list(output)}")
+    return plan.run(input, weight, bias)
 
 
 def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
@@ -89,16 +122,22 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
         dilation,
         groups,
     )
+    if not phases:
+        return ops.new_zeros(grad, shape)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)
     turned = turn_weight(weight, groups)
-    source = pad(grad, sizes, margins)
+    source = Padding(*grad.shape[:2], sizes, margins).run(grad)
     for kind, taps, offset, ints, chunks, grain in phases:
         matrix = turned
         if any(s.step != 1 for s in taps):
             matrix = turned[(slice(None), *taps)].contiguous()
         address = result.data_ptr() + offset * grad.itemsize
         launch(
-            _kernel(kind, grad), (address, matrix, source, None), ints, chunks, grain
+            _kernel(kind, grad.dtype),
+            (address, matrix, source, None),
+            ints,
+            chunks,
+            grain,
         )
     return result
 
@@ -149,8 +188,11 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         dilation,
         groups,
     )
-    sums, source = fresh(grad, parts), pad(input, sizes, margins)
-    launch(_kernel(kind, grad), (sums, grad, source), ints, chunks, 1)
+    sums, source = (
+        fresh(grad, parts),
+        Padding(*input.shape[:2], sizes, margins).run(input),
+    )
+    launch(_kernel(kind, grad.dtype), (sums, grad, source), ints, chunks, 1)
     count, _, rows, columns = parts
     depth, block = rows - 1, rows * columns
     _turn(
@@ -169,10 +211,11 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
     return weight, bias
 
 
-def _kernel(kind, tensor):
+@functools.cache
+def _kernel(kind, dtype):
     from rushlight.ops.convolution_kernels import convolution_kernel
 
-    return convolution_kernel(kind, tensor.dtype.name)
+    return convolution_kernel(kind, dtype.name)
 
 
 # Operators
@@ -182,6 +225,36 @@ def convolution(
     input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 ):
     """Convolution of a batch, or its transpose."""
+    kinds = None if bias is None else (bias.shape, bias.dtype)
+    key = (
+        *(input.shape, weight.shape, kinds, input.dtype, weight.dtype, transposed),
+        *(
+            tuple(stride),
+            tuple(padding),
+            tuple(dilation),
+            tuple(output_padding),
+            groups,
+        ),
+    )
+    plan = _forwards.get(key)
+    if plan is None:
+        plan = _forwards[key] = planned(input, weight, bias, *key[5:])
+        if len(_forwards) > MOST_PLANS:
+            _forwards.clear()
+    x, w, b = prepared(input, weight, bias)
+    if not transposed:
+        return back(plan.run(x, w, b), input)
+    shape, *settings = plan
+    result = run_input_gradient(x, shape, w, *settings)
+    if b is not None:
+        result = result.add_(b.reshape(-1, *[1] * (input.ndim - 2)))
+    return back(result, input)
+
+
+def planned(
+    input, weight, bias, transposed, stride, padding, dilation, output_padding, groups
+):
+    """A `Forward`, or output shape and settings of a transpose, once they are checked."""
     n = input.ndim - 2
     stride, padding, dilation, output_padding = (
         expand(name, values, n)
@@ -193,49 +266,23 @@ def convolution(
         )
     )
     check_convolution(
-        input,
-        weight,
-        bias,
-        stride,
-        padding,
-        dilation,
-        transposed,
-        output_padding,
-        groups,
+        *(input, weight, bias, stride, padding, dilation),
+        *(transposed, output_padding, groups),
     )
-    x, w, b = prepared(input, weight, bias)
+    shapes = tuple(input.shape), tuple(weight.shape)
+    settings = stride, padding, dilation, groups
     if not transposed:
-        output = [
-            output_size(*values)
-            for values in zip(
-                input.shape[2:],
-                weight.shape[2:],
-                stride,
-                padding,
-                dilation,
-                strict=True,
-            )
-        ]
-        return back(
-            run_forward(x, w, b, output, stride, padding, dilation, groups), input
-        )
+        name = COMPUTED.get(input.dtype.name, input.dtype.name)
+        return Forward(*shapes, bias is not None, *settings, getattr(rushlight, name))
     sizes = [
         (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
         for size, k, s, p, d, extra in zip(
-            input.shape[2:],
-            weight.shape[2:],
-            stride,
-            padding,
-            dilation,
-            output_padding,
+            *(shape[2:] for shape in shapes),
+            *(stride, padding, dilation, output_padding),
             strict=True,
         )
     ]
-    shape = (input.shape[0], weight.shape[1] * groups, *sizes)
-    result = run_input_gradient(x, shape, w, stride, padding, dilation, groups)
-    if b is not None:
-        result = result.add_(b.reshape(-1, *[1] * n))
-    return back(result, input)
+    return (input.shape[0], weight.shape[1] * groups, *sizes), *settings
 
 
 def convolution_backward(
@@ -283,10 +330,11 @@ def prepared(*tensors):
     name = COMPUTED.get(tensors[0].dtype.name)
     result = []
     for tensor in tensors:
-        if tensor is not None and name is not None:
-            tensor = tensor.to(getattr(rushlight, name))
-        if tensor is not None and not tensor.is_contiguous():
-            tensor = tensor.contiguous()
+        if tensor is not None:
+            if name is not None:
+                tensor = tensor.to(getattr(rushlight, name))
+            if not tensor.is_contiguous():
+                tensor = tensor.contiguous()
         result.append(tensor)
     return result
 
@@ -490,18 +538,19 @@ def batched(input, n, name):
 
 def _convolve(n, input, weight, bias, stride, padding, dilation, groups):
     x, is_batch = batched(input, n, f"conv{n}d")
-    stride, dilation = expand("stride", stride, n), expand("dilation", dilation, n)
     if isinstance(padding, str):
+        stride = expand("stride", stride, n)
+        dilation = expand("dilation", dilation, n)
         x, padding = pad_by_name(x, weight, padding, stride, dilation)
     result = ops.convolution(
         x,
         weight,
         bias,
-        stride,
-        expand("padding", padding, n),
-        dilation,
+        (stride,) if isinstance(stride, int) else stride,
+        (padding,) if isinstance(padding, int) else padding,
+        (dilation,) if isinstance(dilation, int) else dilation,
         False,
-        (0,) * n,
+        (0,),
         groups,
     )
     return result if is_batch else result.squeeze(0)

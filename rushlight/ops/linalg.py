@@ -349,8 +349,7 @@ def matmul(self, other):
     if m == 1:
         return matmul(self, other.unsqueeze(1)).squeeze(-1)
     if m == 2 and n > 2:
-        rows = self.reshape(-1, self.shape[-1])
-        return ops.mm(rows, other).reshape(*self.shape[:-1], other.shape[-1])
+        return ops.linear(self, other.t())
     return _batched(self, other)
 
 

@@ -321,6 +321,17 @@ def matrix_of(t: Tensor) -> Matrix:
     return m
 
 
+def fresh(like: Tensor, sizes: tuple, dtype: DType = None) -> Tensor:
+    """An uninitialised row-major tensor on the device of ``like``."""
+    extents: int64_t[64]
+    n: cython.int = 0
+    for size in sizes:
+        extents[n] = size
+        n += 1
+    kind: DType = like.dtype_ if dtype is None else dtype
+    return new_empty(n, extents, cython.NULL, kind, like.storage.device)
+
+
 def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
     """Whether two matrices, or two batches of them, have a product."""
     if a.ndim_ != ndim or b.ndim_ != ndim or a.dtype_ is not b.dtype_:
