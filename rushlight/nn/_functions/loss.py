@@ -267,14 +267,18 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    index = target.unsqueeze(-1)
+    single = input.dim() < 2
+    if single:
+        input = input.reshape(-1)
+    index = target.reshape(1) if single else target.reshape(-1, 1)
     gap = (margin - input.gather(-1, index) + input).clamp_min(0)
     if p == 2:
         gap = gap * gap
     if weight is not None:
         gap = gap * weight[index]
     wrong = rl.ones_like(input).scatter_(-1, index, 0.0)
-    return reduce_loss((gap * wrong).mean(-1), number)
+    loss = (gap * wrong).mean(-1)
+    return reduce_loss(loss.reshape(target.shape) if single else loss, number)
 
 
 def multilabel_margin_loss(input, target, size_average=None, reduce=None,
@@ -284,6 +288,8 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None,
     A target row lists class numbers and ends at its first -1.
     """
     number = chosen_reduction(size_average, reduce, reduction)
+    if input.dim() == 0:
+        input, target = input.reshape(1), target.reshape(1)
     listed = (target < 0).long().cumsum(-1) == 0
     index = target.masked_fill(~listed, 0)
     member = rl.zeros_like(input).scatter_add_(-1, index, listed.to(input.dtype)) > 0
@@ -312,6 +318,8 @@ def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """Cosine of the angle between two tensors' vectors along a dimension."""
+    sizes = rl.broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = x1.expand(sizes), x2.expand(sizes)
     unit1 = x1 / x1.norm(2, dim, keepdim=True).clamp_min(eps)
     unit2 = x2 / x2.norm(2, dim, keepdim=True).clamp_min(eps)
     return (unit1 * unit2).sum(dim)

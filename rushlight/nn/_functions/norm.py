@@ -108,9 +108,12 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             "Expected number of channels in input to be divisible by num_groups, but "
             f"got input of shape {list(input.shape)} and num_groups={num_groups}")
     _require_many_values([samples * channels // num_groups, num_groups, *rest])
-    grouped = input.reshape(1, samples * num_groups, -1)
-    result = call.batch_norm(
-        grouped, None, None, None, None, True, 0.0, eps, False).view(input.shape)
+    if input.numel():
+        grouped = input.reshape(1, samples * num_groups, -1)
+        result = call.batch_norm(
+            grouped, None, None, None, None, True, 0.0, eps, False).view(input.shape)
+    else:
+        result = input.clone()
     shape = (1, channels, *(1,) * len(rest))
     if weight is not None:
         result = result * weight.view(shape)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import rushlight as rl
 
 
@@ -92,7 +94,10 @@ def _wrapped(input, dim, before, after):
     if before > size or after > size:
         raise RuntimeError(
             "Padding value causes wrapping around more than once.")
-    return [place % size for place in range(-before, size + after)]
+    # What is cut off at one edge is not there to wrap around to the other.
+    kept = range(max(-before, 0), size - max(-after, 0))
+    before, after = max(before, 0), max(after, 0)
+    return [kept[place % len(kept)] for place in range(-before, len(kept) + after)]
 
 
 def one_hot(tensor, num_classes=-1):
@@ -135,7 +140,8 @@ def pixel_shuffle(input, upscale_factor):
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
             f"the square of upscale_factor, but input.size(-3)={channels} is not "
             f"divisible by {factor * factor}")
-    planes = input.reshape(-1, channels // factor**2, factor, factor, height, width)
+    planes = input.reshape(
+        math.prod(lead), channels // factor**2, factor, factor, height, width)
     moved = planes.permute(0, 1, 4, 2, 5, 3)
     return moved.reshape(
         *lead, channels // factor**2, height * factor, width * factor)
@@ -151,7 +157,7 @@ def pixel_unshuffle(input, downscale_factor):
             f"downscale_factor, but input of size {height}x{width} is not divisible "
             f"by {factor}")
     rows, columns = height // factor, width // factor
-    planes = input.reshape(-1, channels, rows, factor, columns, factor)
+    planes = input.reshape(math.prod(lead), channels, rows, factor, columns, factor)
     moved = planes.permute(0, 1, 3, 5, 2, 4)
     return moved.reshape(*lead, channels * factor**2, rows, columns)
 

@@ -136,6 +136,21 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
     return (values, indices) if return_indices else values
 
 
+def adaptive_max_pool1d_with_indices(input, output_size):
+    """``adaptive_max_pool1d`` together with the places of the largest values."""
+    return adaptive_max_pool1d(input, output_size, True)
+
+
+def adaptive_max_pool2d_with_indices(input, output_size):
+    """``adaptive_max_pool2d`` together with the places of the largest values."""
+    return adaptive_max_pool2d(input, output_size, True)
+
+
+def adaptive_max_pool3d_with_indices(input, output_size):
+    """``adaptive_max_pool3d`` together with the places of the largest values."""
+    return adaptive_max_pool3d(input, output_size, True)
+
+
 def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, count, pool):
     kernel = _spread(kernel_size, count)
     stride = _spread(kernel if stride is None else stride, count)
