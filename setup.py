@@ -18,7 +18,7 @@ COMPILED = [
     "core.normal", "core.multinomial", "core.views", "core.indexing", "core.factories", "core.interop",
     "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
     "backends.cpu.contraction", "backends.cpu.foreach",
-    "dispatch.signature", "dispatch.dispatcher", "dispatch.kernels", "dispatch.reductions",
+    "dispatch.signature", "dispatch.dispatcher", "dispatch.packet", "dispatch.kernels", "dispatch.reductions",
     "autograd.saved", "ops.copying", "ops.rows", "autograd.node", "autograd.engine", "autograd.methods", "autograd.record",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.

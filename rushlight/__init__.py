@@ -5,13 +5,25 @@ from __future__ import annotations
 # The imports below follow the architecture, from the core upwards.
 from rushlight.core.dtype import DType as dtype
 from rushlight.core.dtype import (
-    can_cast, finfo, get_default_dtype, iinfo, promote_types, set_default_dtype,
+    can_cast,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    promote_types,
+    set_default_dtype,
 )
 from rushlight.core.dtype import all_dtypes as _all_dtypes
 from rushlight.core.device import Device as device
 from rushlight.core.layout import (
-    Layout as layout, MemoryFormat as memory_format, Size, channels_last,
-    channels_last_3d, contiguous_format, preserve_format, sparse_coo, strided,
+    Layout as layout,
+    MemoryFormat as memory_format,
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+    sparse_coo,
+    strided,
 )
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
@@ -19,9 +31,6 @@ from rushlight.core.factories import get_default_device, set_default_device
 from rushlight.core.interop import frombuffer, from_dlpack, from_numpy
 from rushlight.core.printing import set_printoptions
 from rushlight.core.random import Generator, default_generator
-from rushlight.core.random import (
-    get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
-)
 from rushlight.backends.cpu.pool import get_num_threads, set_num_threads
 
 globals().update(_all_dtypes())
@@ -35,21 +44,50 @@ globals().update(_registry.namespaces[None])
 from rushlight import autograd
 from rushlight.autograd import record as _record
 from rushlight.autograd.grad_mode import (
-    enable_grad, inference_mode, is_grad_enabled, is_inference_mode_enabled, no_grad,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
     set_grad_enabled,
 )
 from rushlight import _bindings
 from rushlight._bindings import (
-    as_tensor, broadcast_shapes, is_complex, is_floating_point, is_nonzero, is_tensor, numel, result_type,
+    as_tensor,
+    broadcast_shapes,
+    is_complex,
+    is_floating_point,
+    is_nonzero,
+    is_tensor,
+    numel,
+    result_type,
     tensor,
 )
 from rushlight.functional import (
-    atleast_1d, atleast_2d, atleast_3d, block_diag, broadcast_tensors, cartesian_prod,
-    cdist, chain_matmul, einsum, meshgrid, nonzero, norm, split, tensordot, unique,
+    atleast_1d,
+    atleast_2d,
+    atleast_3d,
+    block_diag,
+    broadcast_tensors,
+    cartesian_prod,
+    cdist,
+    chain_matmul,
+    einsum,
+    meshgrid,
+    nonzero,
+    norm,
+    split,
+    tensordot,
+    unique,
     unique_consecutive,
 )
 from rushlight.random import (
-    fork_rng, get_rng_state, initial_seed, manual_seed, seed, set_rng_state,
+    fork_rng,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
 )
 from rushlight import nn, optim
 
@@ -57,7 +95,18 @@ __version__ = "0.1.0"
 
 # What not every program uses is imported when it is first asked for.
 _ON_DEMAND = (
-    "library", "linalg", "special", "overrides", "func", "return_types","datasets", "serialization", "testing", "transforms", "utils")
+    "library",
+    "linalg",
+    "special",
+    "overrides",
+    "func",
+    "return_types",
+    "datasets",
+    "serialization",
+    "testing",
+    "transforms",
+    "utils",
+)
 
 
 def __getattr__(name):

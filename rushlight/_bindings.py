@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rushlight.autograd import methods as _autograd
 from rushlight.core import copying, indexing, interop, printing, views
-from rushlight.core.dtype import DType
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size
@@ -31,6 +30,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             result = result.to(device)
     elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         import numpy
+
         result = interop.from_numpy(numpy.array(data))
         if dtype is not None or device is not None:
             result = result.to(dtype=dtype or result.dtype, device=device)
@@ -45,6 +45,7 @@ def as_tensor(data, dtype=None, device=None):
         result = data
     elif hasattr(data, "__array_interface__"):
         import numpy
+
         result = interop.from_numpy(numpy.asarray(data))
     else:
         return tensor(data, dtype=dtype, device=device)
@@ -59,8 +60,11 @@ def broadcast_shapes(*shapes):
     >>> broadcast_shapes((5, 1, 3), (4, 1))
     rushlight.Size([5, 4, 3])
     """
-    return Size(broadcast_sizes(
-        [(shape,) if isinstance(shape, int) else shape for shape in shapes]))
+    return Size(
+        broadcast_sizes(
+            [(shape,) if isinstance(shape, int) else shape for shape in shapes]
+        )
+    )
 
 
 def is_tensor(obj):
@@ -91,6 +95,7 @@ def is_nonzero(input):
 def result_type(tensor1, tensor2):
     """The type that arithmetic on the two would have."""
     from rushlight.dispatch.kernels import promoted_type
+
     return promoted_type((tensor1, tensor2))
 
 
@@ -101,7 +106,9 @@ def _legacy_init(self, *args, dtype=None, device=None):
         if type(data).__name__ == "Size":
             source = call.empty(data)
         else:
-            source = data if isinstance(data, Tensor) else tensor(data).to(tensor(0.0).dtype)
+            source = (
+                data if isinstance(data, Tensor) else tensor(data).to(tensor(0.0).dtype)
+            )
     else:
         source = call.empty(args)
     views.set_source(self, source)
@@ -117,20 +124,31 @@ def _type(self, dtype=None, non_blocking=False):
         if not names:
             raise ValueError(f"invalid type: '{dtype}'")
         from rushlight.core.dtype import all_dtypes
+
         dtype = all_dtypes()[names[0]]
     return self.to(dtype)
 
 
 _OLD_NAMES = {
-    "float32": "FloatTensor", "float64": "DoubleTensor", "float16": "HalfTensor",
-    "bfloat16": "BFloat16Tensor", "uint8": "ByteTensor", "int8": "CharTensor",
-    "int16": "ShortTensor", "int32": "IntTensor", "int64": "LongTensor",
+    "float32": "FloatTensor",
+    "float64": "DoubleTensor",
+    "float16": "HalfTensor",
+    "bfloat16": "BFloat16Tensor",
+    "uint8": "ByteTensor",
+    "int8": "CharTensor",
+    "int16": "ShortTensor",
+    "int32": "IntTensor",
+    "int64": "LongTensor",
     "bool": "BoolTensor",
 }
 
 
 _AUTOGRAD_METHODS = (
-    "detach_", "register_hook", "register_post_accumulate_grad_hook", "retain_grad")
+    "detach_",
+    "register_hook",
+    "register_post_accumulate_grad_hook",
+    "retain_grad",
+)
 
 
 def _methods():
@@ -144,15 +162,23 @@ def _methods():
     yield "mH", property(lambda self: self.transpose(-2, -1).conj())
     yield "type", _type
     yield "cpu", lambda self, memory_format=None: self.to("cpu")
-    yield "cuda", lambda self, device=None, non_blocking=False: self.to(device or "cuda")
+    yield (
+        "cuda",
+        lambda self, device=None, non_blocking=False: self.to(device or "cuda"),
+    )
     yield "share_memory_", lambda self: self
     yield "is_shared", lambda self: False
     yield "is_pinned", lambda self, device=None: False
     yield "pin_memory", lambda self, device=None: self
-    yield "new_tensor", lambda self, data, *, dtype=None, device=None, \
-        requires_grad=False: tensor(
-            data, dtype=dtype or self.dtype, device=device or self.device,
-            requires_grad=requires_grad)
+    yield (
+        "new_tensor",
+        lambda self, data, *, dtype=None, device=None, requires_grad=False: tensor(
+            data,
+            dtype=dtype or self.dtype,
+            device=device or self.device,
+            requires_grad=requires_grad,
+        ),
+    )
     yield "storage", lambda self: self.untyped_storage()
     yield "__tensor_flatten__", None
 
@@ -171,19 +197,33 @@ def bind():
     install("backward", _autograd.tensor_backward)
     install("retains_grad", property(_autograd.retains_grad))
     install("_backward_hooks", property(_autograd.backward_hooks))
-    install(
-        "_post_accumulate_grad_hooks", property(_autograd.post_accumulate_hooks))
-    bind_slots({
-        "getitem": indexing.getitem, "setitem": indexing.setitem,
-        "iter": indexing.iterate, "contains": indexing.contains,
-        "repr": printing.tensor_repr, "array": interop.to_array,
-        "legacy": _legacy_init, "deepcopy": copying.deepcopy_tensor,
-        "reduce": copying.reduce_tensor,
-        "grad_fn": _autograd.grad_fn, "dlpack": interop.to_dlpack,
-    })
+    install("_post_accumulate_grad_hooks", property(_autograd.post_accumulate_hooks))
+    bind_slots(
+        {
+            "getitem": indexing.getitem,
+            "setitem": indexing.setitem,
+            "iter": indexing.iterate,
+            "contains": indexing.contains,
+            "repr": printing.tensor_repr,
+            "array": interop.to_array,
+            "legacy": _legacy_init,
+            "deepcopy": copying.deepcopy_tensor,
+            "reduce": copying.reduce_tensor,
+            "grad_fn": _autograd.grad_fn,
+            "dlpack": interop.to_dlpack,
+        }
+    )
     indexing.bind_operators(
-        call.select, call.slice, call.unsqueeze, call.alias, call.index, call.index_put_,
-        call.copy_, call.fill_, tensor)
+        call.select,
+        call.slice,
+        call.unsqueeze,
+        call.alias,
+        call.index,
+        call.index_put_,
+        call.copy_,
+        call.fill_,
+        tensor,
+    )
 
 
 bind()

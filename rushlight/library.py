@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from rushlight.dispatch.library import (
-    CustomOpDef, Library, custom_op, define, fallthrough_kernel, impl, infer_schema,
-    register_autograd, register_fake, register_kernel,
+    CustomOpDef,
+    Library,
+    custom_op,
+    define,
+    fallthrough_kernel,
+    impl,
+    infer_schema,
+    register_autograd,
+    register_fake,
+    register_kernel,
 )
 
 __all__ = [
-    "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel", "impl",
-    "infer_schema", "register_autograd", "register_fake", "register_kernel",
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "impl",
+    "infer_schema",
+    "register_autograd",
+    "register_fake",
+    "register_kernel",
 ]

@@ -15,7 +15,8 @@ class TorchFunctionMode:
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         raise NotImplementedError(
-            f"{type(self).__name__} must define __torch_function__")
+            f"{type(self).__name__} must define __torch_function__"
+        )
 
     def __enter__(self):
         function_modes().append(self)
@@ -29,7 +30,8 @@ def has_torch_function(relevant_args):
     """Whether one of the values intercepts calls by its type."""
     return any(
         hasattr(type(arg), "__torch_function__") and type(arg) is not Tensor
-        for arg in relevant_args)
+        for arg in relevant_args
+    )
 
 
 def is_tensor_like(inp):

@@ -35,12 +35,15 @@ _ONE = cython.declare(uint64_t, 1)
 _BOTH = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
-    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW))
+    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
+)
 
 
 @cython.cfunc
 def run_below(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
     st: cython.pointer(ThreadState),
 ) -> object:
     """The backend's part of a call; operators inside it do not record."""
@@ -75,7 +78,9 @@ def mark_view(
 
 @cython.cfunc
 def mark_views(
-    op: Operator, result: object, slots: cython.pointer(cython.pointer(PyObject)),
+    op: Operator,
+    result: object,
+    slots: cython.pointer(cython.pointer(PyObject)),
     st: cython.pointer(ThreadState),
 ):
     source: Tensor = cython.cast(Tensor, cython.cast(object, slots[op.tensor_args[0]]))
@@ -106,7 +111,7 @@ class ListFormula:
     """Gives each tensor of list arguments an edge of its own."""
 
     formula = cython.declare(object)
-    counts = cython.declare(tuple)      # edges of each group; -1: one tensor
+    counts = cython.declare(tuple)  # edges of each group; -1: one tensor
 
     @cython.cfunc
     def spread(self, gradients: object) -> tuple:
@@ -149,7 +154,7 @@ def make_edges(
     t: Tensor
     for i in range(d.n_groups):
         item = cython.cast(object, slots[d.group_arg[i]])
-        for one in (item if d.group_list[i] else (item,)):
+        for one in item if d.group_list[i] else (item,):
             edge: Node = None
             if isinstance(one, Tensor):
                 t = cython.cast(Tensor, one)
@@ -170,9 +175,14 @@ def make_edges(
     if d.has_lists:
         wrapped: ListFormula = ListFormula.__new__(ListFormula)
         wrapped.formula = d.formula
-        wrapped.counts = tuple([
-            len(cython.cast(object, slots[d.group_arg[i]])) if d.group_list[i] else -1
-            for i in range(d.n_groups)])
+        wrapped.counts = tuple(
+            [
+                len(cython.cast(object, slots[d.group_arg[i]]))
+                if d.group_list[i]
+                else -1
+                for i in range(d.n_groups)
+            ]
+        )
         node.formula = wrapped
 
 
@@ -207,16 +217,15 @@ def make_simple_edges(
 
 
 @cython.cfunc
-def saved_value(
-    what: cython.int, item: object, node: Node
-) -> object:
+def saved_value(what: cython.int, item: object, node: Node) -> object:
     """One entry of a node's ``saved``: a tensor guarded, or a fact about it."""
     if what == 0:
         if isinstance(item, Tensor):
             return save_tensor(item, node, False)
         if isinstance(item, (list, tuple)) and item and isinstance(item[0], Tensor):
             return [
-                None if one is None else save_tensor(one, node, False) for one in item]
+                None if one is None else save_tensor(one, node, False) for one in item
+            ]
         return item
     if what == 7:
         return tuple([t.shape for t in item])
@@ -240,8 +249,12 @@ def saved_value(
 
 @cython.cfunc
 def save_values(
-    node: Node, d: Derivative, slots: cython.pointer(cython.pointer(PyObject)),
-    needs: uint64_t, result: object, replaced: object,
+    node: Node,
+    d: Derivative,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    needs: uint64_t,
+    result: object,
+    replaced: object,
 ):
     """Fill ``node.saved`` with what the formula reads."""
     values: list = []
@@ -344,7 +357,9 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def record(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
         keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
@@ -354,7 +369,8 @@ class GraphRecorder(Recorder):
             raise RuntimeError(
                 f"{op.name.split('.')[0]}(): functions with out=... arguments don't "
                 "support automatic differentiation, but one of the arguments requires "
-                "grad.")
+                "grad."
+            )
         if d is None or not st.grad_mode:
             return self.keep_books(op, slots, keys)
         needs = group_needs(d, slots)
@@ -377,7 +393,9 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def new_node(
-        self, op: Operator, d: Derivative,
+        self,
+        op: Operator,
+        d: Derivative,
         slots: cython.pointer(cython.pointer(PyObject)),
         st: cython.pointer(ThreadState),
     ) -> Node:
@@ -395,8 +413,11 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def record_inplace(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t, needs: uint64_t,
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+        needs: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         d: Derivative = op.derivative
@@ -410,7 +431,8 @@ class GraphRecorder(Recorder):
         node: Node = self.new_node(op, d, slots, st)
         if not (node.needs & 1) and (d.n_groups == 0 or d.group_arg[0] != 0):
             raise RuntimeError(
-                f"{op.name}: the tensor written to is not differentiable")
+                f"{op.name}: the tensor written to is not differentiable"
+            )
         if not d.saves_result:
             save_values(node, d, slots, needs, target, original)
         run_below(op, slots, keys, st)
@@ -423,7 +445,9 @@ class GraphRecorder(Recorder):
 
     @cython.cfunc
     def keep_books(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
         keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()

@@ -31,7 +31,8 @@ class Device:
         if not isinstance(device, str):
             raise TypeError(
                 "device(): argument 'device' must be str, int or rushlight.device, "
-                f"not {type(device).__name__}")
+                f"not {type(device).__name__}"
+            )
         self._parse(device, index)
 
     def _parse(self, text, index):
@@ -40,17 +41,20 @@ class Device:
             if index is not None:
                 raise RuntimeError(
                     "type (string) must not include an index because index was passed "
-                    f"explicitly: {text}")
+                    f"explicitly: {text}"
+                )
             if not number.isdigit() or (len(number) > 1 and number[0] == "0"):
                 raise RuntimeError(f"Invalid device string: '{text}'")
             index = int(number)
         if name not in _KINDS:
             raise RuntimeError(
                 f"Expected one of {', '.join(_KINDS)} device type at start of device "
-                f"string: {text}")
+                f"string: {text}"
+            )
         if index is not None and index < 0:
             raise RuntimeError(
-                f"Device index must be non-negative, got {index} for device '{name}'")
+                f"Device index must be non-negative, got {index} for device '{name}'"
+            )
         self.kind = _KINDS[name]
         self.type = _BACKEND_NAME[0] if self.kind == 3 else name
         self.index = index
@@ -98,7 +102,8 @@ def rename_privateuse1_backend(name):
     if _BACKEND_NAME[0] not in ("privateuseone", name):
         raise RuntimeError(
             "rushlight.rename_privateuse1_backend() has already been set: the backend "
-            f"is called '{_BACKEND_NAME[0]}'")
+            f"is called '{_BACKEND_NAME[0]}'"
+        )
     if name in _KINDS and _KINDS[name] != 3:
         raise RuntimeError(f"'{name}' is already the name of a device type")
     _BACKEND_NAME[0] = name

@@ -6,25 +6,48 @@ import cython
 
 # (name, PyTorch's number, bytes, category, signed); categories as in dtype.pxd
 _ROWS = (
-    ("uint8", 0, 1, 1, False), ("int8", 1, 1, 1, True), ("int16", 2, 2, 1, True),
-    ("int32", 3, 4, 1, True), ("int64", 4, 8, 1, True), ("float16", 5, 2, 2, True),
-    ("float32", 6, 4, 2, True), ("float64", 7, 8, 2, True),
-    ("complex32", 8, 4, 3, True), ("complex64", 9, 8, 3, True),
-    ("complex128", 10, 16, 3, True), ("bool", 11, 1, 0, False),
-    ("qint8", 12, 1, 4, True), ("quint8", 13, 1, 4, False), ("qint32", 14, 4, 4, True),
-    ("bfloat16", 15, 2, 2, True), ("quint4x2", 16, 1, 4, False),
-    ("quint2x4", 17, 1, 4, False), ("bits1x8", 18, 1, 4, False),
-    ("bits2x4", 19, 1, 4, False), ("bits4x2", 20, 1, 4, False),
-    ("bits8", 21, 1, 4, False), ("bits16", 22, 2, 4, False),
-    ("float8_e5m2", 23, 1, 2, True), ("float8_e4m3fn", 24, 1, 2, True),
-    ("float8_e5m2fnuz", 25, 1, 2, True), ("float8_e4m3fnuz", 26, 1, 2, True),
-    ("uint16", 27, 2, 1, False), ("uint32", 28, 4, 1, False),
-    ("uint64", 29, 8, 1, False), ("float8_e8m0fnu", 44, 1, 2, False),
+    ("uint8", 0, 1, 1, False),
+    ("int8", 1, 1, 1, True),
+    ("int16", 2, 2, 1, True),
+    ("int32", 3, 4, 1, True),
+    ("int64", 4, 8, 1, True),
+    ("float16", 5, 2, 2, True),
+    ("float32", 6, 4, 2, True),
+    ("float64", 7, 8, 2, True),
+    ("complex32", 8, 4, 3, True),
+    ("complex64", 9, 8, 3, True),
+    ("complex128", 10, 16, 3, True),
+    ("bool", 11, 1, 0, False),
+    ("qint8", 12, 1, 4, True),
+    ("quint8", 13, 1, 4, False),
+    ("qint32", 14, 4, 4, True),
+    ("bfloat16", 15, 2, 2, True),
+    ("quint4x2", 16, 1, 4, False),
+    ("quint2x4", 17, 1, 4, False),
+    ("bits1x8", 18, 1, 4, False),
+    ("bits2x4", 19, 1, 4, False),
+    ("bits4x2", 20, 1, 4, False),
+    ("bits8", 21, 1, 4, False),
+    ("bits16", 22, 2, 4, False),
+    ("float8_e5m2", 23, 1, 2, True),
+    ("float8_e4m3fn", 24, 1, 2, True),
+    ("float8_e5m2fnuz", 25, 1, 2, True),
+    ("float8_e4m3fnuz", 26, 1, 2, True),
+    ("uint16", 27, 2, 1, False),
+    ("uint32", 28, 4, 1, False),
+    ("uint64", 29, 8, 1, False),
+    ("float8_e8m0fnu", 44, 1, 2, False),
     ("float4_e2m1fn_x2", 45, 1, 2, True),
 )
 _ALIASES = {
-    "half": "float16", "float": "float32", "double": "float64", "short": "int16",
-    "int": "int32", "long": "int64", "chalf": "complex32", "cfloat": "complex64",
+    "half": "float16",
+    "float": "float32",
+    "double": "float64",
+    "short": "int16",
+    "int": "int32",
+    "long": "int64",
+    "chalf": "complex32",
+    "cfloat": "complex64",
     "cdouble": "complex128",
 }
 # One pair of (larger, smaller) finite numbers, spacing and digits for each float type.
@@ -99,12 +122,15 @@ def _make_all():
 
 _make_all()
 _REAL = {
-    "complex32": _NAMES["float16"], "complex64": _NAMES["float32"],
+    "complex32": _NAMES["float16"],
+    "complex64": _NAMES["float32"],
     "complex128": _NAMES["float64"],
 }
 _COMPLEX = {
-    "float16": _NAMES["complex32"], "float32": _NAMES["complex64"],
-    "float64": _NAMES["complex128"], "bfloat16": _NAMES["complex64"],
+    "float16": _NAMES["complex32"],
+    "float32": _NAMES["complex64"],
+    "float64": _NAMES["complex128"],
+    "bfloat16": _NAMES["complex64"],
 }
 
 
@@ -152,7 +178,8 @@ def set_default_dtype(d):
     if not isinstance(d, DType) or cython.cast(DType, d).category != 2:
         raise TypeError(
             "only floating-point types are supported as the default type, "
-            f"but got {d!r}")
+            f"but got {d!r}"
+        )
     _DEFAULT = d
 
 
@@ -183,7 +210,7 @@ def _promote_rule(a, b):
         if a.itemsize == 1 or b.itemsize == 1:
             return None
         if a.itemsize == b.itemsize:
-            return _NAMES["float32"]      # float16 with bfloat16
+            return _NAMES["float32"]  # float16 with bfloat16
         return a if a.itemsize > b.itemsize else b
     if b.category == 0:
         return a
@@ -196,7 +223,7 @@ def _promote_integers(a, b):
         if a.is_signed or b.is_signed:
             return None
         return a if a.itemsize > b.itemsize else b
-    if a.is_signed != b.is_signed:        # uint8 and a signed type
+    if a.is_signed != b.is_signed:  # uint8 and a signed type
         signed = a if a.is_signed else b
         return _NAMES["int16"] if signed.itemsize == 1 else signed
     return a if a.itemsize > b.itemsize else b
@@ -222,7 +249,8 @@ def promote_codes(a: cython.int, b: cython.int) -> cython.int:
     if common < 0:
         raise RuntimeError(
             f"Promotion for {dtype_of(a)!r} and {dtype_of(b)!r} is not supported: "
-            "convert one of them with .to(...)")
+            "convert one of them with .to(...)"
+        )
     return common
 
 
@@ -258,7 +286,8 @@ class finfo:
         if type.name not in _FLOAT_LIMITS:
             raise TypeError(
                 f"rushlight.finfo() requires a floating point input type. {type!r} is "
-                "not one: use rushlight.iinfo for integers")
+                "not one: use rushlight.iinfo for integers"
+            )
         limits = _FLOAT_LIMITS[type.name]
         self.dtype = type.name
         self.max, self.eps, self.tiny, self.smallest_subnormal = limits[:4]
@@ -270,7 +299,8 @@ class finfo:
         return (
             f"finfo(resolution={self.resolution:g}, min={self.min:g}, max={self.max:g}, "
             f"eps={self.eps:g}, smallest_normal={self.tiny:g}, tiny={self.tiny:g}, "
-            f"dtype={self.dtype})")
+            f"dtype={self.dtype})"
+        )
 
 
 class iinfo:
@@ -285,7 +315,8 @@ class iinfo:
         if type.category != 1:
             raise TypeError(
                 f"rushlight.iinfo() requires an integer input type. {type!r} is not one: "
-                "use rushlight.finfo for floating point")
+                "use rushlight.finfo for floating point"
+            )
         self.dtype = type.name
         self.bits = 8 * type.itemsize
         self.max = (1 << (self.bits - type.is_signed)) - 1

@@ -5,7 +5,14 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.math import ldexp
 from cython.cimports.libc.stdint import (
-    int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t,
+    int8_t,
+    int16_t,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint16_t,
+    uint32_t,
+    uint64_t,
 )
 from cython.cimports.libc.string import memcpy
 
@@ -84,7 +91,9 @@ def float_to_half(value: cython.float) -> cython.ushort:
 
 
 @cython.cfunc
-def read_element(code: cython.int, data: cython.pointer(cython.const[cython.char])) -> object:
+def read_element(
+    code: cython.int, data: cython.pointer(cython.const[cython.char])
+) -> object:
     if code == 6:
         return cython.cast(cython.pointer(cython.float), data)[0]
     if code == 4:
@@ -105,7 +114,9 @@ def read_element(code: cython.int, data: cython.pointer(cython.const[cython.char
 
 
 @cython.cfunc
-def read_rare(code: cython.int, data: cython.pointer(cython.const[cython.char])) -> object:
+def read_rare(
+    code: cython.int, data: cython.pointer(cython.const[cython.char])
+) -> object:
     if code == 5:
         return half_to_float(cython.cast(cython.pointer(uint16_t), data)[0])
     if code == 15:
@@ -113,15 +124,18 @@ def read_rare(code: cython.int, data: cython.pointer(cython.const[cython.char]))
     if code == 9:
         return complex(
             cython.cast(cython.pointer(cython.float), data)[0],
-            cython.cast(cython.pointer(cython.float), data)[1])
+            cython.cast(cython.pointer(cython.float), data)[1],
+        )
     if code == 10:
         return complex(
             cython.cast(cython.pointer(cython.double), data)[0],
-            cython.cast(cython.pointer(cython.double), data)[1])
+            cython.cast(cython.pointer(cython.double), data)[1],
+        )
     if code == 8:
         return complex(
             half_to_float(cython.cast(cython.pointer(uint16_t), data)[0]),
-            half_to_float(cython.cast(cython.pointer(uint16_t), data)[1]))
+            half_to_float(cython.cast(cython.pointer(uint16_t), data)[1]),
+        )
     if code == 27:
         return cython.cast(cython.pointer(uint16_t), data)[0]
     if code == 28:
@@ -141,7 +155,8 @@ def wrap_integer(value: object, bits: cython.int, signed: cython.bint) -> object
     if number > high or number < -(1 << (bits - 1 if signed else bits)):
         raise RuntimeError(
             f"value cannot be converted to type {'' if signed else 'u'}int{bits}_t "
-            f"without overflow: {number} is not in [{low}, {high}]")
+            f"without overflow: {number} is not in [{low}, {high}]"
+        )
     return number & ((1 << bits) - 1)
 
 
@@ -195,5 +210,7 @@ def write_rare(code: cython.int, data: cython.p_char, value: object) -> cython.i
     elif code == 29:
         cython.cast(cython.pointer(uint64_t), data)[0] = wrap_integer(value, 64, False)
     else:
-        raise NotImplementedError(f"elements of dtype number {code} have no Python value")
+        raise NotImplementedError(
+            f"elements of dtype number {code} have no Python value"
+        )
     return 0

@@ -75,8 +75,14 @@ def find_rank(data: object, depth: cython.int) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def fill(
-    data: object, dim: cython.int, ndim: cython.int, sizes: cython.pointer(int64_t),
-    code: cython.int, itemsize: cython.int, at: cython.p_char, step: int64_t,
+    data: object,
+    dim: cython.int,
+    ndim: cython.int,
+    sizes: cython.pointer(int64_t),
+    code: cython.int,
+    itemsize: cython.int,
+    at: cython.p_char,
+    step: int64_t,
 ) -> cython.int:
     """Write nested data row by row; ``step`` is the bytes of one item of this level."""
     i: int64_t
@@ -94,7 +100,8 @@ def fill(
         raise TypeError("not a sequence")
     if len(data) != sizes[dim]:
         raise ValueError(
-            f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})")
+            f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})"
+        )
     step = step // sizes[dim] if sizes[dim] else 0
     i = 0
     for item in data:
@@ -135,8 +142,15 @@ def from_sequence(data, dtype, device):
     result: Tensor = new_empty(n, sizes, cython.NULL, kind, CPU_DEVICE)
     if result.numel_:
         fill(
-            data, 0, n, sizes, kind.code, kind.itemsize, result.storage.data,
-            result.numel_ * kind.itemsize)
+            data,
+            0,
+            n,
+            sizes,
+            kind.code,
+            kind.itemsize,
+            result.storage.data,
+            result.numel_ * kind.itemsize,
+        )
     return result if target.kind == 0 else result.to(target)
 
 
@@ -151,7 +165,8 @@ def read_size(size: object, sizes: cython.pointer(int64_t)) -> cython.int:
         sizes[i] = size[i]
         if sizes[i] < 0:
             raise RuntimeError(
-                f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}")
+                f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}"
+            )
     return n
 
 
@@ -174,7 +189,10 @@ def channels_last_strides(
 
 @cython.cfunc
 def empty_in_format(
-    n: cython.int, sizes: cython.pointer(int64_t), kind: DType, device: Device,
+    n: cython.int,
+    sizes: cython.pointer(int64_t),
+    kind: DType,
+    device: Device,
     memory_format: object,
 ) -> Tensor:
     strides: int64_t[64]
@@ -187,24 +205,39 @@ def empty_in_format(
         return new_empty(n, sizes, cython.NULL, kind, device)
     if n != wanted:
         raise RuntimeError(
-            f"required rank {wanted} tensor to use {memory_format.name} format")
+            f"required rank {wanted} tensor to use {memory_format.name} format"
+        )
     channels_last_strides(n, sizes, strides)
     return new_empty(n, sizes, strides, kind, device)
 
 
 def empty(
-    size, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None,
+    size,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
+    memory_format=None,
 ):
     """A tensor whose elements are whatever the memory held."""
     sizes: int64_t[64]
     n: cython.int = read_size(size, sizes)
     return empty_in_format(
-        n, sizes, default_dtype() if dtype is None else dtype,
-        default_device() if device is None else as_device(device), memory_format)
+        n,
+        sizes,
+        default_dtype() if dtype is None else dtype,
+        default_device() if device is None else as_device(device),
+        memory_format,
+    )
 
 
 def empty_strided(
-    size, stride, dtype=None, layout=None, device=None, pin_memory=None,
+    size,
+    stride,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
 ):
     """An uninitialised tensor with chosen strides."""
     sizes: int64_t[64]
@@ -213,18 +246,27 @@ def empty_strided(
     i: cython.int
     if len(stride) != n:
         raise RuntimeError(
-            f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
+            f"mismatch in length of strides and shape: {list(stride)}, {list(size)}"
+        )
     for i in range(n):
         strides[i] = stride[i]
         if strides[i] < 0:
             raise RuntimeError(f"strides must not be negative: {list(stride)}")
     return new_empty(
-        n, sizes, strides, default_dtype() if dtype is None else dtype,
-        default_device() if device is None else as_device(device))
+        n,
+        sizes,
+        strides,
+        default_dtype() if dtype is None else dtype,
+        default_device() if device is None else as_device(device),
+    )
 
 
 def empty_like(
-    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    self: Tensor,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
     memory_format=None,
 ):
     """An uninitialised tensor of the same sizes, its dense layout kept."""
@@ -240,8 +282,7 @@ def empty_like(
     operand.sizes = self.sizes
     operand.strides = self.strides
     operand.itemsize = kind.itemsize
-    if output_strides(
-            cython.address(operand), 1, self.ndim_, self.sizes, strides):
+    if output_strides(cython.address(operand), 1, self.ndim_, self.sizes, strides):
         return new_empty(self.ndim_, self.sizes, cython.NULL, kind, target)
     return new_empty(self.ndim_, self.sizes, strides, kind, target)
 

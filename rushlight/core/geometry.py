@@ -178,12 +178,15 @@ def wrap_dim(
     limit: cython.int = ndim
     if ndim == 0:
         if not scalar_ok:
-            raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+            raise IndexError(
+                f"Dimension specified as {dim} but tensor has no dimensions"
+            )
         limit = 1
     if dim < -limit or dim >= limit:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-limit}, "
-            f"{limit - 1}], but got {dim})")
+            f"{limit - 1}], but got {dim})"
+        )
     return dim + limit if dim < 0 else dim
 
 
@@ -218,7 +221,8 @@ def broadcast_sizes(shapes):
             if result[shift + i] != 1:
                 raise RuntimeError(
                     "Shape mismatch: objects cannot be broadcast to a single shape: "
-                    + ", ".join(str(list(s)) for s in shapes))
+                    + ", ".join(str(list(s)) for s in shapes)
+                )
             result[shift + i] = size
     return result
 
@@ -240,7 +244,9 @@ def infer_size(sizes, numel):
                 raise RuntimeError("only one dimension can be inferred")
             unknown = i
         elif size < 0:
-            raise RuntimeError(f"invalid shape dimension {size} at index {i} of shape {list(sizes)}")
+            raise RuntimeError(
+                f"invalid shape dimension {size} at index {i} of shape {list(sizes)}"
+            )
         else:
             known *= size
     if unknown < 0:
@@ -251,5 +257,6 @@ def infer_size(sizes, numel):
     elif known == 0 and numel == 0:
         raise RuntimeError(
             f"cannot reshape tensor of 0 elements into shape {list(sizes)} because the "
-            "unspecified dimension size -1 can be any value and is ambiguous")
+            "unspecified dimension size -1 can be any value and is ambiguous"
+        )
     raise RuntimeError(f"shape '{list(sizes)}' is invalid for input of size {numel}")

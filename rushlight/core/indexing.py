@@ -16,9 +16,20 @@ _FILL = cython.declare(object, None)
 _AS_TENSOR = cython.declare(object, None)
 
 
-def bind_operators(select, slice_, unsqueeze, alias, index, index_put_, copy_, fill_, tensor):
+def bind_operators(
+    select, slice_, unsqueeze, alias, index, index_put_, copy_, fill_, tensor
+):
     """Name the operators that index expressions turn into."""
-    global _SELECT, _SLICE, _UNSQUEEZE, _ALIAS, _INDEX, _INDEX_PUT, _COPY, _FILL, _AS_TENSOR
+    global \
+        _SELECT, \
+        _SLICE, \
+        _UNSQUEEZE, \
+        _ALIAS, \
+        _INDEX, \
+        _INDEX_PUT, \
+        _COPY, \
+        _FILL, \
+        _AS_TENSOR
     _SELECT, _SLICE, _UNSQUEEZE, _ALIAS = select, slice_, unsqueeze, alias
     _INDEX, _INDEX_PUT, _COPY, _FILL = index, index_put_, copy_, fill_
     _AS_TENSOR = tensor
@@ -45,19 +56,22 @@ def as_index_tensor(item: object) -> object:
         if t.dtype_.category > 1:
             raise IndexError(
                 "tensors used as indices must be long, int, byte or bool tensors, not "
-                f"{t.dtype_!r}")
+                f"{t.dtype_!r}"
+            )
         return item
     if isinstance(item, (str, float)):
         raise TypeError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors "
-            f"are valid indices (got {type(item).__name__})")
+            f"are valid indices (got {type(item).__name__})"
+        )
     made: Tensor = _AS_TENSOR(item)
     if made.numel_ == 0 and made.dtype_.category > 1:
         return made.long()
     if made.dtype_.category > 1:
         raise IndexError(
             "tensors used as indices must be long, int, byte or bool tensors, not "
-            f"{made.dtype_!r}")
+            f"{made.dtype_!r}"
+        )
     return made
 
 
@@ -84,8 +98,7 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
         if item is Ellipsis:
             ellipses += 1
     if total > self.ndim_:
-        raise IndexError(
-            f"too many indices for tensor of dimension {self.ndim_}")
+        raise IndexError(f"too many indices for tensor of dimension {self.ndim_}")
     if ellipses > 1:
         raise IndexError("an index can only have a single ellipsis ('...')")
     for item in items:
@@ -112,7 +125,9 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
 @cython.cfunc
 def apply_tensor(result: object, dim: cython.int, item: object, indices: list) -> tuple:
     """An index tensor, or what can become one."""
-    if not isinstance(item, (Tensor, list, tuple, range)) and hasattr(item, "__index__"):
+    if not isinstance(item, (Tensor, list, tuple, range)) and hasattr(
+        item, "__index__"
+    ):
         if not hasattr(item, "ndim") or item.ndim == 0:
             return (_SELECT(result, dim, item.__index__()), dim)
     index: Tensor = as_index_tensor(item)
@@ -167,7 +182,8 @@ def getitem(self: Tensor, index):
         if self.ndim_ == 0:
             raise IndexError(
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
-                "convert a 0-dim tensor to a number")
+                "convert a 0-dim tensor to a number"
+            )
         return _SELECT(self, 0, index)
     indices: list = []
     result = apply_basic(self, as_items(index), indices)
@@ -196,14 +212,14 @@ def setitem(self: Tensor, index, value):
     if not number and not isinstance(value, Tensor):
         if not hasattr(value, "__len__") and not hasattr(value, "__array__"):
             raise TypeError(
-                f"can't assign a {type(value).__name__} to a {self.dtype_!r} tensor")
+                f"can't assign a {type(value).__name__} to a {self.dtype_!r} tensor"
+            )
         value = _AS_TENSOR(value, dtype=self.dtype_)
     target = apply_basic(self, as_items(index), indices)
     if indices:
         if number:
             value = _AS_TENSOR(value, dtype=self.dtype_)
-        _INDEX_PUT(
-            target, [i for i in indices if i is not Ellipsis], value)
+        _INDEX_PUT(target, [i for i in indices if i is not Ellipsis], value)
     elif number:
         _FILL(target, value)
     else:
@@ -223,4 +239,5 @@ def contains(self: Tensor, element):
         return bool((self == element).any().item())
     raise RuntimeError(
         "Tensor.__contains__ only supports Tensor or scalar, but you passed in a "
-        f"{type(element)}.")
+        f"{type(element)}."
+    )

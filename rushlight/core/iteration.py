@@ -5,7 +5,9 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.geometry import (
-    is_channels_last, is_dense, row_major,
+    is_channels_last,
+    is_dense,
+    row_major,
 )
 
 
@@ -34,7 +36,8 @@ def broadcast_operands(
             if sizes[shift + d] != 1:
                 raise RuntimeError(
                     f"The size of tensor a ({sizes[shift + d]}) must match the size of "
-                    f"tensor b ({size}) at non-singleton dimension {shift + d}")
+                    f"tensor b ({size}) at non-singleton dimension {shift + d}"
+                )
             sizes[shift + d] = size
     return ndim
 
@@ -56,8 +59,12 @@ def stride_at(
 @cython.nogil
 @cython.exceptval(check=False)
 def compare_dims(
-    operands: cython.pointer(Operand), count: cython.int, ndim: cython.int,
-    sizes: cython.pointer(cython.const[int64_t]), a: cython.int, b: cython.int,
+    operands: cython.pointer(Operand),
+    count: cython.int,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    a: cython.int,
+    b: cython.int,
 ) -> cython.int:
     """-1 where ``a`` should be the inner of two dimensions, 1 for ``b``, 0 undecided."""
     i: cython.int
@@ -83,8 +90,11 @@ def compare_dims(
 @cython.nogil
 @cython.exceptval(check=False)
 def order_dims(
-    operands: cython.pointer(Operand), count: cython.int, ndim: cython.int,
-    sizes: cython.pointer(cython.const[int64_t]), order: cython.pointer(cython.int),
+    operands: cython.pointer(Operand),
+    count: cython.int,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    order: cython.pointer(cython.int),
 ) -> cython.void:
     """Insertion sort of dimensions, innermost first; stable where undecided."""
     i: cython.int
@@ -113,7 +123,9 @@ def order_dims(
 @cython.nogil
 @cython.exceptval(check=False)
 def same_geometry(
-    inputs: cython.pointer(Operand), count: cython.int, ndim: cython.int,
+    inputs: cython.pointer(Operand),
+    count: cython.int,
+    ndim: cython.int,
     sizes: cython.pointer(cython.const[int64_t]),
 ) -> cython.int:
     """0: operands differ; 1: all dense with equal strides; 2: all channels-last."""
@@ -142,8 +154,11 @@ def same_geometry(
 @cython.nogil
 @cython.exceptval(check=False)
 def output_strides(
-    inputs: cython.pointer(Operand), count: cython.int, ndim: cython.int,
-    sizes: cython.pointer(cython.const[int64_t]), strides: cython.pointer(int64_t),
+    inputs: cython.pointer(Operand),
+    count: cython.int,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(int64_t),
 ) -> cython.bint:
     order: cython.int[64]
     step: int64_t = 1
@@ -179,8 +194,11 @@ def output_strides(
 @cython.nogil
 @cython.exceptval(check=False)
 def make_plan(
-    plan: cython.pointer(LoopPlan), operands: cython.pointer(Operand),
-    count: cython.int, ndim: cython.int, sizes: cython.pointer(cython.const[int64_t]),
+    plan: cython.pointer(LoopPlan),
+    operands: cython.pointer(Operand),
+    count: cython.int,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
 ) -> cython.void:
     order: cython.int[64]
     i: cython.int
@@ -196,7 +214,8 @@ def make_plan(
         joins = top >= 0
         for k in range(count):
             step[k] = operands[k].itemsize * stride_at(
-                cython.address(operands[k]), ndim, order[i])
+                cython.address(operands[k]), ndim, order[i]
+            )
             if joins and plan.strides[k][top] * plan.sizes[top] != step[k]:
                 joins = False
         if joins:

@@ -75,9 +75,15 @@ channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
 preserve_format = MemoryFormat("preserve_format")
 _ALL = {
-    value.name: value for value in (
-        strided, sparse_coo, contiguous_format, channels_last, channels_last_3d,
-        preserve_format)
+    value.name: value
+    for value in (
+        strided,
+        sparse_coo,
+        contiguous_format,
+        channels_last,
+        channels_last_3d,
+        preserve_format,
+    )
 }
 
 

@@ -8,47 +8,156 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.libc.string import memcpy
-from cython.cimports.rushlight.core.geometry import (
-    is_channels_last, is_contiguous, row_major, wrap_dim,
-)
 from cython.cimports.rushlight.core._python import (
-    PyObject_Vectorcall, PyType_Modified, PyTypeObject,
+    PyObject_Vectorcall,
+    PyType_Modified,
+    PyTypeObject,
 )
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.elements import read_element
+from cython.cimports.rushlight.core.geometry import (
+    is_channels_last,
+    is_contiguous,
+    row_major,
+    wrap_dim,
+)
 from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
 from cython.cimports.rushlight.core.slots import (
-    SLOT_ADD, SLOT_RADD, SLOT_SUB, SLOT_RSUB, SLOT_MUL, SLOT_RMUL,
-    SLOT_TRUEDIV, SLOT_RTRUEDIV, SLOT_FLOORDIV, SLOT_RFLOORDIV, SLOT_MOD, SLOT_RMOD,
-    SLOT_POW, SLOT_RPOW, SLOT_MATMUL, SLOT_RMATMUL, SLOT_AND, SLOT_RAND,
-    SLOT_OR, SLOT_ROR, SLOT_XOR, SLOT_RXOR, SLOT_LSHIFT, SLOT_RLSHIFT,
-    SLOT_RSHIFT, SLOT_RRSHIFT, SLOT_LT, SLOT_LE, SLOT_EQ, SLOT_NE,
-    SLOT_GT, SLOT_GE, SLOT_NEG, SLOT_INVERT, SLOT_ABS, SLOT_POS,
-    SLOT_IADD, SLOT_ISUB, SLOT_IMUL, SLOT_ITRUEDIV, SLOT_IFLOORDIV, SLOT_IMOD,
-    SLOT_IPOW, SLOT_IAND, SLOT_IOR, SLOT_IXOR, SLOT_ILSHIFT, SLOT_IRSHIFT,
-    SLOT_GETITEM, SLOT_SETITEM, SLOT_REPR, SLOT_REDUCE, SLOT_DEEPCOPY, SLOT_LEGACY,
-    SLOT_CONTAINS, SLOT_GRAD_FN, SLOT_SET_DATA, SLOT_FORMAT, SLOT_ARRAY, SLOT_DLPACK,
+    SLOT_ABS,
+    SLOT_ADD,
+    SLOT_AND,
+    SLOT_ARRAY,
+    SLOT_CONTAINS,
+    SLOT_DEEPCOPY,
+    SLOT_EQ,
+    SLOT_FLOORDIV,
+    SLOT_GE,
+    SLOT_GETITEM,
+    SLOT_GRAD_FN,
+    SLOT_GT,
+    SLOT_IADD,
+    SLOT_IAND,
+    SLOT_IFLOORDIV,
+    SLOT_ILSHIFT,
+    SLOT_IMOD,
+    SLOT_IMUL,
+    SLOT_INVERT,
+    SLOT_IOR,
+    SLOT_IPOW,
+    SLOT_IRSHIFT,
+    SLOT_ISUB,
     SLOT_ITER,
+    SLOT_ITRUEDIV,
+    SLOT_IXOR,
+    SLOT_LE,
+    SLOT_LEGACY,
+    SLOT_LSHIFT,
+    SLOT_LT,
+    SLOT_MATMUL,
+    SLOT_MOD,
+    SLOT_MUL,
+    SLOT_NE,
+    SLOT_NEG,
+    SLOT_OR,
+    SLOT_POS,
+    SLOT_POW,
+    SLOT_RADD,
+    SLOT_RAND,
+    SLOT_REDUCE,
+    SLOT_REPR,
+    SLOT_RFLOORDIV,
+    SLOT_RLSHIFT,
+    SLOT_RMATMUL,
+    SLOT_RMOD,
+    SLOT_RMUL,
+    SLOT_ROR,
+    SLOT_RPOW,
+    SLOT_RRSHIFT,
+    SLOT_RSHIFT,
+    SLOT_RSUB,
+    SLOT_RTRUEDIV,
+    SLOT_RXOR,
+    SLOT_SETITEM,
+    SLOT_SUB,
+    SLOT_TRUEDIV,
+    SLOT_XOR,
 )
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage, allocate
 
-from rushlight.core.layout import Size, channels_last, channels_last_3d
-from rushlight.core.layout import contiguous_format, preserve_format, strided
+from rushlight.core.layout import (
+    Size,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    strided,
+)
 
 SLOT_NAMES = (
-    "add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv",
-    "floordiv", "rfloordiv", "mod", "rmod", "pow", "rpow", "matmul", "rmatmul",
-    "and", "rand", "or", "ror", "xor", "rxor", "lshift", "rlshift",
-    "rshift", "rrshift", "lt", "le", "eq", "ne", "gt", "ge",
-    "neg", "invert", "abs", "pos", "iadd", "isub", "imul", "itruediv",
-    "ifloordiv", "imod", "ipow", "iand", "ior", "ixor", "ilshift", "irshift",
-    "getitem", "setitem", "repr", "reduce", "deepcopy", "legacy", "contains", "grad_fn",
-    "set_data", "format", "array", "dlpack", "iter",
+    "add",
+    "radd",
+    "sub",
+    "rsub",
+    "mul",
+    "rmul",
+    "truediv",
+    "rtruediv",
+    "floordiv",
+    "rfloordiv",
+    "mod",
+    "rmod",
+    "pow",
+    "rpow",
+    "matmul",
+    "rmatmul",
+    "and",
+    "rand",
+    "or",
+    "ror",
+    "xor",
+    "rxor",
+    "lshift",
+    "rlshift",
+    "rshift",
+    "rrshift",
+    "lt",
+    "le",
+    "eq",
+    "ne",
+    "gt",
+    "ge",
+    "neg",
+    "invert",
+    "abs",
+    "pos",
+    "iadd",
+    "isub",
+    "imul",
+    "itruediv",
+    "ifloordiv",
+    "imod",
+    "ipow",
+    "iand",
+    "ior",
+    "ixor",
+    "ilshift",
+    "irshift",
+    "getitem",
+    "setitem",
+    "repr",
+    "reduce",
+    "deepcopy",
+    "legacy",
+    "contains",
+    "grad_fn",
+    "set_data",
+    "format",
+    "array",
+    "dlpack",
+    "iter",
 )
-LARGEST = cython.declare(int64_t, 1 << 56)      # more elements than any memory holds
+LARGEST = cython.declare(int64_t, 1 << 56)  # more elements than any memory holds
 _SLOTS = cython.declare(cython.pointer(PyObject)[64])
 _KEEP = cython.declare(list, [None] * 64)
 
@@ -119,7 +228,8 @@ def new_empty(
         if sizes[i] > 1 and count > LARGEST // sizes[i]:
             raise RuntimeError(
                 f"Storage size calculation overflowed with sizes="
-                f"{[sizes[j] for j in range(ndim)]}")
+                f"{[sizes[j] for j in range(ndim)]}"
+            )
         count *= sizes[i]
     t.reserve(ndim)
     for i in range(ndim):
@@ -166,7 +276,8 @@ NO_GRAD_OF_INNER_TENSORS = (
     ".grad attribute won't be populated during autograd.backward(). If you indeed want "
     "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
     "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
-    "the leaf Tensor instead.")
+    "the leaf Tensor instead."
+)
 
 
 @cython.cfunc
@@ -206,10 +317,13 @@ class Tensor:
         """Make room for ``ndim`` dimensions."""
         room: cython.pointer(int64_t) = self.inline_sizes
         if ndim > MAX_DIMS:
-            raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {ndim}")
+            raise RuntimeError(
+                f"tensors have at most {MAX_DIMS} dimensions, not {ndim}"
+            )
         if ndim > INLINE_DIMS:
             room = cython.cast(
-                cython.pointer(int64_t), malloc(2 * ndim * cython.sizeof(int64_t)))
+                cython.pointer(int64_t), malloc(2 * ndim * cython.sizeof(int64_t))
+            )
             if room == cython.NULL:
                 raise MemoryError("no memory for a tensor's sizes")
         if self.sizes != self.inline_sizes:
@@ -314,7 +428,9 @@ class Tensor:
             return self.ndim_ == 4 and is_channels_last(4, self.sizes, self.strides)
         if memory_format is channels_last_3d:
             return self.ndim_ == 5 and is_channels_last(5, self.sizes, self.strides)
-        raise RuntimeError(f"is_contiguous does not support memory format {memory_format}")
+        raise RuntimeError(
+            f"is_contiguous does not support memory format {memory_format}"
+        )
 
     def element_size(self):
         """Bytes of one element."""
@@ -404,8 +520,11 @@ class Tensor:
     def is_set_to(self, tensor: Tensor):
         """Whether both are the same window on the same storage."""
         return (
-            self.storage is tensor.storage and self.offset == tensor.offset
-            and self.shape == tensor.shape and self.stride() == tensor.stride())
+            self.storage is tensor.storage
+            and self.offset == tensor.offset
+            and self.shape == tensor.shape
+            and self.stride() == tensor.stride()
+        )
 
     # -- autograd --------------------------------------------------------------
 
@@ -505,7 +624,8 @@ class Tensor:
         """
         if self.numel_ != 1:
             raise RuntimeError(
-                f"a Tensor with {self.numel_} elements cannot be converted to Scalar")
+                f"a Tensor with {self.numel_} elements cannot be converted to Scalar"
+            )
         if self.storage.data == cython.NULL:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         return read_element(self.dtype_.code, self.pointer())
@@ -523,7 +643,9 @@ class Tensor:
             return bool(self.item())
         if self.numel_ == 0:
             raise RuntimeError("Boolean value of Tensor with no values is ambiguous")
-        raise RuntimeError("Boolean value of Tensor with more than one value is ambiguous")
+        raise RuntimeError(
+            "Boolean value of Tensor with more than one value is ambiguous"
+        )
 
     def __float__(self):
         return float(self.item())
@@ -536,9 +658,13 @@ class Tensor:
 
     def __index__(self):
         if self.dtype_.category > 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise TypeError(
+                "only integer tensors of a single element can be converted to an index"
+            )
         if self.numel_ != 1:
-            raise TypeError("only integer tensors of a single element can be converted to an index")
+            raise TypeError(
+                "only integer tensors of a single element can be converted to an index"
+            )
         return int(self.item())
 
     def __len__(self):
@@ -752,15 +878,18 @@ def set_requires_grad(t: Tensor, value: cython.bint):
         raise RuntimeError(
             "you can only change requires_grad flags of leaf variables. If you want to "
             "use a computed variable in a subgraph that doesn't require differentiation "
-            "use var_no_grad = var.detach().")
+            "use var_no_grad = var.detach()."
+        )
     if value and t.inference and not state().inference_mode:
         raise RuntimeError(
             "Setting requires_grad=True on inference tensor outside InferenceMode is "
-            "not allowed.")
+            "not allowed."
+        )
     if value and t.dtype_.category < 2:
         raise RuntimeError(
             "only Tensors of floating point dtype can require gradients, "
-            f"not {t.dtype_!r}")
+            f"not {t.dtype_!r}"
+        )
     t.wants_grad = value
 
 
@@ -772,31 +901,37 @@ def set_grad(t: Tensor, value: object):
     if not isinstance(value, Tensor):
         raise TypeError(
             f"assigned grad expected to be a Tensor or None but got grad of type "
-            f"{type(value).__name__}")
+            f"{type(value).__name__}"
+        )
     g: Tensor = value
     if g is t:
         raise RuntimeError("can't assign Variable as its own grad")
     if g.dtype_ is not t.dtype_:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{g.dtype_.name}' to a tensor "
-            f"with dtype '{t.dtype_.name}'. The gradient must match the tensor's dtype.")
+            f"with dtype '{t.dtype_.name}'. The gradient must match the tensor's dtype."
+        )
     if g.shape != t.shape:
         raise RuntimeError(
             f"attempting to assign a gradient of size '{list(g.shape)}' to a tensor of "
             f"size '{list(t.shape)}'. Please ensure that the gradient and the tensor are "
-            "the same size")
+            "the same size"
+        )
     if g.storage.device != t.storage.device:
         raise RuntimeError(
             f"attempting to assign a gradient with device type '{g.storage.device.type}' "
             f"to a tensor with device type '{t.storage.device.type}'. Please ensure that "
-            "the gradient and the tensor are on the same device")
+            "the gradient and the tensor are on the same device"
+        )
     t.grad_ = g
 
 
 @cython.cfunc
 def set_data(t: Tensor, value: Tensor):
     if value.dtype_.category < 2 and t.wants_grad:
-        raise RuntimeError("data set to a tensor that requires gradients must be floating point or complex dtype")
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
     if t.own_version < 0:
         t.own_version = t.storage.version
     t.storage = value.storage
@@ -822,14 +957,16 @@ def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
     new_strides: int64_t[64]
     if len(strides) != ndim:
         raise RuntimeError(
-            f"mismatch in length of strides and shape: {list(strides)}, {list(sizes)}")
+            f"mismatch in length of strides and shape: {list(strides)}, {list(sizes)}"
+        )
     if ndim > MAX_DIMS:
         raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {ndim}")
     empty: cython.bint = False
     for i in range(ndim):
         if sizes[i] < 0 or strides[i] < 0:
             raise RuntimeError(
-                f"sizes and strides must not be negative: {list(sizes)}, {list(strides)}")
+                f"sizes and strides must not be negative: {list(sizes)}, {list(strides)}"
+            )
         new_sizes[i] = sizes[i]
         new_strides[i] = strides[i]
         empty = empty or new_sizes[i] == 0
@@ -840,7 +977,8 @@ def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
                 f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset "
                 f"{offset}, and itemsize {kind.itemsize} requiring a storage size of "
                 f"{(reach + 1) * kind.itemsize} are out of bounds for storage of size "
-                f"{own.n_bytes}")
+                f"{own.n_bytes}"
+            )
     t.storage = own
     t.dtype_ = kind
     t.keys = keys_for(own.device)
@@ -854,6 +992,7 @@ def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
 def install(name, value, kind=Tensor):
     """Add a method to the compiled ``Tensor`` type."""
     body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind))
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+    )
     cython.cast(dict, cython.cast(object, body.tp_dict))[name] = value
     PyType_Modified(body)

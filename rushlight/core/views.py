@@ -7,7 +7,8 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import view_strides, wrap_dim
 from cython.cimports.rushlight.core.storage import Storage
-from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, alias as make_alias
+from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor
+from cython.cimports.rushlight.core.tensor import alias as make_alias
 
 from rushlight.core.geometry import infer_size
 
@@ -38,7 +39,8 @@ def fit_sizes(self: Tensor, size: object, into: cython.pointer(int64_t)) -> cyth
         count *= into[i]
     if count != self.numel_:
         raise RuntimeError(
-            f"shape '{list(size)}' is invalid for input of size {self.numel_}")
+            f"shape '{list(size)}' is invalid for input of size {self.numel_}"
+        )
     return n
 
 
@@ -52,7 +54,8 @@ def view(self: Tensor, size):
             "view size is not compatible with input tensor's size and stride (at least "
             "one dimension spans across two contiguous subspaces). Use .reshape(...) "
             f"instead.\n  self: {self.dtype_.name}{list(self.shape)} with strides "
-            f"{list(self.stride())}\n  size: {list(size)}")
+            f"{list(self.stride())}\n  size: {list(size)}"
+        )
     return make_alias(self, n, sizes, strides, self.offset)
 
 
@@ -82,22 +85,26 @@ def view_dtype(self: Tensor, dtype: DType):
         if self.ndim_ == 0:
             raise RuntimeError(
                 f"self.dim() cannot be 0 to view {self.dtype_!r} as {dtype!r} "
-                "(different element sizes)")
+                "(different element sizes)"
+            )
         if self.strides[last] != 1:
             raise RuntimeError(
                 f"self.stride(-1) must be 1 to view {self.dtype_!r} as {dtype!r} "
-                f"(different element sizes), but got {self.strides[last]}")
+                f"(different element sizes), but got {self.strides[last]}"
+            )
         for i in range(self.ndim_):
             if (sizes[last] if i == last else strides[i]) * old % new:
                 raise RuntimeError(
                     f"self.size(-1) and the strides must be divisible by {new // old} to "
-                    f"view {self.dtype_!r} as {dtype!r} (different element sizes)")
+                    f"view {self.dtype_!r} as {dtype!r} (different element sizes)"
+                )
             if i != last:
                 strides[i] = strides[i] * old // new
         if offset * old % new:
             raise RuntimeError(
                 f"self.storage_offset() must be divisible by {new // old} to view "
-                f"{self.dtype_!r} as {dtype!r} (different element sizes)")
+                f"{self.dtype_!r} as {dtype!r} (different element sizes)"
+            )
         sizes[last] = sizes[last] * old // new
         offset = offset * old // new
     result: Tensor = make_alias(self, self.ndim_, sizes, strides, offset)
@@ -127,7 +134,8 @@ def t(self: Tensor):
     """A matrix transposed; fewer dimensions as they are."""
     if self.ndim_ > 2:
         raise RuntimeError(
-            f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim_}D")
+            f"t() expects a tensor with <= 2 dimensions, but self is {self.ndim_}D"
+        )
     if self.ndim_ < 2:
         return alias(self)
     return transpose(self, 0, 1)
@@ -145,7 +153,8 @@ def permute(self: Tensor, dims):
         raise RuntimeError(
             "permute(sparse_coo): number of dimensions in the tensor input does not match "
             "the length of the desired ordering of dimensions i.e. input.dim() = "
-            f"{self.ndim_} is not equal to len(dims) = {len(dims)}")
+            f"{self.ndim_} is not equal to len(dims) = {len(dims)}"
+        )
     for i in range(self.ndim_):
         d = wrap_dim(dims[i], self.ndim_)
         if (seen >> d) & 1:
@@ -168,13 +177,15 @@ def expand(self: Tensor, size, implicit=False):
         raise RuntimeError(
             f"expand({self.dtype_.name}{list(self.shape)}, size={list(size)}): the number "
             f"of sizes provided ({n}) must be greater or equal to the number of "
-            f"dimensions in the tensor ({self.ndim_})")
+            f"dimensions in the tensor ({self.ndim_})"
+        )
     for i in range(n):
         if i < shift:
             if sizes[i] < 0:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({sizes[i]}) isn't allowed in a "
-                    f"leading, non-existing dimension {i}")
+                    f"leading, non-existing dimension {i}"
+                )
             strides[i] = 0
             continue
         own = self.sizes[i - shift]
@@ -186,7 +197,8 @@ def expand(self: Tensor, size, implicit=False):
                 raise RuntimeError(
                     f"The expanded size of the tensor ({sizes[i]}) must match the existing "
                     f"size ({own}) at non-singleton dimension {i}.  Target sizes: "
-                    f"{list(size)}.  Tensor sizes: {list(self.shape)}")
+                    f"{list(size)}.  Tensor sizes: {list(self.shape)}"
+                )
             strides[i] = 0
     return make_alias(self, n, sizes, strides, self.offset)
 
@@ -256,7 +268,8 @@ def select(self: Tensor, dim, index):
     if at < -self.sizes[d] or at >= self.sizes[d]:
         raise IndexError(
             f"select(): index {index} out of range for tensor of size "
-            f"{list(self.shape)} at dimension {d}")
+            f"{list(self.shape)} at dimension {d}"
+        )
     if at < 0:
         at += self.sizes[d]
     for i in range(self.ndim_):
@@ -287,7 +300,8 @@ def slice(self: Tensor, dim, start, end, step):
     sizes[d] = (last - first + step - 1) // step if last > first else 0
     strides[d] = self.strides[d] * cython.cast(int64_t, step)
     return make_alias(
-        self, self.ndim_, sizes, strides, self.offset + first * self.strides[d])
+        self, self.ndim_, sizes, strides, self.offset + first * self.strides[d]
+    )
 
 
 def narrow(self: Tensor, dim, start, length):
@@ -301,12 +315,14 @@ def narrow(self: Tensor, dim, start, length):
     if start < -size or start > size:
         raise IndexError(
             f"start out of range (expected to be in range of [{-size}, {size}], but got "
-            f"{start})")
+            f"{start})"
+        )
     if start < 0:
         start += size
     if start + length > size:
         raise RuntimeError(
-            f"start ({start}) + length ({length}) exceeds dimension size ({size}).")
+            f"start ({start}) + length ({length}) exceeds dimension size ({size})."
+        )
     return slice(self, d, start, start + length, 1)
 
 
@@ -320,12 +336,15 @@ def unfold(self: Tensor, dimension, size, step):
         raise RuntimeError(f"step is {step} but must be > 0")
     if size < 0 or size > length:
         raise RuntimeError(
-            f"maximum size for tensor at dimension {d} is {length} but size is {size}")
+            f"maximum size for tensor at dimension {d} is {length} but size is {size}"
+        )
     copy_geometry(self, sizes, strides)
     sizes[self.ndim_] = size
     strides[self.ndim_] = self.strides[d] if self.ndim_ else 1
     if self.ndim_:
-        sizes[d] = (length - cython.cast(int64_t, size)) // cython.cast(int64_t, step) + 1
+        sizes[d] = (length - cython.cast(int64_t, size)) // cython.cast(
+            int64_t, step
+        ) + 1
         strides[d] = self.strides[d] * cython.cast(int64_t, step)
     return make_alias(self, self.ndim_ + 1, sizes, strides, self.offset)
 
@@ -341,8 +360,7 @@ def diagonal(self: Tensor, offset, dim1, dim2):
     length: int64_t
     start: int64_t = self.offset
     if a == b:
-        raise RuntimeError(
-            f"diagonal dimensions cannot be identical {dim1}, {dim2}")
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     if offset >= 0:
         length = max(min(self.sizes[a], self.sizes[b] - offset), 0)
     else:
@@ -376,17 +394,20 @@ def split(self: Tensor, split_size, dim):
     length: int64_t = self.sizes[d]
     if split_size < 0:
         raise RuntimeError(
-            f"split expects split_size be non-negative, but got split_size={split_size}")
+            f"split expects split_size be non-negative, but got split_size={split_size}"
+        )
     if split_size == 0:
         if length:
             raise RuntimeError(
                 f"split_size can only be 0 if dimension size is 0, but got dimension "
-                f"size of {length}")
+                f"size of {length}"
+            )
         return [alias(self)]
     if length == 0:
         return [alias(self)]
     return [
-        slice(self, d, at, at + split_size, 1) for at in range(0, length, split_size)]
+        slice(self, d, at, at + split_size, 1) for at in range(0, length, split_size)
+    ]
 
 
 def split_with_sizes(self: Tensor, split_sizes, dim):
@@ -398,7 +419,8 @@ def split_with_sizes(self: Tensor, split_sizes, dim):
         raise RuntimeError(
             f"split_with_sizes expects split_sizes to sum exactly to {self.sizes[d]} "
             f"(input tensor's size at dimension {d}), but got split_sizes="
-            f"{list(split_sizes)}")
+            f"{list(split_sizes)}"
+        )
     pieces = []
     at = 0
     for size in split_sizes:
@@ -418,22 +440,30 @@ def as_strided(self: Tensor, size, stride, storage_offset=None):
     empty: cython.bint = False
     if len(stride) != n:
         raise RuntimeError(
-            f"mismatch in length of strides and shape: {list(stride)}, {list(size)}")
+            f"mismatch in length of strides and shape: {list(stride)}, {list(size)}"
+        )
     read_sizes(stride, strides)
     for i in range(n):
         if strides[i] < 0 or sizes[i] < 0:
             raise RuntimeError(
                 "as_strided: Negative strides are not supported at the moment, got "
-                f"strides: {list(stride)}")
+                f"strides: {list(stride)}"
+            )
         empty = empty or sizes[i] == 0
         last += (sizes[i] - 1) * strides[i]
-    if offset < 0 or (not empty and (
-            (last + 1) * self.dtype_.itemsize > cython.cast(int64_t, self.storage.n_bytes))):
+    if offset < 0 or (
+        not empty
+        and (
+            (last + 1) * self.dtype_.itemsize
+            > cython.cast(int64_t, self.storage.n_bytes)
+        )
+    ):
         raise RuntimeError(
             f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
             f"{offset}, and itemsize {self.dtype_.itemsize} requiring a storage size of "
             f"{(last + 1) * self.dtype_.itemsize} are out of bounds for storage of size "
-            f"{self.storage.n_bytes}")
+            f"{self.storage.n_bytes}"
+        )
     return make_alias(self, n, sizes, strides, offset)
 
 
@@ -458,7 +488,8 @@ def resize_(self: Tensor, size, memory_format=None):
     for i in range(n):
         if sizes[i] < 0:
             raise RuntimeError(
-                f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}")
+                f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}"
+            )
     for i in range(n - 1, -1, -1):
         strides[i] = count
         count *= sizes[i] if sizes[i] > 1 else 1

@@ -74,13 +74,10 @@ cdef class Operator:
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
     cdef object run(self, PyObject** slots, uint64_t keys)
 
-# All overloads of one name: what users call, as a function and as a method.
-cdef class OperatorPacket:
-    cdef void* vectorcall
-    cdef readonly str name
-    cdef readonly list overloads
-    cdef Operator first
-    cdef readonly str doc
-
 cdef void set_recorder(Recorder recorder)
 cdef object copy_into(Tensor target, object source)
+
+cdef dict keyword_dict(PyObject** args, Py_ssize_t n, PyObject* kwnames)
+# TypeError in PyTorch's words for arguments that no overload takes.
+cdef object raise_mismatch(str name, list overloads, PyObject** args, Py_ssize_t n, PyObject* kwnames, int code)
+cdef void enable_vectorcall(object kind, object instance, void* field, unsigned long flags) noexcept

@@ -6,17 +6,22 @@ import importlib
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core._python import (
-    PyObject_Vectorcall, PyTypeObject, PyVectorcall_Call, __builtin_clzll,
+    PyObject_Vectorcall,
+    PyTypeObject,
+    PyVectorcall_Call,
+    __builtin_clzll,
 )
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.keys import (
-    KEY_ADINPLACEORVIEW, KEY_AUTOGRAD, KEY_BACKEND_SELECT, KEY_PRIVATEUSE1,
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+    KEY_PRIVATEUSE1,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch.signature import Bound, Signature, own, release
+from cython.cimports.rushlight.dispatch.signature import Bound, Signature, release
 
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
@@ -25,11 +30,12 @@ _BACKEND_BITS = cython.declare(uint64_t, 15)
 _AUTOGRAD_BITS = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
-    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW))
-_DEFAULT_BITS = cython.declare(uint64_t, 1)     # where factories go: CPU
-_PLAIN_TYPES = cython.declare(dict, {})         # type -> overrides nothing
-_MODES = cython.declare(list, [])               # active Python function modes
-_FALLBACKS = cython.declare(dict, {})           # key number -> Kernel for every operator
+    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
+)
+_DEFAULT_BITS = cython.declare(uint64_t, 1)  # where factories go: CPU
+_PLAIN_TYPES = cython.declare(dict, {})  # type -> overrides nothing
+_MODES = cython.declare(list, [])  # active Python function modes
+_FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 _EVERY_OPERATOR = cython.declare(list, [])
 _COPY = cython.declare(Operator, None)
 _NON_BLOCKING = cython.declare(object, False)
@@ -41,7 +47,10 @@ class Kernel:
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         raise NotImplementedError(f"{type(self).__name__} cannot run")
 
@@ -56,7 +65,10 @@ class PythonKernel(Kernel):
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState)
         before: uint64_t
@@ -74,7 +86,9 @@ class PythonKernel(Kernel):
 
 @cython.cfunc
 def call_function(
-    kernel: PythonKernel, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+    kernel: PythonKernel,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
     keys: uint64_t,
 ) -> object:
     args: cython.pointer(PyObject)[26]
@@ -88,12 +102,18 @@ def call_function(
             args[2 + i] = slots[i]
         return PyObject_Vectorcall(
             cython.cast(cython.pointer(PyObject), kernel.function),
-            cython.address(args[1]), n + 1, cython.NULL)
+            cython.address(args[1]),
+            n + 1,
+            cython.NULL,
+        )
     for i in range(n):
         args[1 + i] = slots[i]
     return PyObject_Vectorcall(
         cython.cast(cython.pointer(PyObject), kernel.function),
-        cython.address(args[1]), n, cython.NULL)
+        cython.address(args[1]),
+        n,
+        cython.NULL,
+    )
 
 
 @cython.final
@@ -115,12 +135,17 @@ class LazyKernel(Kernel):
         """The kernel behind the name."""
         if self.loaded is None:
             found = getattr(importlib.import_module(self.module), self.attribute)
-            self.loaded = PythonKernel(found) if self.make is None else self.make(found, op)
+            self.loaded = (
+                PythonKernel(found) if self.make is None else self.make(found, op)
+            )
         return self.loaded
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         if self.loaded is None:
             self.load(op)
@@ -139,7 +164,10 @@ class FallbackKernel(Kernel):
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         args = [cython.cast(object, slots[i]) for i in range(op.n_args)]
         return self.function(op, *args)
@@ -152,7 +180,10 @@ class DerivedKernel(Kernel):
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         source: Operator = op.functional
         written: Tensor = None
@@ -176,22 +207,27 @@ class DerivedKernel(Kernel):
             if len(target) != len(result):
                 raise TypeError(
                     f"{op.name}: argument 'out' must be {len(result)} tensors, "
-                    f"not {len(target)}")
+                    f"not {len(target)}"
+                )
             filled = [fill_out(t, r, op) for t, r in zip(target, result)]
-            return type(target)(filled) if type(target) in (list, tuple) else tuple(filled)
+            return (
+                type(target)(filled) if type(target) in (list, tuple) else tuple(filled)
+            )
         return fill_out(target, result, op)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def wants_graph(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+def wants_graph(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.bint:
     """Whether gradients will flow through a call."""
     i: cython.int
     if not state().grad_mode:
         return False
     for i in range(op.n_args):
         value = cython.cast(object, slots[i])
-        if isinstance(value, Tensor) and cython.cast(Tensor, value).requires_grad_:
+        if isinstance(value, Tensor) and cython.cast(Tensor, value).wants_grad:
             return True
     return False
 
@@ -201,7 +237,8 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
     if result.shape != target.shape:
         raise RuntimeError(
             f"{op.name}: output with shape {list(target.shape)} doesn't match the "
-            f"broadcast shape {list(result.shape)}")
+            f"broadcast shape {list(result.shape)}"
+        )
     check_cast(result, target)
     return copy_into(target, result)
 
@@ -221,14 +258,26 @@ def check_cast(result: Tensor, target: Tensor):
     if a > b and not (a == 1 and b == 0 and False):
         raise RuntimeError(
             f"result type {TYPE_NAMES.get(result.dtype_.name)} can't be cast to the "
-            f"desired output type {TYPE_NAMES.get(target.dtype_.name)}")
+            f"desired output type {TYPE_NAMES.get(target.dtype_.name)}"
+        )
 
 
 TYPE_NAMES = {
-    "uint8": "Byte", "int8": "Char", "int16": "Short", "int32": "Int", "int64": "Long",
-    "float16": "Half", "float32": "Float", "float64": "Double", "bool": "Bool",
-    "bfloat16": "BFloat16", "complex32": "ComplexHalf", "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble", "uint16": "UInt16", "uint32": "UInt32",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "float32": "Float",
+    "float64": "Double",
+    "bool": "Bool",
+    "bfloat16": "BFloat16",
+    "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
     "uint64": "UInt64",
 }
 
@@ -287,7 +336,8 @@ class Derivative:
                 self.formula = _not_implemented
             else:
                 self.formula = getattr(
-                    importlib.import_module(self.module), self.function)
+                    importlib.import_module(self.module), self.function
+                )
         return self.formula
 
 
@@ -301,13 +351,19 @@ class Recorder:
 
     @cython.cfunc
     def record(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         raise NotImplementedError("no recorder")
 
     @cython.cfunc
     def keep_books(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         raise NotImplementedError("no recorder")
 
@@ -329,8 +385,19 @@ class Operator:
     """
 
     def __init__(
-        self, namespace, name, rows, returns, *, form=0, derivative=None,
-        functional=None, tags=(), entry=(), is_view=False, node_name=None,
+        self,
+        namespace,
+        name,
+        rows,
+        returns,
+        *,
+        form=0,
+        derivative=None,
+        functional=None,
+        tags=(),
+        entry=(),
+        is_view=False,
+        node_name=None,
     ):
         i: cython.int
         self.vectorcall = cython.cast(cython.p_void, operator_vectorcall)
@@ -432,7 +499,8 @@ class Operator:
         if len(args) != self.n_args:
             raise TypeError(
                 f"{self.name}: redispatch takes all {self.n_args} arguments, "
-                f"not {len(args)}")
+                f"not {len(args)}"
+            )
         for i in range(self.n_args):
             slots[i] = cython.cast(cython.pointer(PyObject), args[i])
         return self.run(slots, keyset.bits)
@@ -511,7 +579,8 @@ class Operator:
             device = cython.cast(object, slots[self.device_arg])
             if device is not None:
                 return (bits & ~cython.cast(uint64_t, 15)) | (
-                    one << cython.cast(Device, device).kind)
+                    one << cython.cast(Device, device).kind
+                )
         return bits if bits else _DEFAULT_BITS
 
     @cython.cfunc
@@ -548,7 +617,8 @@ def refuse_inference_write(target: object):
     if isinstance(target, Tensor) and cython.cast(Tensor, target).inference:
         raise RuntimeError(
             "Inplace update to inference tensor outside InferenceMode is not allowed. "
-            "You can make a clone to get a normal tensor before doing inplace update.")
+            "You can make a clone to get a normal tensor before doing inplace update."
+        )
 
 
 @cython.cfunc
@@ -570,7 +640,8 @@ def not_available(op: Operator, keys: uint64_t):
     raise NotImplementedError(
         f"Could not run '{op.namespace}::{op.name}' with arguments from the "
         f"'{backend}' backend.\n  '{op.namespace}::{op.name}' is available for: "
-        f"{', '.join(known) or 'nothing'}\n  remedy: {hint}")
+        f"{', '.join(known) or 'nothing'}\n  remedy: {hint}"
+    )
 
 
 # -- overrides: __torch_function__ on subclasses, function modes ---------------------
@@ -593,29 +664,54 @@ def ask_overrides(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> object:
     """What the modes, then the arguments' types, say; NotImplemented to go on."""
-    args = tuple([cython.cast(object, slots[i]) for i in range(op.n_args)])
+    args, keywords = given_arguments(op, slots)
     kinds = []
-    for arg in flatten(args):
-        if isinstance(arg, Tensor) and not is_plain(type(arg)) and type(arg) not in kinds:
+    for arg in flatten((*args, *keywords.values())):
+        if (
+            isinstance(arg, Tensor)
+            and not is_plain(type(arg))
+            and type(arg) not in kinds
+        ):
             kinds.append(type(arg))
     packet = _PACKETS.get((op.namespace, op.name.split(".")[0]), op)
     if _MODES:
         mode = _MODES.pop()
         try:
-            answer = mode.__torch_function__(packet, tuple(kinds), args, {})
+            answer = mode.__torch_function__(packet, tuple(kinds), args, keywords)
         finally:
             _MODES.append(mode)
         if answer is not NotImplemented:
             return answer
     for kind in kinds:
-        answer = kind.__torch_function__(packet, tuple(kinds), args, {})
+        answer = kind.__torch_function__(packet, tuple(kinds), args, keywords)
         if answer is not NotImplemented:
             return answer
     if kinds:
         raise TypeError(
             f"no implementation found for '{op.namespace}::{op.name}' on types that "
-            f"implement __torch_function__: {kinds}")
+            f"implement __torch_function__: {kinds}"
+        )
     return NotImplemented
+
+
+@cython.cfunc
+def given_arguments(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> tuple:
+    """What a call was given, as one would write it: defaults are left out."""
+    args: list = []
+    keywords: dict = {}
+    defaults: tuple = op.signature.defaults
+    i: cython.int
+    for i in range(op.n_args):
+        value = cython.cast(object, slots[i])
+        if not op.signature.rows[i][3]:
+            args.append(value)
+        elif value is not defaults[i]:
+            keywords[op.signature.rows[i][0]] = value
+    while args and args[len(args) - 1] is defaults[len(args) - 1]:
+        args.pop()
+    return tuple(args), keywords
 
 
 @cython.cfunc
@@ -634,82 +730,7 @@ def function_modes():
     return _MODES
 
 
-# -- packets: overloads under one name ----------------------------------------------
-
-
 _PACKETS = cython.declare(dict, {})
-
-
-@cython.cclass
-class OperatorPacket:
-    """All overloads of one name, as a function and as a method.
-
-    >>> import rushlight as rl
-    >>> rl.add
-    <built-in operator add>
-    """
-
-    def __init__(self, namespace, name, overloads):
-        self.vectorcall = cython.cast(cython.p_void, packet_vectorcall)
-        self.name = name
-        self.overloads = list(overloads)
-        self.first = self.overloads[0]
-        self.doc = self.first.entry[11] if self.first.entry else ""
-        _PACKETS.setdefault((namespace, name), self)
-
-    def add_overload(self, op):
-        """Let one more schema answer to this name."""
-        self.overloads.append(op)
-
-    def remove_overload(self, op):
-        """Forget a schema."""
-        self.overloads.remove(op)
-
-    def __getattr__(self, name):
-        if name in ("__name__", "__qualname__"):
-            return self.name
-        for op in self.overloads:
-            parts = op.name.split(".")
-            if (parts[1] if len(parts) > 1 else "default") == name:
-                return op
-        raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
-
-    def __get__(self, obj, kind):
-        if obj is None:
-            return self
-        return BoundOperator(self, obj)
-
-    def __repr__(self):
-        return f"<built-in operator {self.name}>"
-
-    def __reduce__(self):
-        return (_find_packet, (self.first.namespace, self.first.name.split(".")[0]))
-
-
-@cython.final
-@cython.cclass
-class BoundOperator:
-    """A method looked up on a tensor and not called at once."""
-
-    packet = cython.declare(object)
-    owner = cython.declare(object)
-
-    def __init__(self, packet, owner):
-        self.packet = packet
-        self.owner = owner
-
-    def __call__(self, *args, **kwargs):
-        return self.packet(self.owner, *args, **kwargs)
-
-    def __getattr__(self, name):
-        return getattr(self.packet, name)
-
-    @property
-    def __self__(self):
-        return self.owner
-
-    def __repr__(self):
-        return f"<bound operator {self.packet.name} of a Tensor>"
 
 
 def _find_operator(namespace, name):
@@ -719,7 +740,8 @@ def _find_operator(namespace, name):
     raise RuntimeError(f"there is no operator '{namespace}::{name}'")
 
 
-def _find_packet(namespace, name):
+def find_packet(namespace, name):
+    """The packet of a name."""
     return _PACKETS[(namespace, name)]
 
 
@@ -765,8 +787,10 @@ def set_default_device_bits(kind: cython.int):
 
 @cython.cfunc
 def operator_vectorcall(
-    self: cython.pointer(PyObject), args: cython.pointer(cython.pointer(PyObject)),
-    nargsf: cython.size_t, kwnames: cython.pointer(PyObject),
+    self: cython.pointer(PyObject),
+    args: cython.pointer(cython.pointer(PyObject)),
+    nargsf: cython.size_t,
+    kwnames: cython.pointer(PyObject),
 ) -> object:
     op: Operator = cython.cast(Operator, self)
     bound: Bound
@@ -783,140 +807,9 @@ def operator_vectorcall(
 
 
 @cython.cfunc
-def packet_vectorcall(
-    self: cython.pointer(PyObject), args: cython.pointer(cython.pointer(PyObject)),
-    nargsf: cython.size_t, kwnames: cython.pointer(PyObject),
-) -> object:
-    packet: OperatorPacket = cython.cast(OperatorPacket, self)
-    bound: Bound
-    op: Operator
-    n: cython.Py_ssize_t = (nargsf << 1) >> 1
-    code: cython.int
-    if kwnames != cython.NULL and has_python_keyword(kwnames):
-        return call_with_keywords(packet, args, n, kwnames)
-    bound.n_made = 0
-    op = packet.first
-    try:
-        code = op.signature.bind(args, n, kwnames, cython.address(bound))
-        if code:
-            op = choose_overload(packet, args, n, kwnames, cython.address(bound), code)
-        result = op.call(bound.slots)
-    finally:
-        if bound.n_made:
-            release(cython.address(bound))
-    if op.return_type is not None and type(result) is tuple:
-        return op.return_type(result)
-    return result
-
-
-@cython.cfunc
-def choose_overload(
-    packet: OperatorPacket, args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject),
-    bound: cython.pointer(Bound), code: cython.int,
-) -> Operator:
-    """The first further overload that takes the arguments."""
-    op: Operator
-    i: cython.int
-    for i in range(1, len(packet.overloads)):
-        op = packet.overloads[i]
-        release(bound)
-        if op.signature.bind(args, n, kwnames, bound) == 0:
-            return op
-    raise_mismatch(packet.name, packet.overloads, args, n, kwnames, code)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def has_python_keyword(kwnames: cython.pointer(PyObject)) -> cython.bint:
-    """Whether ``out`` or ``requires_grad``, which no schema lists, is given."""
-    for name in cython.cast(tuple, cython.cast(object, kwnames)):
-        if name == "out" or name == "requires_grad":
-            return True
-    return False
-
-
-@cython.cfunc
-def call_with_keywords(
-    packet: OperatorPacket, args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject),
-) -> object:
-    """``requires_grad`` is set on a factory's result; ``out`` chooses another form."""
-    keywords = keyword_dict(args, n, kwnames)
-    if "requires_grad" not in keywords or packet.first.signature.find("requires_grad") >= 0:
-        if "out" in keywords and packet.first.signature.find("out") < 0:
-            return call_with_out(packet, args, n, kwnames)
-        keywords = keyword_dict(args, n, kwnames)
-    elif packet.first.device_arg < 0:
-        raise TypeError(f"{packet.name}() got an unexpected keyword argument 'requires_grad'")
-    wanted = keywords.pop("requires_grad", False)
-    result = cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
-        *[cython.cast(object, args[i]) for i in range(n)], **keywords)
-    return result.requires_grad_() if wanted else result
-
-
-@cython.cfunc
-def call_with_out(
-    packet: OperatorPacket, args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject),
-) -> object:
-    """Bind without ``out``, then call the out= form; ``out=None`` changes nothing."""
-    i: cython.int
-    positional = tuple([cython.cast(object, args[i]) for i in range(n)])
-    keywords = keyword_dict(args, n, kwnames)
-    out = keywords.pop("out")
-    if out is None:
-        return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
-            *positional, **keywords)
-    bound: Bound
-    op: Operator
-    first_code: cython.int = 0
-    code: cython.int
-    values: list = list(positional) + list(keywords.values())
-    raw: cython.pointer(PyObject)[64]
-    if len(values) > 64:
-        raise TypeError(f"{packet.name}() got {len(values)} arguments")
-    for i in range(len(values)):
-        raw[i] = cython.cast(cython.pointer(PyObject), values[i])
-    names = tuple(keywords)
-    for op in packet.overloads:
-        bound.n_made = 0
-        code = op.signature.bind(
-            raw, n, cython.cast(cython.pointer(PyObject), names), cython.address(bound))
-        first_code = first_code or code
-        if code == 0 and op.out is not None:
-            try:
-                check_out(op, out)
-                bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
-                return op.out.call(bound.slots)
-            finally:
-                release(cython.address(bound))
-        release(cython.address(bound))
-    if first_code:
-        raise_mismatch(
-            packet.name, packet.overloads, raw, n,
-            cython.cast(cython.pointer(PyObject), names), first_code)
-    raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
-
-
-@cython.cfunc
-def check_out(op: Operator, out: object):
-    several: cython.bint = len(op.returns) > 1
-    if several:
-        if isinstance(out, (tuple, list)) and all(isinstance(t, Tensor) for t in out):
-            return
-        raise TypeError(
-            f"{op.name.split('.')[0]}(): argument 'out' must be tuple of Tensors, not "
-            f"{type(out).__name__}")
-    if not isinstance(out, Tensor):
-        raise TypeError(
-            f"{op.name.split('.')[0]}(): argument 'out' must be Tensor, not "
-            f"{type(out).__name__}")
-
-
-@cython.cfunc
 def keyword_dict(
-    args: cython.pointer(cython.pointer(PyObject)), n: cython.Py_ssize_t,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
     kwnames: cython.pointer(PyObject),
 ) -> dict:
     keywords = {}
@@ -930,8 +823,12 @@ def keyword_dict(
 
 @cython.cfunc
 def raise_mismatch(
-    name: str, overloads: list, args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t, kwnames: cython.pointer(PyObject), code: cython.int,
+    name: str,
+    overloads: list,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+    code: cython.int,
 ):
     """TypeError in PyTorch's words: the one schema's fault, or all the schemas."""
     i: cython.int
@@ -945,12 +842,14 @@ def raise_mismatch(
     raise TypeError(
         f"{name}() received an invalid combination of arguments - got "
         f"({', '.join(given)}), but expected one of:\n"
-        + "\n".join(f" * {schema_line(op)}" for op in overloads))
+        + "\n".join(f" * {schema_line(op)}" for op in overloads)
+    )
 
 
 def schema_line(op: Operator):
     """``(Tensor self, Number other, *, Number alpha=1)``."""
     from rushlight.dispatch.signature import KIND_NAMES
+
     parts = []
     starred = False
     for name, kind, default, keyword_only, _, _ in op.signature.rows:
@@ -962,26 +861,26 @@ def schema_line(op: Operator):
     return f"({', '.join(parts)})"
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def enable_vectorcall(
+    kind: object, instance: object, field: cython.p_void, flags: cython.ulong
+) -> cython.void:
+    """Let CPython call instances of a type through a field, without bound methods."""
+    body: cython.pointer(PyTypeObject) = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+    )
+    body.tp_flags |= flags
+    body.tp_vectorcall_offset = cython.cast(cython.Py_ssize_t, field) - cython.cast(
+        cython.Py_ssize_t, cython.cast(cython.p_void, instance)
+    )
+    body.tp_call = PyVectorcall_Call
+
+
 def _install_vectorcall():
-    """Let CPython call operators through their first fields, without bound methods."""
-    operator: Operator = Operator("aten", "_probe", (), ())
-    packet: OperatorPacket = OperatorPacket("aten", "_probe", [operator])
-    kind: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), Operator))
-    kind.tp_flags |= 1 << 11
-    kind.tp_vectorcall_offset = cython.cast(
-        cython.Py_ssize_t, cython.address(operator.vectorcall)) - cython.cast(
-        cython.Py_ssize_t, cython.cast(cython.p_void, operator))
-    kind.tp_call = PyVectorcall_Call
-    kind = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), OperatorPacket))
-    kind.tp_flags |= (1 << 11) | (1 << 17)
-    kind.tp_vectorcall_offset = cython.cast(
-        cython.Py_ssize_t, cython.address(packet.vectorcall)) - cython.cast(
-        cython.Py_ssize_t, cython.cast(cython.p_void, packet))
-    kind.tp_call = PyVectorcall_Call
-    forget(operator)
-    forget_packet("aten", "_probe")
+    probe: Operator = Operator("aten", "_probe", (), ())
+    enable_vectorcall(Operator, probe, cython.address(probe.vectorcall), 1 << 11)
+    forget(probe)
 
 
 _install_vectorcall()

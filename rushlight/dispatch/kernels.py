@@ -8,31 +8,49 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.backends.cpu.launch import (
-    NativeKernel, kernel_t, parallel_for,
+    NativeKernel,
+    kernel_t,
+    parallel_for,
 )
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import (
-    DType, default_dtype, dtype_of, promote_codes,
+    DType,
+    default_dtype,
+    dtype_of,
+    promote_codes,
 )
 from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.geometry import overlaps_itself
 from cython.cimports.rushlight.core.iteration import (
-    LoopPlan, Operand, broadcast_operands, make_plan, output_strides,
+    LoopPlan,
+    Operand,
+    broadcast_operands,
+    make_plan,
+    output_strides,
 )
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import (
-    FUNCTIONAL, INPLACE, OUT, Kernel, Operator,
+    FUNCTIONAL,
+    INPLACE,
+    OUT,
+    Kernel,
+    Operator,
 )
 
 from rushlight.dispatch.dispatcher import TYPE_NAMES
 
-GRAIN = cython.declare(int64_t, 32768)          # elements that one thread takes at least
-CHUNK = cython.declare(int64_t, 8192)           # elements of one row of a flat loop
-UNLOCKED = cython.declare(int64_t, 65536)       # from here the interpreter lock is released
+GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
+CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
+UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 
 # Result rules of the tables, by number.
 RULES = {
-    "promote": 0, "promote_float": 1, "bool": 2, "same": 3, "int64": 4, "real": 5,
+    "promote": 0,
+    "promote_float": 1,
+    "bool": 2,
+    "same": 3,
+    "int64": 4,
+    "real": 5,
     "float": 6,
 }
 # What a number operand is stored as, by the compute type's code.
@@ -156,7 +174,9 @@ def examine(call: cython.pointer(Call), name: str) -> cython.int:
         if device is None:
             device = t.storage.device
             call.device_kind = device.kind
-        elif t.storage.device is not device and t.storage.device.kind != call.device_kind:
+        elif (
+            t.storage.device is not device and t.storage.device.kind != call.device_kind
+        ):
             device = check_devices(call, device, t, name)
             call.device_kind = device.kind
         if first is None:
@@ -181,7 +201,8 @@ def examine(call: cython.pointer(Call), name: str) -> cython.int:
         call.numel = first.numel_
         return 0
     call.ndim = broadcast_operands(
-        cython.address(call.operands[call.n_out]), call.n, call.sizes)
+        cython.address(call.operands[call.n_out]), call.n, call.sizes
+    )
     call.numel = 1
     for d in range(call.ndim):
         call.numel *= call.sizes[d]
@@ -202,7 +223,8 @@ def check_devices(
                 raise RuntimeError(
                     "Expected all tensors to be on the same device, but found at least "
                     f"two devices, {device} and {t.storage.device}!\n  operator: {name}\n"
-                    "  remedy: move one of them with .to(device)")
+                    "  remedy: move one of them with .to(device)"
+                )
     return t.storage.device
 
 
@@ -215,11 +237,14 @@ def store_scalars(call: cython.pointer(Call)) -> cython.int:
     for i in range(call.n):
         if not call.is_tensor[i]:
             call.operands[call.n_out + i].data = cython.cast(
-                cython.p_char, cython.address(call.scalars[2 * i]))
+                cython.p_char, cython.address(call.scalars[2 * i])
+            )
             call.operands[call.n_out + i].itemsize = dtype_of(code).itemsize
             write_element(
-                code, call.operands[call.n_out + i].data,
-                cython.cast(object, call.values[i]))
+                code,
+                call.operands[call.n_out + i].data,
+                cython.cast(object, call.values[i]),
+            )
     return 0
 
 
@@ -274,8 +299,11 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
     if plan.sizes[0] < TILE_INNER or plan.sizes[1] < TILE_INNER:
         return False
     for k in range(plan.n_operands):
-        if plan.strides[k][1] != 0 and plan.strides[k][1] <= 16 and (
-                plan.strides[k][0] >= 64 * plan.strides[k][1]):
+        if (
+            plan.strides[k][1] != 0
+            and plan.strides[k][1] <= 16
+            and (plan.strides[k][0] >= 64 * plan.strides[k][1])
+        ):
             return True
     return False
 
@@ -284,7 +312,9 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
 @cython.nogil
 @cython.exceptval(check=False)
 def run_tiles(
-    fn: kernel_t, data: cython.pp_char, ints: cython.pointer(int64_t),
+    fn: kernel_t,
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
     plan: cython.pointer(LoopPlan),
 ) -> cython.void:
     """The two native loops in tiles that fit the first-level cache."""
@@ -318,8 +348,7 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
     k: cython.int
     d: cython.int
     grain: int64_t
-    make_plan(
-        cython.address(plan), call.operands, count, call.ndim, call.sizes)
+    make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
     if plan.ndim == 1:
         plan.sizes[1] = 1
         for k in range(count):
@@ -369,7 +398,9 @@ def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.i
 
 
 @cython.cfunc
-def fresh_output(call: cython.pointer(Call), code: cython.int, device: Device) -> Tensor:
+def fresh_output(
+    call: cython.pointer(Call), code: cython.int, device: Device
+) -> Tensor:
     """A result laid out as the inputs are."""
     strides: int64_t[64]
     tensors: Operand[12]
@@ -418,17 +449,20 @@ def check_target(t: Tensor, call: cython.pointer(Call), name: str):
     if result.category > t.dtype_.category:
         raise RuntimeError(
             f"result type {TYPE_NAMES.get(result.name)} can't be cast to the desired "
-            f"output type {TYPE_NAMES.get(t.dtype_.name)}")
+            f"output type {TYPE_NAMES.get(t.dtype_.name)}"
+        )
     if overlaps_itself(t.ndim_, t.sizes, t.strides):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor "
             "refers to a single memory location. Please clone() the tensor before "
             f"performing the operation.\n  operator: {name}\n  written to: "
-            f"{t.dtype_.name}{list(t.shape)} with strides {list(t.stride())}")
+            f"{t.dtype_.name}{list(t.shape)} with strides {list(t.stride())}"
+        )
     for i in range(call.n):
         if call.is_tensor[i]:
             refuse_partial_overlap(
-                t, cython.cast(Tensor, cython.cast(object, call.values[i])))
+                t, cython.cast(Tensor, cython.cast(object, call.values[i]))
+            )
 
 
 @cython.cfunc
@@ -448,32 +482,41 @@ def refuse_partial_overlap(t: Tensor, other: Tensor):
         return
     if t.numel_ == 0 or other.numel_ == 0:
         return
-    if t.offset == other.offset and t.shape == other.shape and (
-            t.stride() == other.stride()):
+    if (
+        t.offset == other.offset
+        and t.shape == other.shape
+        and (t.stride() == other.stride())
+    ):
         return
     start: int64_t = t.offset * t.dtype_.itemsize
     theirs: int64_t = other.offset * other.dtype_.itemsize
     if start >= theirs + extent(other) or theirs >= start + extent(t):
         return
     if not (t.row_major and other.row_major):
-        return                  # strided windows may interleave without touching
+        return  # strided windows may interleave without touching
     raise RuntimeError(
         "unsupported operation: some elements of the input tensor and the written-to "
         "tensor refer to a single memory location. Please clone() the tensor before "
-        "performing the operation.")
+        "performing the operation."
+    )
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def shares(
-    out: Tensor, slots: cython.pointer(cython.pointer(PyObject)), kernel: PointwiseKernel
+    out: Tensor,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    kernel: PointwiseKernel,
 ) -> cython.bint:
     """Whether an input is another window on the storage that is written."""
     i: cython.int
     for i in range(1, kernel.n_operands):
         item = cython.cast(object, slots[kernel.positions[i]])
-        if isinstance(item, Tensor) and item is not out and (
-                cython.cast(Tensor, item).storage is out.storage):
+        if (
+            isinstance(item, Tensor)
+            and item is not out
+            and (cython.cast(Tensor, item).storage is out.storage)
+        ):
             return True
     return False
 
@@ -487,8 +530,10 @@ class PointwiseKernel(Kernel):
     ):
         i: cython.int
         positions = [
-            i for i, row in enumerate(op.signature.rows)
-            if i not in static and row[0] not in ("out", "dtype")]
+            i
+            for i, row in enumerate(op.signature.rows)
+            if i not in static and row[0] not in ("out", "dtype")
+        ]
         self.source = source
         self.n_operands = len(positions)
         for i in range(self.n_operands):
@@ -521,13 +566,15 @@ class PointwiseKernel(Kernel):
         for i in range(call.n):
             if call.is_tensor[i]:
                 other = cython.cast(
-                    Tensor, cython.cast(object, call.values[i])).dtype_.code
+                    Tensor, cython.cast(object, call.values[i])
+                ).dtype_.code
                 if code < 0:
                     code = other
                 elif code != other:
                     uniform = False
             elif (self.promoting >> i) & 1 and code_of_number(
-                    cython.cast(object, call.values[i])) != 4:
+                cython.cast(object, call.values[i])
+            ) != 4:
                 uniform = uniform and type(cython.cast(object, call.values[i])) is float
                 if code < 0 or dtype_of(code).category < 2:
                     uniform = False
@@ -541,9 +588,10 @@ class PointwiseKernel(Kernel):
         if self.rule == 1 and dtype.category < 2:
             call.compute = default_dtype().code
         elif self.rule == 6 and dtype.category < 2:
-            raise RuntimeError(
+            raise NotImplementedError(
                 f"{self.source.name} is not implemented for "
-                f"'{TYPE_NAMES.get(dtype.name)}': convert to a floating-point type")
+                f"'{TYPE_NAMES.get(dtype.name)}': convert to a floating-point type"
+            )
         call.result = call.compute
         if self.rule == 2:
             call.result = 11
@@ -556,7 +604,9 @@ class PointwiseKernel(Kernel):
 
     @cython.cfunc
     def run_uniform(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
         count: cython.int,
     ) -> Tensor:
         """The common case: row-major CPU tensors of one shape and type, few elements.
@@ -607,7 +657,8 @@ class PointwiseKernel(Kernel):
             if data[1 + i] == cython.NULL:
                 if code == 6:
                     cython.cast(cython.p_float, cython.address(scalars[i]))[0] = (
-                        cython.cast(object, slots[self.positions[i]]))
+                        cython.cast(object, slots[self.positions[i]])
+                    )
                 elif code == 7:
                     scalars[i] = cython.cast(object, slots[self.positions[i]])
                 else:
@@ -615,10 +666,15 @@ class PointwiseKernel(Kernel):
                 data[1 + i] = cython.cast(cython.p_char, cython.address(scalars[i]))
         if op.form == FUNCTIONAL:
             out = new_empty(
-                first.ndim_, first.sizes, cython.NULL, dtype_of(d), CPU_DEVICE)
+                first.ndim_, first.sizes, cython.NULL, dtype_of(d), CPU_DEVICE
+            )
         else:
             out = cython.cast(Tensor, cython.cast(object, slots[0]))
-            if out is not first or d != code or (count > 1 and shares(out, slots, self)):
+            if (
+                out is not first
+                or d != code
+                or (count > 1 and shares(out, slots, self))
+            ):
                 return None
         data[0] = out.storage.data + out.offset * out.dtype_.itemsize
         ints[0] = first.numel_
@@ -628,7 +684,10 @@ class PointwiseKernel(Kernel):
 
     @cython.cfunc
     def run(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)), keys: uint64_t
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
     ) -> object:
         call: Call
         i: cython.int
@@ -638,9 +697,12 @@ class PointwiseKernel(Kernel):
         call.n_out = self.n_outputs
         call.device_kind = 0
         count: cython.int = self.n_operands
-        for i in range(self.n_optional):
+        for _ in range(self.n_optional):
             item = cython.cast(object, slots[self.positions[count - 1]])
-            if item is not self.defaults[count - 1] and item != self.defaults[count - 1]:
+            if (
+                item is not self.defaults[count - 1]
+                and item != self.defaults[count - 1]
+            ):
                 break
             count -= 1
         if count <= 3 and self.n_outputs == 1 and op.form != OUT:
@@ -649,12 +711,16 @@ class PointwiseKernel(Kernel):
                 return quick
         for i in range(count):
             add_operand(
-                cython.address(call), cython.cast(object, slots[self.positions[i]]))
+                cython.address(call), cython.cast(object, slots[self.positions[i]])
+            )
         statics: tuple = ()
         if self.static_positions:
-            statics = tuple([
-                cython.cast(object, slots[cython.cast(cython.int, p)])
-                for p in self.static_positions])
+            statics = tuple(
+                [
+                    cython.cast(object, slots[cython.cast(cython.int, p)])
+                    for p in self.static_positions
+                ]
+            )
         if self.rule_function is None:
             self.resolve(cython.address(call))
         else:
@@ -662,7 +728,8 @@ class PointwiseKernel(Kernel):
         examine(cython.address(call), op.name)
         if op.form == FUNCTIONAL and self.n_outputs == 1:
             result: Tensor = fresh_output(
-                cython.address(call), call.result, device_of_call(cython.address(call)))
+                cython.address(call), call.result, device_of_call(cython.address(call))
+            )
             set_output(cython.address(call), 0, result)
             if call.device_kind == 2:
                 return result
@@ -672,15 +739,20 @@ class PointwiseKernel(Kernel):
                 fn = self.native[(self.n_operands - call.n) * 64 + call.compute]
             if fn == cython.NULL:
                 fn = self.find(
-                    cython.address(call), statics, (dtype_of(call.result).name,)).fn
+                    cython.address(call), statics, (dtype_of(call.result).name,)
+                ).fn
             run_call(fn, cython.address(call))
             return result
         return self.run_form(op, slots, cython.address(call), statics, outs)
 
     @cython.cfunc
     def run_form(
-        self, op: Operator, slots: cython.pointer(cython.pointer(PyObject)),
-        call: cython.pointer(Call), statics: tuple, outs: tuple,
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        call: cython.pointer(Call),
+        statics: tuple,
+        outs: tuple,
     ) -> object:
         """Several outputs, in-place and out= forms."""
         k: cython.int
@@ -690,7 +762,8 @@ class PointwiseKernel(Kernel):
             if not same_sizes(targets[0], call):
                 raise RuntimeError(
                     f"output with shape {list(targets[0].shape)} doesn't match the "
-                    f"broadcast shape {[call.sizes[k] for k in range(call.ndim)]}")
+                    f"broadcast shape {[call.sizes[k] for k in range(call.ndim)]}"
+                )
         elif op.form == OUT:
             given = cython.cast(object, slots[op.n_args - 1])
             targets.extend([given] if isinstance(given, Tensor) else given)
@@ -723,8 +796,10 @@ class PointwiseKernel(Kernel):
             if (self.promoting >> i) & 1:
                 value = cython.cast(object, call.values[i])
                 dtypes.append(
-                    cython.cast(Tensor, value).dtype_ if call.is_tensor[i]
-                    else dtype_of(code_of_number(value)))
+                    cython.cast(Tensor, value).dtype_
+                    if call.is_tensor[i]
+                    else dtype_of(code_of_number(value))
+                )
         compute, outs = self.rule_function(*dtypes)
         call.compute = _code_named(compute)
         call.result = _code_named(outs[0])
@@ -738,9 +813,14 @@ class PointwiseKernel(Kernel):
         """The native kernel for these types, generated at the first need."""
         i: cython.int
         scalar: str = dtype_of(_SCALAR_CODE[call.compute]).name
-        names = tuple([
-            cython.cast(Tensor, cython.cast(object, call.values[i])).dtype_.name
-            if call.is_tensor[i] else scalar for i in range(call.n)])
+        names = tuple(
+            [
+                cython.cast(Tensor, cython.cast(object, call.values[i])).dtype_.name
+                if call.is_tensor[i]
+                else scalar
+                for i in range(call.n)
+            ]
+        )
         compute: str = dtype_of(call.compute).name
         key = (names, outs, compute, statics)
         kernel = self.special.get(key)
@@ -756,10 +836,13 @@ class PointwiseKernel(Kernel):
 
 def _code_named(name):
     from rushlight.core.dtype import all_dtypes
+
     return all_dtypes()[name].code
 
 
-def run_pointwise(source, inputs, outputs=None, out_dtypes=None, compute=None, static=()):
+def run_pointwise(
+    source, inputs, outputs=None, out_dtypes=None, compute=None, static=()
+):
     """One generic elementwise launch of a ``@pointwise`` kernel from Python.
 
     Args:
@@ -779,15 +862,18 @@ def run_pointwise(source, inputs, outputs=None, out_dtypes=None, compute=None, s
     for value in inputs:
         add_operand(cython.address(call), value)
     call.compute = (
-        promote_call(cython.address(call), 0xFFFFFFFF) if compute is None
-        else _code_named(compute))
+        promote_call(cython.address(call), 0xFFFFFFFF)
+        if compute is None
+        else _code_named(compute)
+    )
     compute_name = dtype_of(call.compute).name
     examine(cython.address(call), source.name)
     if outputs is None:
         names = tuple(out_dtypes) if out_dtypes else (compute_name,)
         device = device_of_call(cython.address(call))
         outputs = [
-            fresh_output(cython.address(call), _code_named(n), device) for n in names]
+            fresh_output(cython.address(call), _code_named(n), device) for n in names
+        ]
     else:
         widen(cython.address(call), outputs[0])
         names = tuple([t.dtype.name for t in outputs])
@@ -798,8 +884,9 @@ def run_pointwise(source, inputs, outputs=None, out_dtypes=None, compute=None, s
     if call.device_kind != 2:
         store_scalars(cython.address(call))
         scalar = dtype_of(_SCALAR_CODE[call.compute]).name
-        types = tuple([
-            v.dtype.name if isinstance(v, Tensor) else scalar for v in inputs])
+        types = tuple(
+            [v.dtype.name if isinstance(v, Tensor) else scalar for v in inputs]
+        )
         kernel = source.specialize(types, names, compute_name, tuple(static))
         run_call(cython.cast(NativeKernel, kernel).fn, cython.address(call))
     return outputs[0] if count == 1 else tuple(outputs)
@@ -813,11 +900,14 @@ def widen(call: cython.pointer(Call), target: Tensor):
     if ok:
         for d in range(call.ndim):
             size: int64_t = call.sizes[d]
-            ok = ok and (size == 1 or size == target.sizes[target.ndim_ - call.ndim + d])
+            ok = ok and (
+                size == 1 or size == target.sizes[target.ndim_ - call.ndim + d]
+            )
     if not ok:
         raise RuntimeError(
             f"output with shape {list(target.shape)} doesn't match the broadcast shape "
-            f"{[call.sizes[d] for d in range(call.ndim)]}")
+            f"{[call.sizes[d] for d in range(call.ndim)]}"
+        )
     if not same_sizes(target, call):
         call.flat = False
     call.ndim = target.ndim_
@@ -835,8 +925,11 @@ def empty_like_dtype(like: Tensor, dtype: DType):
     operand.strides = like.strides
     operand.itemsize = like.dtype_.itemsize
     if like.row_major or output_strides(
-            cython.address(operand), 1, like.ndim_, like.sizes, strides):
-        return new_empty(like.ndim_, like.sizes, cython.NULL, dtype, like.storage.device)
+        cython.address(operand), 1, like.ndim_, like.sizes, strides
+    ):
+        return new_empty(
+            like.ndim_, like.sizes, cython.NULL, dtype, like.storage.device
+        )
     return new_empty(like.ndim_, like.sizes, strides, dtype, like.storage.device)
 
 

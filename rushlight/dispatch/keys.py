@@ -29,7 +29,11 @@ class DispatchKey(enum.IntEnum):
 
 
 BACKENDS = (
-    DispatchKey.CPU, DispatchKey.CUDA, DispatchKey.Meta, DispatchKey.PrivateUse1)
+    DispatchKey.CPU,
+    DispatchKey.CUDA,
+    DispatchKey.Meta,
+    DispatchKey.PrivateUse1,
+)
 
 # Names that stand for several keys, or for one under PyTorch's longer name.
 ALIASES = {
@@ -59,8 +63,11 @@ def keys_named(name):
         return (DispatchKey[name],)
     raise ValueError(
         f"could not parse dispatch key: '{name}'. Keys are "
-        + ", ".join(DispatchKey.__members__) + ", " + ", ".join(ALIASES)
-        + ", CompositeImplicitAutograd")
+        + ", ".join(DispatchKey.__members__)
+        + ", "
+        + ", ".join(ALIASES)
+        + ", CompositeImplicitAutograd"
+    )
 
 
 class KeySet:

@@ -12,13 +12,18 @@ import functools
 
 from rushlight.core.state import exclude_keys, include_keys
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch import dispatcher
-from rushlight.dispatch.dispatcher import (
-    Derivative, Operator, OperatorPacket, PythonKernel, forget, forget_packet,
-    function_modes, packets, set_fallback,
-)
-from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
 from rushlight.dispatch import schema as schemas
+from rushlight.dispatch.dispatcher import (
+    Derivative,
+    Operator,
+    PythonKernel,
+    forget,
+    forget_packet,
+    packets,
+    set_fallback,
+)
+from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
 
 _COMPOSITE = "CompositeImplicitAutograd"
 
@@ -52,7 +57,8 @@ class Library:
         if kind == "DEF" and ns in ("aten", "prims"):
             raise ValueError(
                 f"{ns} is a reserved namespace. Please try creating a library with "
-                "another name.")
+                "another name."
+            )
         self.ns = ns
         self.kind = kind
         self.dispatch_key = dispatch_key
@@ -73,13 +79,19 @@ class Library:
         if packet is not None and any(op.name == name for op in packet.overloads):
             raise RuntimeError(
                 f"Tried to register an operator ({self.ns}::{schema}) with the same name "
-                "and overload name multiple times.")
+                "and overload name multiple times."
+            )
         rows, returns = schemas.argument_rows(parsed), schemas.return_rows(parsed)
         written = bool(rows) and bool(rows[0][5] & 1)
         op = Operator(
-            self.ns, name, rows, returns, form=1 if written else 0,
+            self.ns,
+            name,
+            rows,
+            returns,
+            form=1 if written else 0,
             tags=tuple(str(tag) for tag in tags),
-            is_view=bool(returns) and returns[0][2] == 1)
+            is_view=bool(returns) and returns[0][2] == 1,
+        )
         if packet is None:
             OperatorPacket(self.ns, base, [op])
             self._undo.append(lambda: forget_packet(self.ns, base))
@@ -96,7 +108,9 @@ class Library:
             return op_name.overloads[0]
         return find_operator(op_name, self.ns)
 
-    def impl(self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False):
+    def impl(
+        self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False
+    ):
         """Run ``fn`` for an operator at a dispatch key.
 
         Args:
@@ -108,7 +122,9 @@ class Library:
                 ``op.redispatch(keyset.below(key), ...)``.
         """
         if not callable(fn):
-            raise TypeError(f"Input function is required to be a callable but found type {type(fn)}")
+            raise TypeError(
+                f"Input function is required to be a callable but found type {type(fn)}"
+            )
         op = self._operator(op_name)
         key = dispatch_key or self.dispatch_key or _COMPOSITE
         if key == _COMPOSITE:
@@ -124,7 +140,8 @@ class Library:
         if isinstance(before, PythonKernel) and not allow_override:
             raise RuntimeError(
                 f"there is already a kernel registered for {op.namespace}::{op.name} at "
-                f"dispatch key {key.name}; pass allow_override=True to replace it")
+                f"dispatch key {key.name}; pass allow_override=True to replace it"
+            )
         if fn is fallthrough_kernel:
             op.set_fallthrough(key)
             self._undo.append(lambda: op.clear_fallthrough(key))
@@ -151,6 +168,7 @@ class Library:
         """
         from rushlight.compiler.pointwise import Pointwise, pointwise
         from rushlight.dispatch.kernels import PointwiseKernel
+
         op = self._operator(op_name)
         source = kernel if isinstance(kernel, Pointwise) else pointwise(kernel)
         rows = op.signature.rows
@@ -177,13 +195,25 @@ class Library:
             inputs = [row[0] for row in op.signature.rows if row[1] <= 4]
         groups = tuple(
             (names.index(name), op.signature.rows[names.index(name)][1] in (2, 3))
-            for name in inputs)
+            for name in inputs
+        )
         kept = tuple(
-            (1, 0, 0) if name == "result" else (0, names.index(name), 0) for name in saved)
+            (1, 0, 0) if name == "result" else (0, names.index(name), 0)
+            for name in saved
+        )
         flags = 4 if "result" in saved else 0
         before = op.derivative
-        op.set_derivative(Derivative(
-            "", "", kept, groups, flags, tuple(range(max(1, len(op.returns)))), formula))
+        op.set_derivative(
+            Derivative(
+                "",
+                "",
+                kept,
+                groups,
+                flags,
+                tuple(range(max(1, len(op.returns)))),
+                formula,
+            )
+        )
         self._undo.append(lambda: op.set_derivative(before))
 
     def _destroy(self):
@@ -235,13 +265,18 @@ def impl(qualname, types, func=None, *, lib=None):
     for kind in (types,) if isinstance(types, str) else types:
         key = _DEVICE_KEYS.get(kind)
         if key is None:
-            raise ValueError(f"unknown device type '{kind}': one of {', '.join(_DEVICE_KEYS)}")
+            raise ValueError(
+                f"unknown device type '{kind}': one of {', '.join(_DEVICE_KEYS)}"
+            )
         library.impl(name, func, key)
     return func
 
 
 _DEVICE_KEYS = {
-    "default": "CompositeExplicitAutograd", "cpu": "CPU", "cuda": "CUDA", "meta": "Meta",
+    "default": "CompositeExplicitAutograd",
+    "cpu": "CPU",
+    "cuda": "CUDA",
+    "meta": "Meta",
     "privateuseone": "PrivateUse1",
 }
 register_kernel = impl
@@ -276,6 +311,7 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
         setup_context: ``setup_context(ctx, inputs, output)`` saves what backward needs.
     """
     from rushlight.autograd.function import Function
+
     namespace, _, name = _qualname(op).partition("::")
     found = find_operator(name, namespace)
 
@@ -297,7 +333,8 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
         return Recorded.apply(keyset, *args)
 
     (lib or _fragment(namespace)).impl(
-        name, autograd_kernel, "Autograd", with_keyset=True, allow_override=True)
+        name, autograd_kernel, "Autograd", with_keyset=True, allow_override=True
+    )
 
 
 class CustomOpDef:
@@ -323,7 +360,8 @@ class CustomOpDef:
     def register_autograd(self, backward, *, setup_context=None):
         """Make the operator differentiable."""
         register_autograd(
-            self._qualname, backward, setup_context=setup_context, lib=self._lib)
+            self._qualname, backward, setup_context=setup_context, lib=self._lib
+        )
 
     def __call__(self, *args, **kwargs):
         return self._packet(*args, **kwargs)
@@ -340,14 +378,23 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
     """
     if fn is None:
         return lambda function: custom_op(
-            name, function, mutates_args=mutates_args, device_types=device_types,
-            schema=schema)
-    return CustomOpDef(name, schema or infer_schema(fn, mutates_args=mutates_args),
-                       fn, device_types)
+            name,
+            function,
+            mutates_args=mutates_args,
+            device_types=device_types,
+            schema=schema,
+        )
+    return CustomOpDef(
+        name, schema or infer_schema(fn, mutates_args=mutates_args), fn, device_types
+    )
 
 
 _SCHEMA_TYPES = {
-    "Tensor": "Tensor", "float": "float", "int": "int", "bool": "bool", "str": "str",
+    "Tensor": "Tensor",
+    "float": "float",
+    "int": "int",
+    "bool": "bool",
+    "str": "str",
 }
 
 
@@ -359,14 +406,17 @@ def infer_schema(prototype, /, *, mutates_args=(), op_name=None):
     '(Tensor x, float factor=2.0) -> Tensor'
     """
     import inspect
+
     parts = []
     for name, parameter in inspect.signature(prototype).parameters.items():
         kind = _schema_type(parameter.annotation, name)
         if name in mutates_args or mutates_args == "unknown":
             kind = kind.replace("Tensor", f"Tensor(a{len(parts)}!)", 1)
         default = parameter.default
-        parts.append(f"{kind} {name}" + (
-            "" if default is inspect.Parameter.empty else f"={_literal(default)}"))
+        parts.append(
+            f"{kind} {name}"
+            + ("" if default is inspect.Parameter.empty else f"={_literal(default)}")
+        )
     result = inspect.signature(prototype).return_annotation
     text = "()" if result in (None, "None") else _schema_type(result, "return")
     return f"{op_name or ''}({', '.join(parts)}) -> {text}"
@@ -377,8 +427,11 @@ def _literal(value):
 
 
 def _schema_type(annotation, name):
-    text = annotation if isinstance(annotation, str) else getattr(
-        annotation, "__name__", str(annotation))
+    text = (
+        annotation
+        if isinstance(annotation, str)
+        else getattr(annotation, "__name__", str(annotation))
+    )
     if annotation is Tensor:
         return "Tensor"
     origin = getattr(annotation, "__args__", None)
@@ -391,7 +444,8 @@ def _schema_type(annotation, name):
     if plain not in _SCHEMA_TYPES:
         raise ValueError(
             f"infer_schema(func): Parameter {name} has unsupported type {annotation}. "
-            f"The valid types are: {', '.join(_SCHEMA_TYPES)}, lists of them and | None")
+            f"The valid types are: {', '.join(_SCHEMA_TYPES)}, lists of them and | None"
+        )
     return _SCHEMA_TYPES[plain]
 
 
@@ -416,7 +470,16 @@ def _included(*keys):
 
 
 __all__ = [
-    "BACKENDS", "CustomOpDef", "Library", "custom_op", "define", "fallthrough_kernel",
-    "find_operator", "impl", "infer_schema", "register_autograd", "register_fake",
+    "BACKENDS",
+    "CustomOpDef",
+    "Library",
+    "custom_op",
+    "define",
+    "fallthrough_kernel",
+    "find_operator",
+    "impl",
+    "infer_schema",
+    "register_autograd",
+    "register_fake",
     "register_kernel",
 ]

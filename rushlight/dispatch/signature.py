@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.cpython.ref import Py_INCREF, Py_DECREF
+from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.rushlight.core.device import Device, as_device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -14,20 +14,49 @@ from rushlight.core import layout as _layouts
 
 # Kinds of arguments, as opgen numbers them.
 KIND_NAMES = (
-    "Tensor", "Tensor", "tuple of Tensors", "tuple of Tensors", "Tensor", "Number",
-    "Number", "int", "int", "tuple of ints", "tuple of ints", "float", "float", "bool",
-    "bool", "str", "str", "rushlight.dtype", "rushlight.device", "rushlight.layout",
-    "rushlight.memory_format", "rushlight.Generator", "tuple of floats", "object",
+    "Tensor",
+    "Tensor",
+    "tuple of Tensors",
+    "tuple of Tensors",
+    "Tensor",
+    "Number",
+    "Number",
+    "int",
+    "int",
+    "tuple of ints",
+    "tuple of ints",
+    "float",
+    "float",
+    "bool",
+    "bool",
+    "str",
+    "str",
+    "rushlight.dtype",
+    "rushlight.device",
+    "rushlight.layout",
+    "rushlight.memory_format",
+    "rushlight.Generator",
+    "tuple of floats",
+    "object",
     "tuple of bools",
 )
 _OPTIONAL = cython.declare(
-    frozenset, frozenset((1, 6, 8, 10, 12, 14, 16, 17, 18, 19, 20, 21)))
-_KEYWORD_ALIASES = cython.declare(dict, {
-    "input": "self", "axis": "dim", "keepdims": "keepdim", "x": "self", "x2": "other",
-    "x1": "self",
-})
-_PYTHON_DTYPES = cython.declare(dict, {
-    float: "float64", int: "int64", bool: "bool", complex: "complex128"})
+    frozenset, frozenset((1, 6, 8, 10, 12, 14, 16, 17, 18, 19, 20, 21))
+)
+_KEYWORD_ALIASES = cython.declare(
+    dict,
+    {
+        "input": "self",
+        "axis": "dim",
+        "keepdims": "keepdim",
+        "x": "self",
+        "x2": "other",
+        "x1": "self",
+    },
+)
+_PYTHON_DTYPES = cython.declare(
+    dict, {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
+)
 
 # Mismatch codes: 0 fits; the argument's index is in the low byte.
 TOO_MANY = cython.declare(cython.int, 256)
@@ -98,8 +127,11 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def bind(
-        self, args: cython.pointer(cython.pointer(PyObject)), n: cython.Py_ssize_t,
-        kwnames: cython.pointer(PyObject), bound: cython.pointer(Bound),
+        self,
+        args: cython.pointer(cython.pointer(PyObject)),
+        n: cython.Py_ssize_t,
+        kwnames: cython.pointer(PyObject),
+        bound: cython.pointer(Bound),
     ) -> cython.int:
         i: cython.int
         code: cython.int
@@ -111,7 +143,8 @@ class Signature:
             if i >= self.n_positional:
                 return TOO_MANY
             if self.flags[i] & 4 and (
-                    is_integer(args[i]) if self.kinds[i] > 3 else is_tensor(args[i])):
+                is_integer(args[i]) if self.kinds[i] > 3 else is_tensor(args[i])
+            ):
                 code = self.gather(i, args, n, bound)
                 if code:
                     return code
@@ -144,8 +177,11 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def gather(
-        self, i: cython.int, args: cython.pointer(cython.pointer(PyObject)),
-        n: cython.Py_ssize_t, bound: cython.pointer(Bound),
+        self,
+        i: cython.int,
+        args: cython.pointer(cython.pointer(PyObject)),
+        n: cython.Py_ssize_t,
+        bound: cython.pointer(Bound),
     ) -> cython.int:
         """Sizes or tensors given one by one, ``x.view(2, 3)``, as one tuple."""
         j: cython.int
@@ -158,7 +194,11 @@ class Signature:
         for j in range(i, n):
             if not is_integer(args[j]):
                 return WRONG_TYPE + i
-        own(bound, i, tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)]))
+        own(
+            bound,
+            i,
+            tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)]),
+        )
         return 0
 
     @cython.cfunc
@@ -192,7 +232,10 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def accept(
-        self, i: cython.int, value: cython.pointer(PyObject), bound: cython.pointer(Bound)
+        self,
+        i: cython.int,
+        value: cython.pointer(PyObject),
+        bound: cython.pointer(Bound),
     ) -> cython.int:
         """Put a value in its slot if the argument's kind allows it."""
         kind: cython.int = self.kinds[i]
@@ -202,7 +245,8 @@ class Signature:
                 bound.slots[i] = value
                 return 0
         elif item is None and (
-                kind in _OPTIONAL or self.defaults[i] is None or kind == 23):
+            kind in _OPTIONAL or self.defaults[i] is None or kind == 23
+        ):
             bound.slots[i] = value
             return 0
         elif kind == 7 or kind == 8:
@@ -218,7 +262,11 @@ class Signature:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def accept_slowly(
-        self, i: cython.int, kind: cython.int, item: object, bound: cython.pointer(Bound)
+        self,
+        i: cython.int,
+        kind: cython.int,
+        item: object,
+        bound: cython.pointer(Bound),
     ) -> cython.int:
         if kind <= 1 or (kind == 4 and isinstance(item, Tensor)):
             if not isinstance(item, Tensor):
@@ -230,7 +278,9 @@ class Signature:
         if kind <= 6:
             return accept_number(i, item, bound)
         if kind <= 8:
-            if isinstance(item, bool) or not is_integer(cython.cast(cython.pointer(PyObject), item)):
+            if isinstance(item, bool) or not is_integer(
+                cython.cast(cython.pointer(PyObject), item)
+            ):
                 return WRONG_TYPE + i
             own(bound, i, as_integer(item))
             return 0
@@ -247,7 +297,8 @@ class Signature:
             return (
                 f"{base}() takes {self.n_positional} positional "
                 f"argument{'' if self.n_positional == 1 else 's'} but {len(args)} "
-                f"{'was' if len(args) == 1 else 'were'} given")
+                f"{'was' if len(args) == 1 else 'were'} given"
+            )
         if kind == UNKNOWN_KEYWORD:
             wrong = [key for key in keywords if self.find(key) < 0]
             return f"{base}() got an unexpected keyword argument '{wrong[0]}'"
@@ -255,11 +306,14 @@ class Signature:
             return f"{base}() got multiple values for argument '{self.names[i]}'"
         if kind == MISSING:
             missing = [
-                f'"{self.names[j]}"' for j in range(len(args), self.n_args)
-                if self.defaults[j] is Ellipsis and self.names[j] not in keywords]
+                f'"{self.names[j]}"'
+                for j in range(len(args), self.n_args)
+                if self.defaults[j] is Ellipsis and self.names[j] not in keywords
+            ]
             return (
                 f"{base}() missing {len(missing)} required positional "
-                f"argument{'' if len(missing) == 1 else 's'}: {', '.join(missing)}")
+                f"argument{'' if len(missing) == 1 else 's'}: {', '.join(missing)}"
+            )
         return self.explain_type(base, args, keywords, i)
 
     def explain_type(self, base, args, keywords, i: cython.int):
@@ -274,12 +328,15 @@ class Signature:
         found = type(value).__name__
         if isinstance(value, (list, tuple)) and value and wanted.startswith("tuple of"):
             odd = [
-                (k, v) for k, v in enumerate(value)
-                if not isinstance(v, Tensor if "Tensor" in wanted else int)]
+                (k, v)
+                for k, v in enumerate(value)
+                if not isinstance(v, Tensor if "Tensor" in wanted else int)
+            ]
             if odd:
                 return (
                     f"{base}(): argument '{name}'{place} must be {wanted}, but found "
-                    f"element of type {type(odd[0][1]).__name__} at pos {odd[0][0]}")
+                    f"element of type {type(odd[0][1]).__name__} at pos {odd[0][0]}"
+                )
         return f"{base}(): argument '{name}'{place} must be {wanted}, not {found}"
 
 
@@ -358,7 +415,8 @@ def accept_integers(
             if type(element) is not int:
                 plain = False
                 if isinstance(element, bool) or not is_integer(
-                        cython.cast(cython.pointer(PyObject), element)):
+                    cython.cast(cython.pointer(PyObject), element)
+                ):
                     return WRONG_TYPE + i
         if plain:
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
@@ -377,7 +435,10 @@ def accept_integers(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def accept_rare(
-    i: cython.int, kind: cython.int, size: cython.int, item: object,
+    i: cython.int,
+    kind: cython.int,
+    size: cython.int,
+    item: object,
     bound: cython.pointer(Bound),
 ) -> cython.int:
     good: cython.bint = True

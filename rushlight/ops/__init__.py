@@ -22,6 +22,7 @@ class _Namespace:
 
     def __getattr__(self, name):
         from rushlight.dispatch.dispatcher import packets
+
         found = packets().get((self._name, name))
         if found is None:
             raise AttributeError(f"'{self._name}' has no operator '{name}'")

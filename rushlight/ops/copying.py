@@ -30,6 +30,7 @@ def native_copy(source: DType, target: DType) -> NativeKernel:
     if kernel is None:
         if _SOURCE is None:
             from rushlight.ops.conversion import copy
+
             _SOURCE = copy
         kernel = _SOURCE.specialize((source.name,), (target.name,), source.name)
         _NATIVE[key] = kernel
@@ -77,7 +78,8 @@ def move(target: Tensor, source: Tensor):
             f"The size of tensor a ({list(target.shape)}) must match the size of tensor "
             f"b ({list(source.shape)}): the source cannot be expanded to the target\n"
             f"  target: {target.dtype_.name}{list(target.shape)}\n"
-            f"  source: {source.dtype_.name}{list(source.shape)}")
+            f"  source: {source.dtype_.name}{list(source.shape)}"
+        )
     if target.numel_ == 0 or target.storage.device.kind == 2:
         return
     if source.storage.device.kind == 2:
@@ -101,7 +103,8 @@ def copy_(self: Tensor, src: Tensor, non_blocking=False):
         raise RuntimeError(
             "unsupported operation: more than one element of the written-to tensor "
             "refers to a single memory location. Please clone() the tensor before "
-            "performing the operation.")
+            "performing the operation."
+        )
     move(self, src)
     return self
 
@@ -111,7 +114,8 @@ def clone(self: Tensor, memory_format=None):
     result: Tensor
     if self.row_major and memory_format is None:
         result = new_empty(
-            self.ndim_, self.sizes, cython.NULL, self.dtype_, self.storage.device)
+            self.ndim_, self.sizes, cython.NULL, self.dtype_, self.storage.device
+        )
     else:
         result = empty_like(self, None, None, None, None, memory_format)
     move(result, self)
@@ -130,7 +134,8 @@ def put_number(target: Tensor, value: object):
         value = int(value)
     if kind.category < 3 and isinstance(value, complex):
         raise RuntimeError(
-            f"value cannot be converted to type {kind.name} without overflow")
+            f"value cannot be converted to type {kind.name} without overflow"
+        )
     write_element(kind.code, cython.cast(cython.p_char, number), value)
     aim(cython.address(call), target)
     call.is_tensor[0] = False
@@ -151,7 +156,8 @@ def fill_(self: Tensor, value):
         if cython.cast(Tensor, value).ndim_ > 0:
             raise RuntimeError(
                 "fill_ only supports 0-dimension value tensor but got tensor with "
-                f"{value.ndim} dimensions.")
+                f"{value.ndim} dimensions."
+            )
         move(self, value)
         return self
     put_number(self, value)
@@ -197,7 +203,11 @@ def constant_like(
 
 
 def zeros_like(
-    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    self: Tensor,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
     memory_format=None,
 ):
     """Zeros of the same sizes."""
@@ -205,7 +215,11 @@ def zeros_like(
 
 
 def ones_like(
-    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
+    self: Tensor,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
     memory_format=None,
 ):
     """Ones of the same sizes."""
@@ -213,8 +227,13 @@ def ones_like(
 
 
 def to_copy(
-    self: Tensor, dtype=None, layout=None, device=None, pin_memory=None,
-    non_blocking=False, memory_format=None,
+    self: Tensor,
+    dtype=None,
+    layout=None,
+    device=None,
+    pin_memory=None,
+    non_blocking=False,
+    memory_format=None,
 ):
     """A converted copy."""
     result: Tensor = empty_like(self, dtype, None, device, None, memory_format)
@@ -242,13 +261,15 @@ def join_sizes(
         if part.ndim_ != first.ndim_:
             raise RuntimeError(
                 f"Tensors must have same number of dimensions: got {first.ndim_} and "
-                f"{part.ndim_}")
+                f"{part.ndim_}"
+            )
         for d in range(first.ndim_):
             if d != dim and part.sizes[d] != first.sizes[d]:
                 raise RuntimeError(
                     f"Sizes of tensors must match except in dimension {dim}. Expected "
                     f"size {first.sizes[d]} but got size {part.sizes[d]} for tensor "
-                    f"number {number} in the list.")
+                    f"number {number} in the list."
+                )
         sizes[dim] += part.sizes[dim]
         number += 1
     return 0
@@ -263,7 +284,8 @@ def common_dtype(tensors: object) -> DType:
         t = one
         if t.ndim_ == 0:
             raise RuntimeError(
-                f"zero-dimensional tensor (at position {position}) cannot be concatenated")
+                f"zero-dimensional tensor (at position {position}) cannot be concatenated"
+            )
         if best is None:
             best = t.dtype_
         elif t.dtype_ is not best:
@@ -282,14 +304,15 @@ def cat(tensors, dim):
     call: Call
     part: Tensor
     out: Tensor
-    d: cython.int
     at: int64_t = 0
     if not tensors:
         raise ValueError("torch.cat(): expected a non-empty list of Tensors")
     dtype: DType = common_dtype(tensors)
     parts: list = [
-        t for t in tensors
-        if cython.cast(Tensor, t).ndim_ != 1 or cython.cast(Tensor, t).sizes[0] != 0]
+        t
+        for t in tensors
+        if cython.cast(Tensor, t).ndim_ != 1 or cython.cast(Tensor, t).sizes[0] != 0
+    ]
     if not parts:
         parts = list(tensors)[:1]
     part = parts[0]
@@ -323,11 +346,18 @@ def joined(
     first: Tensor = parts[0]
     from_last: cython.bint = not first.row_major
     for one in parts:
-        from_last = from_last and one.is_contiguous(
-            memory_format=_CHANNELS_LAST) if from_last else False
+        from_last = (
+            from_last and one.is_contiguous(memory_format=_CHANNELS_LAST)
+            if from_last
+            else False
+        )
     if from_last:
         return empty(
-            [sizes[i] for i in range(first.ndim_)], dtype, None, first.storage.device,
-            None, _CHANNELS_LAST)
+            [sizes[i] for i in range(first.ndim_)],
+            dtype,
+            None,
+            first.storage.device,
+            None,
+            _CHANNELS_LAST,
+        )
     return new_empty(first.ndim_, sizes, cython.NULL, dtype, first.storage.device)
-

@@ -12,11 +12,11 @@ from rushlight.dispatch.dispatcher import (
     DerivedKernel,
     LazyKernel,
     Operator,
-    OperatorPacket,
     set_copy_operator,
 )
-from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.kernels import PointwiseKernel
+from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.ops.return_types import return_type
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
@@ -25,7 +25,7 @@ _DERIVED = DerivedKernel()
 
 # Every operator by its base name, whatever its namespace: what formulas call.
 call = types.ModuleType("rushlight.ops.call")
-sys.modules[call.__name__] = call      # entries may name operators as implementations
+sys.modules[call.__name__] = call  # entries may name operators as implementations
 # Python namespaces: None is `rushlight` itself.
 namespaces = {}
 
@@ -115,23 +115,44 @@ def make_operator(entry, namespace="aten"):
     derivative = make_derivative(entry[9])
     written = bool(rows) and bool(rows[0][5] & 1) and name.endswith("_")
     op = Operator(
-        namespace, full, rows, returns, form=1 if written else 0, derivative=derivative,
-        tags=entry[12], entry=entry, is_view=kind == "view" and name != "detach",
-        node_name=node_name(name))
+        namespace,
+        full,
+        rows,
+        returns,
+        form=1 if written else 0,
+        derivative=derivative,
+        tags=entry[12],
+        entry=entry,
+        is_view=kind == "view" and name != "detach",
+        node_name=node_name(name),
+    )
     if len(returns) > 1 and returns[0][1]:
         op.set_return_type(return_type(name, tuple(row[1] for row in returns)))
     inplace = out = None
     if variants & INPLACE:
         inplace = Operator(
-            namespace, name + "_" + (f".{overload}" if overload else ""), rows,
-            returns, form=1, derivative=derivative, functional=op, entry=entry,
-            node_name=node_name(name))
+            namespace,
+            name + "_" + (f".{overload}" if overload else ""),
+            rows,
+            returns,
+            form=1,
+            derivative=derivative,
+            functional=op,
+            entry=entry,
+            node_name=node_name(name),
+        )
     if variants & OUT:
         out_row = ("out", 0 if len(returns) == 1 else 2, ..., True, 0, 1)
         out = Operator(
-            namespace, f"{name}.{overload + '_' if overload else ''}out",
-            (*rows, out_row), returns, form=2, functional=op, entry=entry,
-            node_name=node_name(name))
+            namespace,
+            f"{name}.{overload + '_' if overload else ''}out",
+            (*rows, out_row),
+            returns,
+            form=2,
+            functional=op,
+            entry=entry,
+            node_name=node_name(name),
+        )
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
     return op
@@ -188,8 +209,10 @@ def derive_kernels(form, kind):
 def static_arguments(rows):
     """Positions of the arguments that elementwise kernels know when compiling."""
     return tuple(
-        i for i, row in enumerate(rows)
-        if 7 <= row[1] <= 24 and row[0] not in ("out", "dtype"))
+        i
+        for i, row in enumerate(rows)
+        if 7 <= row[1] <= 24 and row[0] not in ("out", "dtype")
+    )
 
 
 def make_pointwise(source, op):
@@ -197,13 +220,20 @@ def make_pointwise(source, op):
     base = op if op.functional is None else op.functional
     rule, promoting = base.entry[8]
     return PointwiseKernel(
-        source, base, rule, promoting, static_arguments(base.signature.rows),
-        base.entry[7][1], base.entry[7][4] if len(base.entry[7]) > 4 else 0)
+        source,
+        base,
+        rule,
+        promoting,
+        static_arguments(base.signature.rows),
+        base.entry[7][1],
+        base.entry[7][4] if len(base.entry[7]) > 4 else 0,
+    )
 
 
 def make_reduction(source, op):
     """The compiled kernel around a ``@reduction`` object."""
     from rushlight.dispatch.reductions import ReductionKernel
+
     return ReductionKernel(source, op, op.entry[8][0], op.entry[7][1])
 
 

@@ -15,7 +15,8 @@ class ReturnType(tuple):
 
     def __repr__(self):
         body = ",\n".join(
-            f"{name}={value!r}" for name, value in zip(self._fields, self))
+            f"{name}={value!r}" for name, value in zip(self._fields, self)
+        )
         return f"rushlight.return_types.{type(self).__name__}(\n{body})"
 
     def __reduce__(self):

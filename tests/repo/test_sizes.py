@@ -6,8 +6,11 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    path for folder in ("rushlight", "opgen", "benchmarks", "tools", "examples")
-    for path in (ROOT / folder).rglob("*.py") if "_generated" not in path.parts)
+    path
+    for folder in ("rushlight", "opgen", "benchmarks", "tools", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+    if "_generated" not in path.parts
+)
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=lambda p: str(p.relative_to(ROOT)))

@@ -1,0 +1,9 @@
+from rushlight.dispatch.dispatcher cimport Operator
+
+# All overloads of one name: what users call, as a function and as a method.
+cdef class OperatorPacket:
+    cdef void* vectorcall
+    cdef readonly str name
+    cdef readonly list overloads
+    cdef Operator first
+    cdef readonly str doc

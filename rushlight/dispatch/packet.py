@@ -1,0 +1,258 @@
+"""All overloads of one name: what users call, as a function and as a method."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.dispatcher import (
+    Operator,
+    enable_vectorcall,
+    keyword_dict,
+    raise_mismatch,
+)
+from cython.cimports.rushlight.dispatch.signature import Bound, release
+
+from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
+
+
+@cython.cclass
+class OperatorPacket:
+    """All overloads of one name, as a function and as a method.
+
+    >>> import rushlight as rl
+    >>> rl.add
+    <built-in operator add>
+    """
+
+    def __init__(self, namespace, name, overloads):
+        self.vectorcall = cython.cast(cython.p_void, packet_vectorcall)
+        self.name = name
+        self.overloads = list(overloads)
+        self.first = self.overloads[0]
+        self.doc = self.first.entry[11] if self.first.entry else ""
+        packets().setdefault((namespace, name), self)
+
+    def add_overload(self, op):
+        """Let one more schema answer to this name."""
+        self.overloads.append(op)
+
+    def remove_overload(self, op):
+        """Forget a schema."""
+        self.overloads.remove(op)
+
+    def __getattr__(self, name):
+        if name in ("__name__", "__qualname__"):
+            return self.name
+        for op in self.overloads:
+            parts = op.name.split(".")
+            if (parts[1] if len(parts) > 1 else "default") == name:
+                return op
+        raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
+
+    def __get__(self, obj, kind):
+        if obj is None:
+            return self
+        return BoundOperator(self, obj)
+
+    def __repr__(self):
+        return f"<built-in operator {self.name}>"
+
+    def __reduce__(self):
+        return (find_packet, (self.first.namespace, self.first.name.split(".")[0]))
+
+
+@cython.final
+@cython.cclass
+class BoundOperator:
+    """A method looked up on a tensor and not called at once."""
+
+    packet = cython.declare(object)
+    owner = cython.declare(object)
+
+    def __init__(self, packet, owner):
+        self.packet = packet
+        self.owner = owner
+
+    def __call__(self, *args, **kwargs):
+        return self.packet(self.owner, *args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self.packet, name)
+
+    @property
+    def __self__(self):
+        return self.owner
+
+    def __repr__(self):
+        return f"<bound operator {self.packet.name} of a Tensor>"
+
+
+@cython.cfunc
+def packet_vectorcall(
+    self: cython.pointer(PyObject),
+    args: cython.pointer(cython.pointer(PyObject)),
+    nargsf: cython.size_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    packet: OperatorPacket = cython.cast(OperatorPacket, self)
+    bound: Bound
+    op: Operator
+    n: cython.Py_ssize_t = (nargsf << 1) >> 1
+    code: cython.int
+    if kwnames != cython.NULL and has_python_keyword(kwnames):
+        return call_with_keywords(packet, args, n, kwnames)
+    bound.n_made = 0
+    op = packet.first
+    try:
+        code = op.signature.bind(args, n, kwnames, cython.address(bound))
+        if code:
+            op = choose_overload(packet, args, n, kwnames, cython.address(bound), code)
+        result = op.call(bound.slots)
+    finally:
+        if bound.n_made:
+            release(cython.address(bound))
+    if op.return_type is not None and type(result) is tuple:
+        return op.return_type(result)
+    return result
+
+
+@cython.cfunc
+def choose_overload(
+    packet: OperatorPacket,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+    bound: cython.pointer(Bound),
+    code: cython.int,
+) -> Operator:
+    """The first further overload that takes the arguments."""
+    op: Operator
+    i: cython.int
+    for i in range(1, len(packet.overloads)):
+        op = packet.overloads[i]
+        release(bound)
+        if op.signature.bind(args, n, kwnames, bound) == 0:
+            return op
+    raise_mismatch(packet.name, packet.overloads, args, n, kwnames, code)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def has_python_keyword(kwnames: cython.pointer(PyObject)) -> cython.bint:
+    """Whether ``out`` or ``requires_grad``, which no schema lists, is given."""
+    for name in cython.cast(tuple, cython.cast(object, kwnames)):
+        if name == "out" or name == "requires_grad":
+            return True
+    return False
+
+
+@cython.cfunc
+def call_with_keywords(
+    packet: OperatorPacket,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    """``requires_grad`` is set on a factory's result; ``out`` chooses another form."""
+    keywords = keyword_dict(args, n, kwnames)
+    if (
+        "requires_grad" not in keywords
+        or packet.first.signature.find("requires_grad") >= 0
+    ):
+        if "out" in keywords and packet.first.signature.find("out") < 0:
+            return call_with_out(packet, args, n, kwnames)
+        keywords = keyword_dict(args, n, kwnames)
+    elif packet.first.device_arg < 0:
+        raise TypeError(
+            f"{packet.name}() got an unexpected keyword argument 'requires_grad'"
+        )
+    wanted = keywords.pop("requires_grad", False)
+    result = cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+        *[cython.cast(object, args[i]) for i in range(n)], **keywords
+    )
+    return result.requires_grad_() if wanted else result
+
+
+@cython.cfunc
+def call_with_out(
+    packet: OperatorPacket,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    """Bind without ``out``, then call the out= form; ``out=None`` changes nothing."""
+    i: cython.int
+    positional = tuple([cython.cast(object, args[i]) for i in range(n)])
+    keywords = keyword_dict(args, n, kwnames)
+    out = keywords.pop("out")
+    if out is None:
+        return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+            *positional, **keywords
+        )
+    bound: Bound
+    op: Operator
+    first_code: cython.int = 0
+    code: cython.int
+    values: list = list(positional) + list(keywords.values())
+    raw: cython.pointer(PyObject)[64]
+    if len(values) > 64:
+        raise TypeError(f"{packet.name}() got {len(values)} arguments")
+    for i in range(len(values)):
+        raw[i] = cython.cast(cython.pointer(PyObject), values[i])
+    names = tuple(keywords)
+    for op in packet.overloads:
+        bound.n_made = 0
+        code = op.signature.bind(
+            raw, n, cython.cast(cython.pointer(PyObject), names), cython.address(bound)
+        )
+        first_code = first_code or code
+        if code == 0 and op.out is not None:
+            try:
+                check_out(op, out)
+                bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
+                return op.out.call(bound.slots)
+            finally:
+                release(cython.address(bound))
+        release(cython.address(bound))
+    if first_code:
+        raise_mismatch(
+            packet.name,
+            packet.overloads,
+            raw,
+            n,
+            cython.cast(cython.pointer(PyObject), names),
+            first_code,
+        )
+    raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
+
+
+@cython.cfunc
+def check_out(op: Operator, out: object):
+    several: cython.bint = len(op.returns) > 1
+    if several:
+        if isinstance(out, (tuple, list)) and all(isinstance(t, Tensor) for t in out):
+            return
+        raise TypeError(
+            f"{op.name.split('.')[0]}(): argument 'out' must be tuple of Tensors, not "
+            f"{type(out).__name__}"
+        )
+    if not isinstance(out, Tensor):
+        raise TypeError(
+            f"{op.name.split('.')[0]}(): argument 'out' must be Tensor, not "
+            f"{type(out).__name__}"
+        )
+
+
+def _install_vectorcall():
+    operator: Operator = Operator("aten", "_probe", (), ())
+    packet: OperatorPacket = OperatorPacket("aten", "_probe", [operator])
+    # as a method descriptor too: `x.add(y)` makes no bound object
+    enable_vectorcall(
+        OperatorPacket, packet, cython.address(packet.vectorcall), (1 << 11) | (1 << 17)
+    )
+    forget(operator)
+    forget_packet("aten", "_probe")
+
+
+_install_vectorcall()
