@@ -1,7 +1,7 @@
 """Writes the table of samples that the tests of every operator run through.
 
 A sample is ``between(low, high)``: tensors of any shape with elements in that range.
-Elementwise operators have one by default.
+Elementwise operators have one by default, unless they say ``none``.
 """
 
 import re
@@ -23,6 +23,8 @@ def sampled(entry):
     Raises:
         ValueError: the declaration's sample is not ``between(low, high)``.
     """
+    if entry.sample == "none":
+        return None
     if entry.sample:
         match = _BETWEEN.match(entry.sample)
         if match is None:

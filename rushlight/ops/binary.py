@@ -394,16 +394,18 @@ def lcm(self, other):
 
 def integer_type(name, self, other):
     """The common dtype of two integer tensors."""
-    dtype = ops.result_type(self, other)
+    dtype = rushlight.result_type(self, other)
     if dtype.category != 1:
-        raise NotImplementedError(f'"{name}_cpu" not implemented for \'{dtype}\'')
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtype}'")
     return dtype
 
 
 def xlogy_slope(self, other):
     """log(other), zero where ``self`` is zero and other is not positive."""
     if not is_tensor(other):
-        logarithm = math.log(other) if other > 0 else -math.inf if other == 0 else math.nan
+        logarithm = (
+            math.log(other) if other > 0 else -math.inf if other == 0 else math.nan
+        )
         return ops.where((self == 0) & (other <= 0), 0.0, logarithm)
     return ops.masked_fill(ops.log(other), (self == 0) & (other <= 0), 0.0)
 
@@ -428,7 +430,9 @@ def clamp(self, low, high):
         RuntimeError: neither bound is given.
     """
     if low is None and high is None:
-        raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
+        raise RuntimeError(
+            "torch.clamp: At least one of 'min' or 'max' must not be None"
+        )
     if low is None:
         return ops.clamp_max(self, high)
     if high is None:

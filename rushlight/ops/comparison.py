@@ -56,7 +56,9 @@ def isclose(self, other, rtol, atol, equal_nan):
         raise RuntimeError(f"{self.dtype} did not match {other.dtype}")
     if rtol < 0 or atol < 0:
         name, value = ("rtol", rtol) if rtol < 0 else ("atol", atol)
-        raise RuntimeError(f"{name} must be greater than or equal to zero, but got {value}")
+        raise RuntimeError(
+            f"{name} must be greater than or equal to zero, but got {value}"
+        )
     close = self == other
     if equal_nan and self.is_floating_point():
         close = close | (ops.isnan(self) & ops.isnan(other))

@@ -213,7 +213,9 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         )
     sizes = [1] * max(self.ndim, 1)
     sizes[wrap_dim(dim, self.ndim)] = -1
-    places = index.reshape(sizes).expand(source.shape) if self.ndim else index.reshape(())
+    places = (
+        index.reshape(sizes).expand(source.shape) if self.ndim else index.reshape(())
+    )
     return ops.scatter_reduce(
         self, dim, places, source, reduce, include_self=include_self
     )

@@ -205,9 +205,7 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
     likelihood = nll_loss(logarithms, target, weight, reduction, ignore_index)
     if label_smoothing == 0:
         return likelihood
-    smooth = _smooth_part(
-        logarithms, target, weight, reduction, ignore_index, channels
-    )
+    smooth = _smooth_part(logarithms, target, weight, reduction, ignore_index, channels)
     share = label_smoothing / self.shape[channels]
     return (1 - label_smoothing) * likelihood + share * smooth
 

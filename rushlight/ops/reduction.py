@@ -336,7 +336,11 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     dims = wrap_dims(dim, self.ndim)
     if not dims:
         return (self != 0).to(self.dtype) if ord == 0 else ops.abs(self)
-    if self.numel() == 0 and (ord < 0 or ord == math.inf) and not count(self.shape, dims):
+    if (
+        self.numel() == 0
+        and (ord < 0 or ord == math.inf)
+        and not count(self.shape, dims)
+    ):
         raise RuntimeError(
             f"linalg.vector_norm cannot compute the {ord} norm on an empty tensor "
             "because the operation does not have an identity"
@@ -382,7 +386,9 @@ def norm(self, p):
 
 def norm_along(self, p, dim, keepdim, dtype):
     """Of the elements along dimensions."""
-    return ops.linalg_vector_norm(self, 2 if p is None else p, dim, keepdim, dtype=dtype)
+    return ops.linalg_vector_norm(
+        self, 2 if p is None else p, dim, keepdim, dtype=dtype
+    )
 
 
 def dist(self, other, p):

@@ -44,7 +44,12 @@ def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     """The position of one number."""
     value = rushlight.tensor(self, dtype=sorted_sequence.dtype)
     return ops.searchsorted(
-        sorted_sequence, value, out_int32=out_int32, right=right, side=side, sorter=sorter
+        sorted_sequence,
+        value,
+        out_int32=out_int32,
+        right=right,
+        side=side,
+        sorter=sorter,
     )
 
 

@@ -23,7 +23,9 @@ def cov(self, correction, fweights, aweights):
     for weight in (fweights, aweights):
         if weight is not None:
             if weight.ndim > 1 or weight.numel() != rows.shape[1]:
-                raise RuntimeError("cov(): weights must be a vector, one per observation")
+                raise RuntimeError(
+                    "cov(): weights must be a vector, one per observation"
+                )
             weights = weight if weights is None else weights * weight
     if weights is None:
         total, means = rows.shape[1], rows.mean([1], True)
@@ -176,7 +178,9 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
         RuntimeError: the order is unknown, or needs singular values.
     """
     if len(dim) != 2:
-        raise RuntimeError(f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}")
+        raise RuntimeError(
+            f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}"
+        )
     if ord == "fro":
         return ops.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
     if isinstance(ord, str) or abs(ord) not in (1, math.inf):

@@ -202,7 +202,9 @@ def movedim(self, source, destination):
         return ops.alias(self)
     rest = iter(dim for dim in range(self.ndim) if dim not in source)
     place = dict(zip(destination, source, strict=True))
-    return self.permute([place[d] if d in place else next(rest) for d in range(self.ndim)])
+    return self.permute(
+        [place[d] if d in place else next(rest) for d in range(self.ndim)]
+    )
 
 
 def flatten(self, start_dim, end_dim):
@@ -215,7 +217,9 @@ def flatten(self, start_dim, end_dim):
         return self.reshape([1])
     start, end = wrap_dim(start_dim, self.ndim), wrap_dim(end_dim, self.ndim)
     if start > end:
-        raise RuntimeError("flatten() has invalid args: start_dim cannot come after end_dim")
+        raise RuntimeError(
+            "flatten() has invalid args: start_dim cannot come after end_dim"
+        )
     if start == end:
         return self
     shape = self.shape
@@ -262,7 +266,9 @@ def chunk(self, chunks, dim):
     if self.ndim == 0:
         raise RuntimeError("chunk expects at least a 1-dimensional tensor")
     if chunks <= 0:
-        raise RuntimeError(f"chunk expects `chunks` to be greater than 0, got: {chunks}")
+        raise RuntimeError(
+            f"chunk expects `chunks` to be greater than 0, got: {chunks}"
+        )
     extent = self.shape[dim]
     size = (extent + chunks - 1) // chunks
     if size == 0:
