@@ -37,6 +37,7 @@ class Built:
                 size *= extent
             keep.append(bytearray(size + 64))
         addresses = [address_of(array) for array in arrays]
+        check_apart(arguments, addresses)
         addresses += [address_of_bytes(item) for item in keep]
         self.run(addresses)
 
@@ -100,6 +101,15 @@ def check(array, tensor):
     )
     if not dense:
         raise ValueError(f"{tensor.name}: the array is not row-major and dense")
+
+
+def check_apart(tensors, addresses):
+    """Refuses an array that is computed and passed for another argument too."""
+    for number, tensor in enumerate(tensors):
+        if tensor.body is not None and addresses.count(addresses[number]) > 1:
+            raise ValueError(
+                f"{tensor.name} is computed: its array cannot be another argument too"
+            )
 
 
 def address_of(array):

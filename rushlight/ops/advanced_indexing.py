@@ -341,13 +341,27 @@ def index_put(self, indices, values, accumulate=False):
     out = places.together(self)
     if out.data_ptr() == self.data_ptr():
         out = out.clone()
-    source = values.expand(places.result_shape()).contiguous()
+    source = _spread_values(values, places.result_shape())
     name, parts = (name_of(self.dtype), 1) if accumulate else mover(self.dtype)
     types = {"T": name, "add": int(bool(accumulate))}
     ints = [places.count, places.size, places.inner * parts, types["add"]]
     work = 2 * places.count * places.inner
     run(write_places, [out, source, places.place], ints, places.outer, work, **types)
     return places.apart(out).contiguous()
+
+
+def _spread_values(values, shape):
+    """The values as a row-major tensor of the shape that an index selects."""
+    lead = len(shape) - values.dim()
+    fits = lead >= 0 and all(
+        size in (1, shape[lead + d]) for d, size in enumerate(values.shape)
+    )
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be"
+            f" broadcast to indexing result of shape {list(shape)}"
+        )
+    return values.expand(shape).contiguous()
 
 
 def _mask_of(operator, mask):

@@ -1,4 +1,4 @@
-"""Copies that rearrange whole blocks: flip, roll, triangles, concatenation."""
+"""Copies that rearrange whole blocks: flip, roll, triangles."""
 
 from __future__ import annotations
 
@@ -56,23 +56,6 @@ def triangle_kernel(
             out[base + c] = T(0) if upper else x[base + c]
         for c in range(edge, columns):
             out[base + c] = x[base + c] if upper else T(0)
-
-
-@loops
-def copy_blocks(
-    out: "T*",
-    x: "T*",
-    block: int,
-    out_pitch: int,
-    x_pitch: int,
-    offset: int,
-    begin: int,
-    end: int,
-):
-    """Copies block after block to a wider pitch: one input of a concatenation."""
-    for r in range(begin, end):
-        for i in range(block):
-            out[r * out_pitch + offset + i] = x[r * x_pitch + i]
 
 
 def _flip_one(x, dim):

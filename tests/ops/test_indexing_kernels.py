@@ -168,13 +168,6 @@ def test_rearrangements_equal_the_oracle(dtype):
         same(movement.triu(x, diagonal), torch.triu(y, diagonal))
 
 
-def test_concatenation_equals_the_oracle():
-    x, y = pair(noise(3, 4, 5))
-    u, v = pair(noise(3, 2, 5, seed=1))
-    out = movement.cat_into(rl.empty(3, 6, 5), [x, u], 1)
-    same(out, torch.cat([y, v], 1))
-
-
 def bad(*values):
     return rl.tensor(list(values), dtype=rl.int64)
 
@@ -221,5 +214,7 @@ def test_operands_that_do_not_fit_are_refused():
         advanced_indexing.index(x, [bad(0), bad(0), bad(0)])
     with pytest.raises(RuntimeError, match="Number of elements of source < number of"):
         advanced_indexing.masked_scatter(x, x == 0, rl.zeros(3))
+    with pytest.raises(RuntimeError, match="shape mismatch: value tensor of shape"):
+        advanced_indexing.index_put(x, [bad(0, 1)], rl.zeros(3))
     with pytest.raises(RuntimeError, match="dim 0 appears multiple times"):
         movement.flip(x, (0, 0))
