@@ -259,6 +259,8 @@ def dot(self, tensor):
 
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias`` over the last dimension."""
+    if input.ndim > 2 and not input.is_contiguous():
+        input = input.contiguous()  # its rows must lie one after another
     result = contraction.linear(input, weight, bias)
     if result is not None:
         return result
