@@ -279,7 +279,7 @@ def test_workers_do_not_outlive_the_main_process(sent):
         "class Slow(data.Dataset):\n"
         "    def __len__(self): return 100\n"
         "    def __getitem__(self, i):\n"
-        "        print(os.getpid(), flush=True)\n"
+        "        os.write(1, b'%d\\n' % os.getpid())\n"
         "        time.sleep(0.3)\n"
         "        return i\n"
         "for batch in data.DataLoader(Slow(), num_workers=2): pass\n"
