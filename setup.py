@@ -13,23 +13,55 @@ from setuptools.command.sdist import sdist
 
 ROOT = Path(__file__).parent
 COMPILED = [
-    "core.state", "core.dtype", "core.device", "core.storage", "core.geometry",
-    "core.elements", "core.tensor", "core.iteration", "core.random", "core.distributions",
-    "core.normal", "core.multinomial", "core.views", "core.indexing", "core.factories", "core.interop",
-    "backends.cpu.pool", "backends.cpu.launch", "backends.cpu.image",
-    "backends.cpu.contraction", "backends.cpu.foreach",
-    "dispatch.signature", "dispatch.dispatcher", "dispatch.packet", "dispatch.kernels", "dispatch.reductions",
-    "autograd.saved", "ops.copying", "ops.rows", "autograd.node", "autograd.engine", "autograd.methods", "autograd.record",
+    "core.state",
+    "core.dtype",
+    "core.device",
+    "core.storage",
+    "core.geometry",
+    "core.elements",
+    "core.tensor",
+    "core.iteration",
+    "core.random",
+    "core.distributions",
+    "core.normal",
+    "core.multinomial",
+    "core.views",
+    "core.indexing",
+    "core.factories",
+    "core.interop",
+    "backends.cpu.pool",
+    "backends.cpu.launch",
+    "backends.cpu.image",
+    "backends.cpu.contraction",
+    "backends.cpu.foreach",
+    "dispatch.signature",
+    "dispatch.dispatcher",
+    "dispatch.packet",
+    "dispatch.kernels",
+    "dispatch.reductions",
+    "autograd.saved",
+    "ops.copying",
+    "ops.rows",
+    "autograd.node",
+    "autograd.engine",
+    "autograd.methods",
+    "autograd.record",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.
 VECTORIZED = ("core.random", "core.distributions", "core.normal")
 VECTORIZE = [
-    "-ftree-vectorize", "-fvect-cost-model=dynamic",
-    "-fno-math-errno", "-fno-trapping-math",
+    "-ftree-vectorize",
+    "-fvect-cost-model=dynamic",
+    "-fno-math-errno",
+    "-fno-trapping-math",
 ]
 DIRECTIVES = {
-    "language_level": 3, "boundscheck": False, "wraparound": False,
-    "initializedcheck": False, "cdivision": True, "embedsignature": False,
+    "language_level": 3,
+    "boundscheck": False,
+    "wraparound": False,
+    "initializedcheck": False,
+    "cdivision": True,
+    "embedsignature": False,
     "binding": True,
 }
 
@@ -43,7 +75,8 @@ def extensions():
         source = Path("rushlight", *name.split(".")).with_suffix(".py")
         if (ROOT / source).exists():
             yield Extension(
-                f"rushlight.{name}", [str(source)],
+                f"rushlight.{name}",
+                [str(source)],
                 extra_compile_args=["-O2", "-fno-strict-aliasing", "-w"]
                 + (VECTORIZE if name in VECTORIZED else []),
                 extra_link_args=["-lpthread"],
@@ -73,7 +106,8 @@ class BuildExtensions(build_ext):
 
 setup(
     ext_modules=cythonize(
-        list(extensions()), compiler_directives=DIRECTIVES, annotate=False, quiet=True),
+        list(extensions()), compiler_directives=DIRECTIVES, annotate=False, quiet=True
+    ),
     cmdclass={
         "build_ext": BuildExtensions,
         "build_py": with_tables(build_py),
