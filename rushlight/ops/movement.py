@@ -106,6 +106,10 @@ def roll(self, shifts, dims=()):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
+    if dims and self.dim() == 0:
+        raise IndexError(
+            f"Dimension specified as {dims[0]} but tensor has no dimensions"
+        )
     out = self
     for shift, dim in zip(shifts, dims):
         dim = wrap_dim(dim, self.dim())
@@ -139,4 +143,3 @@ def tril(self, diagonal=0):
 def triu(self, diagonal=0):
     """The upper triangle of each matrix; the rest is zero."""
     return _triangle("triu", self, diagonal, 1)
-

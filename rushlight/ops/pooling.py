@@ -56,10 +56,12 @@ class Windows:
 
     def __init__(self, operator, x, axes, kernel, stride, padding, dilation, ceil_mode):
         self.operator = operator
-        if x.dim() not in (axes + 1, axes + 2):
+        shape = tuple(x.shape)
+        if len(shape) not in (axes + 1, axes + 2) or not prod(shape[-axes - 1 :]):
             raise RuntimeError(
-                f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor"
-                f" for input, but got: {list(x.shape)}\n  self: {brief(x)}"
+                f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with"
+                f" optional 0 dim batch size for input, but got:{list(shape)}\n"
+                f"  self: {brief(x)}"
             )
         k = spread(kernel, axes, "kernel_size", operator)
         s = spread(stride, axes, "stride", operator) if _given(stride) else list(k)

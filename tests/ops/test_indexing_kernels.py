@@ -218,3 +218,18 @@ def test_operands_that_do_not_fit_are_refused():
         advanced_indexing.index_put(x, [bad(0, 1)], rl.zeros(3))
     with pytest.raises(RuntimeError, match="dim 0 appears multiple times"):
         movement.flip(x, (0, 0))
+
+
+def test_results_are_the_same_bits_for_any_number_of_threads():
+    x, index = rl.from_numpy(noise(300, 700)), rl.from_numpy(whole(40, 300, 700))
+    words, weight = rl.from_numpy(whole(40, 300)), rl.zeros(40, 700)
+    before, found = rl.get_num_threads(), []
+    try:
+        for count in (1, 2):
+            rl.set_num_threads(count)
+            added = indexing_kernels.scatter_add(weight, 0, index, x)
+            grad = indexing_kernels.embedding_dense_backward(x, words, 40, -1, False)
+            found.append((added.tolist(), grad.tolist()))
+    finally:
+        rl.set_num_threads(before)
+    assert found[0] == found[1]
