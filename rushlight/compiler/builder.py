@@ -1,8 +1,9 @@
 """Writes loop IR in the order that it runs, from Python that computes its shape.
 
 >>> b = Builder()
+>>> out, source = (Var(name, expr.Pointer(expr.f32)) for name in ("out", "source"))
 >>> with b.loop("i", 0, 4) as i:
-...     b.store(out, i, b.let("x", load(source, i)) * 2.0)
+...     b.store(out, i, b.let("x", expr.load(source, i)) * 2.0)
 """
 
 from __future__ import annotations
