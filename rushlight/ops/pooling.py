@@ -23,6 +23,8 @@ from rushlight.ops.pooling_kernels import (
 # unrolls the window and fits the vector width to the row.
 FROZEN_TAPS = 9
 FROZEN_ROW = 16
+KEPT = 512  # geometries remembered between calls
+_known: dict = {}
 
 
 def spread(value, axes, what, operator):
@@ -132,13 +134,25 @@ class Windows:
         return prod(self.out) * self.taps
 
 
+def windows(operator, x, axes, *choices):
+    """The `Windows` of a call; those of earlier calls are kept."""
+    frozen = [tuple(c) if isinstance(c, list) else c for c in choices]
+    key = (operator, tuple(x.shape), *frozen)
+    win = _known.get(key)
+    if win is None:
+        if len(_known) >= KEPT:
+            _known.clear()
+        win = _known[key] = Windows(operator, x, axes, *choices)
+    return win
+
+
 def _given(stride):
     return stride is not None and stride != [] and stride != ()
 
 
 def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     operator = f"max_pool{axes}d"
-    win = Windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
     index = fresh(x, win.out_shape, rushlight.int64)
@@ -158,7 +172,7 @@ def _max_pool_backward(
     axes, grad, x, kernel, stride, padding, dilation, ceil_mode, index
 ):
     operator = f"max_pool{axes}d_backward"
-    win = Windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
     size, osize = prod(win.sizes), prod(win.out)
@@ -252,7 +266,7 @@ def _scale(x, divisor):
 
 
 def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
-    win = Windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
+    win = windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
@@ -273,7 +287,7 @@ def _avg_pool_backward(
     axes, grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor
 ):
     operator = f"avg_pool{axes}d_backward"
-    win = Windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
+    win = windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
