@@ -137,6 +137,10 @@ def tensordot(a, b, dims=2, out=None):
         left, right = list(range(-dims, 0)), list(range(dims))
     else:
         left, right = (list(side) for side in dims)
+    for i, j in zip(left, right):
+        if a.shape[i] != b.shape[j] and 1 in (a.shape[i], b.shape[j]):
+            a = a.sum([i], keepdim=True) if b.shape[j] == 1 else a
+            b = b.sum([j], keepdim=True) if a.shape[i] == 1 else b
     result = call.tensordot(a, b, left, right)
     return result if out is None else out.copy_(result)
 

@@ -373,6 +373,9 @@ def batch_norm_gradients(
     eps, needs,
 ):  # fmt: skip
     """By kernels, or by operators that can be differentiated again."""
+    if input.ndim < 2:
+        nothing = None if weight is None else ops.zeros_like(weight)
+        return ops.zeros_like(input), nothing, nothing
     if not rushlight.is_grad_enabled():
         mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
         return ops.native_batch_norm_backward(

@@ -388,8 +388,8 @@ def resolve_neg(self):
 
 
 def conj_physical(self):
-    """A copy; the imaginary part's sign is turned."""
-    return ops._conj(self) if self.is_complex() else ops.clone(self)
+    """The imaginary part's sign turned; real tensors as they are."""
+    return ops._conj(self) if self.is_complex() else self
 
 
 def atleast_1d(self):
