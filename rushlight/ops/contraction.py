@@ -27,8 +27,10 @@ from rushlight.compiler.expr import (
     Const,
     Expr,
     Ramp,
+    Reinterpret,
     Select,
     Type,
+    bf16,
     cast,
     i32,
     i64,
@@ -68,6 +70,12 @@ def blocks_of(count, size):
 def multiply_add(a, b, c):
     """``a * b + c``, in one rounding for floats."""
     return Call("fma", a.type, a, b, c) if a.type.is_float else a * b + c
+
+
+def multiply_pairs(a, b, c):
+    """``c`` plus both products of the bfloat16 pairs that lanes of ``a`` and ``b`` are."""
+    pairs = bf16.vector(2 * c.type.lanes)
+    return Call("dot_bf16", c.type, c, Reinterpret(pairs, a), Reinterpret(pairs, b))
 
 
 def lane_mask(lanes, count):
@@ -113,8 +121,8 @@ class Epilogue:
 class Product:
     """Writes the loops of one product with a given tile and accumulation type."""
 
-    def __init__(self, builder: Builder, tile: Tile, compute: Type):
-        self.b, self.tile, self.compute = builder, tile, compute
+    def __init__(self, builder: Builder, tile: Tile, compute: Type, add=multiply_add):
+        self.b, self.tile, self.compute, self.add = builder, tile, compute, add
 
     # One register tile
 
@@ -134,7 +142,7 @@ class Product:
                 element = load(left.pointer, left.row * i + step)
                 value = b.let("value", Broadcast(lanes, element))
                 for total, other in zip(line, along, strict=True):
-                    b.assign(total, multiply_add(value, other, total))
+                    b.assign(total, self.add(value, other, total))
         self.finish(sums, masks, epilogue)
         for i, line in enumerate(sums):
             for j, (total, mask) in enumerate(zip(line, masks, strict=True)):
@@ -303,14 +311,14 @@ def transpose(b, vectors):
     return vectors
 
 
-def product(name, a_type, b_type, compute, tile) -> ir.Function:
+def product(name, a_type, b_type, compute, tile, add=multiply_add) -> ir.Function:
     """The matrix product; the parallel axis counts blocks of the output.
 
     Blocks are numbered columns first, then rows, then batch. Data: out, a, b, d, and
     alpha and beta in ``compute``.
     """
     b = Builder()
-    write = Product(b, tile, compute)
+    write = Product(b, tile, compute, add)
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(PRODUCT_INTS)}
     types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
     p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
@@ -423,7 +431,8 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
     """The native kernel of one kind, from the cache or built.
 
     Args:
-        kind: ``product``, ``dots``, ``combine`` or ``turned_sum``.
+        kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``dots``,
+            ``combine`` or ``turned_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums and results are.
     """
@@ -435,6 +444,7 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
     tile = matrix_tile(compute, cpu_identity())
     lower = {
         "product": lambda: product(name, *types, tile),
+        "pairs": lambda: product(name, *types, tile, multiply_pairs),
         "dots": lambda: vectors.dots(name, *types, tile.lanes),
         "combine": lambda: vectors.combine(name, *types, tile.lanes),
         "turned_sum": lambda: vectors.turned_sum(name, types[2], tile.lanes),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+
 import rushlight
 from rushlight.backends.cpu import contraction
-from rushlight.backends.cpu.contraction import product, vector_product
+from rushlight.backends.cpu.contraction import pair_product, vector_product
 from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief
@@ -37,12 +39,19 @@ OLD_NAMES = {
 }
 
 
+PAIRS = 63  # stands for pairs of bfloat16 where a dtype's code is asked for
+
+
 def find_kernel(kind, code):
     """The native kernel for a dtype, its block's columns and its tile's width."""
     from rushlight.backends.cpu.cache import cpu_identity
     from rushlight.compiler.schedules.contraction import matrix_tile
     from rushlight.ops.contraction import matrix_kernel
 
+    if code == PAIRS:
+        tile = matrix_tile("float32", cpu_identity())
+        kernel = matrix_kernel("pairs", "float32", "float32", "float32")
+        return kernel, tile.columns, tile.width
     name = by_code(code).name
     sums = SUM_TYPES[name]
     tile = matrix_tile(sums, cpu_identity())
@@ -55,6 +64,27 @@ def plain_codes():
 
 
 contraction.bind(find_kernel, plain_codes())
+
+
+@functools.cache
+def has_pairs():
+    """Whether the processor multiplies pairs of bfloat16."""
+    from rushlight.backends.cpu.cache import cpu_identity
+
+    return "avx512_bf16" in cpu_identity()
+
+
+def product(a, b, sums, *added):
+    """The product in the type of the sums; bfloat16 in pairs where that is to be had."""
+    if not added and a.dtype.name == "bfloat16" and has_pairs():
+        left = a if a.stride(-1) == 1 else a.contiguous()
+        right = b
+        if b.stride(-2) != 1:
+            right = b.transpose(-2, -1).contiguous().transpose(-2, -1)
+        result = pair_product(left, right, sums)
+        if result is not None:
+            return result
+    return contraction.product(a, b, sums, *added)
 
 
 def sum_type(tensor, operator):
@@ -271,8 +301,12 @@ def linear(input, weight, bias=None):
         )
     if weight.ndim == 2 and input.ndim > 1:
         check_linear(input, weight, bias)
-    wide = sum_type(input, "addmm_impl_cpu_")
-    result = ops.matmul(input.to(wide), weight.t().to(wide))
+        wide = sum_type(input, "addmm_impl_cpu_")
+        rows = input.reshape(-1, input.shape[-1])
+        result = product(rows, weight.t(), wide)
+        result = result.reshape(*input.shape[:-1], weight.shape[0])
+    else:
+        result = ops.matmul(input, weight.t())
     return like(result if bias is None else result + bias, input)
 
 

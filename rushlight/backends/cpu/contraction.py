@@ -47,6 +47,8 @@ PACKED_ROWS = cython.declare(int64_t, 192)
 _find = cython.declare(object, None)
 # Codes of the dtypes whose products are summed in the dtype itself.
 _plain = cython.declare(cython.ulonglong, 0)
+# In place of a dtype's code: bfloat16 whose neighbours along the depth go together.
+PAIRS = cython.declare(cython.int, 63)
 _products = cython.declare(list, [None] * 64)
 _dots = cython.declare(list, [None] * 64)
 _combines = cython.declare(list, [None] * 64)
@@ -77,6 +79,8 @@ def is_plain(t: Tensor) -> cython.bint:
 @cython.cfunc
 def load_kernels(code: cython.int):
     _products[code], _columns[code], _widths[code] = _find("product", code)
+    if code == PAIRS:
+        return
     _dots[code] = _find("dots", code)[0]
     _combines[code] = _find("combine", code)[0]
 
@@ -330,6 +334,66 @@ def fresh(like: Tensor, sizes: tuple, dtype: DType = None) -> Tensor:
         n += 1
     kind: DType = like.dtype_ if dtype is None else dtype
     return new_empty(n, extents, cython.NULL, kind, like.storage.device)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_odd(t: Tensor, dim: cython.int) -> cython.bint:
+    """Whether elements at ``dim`` and before, or their number, do not pair up."""
+    batch: int64_t = t.strides[0] if t.ndim_ == 3 else 0
+    other: cython.int = 2 * t.ndim_ - 3 - dim
+    return (t.sizes[dim] | t.strides[other] | batch) & 1 or t.strides[dim] != 1
+
+
+def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
+    """The float32 product of bfloat16 matrices, two steps of the depth at a time.
+
+    None where pairs do not lie together in both operands, or there is one row or column.
+    """
+    n: cython.int = a.ndim_
+    sizes: int64_t[3]
+    sizes[0] = a.sizes[0]
+    sizes[n - 2], sizes[n - 1] = a.sizes[n - 2], b.sizes[n - 1]
+    if (
+        is_odd(a, n - 1)
+        or is_odd(b, n - 2)
+        or sizes[n - 2] < 2
+        or sizes[n - 1] < 2
+        or a.sizes[n - 1] == 0
+    ):
+        return None
+    out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
+    if is_trivial(out, a.sizes[n - 1], False):
+        return out
+    scalars: cython.float[2]
+    scalars[0], scalars[1] = 1, 1
+    left: Matrix = matrix_of(a)
+    right: Matrix = matrix_of(b)
+    there: Matrix = matrix_of(out)
+    left.columns, left.row, left.batch = (
+        left.columns // 2,
+        left.row // 2,
+        left.batch // 2,
+    )
+    right.rows, right.column, right.batch = (
+        right.rows // 2,
+        right.column // 2,
+        right.batch // 2,
+    )
+    batch: int64_t = sizes[0] if n == 3 else 1
+    run_product(
+        PAIRS,
+        cython.address(there),
+        cython.address(left),
+        cython.address(right),
+        cython.address(there),
+        NOTHING,
+        cython.cast(cython.p_char, scalars),
+        batch,
+        True,
+    )
+    return out
 
 
 def agree(a: Tensor, b: Tensor, ndim: cython.int) -> cython.bint:
