@@ -25,6 +25,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+STACK = re.compile(r"^(Traceback .*\n)(?: .*\n)+", re.MULTILINE)
 FENCE = re.compile(r"^```python(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -126,6 +127,7 @@ class Page:
         ):
             first = start + example.source.count("\n")
             last = first + example.want.count("\n")
+            got = STACK.sub(r"\1    ...\n", got)
             shown = [line or "<BLANKLINE>" for line in got.rstrip("\n").split("\n")]
             lines[first:last] = shown if got else []
         return "\n".join(lines)
