@@ -600,6 +600,9 @@ class PointwiseKernel(Kernel):
         elif self.rule == 5 and dtype.category == 3:
             call.result = dtype.to_real().code
         call.mixed = not uniform or code != call.compute
+        if _SCALAR_CODE[call.compute] != call.compute:
+            for i in range(call.n):  # numbers are of another type than the tensors
+                call.mixed = call.mixed or not call.is_tensor[i]
         return 0
 
     @cython.cfunc
@@ -620,6 +623,7 @@ class PointwiseKernel(Kernel):
         data: cython.p_char[4]
         ints: int64_t[9]
         scalars: cython.double[4]
+        numbers: cython.bint = False
         i: cython.int
         d: cython.int
         for i in range(count):
@@ -643,10 +647,13 @@ class PointwiseKernel(Kernel):
             elif type(item) is float or type(item) is int:
                 data[1 + i] = cython.NULL
                 ints[2 + i] = 0
+                numbers = True
             else:
                 return None
         if first is None or first.wrapped_number:
             return None
+        if numbers and _SCALAR_CODE[first.dtype_.code] != first.dtype_.code:
+            return None  # numbers beside half precision are passed as float32
         i = (self.n_operands - count) * 64 + first.dtype_.code
         fn: kernel_t = self.native[i]
         if fn == cython.NULL:

@@ -24,7 +24,7 @@ pow = pointwise(L.pow)
 def add(x, y, alpha=1):
     """``x + alpha * y``; for booleans, either of them."""
     if x.type.is_bool:
-        return x | y
+        return x | (y if is_one(alpha) else y & alpha)
     return x + y if is_one(alpha) else x + alpha * y
 
 

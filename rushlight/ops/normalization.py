@@ -78,8 +78,14 @@ def norm_input_gradient(grad, x, center, scale, grad_mean, slope):
     return (grad - grad_mean - (x - center) * slope) * scale
 
 
-def _statistics_type(dtype):
+def _wide(dtype):
+    """The dtype to compute statistics in."""
     return rushlight.float32 if dtype.itemsize == 2 else dtype
+
+
+def _kept(input, *parameters):
+    """The dtype that statistics are kept in: a parameter's, or the input's."""
+    return next((p.dtype for p in parameters if p is not None), input.dtype)
 
 
 def _rows_of(input, normalized_shape):
@@ -130,7 +136,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     input = input.contiguous()
     lead = list(input.shape[: input.ndim - len(normalized_shape)])
     short = lead + [1] * len(normalized_shape)
-    wide = _statistics_type(input.dtype)
+    wide = _kept(input, weight, bias)
     result = fresh(input, input.shape)
     center, rstd = fresh(input, short, wide), fresh(input, short, wide)
     kernel, operands = layer_norm_kernel, [(input, EACH)]
@@ -213,7 +219,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     _, size = _rows_of(input, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
     if eps is None:
-        eps = rushlight.finfo(_statistics_type(input.dtype)).eps
+        eps = rushlight.finfo(_wide(input.dtype)).eps
     result = ops._rms_norm(input, size, eps)
     return result if weight is None else result * weight
 
@@ -296,7 +302,7 @@ def native_batch_norm(
         nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
         return ops.clone(input), nothing, nothing
     _check_channels(input, weight, bias, running_mean, running_var)
-    wide = _statistics_type(input.dtype)
+    wide = _wide(input.dtype)
     if training:
         source = input if input.dtype is wide else input.to(wide)
         spread, center = ops.var_mean(source, _others(input), correction=0)
@@ -306,18 +312,21 @@ def native_batch_norm(
         if running_var is not None:
             unbiased = spread * (count / (count - 1) if count > 1 else float("nan"))
             running_var.lerp_(unbiased.to(running_var.dtype), momentum)
-        saved_mean = center
     else:
         center, spread = running_mean.to(wide), running_var.to(wide)
-        saved_mean = ops.empty((0,), dtype=wide, device=input.device)
     invstd = ops.rsqrt(spread + eps)
     scale = invstd if weight is None else invstd * weight
     shift = -center * scale if bias is None else bias - center * scale
     result = ops._batch_norm_apply(
         input, _channels(scale, input.ndim), _channels(shift, input.ndim)
     )
-    saved_invstd = invstd if training else saved_mean
-    return result, saved_mean, saved_invstd
+    if not training:
+        nothing = ops.empty((0,), dtype=wide, device=input.device)
+        return result, nothing, nothing
+    kept = _kept(input, weight, bias, running_mean)
+    if kept is not wide:
+        return result, center.to(kept), invstd.to(kept)
+    return result, center, invstd
 
 
 def _check_channels(input, weight, bias, running_mean, running_var):
@@ -338,10 +347,10 @@ def native_batch_norm_backward(
     eps, output_mask,
 ):  # fmt: skip
     """Two sums for each channel, then one pass over the elements."""
-    wide = _statistics_type(input.dtype)
+    wide = _wide(input.dtype)
     ndim, dims = input.ndim, _others(input)
     if train:
-        center, invstd = save_mean, save_invstd
+        center, invstd = save_mean.to(wide), save_invstd.to(wide)
     else:
         center = running_mean.to(wide)
         invstd = ops.rsqrt(running_var.to(wide) + eps)

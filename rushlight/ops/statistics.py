@@ -18,6 +18,8 @@ def cov(self, correction, fweights, aweights):
             f"cov(): expected input to have two or fewer dimensions but got an input "
             f"with {self.ndim} dimensions"
         )
+    if not self.is_floating_point():
+        self = self.to(rushlight.get_default_dtype())
     rows = self.reshape([1, -1]) if self.ndim < 2 else self
     weights = None
     for weight in (fweights, aweights):
