@@ -99,8 +99,6 @@ _ON_DEMAND = (
     "linalg",
     "special",
     "overrides",
-    "func",
-    "return_types",
     "datasets",
     "serialization",
     "testing",
@@ -114,6 +112,8 @@ def __getattr__(name):
 
     if name in _ON_DEMAND:
         return import_module(f"rushlight.{name}")
+    if name == "return_types":
+        return import_module("rushlight.ops.return_types")
     if name == "explain":
         globals()[name] = import_module("rushlight._explain").explain
         return globals()[name]
