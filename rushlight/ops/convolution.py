@@ -8,6 +8,7 @@ import math
 import rushlight
 from rushlight.backends.cpu.contraction import fresh
 from rushlight.backends.cpu.launch import launch
+from rushlight.compiler.schedules.contraction import ITEMSIZES
 from rushlight.ops import call as ops
 from rushlight.ops.convolution_plans import (
     forward_plan,
@@ -69,7 +70,7 @@ class Forward:
         kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
             input, weight, tuple(output), stride, padding, dilation, groups, biased
         )
-        self.kernel = _kernel(kind, dtype)
+        self.kind, self.dtype = kind, dtype
         self.padding = Padding(*input[:2], sizes, margins)
 
     def run(self, input, weight, bias):
@@ -83,7 +84,8 @@ class Forward:
             return out if bias is None else out.add_(bias.reshape(-1, *[1] * n))
         source = self.padding.run(input)
         operands = out, weight, source, bias
-        launch(self.kernel, operands, self.ints, self.chunks, self.grain)
+        kernel = _kernel(self.kind, self.dtype)
+        launch(kernel, operands, self.ints, self.chunks, self.grain)
         return out
 
 
@@ -382,6 +384,10 @@ def check_convolution(
     ):
         if min(values, default=least) < least:
             raise RuntimeError(f"{text}, but got {list(values)}{operands}")
+    if input.dtype.name not in COMPUTED and input.dtype.name not in ITEMSIZES:
+        raise NotImplementedError(
+            f"convolution not implemented for '{input.dtype.name.capitalize()}'{operands}"
+        )
     if groups < 1:
         raise RuntimeError(f"non-positive groups is not supported, but got {groups}")
     if weight.ndim != input.ndim:

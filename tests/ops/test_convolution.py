@@ -237,6 +237,19 @@ def test_settings_that_no_convolution_has_are_refused(x, w, settings, text):
         rl.nn.functional.conv2d(rl.ones(*x), rl.ones(*w), **settings)
 
 
+def test_convolutions_of_booleans_are_refused():
+    x, w = rl.ones(1, 1, 3, 3, dtype=rl.bool), rl.ones(1, 1, 2, 2, dtype=rl.bool)
+    with pytest.raises(NotImplementedError, match="not implemented for 'Bool'"):
+        rl.nn.functional.conv2d(x, w)
+
+
+def test_integers_convolve_exactly():
+    x = rl.arange(36).reshape(1, 1, 6, 6)
+    out = rl.nn.functional.conv2d(x, rl.ones(2, 1, 3, 3, dtype=rl.int64))
+    assert out.dtype is rl.int64
+    assert out[0, 1, 0, 0].item() == 63 and out[0, 0, 3, 3].item() == 252
+
+
 def test_margins_cover_what_the_taps_reach():
     assert reach(28, 28, 1, -2, 1, 5) == (2, 2)
     assert reach(10, 5, 2, 0, 1, 2) == (0, 0)
