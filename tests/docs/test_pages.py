@@ -8,7 +8,9 @@ from tools.doctests import FENCE, ROOT, Page, pages
 
 ALL = pages()
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
-MENTION = re.compile(r"`((?:rushlight|opgen|tests|tools|examples|benchmarks|docs)/[^`*<]+)`")
+MENTION = re.compile(
+    r"`((?:rushlight|opgen|tests|tools|examples|benchmarks|docs)/[^`*< ]+)`"
+)
 
 
 def name(page):
@@ -40,7 +42,7 @@ def test_files_that_the_page_names_exist(path):
 @pytest.mark.parametrize("path", ALL, ids=name)
 def test_lines_of_the_page_fit(path):
     prose = re.sub(r"```.*?```", "", path.read_text(), flags=re.DOTALL)
-    long = [line for line in prose.splitlines() if len(line) > 92 and "|" not in line]
+    long = [line for line in prose.splitlines() if len(line) > 95 and "|" not in line]
     assert not long
 
 
