@@ -48,4 +48,6 @@ def test_functions_typed_at_a_prompt_differ_by_constants_and_helpers():
     assert typed("def f(x): return x * 2") != typed("def f(x): return x * 3")
     helper = "def g(x): return x + {}\ndef f(x): return g(x)"
     assert typed(helper.format(1)) != typed(helper.format(2))
-    assert typed("k = 1\ndef f(x): return x + k") != typed("k = 2\ndef f(x): return x + k")
+    assert typed("k = 1\ndef f(x): return x + k") != typed(
+        "k = 2\ndef f(x): return x + k"
+    )
