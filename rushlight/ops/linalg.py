@@ -486,7 +486,7 @@ def tensordot(self, other, dims_self, dims_other):
         width *= size
     left = self.permute(*kept, *mine).reshape(count, depth)
     right = other.permute(*theirs, *others).reshape(depth, width)
-    return ops.mm(left, right).reshape(*rows, *columns)
+    return ops.mm(left, right).reshape([*rows, *columns])
 
 
 def chain_matmul(matrices):
