@@ -25,9 +25,10 @@ from rushlight.ops.convolution_kernels import (
     AXES,
     FORWARD_INTS,
     WEIGHT_INTS,
+    Block,
+    Blocks,
     Patches,
     Walk,
-    image_blocks,
     read_ints,
 )
 
@@ -43,44 +44,20 @@ def few_channels(name, type, tile) -> ir.Function:
     """
     b = Builder()
     n = read_ints(b, FORWARD_INTS)
-    out, weight, source, bias = (
-        b.let(key, ir.argument(i, type))
-        for i, key in enumerate(("out", "weight", "input", "bias"))
-    )
-    positions, across, sets = image_blocks(b, n)
-    bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
+    blocks = Blocks(b, n, type)
     patches = Patches(b, n, tile, type)
     offsets = b.array("offsets", i64, tile.depth)
-    depth_all = b.let(
-        "depth_all", n["channels"] * n["taps_z"] * n["taps_y"] * n["taps_x"]
-    )
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        rest = b.let("rest", quotient(chunk, across))
-        over = b.let("over", quotient(rest, sets))
-        group = b.let("group", quotient(over, bands))
-        i0 = b.let("i0", remainder(over, bands) * n["row_block"])
-        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
-        image = b.let("image0", remainder(rest, sets) * n["images_block"])
-        held = b.let("held", minimum(n["images"] - image, n["images_block"]))
-        width = b.let("width", minimum(held * positions - j0, n["column_block"]))
-        height = b.let("height", minimum(n["rows"] - i0, n["row_block"]))
-        row0 = b.let("row0", group * n["group_rows"] + i0)
-        here = b.let(
-            "here",
-            moved(
-                source, image * n["image"] + group * n["group_channels"] * n["channel"]
-            ),
-        )
-        there = b.let("there", moved(out, image * n["out_image"] + row0 * n["out_row"]))
-        list_targets(b, n, patches, j0, width, tile.vectors)
-        with b.loop("k0", 0, depth_all, tile.depth) as k0:
-            depth = b.let("depth", minimum(depth_all - k0, tile.depth))
+        block = Block(blocks, chunk)
+        list_targets(b, n, patches, block.start, block.width, tile.vectors)
+        with b.loop("k0", 0, blocks.depth, tile.depth) as k0:
+            depth = b.let("depth", minimum(blocks.depth - k0, tile.depth))
             patches.list_offsets(k0, depth, offsets)
             strip = Strip(b, n, tile, type, patches, offsets, depth, k0 == 0)
-            strip.weights = b.let("weights", moved(weight, row0 * depth_all + k0))
-            strip.pitch, strip.bias = depth_all, b.let("addend", moved(bias, row0))
+            strip.weights = b.let("weights", moved(block.weight, k0))
+            strip.pitch, strip.bias = blocks.depth, block.bias
             with b.loop("piece", 0, patches.pieces + 0, tile.vectors) as piece:
-                strip.all_rows(here, there, piece, height)
+                strip.all_rows(block.source, block.out, piece, block.height)
     return ir.kernel(name, b.statements)
 
 

@@ -37,6 +37,7 @@ from rushlight.ops.contraction import (
     Operand,
     Product,
     blocks_of,
+    choose,
     lane_mask,
     minimum,
     moved,
@@ -335,6 +336,53 @@ def image_blocks(b, n):
     return positions, across, b.let("sets", blocks_of(n["images"], n["images_block"]))
 
 
+class Blocks:
+    """What all chunks of a forward kernel share: operands, and how they are cut."""
+
+    def __init__(self, b, n, type):
+        self.b, self.n = b, n
+        self.out, self.weight, self.source, self.bias = (
+            b.let(key, ir.argument(i, type))
+            for i, key in enumerate(("out", "weight", "input", "bias"))
+        )
+        self.positions, self.across, self.sets = image_blocks(b, n)
+        self.bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
+        taps = n["taps_z"] * n["taps_y"] * n["taps_x"]
+        self.depth = b.let("depth_all", n["channels"] * taps)
+
+
+class Block:
+    """One chunk of a forward kernel: some channels at some positions.
+
+    Attributes:
+        start, width: first position and their number; ``height``: of channels.
+        source, out, weight, bias: operands from the block's first element on.
+        extent: elements of the input from there on.
+    """
+
+    def __init__(self, blocks, chunk):
+        b, n = blocks.b, blocks.n
+        rest = b.let("rest", quotient(chunk, blocks.across))
+        over = b.let("over", quotient(rest, blocks.sets))
+        group = b.let("group", quotient(over, blocks.bands))
+        i0 = b.let("i0", remainder(over, blocks.bands) * n["row_block"])
+        image = b.let("image0", remainder(rest, blocks.sets) * n["images_block"])
+        held = b.let("held", minimum(n["images"] - image, n["images_block"]))
+        self.start = b.let("j0", remainder(chunk, blocks.across) * n["column_block"])
+        left = held * blocks.positions - self.start
+        self.width = b.let("width", minimum(left, n["column_block"]))
+        self.height = b.let("height", minimum(n["rows"] - i0, n["row_block"]))
+        row = b.let("row0", group * n["group_rows"] + i0)
+        channels = group * n["group_channels"] * n["channel"]
+        before = b.let("before", image * n["image"] + channels)
+        self.extent = b.let("extent", n["images"] * n["image"] - before)
+        self.source = b.let("here", moved(blocks.source, before))
+        place = image * n["out_image"] + row * n["out_row"]
+        self.out = b.let("there", moved(blocks.out, place))
+        self.weight = b.let("left", moved(blocks.weight, row * blocks.depth))
+        self.bias = b.let("addend", moved(blocks.bias, row))
+
+
 def forward(name, data_type, compute, tile) -> ir.Function:
     """Convolution: out, weight, input and bias are the data.
 
@@ -343,77 +391,41 @@ def forward(name, data_type, compute, tile) -> ir.Function:
     """
     b = Builder()
     n = read_ints(b, FORWARD_INTS)
-    write = Product(b, tile, compute)
-    out, weight, source, bias = (
-        b.let(key, ir.argument(i, data_type))
-        for i, key in enumerate(("out", "weight", "input", "bias"))
-    )
+    blocks = Blocks(b, n, data_type)
     pitch = tile.columns + tile.lanes
     packed = b.array("packed", compute, tile.depth * pitch + tile.lanes)
     buffer = b.array("buffer", compute, BUFFER_ROWS * tile.columns)
-    positions, across, sets = image_blocks(b, n)
-    bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
+    buffered = b.let("is_buffered", n["buffered"] != 0)
+    is_packed = b.let("is_packed", n["packed"] != 0)
     patches = Patches(b, n, tile, compute)
-    depth_all = b.let(
-        "depth_all", n["channels"] * n["taps_z"] * n["taps_y"] * n["taps_x"]
-    )
+    write = Product(b, tile, compute)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
-        rest = b.let("rest", quotient(chunk, across))
-        over = b.let("over", quotient(rest, sets))
-        group = b.let("group", quotient(over, bands))
-        i0 = b.let("i0", remainder(over, bands) * n["row_block"])
-        j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
-        image = b.let("image0", remainder(rest, sets) * n["images_block"])
-        held = b.let("held", minimum(n["images"] - image, n["images_block"]))
-        width = b.let("width", minimum(held * positions - j0, n["column_block"]))
-        height = b.let("height", minimum(n["rows"] - i0, n["row_block"]))
-        row0 = b.let("row0", group * n["group_rows"] + i0)
-        before = b.let(
-            "before", image * n["image"] + group * n["group_channels"] * n["channel"]
-        )
-        here = b.let("here", moved(source, before))
-        extent = b.let("extent", n["images"] * n["image"] - before)
-        there = b.let("there", moved(out, image * n["out_image"] + row0 * n["out_row"]))
-        left = Operand(
-            b.let("left", moved(weight, row0 * depth_all)), depth_all, Const(i64, 1)
-        )
-        addend = b.let("addend", moved(bias, row0))
-        buffered = b.let("is_buffered", n["buffered"] != 0)
-        result = Operand(
-            b.let("result", Select(buffered, buffer, moved(there, j0))),
-            b.let(
-                "result_row", Select(buffered, Const(i64, tile.columns), n["out_row"])
-            ),
-        )
-        is_packed = b.let("is_packed", n["packed"] != 0)
+        block = Block(blocks, chunk)
+        left = Operand(block.weight, blocks.depth, Const(i64, 1))
+        addend = Operand(block.bias, Const(i64, 1), Const(i64, 0))
+        direct = Operand(moved(block.out, block.start), n["out_row"])
+        result = choose(b, buffered, Operand(buffer, Const(i64, tile.columns)), direct)
         with b.when(is_packed):
-            walk = Walk(b, [n[f"grid_{a}"] for a in AXES], j0)
-            patches.list_pieces(walk, width)
-        with b.loop("k0", 0, depth_all, tile.depth) as k0:
-            depth = b.let("depth", minimum(depth_all - k0, tile.depth))
+            walk = Walk(b, [n[f"grid_{a}"] for a in AXES], block.start)
+            patches.list_pieces(walk, block.width)
+        with b.loop("k0", 0, blocks.depth, tile.depth) as k0:
+            depth = b.let("depth", minimum(blocks.depth - k0, tile.depth))
             with b.when(is_packed):
-                patches.write(here, extent, k0, depth, packed, pitch)
-            right = Operand(
-                b.let(
-                    "right",
-                    Select(is_packed, packed, moved(here, k0 * n["channel"] + j0)),
-                ),
-                b.let("right_row", Select(is_packed, Const(i64, pitch), n["channel"])),
+                patches.write(block.source, block.extent, k0, depth, packed, pitch)
+            lines = moved(block.source, k0 * n["channel"] + block.start)
+            right = choose(
+                b,
+                is_packed,
+                Operand(packed, Const(i64, pitch)),
+                Operand(lines, n["channel"]),
             )
-            multiply_patches(
-                write,
-                height,
-                width,
-                depth,
-                left.at(0, k0),
-                right,
-                result,
-                k0 == 0,
-                Operand(addend, Const(i64, 1), Const(i64, 0)),
-                n["d_mode"],
-            )
+            size = block.height, block.width, depth
+            operands = left.at(0, k0), right, result
+            multiply_patches(write, *size, *operands, k0 == 0, addend, n["d_mode"])
         with b.when(buffered):
-            scatter(b, n, tile, buffer, there, j0, width, height)
+            scatter(
+                b, n, tile, buffer, block.out, block.start, block.width, block.height
+            )
     return ir.kernel(name, b.statements)
 
 
