@@ -34,7 +34,7 @@ def pages():
     found = sorted(ROOT.glob("docs/**/*.md"))
     reference = ROOT / "docs" / "reference"
     guides = [page for page in found if reference not in page.parents]
-    return [ROOT / "README.md", *guides]
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *guides]
 
 
 def familiar():
