@@ -95,6 +95,7 @@ __version__ = "0.1.0"
 
 # What not every program uses is imported when it is first asked for.
 _ON_DEMAND = (
+    "cuda",
     "library",
     "linalg",
     "special",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.autograd import methods as _autograd
-from rushlight.core import copying, indexing, interop, printing, views
+from rushlight.core import pickling, indexing, interop, printing, views
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size
@@ -207,8 +207,8 @@ def bind():
             "repr": printing.tensor_repr,
             "array": interop.to_array,
             "legacy": _legacy_init,
-            "deepcopy": copying.deepcopy_tensor,
-            "reduce": copying.reduce_tensor,
+            "deepcopy": pickling.deepcopy_tensor,
+            "reduce": pickling.reduce_tensor,
             "grad_fn": _autograd.grad_fn,
             "dlpack": interop.to_dlpack,
         }

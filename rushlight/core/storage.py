@@ -34,13 +34,14 @@ from cython.cimports.rushlight.core.posix import (
 
 ALIGNMENT = cython.declare(cython.size_t, 64)
 LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
-SLACK = cython.declare(int64_t, 64 << 20)       # cached beyond the peak, see trim()
-META = cython.declare(cython.int, 2)            # Device.kind
-N_CLASSES = cython.declare(cython.int, 168)     # up to 2 ** 48 bytes
+SLACK = cython.declare(int64_t, 64 << 20)  # cached beyond the peak, see trim()
+CUDA = cython.declare(cython.int, 1)  # Device.kind
+META = cython.declare(cython.int, 2)
+N_CLASSES = cython.declare(cython.int, 168)  # up to 2 ** 48 bytes
 
-waiting = cython.declare(cython.p_char[168])    # heads of the lists of free blocks
+waiting = cython.declare(cython.p_char[168])  # heads of the lists of free blocks
 counts = cython.declare(Counters)
-limit = cython.declare(int64_t, -1)             # cap on reserved bytes; -1: none
+limit = cython.declare(int64_t, -1)  # cap on reserved bytes; -1: none
 memset(cython.address(counts), 0, cython.sizeof(Counters))
 memset(waiting, 0, cython.sizeof(waiting))
 
@@ -124,9 +125,7 @@ def give_block(
 
 
 @cython.cfunc
-def refill(
-    index: cython.pointer(cython.int), n_bytes: cython.size_t
-) -> cython.p_char:
+def refill(index: cython.pointer(cython.int), n_bytes: cython.size_t) -> cython.p_char:
     """A block where the list is empty: the next list's if large, or fresh memory."""
     size: cython.size_t = class_size(index[0])
     block: cython.p_char = cython.NULL
@@ -181,8 +180,13 @@ def system_block(size: cython.size_t) -> cython.p_char:
             return cython.NULL
         return cython.cast(cython.p_char, block)
     block = mmap(
-        cython.NULL, size + LARGE, PROT_READ | PROT_WRITE,
-        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+        cython.NULL,
+        size + LARGE,
+        PROT_READ | PROT_WRITE,
+        MAP_PRIVATE | MAP_ANONYMOUS,
+        -1,
+        0,
+    )
     if block == MAP_FAILED:
         return cython.NULL
     start: uintptr_t = cython.cast(uintptr_t, block)
@@ -240,11 +244,21 @@ def allocate(n_bytes: cython.size_t, device: Device) -> Storage:
     """A storage of ``n_bytes`` whose contents are undefined."""
     storage: Storage = Storage.__new__(Storage)
     storage.device = device
+    if device.kind == CUDA:
+        refuse_cuda(device)
     if n_bytes and device.kind != META:
         storage.data = take_block(n_bytes, cython.address(storage.capacity))
     storage.n_bytes = n_bytes
     storage.resizable = True
     return storage
+
+
+@cython.cfunc
+def refuse_cuda(device: Device):
+    raise RuntimeError(
+        f"Rushlight has no CUDA backend yet: nothing can be allocated on {device}\n"
+        '  remedy: use device="cpu"'
+    )
 
 
 @cython.cfunc
@@ -270,7 +284,8 @@ def resize_storage(storage: Storage, n_bytes: cython.size_t) -> cython.int:
         raise RuntimeError(
             "Trying to resize storage that is not resizable\n"
             f"  its {storage.n_bytes} bytes belong to "
-            f"{type(storage.owner).__name__}; {n_bytes} were asked for")
+            f"{type(storage.owner).__name__}; {n_bytes} were asked for"
+        )
     data: cython.p_char = cython.NULL
     capacity: cython.size_t = 0
     if n_bytes and storage.device.kind != META:
@@ -290,7 +305,8 @@ def check_readable(storage: Storage):
     if storage.n_bytes and storage.data == cython.NULL:
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data!\n"
-            f"  storage: {storage.n_bytes} bytes on {storage.device}")
+            f"  storage: {storage.n_bytes} bytes on {storage.device}"
+        )
 
 
 @cython.cfunc
@@ -312,7 +328,7 @@ def position(storage: Storage, index) -> cython.Py_ssize_t:
 
 
 @cython.final
-@cython.no_gc   # its references never lead back to it, and untracked is faster
+@cython.no_gc  # its references never lead back to it, and untracked is faster
 @cython.freelist(256)
 @cython.cclass
 class Storage:
@@ -421,7 +437,8 @@ class Storage:
         if source.n_bytes != self.n_bytes:
             raise RuntimeError(
                 f"size does not match, self was {self.n_bytes} bytes but src was "
-                f"{source.n_bytes} bytes")
+                f"{source.n_bytes} bytes"
+            )
         check_readable(self)
         check_readable(source)
         if self.n_bytes:
@@ -438,8 +455,9 @@ class Storage:
         return self
 
     @staticmethod
-    def from_buffer(buffer, *, count: cython.Py_ssize_t = -1,
-                    offset: cython.Py_ssize_t = 0):
+    def from_buffer(
+        buffer, *, count: cython.Py_ssize_t = -1, offset: cython.Py_ssize_t = 0
+    ):
         """A storage over an object's memory (``bytearray``, ``mmap``, …), not a copy.
 
         Args:
@@ -457,7 +475,8 @@ class Storage:
         if offset < 0 or count > left:
             raise ValueError(
                 f"from_buffer: {count} bytes from byte {offset} were asked for, "
-                f"but the buffer has {held.view.len}")
+                f"but the buffer has {held.view.len}"
+            )
         start = cython.cast(cython.p_char, held.view.buf) + offset
         return wrap(start, count, held, CPU_DEVICE)
 
@@ -465,13 +484,16 @@ class Storage:
         values = ""
         if self.data != cython.NULL:
             values = "".join(f" {value}\n" for value in self.bytes())
-        return (f"{values}[rushlight.storage.UntypedStorage(device={self.device}) "
-                f"of size {self.n_bytes}]")
+        return (
+            f"{values}[rushlight.storage.UntypedStorage(device={self.device}) "
+            f"of size {self.n_bytes}]"
+        )
 
     def __reduce__(self):
         raise TypeError(
             "cannot pickle a raw storage: save the tensors that view it with "
-            "rushlight.save, or pickle its bytes()")
+            "rushlight.save, or pickle its bytes()"
+        )
 
 
 @cython.final

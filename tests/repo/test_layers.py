@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[2] / "rushlight"
 # Lowest first. A module belongs to the layer with the longest matching prefix.
 LAYERS = (
     ("core", "return_types"),
-    ("backends", "cpu"),
+    ("backends", "cpu", "cuda"),
     ("compiler", "te"),
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
