@@ -41,6 +41,7 @@ COMPILED = [
     "dispatch.reductions",
     "autograd.saved",
     "ops.copying",
+    "ops.native",
     "ops.rows",
     "autograd.node",
     "autograd.engine",

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import threading
-from math import prod
 
-import rushlight
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+
 from rushlight.backends.cpu.launch import launch
 
 # A flag tensor starts at this value; a kernel that meets a bad index writes it there.
@@ -17,21 +21,27 @@ GRAIN = 32768
 _held = threading.local()
 
 
-def fresh(like, sizes, dtype=None):
+def fresh(like: Tensor, sizes, dtype: DType = None):
     """An uninitialised row-major tensor on the device of ``like``."""
-    return rushlight.empty(
-        tuple(sizes), dtype=like.dtype if dtype is None else dtype, device=like.device
+    extents: int64_t[64]
+    ndim: cython.int = 0
+    for size in sizes:
+        if ndim == 64:
+            raise RuntimeError("a tensor has at most 64 dimensions")
+        extents[ndim] = size
+        ndim += 1
+    return new_empty(
+        ndim,
+        extents,
+        cython.NULL,
+        like.dtype_ if dtype is None else dtype,
+        like.storage.device,
     )
 
 
-def filled(like, sizes, value, dtype=None):
+def filled(like: Tensor, sizes, value, dtype: DType = None):
     """A row-major tensor of one value on the device of ``like``."""
-    return rushlight.full(
-        tuple(sizes),
-        value,
-        dtype=like.dtype if dtype is None else dtype,
-        device=like.device,
-    )
+    return fresh(like, sizes, dtype).fill_(value)
 
 
 def name_of(dtype):
@@ -39,72 +49,133 @@ def name_of(dtype):
     return dtype if isinstance(dtype, str) else dtype.name
 
 
-def run(kernel, tensors, ints, total, work=1, least=1, **types):
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_on(
+    kernel: object,
+    types: dict,
+    tensors: object,
+    ints: object,
+    total: int64_t,
+    grain: int64_t,
+) -> cython.int:
+    """Finds the specialised kernel and calls it with pointers and integers."""
+    data: cython.p_char[16]
+    values: int64_t[48]
+    native: NativeKernel
+    operands: list = tensors if type(tensors) is list else list(tensors)
+    numbers: list = ints if type(ints) is list else list(ints)
+    i: cython.Py_ssize_t
+    found = kernel.specialized.get(tuple(types.items()))
+    if found is None:
+        found = kernel.specialize(**types)
+    native = found
+    if len(operands) > 16 or len(numbers) > 48:
+        launch(native, operands, numbers, total, grain)
+        return 0
+    for i in range(len(operands)):
+        item = operands[i]
+        data[i] = cython.NULL
+        if item is not None:
+            data[i] = cython.cast(Tensor, item).pointer()
+    for i in range(len(numbers)):
+        values[i] = numbers[i]
+    if total <= grain:
+        parallel_for(native.fn, data, values, total, grain)
+        return 0
+    with cython.nogil:
+        parallel_for(native.fn, data, values, total, grain)
+    return 0
+
+
+def run(
+    kernel,
+    tensors,
+    ints,
+    total: int64_t,
+    work: int64_t = 1,
+    least: int64_t = 1,
+    **types,
+):
     """Specialises ``kernel`` and runs it over ``[0, total)``, split by work per item.
 
     A piece is never shorter than ``least`` items. Nothing runs for tensors without
     storage (meta), so one operator function serves both devices.
     """
-    if total <= 0 or tensors[0].device.type == "meta":
+    first: Tensor = tensors[0]
+    grain: int64_t = GRAIN
+    if total <= 0 or first.storage.device.kind == 2:
         return
-    grain = max(least, GRAIN // work if work > 0 else GRAIN)
-    launch(kernel.specialize(**types), tensors, ints, total, grain)
+    if work > 0:
+        grain = grain // work
+    run_on(kernel, types, tensors, ints, total, max(least, grain))
 
 
-def run_whole(kernel, tensors, ints, total, **types):
+def run_whole(kernel, tensors, ints, total: int64_t, **types):
     """Runs ``kernel`` over ``[0, total)`` in one piece: items depend on each other."""
-    if total <= 0 or tensors[0].device.type == "meta":
+    first: Tensor = tensors[0]
+    if total <= 0 or first.storage.device.kind == 2:
         return
-    launch(kernel.specialize(**types), tensors, ints, total, total)
+    run_on(kernel, types, tensors, ints, total, total)
 
 
-def mover(dtype):
+def mover(dtype: DType):
     """The integer type that carries elements of ``dtype`` bit for bit, and how many."""
-    width = dtype.itemsize
+    width: cython.int = dtype.itemsize
     return (MOVERS[width], 1) if width <= 8 else ("int64", width // 8)
 
 
-def fault_flag(like):
+def fault_flag(like: Tensor):
     """One int64 of this thread that a kernel overwrites when it meets a bad index."""
-    if like.device.type == "meta":
-        return filled(like, (1,), NO_FAULT, rushlight.int64)
+    if like.storage.device.kind == 2:
+        return filled(like, (1,), NO_FAULT, dtype_of(4))
     flag = getattr(_held, "flag", None)
     if flag is None:
-        flag = _held.flag = filled(like, (1,), NO_FAULT, rushlight.int64)
+        flag = _held.flag = filled(like, (1,), NO_FAULT, dtype_of(4))
     return flag
 
 
-def fault_in(flag):
+def fault_in(flag: Tensor):
     """The offending index that a kernel reported, or None; the flag is clear again."""
-    if flag.device.type == "meta":
+    if flag.storage.device.kind == 2:
         return None
-    value = flag.item()
+    value: int64_t = cython.cast(cython.pointer(int64_t), flag.pointer())[0]
     if value == NO_FAULT:
         return None
     _held.flag = None
     return value
 
 
-def wrap_dim(dim, ndim, name="dim"):
+def wrap_dim(dim: cython.Py_ssize_t, ndim: cython.Py_ssize_t, name="dim"):
     """``dim`` counted from the front; a scalar counts as one dimension.
 
     Raises:
         IndexError: the dimension doesn't exist.
     """
-    span = max(ndim, 1)
+    span: cython.Py_ssize_t = max(ndim, 1)
     if not -span <= dim < span:
         raise IndexError(
             f"Dimension out of range (expected to be in range of [{-span}, {span - 1}],"
             f" but got {dim})"
         )
-    return dim % span
+    return dim + span if dim < 0 else dim
 
 
-def around(sizes, dim):
+def around(sizes, dim: cython.Py_ssize_t):
     """Elements before, along and after ``dim``: ``(outer, size, inner)``."""
-    if not sizes:
-        return 1, 1, 1
-    return prod(sizes[:dim]), sizes[dim], prod(sizes[dim + 1 :])
+    outer: int64_t = 1
+    size: int64_t = 1
+    inner: int64_t = 1
+    at: cython.Py_ssize_t = 0
+    for extent in sizes:
+        if at < dim:
+            outer *= extent
+        elif at == dim:
+            size = extent
+        else:
+            inner *= extent
+        at += 1
+    return outer, size, inner
 
 
 def brief(tensor):
