@@ -32,6 +32,7 @@ def explain(operator, only=None, file=None):
 
     Raises:
         AttributeError: there is no such operator.
+        TypeError: it is something else.
         ValueError: there is no such section.
     """
     wanted = SECTIONS if only is None else only
@@ -68,6 +69,11 @@ def resolve(operator):
     if not isinstance(operator, str):
         if isinstance(operator, types.FunctionType) or hasattr(operator, "overloads"):
             return operator, ""
+        if not hasattr(operator, "signature"):
+            raise TypeError(
+                "explain: expected an operator, a function of the package or a name, "
+                f"not {operator!r}"
+            )
         operator = f"{operator.namespace}::{operator.name}"
     name, _, overload = operator.rpartition("::")[2].partition(".")
     try:
@@ -209,7 +215,8 @@ def specialization(op, kernel):
     rows = op.signature.rows
     fixed = registry.static_arguments(rows)
     static = tuple(plain(rows[n][2]) for n in fixed)
-    count = kernel.arity - len(static)
+    optional = op.entry[7][4]  # trailing numbers that are left out at their defaults
+    count = kernel.arity - len(static) - optional
     rule = op.entry[8][0] if op.entry[8] else "promote"
     out = "bool" if rule == "bool" else "float32"
     return ("float32",) * count, (out,) * len(op.returns), "float32", static

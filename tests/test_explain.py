@@ -115,3 +115,12 @@ def test_where_names_files_and_lines(name):
 def test_where_fails_for_unknown_names():
     done = where("nonsense")
     assert done.returncode == 1 and "no operator 'nonsense'" in done.stderr
+
+
+def test_the_kernel_shown_is_the_one_that_a_plain_call_runs():
+    assert "def add(x: f32, y: f32):" in explained("add", "expression")
+
+
+def test_what_is_no_operator_is_refused_by_type():
+    with pytest.raises(TypeError, match="expected an operator.*'int'>"):
+        rl.explain(int)
