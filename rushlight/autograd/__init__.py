@@ -16,8 +16,22 @@ from rushlight.autograd.variable import Variable
 from rushlight.core.state import is_grad_enabled, is_inference_mode_enabled
 
 __all__ = [
-    "Function", "GradcheckError", "Variable", "backward", "detect_anomaly",
-    "enable_grad", "functional", "grad", "gradcheck", "gradgradcheck", "graph",
-    "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
-    "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled",
+    "Function",
+    "GradcheckError",
+    "Variable",
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "graph",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
 ]

@@ -21,7 +21,9 @@ class detect_anomaly:
         warnings.warn(
             "Anomaly Detection has been enabled. This mode will increase the runtime "
             "and "
-            "should only be enabled for debugging.", stacklevel=2)
+            "should only be enabled for debugging.",
+            stacklevel=2,
+        )
 
     def __enter__(self):
         self.earlier = state.set_anomaly(*self.wanted)
@@ -58,11 +60,14 @@ def warn_about(node):
         warnings.warn(
             f"Error detected in {node.name()}. No forward pass information available. "
             "Enable detect anomaly during forward pass for more information.",
-            stacklevel=2)
+            stacklevel=2,
+        )
         return
     warnings.warn(
         f"Error detected in {node.name()}. Traceback of forward call that caused the "
-        "error:\n" + "".join(node.trace_lines), stacklevel=2)
+        "error:\n" + "".join(node.trace_lines),
+        stacklevel=2,
+    )
 
 
 def check_nan(name: str, results: tuple):
@@ -70,7 +75,8 @@ def check_nan(name: str, results: tuple):
     for i, grad in enumerate(results):
         if grad is not None and is_inexact(grad) and bool(grad.isnan().any()):
             raise RuntimeError(
-                f"Function '{name}' returned nan values in its {i}th output.")
+                f"Function '{name}' returned nan values in its {i}th output."
+            )
 
 
 def is_inexact(grad) -> bool:

@@ -235,8 +235,10 @@ def prune(task: GraphTask) -> cython.int:
         behind = frame.reach and not frame.captured and node.is_accumulator
         for i in range(node.n_edges):
             target: object = node.edges[i]
-            if target is not None and task.frames[
-                    find_slot(task, cython.cast(Node, target))].reach:
+            if (
+                target is not None
+                and task.frames[find_slot(task, cython.cast(Node, target))].reach
+            ):
                 behind = True
         frame.run = behind
         frame.reach = frame.reach or behind
@@ -277,7 +279,8 @@ def want(task: GraphTask, inputs, accumulate: cython.bint) -> cython.int:
         tensor, node, number = edge_of(one)
         if node is None:
             raise RuntimeError(
-                "One of the differentiated Tensors does not require grad")
+                "One of the differentiated Tensors does not require grad"
+            )
         slot = find_slot(task, cython.cast(Node, node))
         if slot < 0:
             continue
@@ -306,7 +309,10 @@ def edge_of(one: object) -> tuple:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def add_gradient(
-    task: GraphTask, slot: cython.int, number: cython.int, grad: object,
+    task: GraphTask,
+    slot: cython.int,
+    number: cython.int,
+    grad: object,
 ) -> cython.int:
     """Add a gradient to what has already come for one output of a node."""
     frame: cython.pointer(Frame) = cython.address(task.frames[slot])
@@ -336,8 +342,12 @@ def add_gradient(
 def accumulate(old: object, grad: object) -> object:
     """The sum of two gradients, in place where nobody else can see the first."""
     first: Tensor = cython.cast(Tensor, old)
-    if not state().grad_mode and first.row_major and Py_REFCNT(old) <= 2 and (
-            owns_memory(first)):
+    if (
+        not state().grad_mode
+        and first.row_major
+        and Py_REFCNT(old) <= 2
+        and (owns_memory(first))
+    ):
         return first.add_(grad)
     return first + grad
 
@@ -404,7 +414,10 @@ def run_tensor_hooks(node: Node, grads: object) -> object:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def capture(
-    task: GraphTask, slot: cython.int, node: Node, grads: object,
+    task: GraphTask,
+    slot: cython.int,
+    node: Node,
+    grads: object,
 ) -> cython.int:
     """Keep what ``grad()`` asked for at this node."""
     number: cython.int
@@ -426,8 +439,10 @@ def wanted_edges(task: GraphTask, node: Node) -> cython.ulonglong:
     i: cython.int
     for i in range(node.n_edges):
         target: object = node.edges[i]
-        if target is not None and task.frames[
-                find_slot(task, cython.cast(Node, target))].reach:
+        if (
+            target is not None
+            and task.frames[find_slot(task, cython.cast(Node, target))].reach
+        ):
             wanted |= one << (i if i < 63 else 63)  # long lists share the last bit
     return wanted
 
@@ -437,8 +452,7 @@ def apply_watched(node: Node, grads: object, needs: cython.ulonglong) -> object:
     """Run a node that has hooks, or any node in anomaly mode."""
     hooks: object = node.hooks
     if hooks is not None and hooks.pre:
-        changed: tuple = hooks.run_pre(
-            tuple(grads) if node.n_outputs > 1 else (grads,))
+        changed: tuple = hooks.run_pre(tuple(grads) if node.n_outputs > 1 else (grads,))
         grads = list(changed) if node.n_outputs > 1 else changed[0]
     watching: cython.bint = state().anomaly
     try:
@@ -450,7 +464,8 @@ def apply_watched(node: Node, grads: object, needs: cython.ulonglong) -> object:
     results: tuple = as_results(node, result)
     if hooks is not None and hooks.post:
         results = hooks.run_post(
-            results, tuple(grads) if node.n_outputs > 1 else (grads,))
+            results, tuple(grads) if node.n_outputs > 1 else (grads,)
+        )
     if watching and state().anomaly_check_nan:
         try:
             anomaly.check_nan(node.name(), results)
@@ -494,7 +509,8 @@ def send(task: GraphTask, node: Node, result: object) -> cython.int:
         grad = result if single else cython.cast(tuple, result)[i]
         if grad is not None:
             grad = fit_gradient(
-                cython.cast(Node, target), edge_number(node, i), grad, node, i)
+                cython.cast(Node, target), edge_number(node, i), grad, node, i
+            )
             add_gradient(task, slot, edge_number(node, i), grad)
         frame.dependencies -= 1
         if frame.dependencies == 0:
@@ -507,7 +523,8 @@ def send(task: GraphTask, node: Node, result: object) -> cython.int:
 def refuse_count(node: Node, count: cython.Py_ssize_t) -> cython.int:
     raise RuntimeError(
         f"function {node.name()} returned an incorrect number of gradients "
-        f"(expected {node.n_edges}, got {count})")
+        f"(expected {node.n_edges}, got {count})"
+    )
 
 
 # --- a whole call ---------------------------------------------------------------------
@@ -520,13 +537,15 @@ def add_root(task: GraphTask, root: object, grad: object, place: object) -> cyth
     if node is None:
         raise RuntimeError(
             f"element {place} of tensors does not require grad and does not have a "
-            "grad_fn")
+            "grad_fn"
+        )
     slot: cython.int = find_slot(task, cython.cast(Node, node))
     if slot < 0:
         slot = claim_slot(task, cython.cast(Node, node))
     if grad is not None:
         grad = fit_gradient(
-            cython.cast(Node, node), number, grad, cython.cast(Node, node), place)
+            cython.cast(Node, node), number, grad, cython.cast(Node, node), place
+        )
         add_gradient(task, slot, number, grad)
     return 0
 
@@ -560,14 +579,19 @@ def end_task(task: GraphTask) -> cython.int:
 
 @cython.cfunc
 def run_backward(
-    roots: tuple, grads: tuple, keep_graph: cython.bint, create_graph: cython.bint,
-    inputs: object, accumulate_grad: cython.bint,
+    roots: tuple,
+    grads: tuple,
+    keep_graph: cython.bint,
+    create_graph: cython.bint,
+    inputs: object,
+    accumulate_grad: cython.bint,
 ) -> object:
     """Sweep from ``roots``; the gradients captured for ``inputs``, or None."""
     current: cython.pointer(ThreadState) = state()
     if current.reentrant_depth >= REENTRANT_LIMIT:
         return in_fresh_thread(
-            roots, grads, keep_graph, create_graph, inputs, accumulate_grad)
+            roots, grads, keep_graph, create_graph, inputs, accumulate_grad
+        )
     recording: cython.bint = current.grad_mode
     i: cython.int
     task: GraphTask = start_task()
@@ -583,7 +607,8 @@ def run_backward(
             want(task, inputs, accumulate_grad)
         for i in range(ready):
             if task.frames[i].dependencies == 0 and (
-                    task.frames[i].reach or not task.pruned):
+                task.frames[i].reach or not task.pruned
+            ):
                 push(task, i)
         sweep(task)
         if task.callbacks is not None:
@@ -608,7 +633,11 @@ def run_callbacks(task: GraphTask) -> cython.int:
 
 @cython.cfunc
 def in_fresh_thread(
-    roots, grads, keep_graph: cython.bint, create_graph: cython.bint, inputs,
+    roots,
+    grads,
+    keep_graph: cython.bint,
+    create_graph: cython.bint,
+    inputs,
     accumulate_grad: cython.bint,
 ) -> object:
     """A sweep nested too deeply for this stack goes on in a thread of its own."""
@@ -619,7 +648,8 @@ def in_fresh_thread(
         state().grad_mode = recording
         try:
             outcome["results"] = run_backward(
-                roots, grads, keep_graph, create_graph, inputs, accumulate_grad)
+                roots, grads, keep_graph, create_graph, inputs, accumulate_grad
+            )
         except BaseException as error:
             outcome["error"] = error
 

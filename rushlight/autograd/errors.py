@@ -32,7 +32,8 @@ _REMEDIES = {
     "multi_output": (
         ". This view is the output of a function that returns multiple views. Such "
         "functions do not allow the output views to be modified inplace. You should "
-        "replace the inplace operation by an out-of-place one."),
+        "replace the inplace operation by an out-of-place one."
+    ),
     "no_grad": " with grad mode enabled." + _BOTH_INSIDE.format(mode="no_grad"),
     "inference_mode": " in normal mode." + _BOTH_INSIDE.format(mode="inference_mode"),
     "custom_function": (
@@ -40,7 +41,8 @@ _REMEDIES = {
         "returned as-is) and the autograd logic to handle view+inplace would override "
         "the custom backward associated with the custom Function, leading to incorrect "
         "gradients. This behavior is forbidden. You can fix this by cloning the output "
-        "of the custom Function."),
+        "of the custom Function."
+    ),
 }
 
 
@@ -58,7 +60,9 @@ def describe_view_refusal(kind: str, operator: str, number: int, indirect: bool)
     """Why a view may not be changed in place, and what to do instead."""
     change = (
         "its base or another view of its base has been modified inplace"
-        if indirect else "is being modified inplace")
+        if indirect
+        else "is being modified inplace"
+    )
     if kind in ("no_grad", "inference_mode") or not operator:
         subject = f"A view was created in {kind} mode and "
         if kind == "inference_mode":

@@ -11,7 +11,11 @@ from rushlight.core import state
 from rushlight.core.tensor import Tensor
 
 __all__ = [
-    "BackwardCFunction", "Function", "FunctionCtx", "FunctionMeta", "InplaceFunction",
+    "BackwardCFunction",
+    "Function",
+    "FunctionCtx",
+    "FunctionMeta",
+    "InplaceFunction",
     "once_differentiable",
 ]
 
@@ -33,7 +37,8 @@ class FunctionCtx:
             if not isinstance(tensor, Tensor) and tensor is not None:
                 raise AssertionError(
                     "save_for_forward expects all arguments to be tensors; you should "
-                    "save non-tensors as attributes on ctx.")
+                    "save non-tensors as attributes on ctx."
+                )
         self.saved_for_forward = tensors
 
     def mark_dirty(self, *args):
@@ -89,16 +94,20 @@ class BackwardCFunction(PythonNode, FunctionCtx):
             if backward is not Function.backward:
                 raise RuntimeError(
                     "Implementing both 'backward' and 'vjp' for a custom Function is "
-                    "not allowed. You should only implement one of them.")
+                    "not allowed. You should only implement one of them."
+                )
             backward = function.vjp
         return backward(self, *grads)
 
     def run(self, grads, needs):
         """The gradients for this node's edges, from the user's ``backward``."""
         if self.materialize_grads:
-            grads = tuple([
-                methods.zeros_for_output(self, i) if grad is None else grad
-                for i, grad in enumerate(grads)])
+            grads = tuple(
+                [
+                    methods.zeros_for_output(self, i) if grad is None else grad
+                    for i, grad in enumerate(grads)
+                ]
+            )
         results = self.apply(*grads)
         if not isinstance(results, tuple):
             results = (results,)
@@ -107,11 +116,12 @@ class BackwardCFunction(PythonNode, FunctionCtx):
     def _gradients_of_tensors(self, results):
         """One gradient for each tensor that ``forward`` took; checks all others."""
         flags = self._tensor_flags
-        extra = results[len(flags):]
+        extra = results[len(flags) :]
         if len(results) < len(flags) or any(one is not None for one in extra):
             raise RuntimeError(
                 f"function {self.name()} returned an incorrect number of gradients "
-                f"(expected {len(flags)}, got {len(results)})")
+                f"(expected {len(flags)}, got {len(results)})"
+            )
         kept = []
         for i, (is_tensor, grad) in enumerate(zip(flags, results)):
             if is_tensor:
@@ -120,7 +130,8 @@ class BackwardCFunction(PythonNode, FunctionCtx):
                 raise RuntimeError(
                     f"function {self.name()} returned a gradient different than None "
                     f"at position {i + 1}, but the corresponding forward input was not "
-                    "a Variable")
+                    "a Variable"
+                )
         return tuple(kept)
 
 
@@ -129,8 +140,10 @@ class FunctionMeta(type):
 
     def __init__(cls, name, bases, namespace):
         cls._backward_cls = type(
-            name + "Backward", (BackwardCFunction,),
-            {"_forward_cls": cls, "__module__": "rushlight.autograd.function"})
+            name + "Backward",
+            (BackwardCFunction,),
+            {"_forward_cls": cls, "__module__": "rushlight.autograd.function"},
+        )
         super().__init__(name, bases, namespace)
 
 
@@ -163,14 +176,17 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             "are all static, so you should invoke them on the class itself. "
             "Instantiating an autograd function will raise an error in a future "
             "version.",
-            DeprecationWarning, stacklevel=2)
+            DeprecationWarning,
+            stacklevel=2,
+        )
 
     @staticmethod
     def forward(*args, **kwargs):
         """Compute the outputs: ``forward(ctx, *args)``, or ``forward(*args)`` beside
         ``setup_context``."""
         raise NotImplementedError(
-            "You must implement the forward function for custom autograd.Function.")
+            "You must implement the forward function for custom autograd.Function."
+        )
 
     @staticmethod
     def setup_context(ctx, inputs, output):
@@ -182,7 +198,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """The gradient, or None, of each argument of ``forward``."""
         raise NotImplementedError(
             "You must implement either the backward or vjp method for your custom "
-            "autograd.Function to use it with backward mode AD.")
+            "autograd.Function to use it with backward mode AD."
+        )
 
     vjp = backward
 
@@ -191,7 +208,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """The tangents of the outputs, for forward mode."""
         raise NotImplementedError(
             "You must implement the jvp function for custom autograd.Function to use "
-            "it with forward mode AD.")
+            "it with forward mode AD."
+        )
 
     @classmethod
     def apply(cls, *args, **kwargs):
@@ -199,8 +217,9 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         node = cls._backward_cls()
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         node._tensor_flags = flags = tuple([isinstance(arg, Tensor) for arg in args])
-        node.needs_input_grad = tuple([
-            flag and arg.requires_grad for flag, arg in zip(flags, args)])
+        node.needs_input_grad = tuple(
+            [flag and arg.requires_grad for flag, arg in zip(flags, args)]
+        )
         recording = True in node.needs_input_grad and state.is_grad_enabled()
         if recording:
             methods.connect(node, tensors)
@@ -235,28 +254,35 @@ class _Wrapping:
         self.recording = recording
         self.dirty = node.dirty_tensors
         self.fixed = node.non_differentiable
-        self.several = len(outputs) > 1 and sum(
-            isinstance(output, Tensor) for output in outputs) > 1
+        self.several = (
+            len(outputs) > 1
+            and sum(isinstance(output, Tensor) for output in outputs) > 1
+        )
 
     def wrap(self) -> tuple:
         self.check_dirty()
         if self.recording:
             methods.count_outputs(self.node, self.outputs)
-        return tuple([
-            self.wrap_one(output, i) if isinstance(output, Tensor) else output
-            for i, output in enumerate(self.outputs)])
+        return tuple(
+            [
+                self.wrap_one(output, i) if isinstance(output, Tensor) else output
+                for i, output in enumerate(self.outputs)
+            ]
+        )
 
     def check_dirty(self):
         for tensor in self.dirty:
             if not isinstance(tensor, Tensor):
                 raise TypeError(
                     "mark_dirty can only accept variables, but argument is of type "
-                    f"{type(tensor).__name__}")
+                    f"{type(tensor).__name__}"
+                )
             if not _holds(self.outputs, tensor):
                 raise RuntimeError(
                     "Some elements marked as dirty during the forward method were not "
                     "returned as output. The inputs that are modified inplace must all "
-                    "be outputs of the Function.")
+                    "be outputs of the Function."
+                )
 
     def wrap_one(self, output, index):
         given = _holds(self.inputs, output)
@@ -279,7 +305,8 @@ class _Wrapping:
         if output.is_leaf and output.requires_grad:
             raise RuntimeError(
                 "a leaf Variable that requires grad has been used in an in-place "
-                "operation.")
+                "operation."
+            )
         if output._is_view() and self.several:
             raise RuntimeError(
                 "If your Function modifies inplace an input that is a view of another "
@@ -288,7 +315,8 @@ class _Wrapping:
                 "the input is not a view (using .clone() for example) or make your "
                 "Function only return one Tensor (potentially splitting it into two "
                 "Functions: one doing the inplace that returns a single Tensor and a "
-                "second one that does the other operations).")
+                "second one that does the other operations)."
+            )
         methods.attach_changed(output, self.node, index)
         return output
 
@@ -314,7 +342,8 @@ def _save(node, results):
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
                 "save_for_backward can only save variables, but argument "
-                f"{i} is of type {type(value).__name__}")
+                f"{i} is of type {type(value).__name__}"
+            )
     methods.save_values(node, values, results)
     node.to_save = None
 
@@ -336,7 +365,8 @@ class _DelayedError(PythonNode):
     def run(self, grads, needs):
         raise RuntimeError(
             "trying to differentiate twice a function that was marked with "
-            "@once_differentiable")
+            "@once_differentiable"
+        )
 
 
 def once_differentiable(function):
@@ -350,7 +380,8 @@ def once_differentiable(function):
         finally:
             state.set_grad_enabled(earlier)
         wanted = [
-            grad for grad in grads if isinstance(grad, Tensor) and grad.requires_grad]
+            grad for grad in grads if isinstance(grad, Tensor) and grad.requires_grad
+        ]
         if not earlier or not wanted:
             return outputs
         return _refuse_second(outputs, wanted)

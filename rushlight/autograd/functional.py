@@ -16,19 +16,26 @@ def _as_tensors(value, what, where):
     values = value if several else (value,)
     for i, one in enumerate(values):
         if not isinstance(one, Tensor):
-            place = f"{what} of {where}" if not several else (
-                f"{what} of {where} at index {i}")
+            place = (
+                f"{what} of {where}"
+                if not several
+                else (f"{what} of {where} at index {i}")
+            )
             raise TypeError(
                 f"The {place} must be either a Tensor or a tuple of Tensors but the "
-                f"given {what} has type {type(one)}.")
+                f"given {what} has type {type(one)}."
+            )
     return several, values
 
 
 def _prepared(inputs, create_graph):
     """Inputs to differentiate by: fresh leaves, or views that keep their history."""
     return tuple(
-        one.view_as(one) if create_graph and one.requires_grad
-        else one.detach().requires_grad_() for one in inputs)
+        one.view_as(one)
+        if create_graph and one.requires_grad
+        else one.detach().requires_grad_()
+        for one in inputs
+    )
 
 
 def _finish(values, create_graph):
@@ -41,16 +48,19 @@ def _given_or_ones(v, outputs, where):
     if v is not None:
         _several, v = _as_tensors(v, "v", where)
         if len(v) != len(outputs) or any(
-                a.shape != b.shape for a, b in zip(v, outputs)):
+            a.shape != b.shape for a, b in zip(v, outputs)
+        ):
             raise RuntimeError(
                 f"v should have the same sizes as what {where} expects: "
                 f"{[tuple(b.shape) for b in outputs]} but got "
-                f"{[tuple(a.shape) for a in v]}")
+                f"{[tuple(a.shape) for a in v]}"
+            )
         return v
     if len(outputs) != 1 or outputs[0].numel() != 1:
         raise RuntimeError(
             "The vector v can only be None if the user-provided function returns a "
-            "single Tensor with a single element.")
+            "single Tensor with a single element."
+        )
     return (rushlight.ones_like(outputs[0]),)
 
 
@@ -58,24 +68,34 @@ def _gradients(outputs, inputs, grad_outputs=None, create_graph=False, strict=No
     """Gradients with zeros for what does not depend; an error instead where strict."""
     wanted = [
         (out, None if grad_outputs is None else grad_outputs[i])
-        for i, out in enumerate(outputs) if out.requires_grad]
+        for i, out in enumerate(outputs)
+        if out.requires_grad
+    ]
     if strict and len(wanted) != len(outputs):
         raise RuntimeError(
             f"{strict}: an output of the user-provided function does not require "
             "gradients. The outputs must be computed in a differentiable manner from "
-            "the input when running in strict mode.")
+            "the input when running in strict mode."
+        )
     if not wanted:
         return tuple(rushlight.zeros_like(one) for one in inputs)
     found = grad(
-        [out for out, _ in wanted], inputs, [given for _, given in wanted],
-        retain_graph=True, create_graph=create_graph, allow_unused=True)
+        [out for out, _ in wanted],
+        inputs,
+        [given for _, given in wanted],
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+    )
     if strict and any(one is None for one in found):
         raise RuntimeError(
             f"{strict}: an output of the user-provided function is independent of an "
-            "input. This is not allowed in strict mode.")
+            "input. This is not allowed in strict mode."
+        )
     return tuple(
         rushlight.zeros_like(one) if value is None else value
-        for value, one in zip(found, inputs))
+        for value, one in zip(found, inputs)
+    )
 
 
 def _packed(values, several):
@@ -97,11 +117,11 @@ def vjp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _prepared(inputs, create_graph)
         many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
         v = _given_or_ones(v, outputs, "vjp")
-        found = _gradients(
-            outputs, inputs, v, create_graph, "vjp" if strict else None)
+        found = _gradients(outputs, inputs, v, create_graph, "vjp" if strict else None)
     return (
         _packed(_finish(outputs, create_graph), many),
-        _packed(_finish(found, create_graph), several))
+        _packed(_finish(found, create_graph), several),
+    )
 
 
 def jvp(func, inputs, v=None, create_graph=False, strict=False):
@@ -115,18 +135,23 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _prepared(inputs, create_graph)
         v = _given_or_ones(v, inputs, "jvp")
         many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
-        dummies = tuple(
-            rushlight.zeros_like(out).requires_grad_() for out in outputs)
-        pulled = _gradients(
-            outputs, inputs, dummies, True, "jvp" if strict else None)
+        dummies = tuple(rushlight.zeros_like(out).requires_grad_() for out in outputs)
+        pulled = _gradients(outputs, inputs, dummies, True, "jvp" if strict else None)
         pushed = _gradients(pulled, dummies, v, create_graph)
     return (
         _packed(_finish(outputs, create_graph), many),
-        _packed(_finish(pushed, create_graph), many))
+        _packed(_finish(pushed, create_graph), many),
+    )
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
-             strategy="reverse-mode"):
+def jacobian(
+    func,
+    inputs,
+    create_graph=False,
+    strict=False,
+    vectorize=False,
+    strategy="reverse-mode",
+):
     """The Jacobian of ``func``: for each output and input, shape ``output + input``.
 
     Args:
@@ -139,16 +164,17 @@ def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False,
     """
     if strategy != "reverse-mode":
         raise NotImplementedError(
-            f"jacobian: strategy {strategy!r} is not supported; use 'reverse-mode'")
+            f"jacobian: strategy {strategy!r} is not supported; use 'reverse-mode'"
+        )
     with enable_grad():
         several, inputs = _as_tensors(inputs, "inputs", "jacobian")
         inputs = _prepared(inputs, create_graph)
         many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
         blocks = [
             _rows(out, inputs, create_graph, "jacobian" if strict else None)
-            for out in outputs]
-    shown = tuple(
-        _packed(_finish(block, create_graph), several) for block in blocks)
+            for out in outputs
+        ]
+    shown = tuple(_packed(_finish(block, create_graph), several) for block in blocks)
     return _packed(shown, many)
 
 
@@ -162,8 +188,10 @@ def _rows(output, inputs, create_graph, strict):
             column.append(value)
     return tuple(
         rushlight.stack(column).reshape(tuple(output.shape) + tuple(one.shape))
-        if column else one.new_zeros(tuple(output.shape) + tuple(one.shape))
-        for column, one in zip(columns, inputs))
+        if column
+        else one.new_zeros(tuple(output.shape) + tuple(one.shape))
+        for column, one in zip(columns, inputs)
+    )
 
 
 def _require_scalar(outputs, where):
@@ -171,11 +199,18 @@ def _require_scalar(outputs, where):
         raise RuntimeError(
             f"The function given to {where} should return a single Tensor with a "
             f"single element, but it returned shapes "
-            f"{[tuple(out.shape) for out in outputs]}")
+            f"{[tuple(out.shape) for out in outputs]}"
+        )
 
 
-def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
-            outer_jacobian_strategy="reverse-mode"):
+def hessian(
+    func,
+    inputs,
+    create_graph=False,
+    strict=False,
+    vectorize=False,
+    outer_jacobian_strategy="reverse-mode",
+):
     """The Hessian of a scalar function: for each pair of inputs, their shapes joined.
 
     Arguments as in ``jacobian``.
@@ -186,10 +221,12 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False,
         _many, outputs = _as_tensors(func(*args), "outputs", "the function")
         _require_scalar(outputs, "hessian")
         return _gradients(
-            (outputs[0].reshape(()),), args, None, True, "hessian" if strict else None)
+            (outputs[0].reshape(()),), args, None, True, "hessian" if strict else None
+        )
 
     rows = jacobian(
-        gradient, tensors, create_graph, strict, vectorize, outer_jacobian_strategy)
+        gradient, tensors, create_graph, strict, vectorize, outer_jacobian_strategy
+    )
     if several:
         return rows
     return rows[0][0]
@@ -218,4 +255,5 @@ def _second_product(func, inputs, v, create_graph, strict, where):
         second = _gradients(first, inputs, v, create_graph, check)
     return (
         _finish(outputs, create_graph)[0],
-        _packed(_finish(second, create_graph), several))
+        _packed(_finish(second, create_graph), several),
+    )

@@ -14,8 +14,13 @@ from rushlight.core.state import (
 )
 
 __all__ = [
-    "enable_grad", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled",
-    "no_grad", "set_grad_enabled", "set_multithreading_enabled",
+    "enable_grad",
+    "inference_mode",
+    "is_grad_enabled",
+    "is_inference_mode_enabled",
+    "no_grad",
+    "set_grad_enabled",
+    "set_multithreading_enabled",
 ]
 
 _switch = state.set_grad_enabled
@@ -33,7 +38,8 @@ class ModeDecorator:
         if inspect.isclass(function):
             raise RuntimeError(
                 f"Cannot decorate classes with {type(self).__name__}: decorate their "
-                "methods instead")
+                "methods instead"
+            )
         if inspect.isgeneratorfunction(function):
             return self._wrap_generator(function)
         if inspect.iscoroutinefunction(function):

@@ -20,10 +20,22 @@ class GradcheckError(RuntimeError):
 
 
 def gradcheck(
-    func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True,
-    nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
-    check_batched_grad=False, check_batched_forward_grad=False,
-    check_forward_ad=False, check_backward_ad=True, fast_mode=False, masked=None,
+    func,
+    inputs,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+    check_grad_dtypes=False,
+    check_batched_grad=False,
+    check_batched_forward_grad=False,
+    check_forward_ad=False,
+    check_backward_ad=True,
+    fast_mode=False,
+    masked=None,
 ):
     """Compare ``func``'s gradients with central differences; True where they agree.
 
@@ -50,9 +62,11 @@ def gradcheck(
     True
     """
     _refuse_unsupported(
-        check_batched_grad, check_batched_forward_grad, check_forward_ad)
+        check_batched_grad, check_batched_forward_grad, check_forward_ad
+    )
     check = _Check(
-        func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes)
+        func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes
+    )
     try:
         check.inspect_inputs()
         if check_backward_ad:
@@ -67,10 +81,23 @@ def gradcheck(
 
 
 def gradgradcheck(
-    func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3,
-    gen_non_contig_grad_outputs=False, raise_exception=True, nondet_tol=0.0,
-    check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
-    check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False, masked=False,
+    func,
+    inputs,
+    grad_outputs=None,
+    *,
+    eps=1e-6,
+    atol=1e-5,
+    rtol=1e-3,
+    gen_non_contig_grad_outputs=False,
+    raise_exception=True,
+    nondet_tol=0.0,
+    check_undefined_grad=True,
+    check_grad_dtypes=False,
+    check_batched_grad=False,
+    check_fwd_over_rev=False,
+    check_rev_over_rev=True,
+    fast_mode=False,
+    masked=False,
 ):
     """Compare the gradients of ``func``'s gradients with central differences.
 
@@ -87,7 +114,8 @@ def gradgradcheck(
     if grad_outputs is None:
         outputs = _differentiable(func(*inputs))
         grad_outputs = tuple(
-            _random_like(out, gen_non_contig_grad_outputs) for out in outputs)
+            _random_like(out, gen_non_contig_grad_outputs) for out in outputs
+        )
     grad_outputs = _as_tuple(grad_outputs)
     count = len(grad_outputs)
 
@@ -95,26 +123,42 @@ def gradgradcheck(
     def gradients(*args):
         given, starts = args[:-count], args[-count:]
         wanted = tuple(
-            one for one in given if isinstance(one, Tensor) and one.requires_grad)
+            one for one in given if isinstance(one, Tensor) and one.requires_grad
+        )
         outputs = _differentiable(func(*given))
         return grad(
-            outputs, wanted, starts, create_graph=True, allow_unused=True,
-            materialize_grads=True)
+            outputs,
+            wanted,
+            starts,
+            create_graph=True,
+            allow_unused=True,
+            materialize_grads=True,
+        )
 
     if not check_rev_over_rev:
         return True
     return gradcheck(
-        gradients, inputs + grad_outputs, eps=eps, atol=atol, rtol=rtol,
-        raise_exception=raise_exception, nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad, check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad, fast_mode=fast_mode, masked=masked)
+        gradients,
+        inputs + grad_outputs,
+        eps=eps,
+        atol=atol,
+        rtol=rtol,
+        raise_exception=raise_exception,
+        nondet_tol=nondet_tol,
+        check_undefined_grad=check_undefined_grad,
+        check_grad_dtypes=check_grad_dtypes,
+        check_batched_grad=check_batched_grad,
+        fast_mode=fast_mode,
+        masked=masked,
+    )
 
 
 def _refuse_unsupported(*switches):
     if any(switches):
         raise NotImplementedError(
             "gradcheck: forward mode and batched gradients are not supported; leave "
-            "check_forward_ad, check_fwd_over_rev and check_batched_grad off")
+            "check_forward_ad, check_fwd_over_rev and check_batched_grad off"
+        )
 
 
 def _as_tuple(value):
@@ -123,8 +167,10 @@ def _as_tuple(value):
 
 def _differentiable(outputs):
     return tuple(
-        out for out in _as_tuple(outputs)
-        if isinstance(out, Tensor) and out.requires_grad)
+        out
+        for out in _as_tuple(outputs)
+        if isinstance(out, Tensor) and out.requires_grad
+    )
 
 
 def _random_like(output, strided):
@@ -158,31 +204,37 @@ class _Check:
         self.nondet_tol = nondet_tol
         self.check_dtypes = check_dtypes
         self.checked = [
-            (i, one) for i, one in enumerate(inputs)
-            if isinstance(one, Tensor) and one.requires_grad]
+            (i, one)
+            for i, one in enumerate(inputs)
+            if isinstance(one, Tensor) and one.requires_grad
+        ]
 
     def inspect_inputs(self):
         if not self.checked:
             raise ValueError(
                 "gradcheck expects at least one input tensor to require gradient, but "
-                "none of them have requires_grad=True.")
+                "none of them have requires_grad=True."
+            )
         for i, one in self.checked:
             if one.is_complex():
                 raise NotImplementedError(
-                    f"gradcheck: input {i} is complex; only real inputs are supported")
+                    f"gradcheck: input {i} is complex; only real inputs are supported"
+                )
             if one.dtype != rushlight.float64:
                 warnings.warn(
                     f"Input #{i} requires gradient and is not a double precision "
                     "floating point or complex. This check will likely fail if all the "
                     "inputs are not of double precision floating point or complex.",
-                    stacklevel=4)
+                    stacklevel=4,
+                )
             dims = zip(one.shape, one.stride())
             if any(step == 0 and size > 1 for size, step in dims):
                 raise RuntimeError(
                     f"The {i}th input has a dimension with stride 0. gradcheck only "
                     "supports inputs that are non-overlapping to be able to compute "
                     "the numerical gradients correctly. You should call .contiguous on "
-                    "the input before passing it to gradcheck.")
+                    "the input before passing it to gradcheck."
+                )
 
     def run(self, fast):
         outputs = _as_tuple(self.func(*self.inputs))
@@ -197,7 +249,8 @@ class _Check:
             if output.is_complex():
                 raise NotImplementedError(
                     f"gradcheck: output {place} is complex; only real ones are "
-                    "supported")
+                    "supported"
+                )
             if fast:
                 self.compare_projections(output, place)
             else:
@@ -209,7 +262,8 @@ class _Check:
             for place in range(len(self.values())):
                 if bool((self.numerical(one, place) != 0).any()):
                     raise GradcheckError(
-                        "Numerical gradient for function expected to be zero")
+                        "Numerical gradient for function expected to be zero"
+                    )
 
     # -- all of the Jacobian ---------------------------------------------------
 
@@ -221,7 +275,8 @@ class _Check:
             if not self.close(analytical, numerical):
                 raise GradcheckError(
                     f"Jacobian mismatch for output {place} with respect to input {i},\n"
-                    f"numerical:{numerical}\nanalytical:{analytical}\n")
+                    f"numerical:{numerical}\nanalytical:{analytical}\n"
+                )
 
     def compare_runs(self, first, second):
         for one, other in zip(first, second):
@@ -230,7 +285,8 @@ class _Check:
                     "Backward is not reentrant, i.e., running backward with same input "
                     "and grad_output multiple times gives different values, although "
                     "analytical gradient matches numerical gradient. The tolerance for "
-                    f"nondeterminism was {self.nondet_tol}.")
+                    f"nondeterminism was {self.nondet_tol}."
+                )
 
     def analytical(self, output):
         """The Jacobian by each input, transposed: inputs down, outputs across."""
@@ -243,19 +299,25 @@ class _Check:
                 column.append(value.reshape(-1))
         return [
             rushlight.stack(column, 1) if column else rushlight.zeros(one.numel(), 0)
-            for column, (_i, one) in zip(columns, self.checked)]
+            for column, (_i, one) in zip(columns, self.checked)
+        ]
 
     def pull(self, output, start):
         """Gradients by the checked inputs, zeros where there is none."""
         found = grad(
-            output, [one for _i, one in self.checked], start, retain_graph=True,
-            allow_unused=True)
+            output,
+            [one for _i, one in self.checked],
+            start,
+            retain_graph=True,
+            allow_unused=True,
+        )
         for value, (_i, one) in zip(found, self.checked):
             if value is not None:
                 self.check_kind(value, one)
         return [
             rushlight.zeros_like(one) if value is None else value.detach()
-            for value, (_i, one) in zip(found, self.checked)]
+            for value, (_i, one) in zip(found, self.checked)
+        ]
 
     def check_kind(self, value, one):
         if value.shape != one.shape:
@@ -267,8 +329,7 @@ class _Check:
         """The outputs for the inputs as they are now, without history."""
         with no_grad():
             outputs = _as_tuple(self.func(*self.inputs))
-        return [
-            out.detach().clone() for out in outputs if isinstance(out, Tensor)]
+        return [out.detach().clone() for out in outputs if isinstance(out, Tensor)]
 
     def numerical(self, one, place):
         """Central differences of an output by an input, laid out as ``analytical``."""
@@ -313,7 +374,8 @@ class _Check:
                     f"numerical:{numerical}\nanalytical:{analytical}\n"
                     "The above quantities relating the numerical and analytical "
                     "jacobians are computed in fast mode; run again with "
-                    "fast_mode=False to see the whole Jacobian.")
+                    "fast_mode=False to see the whole Jacobian."
+                )
 
     def along(self, one, direction, place):
         middle = one.detach().clone()
@@ -333,12 +395,16 @@ class _Check:
             return
         hidden = [_Undefined.apply(out) for out in outputs]
         found = grad(
-            hidden, [one for _i, one in self.checked],
-            [rushlight.zeros_like(out) for out in outputs], allow_unused=True)
+            hidden,
+            [one for _i, one in self.checked],
+            [rushlight.zeros_like(out) for out in outputs],
+            allow_unused=True,
+        )
         if any(value is not None and bool((value != 0).any()) for value in found):
             raise GradcheckError(
                 "Expected backward function to handle undefined output grads: a "
-                "missing gradient gave one that is not zero")
+                "missing gradient gave one that is not zero"
+            )
 
 
 def _random_direction(like, source):

@@ -16,9 +16,15 @@ from rushlight.core import state
 from rushlight.core.tensor import Tensor
 
 __all__ = [
-    "GradientEdge", "Node", "allow_mutation_on_saved_tensors",
-    "disable_saved_tensors_hooks", "get_gradient_edge", "increment_version",
-    "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks",
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
 ]
 
 
@@ -40,7 +46,8 @@ def get_gradient_edge(tensor) -> GradientEdge:
     if node is None:
         raise RuntimeError(
             "It is not possible to get the gradient edge for a Tensor that does not "
-            "require gradients")
+            "require gradients"
+        )
     return GradientEdge(node, number)
 
 
@@ -132,7 +139,8 @@ def register_multi_grad_hook(tensors, fn, *, mode="all"):
     tensors = list(tensors)
     group = _AllGroup(tensors, fn) if mode == "all" else _AnyGroup(fn)
     handles = [
-        tensor.register_hook(group.hook_for(i)) for i, tensor in enumerate(tensors)]
+        tensor.register_hook(group.hook_for(i)) for i, tensor in enumerate(tensors)
+    ]
     return _JointHandle(handles)
 
 

@@ -98,7 +98,8 @@ class TensorHooks:
             changed = hook(tensor)
             if changed is not None:
                 raise TypeError(
-                    f"expected None, but hook returned '{type(changed).__name__}'")
+                    f"expected None, but hook returned '{type(changed).__name__}'"
+                )
 
 
 def run_hooks(table, grad):
@@ -127,7 +128,8 @@ def checked_tuple(hook, changed, original):
     if len(changed) != len(original):
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has returned an incorrect number of values "
-            f"(got {len(changed)}, but expected {len(original)})")
+            f"(got {len(changed)}, but expected {len(original)})"
+        )
     for new, old in zip(changed, original):
         if new is not None:
             check_replacement(hook, new, old)
@@ -138,17 +140,20 @@ def check_replacement(hook, changed, original):
     """Refuse a replacement of another kind, size, dtype or device."""
     if not _is_tensor(changed):
         raise TypeError(
-            f"expected Variable, but hook returned '{type(changed).__name__}'")
+            f"expected Variable, but hook returned '{type(changed).__name__}'"
+        )
     if original is None:
         return
     if changed.dtype != original.dtype:
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has changed the type of value "
-            f"(was {original.dtype} got {changed.dtype})")
+            f"(was {original.dtype} got {changed.dtype})"
+        )
     if changed.device != original.device:
         raise RuntimeError(
             f"hook '{hook_name(hook)}' has changed the device of value "
-            f"(was {original.device} got {changed.device})")
+            f"(was {original.device} got {changed.device})"
+        )
     if changed.shape != original.shape:
         raise RuntimeError(f"hook '{hook_name(hook)}' has changed the size of value")
 

@@ -37,7 +37,8 @@ from rushlight.autograd.hooks import NodeHooks, RemovableHandle, TensorHooks
 def one_for(output: Tensor) -> object:
     """The gradient of a scalar with respect to itself."""
     ones: Tensor = new_empty(
-        output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device)
+        output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device
+    )
     if ones.storage.device.kind != 0:
         return ones.fill_(1)
     write_element(ones.dtype_.code, ones.pointer(), 1)
@@ -56,7 +57,8 @@ def root_gradient(output: object, grad: object, place: object) -> object:
         if grad is None:
             raise RuntimeError(
                 "grad can be implicitly created only for scalar outputs; a "
-                "GradientEdge needs its gradient")
+                "GradientEdge needs its gradient"
+            )
         return grad
     tensor: Tensor = cython.cast(Tensor, output)
     if grad is None:
@@ -67,20 +69,24 @@ def root_gradient(output: object, grad: object, place: object) -> object:
         if tensor.dtype_.category != 2:
             raise RuntimeError(
                 "grad can be implicitly created only for real scalar outputs but got "
-                f"{tensor.dtype_}")
+                f"{tensor.dtype_}"
+            )
         return one_for(tensor)
     if not isinstance(grad, Tensor):
         raise TypeError(
-            f"gradients can be either Tensors or None, but got {type(grad).__name__}")
+            f"gradients can be either Tensors or None, but got {type(grad).__name__}"
+        )
     if tuple(grad.shape) != tuple(tensor.shape):
         raise RuntimeError(
             f"Mismatch in shape: grad_output[{place}] has a shape of {grad.shape} and "
-            f"output[{place}] has a shape of {tensor.shape}.")
+            f"output[{place}] has a shape of {tensor.shape}."
+        )
     if tensor.dtype_.category == 3 and cython.cast(Tensor, grad).dtype_.category != 3:
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the "
             f"same dtype. Mismatch in dtype: grad_output[{place}] has a dtype of "
-            f"{grad.dtype} and output[{place}] has a dtype of {tensor.dtype_}.")
+            f"{grad.dtype} and output[{place}] has a dtype of {tensor.dtype_}."
+        )
     return grad
 
 
@@ -97,14 +103,16 @@ def as_tuple(value: object) -> tuple:
 def root_gradients(outputs: tuple, grads: object) -> tuple:
     given: tuple = as_tuple(grads) if grads is not None else (None,) * len(outputs)
     if len(given) != len(outputs):
-        raise RuntimeError(
-            f"got {len(outputs)} tensors and {len(given)} gradients")
-    return tuple([
-        root_gradient(outputs[i], given[i], i) for i in range(len(outputs))])
+        raise RuntimeError(f"got {len(outputs)} tensors and {len(given)} gradients")
+    return tuple([root_gradient(outputs[i], given[i], i) for i in range(len(outputs))])
 
 
 def tensor_backward(
-    self, gradient=None, retain_graph=None, create_graph=False, inputs=None,
+    self,
+    gradient=None,
+    retain_graph=None,
+    create_graph=False,
+    inputs=None,
 ):
     """Adds the gradient of this tensor to ``.grad`` of the leaves it was made from.
 
@@ -118,13 +126,22 @@ def tensor_backward(
     if inputs is not None or create_graph:
         return backward(self, gradient, retain_graph, create_graph, None, inputs)
     run_backward(
-        (self,), (root_gradient(self, gradient, 0),),
-        retain_graph is not None and retain_graph, False, None, True)
+        (self,),
+        (root_gradient(self, gradient, 0),),
+        retain_graph is not None and retain_graph,
+        False,
+        None,
+        True,
+    )
 
 
 def backward(
-    tensors, grad_tensors=None, retain_graph=None, create_graph=False,
-    grad_variables=None, inputs=None,
+    tensors,
+    grad_tensors=None,
+    retain_graph=None,
+    create_graph=False,
+    grad_variables=None,
+    inputs=None,
 ):
     """Adds to ``.grad`` of the leaves the gradients of the sum of ``tensors``.
 
@@ -143,11 +160,14 @@ def backward(
     if grad_variables is not None:
         warnings.warn(
             "`grad_variables` is deprecated. Use `grad_tensors` instead.",
-            FutureWarning, stacklevel=2)
+            FutureWarning,
+            stacklevel=2,
+        )
         if grad_tensors is not None:
             raise RuntimeError(
                 "`grad_tensors` and `grad_variables` (deprecated) arguments both "
-                "passed to `backward()`. Please only use `grad_tensors`.")
+                "passed to `backward()`. Please only use `grad_tensors`."
+            )
         grad_tensors = grad_variables
     wanted: object = None
     if inputs is not None:
@@ -158,14 +178,24 @@ def backward(
         warnings.warn(errors.CREATE_GRAPH_CYCLE, stacklevel=2)
     roots: tuple = as_tuple(tensors)
     run_backward(
-        roots, root_gradients(roots, grad_tensors),
-        create_graph if retain_graph is None else retain_graph, create_graph, wanted,
-        True)
+        roots,
+        root_gradients(roots, grad_tensors),
+        create_graph if retain_graph is None else retain_graph,
+        create_graph,
+        wanted,
+        True,
+    )
 
 
 def grad(
-    outputs, inputs, grad_outputs=None, retain_graph=None, create_graph=False,
-    only_inputs=True, allow_unused=None, is_grads_batched=False,
+    outputs,
+    inputs,
+    grad_outputs=None,
+    retain_graph=None,
+    create_graph=False,
+    only_inputs=True,
+    allow_unused=None,
+    is_grads_batched=False,
     materialize_grads=False,
 ):
     """The gradients of the sum of ``outputs`` with respect to ``inputs``, as a tuple.
@@ -185,21 +215,30 @@ def grad(
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when "
-            "materialize_grads=True, but got: allow_unused=False.")
+            "materialize_grads=True, but got: allow_unused=False."
+        )
     if is_grads_batched:
         raise NotImplementedError(
-            "grad: is_grads_batched=True is not supported; call grad() for each row")
+            "grad: is_grads_batched=True is not supported; call grad() for each row"
+        )
     if not only_inputs:
         warnings.warn(
             "only_inputs argument is deprecated and is ignored now (defaults to True). "
             "To accumulate gradient for other parts of the graph, please use "
-            "rushlight.autograd.backward.", FutureWarning, stacklevel=2)
+            "rushlight.autograd.backward.",
+            FutureWarning,
+            stacklevel=2,
+        )
     roots: tuple = as_tuple(outputs)
     wanted: tuple = as_tuple(inputs)
     results: list = run_backward(
-        roots, root_gradients(roots, grad_outputs),
-        create_graph if retain_graph is None else retain_graph, create_graph, wanted,
-        False)
+        roots,
+        root_gradients(roots, grad_outputs),
+        create_graph if retain_graph is None else retain_graph,
+        create_graph,
+        wanted,
+        False,
+    )
     for i in range(len(wanted)):
         if results[i] is None:
             results[i] = unused(wanted[i], i, allow_unused, materialize_grads)
@@ -214,7 +253,8 @@ def unused(tensor: object, place: object, allowed: object, zeros: object) -> obj
     if not allowed:
         raise RuntimeError(
             f"The differentiated Tensor at index {place} appears to not have been used "
-            "in the graph. Set allow_unused=True if this is the desired behavior.")
+            "in the graph. Set allow_unused=True if this is the desired behavior."
+        )
     return None
 
 
@@ -245,7 +285,8 @@ def register_hook(self, hook):
     tensor: Tensor = self
     if not tensor.wants_grad:
         raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient")
+            "cannot register a hook on a tensor that doesn't require gradient"
+        )
     if view_grad_fn(tensor) is None:
         return RemovableHandle(own_hooks(tensor).backward, hook)
     return RemovableHandle(node_hooks(tensor).table(tensor.output_number), hook)
@@ -256,10 +297,12 @@ def register_post_accumulate_grad_hook(self, hook):
     tensor: Tensor = self
     if not tensor.wants_grad:
         raise RuntimeError(
-            "cannot register a hook on a tensor that doesn't require gradient")
+            "cannot register a hook on a tensor that doesn't require gradient"
+        )
     if tensor.grad_fn_ is not None:
         raise RuntimeError(
-            "post accumulate grad hooks cannot be registered on non-leaf tensors")
+            "post accumulate grad hooks cannot be registered on non-leaf tensors"
+        )
     return RemovableHandle(own_hooks(tensor).post_accumulate, hook)
 
 
@@ -403,8 +446,12 @@ def zeros_for_output(node, index):
     i: cython.int
     if index == 0 and owner.meta_ndim >= 0:
         return new_empty(
-            owner.meta_ndim, owner.meta_sizes, cython.NULL, owner.meta_dtype,
-            owner.meta_device).zero_()
+            owner.meta_ndim,
+            owner.meta_sizes,
+            cython.NULL,
+            owner.meta_dtype,
+            owner.meta_device,
+        ).zero_()
     if owner.metas is None or index >= len(owner.metas) or owner.metas[index] is None:
         return None
     shape, dtype, device = owner.metas[index]
@@ -417,7 +464,8 @@ def shown_again(tensor, node, index, several):
     """A view of all of ``tensor`` as an output of a custom node."""
     source: Tensor = tensor
     view: Tensor = alias(
-        source, source.ndim_, source.sizes, source.strides, source.offset)
+        source, source.ndim_, source.sizes, source.strides, source.offset
+    )
     view.base = source if source.base is None else source.base
     attach_output(view, node, index)
     forbid_rebase(view, several)
@@ -440,7 +488,8 @@ def detach_(self):
             "Can't detach views in-place. Use detach() instead. If you are using "
             "DistributedDataParallel (DDP) for training, and gradient_as_bucket_view "
             "is set as True, gradients are views of DDP buckets, and hence detach_() "
-            "cannot be called on these gradients.")
+            "cannot be called on these gradients."
+        )
     tensor.grad_fn_ = None
     tensor.output_number = 0
     tensor.wants_grad = False

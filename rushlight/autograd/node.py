@@ -69,8 +69,9 @@ class Node:
     def next_functions(self):
         if self.edges is None:
             return ()
-        return tuple([
-            (self.edges[i], edge_number(self, i)) for i in range(self.n_edges)])
+        return tuple(
+            [(self.edges[i], edge_number(self, i)) for i in range(self.n_edges)]
+        )
 
     @property
     def requires_grad(self):
@@ -111,8 +112,8 @@ class Node:
         """The gradients of the node's inputs, hooks left out."""
         if len(grads) != max(self.n_outputs, 1):
             raise TypeError(
-                f"expected {max(self.n_outputs, 1)} arguments, got {len(grads)} "
-                "instead")
+                f"expected {max(self.n_outputs, 1)} arguments, got {len(grads)} instead"
+            )
         given = grads[0] if self.n_outputs <= 1 else list(grads)
         result = self.apply(given, self.needs)
         return result[0] if type(result) is tuple and len(result) == 1 else result
@@ -129,7 +130,7 @@ class Node:
         """The saved value that the formula takes by this name."""
         code = getattr(self.formula, "__code__", None)
         if code is not None:
-            names = code.co_varnames[2:code.co_argcount]
+            names = code.co_varnames[2 : code.co_argcount]
             if name in names and self.released:
                 raise RuntimeError(errors.SECOND_BACKWARD)
             if name in names and self.saved is not None:
@@ -181,7 +182,8 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
     A dense leaf gets its own strides, any other a row-major gradient.
     """
     dense: cython.bint = leaf.row_major or geometry.is_dense(
-        leaf.ndim_, leaf.sizes, leaf.strides)
+        leaf.ndim_, leaf.sizes, leaf.strides
+    )
     suits: cython.bint = grad.row_major and (leaf.row_major or not dense)
     recording: cython.bint = state().grad_mode
     if dense and not suits:
@@ -191,8 +193,12 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
     if suits and grad.row_major:
         return grad.clone()
     fresh: Tensor = new_empty(
-        leaf.ndim_, leaf.sizes, leaf.strides if dense else cython.NULL,
-        grad.dtype_, leaf.storage.device)
+        leaf.ndim_,
+        leaf.sizes,
+        leaf.strides if dense else cython.NULL,
+        grad.dtype_,
+        leaf.storage.device,
+    )
     fresh.copy_(grad)
     return fresh
 
@@ -315,7 +321,10 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
             count += 1
         return vectorcall(
             cython.cast(cython.pointer(PyObject), node.formula),
-            cython.address(args[1]), 2 + count, cython.NULL)
+            cython.address(args[1]),
+            2 + count,
+            cython.NULL,
+        )
     finally:
         for i in range(count):
             Py_DECREF(keep[i])
@@ -448,10 +457,14 @@ def rebase_history(tensor: Tensor, node: Node) -> cython.int:
     state().sequence += 1
     around.n_edges = node.n_edges
     around.edges = (edge,) + node.edges[1:]
-    around.edge_numbers = (base.output_number,) + tuple([
-        edge_number(node, i) for i in range(1, node.n_edges)])
-    around.needs = node.needs | 1 if edge is not None else node.needs & ~cython.cast(
-        cython.ulonglong, 1)
+    around.edge_numbers = (base.output_number,) + tuple(
+        [edge_number(node, i) for i in range(1, node.n_edges)]
+    )
+    around.needs = (
+        node.needs | 1
+        if edge is not None
+        else node.needs & ~cython.cast(cython.ulonglong, 1)
+    )
     describe_output(node, 0, tensor)
     move_retained(base, around)
     set_history(base, around, 0)
@@ -478,8 +491,11 @@ def move_retained(tensor: Tensor, node: Node) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def tracks_gradient(tensor: Tensor) -> cython.bint:
-    if tensor.base is not None and tensor.base.wants_grad and (
-            tensor.view_version != tensor.version()):
+    if (
+        tensor.base is not None
+        and tensor.base.wants_grad
+        and (tensor.view_version != tensor.version())
+    ):
         refresh_view(tensor)
     return tensor.wants_grad
 
@@ -536,11 +552,12 @@ def check_inplace(tensor: Tensor) -> cython.int:
         if tensor.base.wants_grad and tensor.base.grad_fn_ is None:
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an "
-                "in-place operation.")
+                "in-place operation."
+            )
     elif tensor.wants_grad and tensor.grad_fn_ is None:
         raise RuntimeError(
-            "a leaf Variable that requires grad is being used in an in-place "
-            "operation.")
+            "a leaf Variable that requires grad is being used in an in-place operation."
+        )
     return 0
 
 
@@ -559,9 +576,14 @@ def refuse_view(tensor: Tensor, indirect: cython.bint) -> cython.int:
     elif creation != VIEW_MULTI_OUTPUT:
         kind = "no_grad"
     maker: object = tensor.grad_fn_
-    raise RuntimeError(errors.describe_view_refusal(
-        kind, "" if maker is None else errors.operator_of(maker),
-        tensor.output_number, indirect))
+    raise RuntimeError(
+        errors.describe_view_refusal(
+            kind,
+            "" if maker is None else errors.operator_of(maker),
+            tensor.output_number,
+            indirect,
+        )
+    )
 
 
 # --- gradients that must fit ----------------------------------------------------------
@@ -569,7 +591,11 @@ def refuse_view(tensor: Tensor, indirect: cython.bint) -> cython.int:
 
 @cython.cfunc
 def fit_gradient(
-    target: Node, number: cython.int, grad: object, source: Node, index: cython.int,
+    target: Node,
+    number: cython.int,
+    grad: object,
+    source: Node,
+    index: cython.int,
 ) -> object:
     """The gradient in the shape and dtype of the output it belongs to."""
     if not isinstance(grad, Tensor):
@@ -599,12 +625,17 @@ def fit_gradient(
     if same:
         return grad
     return reshape_gradient(
-        given, tuple([sizes[i] for i in range(ndim)]), dtype, source, index)
+        given, tuple([sizes[i] for i in range(ndim)]), dtype, source, index
+    )
 
 
 @cython.cfunc
 def fit_described(
-    target: Node, number: cython.int, grad: Tensor, source: Node, index: cython.int,
+    target: Node,
+    number: cython.int,
+    grad: Tensor,
+    source: Node,
+    index: cython.int,
 ) -> object:
     if target.metas is None or number >= len(target.metas):
         return grad
@@ -618,7 +649,11 @@ def fit_described(
 
 @cython.cfunc
 def reshape_gradient(
-    grad: Tensor, sizes: tuple, dtype: DType, source: Node, index: cython.int,
+    grad: Tensor,
+    sizes: tuple,
+    dtype: DType,
+    source: Node,
+    index: cython.int,
 ) -> object:
     """Sum what broadcasting repeated, then cast."""
     found: tuple = sizes_of(grad)
@@ -637,7 +672,8 @@ def reshape_gradient(
             raise RuntimeError(
                 f"Function {source.name()} returned an invalid gradient at index "
                 f"{index} - got {list(found)} but expected shape compatible with "
-                f"{list(sizes)}")
+                f"{list(sizes)}"
+            )
         if dims:
             fitted = grad.sum(dims, keepdim=len(dims) > lead)
         if len(dims) > lead and lead > 0 or not dims:

@@ -54,7 +54,8 @@ def call_pack_hook(pack_hook, tensor):
             "A saved tensor pack hook is modifying its input in place. Tensors "
             "provided as input to pack hook cannot be modified by in-place operations "
             "as this can lead to unexpected side-effects. Please open an issue if you "
-            "need to perform in-place operations on the input to a pack hook.")
+            "need to perform in-place operations on the input to a pack hook."
+        )
     return kept
 
 
@@ -66,7 +67,8 @@ def call_unpack_hook(unpack_hook, kept):
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         raise TypeError(
             "Output of saved tensor unpack_hook expected to be a Tensor but got result "
-            f"of type {module}{kind.__qualname__}")
+            f"of type {module}{kind.__qualname__}"
+        )
     return tensor
 
 
@@ -92,17 +94,20 @@ def describe_modified(
         "one of the variables needed for gradient computation has been modified by an "
         f"inplace operation: [rushlight.{type_name(dtype)} {list(sizes)}]{origin} is "
         f"at version {version}; expected version {expected} instead.\n"
-        f"  needed by: {owner.name()}\n")
+        f"  needed by: {owner.name()}\n"
+    )
     where = modified_at(address)
     if where:
         return text + (
             f"  {where}\n"
             "Write the result to a new tensor there, or clone the tensor before the "
-            "change.")
+            "change."
+        )
     return text + (
         "Hint: enable anomaly detection to find the operation that failed to compute "
         "its gradient, with rushlight.autograd.set_detect_anomaly(True, "
-        "check_nan=False).")
+        "check_nan=False)."
+    )
 
 
 def modified_at(address: int) -> str:
@@ -119,7 +124,8 @@ def modified_at(address: int) -> str:
     return (
         f"modified to version {version} at {code.co_filename}:{line} in "
         f"{code.co_name}: "
-        f"{text}").rstrip(": ")
+        f"{text}"
+    ).rstrip(": ")
 
 
 def type_name(dtype) -> str:
@@ -129,10 +135,18 @@ def type_name(dtype) -> str:
     'FloatTensor'
     """
     names = {
-        "float32": "Float", "float64": "Double", "float16": "Half",
-        "bfloat16": "BFloat16", "complex64": "ComplexFloat",
-        "complex128": "ComplexDouble", "int64": "Long", "int32": "Int",
-        "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
+        "float32": "Float",
+        "float64": "Double",
+        "float16": "Half",
+        "bfloat16": "BFloat16",
+        "complex64": "ComplexFloat",
+        "complex128": "ComplexDouble",
+        "int64": "Long",
+        "int32": "Int",
+        "int16": "Short",
+        "int8": "Char",
+        "uint8": "Byte",
+        "bool": "Bool",
     }
     plain = str(dtype).rpartition(".")[2]
     return names.get(plain, plain) + "Tensor"
@@ -208,7 +222,8 @@ class SavedTensor:
         if self.packed:
             raise RuntimeError(
                 "Calling register_hooks on a saved tensor whose hooks have already "
-                "been set. Hint: only one pair of hooks is allowed at a time.")
+                "been set. Hint: only one pair of hooks is allowed at a time."
+            )
         if self.tensor is None:
             raise RuntimeError(errors.SECOND_BACKWARD)
         pack(self, self.tensor, pack_hook, unpack_hook)
@@ -218,7 +233,8 @@ class SavedTensor:
 def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
     """An alias of a detached tensor that belongs to the graph again."""
     shown: Tensor = alias(
-        tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
+        tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset
+    )
     shown.grad_fn_ = node
     shown.output_number = number
     shown.wants_grad = True
@@ -250,7 +266,8 @@ def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedT
         saved.is_output = True
         saved.output_number = tensor.output_number
         saved.tensor = alias(
-            tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset)
+            tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset
+        )
     else:
         saved.tensor = tensor
     if state().hooks_enabled:
@@ -276,7 +293,15 @@ def note_modification(tensor: Tensor) -> cython.int:
 def raise_modified(saved: SavedTensor, owner: object) -> object:
     tensor: Tensor = saved.tensor
     maker: object = owner if saved.is_output else tensor.grad_fn_
-    raise RuntimeError(describe_modified(
-        tensor.dtype_, tuple(tensor.shape), maker,
-        saved.output_number if saved.is_output else tensor.output_number,
-        tensor.version(), saved.version, owner, address_of(tensor)))
+    raise RuntimeError(
+        describe_modified(
+            tensor.dtype_,
+            tuple(tensor.shape),
+            maker,
+            saved.output_number if saved.is_output else tensor.output_number,
+            tensor.version(),
+            saved.version,
+            owner,
+            address_of(tensor),
+        )
+    )

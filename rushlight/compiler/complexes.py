@@ -47,8 +47,9 @@ class Complex:
 
     def __mul__(self, other):
         a, b = Complex.pair(self, other)
-        return Complex(a.real * b.real - a.imag * b.imag,
-                       a.real * b.imag + a.imag * b.real)
+        return Complex(
+            a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real
+        )
 
     __rmul__ = __mul__
 
@@ -112,35 +113,51 @@ def _sqrt(z):
     other = expr.select(root == 0, root, z.imag / (root + root))
     right = z.real >= 0
     signed = Call("copysign", root.type, root, z.imag)
-    return Complex(expr.select(right, root, abs(other)),
-                   expr.select(right, other, signed))
+    return Complex(
+        expr.select(right, root, abs(other)), expr.select(right, other, signed)
+    )
 
 
 def _sin(z):
-    return Complex(_call("sin", z.real) * _call("cosh", z.imag),
-                   _call("cos", z.real) * _call("sinh", z.imag))
+    return Complex(
+        _call("sin", z.real) * _call("cosh", z.imag),
+        _call("cos", z.real) * _call("sinh", z.imag),
+    )
 
 
 def _cos(z):
-    return Complex(_call("cos", z.real) * _call("cosh", z.imag),
-                   -(_call("sin", z.real) * _call("sinh", z.imag)))
+    return Complex(
+        _call("cos", z.real) * _call("cosh", z.imag),
+        -(_call("sin", z.real) * _call("sinh", z.imag)),
+    )
 
 
 def _sinh(z):
-    return Complex(_call("sinh", z.real) * _call("cos", z.imag),
-                   _call("cosh", z.real) * _call("sin", z.imag))
+    return Complex(
+        _call("sinh", z.real) * _call("cos", z.imag),
+        _call("cosh", z.real) * _call("sin", z.imag),
+    )
 
 
 def _cosh(z):
-    return Complex(_call("cosh", z.real) * _call("cos", z.imag),
-                   _call("sinh", z.real) * _call("sin", z.imag))
+    return Complex(
+        _call("cosh", z.real) * _call("cos", z.imag),
+        _call("sinh", z.real) * _call("sin", z.imag),
+    )
 
 
 FUNCTIONS = {
-    "exp": _exp, "log": _log, "sqrt": _sqrt, "sin": _sin, "cos": _cos,
-    "sinh": _sinh, "cosh": _cosh,
-    "tan": lambda z: _sin(z) / _cos(z), "tanh": lambda z: _sinh(z) / _cosh(z),
-    "rsqrt": lambda z: 1 / _sqrt(z), "sigmoid": lambda z: 1 / (_exp(-z) + 1),
+    "exp": _exp,
+    "log": _log,
+    "sqrt": _sqrt,
+    "sin": _sin,
+    "cos": _cos,
+    "sinh": _sinh,
+    "cosh": _cosh,
+    "tan": lambda z: _sin(z) / _cos(z),
+    "tanh": lambda z: _sinh(z) / _cosh(z),
+    "rsqrt": lambda z: 1 / _sqrt(z),
+    "sigmoid": lambda z: 1 / (_exp(-z) + 1),
     "log2": lambda z: _log(z) * (1 / math.log(2)),
     "log10": lambda z: _log(z) * (1 / math.log(10)),
 }

@@ -18,9 +18,19 @@ SIGNED = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
 WIDTHS = {"bool": 1, **FLOATS, **SIGNED, **UNSIGNED}
 SHORT_NAMES = {
-    "bool": "boolean", "float16": "f16", "bfloat16": "bf16", "float32": "f32",
-    "float64": "f64", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
-    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "bool": "boolean",
+    "float16": "f16",
+    "bfloat16": "bf16",
+    "float32": "f32",
+    "float64": "f64",
+    "int8": "i8",
+    "int16": "i16",
+    "int32": "i32",
+    "int64": "i64",
+    "uint8": "u8",
+    "uint16": "u16",
+    "uint32": "u32",
+    "uint64": "u64",
 }
 
 
@@ -111,10 +121,12 @@ class Expr:
     def __bool__(self):
         raise TypeError(
             "a symbolic value has no truth at compile time; use select(condition, "
-            "yes, no) for a choice made per element")
+            "yes, no) for a choice made per element"
+        )
 
     def __repr__(self):
         from rushlight.compiler.emit.python import render_expr
+
         return render_expr(self)
 
     def __add__(self, other):
@@ -258,8 +270,20 @@ class Unary(_Operation):
         self.op, self.type, self.args = op, value.type, (value,)
 
 
-ARITHMETIC = ("add", "sub", "mul", "div", "floordiv", "mod", "tdiv", "rem",
-              "min", "max", "fmin", "fmax")
+ARITHMETIC = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "floordiv",
+    "mod",
+    "tdiv",
+    "rem",
+    "min",
+    "max",
+    "fmin",
+    "fmax",
+)
 BITWISE = ("and", "or", "xor", "shl", "shr")
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 
@@ -438,8 +462,10 @@ def as_expr(value, type) -> Expr:
     if not isinstance(value, (bool, int, float)):
         raise TypeError(f"cannot use {value!r} in a kernel expression")
     if isinstance(value, float) and not type.is_float:
-        raise TypeError(f"the float literal {value} beside a value of type {type}: "
-                        "cast the value first")
+        raise TypeError(
+            f"the float literal {value} beside a value of type {type}: "
+            "cast the value first"
+        )
     return Const(type, value)
 
 
@@ -506,6 +532,7 @@ class Statement:
 
     def __str__(self):
         from rushlight.compiler.emit.python import render_statements
+
         return render_statements((self,))
 
 
@@ -637,6 +664,7 @@ class Function:
 
     def __str__(self):
         from rushlight.compiler.emit.python import render
+
         return render(self)
 
     def with_body(self, body) -> Function:

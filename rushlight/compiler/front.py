@@ -6,8 +6,9 @@ import functools
 import sys
 from dataclasses import dataclass
 
-SYMBOLS = str.maketrans({"-": "m", ".": "p", "+": "", "(": "", ")": "", ",": "_",
-                         " ": "", "'": ""})
+SYMBOLS = str.maketrans(
+    {"-": "m", ".": "p", "+": "", "(": "", ")": "", ",": "_", " ": "", "'": ""}
+)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class Front:
         name and file with others: what it computes is added.
         """
         from rushlight.backends.cpu import cache
+
         module = sys.modules.get(self.function.__module__)
         path = getattr(module, "__file__", None) or self.function.__code__.co_filename
         try:
@@ -80,14 +82,17 @@ class Front:
         kernel = self.specialized.get(specialization)
         if kernel is None:
             from rushlight.backends.cpu import cache
+
             name = self.kernel_name(*specialization)
             kernel = self.specialized[specialization] = cache.native(
-                name, self.digest, lambda: self.lowered(*specialization))
+                name, self.digest, lambda: self.lowered(*specialization)
+            )
         return kernel
 
     def lowered(self, *specialization):
         """The loops of a specialisation after every pass."""
         from rushlight.compiler.lower import lower
+
         return lower(self.trace(*specialization)[1])
 
     def stages(self, *specialization) -> Stages:
@@ -118,8 +123,10 @@ def fingerprint(function, seen=()) -> str:
 
 def _constants(code):
     """A code object's constants, with those of the functions inside it."""
-    return [(value.co_code, _constants(value)) if hasattr(value, "co_code") else value
-            for value in code.co_consts]
+    return [
+        (value.co_code, _constants(value)) if hasattr(value, "co_code") else value
+        for value in code.co_consts
+    ]
 
 
 def symbol(*parts) -> str:
@@ -128,13 +135,16 @@ def symbol(*parts) -> str:
     >>> symbol("add", ("float32", "float32"), ("float32",), "float32", ())
     'add__f32_f32__f32__f32'
     """
-    words = ["_".join(map(_word, part)) if isinstance(part, tuple) else _word(part)
-             for part in parts]
+    words = [
+        "_".join(map(_word, part)) if isinstance(part, tuple) else _word(part)
+        for part in parts
+    ]
     return "__".join(word for word in words if word)
 
 
 def _word(value):
     from rushlight.compiler.expr import SHORT_NAMES
+
     text = SHORT_NAMES.get(value, str(value)) if isinstance(value, str) else repr(value)
     clean = text.translate(SYMBOLS)
     return "".join(c if c.isalnum() or c == "_" else f"x{ord(c):x}" for c in clean)

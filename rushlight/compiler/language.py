@@ -25,8 +25,18 @@ from rushlight.compiler.rowwise import (
     total,
 )
 
-FRONT = (pointwise, reduction, rowwise, element, largest, length, mean, position,
-         smallest, total)
+FRONT = (
+    pointwise,
+    reduction,
+    rowwise,
+    element,
+    largest,
+    length,
+    mean,
+    position,
+    smallest,
+    total,
+)
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 
 
@@ -35,6 +45,7 @@ def _unary(name, doc):
         if isinstance(x, Complex):
             return complex_function(name, x)
         return Call(name, _floating(name, x), x)
+
     return _named(function, name, doc)
 
 
@@ -54,6 +65,7 @@ def _floating(name, x):
 def _binary(op, doc):
     def function(x, y):
         return expr.binary(op, x, y)
+
     return _named(function, op, doc)
 
 
@@ -98,6 +110,7 @@ fmax = _binary("fmax", "The larger value; the other side where one is NaN.")
 def _rounding(name, doc):
     def function(x):
         return Call(name, x.type, x) if x.type.is_float else x
+
     return _named(function, name, doc)
 
 
@@ -111,8 +124,10 @@ def select(condition, yes, no):
     """``yes`` where ``condition`` holds, else ``no``; both are evaluated."""
     if isinstance(yes, Complex) or isinstance(no, Complex):
         yes, no = Complex.pair(yes, no)
-        return Complex(expr.select(condition, yes.real, no.real),
-                       expr.select(condition, yes.imag, no.imag))
+        return Complex(
+            expr.select(condition, yes.real, no.real),
+            expr.select(condition, yes.imag, no.imag),
+        )
     if isinstance(condition, bool):
         return yes if condition else no
     return expr.select(condition, yes, no)
@@ -292,6 +307,20 @@ def lanes_of(x):
     return x.type.lanes
 
 
-__all__ = [name for name in globals() if not name.startswith("_") and name not in (
-    "Call", "Expr", "FRONT", "Reinterpret", "annotations", "complex_function", "expr",
-    "math", "unify")]
+__all__ = [
+    name
+    for name in globals()
+    if not name.startswith("_")
+    and name
+    not in (
+        "Call",
+        "Expr",
+        "FRONT",
+        "Reinterpret",
+        "annotations",
+        "complex_function",
+        "expr",
+        "math",
+        "unify",
+    )
+]

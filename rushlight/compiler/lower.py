@@ -13,10 +13,10 @@ from rushlight.compiler.passes.remove_unused import remove_unused
 from rushlight.compiler.passes.vectorize_loops import vectorize_loops
 
 PASSES = (
-    vectorize_loops,   # loops over elements become loops over vectors
-    fold_indices,      # integer arithmetic by the rules of `simplify`
-    prune_branches,    # tests that are known, loops that run never or once
-    remove_unused,     # names that nothing reads
+    vectorize_loops,  # loops over elements become loops over vectors
+    fold_indices,  # integer arithmetic by the rules of `simplify`
+    prune_branches,  # tests that are known, loops that run never or once
+    remove_unused,  # names that nothing reads
 )
 
 

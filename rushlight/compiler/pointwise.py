@@ -56,12 +56,15 @@ class Pointwise(Front):
         """The expression as text, and the loops."""
         outputs, inputs = self.expressions(in_dtypes, compute, static)
         if len(outputs) != len(out_dtypes):
-            raise TypeError(f"{self.name} computes {len(outputs)} values for "
-                            f"{len(out_dtypes)} outputs")
+            raise TypeError(
+                f"{self.name} computes {len(outputs)} values for "
+                f"{len(out_dtypes)} outputs"
+            )
         plan = _Plan(in_dtypes, out_dtypes)
         body = _body(plan, outputs, inputs)
         function = ir.kernel(
-            self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(body))
+            self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(body)
+        )
         return self.describe(outputs, inputs), function
 
     def expressions(self, in_dtypes, compute, static):
@@ -70,8 +73,10 @@ class Pointwise(Front):
             compute = (compute,) * len(in_dtypes)
         names = list(inspect.signature(self.function).parameters)
         variadic = len(names) < len(in_dtypes)
-        inputs = [_symbol(f"x{k}" if variadic else names[k], dtype)
-                  for k, dtype in enumerate(compute)]
+        inputs = [
+            _symbol(f"x{k}" if variadic else names[k], dtype)
+            for k, dtype in enumerate(compute)
+        ]
         result = self.function(*inputs, *static)
         results = result if isinstance(result, tuple) else (result,)
         default = inputs[0] if inputs else Const(ir.f32, 0)
@@ -151,8 +156,9 @@ class _Operand:
                 pointer, index = source(i)
                 value = ir.load(pointer, index + part if self.parts > 1 else index)
                 pointer, index = target(i)
-                b.add(ir.Store(pointer, index + part if self.parts > 1 else index,
-                               value))
+                b.add(
+                    ir.Store(pointer, index + part if self.parts > 1 else index, value)
+                )
 
     def in_buffer(self, i):
         return self.buffer, i * self.parts if self.parts > 1 else i
@@ -176,8 +182,10 @@ class _Operand:
                 value = value.real
             return [ir.Store(self.pointer, i, ir.cast(self.element, value))]
         value = Complex.of(value, self.element)
-        return [ir.Store(self.pointer, i * 2, value.real),
-                ir.Store(self.pointer, i * 2 + 1, value.imag)]
+        return [
+            ir.Store(self.pointer, i * 2, value.real),
+            ir.Store(self.pointer, i * 2 + 1, value.imag),
+        ]
 
 
 class _Plan:
@@ -185,10 +193,14 @@ class _Plan:
 
     def __init__(self, in_dtypes, out_dtypes):
         count = len(in_dtypes) + len(out_dtypes)
-        self.outputs = [_Operand(f"out{k}" if len(out_dtypes) > 1 else "out", k, dtype,
-                                 count) for k, dtype in enumerate(out_dtypes)]
-        self.inputs = [_Operand(f"in{k}", len(out_dtypes) + k, dtype, count)
-                       for k, dtype in enumerate(in_dtypes)]
+        self.outputs = [
+            _Operand(f"out{k}" if len(out_dtypes) > 1 else "out", k, dtype, count)
+            for k, dtype in enumerate(out_dtypes)
+        ]
+        self.inputs = [
+            _Operand(f"in{k}", len(out_dtypes) + k, dtype, count)
+            for k, dtype in enumerate(in_dtypes)
+        ]
         self.operands = self.outputs + self.inputs
         widest = max(operand.itemsize for operand in self.operands)
         self.block = BLOCK_BYTES // max(4, widest)
@@ -207,8 +219,7 @@ class _Plan:
         block = b.let("block", ir.select(all_direct, n, self.block))
         with b.loop("row", ir.BEGIN, ir.END, kind="rolled") as row:
             for operand in self.operands:
-                b.add(ir.Let(operand.row,
-                             ir.Offset(operand.base, row * operand.outer)))
+                b.add(ir.Let(operand.row, ir.Offset(operand.base, row * operand.outer)))
             with b.loop("start", 0, n, block, kind="rolled") as start:
                 self.one_block(b, body, start, ir.binary("min", n - start, block))
         return b.statements
@@ -220,41 +231,61 @@ class _Plan:
                 self.fill(b, operand, start, length)
         for operand in self.operands:
             there = ir.Offset(operand.row, start * operand.itemsize)
-            b.add(ir.Let(operand.pointer, ir.Reinterpret(
-                operand.pointer.type,
-                ir.Select(operand.direct, there, operand.buffer))))
+            b.add(
+                ir.Let(
+                    operand.pointer,
+                    ir.Reinterpret(
+                        operand.pointer.type,
+                        ir.Select(operand.direct, there, operand.buffer),
+                    ),
+                )
+            )
         with b.loop("i", ir.as_expr(0, i64), length, kind="vectorized") as i:
             body(b, i, self.inputs, self.outputs)
         for operand in self.outputs:
             with b.when(~operand.direct):
-                operand.copy(b, operand.in_buffer,
-                             lambda i, o=operand: (o.at(start + i), ir.as_expr(0, i64)),
-                             length)
+                operand.copy(
+                    b,
+                    operand.in_buffer,
+                    lambda i, o=operand: (o.at(start + i), ir.as_expr(0, i64)),
+                    length,
+                )
 
     def fill(self, b, operand, start, length):
         """Brings one block of an input into its buffer; a lone value only once."""
         zero = ir.as_expr(0, i64)
         with b.when(operand.stride == 0):
             with b.when(start == 0):
-                operand.copy(b, lambda i: (operand.row, zero), operand.in_buffer,
-                             length, kind="vectorized")
+                operand.copy(
+                    b,
+                    lambda i: (operand.row, zero),
+                    operand.in_buffer,
+                    length,
+                    kind="vectorized",
+                )
         with b.when(operand.stride != 0):
-            operand.copy(b, lambda i: (operand.at(start + i), zero),
-                         operand.in_buffer, length)
+            operand.copy(
+                b, lambda i: (operand.at(start + i), zero), operand.in_buffer, length
+            )
 
 
 def _body(plan, outputs, inputs):
     """Writes loads, named values and stores of one element."""
+
     def write(b, i, operands_in, operands_out):
         for operand, value in zip(operands_in, inputs, strict=True):
             loaded = operand.load(i, value)
             for var, part in zip(_parts(value), _parts(loaded), strict=True):
                 b.add(ir.Let(var, part))
-        stores = [store for operand, value in zip(operands_out, outputs, strict=True)
-                  for store in operand.store(i, value)]
+        stores = [
+            store
+            for operand, value in zip(operands_out, outputs, strict=True)
+            for store in operand.store(i, value)
+        ]
         lets, values = name_shared([store.value for store in stores])
         for let in lets:
             b.add(let)
         for store, value in zip(stores, values, strict=True):
             b.add(ir.Store(store.pointer, store.index, value))
+
     return write

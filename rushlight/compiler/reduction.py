@@ -39,8 +39,10 @@ def reduction(identity, prepare=None, accumulate=None, finish=None):
         def sum(left, right):
             return left + right
     """
+
     def decorate(function):
         return Reduction(function, identity, prepare, accumulate, finish)
+
     return decorate
 
 
@@ -77,7 +79,8 @@ class Reduction(Front):
         monoid = Monoid(self, in_dtype, out_dtypes, compute)
         body = segments(monoid, along, across)
         return self.describe(monoid), ir.kernel(
-            self.kernel_name(in_dtype, out_dtypes, compute), body)
+            self.kernel_name(in_dtype, out_dtypes, compute), body
+        )
 
     def describe(self, monoid):
         """The description traced on one value, as readable text."""
@@ -86,11 +89,14 @@ class Reduction(Front):
         state = monoid.states("state")
         other = monoid.states("other")
         first = ", ".join(repr(value) for value in monoid.empty(1))
-        return "\n".join([
-            f"identity({first})",
-            _listing("prepare", monoid.prepared(x, index, scalar)),
-            _listing("combine", monoid.combined(state, other)),
-            _listing("finish", monoid.finished(state, scalar))])
+        return "\n".join(
+            [
+                f"identity({first})",
+                _listing("prepare", monoid.prepared(x, index, scalar)),
+                _listing("combine", monoid.combined(state, other)),
+                _listing("finish", monoid.finished(state, scalar)),
+            ]
+        )
 
 
 def _listing(name, values):
@@ -108,12 +114,15 @@ class Monoid:
         self.source = Type(COMPLEX_PARTS.get(in_dtype, in_dtype))
         self.source_parts = 2 if in_dtype in COMPLEX_PARTS else 1
         self.itemsize = self.source.itemsize * self.source_parts
-        self.compute = Type(COMPLEX_PARTS.get(compute) or COMPUTED_IN.get(
-            compute, compute))
-        self.outputs = [(Type(COMPLEX_PARTS.get(d, d)), d in COMPLEX_PARTS)
-                        for d in out_dtypes]
-        sample = self.front_prepare(self.symbol("x"), Var("index", i64),
-                                    Var("scalar", ir.f64))
+        self.compute = Type(
+            COMPLEX_PARTS.get(compute) or COMPUTED_IN.get(compute, compute)
+        )
+        self.outputs = [
+            (Type(COMPLEX_PARTS.get(d, d)), d in COMPLEX_PARTS) for d in out_dtypes
+        ]
+        sample = self.front_prepare(
+            self.symbol("x"), Var("index", i64), Var("scalar", ir.f64)
+        )
         self.several = isinstance(sample, tuple)
         self.shapes = [isinstance(v, Complex) for v in self._tuple(sample)]
         self.types = [leaf.type for leaf in self._flat(sample, self.compute)]
@@ -123,13 +132,15 @@ class Monoid:
         functions = (front.prepare, front.accumulate, front.finish)
         self.needs_scalar = any(
             f is not None and "scalar" in inspect.signature(f).parameters
-            for f in functions)
+            for f in functions
+        )
 
     def symbol(self, name):
         """A symbolic value of the type computed in."""
         if self.complex:
-            return Complex(Var(f"{name}_real", self.compute),
-                           Var(f"{name}_imag", self.compute))
+            return Complex(
+                Var(f"{name}_real", self.compute), Var(f"{name}_imag", self.compute)
+            )
         return Var(name, self.compute)
 
     def states(self, name):
@@ -142,8 +153,10 @@ class Monoid:
         flat = []
         for value, is_complex in zip(values, self.shapes, strict=True):
             flat += [value, 0] if is_complex else [value]
-        return [Const(t.vector(lanes), _bounded(v, t))
-                for v, t in zip(flat, self.types, strict=True)]
+        return [
+            Const(t.vector(lanes), _bounded(v, t))
+            for v, t in zip(flat, self.types, strict=True)
+        ]
 
     def load(self, pointer, index, lanes, mask=None):
         """Values of the input in the type computed in."""
@@ -171,16 +184,20 @@ class Monoid:
         if self.front.accumulate is None:
             value = self.prepared(x, index, scalar)
             if mask is not None:
-                value = [ir.select(mask, v, e) for v, e in zip(
-                    value, self.empty(mask.type.lanes), strict=True)]
+                value = [
+                    ir.select(mask, v, e)
+                    for v, e in zip(value, self.empty(mask.type.lanes), strict=True)
+                ]
             return self.combined(state, value)
-        result = self._flat(_call(
-            self.front.accumulate, (self._nested(state), x), index, scalar),
-            state[0].type)
+        result = self._flat(
+            _call(self.front.accumulate, (self._nested(state), x), index, scalar),
+            state[0].type,
+        )
         if mask is None:
             return result
-        return [ir.select(mask, new, old)
-                for new, old in zip(result, state, strict=True)]
+        return [
+            ir.select(mask, new, old) for new, old in zip(result, state, strict=True)
+        ]
 
     def finished(self, state, scalar):
         """The outputs, cast to their dtypes, as flat parts."""
@@ -188,8 +205,9 @@ class Monoid:
         if self.front.finish is not None:
             result = _call(self.front.finish, (result,), None, scalar)
         flat = []
-        for value, (type, is_complex) in zip(self._tuple(result), self.outputs,
-                                             strict=True):
+        for value, (type, is_complex) in zip(
+            self._tuple(result), self.outputs, strict=True
+        ):
             if is_complex:
                 value = Complex.of(value, type)
                 flat += [value.real, value.imag]
@@ -212,8 +230,10 @@ class Monoid:
 
     def _nested(self, flat):
         rest = iter(flat)
-        values = tuple(Complex(next(rest), next(rest)) if is_complex else next(rest)
-                       for is_complex in self.shapes)
+        values = tuple(
+            Complex(next(rest), next(rest)) if is_complex else next(rest)
+            for is_complex in self.shapes
+        )
         return values if self.several else values[0]
 
 
@@ -236,4 +256,3 @@ def _bounded(value, type):
         return value > 0
     low = -(1 << type.bits - 1) if type.is_signed else 0
     return low + (1 << type.bits) - 1 if value > 0 else low
-

@@ -26,7 +26,8 @@ class Shape:
         self.kept, self.kept_strides = numbered(6, "k"), numbered(9, "si")
         self.output_strides = [
             numbered(12 + 3 * k, f"so{k}_" if outputs > 1 else "so")
-            for k in range(outputs)]
+            for k in range(outputs)
+        ]
 
 
 class Place:
@@ -48,8 +49,10 @@ def segments(monoid, along, across):
     count = len(monoid.outputs)
     shape = Shape(b, count)
     source = b.let("input", ir.argument(count, monoid.source))
-    targets = [b.let(f"out{k}" if count > 1 else "out", ir.argument(k, type))
-               for k, (type, _) in enumerate(monoid.outputs)]
+    targets = [
+        b.let(f"out{k}" if count > 1 else "out", ir.argument(k, type))
+        for k, (type, _) in enumerate(monoid.outputs)
+    ]
     scalar = Const(ir.f64, 0.0)
     if monoid.needs_scalar:
         scalar = b.let("scalar", ir.load(ir.argument(count + 1, ir.f64), 0))
@@ -79,8 +82,10 @@ def _segment(b, shape, at, source, targets, scalar):
     length = b.let("length", ir.binary("min", k2 - inner, ir.END - at))
     places = (outer, middle, inner)
     start = b.let("row", ir.Offset(source, _dot(places, shape.kept_strides)))
-    ends = [b.let(f"{target.name}_row", ir.Offset(target, _dot(places, strides)))
-            for target, strides in zip(targets, shape.output_strides, strict=True)]
+    ends = [
+        b.let(f"{target.name}_row", ir.Offset(target, _dot(places, strides)))
+        for target, strides in zip(targets, shape.output_strides, strict=True)
+    ]
     return Place(start, ends, length, scalar)
 
 
@@ -103,20 +108,35 @@ def along(b, monoid, shape, place):
     r0, r1, r2 = shape.reduced
     whole = b.let("whole", r2 // step * step)
     with loop(b, "j", 0, place.length) as j:
-        totals = [_declare(b, f"total{u}_", monoid.empty(lanes))
-                  for u in range(vectors)]
+        totals = [
+            _declare(b, f"total{u}_", monoid.empty(lanes)) for u in range(vectors)
+        ]
         with loop(b, "i0", 0, r0) as i0, loop(b, "i1", 0, r1) as i1:
-            row = b.let("values", ir.Offset(place.source, (
-                j * shape.kept_strides[2] + i0 * shape.reduced_strides[0]
-                + i1 * shape.reduced_strides[1])))
+            row = b.let(
+                "values",
+                ir.Offset(
+                    place.source,
+                    (
+                        j * shape.kept_strides[2]
+                        + i0 * shape.reduced_strides[0]
+                        + i1 * shape.reduced_strides[1]
+                    ),
+                ),
+            )
             base = b.let("base", (i0 * r1 + i1) * r2)
             _whole_chunks(b, monoid, place, totals, row, base, whole)
             with loop(b, "i", whole, r2, lanes) as i:
-                mask = b.let("mask", ir.Binary("lt", _ramp(i, lanes),
-                                               ir.Broadcast(lanes, r2)))
+                mask = b.let(
+                    "mask", ir.Binary("lt", _ramp(i, lanes), ir.Broadcast(lanes, r2))
+                )
                 x = monoid.load(row, i, lanes, mask)
-                _assign(b, totals[0], monoid.accumulated(
-                    totals[0], x, _ramp(base + i, lanes), place.scalar, mask))
+                _assign(
+                    b,
+                    totals[0],
+                    monoid.accumulated(
+                        totals[0], x, _ramp(base + i, lanes), place.scalar, mask
+                    ),
+                )
         state = _fold_lanes(b, monoid, _fold(b, monoid, totals), lanes)
         _write(b, monoid, shape, place, j, state)
 
@@ -127,8 +147,10 @@ def _whole_chunks(b, monoid, place, totals, row, base, whole):
     step = lanes * vectors
 
     def values(i, u):
-        return (monoid.load(row, i + u * lanes, lanes),
-                _ramp(base + i + u * lanes, lanes))
+        return (
+            monoid.load(row, i + u * lanes, lanes),
+            _ramp(base + i + u * lanes, lanes),
+        )
 
     _cascade(b, monoid, place, totals, lanes, ZERO, whole, step, values, LEVELS)
 
@@ -148,8 +170,9 @@ def _cascade(b, monoid, place, totals, lanes, start, stop, step, values, levels)
     size = step * CHUNK**levels
     with loop(b, "chunk", start, stop, size) as chunk:
         end = b.let("chunk_end", ir.binary("min", chunk + size, stop))
-        partial = [_declare(b, f"partial{u}_", monoid.empty(lanes))
-                   for u in range(len(totals))]
+        partial = [
+            _declare(b, f"partial{u}_", monoid.empty(lanes)) for u in range(len(totals))
+        ]
         _cascade(b, monoid, place, partial, lanes, chunk, end, step, values, levels - 1)
         for total, state in zip(totals, partial, strict=True):
             _assign(b, total, monoid.combined(total, state))
@@ -172,12 +195,21 @@ def across(b, monoid, shape, place, lanes, vectors, first=ZERO, last=None):
     r0, r1, r2 = shape.reduced
     last = place.length if last is None else last
     with loop(b, "j", first, last, lanes * vectors) as j:
-        totals = [_declare(b, f"total{u}_", monoid.empty(lanes))
-                  for u in range(vectors)]
+        totals = [
+            _declare(b, f"total{u}_", monoid.empty(lanes)) for u in range(vectors)
+        ]
         with loop(b, "i0", 0, r0) as i0, loop(b, "i1", 0, r1) as i1:
-            row = b.let("values", ir.Offset(place.source, (
-                j * shape.kept_strides[2] + i0 * shape.reduced_strides[0]
-                + i1 * shape.reduced_strides[1])))
+            row = b.let(
+                "values",
+                ir.Offset(
+                    place.source,
+                    (
+                        j * shape.kept_strides[2]
+                        + i0 * shape.reduced_strides[0]
+                        + i1 * shape.reduced_strides[1]
+                    ),
+                ),
+            )
             base = b.let("base", (i0 * r1 + i1) * r2)
             _chunks_across(b, monoid, shape, place, totals, row, base, lanes)
         for u, state in enumerate(totals):
@@ -212,8 +244,10 @@ def _ramp(start, lanes):
 def _fold(b, monoid, states):
     """Pairs of states, then pairs of pairs."""
     while len(states) > 1:
-        states = [[b.let("folded", value) for value in monoid.combined(left, right)]
-                  for left, right in zip(states[::2], states[1::2], strict=True)]
+        states = [
+            [b.let("folded", value) for value in monoid.combined(left, right)]
+            for left, right in zip(states[::2], states[1::2], strict=True)
+        ]
     return states[0]
 
 
@@ -241,7 +275,8 @@ def _write(b, monoid, shape, place, j, state, lanes=1):
         values = [b.let("result", value) for value in values]
     rest = iter(values)
     for target, strides, (type, is_complex) in zip(
-            place.targets, shape.output_strides, monoid.outputs, strict=True):
+        place.targets, shape.output_strides, monoid.outputs, strict=True
+    ):
         stride = strides[2]
         if is_complex:
             there = ir.Offset(target, j * stride)
@@ -261,4 +296,3 @@ def _write_lanes(b, target, type, stride, j, value, lanes):
         b.add(ir.Store(spread, ZERO, value))
         with loop(b, "lane", 0, lanes) as lane:
             b.store(ir.Offset(target, (j + lane) * stride), 0, ir.load(spread, lane))
-

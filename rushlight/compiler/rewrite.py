@@ -42,6 +42,7 @@ def map_statement(s, on_expr, on_body):
 
 def map_program(function: ir.Function, change) -> ir.Function:
     """A function with ``change`` applied to every node of every expression."""
+
     def on_expr(e):
         return map_expr(e, change)
 
@@ -170,12 +171,24 @@ def _substitute(shape, found):
 
 
 OPERATIONS = {
-    "add": lambda x, y: x + y, "sub": lambda x, y: x - y, "mul": lambda x, y: x * y,
-    "floordiv": lambda x, y: x // y if y else 0, "mod": lambda x, y: x % y if y else 0,
-    "min": min, "max": max, "and": lambda x, y: x & y, "or": lambda x, y: x | y,
-    "xor": lambda x, y: x ^ y, "eq": lambda x, y: x == y, "ne": lambda x, y: x != y,
-    "lt": lambda x, y: x < y, "le": lambda x, y: x <= y, "gt": lambda x, y: x > y,
-    "ge": lambda x, y: x >= y, "shl": lambda x, y: x << y, "shr": lambda x, y: x >> y,
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "floordiv": lambda x, y: x // y if y else 0,
+    "mod": lambda x, y: x % y if y else 0,
+    "min": min,
+    "max": max,
+    "and": lambda x, y: x & y,
+    "or": lambda x, y: x | y,
+    "xor": lambda x, y: x ^ y,
+    "eq": lambda x, y: x == y,
+    "ne": lambda x, y: x != y,
+    "lt": lambda x, y: x < y,
+    "le": lambda x, y: x <= y,
+    "gt": lambda x, y: x > y,
+    "ge": lambda x, y: x >= y,
+    "shl": lambda x, y: x << y,
+    "shr": lambda x, y: x >> y,
 }
 
 

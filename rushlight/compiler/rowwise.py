@@ -36,8 +36,10 @@ LENGTH = "row_length"
 
 def _along(kind, x, over):
     if over is not ROW:
-        raise TypeError(f"{kind}(..., over=dim) needs the dim parameter of a rowwise "
-                        f"kernel, not {over!r}")
+        raise TypeError(
+            f"{kind}(..., over=dim) needs the dim parameter of a rowwise "
+            f"kernel, not {over!r}"
+        )
     return Call(f"{kind}_along", x.type, x)
 
 
@@ -111,7 +113,7 @@ class Rowwise(Front):
         unknown = [name for name in scalars if name not in names]
         if unknown:
             raise TypeError(f"{self.name}: no parameters named {unknown}")
-        self.names = names[:names.index("dim")] if "dim" in names else names
+        self.names = names[: names.index("dim")] if "dim" in names else names
         self.scalars = tuple(scalars)
 
     def specialize(self, in_dtypes, out_dtypes, compute, static=()):
@@ -133,14 +135,20 @@ class Rowwise(Front):
         """The expression as text, and the loops."""
         from rushlight.compiler.rowwise_loops import row_loops
 
-        inputs = [Var(name, self.input_type(name, dtype, k, compute))
-                  for k, (name, dtype) in enumerate(
-                      zip(self.names, in_dtypes, strict=True))]
+        inputs = [
+            Var(name, self.input_type(name, dtype, k, compute))
+            for k, (name, dtype) in enumerate(zip(self.names, in_dtypes, strict=True))
+        ]
         result = self.function(*inputs, ROW, *static)
         outputs = result if isinstance(result, tuple) else (result,)
         elements = {v.name for v in inputs if v.name not in self.scalars}
-        body = row_loops(inputs, [Type(d) for d in in_dtypes], elements, outputs,
-                         [Type(d) for d in out_dtypes])
+        body = row_loops(
+            inputs,
+            [Type(d) for d in in_dtypes],
+            elements,
+            outputs,
+            [Type(d) for d in out_dtypes],
+        )
         name = self.kernel_name(in_dtypes, out_dtypes, compute, static)
         return self.describe(inputs, outputs), ir.kernel(name, body)
 
@@ -163,8 +171,11 @@ class Rowwise(Front):
 
 def is_along(e) -> bool:
     """Whether an expression reduces a row to one value."""
-    return isinstance(e, Call) and e.name.removesuffix("_along") in ALONG and (
-        e.name.endswith("_along"))
+    return (
+        isinstance(e, Call)
+        and e.name.removesuffix("_along") in ALONG
+        and (e.name.endswith("_along"))
+    )
 
 
 def identity_of(e) -> Const:

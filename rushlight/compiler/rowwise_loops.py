@@ -30,26 +30,37 @@ def row_loops(inputs, in_types, elements, outputs, out_types):
     n, inner = b.let(LENGTH, ir.integer(0)), b.let("inner", ir.integer(1))
     types = [*out_types, *in_types]
     names = [*(f"out{k}" for k in range(len(out_types))), *(v.name for v in inputs)]
-    bases = [b.let(f"{name}_base", ir.argument(k, type))
-             for k, (name, type) in enumerate(zip(names, types, strict=True))]
+    bases = [
+        b.let(f"{name}_base", ir.argument(k, type))
+        for k, (name, type) in enumerate(zip(names, types, strict=True))
+    ]
     count = len(types)
-    strides = [[b.let(f"{name}_{axis}", ir.integer(2 + start * count + k))
-                for k, name in enumerate(names)]
-               for start, axis in enumerate(("outer", "inner", "step"))]
+    strides = [
+        [
+            b.let(f"{name}_{axis}", ir.integer(2 + start * count + k))
+            for k, name in enumerate(names)
+        ]
+        for start, axis in enumerate(("outer", "inner", "step"))
+    ]
     along = [k for k in range(count) if program.is_element(k)]
     vector = Const(ir.boolean, True)
     for k in along:
         vector = vector & (strides[2][k] == types[k].itemsize)
     # Where rows pick an element, each lane would pick at another place.
-    picks = any(isinstance(e, Call) and e.name == "element_along"
-                for e in _nodes(outputs))
+    picks = any(
+        isinstance(e, Call) and e.name == "element_along" for e in _nodes(outputs)
+    )
     beside = b.let("beside", _side_by_side(types, strides[1]))
     row = b.declare("row", ir.BEGIN)
     with b.loop_while(row < ir.END):
         place = b.let("place", row % inner)
-        rows = [b.let(f"{name}_row", ir.Offset(
-            base, (row // inner) * strides[0][k] + place * strides[1][k]))
-            for k, (name, base) in enumerate(zip(names, bases, strict=True))]
+        rows = [
+            b.let(
+                f"{name}_row",
+                ir.Offset(base, (row // inner) * strides[0][k] + place * strides[1][k]),
+            )
+            for k, (name, base) in enumerate(zip(names, bases, strict=True))
+        ]
         lanes = program.lanes
         room = (place + lanes <= inner) & (row + lanes <= ir.END)
         with b.when(vector):
@@ -104,7 +115,8 @@ class _Program:
                 known = False
             else:
                 known = any(map(self.varies, e.args)) or (
-                    isinstance(e, Call) and e.name == "position_along")
+                    isinstance(e, Call) and e.name == "position_along"
+                )
             self._varies[id(e)] = known
         return known
 
@@ -136,8 +148,12 @@ class _Program:
             for group in self.levels:
                 for e in group:
                     value = e.args[0]
-                    if (any(value is other for other in later) and _is_costly(value)
-                            and value.type == type and self.varies(out)):
+                    if (
+                        any(value is other for other in later)
+                        and _is_costly(value)
+                        and value.type == type
+                        and self.varies(out)
+                    ):
                         return value, k
         return None, None
 
@@ -161,8 +177,10 @@ def _nodes(roots, within=lambda e: True):
 
 
 def _is_costly(value):
-    return any(isinstance(e, Call) and e.name not in CHEAP_CALLS and not is_along(e)
-               for e in _nodes([value], within=lambda e: not is_along(e)))
+    return any(
+        isinstance(e, Call) and e.name not in CHEAP_CALLS and not is_along(e)
+        for e in _nodes([value], within=lambda e: not is_along(e))
+    )
 
 
 class _Row:
@@ -226,8 +244,10 @@ class _Row:
         # Cheap values arrive faster than one chain of additions can take them in.
         cheap = lanes > 1 and not any(map(_is_costly, roots))
         copies = self.copies_of_cheap if cheap else 1
-        sums = [[b.declare("partial", _spread(identity_of(e), lanes)) for e in group]
-                for _ in range(copies)]
+        sums = [
+            [b.declare("partial", _spread(identity_of(e), lanes)) for e in group]
+            for _ in range(copies)
+        ]
         whole = ZERO
         if copies > 1:
             whole = b.let("blocks", self.n // (lanes * copies) * (lanes * copies))
@@ -257,8 +277,10 @@ class _Row:
     def folded(self, e, parts):
         """One value out of partial results: pairs of vectors, then pairs of lanes."""
         while len(parts) > 1:
-            parts = [ir.Binary(_operation(e), left, right)
-                     for left, right in zip(parts[::2], parts[1::2], strict=True)]
+            parts = [
+                ir.Binary(_operation(e), left, right)
+                for left, right in zip(parts[::2], parts[1::2], strict=True)
+            ]
         return self.b.let("along", self.whole_value(e, parts[0]))
 
     def positions(self, start=None):
@@ -270,8 +292,15 @@ class _Row:
             return
         whole = b.let("whole", n // lanes * lanes)
         yield b.loop("i", start, whole, lanes, kind="rolled"), lambda index: None
-        yield self.rest(whole), lambda index: b.let("mask", ir.Binary(
-            "lt", ir.Ramp(lanes, index, Const(i64, 1)), ir.Broadcast(lanes, n)))
+        yield (
+            self.rest(whole),
+            lambda index: b.let(
+                "mask",
+                ir.Binary(
+                    "lt", ir.Ramp(lanes, index, Const(i64, 1)), ir.Broadcast(lanes, n)
+                ),
+            ),
+        )
 
     @contextmanager
     def rest(self, whole):
@@ -394,9 +423,12 @@ class _RowsBeside(_Row):
 
     def scalar(self, e):
         if id(e) not in self.uniform and not isinstance(e, (Const, Var)):
-            args = [_spread(self.scalar(arg), self.lanes)
-                    if self.scalar(arg).type.lanes == 1 else self.scalar(arg)
-                    for arg in e.args]
+            args = [
+                _spread(self.scalar(arg), self.lanes)
+                if self.scalar(arg).type.lanes == 1
+                else self.scalar(arg)
+                for arg in e.args
+            ]
             value = widen(e, tuple(args), self.lanes)
             self.uniform[id(e)] = self.b.let("row_value", value)
         return super().scalar(e)

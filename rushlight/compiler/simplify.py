@@ -24,33 +24,62 @@ def _max(left, right):
 
 INDEX_RULES = Rules(
     # Neutral and absorbing elements
-    (x + 0, x), (0 + x, x), (x - 0, x), (x * 1, x), (1 * x, x),
-    (x * 0, 0), (0 * x, 0), (x - x, 0), (x // 1, x), (x % 1, 0), (x << 0, x),
-    (x >> 0, x), (x & x, x), (x | x, x), (x ^ x, 0),
+    (x + 0, x),
+    (0 + x, x),
+    (x - 0, x),
+    (x * 1, x),
+    (1 * x, x),
+    (x * 0, 0),
+    (0 * x, 0),
+    (x - x, 0),
+    (x // 1, x),
+    (x % 1, 0),
+    (x << 0, x),
+    (x >> 0, x),
+    (x & x, x),
+    (x | x, x),
+    (x ^ x, 0),
     # Literals gather on the right
-    (a + x, x + a), (a * x, x * a),
-    ((x + a) + b, x + fold(a + b)), ((x - a) + b, x + fold(b - a)),
-    ((x + a) - b, x + fold(a - b)), ((x * a) * b, x * fold(a * b)),
-    ((x + y) - y, x), ((x + y) - x, y), ((x - y) + y, x),
+    (a + x, x + a),
+    (a * x, x * a),
+    ((x + a) + b, x + fold(a + b)),
+    ((x - a) + b, x + fold(b - a)),
+    ((x + a) - b, x + fold(a - b)),
+    ((x * a) * b, x * fold(a * b)),
+    ((x + y) - y, x),
+    ((x + y) - x, y),
+    ((x - y) + y, x),
     # Quotients and remainders
     ((x // a) // b, x // fold(a * b), (a > 0) & (b > 0)),
-    ((x * a) // a, x, a != 0), ((x * a) % a, 0, a != 0),
+    ((x * a) // a, x, a != 0),
+    ((x * a) % a, 0, a != 0),
     ((x * a) // b, x * fold(a // b), (b > 0) & (a % b == 0)),
     ((x * a) % b, 0, (b > 0) & (a % b == 0)),
-    ((x * a + y) // a, x + y // a, a > 0), ((x * a + y) % a, y % a, a > 0),
-    ((x % a) % a, x % a, a > 0), ((x % a) // a, 0, a > 0),
+    ((x * a + y) // a, x + y // a, a > 0),
+    ((x * a + y) % a, y % a, a > 0),
+    ((x % a) % a, x % a, a > 0),
+    ((x % a) // a, 0, a > 0),
     # The smaller and the larger
-    (_min(x, x), x), (_max(x, x), x),
-    (_min(x, _max(x, y)), x), (_max(x, _min(x, y)), x),
+    (_min(x, x), x),
+    (_max(x, x), x),
+    (_min(x, _max(x, y)), x),
+    (_max(x, _min(x, y)), x),
     (_min(_min(x, a), b), _min(x, fold(_min(a, b)))),
     (_max(_max(x, a), b), _max(x, fold(_max(a, b)))),
     # Comparisons; those of shifted values assume that nothing wraps, as in indices
-    (x == x, true), (x <= x, true), (x >= x, true), (x != x, false), (x < x, false),
+    (x == x, true),
+    (x <= x, true),
+    (x >= x, true),
+    (x != x, false),
+    (x < x, false),
     (x > x, false),
-    (x + a < b, x < fold(b - a)), (x + a <= b, x <= fold(b - a)),
-    (x + a == b, x == fold(b - a)), (x + a > b, x > fold(b - a)),
+    (x + a < b, x < fold(b - a)),
+    (x + a <= b, x <= fold(b - a)),
+    (x + a == b, x == fold(b - a)),
+    (x + a > b, x > fold(b - a)),
     (x + a >= b, x >= fold(b - a)),
 )
+
 
 def simplify(e):
     """An integer or logical expression in simpler form; floats are left alone.
@@ -110,4 +139,3 @@ def _simplify_logic(e, left, right):
             passes = known.value == (e.op == "and")
             return other if passes else known
     return e
-

@@ -101,8 +101,12 @@ class _Checker:
             self.value(bound, names, s, s.var.type)
         if s.kind not in ir.LOOP_KINDS:
             self.fail(f"{s.kind!r} is no kind of loop", s)
-        self.block(s.body, {**names, s.var.name: s.var},
-                   {k: v for k, v in mutable.items() if k != s.var.name}, True)
+        self.block(
+            s.body,
+            {**names, s.var.name: s.var},
+            {k: v for k, v in mutable.items() if k != s.var.name},
+            True,
+        )
 
     def while_(self, s, names, mutable, in_loop):
         self.value(s.condition, names, s, ir.boolean)
@@ -178,13 +182,25 @@ def _unary_fault(e):
     return None
 
 
-RULES = {ir.Binary: _binary_fault, ir.Select: _select_fault, ir.Cast: _cast_fault,
-         ir.Reinterpret: _reinterpret_fault, ir.Load: _load_fault,
-         ir.Unary: _unary_fault}
+RULES = {
+    ir.Binary: _binary_fault,
+    ir.Select: _select_fault,
+    ir.Cast: _cast_fault,
+    ir.Reinterpret: _reinterpret_fault,
+    ir.Load: _load_fault,
+    ir.Unary: _unary_fault,
+}
 CHECKS = {
-    ir.Let: _Checker.define, ir.Declare: _Checker.define, ir.Assign: _Checker.assign,
-    ir.Array: _Checker.array, ir.Store: _Checker.store, ir.For: _Checker.loop,
-    ir.Prefetch: _Checker.prefetch, ir.While: _Checker.while_, ir.If: _Checker.if_,
-    ir.Break: _Checker.leave, ir.Continue: _Checker.leave,
+    ir.Let: _Checker.define,
+    ir.Declare: _Checker.define,
+    ir.Assign: _Checker.assign,
+    ir.Array: _Checker.array,
+    ir.Store: _Checker.store,
+    ir.For: _Checker.loop,
+    ir.Prefetch: _Checker.prefetch,
+    ir.While: _Checker.while_,
+    ir.If: _Checker.if_,
+    ir.Break: _Checker.leave,
+    ir.Continue: _Checker.leave,
     ir.Return: _Checker.return_,
 }

@@ -32,8 +32,13 @@ def _machine():
     llvm = _llvm()
     features = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=features, opt=2, jit=True,
-        reloc="pic", codemodel="small")
+        cpu=llvm.get_host_cpu_name(),
+        features=features,
+        opt=2,
+        jit=True,
+        reloc="pic",
+        codemodel="small",
+    )
 
 
 @functools.cache
@@ -61,8 +66,9 @@ def _optimized_module(text):
     options.loop_vectorization = True
     options.slp_vectorization = False
     builder = llvm.create_pass_builder(machine, options)
-    manager = _cleanup() if text.startswith(AS_WRITTEN) else (
-        builder.getModulePassManager())
+    manager = (
+        _cleanup() if text.startswith(AS_WRITTEN) else (builder.getModulePassManager())
+    )
     manager.run(module, builder)
     return module
 
@@ -119,7 +125,8 @@ def compile_ptx(text: str, cpu: str) -> str:
     llvm.initialize_all_asmprinters()
     triple = "nvptx64-nvidia-cuda"
     machine = llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features="+ptx80", opt=3)
+        cpu=cpu, features="+ptx80", opt=3
+    )
     module = llvm.parse_assembly(text)
     module.triple, module.data_layout = triple, str(machine.target_data)
     module.verify()

@@ -74,8 +74,10 @@ def uniform_floats(
     i: cython.int
     generator.draw(words, count)
     for i in range(count):
-        out[i] = cython.cast(cython.float, cython.cast(
-            int32_t, words[i] & 0xFFFFFF)) * TWO_TO_MINUS_24
+        out[i] = (
+            cython.cast(cython.float, cython.cast(int32_t, words[i] & 0xFFFFFF))
+            * TWO_TO_MINUS_24
+        )
 
 
 # Numbers to elements.
@@ -93,8 +95,11 @@ def bfloat16_bits(value: cython.float) -> uint16_t:
 @cython.cfunc
 @cython.exceptval(check=False)
 def store_floats(
-    code: cython.int, out: cython.p_char, start: int64_t,
-    values: cython.pointer(cython.const[cython.float]), count: cython.int,
+    code: cython.int,
+    out: cython.p_char,
+    start: int64_t,
+    values: cython.pointer(cython.const[cython.float]),
+    count: cython.int,
 ) -> cython.void:
     """Writes floats as float16 or bfloat16."""
     i: cython.int
@@ -111,8 +116,11 @@ def store_floats(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def store(
-    code: cython.int, out: cython.p_char, start: int64_t,
-    values: cython.pointer(cython.const[cython.double]), count: cython.int,
+    code: cython.int,
+    out: cython.p_char,
+    start: int64_t,
+    values: cython.pointer(cython.const[cython.double]),
+    count: cython.int,
 ) -> cython.int:
     i: cython.int
     whole: int64_t[BLOCK]
@@ -120,7 +128,8 @@ def store(
     if code == FLOAT:
         for i in range(count):
             cython.cast(cython.p_float, out)[start + i] = cython.cast(
-                cython.float, values[i])
+                cython.float, values[i]
+            )
     elif code == DOUBLE:
         for i in range(count):
             cython.cast(cython.p_double, out)[start + i] = values[i]
@@ -138,23 +147,28 @@ def store(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def store_integers(
-    code: cython.int, out: cython.p_char, start: int64_t,
-    values: cython.pointer(cython.const[int64_t]), count: cython.int,
+    code: cython.int,
+    out: cython.p_char,
+    start: int64_t,
+    values: cython.pointer(cython.const[int64_t]),
+    count: cython.int,
 ) -> cython.int:
     i: cython.int
     numbers: cython.double[BLOCK]
-    if code == 4 or code == 29:                     # int64, uint64
+    if code == 4 or code == 29:  # int64, uint64
         for i in range(count):
             cython.cast(cython.pointer(int64_t), out)[start + i] = values[i]
-    elif code == 3 or code == 28:                   # int32, uint32
+    elif code == 3 or code == 28:  # int32, uint32
         for i in range(count):
             cython.cast(cython.pointer(int32_t), out)[start + i] = cython.cast(
-                int32_t, values[i])
-    elif code == 2 or code == 27:                   # int16, uint16
+                int32_t, values[i]
+            )
+    elif code == 2 or code == 27:  # int16, uint16
         for i in range(count):
             cython.cast(cython.pointer(int16_t), out)[start + i] = cython.cast(
-                int16_t, values[i])
-    elif code == 0 or code == 1:                    # uint8, int8
+                int16_t, values[i]
+            )
+    elif code == 0 or code == 1:  # uint8, int8
         for i in range(count):
             out[start + i] = cython.cast(int8_t, values[i])
     elif code == BOOL:
@@ -181,8 +195,12 @@ def left_of(count: int64_t, start: int64_t) -> cython.int:
 
 
 def fill_uniform(
-    generator, address: uintptr_t, count: int64_t, code: cython.int,
-    low: cython.double, high: cython.double,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    low: cython.double,
+    high: cython.double,
 ):
     """Numbers in ``[low, high)``: 53 bits for float64, 24 bits for the other dtypes.
 
@@ -243,8 +261,12 @@ def stretch(
 @cython.cfunc
 @cython.exceptval(check=False)
 def wrap_halves(
-    code: cython.int, out: cython.p_char, start: int64_t, size: cython.int,
-    low: cython.double, high: cython.double,
+    code: cython.int,
+    out: cython.p_char,
+    start: int64_t,
+    size: cython.int,
+    low: cython.double,
+    high: cython.double,
 ) -> cython.void:
     """Replaces elements that were rounded up to ``high`` by ``low``."""
     i: cython.int
@@ -300,8 +322,12 @@ def fill_geometric(
 
 
 def fill_cauchy(
-    generator, address: uintptr_t, count: int64_t, code: cython.int,
-    median: cython.double, sigma: cython.double,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    median: cython.double,
+    sigma: cython.double,
 ):
     """Cauchy numbers: ``median + sigma * tan(pi * (u - 1/2))``."""
     source: Generator = generator_or_default(generator)
@@ -321,7 +347,11 @@ def fill_cauchy(
 
 
 def fill_bernoulli(
-    generator, address: uintptr_t, count: int64_t, code: cython.int, p: cython.double,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    p: cython.double,
     one: cython.double = 1.0,
 ):
     """``one`` with probability ``p``, else 0: a 53-bit uniform number below ``p``."""
@@ -342,20 +372,26 @@ def fill_bernoulli(
             floats = cython.cast(cython.p_float, address) + start
             for i in range(size):
                 bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
-                    2 * i + 1]
+                    2 * i + 1
+                ]
                 floats[i] = single if bits < bound else 0
         else:
             for i in range(size):
                 bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
-                    2 * i + 1]
+                    2 * i + 1
+                ]
                 numbers[i] = one if bits < bound else 0
             store(code, cython.cast(cython.p_char, address), start, numbers, size)
         start += size
 
 
 def fill_bernoulli_from(
-    generator, address: uintptr_t, count: int64_t, code: cython.int,
-    probabilities: uintptr_t, probability_code: cython.int,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    probabilities: uintptr_t,
+    probability_code: cython.int,
 ):
     """1 with each element's own probability (contiguous), else 0.
 
@@ -372,8 +408,13 @@ def fill_bernoulli_from(
     i: cython.int
     while start < count:
         size: cython.int = left_of(count, start)
-        load(probability_code, cython.cast(cython.p_char, probabilities), start,
-             chances, size)
+        load(
+            probability_code,
+            cython.cast(cython.p_char, probabilities),
+            start,
+            chances,
+            size,
+        )
         if probability_code == DOUBLE:
             uniform_doubles(source, numbers, size)
         else:
@@ -383,7 +424,8 @@ def fill_bernoulli_from(
         for i in range(size):
             if not 0 <= chances[i] <= 1:
                 raise RuntimeError(
-                    f"Expected p_in >= 0 && p_in <= 1 to be true, but got {chances[i]}")
+                    f"Expected p_in >= 0 && p_in <= 1 to be true, but got {chances[i]}"
+                )
             numbers[i] = numbers[i] < chances[i]
         store(code, cython.cast(cython.p_char, address), start, numbers, size)
         start += size
@@ -392,13 +434,17 @@ def fill_bernoulli_from(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def load(
-    code: cython.int, source: cython.p_char, start: int64_t, out: cython.p_double,
+    code: cython.int,
+    source: cython.p_char,
+    start: int64_t,
+    out: cython.p_double,
     count: cython.int,
 ) -> cython.int:
     """Floating elements as doubles."""
     i: cython.int
-    halves: cython.pointer(uint16_t) = cython.cast(
-        cython.pointer(uint16_t), source) + start
+    halves: cython.pointer(uint16_t) = (
+        cython.cast(cython.pointer(uint16_t), source) + start
+    )
     if code == FLOAT:
         for i in range(count):
             out[i] = cython.cast(cython.p_float, source)[start + i]
@@ -422,7 +468,10 @@ def load(
 @cython.cfunc
 @cython.exceptval(check=False)
 def narrow_integers(
-    source: Generator, out: cython.pointer(int64_t), count: cython.int, span: uint32_t,
+    source: Generator,
+    out: cython.pointer(int64_t),
+    count: cython.int,
+    span: uint32_t,
     low: int64_t,
 ) -> cython.void:
     """``word % span + low``; the span is less than 2**31."""
@@ -439,20 +488,29 @@ def narrow_integers(
         return
     for i in range(count):
         # Dividing in float64 misses the quotient by one at most, and can use vectors.
-        word = cython.cast(cython.double, cython.cast(
-            int32_t, words[i] ^ cython.cast(uint32_t, 0x80000000))) + 2147483648.0
+        word = (
+            cython.cast(
+                cython.double,
+                cython.cast(int32_t, words[i] ^ cython.cast(uint32_t, 0x80000000)),
+            )
+            + 2147483648.0
+        )
         quotient = cython.cast(int32_t, word * inverse)
         rest = cython.cast(int32_t, words[i] - cython.cast(uint32_t, quotient) * span)
         rest = rest + (cython.cast(int32_t, span) if rest < 0 else 0)
-        rest = rest - (cython.cast(int32_t, span) if rest >= cython.cast(
-            int32_t, span) else 0)
+        rest = rest - (
+            cython.cast(int32_t, span) if rest >= cython.cast(int32_t, span) else 0
+        )
         out[i] = rest + low
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def wide_integers(
-    source: Generator, out: cython.pointer(int64_t), count: cython.int, span: uint64_t,
+    source: Generator,
+    out: cython.pointer(int64_t),
+    count: cython.int,
+    span: uint64_t,
     low: uint64_t,
 ) -> cython.void:
     """64 bits ``% span + low``; 0 stands for 2**64, to which PyTorch adds nothing."""
@@ -476,8 +534,13 @@ def wide_integers(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def write_integers(
-    source: Generator, address: uintptr_t, count: int64_t, code: cython.int,
-    low: int64_t, span: uint64_t, wide: cython.bint,
+    source: Generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    low: int64_t,
+    span: uint64_t,
+    wide: cython.bint,
 ) -> cython.int:
     block: int64_t[BLOCK]
     values: cython.pointer(int64_t) = block
@@ -493,13 +556,18 @@ def write_integers(
             narrow_integers(source, values, size, cython.cast(uint32_t, span), low)
         if code != INT64:
             store_integers(
-                code, cython.cast(cython.p_char, address), start, values, size)
+                code, cython.cast(cython.p_char, address), start, values, size
+            )
         start += size
     return 0
 
 
 def fill_integers(
-    generator, address: uintptr_t, count: int64_t, code: cython.int, low: int64_t,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    low: int64_t,
     span: uint64_t,
 ):
     """Integers in ``[low, low + span)``; a span of 0 stands for 2**64.
@@ -513,9 +581,16 @@ def fill_integers(
 
 # dtype -> whether an element takes 64 bits, and the end of random_() without bounds.
 FULL_RANGES = {
-    0: (False, 1 << 8), 1: (False, 1 << 7), 2: (False, 1 << 15), 3: (False, 1 << 31),
-    4: (True, 1 << 63), 5: (False, (1 << 11) + 1), 6: (False, (1 << 24) + 1),
-    7: (True, (1 << 53) + 1), 11: (False, 2), 15: (False, (1 << 8) + 1),
+    0: (False, 1 << 8),
+    1: (False, 1 << 7),
+    2: (False, 1 << 15),
+    3: (False, 1 << 31),
+    4: (True, 1 << 63),
+    5: (False, (1 << 11) + 1),
+    6: (False, (1 << 24) + 1),
+    7: (True, (1 << 53) + 1),
+    11: (False, 2),
+    15: (False, (1 << 8) + 1),
 }
 
 
@@ -543,8 +618,13 @@ def fill_permutation(generator, address: uintptr_t, count: int64_t, code: cython
     if code != 4:
         try:
             for i in range(0, count, BLOCK):
-                store_integers(code, cython.cast(cython.p_char, address), i, values + i,
-                               left_of(count, i))
+                store_integers(
+                    code,
+                    cython.cast(cython.p_char, address),
+                    i,
+                    values + i,
+                    left_of(count, i),
+                )
         finally:
             free(values)
 

@@ -27,8 +27,13 @@ def left_of(count: int64_t, start: int64_t) -> cython.int:
 
 
 def draw_with_replacement(
-    generator, out: uintptr_t, draws: int64_t, weights: uintptr_t, code: cython.int,
-    rows: int64_t, categories: int64_t,
+    generator,
+    out: uintptr_t,
+    draws: int64_t,
+    weights: uintptr_t,
+    code: cython.int,
+    rows: int64_t,
+    categories: int64_t,
 ):
     """Indices drawn from each row of ``weights``, by bisecting the running sums.
 
@@ -54,26 +59,41 @@ def draw_with_replacement(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def running_sums(
-    weights: uintptr_t, code: cython.int, start: int64_t, count: int64_t,
+    weights: uintptr_t,
+    code: cython.int,
+    start: int64_t,
+    count: int64_t,
     sums: cython.p_double,
 ) -> cython.int:
     """Sums in float64 or float32 as the weights are, divided by the last."""
     i: int64_t
     total: cython.double = 0
     for i in range(0, count, BLOCK):
-        load(code, cython.cast(cython.p_char, weights), start + i, sums + i,
-             left_of(count, i))
+        load(
+            code,
+            cython.cast(cython.p_char, weights),
+            start + i,
+            sums + i,
+            left_of(count, i),
+        )
     check_weights(sums, count)
     for i in range(count):
-        total = total + sums[i] if code == DOUBLE else cython.cast(
-            cython.float, total + sums[i])
+        total = (
+            total + sums[i]
+            if code == DOUBLE
+            else cython.cast(cython.float, total + sums[i])
+        )
         sums[i] = total
     if not total > 0:
         raise RuntimeError(
-            "invalid multinomial distribution (sum of probabilities <= 0)")
+            "invalid multinomial distribution (sum of probabilities <= 0)"
+        )
     for i in range(count):
-        sums[i] = sums[i] / total if code == DOUBLE else cython.cast(
-            cython.float, sums[i] / total)
+        sums[i] = (
+            sums[i] / total
+            if code == DOUBLE
+            else cython.cast(cython.float, sums[i] / total)
+        )
     sums[count - 1] = 1
     return 0
 
@@ -100,7 +120,8 @@ def check_weights(weights: cython.p_double, count: int64_t) -> cython.int:
         if not (isfinite(weights[i]) and weights[i] >= 0):
             raise RuntimeError(
                 "probability tensor contains either `inf`, `nan` or element < 0: "
-                f"{weights[i]} at category {i}")
+                f"{weights[i]} at category {i}"
+            )
     return 0
 
 
@@ -123,8 +144,13 @@ def bisect(source: Generator, sums: cython.p_double, count: int64_t) -> int64_t:
 
 
 def draw_without_replacement(
-    out: uintptr_t, draws: int64_t, weights: uintptr_t, noise: uintptr_t,
-    code: cython.int, rows: int64_t, categories: int64_t,
+    out: uintptr_t,
+    draws: int64_t,
+    weights: uintptr_t,
+    noise: uintptr_t,
+    code: cython.int,
+    rows: int64_t,
+    categories: int64_t,
 ):
     """The ``draws`` largest of ``weight / noise`` in each row, largest first.
 
@@ -134,7 +160,8 @@ def draw_without_replacement(
         RuntimeError: a weight is negative, infinite or NaN, or too few are positive.
     """
     scores: cython.p_double = cython.cast(
-        cython.p_double, malloc(16 * max(categories, 1)))
+        cython.p_double, malloc(16 * max(categories, 1))
+    )
     if scores == cython.NULL:
         raise MemoryError(f"multinomial: no memory for {categories} scores")
     indices: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out)
@@ -150,31 +177,48 @@ def draw_without_replacement(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def score(
-    scores: cython.p_double, weights: uintptr_t, noise: uintptr_t, code: cython.int,
-    start: int64_t, count: int64_t,
+    scores: cython.p_double,
+    weights: uintptr_t,
+    noise: uintptr_t,
+    code: cython.int,
+    start: int64_t,
+    count: int64_t,
 ) -> cython.int:
     other: cython.p_double = scores + count
     i: int64_t
     total: cython.double = 0
     for i in range(0, count, BLOCK):
-        load(code, cython.cast(cython.p_char, weights), start + i, scores + i,
-             left_of(count, i))
-        load(code, cython.cast(cython.p_char, noise), start + i, other + i,
-             left_of(count, i))
+        load(
+            code,
+            cython.cast(cython.p_char, weights),
+            start + i,
+            scores + i,
+            left_of(count, i),
+        )
+        load(
+            code,
+            cython.cast(cython.p_char, noise),
+            start + i,
+            other + i,
+            left_of(count, i),
+        )
     check_weights(scores, count)
     for i in range(count):
         total += scores[i]
         scores[i] = rounded(code, scores[i] / other[i])
     if not total > 0:
         raise RuntimeError(
-            "invalid multinomial distribution (sum of probabilities <= 0)")
+            "invalid multinomial distribution (sum of probabilities <= 0)"
+        )
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def largest(
-    scores: cython.p_double, count: int64_t, out: cython.pointer(int64_t),
+    scores: cython.p_double,
+    count: int64_t,
+    out: cython.pointer(int64_t),
     draws: int64_t,
 ) -> cython.int:
     """Indices of the largest scores, largest first; equal ones in order."""

@@ -50,8 +50,13 @@ def next_normal(source: Generator) -> cython.double:
 
 
 def fill_normal_serial(
-    generator, address: uintptr_t, count: int64_t, code: cython.int,
-    mean: cython.double, std: cython.double, logarithmic: cython.bint = False,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    mean: cython.double,
+    std: cython.double,
+    logarithmic: cython.bint = False,
 ):
     """Normal numbers one by one (their exponentials if ``logarithmic``).
 
@@ -73,8 +78,12 @@ def fill_normal_serial(
 
 
 def fill_normal(
-    generator, address: uintptr_t, count: int64_t, code: cython.int,
-    mean: cython.double, std: cython.double,
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    mean: cython.double,
+    std: cython.double,
 ):
     """Normal numbers in contiguous memory.
 
@@ -87,18 +96,32 @@ def fill_normal(
     elif code == DOUBLE:
         normal_doubles(source, cython.cast(cython.p_double, address), count, mean, std)
     elif code == FLOAT:
-        normal_floats(source, cython.cast(cython.p_float, address), count,
-                      cython.cast(cython.float, mean), cython.cast(cython.float, std))
+        normal_floats(
+            source,
+            cython.cast(cython.p_float, address),
+            count,
+            cython.cast(cython.float, mean),
+            cython.cast(cython.float, std),
+        )
     else:
-        normal_halves(source, cython.cast(cython.p_char, address), count, code,
-                      cython.cast(cython.float, mean), cython.cast(cython.float, std))
+        normal_halves(
+            source,
+            cython.cast(cython.p_char, address),
+            count,
+            code,
+            cython.cast(cython.float, mean),
+            cython.cast(cython.float, std),
+        )
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def normal_doubles(
-    source: Generator, out: cython.p_double, count: int64_t,
-    mean: cython.double, std: cython.double,
+    source: Generator,
+    out: cython.p_double,
+    count: int64_t,
+    mean: cython.double,
+    std: cython.double,
 ) -> cython.void:
     """Uniform numbers first for the whole array, then each block in place."""
     start: int64_t
@@ -129,8 +152,11 @@ def normal_16(
 @cython.cfunc
 @cython.exceptval(check=False)
 def normal_floats(
-    source: Generator, out: cython.p_float, count: int64_t,
-    mean: cython.float, std: cython.float,
+    source: Generator,
+    out: cython.p_float,
+    count: int64_t,
+    mean: cython.float,
+    std: cython.float,
 ) -> cython.void:
     whole: int64_t = count - count % 16
     start: int64_t
@@ -146,8 +172,12 @@ def normal_floats(
 @cython.cfunc
 @cython.exceptval(check=False)
 def normal_halves(
-    source: Generator, out: cython.p_char, count: int64_t, code: cython.int,
-    mean: cython.float, std: cython.float,
+    source: Generator,
+    out: cython.p_char,
+    count: int64_t,
+    code: cython.int,
+    mean: cython.float,
+    std: cython.float,
 ) -> cython.void:
     """The half-width dtypes draw only whole blocks, and 16 more for a remainder."""
     whole: int64_t = count - count % 16
@@ -165,9 +195,16 @@ def normal_halves(
 # Coefficients of the Cephes library's single-precision log, sin and cos.
 LOG_COEFFICIENTS = cython.declare(cython.float[9])
 LOG_COEFFICIENTS[:] = [
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1,
-    1.4249322787e-1, -1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1,
-    3.3333331174e-1]
+    7.0376836292e-2,
+    -1.1514610310e-1,
+    1.1676998740e-1,
+    -1.2420140846e-1,
+    1.4249322787e-1,
+    -1.6668057665e-1,
+    2.0000714765e-1,
+    -2.4999993993e-1,
+    3.3333331174e-1,
+]
 
 
 @cython.cfunc

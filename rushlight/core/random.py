@@ -155,9 +155,18 @@ class Generator:
         """The whole state, in PyTorch's layout."""
         words: list = [self.state[i] for i in range(624)]
         return LAYOUT.pack(
-            self.first_seed, self.left, self.seeded, self.next, *words,
-            0.0, self.next_double if self.has_double else 0.0, 0.0, self.has_double,
-            self.next_float if self.has_float else 0.0, self.has_float)
+            self.first_seed,
+            self.left,
+            self.seeded,
+            self.next,
+            *words,
+            0.0,
+            self.next_double if self.has_double else 0.0,
+            0.0,
+            self.has_double,
+            self.next_float if self.has_float else 0.0,
+            self.has_float,
+        )
 
     def set_state_bytes(self, data) -> None:
         """Takes up a state that `state_bytes` gave, or PyTorch's CPU generator.
@@ -169,13 +178,15 @@ class Generator:
             raise RuntimeError(
                 "Expected either a CPUGeneratorImplStateLegacy of size 5048 or a "
                 f"CPUGeneratorImplState of size {STATE_BYTES} but found the input RNG "
-                f"state size to be {len(data)}")
+                f"state size to be {len(data)}"
+            )
         fields = LAYOUT.unpack(data)
         seed, left, seeded, position = fields[:4]
         if not 1 <= left <= 624 or position > 624 or not seeded:
             raise RuntimeError(
                 "Invalid mt19937 state\n"
-                f"  left {left}, next {position}, seeded {seeded}")
+                f"  left {left}, next {position}, seeded {seeded}"
+            )
         self.first_seed, self.left, self.seeded, self.next = seed, left, True, position
         for i in range(624):
             self.state[i] = fields[4 + i] & 0xFFFFFFFF
@@ -187,7 +198,8 @@ class Generator:
         size: int64_t = STATE_BYTES
         kind: DType = dtype_of(0)
         state: Tensor = new_empty(
-            1, cython.address(size), cython.NULL, kind, CPU_DEVICE)
+            1, cython.address(size), cython.NULL, kind, CPU_DEVICE
+        )
         data: bytes = self.state_bytes()
         source: cython.p_char = data
         memcpy(state.pointer(), source, STATE_BYTES)
@@ -202,12 +214,14 @@ class Generator:
         """
         if not isinstance(new_state, Tensor):
             raise TypeError(
-                f"expected a rushlight.ByteTensor, but got {type(new_state).__name__}")
+                f"expected a rushlight.ByteTensor, but got {type(new_state).__name__}"
+            )
         state: Tensor = new_state
         if state.dtype_.code != 0 or state.storage.device.kind != 0:
             raise TypeError(
                 "RNG state must be a rushlight.ByteTensor on the cpu, but got "
-                f"{state.dtype_} on {state.storage.device}")
+                f"{state.dtype_} on {state.storage.device}"
+            )
         if not state.is_contiguous():
             raise RuntimeError("RNG state must be contiguous")
         self.set_state_bytes(PyBytes_FromStringAndSize(state.pointer(), state.numel_))
@@ -240,12 +254,13 @@ def wrapped_seed(seed) -> uint64_t:
     if not -(1 << 63) <= number < 1 << 64:
         raise RuntimeError(
             "Overflow when unpacking long long\n"
-            f"  seed {number} is outside [-2**63, 2**64)")
+            f"  seed {number} is outside [-2**63, 2**64)"
+        )
     return number & 0xFFFFFFFFFFFFFFFF
 
 
 default_generator = Generator()
-default_generator.seed()        # unlike one that the user makes, as in PyTorch
+default_generator.seed()  # unlike one that the user makes, as in PyTorch
 shared = cython.declare(Generator, default_generator)
 
 
@@ -256,7 +271,8 @@ def generator_or_default(generator) -> Generator:
         return shared
     if not isinstance(generator, Generator):
         raise TypeError(
-            f"expected a rushlight.Generator, got {type(generator).__name__}")
+            f"expected a rushlight.Generator, got {type(generator).__name__}"
+        )
     return generator
 
 

@@ -20,14 +20,16 @@ if pthread_key_create(cython.address(slot), free) != 0:
 def state() -> cython.pointer(ThreadState):
     """The calling thread's switches, made on its first question."""
     found: cython.pointer(ThreadState) = cython.cast(
-        cython.pointer(ThreadState), pthread_getspecific(slot))
+        cython.pointer(ThreadState), pthread_getspecific(slot)
+    )
     return found if found != cython.NULL else make_state()
 
 
 @cython.cfunc
 def make_state() -> cython.pointer(ThreadState):
     made: cython.pointer(ThreadState) = cython.cast(
-        cython.pointer(ThreadState), calloc(1, cython.sizeof(ThreadState)))
+        cython.pointer(ThreadState), calloc(1, cython.sizeof(ThreadState))
+    )
     if made == cython.NULL or pthread_setspecific(slot, made) != 0:
         free(made)
         raise MemoryError("rushlight: no memory for the thread's state")

@@ -14,13 +14,30 @@ import warnings
 import rushlight as rl
 
 __all__ = [
-    "calculate_gain", "constant_", "dirac_", "eye_", "kaiming_normal_",
-    "kaiming_uniform_", "normal_", "ones_", "orthogonal_", "sparse_", "trunc_normal_",
-    "uniform_", "xavier_normal_", "xavier_uniform_", "zeros_",
+    "calculate_gain",
+    "constant_",
+    "dirac_",
+    "eye_",
+    "kaiming_normal_",
+    "kaiming_uniform_",
+    "normal_",
+    "ones_",
+    "orthogonal_",
+    "sparse_",
+    "trunc_normal_",
+    "uniform_",
+    "xavier_normal_",
+    "xavier_uniform_",
+    "zeros_",
 ]
 
 _LINEAR = {
-    "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d",
+    "linear",
+    "conv1d",
+    "conv2d",
+    "conv3d",
+    "conv_transpose1d",
+    "conv_transpose2d",
     "conv_transpose3d",
 }
 
@@ -70,7 +87,9 @@ def trunc_normal_(tensor, mean=0.0, std=1.0, a=-2.0, b=2.0, generator=None):
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             "mean is more than 2 std from [a, b] in nn.init.trunc_normal_. "
-            "The distribution of values may be incorrect.", stacklevel=2)
+            "The distribution of values may be incorrect.",
+            stacklevel=2,
+        )
 
     def mass_below(x):
         return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
@@ -168,7 +187,8 @@ def _calculate_fan_in_and_fan_out(tensor):
     if tensor.dim() < 2:
         raise ValueError(
             "Fan in and fan out can not be computed for tensor with fewer than 2 "
-            "dimensions")
+            "dimensions"
+        )
     out_features, in_features, *kernel = tensor.shape
     window = math.prod(kernel)
     return in_features * window, out_features * window
@@ -209,8 +229,9 @@ def _warn_if_empty(tensor):
     return False
 
 
-def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu",
-                     generator=None):
+def kaiming_uniform_(
+    tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None
+):
     """Fill uniformly so that variance survives rectifiers (He et al.).
 
     Args:
@@ -226,13 +247,13 @@ def kaiming_uniform_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu",
     return uniform_(tensor, -bound, bound, generator)
 
 
-def kaiming_normal_(tensor, a=0, mode="fan_in", nonlinearity="leaky_relu",
-                    generator=None):
+def kaiming_normal_(
+    tensor, a=0, mode="fan_in", nonlinearity="leaky_relu", generator=None
+):
     """Fill normally so that variance survives rectifiers (He et al.)."""
     if _warn_if_empty(tensor):
         return tensor
-    return normal_(
-        tensor, 0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+    return normal_(tensor, 0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
 def orthogonal_(tensor, gain=1, generator=None):
@@ -277,8 +298,10 @@ def _deprecated(function):
     @functools.wraps(function)
     def renamed(*args, **kwargs):
         warnings.warn(
-            f"`nn.init.{old_name}` is now deprecated in favor of "
-            f"`nn.init.{new_name}`.", FutureWarning, stacklevel=2)
+            f"`nn.init.{old_name}` is now deprecated in favor of `nn.init.{new_name}`.",
+            FutureWarning,
+            stacklevel=2,
+        )
         return function(*args, **kwargs)
 
     renamed.__name__ = old_name

@@ -17,8 +17,11 @@ class _FlaggedMeta(type(Tensor)):
         if super().__instancecheck__(instance):
             return True
         flag = cls.__dict__.get("_flag")
-        return (flag is not None and isinstance(instance, Tensor)
-                and getattr(instance, flag, False))
+        return (
+            flag is not None
+            and isinstance(instance, Tensor)
+            and getattr(instance, flag, False)
+        )
 
 
 class Parameter(Tensor, metaclass=_FlaggedMeta):
@@ -45,7 +48,8 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
         if not isinstance(data, Tensor):
             raise TypeError(
                 "Parameter(): argument 'data' must be Tensor, "
-                f"not {type(data).__name__}")
+                f"not {type(data).__name__}"
+            )
         # A user's subclass keeps its type and is marked instead.
         tensor = data.detach().requires_grad_(requires_grad)
         tensor._is_param = True

@@ -30,8 +30,18 @@ class ReduceLROnPlateau(LRScheduler):
         eps: smaller changes aren't made.
     """
 
-    def __init__(self, optimizer, mode="min", factor=0.1, patience=10, threshold=1e-4,
-                 threshold_mode="rel", cooldown=0, min_lr=0, eps=1e-8):
+    def __init__(
+        self,
+        optimizer,
+        mode="min",
+        factor=0.1,
+        patience=10,
+        threshold=1e-4,
+        threshold_mode="rel",
+        cooldown=0,
+        min_lr=0,
+        eps=1e-8,
+    ):
         if factor >= 1.0:
             raise ValueError("Factor should be < 1.0.")
         self.factor = factor
@@ -90,7 +100,8 @@ class ReduceLROnPlateau(LRScheduler):
                     "differs from when `ReduceLROnPlateau` was initialized "
                     f"({len(self.min_lrs)}), usually due to a new param group being "
                     "added to the optimizer. Please modify the `min_lrs` field to "
-                    "match the length of the `optimizer` param groups.")
+                    "match the length of the `optimizer` param groups."
+                )
             self.min_lrs = [self.default_min_lr] * len(groups)
         for group, lowest in zip(groups, self.min_lrs):
             old = float(group["lr"])
@@ -134,25 +145,27 @@ class _Combined(LRScheduler):
         name = type(self).__name__
         if len(schedulers) < 1:
             raise ValueError(
-                f"{name} expects at least one scheduler{purpose}, but got no "
-                "scheduler.")
+                f"{name} expects at least one scheduler{purpose}, but got no scheduler."
+            )
         optimizer = optimizer or schedulers[0].optimizer
         for index, scheduler in enumerate(schedulers):
             if not hasattr(scheduler, "optimizer"):
                 raise TypeError(
-                    f"{name} at index {index} should have `optimizer` as its "
-                    "attribute.")
+                    f"{name} at index {index} should have `optimizer` as its attribute."
+                )
             if isinstance(scheduler, ReduceLROnPlateau):
                 raise ValueError(
                     f"{name} does not support `ReduceLROnPlateau` scheduler as it "
                     "requires additional kwargs to be specified when calling `step`, "
-                    f"but got one at index {index} in the given schedulers sequence.")
+                    f"but got one at index {index} in the given schedulers sequence."
+                )
             if optimizer != scheduler.optimizer:
                 raise ValueError(
                     f"{name} expects all schedulers to belong to the same optimizer, "
                     f"but got scheduler {type(scheduler).__name__} at index {index} "
                     f"has {scheduler.optimizer}, which is different from "
-                    f"{type(optimizer).__name__}.")
+                    f"{type(optimizer).__name__}."
+                )
         return optimizer
 
     def state_dict(self):
@@ -206,7 +219,8 @@ class SequentialLR(_Combined):
                 "Sequential Schedulers expects number of schedulers provided to be one "
                 "more than the number of milestone points, but got number of "
                 f"schedulers {len(schedulers)} and the number of milestones to be "
-                f"equal to {len(milestones)}")
+                f"equal to {len(milestones)}"
+            )
         self._schedulers = schedulers
         self._milestones = milestones
         self.last_epoch = last_epoch + 1

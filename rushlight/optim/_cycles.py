@@ -33,10 +33,22 @@ class CyclicLR(LRScheduler):
         last_epoch: the step to continue after.
     """
 
-    def __init__(self, optimizer, base_lr, max_lr, step_size_up=2000,
-                 step_size_down=None, mode="triangular", gamma=1.0, scale_fn=None,
-                 scale_mode="cycle", cycle_momentum=True, base_momentum=0.8,
-                 max_momentum=0.9, last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        base_lr,
+        max_lr,
+        step_size_up=2000,
+        step_size_down=None,
+        mode="triangular",
+        gamma=1.0,
+        scale_fn=None,
+        scale_mode="cycle",
+        cycle_momentum=True,
+        base_momentum=0.8,
+        max_momentum=0.9,
+        last_epoch=-1,
+    ):
         check_optimizer(optimizer)
         self.optimizer = optimizer
         base_lrs = per_group("base_lr", optimizer, base_lr)
@@ -46,7 +58,8 @@ class CyclicLR(LRScheduler):
         self.max_lrs = per_group("max_lr", optimizer, max_lr)
         step_size_up = float(step_size_up)
         step_size_down = float(
-            step_size_up if step_size_down is None else step_size_down)
+            step_size_up if step_size_down is None else step_size_down
+        )
         self.total_size = step_size_up + step_size_down
         self.step_ratio = step_size_up / self.total_size
         if mode not in ("triangular", "triangular2", "exp_range") and scale_fn is None:
@@ -89,8 +102,10 @@ class CyclicLR(LRScheduler):
             bounds = zip(self.base_momentums, self.max_momentums)
             for group, (low, high) in zip(self.optimizer.param_groups, bounds):
                 set_momentum(group, high - (high - low) * share * scale)
-        return [low + (high - low) * share * scale
-                for low, high in zip(self.base_lrs, self.max_lrs)]
+        return [
+            low + (high - low) * share * scale
+            for low, high in zip(self.base_lrs, self.max_lrs)
+        ]
 
     def state_dict(self):
         """All fields but the optimizer; of a function only an object's fields."""
@@ -133,7 +148,8 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         if not isinstance(eta_min, (float, int)):
             raise ValueError(
                 f"Expected float or int eta_min, but got {eta_min} of type "
-                f"{type(eta_min)}")
+                f"{type(eta_min)}"
+            )
         self.T_0 = T_0
         self.T_i = T_0
         self.T_mult = T_mult
@@ -144,8 +160,9 @@ class CosineAnnealingWarmRestarts(LRScheduler):
     def get_lr(self):
         self._warn_outside_step()
         height = 1 + math.cos(math.pi * self.T_cur / self.T_i)
-        return [self.eta_min + (base - self.eta_min) * height / 2
-                for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs
+        ]
 
     def step(self, epoch=None):
         """Set the next rates, or those of a step, which may be a fraction."""
@@ -190,8 +207,13 @@ def _check_count(name, value):
 
 
 def _phase(end_step, start_lr, end_lr, start_momentum, end_momentum):
-    return {"end_step": end_step, "start_lr": start_lr, "end_lr": end_lr,
-            "start_momentum": start_momentum, "end_momentum": end_momentum}
+    return {
+        "end_step": end_step,
+        "start_lr": start_lr,
+        "end_lr": end_lr,
+        "start_momentum": start_momentum,
+        "end_momentum": end_momentum,
+    }
 
 
 class OneCycleLR(LRScheduler):
@@ -211,11 +233,23 @@ class OneCycleLR(LRScheduler):
         last_epoch: the step to continue after.
     """
 
-    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None,
-                 steps_per_epoch=None, pct_start=0.3, anneal_strategy="cos",
-                 cycle_momentum=True, base_momentum=0.85, max_momentum=0.95,
-                 div_factor=25.0, final_div_factor=1e4, three_phase=False,
-                 last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        max_lr,
+        total_steps=None,
+        epochs=None,
+        steps_per_epoch=None,
+        pct_start=0.3,
+        anneal_strategy="cos",
+        cycle_momentum=True,
+        base_momentum=0.85,
+        max_momentum=0.95,
+        div_factor=25.0,
+        final_div_factor=1e4,
+        three_phase=False,
+        last_epoch=-1,
+    ):
         check_optimizer(optimizer)
         self.optimizer = optimizer
         if total_steps is not None:
@@ -227,15 +261,18 @@ class OneCycleLR(LRScheduler):
             self.total_steps = epochs * steps_per_epoch
         else:
             raise ValueError(
-                "You must define either total_steps OR (epochs AND steps_per_epoch)")
+                "You must define either total_steps OR (epochs AND steps_per_epoch)"
+            )
         self._schedule_phases = self._phases(pct_start, three_phase)
         if pct_start < 0 or pct_start > 1 or not isinstance(pct_start, float):
             raise ValueError(
-                f"Expected float between 0 and 1 pct_start, but got {pct_start}")
+                f"Expected float between 0 and 1 pct_start, but got {pct_start}"
+            )
         if anneal_strategy not in ("cos", "linear"):
             raise ValueError(
                 "anneal_strategy must be one of 'cos' or 'linear', instead got "
-                f"{anneal_strategy}")
+                f"{anneal_strategy}"
+            )
         self._anneal_func_type = anneal_strategy
         if last_epoch == -1:
             rates = per_group("max_lr", optimizer, max_lr)
@@ -249,8 +286,10 @@ class OneCycleLR(LRScheduler):
             self.use_beta1 = "betas" in optimizer.defaults
             if last_epoch == -1:
                 _start_momentum(
-                    optimizer, per_group("base_momentum", optimizer, base_momentum),
-                    per_group("max_momentum", optimizer, max_momentum))
+                    optimizer,
+                    per_group("base_momentum", optimizer, base_momentum),
+                    per_group("max_momentum", optimizer, max_momentum),
+                )
         super().__init__(optimizer, last_epoch)
 
     def _phases(self, pct_start, three_phase):
@@ -261,7 +300,8 @@ class OneCycleLR(LRScheduler):
             back = float(2 * pct_start * self.total_steps) - 2
             phases.append(_phase(back, "max_lr", "initial_lr", low, high))
             phases.append(
-                _phase(self.total_steps - 1, "initial_lr", "min_lr", high, high))
+                _phase(self.total_steps - 1, "initial_lr", "min_lr", high, high)
+            )
         else:
             phases.append(_phase(self.total_steps - 1, "max_lr", "min_lr", low, high))
         return phases
@@ -277,7 +317,8 @@ class OneCycleLR(LRScheduler):
         if step > self.total_steps:
             raise ValueError(
                 f"Tried to step {step} times. The specified number of total steps is "
-                f"{self.total_steps}")
+                f"{self.total_steps}"
+            )
         start = 0.0
         for phase in self._schedule_phases:
             if step <= phase["end_step"] or phase is self._schedule_phases[-1]:
@@ -286,10 +327,16 @@ class OneCycleLR(LRScheduler):
         share = (step - start) / (phase["end_step"] - start)
         rates = []
         for group in self.optimizer.param_groups:
-            rates.append(self._anneal(
-                group[phase["start_lr"]], group[phase["end_lr"]], share))
+            rates.append(
+                self._anneal(group[phase["start_lr"]], group[phase["end_lr"]], share)
+            )
             if self.cycle_momentum:
-                set_momentum(group, self._anneal(
-                    group[phase["start_momentum"]], group[phase["end_momentum"]],
-                    share))
+                set_momentum(
+                    group,
+                    self._anneal(
+                        group[phase["start_momentum"]],
+                        group[phase["end_momentum"]],
+                        share,
+                    ),
+                )
         return rates

@@ -97,7 +97,8 @@ class Elementwise(Optimizer):
     def _check_grad(self, grad):
         if grad.is_sparse:
             raise RuntimeError(
-                f"{type(self).__name__} does not support sparse gradients")
+                f"{type(self).__name__} does not support sparse gradients"
+            )
 
     def _init_state(self, group, parameter, state):
         raise NotImplementedError

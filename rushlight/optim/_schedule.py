@@ -30,7 +30,8 @@ def per_group(name, optimizer, value):
     elif len(value) != groups:
         raise ValueError(
             f"{name} must have the same length as optimizer.param_groups. {name} has "
-            f"{len(value)} values, param_groups has {groups}.")
+            f"{len(value)} values, param_groups has {groups}."
+        )
     return [each.clone() if isinstance(each, Tensor) else each for each in value]
 
 
@@ -61,7 +62,8 @@ def check_momentum(optimizer):
     if not {"momentum", "betas"} & set(optimizer.defaults):
         raise ValueError(
             "optimizer must support momentum or beta1 with `cycle_momentum` option "
-            "enabled")
+            "enabled"
+        )
 
 
 def check_optimizer(optimizer):
@@ -114,7 +116,8 @@ class LRScheduler:
             if last_epoch == -1:
                 rate = group["lr"]
                 group.setdefault(
-                    "initial_lr", rate.clone() if isinstance(rate, Tensor) else rate)
+                    "initial_lr", rate.clone() if isinstance(rate, Tensor) else rate
+                )
             elif "initial_lr" not in group:
                 raise KeyError(
                     f"param 'initial_lr' is not specified in param_groups[{index}] "
@@ -123,7 +126,8 @@ class LRScheduler:
                     "1. You're trying to resume training from a checkpoint but haven't "
                     "properly loaded the optimizer state\n"
                     "2. You're using last_epoch >= 0 for a fresh training run (not "
-                    "recommended)")
+                    "recommended)"
+                )
         self.base_lrs = values_of(optimizer, "initial_lr")
         self.last_epoch = last_epoch
         _note_steps(optimizer)
@@ -139,8 +143,9 @@ class LRScheduler:
 
     def state_dict(self):
         """All fields but the optimizer."""
-        return {key: value for key, value in self.__dict__.items()
-                if key != "optimizer"}
+        return {
+            key: value for key, value in self.__dict__.items() if key != "optimizer"
+        }
 
     def load_state_dict(self, state_dict):
         """Take over what ``state_dict`` returned."""
@@ -161,7 +166,10 @@ class LRScheduler:
         if not self._get_lr_called_within_step:
             warnings.warn(
                 "To get the last learning rate computed by the scheduler, please use "
-                "`get_last_lr()`.", UserWarning, stacklevel=3)
+                "`get_last_lr()`.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def step(self, epoch=None):
         """Set the next learning rates.
@@ -182,14 +190,19 @@ class LRScheduler:
                 "Seems like `optimizer.step()` has been overridden after learning rate "
                 "scheduler initialization. Please, make sure to call "
                 f"`optimizer.step()` before `lr_scheduler.step()`. {_ORDER_ADVICE}",
-                UserWarning, stacklevel=3)
+                UserWarning,
+                stacklevel=3,
+            )
         elif not getattr(self.optimizer, "_opt_called", False):
             warnings.warn(
                 "Detected call of `lr_scheduler.step()` before `optimizer.step()`. In "
                 "PyTorch 1.1.0 and later, you should call them in the opposite order: "
                 "`optimizer.step()` before `lr_scheduler.step()`.  Failure to do this "
                 "will result in PyTorch skipping the first value of the learning rate "
-                f"schedule. {_ORDER_ADVICE}", UserWarning, stacklevel=3)
+                f"schedule. {_ORDER_ADVICE}",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _update_lr(self, epoch=None):
         self._get_lr_called_within_step = True

@@ -25,21 +25,45 @@ class Adadelta(Elementwise):
         weight_decay: this times the parameter is added to the gradient.
     """
 
-    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
-                      "capturable": False}
+    _late_defaults = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
 
-    def __init__(self, params, lr=1.0, rho=0.9, eps=1e-6, weight_decay=0, foreach=None,
-                 *, capturable=False, maximize=False, differentiable=False):
+    def __init__(
+        self,
+        params,
+        lr=1.0,
+        rho=0.9,
+        eps=1e-6,
+        weight_decay=0,
+        foreach=None,
+        *,
+        capturable=False,
+        maximize=False,
+        differentiable=False,
+    ):
         check_lr(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
         if not 0.0 <= eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_not_negative("weight_decay", weight_decay)
-        super().__init__(params, {
-            "lr": lr, "rho": rho, "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "capturable": capturable, "foreach": foreach,
-            "differentiable": differentiable})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "rho": rho,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "capturable": capturable,
+                "foreach": foreach,
+                "differentiable": differentiable,
+            },
+        )
 
     def _init_state(self, group, parameter, state):
         state["step"] = zero_step()

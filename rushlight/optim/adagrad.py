@@ -27,22 +27,47 @@ class Adagrad(Elementwise):
         eps: added to the root.
     """
 
-    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
-                      "fused": None}
+    _late_defaults = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "fused": None,
+    }
 
-    def __init__(self, params, lr=1e-2, lr_decay=0, weight_decay=0,
-                 initial_accumulator_value=0, eps=1e-10, foreach=None, *,
-                 maximize=False, differentiable=False, fused=None):
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        lr_decay=0,
+        weight_decay=0,
+        initial_accumulator_value=0,
+        eps=1e-10,
+        foreach=None,
+        *,
+        maximize=False,
+        differentiable=False,
+        fused=None,
+    ):
         check_lr(lr)
         check_not_negative("lr_decay", lr_decay)
         check_not_negative("weight_decay", weight_decay)
         check_not_negative("initial_accumulator_value", initial_accumulator_value)
         if not 0.0 <= eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
-        super().__init__(params, {
-            "lr": lr, "lr_decay": lr_decay, "eps": eps, "weight_decay": weight_decay,
-            "initial_accumulator_value": initial_accumulator_value, "foreach": foreach,
-            "maximize": maximize, "differentiable": differentiable, "fused": fused})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "lr_decay": lr_decay,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "initial_accumulator_value": initial_accumulator_value,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
         check_modes(fused, foreach, differentiable)
         for group in self.param_groups:
             for parameter in group["params"]:

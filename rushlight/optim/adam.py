@@ -33,34 +33,65 @@ class Adam(Elementwise):
         decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
     """
 
-    _late_defaults = {"amsgrad": False, "maximize": False, "foreach": None,
-                      "capturable": False, "differentiable": False,
-                      "decoupled_weight_decay": False, "fused": None}
+    _late_defaults = {
+        "amsgrad": False,
+        "maximize": False,
+        "foreach": None,
+        "capturable": False,
+        "differentiable": False,
+        "decoupled_weight_decay": False,
+        "fused": None,
+    }
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
-                 amsgrad=False, *, foreach=None, maximize=False, capturable=False,
-                 differentiable=False, fused=None, decoupled_weight_decay=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        amsgrad=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+        fused=None,
+        decoupled_weight_decay=False,
+    ):
         if isinstance(lr, rl.Tensor) and foreach and not capturable:
             raise ValueError(
-                "lr as a Tensor is not supported for capturable=False and foreach=True")
+                "lr as a Tensor is not supported for capturable=False and foreach=True"
+            )
         check_lr(lr)
         if not 0.0 <= eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         check_not_negative("weight_decay", weight_decay)
-        super().__init__(params, {
-            "lr": lr, "betas": tuple(map(number, betas)), "eps": eps,
-            "weight_decay": weight_decay, "amsgrad": amsgrad, "maximize": maximize,
-            "foreach": foreach, "capturable": capturable,
-            "differentiable": differentiable, "fused": fused,
-            "decoupled_weight_decay": decoupled_weight_decay})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": tuple(map(number, betas)),
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "amsgrad": amsgrad,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "differentiable": differentiable,
+                "fused": fused,
+                "decoupled_weight_decay": decoupled_weight_decay,
+            },
+        )
         check_modes(fused, foreach, differentiable)
 
     def _check_grad(self, grad):
         if grad.is_sparse:
             raise RuntimeError(
                 "Adam does not support sparse gradients, please consider SparseAdam "
-                "instead")
+                "instead"
+            )
 
     def _init_state(self, group, parameter, state):
         state["step"] = zero_step()
@@ -83,17 +114,25 @@ class Adam(Elementwise):
                 self._init_state(group, parameter, state)
             states.append(state)
         beta1, beta2 = group["betas"]
-        update = (foreach.fused_adamw_ if group["decoupled_weight_decay"]
-                  else foreach.fused_adam_)
+        update = (
+            foreach.fused_adamw_
+            if group["decoupled_weight_decay"]
+            else foreach.fused_adam_
+        )
         update(
-            params, [each.grad for each in params],
+            params,
+            [each.grad for each in params],
             [state["exp_avg"] for state in states],
             [state["exp_avg_sq"] for state in states],
             [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else None,
             [state["step"] for state in states],
-            lr=number(group["lr"]), beta1=beta1, beta2=beta2,
-            weight_decay=number(group["weight_decay"]), eps=group["eps"],
-            maximize=group["maximize"])
+            lr=number(group["lr"]),
+            beta1=beta1,
+            beta2=beta2,
+            weight_decay=number(group["weight_decay"]),
+            eps=group["eps"],
+            maximize=group["maximize"],
+        )
 
     def _update(self, group, parameter, grad, state):
         beta1, beta2 = group["betas"]
@@ -117,5 +156,6 @@ class Adam(Elementwise):
             # ``root`` keeps its own copy: autograd reads the mean again in backward.
             parameter.sub_(mean.clone() / root * size)
         else:
-            parameter.addcdiv_(mean.clone() if group["differentiable"] else mean, root,
-                               value=-size)
+            parameter.addcdiv_(
+                mean.clone() if group["differentiable"] else mean, root, value=-size
+            )

@@ -19,10 +19,22 @@ from rushlight.optim._cycles import (
 from rushlight.optim._schedule import LRScheduler, function_state, values_of
 
 __all__ = [
-    "ChainedScheduler", "ConstantLR", "CosineAnnealingLR",
-    "CosineAnnealingWarmRestarts", "CyclicLR", "ExponentialLR", "LRScheduler",
-    "LambdaLR", "LinearLR", "MultiStepLR", "MultiplicativeLR", "OneCycleLR",
-    "PolynomialLR", "ReduceLROnPlateau", "SequentialLR", "StepLR",
+    "ChainedScheduler",
+    "ConstantLR",
+    "CosineAnnealingLR",
+    "CosineAnnealingWarmRestarts",
+    "CyclicLR",
+    "ExponentialLR",
+    "LRScheduler",
+    "LambdaLR",
+    "LinearLR",
+    "MultiStepLR",
+    "MultiplicativeLR",
+    "OneCycleLR",
+    "PolynomialLR",
+    "ReduceLROnPlateau",
+    "SequentialLR",
+    "StepLR",
 ]
 
 
@@ -38,15 +50,16 @@ class _ByFunction(LRScheduler):
         if isinstance(lr_lambda, (list, tuple)):
             if len(lr_lambda) != groups:
                 raise ValueError(
-                    f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}")
+                    f"Expected {groups} lr_lambdas, but got {len(lr_lambda)}"
+                )
             self.lr_lambdas = list(lr_lambda)
         else:
             self.lr_lambdas = [lr_lambda] * groups
         for function in self.lr_lambdas:
             if not callable(function):
                 raise TypeError(
-                    "lr_lambda should be a function, but got "
-                    f"{type(function).__name__}")
+                    f"lr_lambda should be a function, but got {type(function).__name__}"
+                )
         super().__init__(optimizer, last_epoch)
 
     def state_dict(self):
@@ -75,8 +88,10 @@ class LambdaLR(_ByFunction):
 
     def get_lr(self):
         self._warn_outside_step()
-        return [base * function(self.last_epoch)
-                for function, base in zip(self.lr_lambdas, self.base_lrs)]
+        return [
+            base * function(self.last_epoch)
+            for function, base in zip(self.lr_lambdas, self.base_lrs)
+        ]
 
 
 class MultiplicativeLR(_ByFunction):
@@ -86,8 +101,10 @@ class MultiplicativeLR(_ByFunction):
         self._warn_outside_step()
         if self._is_initial:
             return values_of(self.optimizer, "lr")
-        return [rate * function(self.last_epoch)
-                for function, rate in zip(self.lr_lambdas, self._rates())]
+        return [
+            rate * function(self.last_epoch)
+            for function, rate in zip(self.lr_lambdas, self._rates())
+        ]
 
 
 class StepLR(LRScheduler):
@@ -112,8 +129,10 @@ class StepLR(LRScheduler):
         return [rate * self.gamma for rate in self._rates()]
 
     def _get_closed_form_lr(self):
-        return [base * self.gamma ** (self.last_epoch // self.step_size)
-                for base in self.base_lrs]
+        return [
+            base * self.gamma ** (self.last_epoch // self.step_size)
+            for base in self.base_lrs
+        ]
 
 
 class MultiStepLR(LRScheduler):
@@ -142,7 +161,8 @@ class ConstantLR(LRScheduler):
     def __init__(self, optimizer, factor=1.0 / 3, total_iters=5, last_epoch=-1):
         if factor > 1.0 or factor < 0:
             raise ValueError(
-                "Constant multiplicative factor expected to be between 0 and 1.")
+                "Constant multiplicative factor expected to be between 0 and 1."
+            )
         self.factor = factor
         self.total_iters = total_iters
         super().__init__(optimizer, last_epoch)
@@ -157,22 +177,31 @@ class ConstantLR(LRScheduler):
 
     def _get_closed_form_lr(self):
         over = self.last_epoch >= self.total_iters
-        return [base * (self.factor + over * (1 - self.factor))
-                for base in self.base_lrs]
+        return [
+            base * (self.factor + over * (1 - self.factor)) for base in self.base_lrs
+        ]
 
 
 class LinearLR(LRScheduler):
     """Moves a factor of the rate linearly over the first ``total_iters`` steps."""
 
-    def __init__(self, optimizer, start_factor=1.0 / 3, end_factor=1.0, total_iters=5,
-                 last_epoch=-1):
+    def __init__(
+        self,
+        optimizer,
+        start_factor=1.0 / 3,
+        end_factor=1.0,
+        total_iters=5,
+        last_epoch=-1,
+    ):
         if start_factor > 1.0 or start_factor <= 0:
             raise ValueError(
                 "Starting multiplicative factor expected to be greater than 0 and less "
-                "or equal to 1.")
+                "or equal to 1."
+            )
         if end_factor > 1.0 or end_factor < 0:
             raise ValueError(
-                "Ending multiplicative factor expected to be between 0 and 1.")
+                "Ending multiplicative factor expected to be between 0 and 1."
+            )
         self.start_factor = start_factor
         self.end_factor = end_factor
         self.total_iters = total_iters
@@ -248,14 +277,19 @@ class CosineAnnealingLR(LRScheduler):
             return self._get_closed_form_lr()
         if (self.last_epoch - 1 - self.T_max) % (2 * self.T_max) == 0:
             rise = (1 - math.cos(math.pi / self.T_max)) / 2
-            return [rate + (base - self.eta_min) * rise
-                    for base, rate in zip(self.base_lrs, self._rates())]
+            return [
+                rate + (base - self.eta_min) * rise
+                for base, rate in zip(self.base_lrs, self._rates())
+            ]
         now = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
         before = 1 + math.cos(math.pi * (self.last_epoch - 1) / self.T_max)
-        return [now / before * (rate - self.eta_min) + self.eta_min
-                for rate in self._rates()]
+        return [
+            now / before * (rate - self.eta_min) + self.eta_min
+            for rate in self._rates()
+        ]
 
     def _get_closed_form_lr(self):
         height = 1 + math.cos(math.pi * self.last_epoch / self.T_max)
-        return [self.eta_min + (base - self.eta_min) * height / 2
-                for base in self.base_lrs]
+        return [
+            self.eta_min + (base - self.eta_min) * height / 2 for base in self.base_lrs
+        ]

@@ -33,9 +33,12 @@ class _Required:
 required = _Required()
 
 _HOOK_TABLES = (
-    "_optimizer_step_pre_hooks", "_optimizer_step_post_hooks",
-    "_optimizer_state_dict_pre_hooks", "_optimizer_state_dict_post_hooks",
-    "_optimizer_load_state_dict_pre_hooks", "_optimizer_load_state_dict_post_hooks",
+    "_optimizer_step_pre_hooks",
+    "_optimizer_step_post_hooks",
+    "_optimizer_state_dict_pre_hooks",
+    "_optimizer_state_dict_post_hooks",
+    "_optimizer_load_state_dict_pre_hooks",
+    "_optimizer_load_state_dict_post_hooks",
 )
 
 
@@ -76,7 +79,8 @@ class Optimizer:
         if isinstance(params, Tensor):
             raise TypeError(
                 "params argument given to the optimizer should be an iterable of "
-                f"Tensors or dicts, but got {params.type()}")
+                f"Tensors or dicts, but got {params.type()}"
+            )
         self.state = defaultdict(dict)
         self.param_groups = []
         groups = list(params)
@@ -88,8 +92,11 @@ class Optimizer:
             self.add_param_group(group)
 
     def __getstate__(self):
-        return {"defaults": self.defaults, "state": self.state,
-                "param_groups": self.param_groups}
+        return {
+            "defaults": self.defaults,
+            "state": self.state,
+            "param_groups": self.param_groups,
+        }
 
     def __setstate__(self, state):
         self.__dict__.update(state)
@@ -102,8 +109,9 @@ class Optimizer:
         lines = [f"{type(self).__name__} ("]
         for index, group in enumerate(self.param_groups):
             lines.append(f"Parameter Group {index}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group)
-                      if key != "params"]
+            lines += [
+                f"    {key}: {group[key]}" for key in sorted(group) if key != "params"
+            ]
         return "\n".join(lines) + "\n)"
 
     @staticmethod
@@ -113,8 +121,12 @@ class Optimizer:
         @functools.wraps(func)
         def step(*args, **kwargs):
             self = args[0]
-            if not (self._optimizer_step_pre_hooks or self._optimizer_step_post_hooks
-                    or _global_pre_hooks or _global_post_hooks):
+            if not (
+                self._optimizer_step_pre_hooks
+                or self._optimizer_step_post_hooks
+                or _global_pre_hooks
+                or _global_post_hooks
+            ):
                 return func(*args, **kwargs)
             return _step_with_hooks(func, self, args, kwargs)
 
@@ -163,8 +175,10 @@ class Optimizer:
                 numbers.setdefault(id(parameter), index)
             packed["params"] = [numbers[id(each)] for each in group["params"]]
             groups.append(packed)
-        state = {numbers[id(key)] if isinstance(key, Tensor) else key: value
-                 for key, value in self.state.items()}
+        state = {
+            numbers[id(key)] if isinstance(key, Tensor) else key: value
+            for key, value in self.state.items()
+        }
         result = {"state": state, "param_groups": groups}
         for hook in self._optimizer_state_dict_post_hooks.values():
             changed = hook(self, result)
@@ -187,15 +201,19 @@ class Optimizer:
                 state_dict = changed
         saved = deepcopy(state_dict["param_groups"])
         _check_groups(self.param_groups, saved)
-        parameters = dict(zip(
-            chain.from_iterable(group["params"] for group in saved),
-            chain.from_iterable(group["params"] for group in self.param_groups)))
+        parameters = dict(
+            zip(
+                chain.from_iterable(group["params"] for group in saved),
+                chain.from_iterable(group["params"] for group in self.param_groups),
+            )
+        )
         state = defaultdict(dict)
         for number, value in state_dict["state"].items():
             if number in parameters:
                 parameter = parameters[number]
                 state[parameter] = _cast(
-                    parameter, value, _is_fused(number, state_dict["param_groups"]))
+                    parameter, value, _is_fused(number, state_dict["param_groups"])
+                )
             else:
                 state[number] = value
         for group, new in zip(self.param_groups, saved):
@@ -243,15 +261,18 @@ class Optimizer:
             if not isinstance(parameter, Tensor):
                 raise TypeError(
                     "optimizer can only optimize Tensors, but one of the params is "
-                    + type(parameter).__name__)
+                    + type(parameter).__name__
+                )
             if not self.defaults.get("differentiable") and not (
-                    parameter.is_leaf or parameter.retains_grad):
+                parameter.is_leaf or parameter.retains_grad
+            ):
                 raise ValueError("can't optimize a non-leaf Tensor")
         for name, default in self.defaults.items():
             if default is required and name not in param_group:
                 raise ValueError(
                     "parameter group didn't specify a value of required optimization "
-                    f"parameter {name}")
+                    f"parameter {name}"
+                )
             param_group.setdefault(name, default)
         self._check_unique(param_group)
         self.param_groups.append(param_group)
@@ -263,22 +284,27 @@ class Optimizer:
                 "optimizer contains a parameter group with duplicate parameters; in "
                 "future, this will cause an error; see "
                 "github.com/pytorch/pytorch/issues/40967 for more information",
-                stacklevel=4)
+                stacklevel=4,
+            )
         named = "param_names" in param_group
         for group in self.param_groups:
             if named != ("param_names" in group):
                 raise ValueError(
                     "all optimizer param groups should be with/without names. cannot "
                     f"add param group {'with' if named else 'without'} names to the "
-                    "optimizer")
+                    "optimizer"
+                )
             if not numbers.isdisjoint(id(each) for each in group["params"]):
                 raise ValueError(
-                    "some parameters appear in more than one parameter group")
+                    "some parameters appear in more than one parameter group"
+                )
 
 
 def _step_with_hooks(func, optimizer, args, kwargs):
-    pre_hooks = (*_global_pre_hooks.values(),
-                 *optimizer._optimizer_step_pre_hooks.values())
+    pre_hooks = (
+        *_global_pre_hooks.values(),
+        *optimizer._optimizer_step_pre_hooks.values(),
+    )
     for hook in pre_hooks:
         changed = hook(optimizer, args, kwargs)
         if changed is None:
@@ -286,11 +312,14 @@ def _step_with_hooks(func, optimizer, args, kwargs):
         if not (isinstance(changed, tuple) and len(changed) == 2):
             raise RuntimeError(
                 f"{func} must return None or a tuple of (new_args, new_kwargs), but "
-                f"got {changed}.")
+                f"got {changed}."
+            )
         args, kwargs = changed
     result = func(*args, **kwargs)
-    for hook in (*optimizer._optimizer_step_post_hooks.values(),
-                 *_global_post_hooks.values()):
+    for hook in (
+        *optimizer._optimizer_step_post_hooks.values(),
+        *_global_post_hooks.values(),
+    ):
         hook(optimizer, args, kwargs)
     return result
 
@@ -304,16 +333,17 @@ def _list_params(group):
         raise TypeError(
             "optimizer parameters need to be organized in ordered collections, but the "
             "ordering of tensors in sets will change between runs. Please use a list "
-            "instead.")
+            "instead."
+        )
     params = list(params)
     names = [each[0] for each in params if isinstance(each, tuple)]
-    group["params"] = [
-        each[1] if isinstance(each, tuple) else each for each in params]
+    group["params"] = [each[1] if isinstance(each, tuple) else each for each in params]
     if names:
         if len(names) != len(params):
             raise ValueError(
                 "all optimizer params should be with/without names. Some param names "
-                "are missing")
+                "are missing"
+            )
         group["param_names"] = names
 
 
@@ -324,7 +354,8 @@ def _check_groups(groups, saved):
         if len(group["params"]) != len(other["params"]):
             raise ValueError(
                 "loaded state dict contains a parameter group that doesn't match the "
-                "size of optimizer's group")
+                "size of optimizer's group"
+            )
 
 
 def _is_fused(number, groups):
@@ -345,8 +376,9 @@ def _cast(parameter, value, fused, key=None):
             return value.to(dtype=parameter.dtype, device=parameter.device)
         return value.to(device=parameter.device)
     if isinstance(value, dict):
-        return {name: _cast(parameter, each, fused, name)
-                for name, each in value.items()}
+        return {
+            name: _cast(parameter, each, fused, name) for name, each in value.items()
+        }
     if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
         return type(value)(_cast(parameter, each, fused) for each in value)
     return value

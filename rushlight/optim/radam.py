@@ -27,22 +27,47 @@ class RAdam(Elementwise):
         decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
     """
 
-    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False,
-                      "capturable": False, "decoupled_weight_decay": False}
+    _late_defaults = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+        "decoupled_weight_decay": False,
+    }
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=0,
-                 decoupled_weight_decay=False, *, foreach=None, maximize=False,
-                 capturable=False, differentiable=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        betas=(0.9, 0.999),
+        eps=1e-8,
+        weight_decay=0,
+        decoupled_weight_decay=False,
+        *,
+        foreach=None,
+        maximize=False,
+        capturable=False,
+        differentiable=False,
+    ):
         check_lr(lr)
         if not 0.0 <= eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         check_not_negative("weight_decay", weight_decay)
-        super().__init__(params, {
-            "lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
-            "maximize": maximize, "foreach": foreach, "capturable": capturable,
-            "decoupled_weight_decay": decoupled_weight_decay,
-            "differentiable": differentiable})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "betas": betas,
+                "eps": eps,
+                "weight_decay": weight_decay,
+                "maximize": maximize,
+                "foreach": foreach,
+                "capturable": capturable,
+                "decoupled_weight_decay": decoupled_weight_decay,
+                "differentiable": differentiable,
+            },
+        )
 
     def _init_state(self, group, parameter, state):
         state["step"] = zero_step()
@@ -68,8 +93,12 @@ class RAdam(Elementwise):
         longest = 2 / (1 - beta2) - 1
         length = longest - 2 * step * beta2**step / correction2
         if length > 5.0:
-            rectified = ((length - 4) * (length - 2) * longest
-                         / ((longest - 4) * (longest - 2) * length)) ** 0.5
+            rectified = (
+                (length - 4)
+                * (length - 2)
+                * longest
+                / ((longest - 4) * (longest - 2) * length)
+            ) ** 0.5
             root = square.sqrt() + group["eps"]
             update = update * (correction2**0.5 / root) * rectified
         parameter.add_(update, alpha=-1.0)

@@ -27,23 +27,50 @@ class RMSprop(Elementwise):
         centered: divide by the standard deviation instead.
     """
 
-    _late_defaults = {"momentum": 0, "centered": False, "foreach": None,
-                      "maximize": False, "differentiable": False, "capturable": False}
+    _late_defaults = {
+        "momentum": 0,
+        "centered": False,
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+        "capturable": False,
+    }
 
-    def __init__(self, params, lr=1e-2, alpha=0.99, eps=1e-8, weight_decay=0,
-                 momentum=0, centered=False, capturable=False, foreach=None,
-                 maximize=False, differentiable=False):
+    def __init__(
+        self,
+        params,
+        lr=1e-2,
+        alpha=0.99,
+        eps=1e-8,
+        weight_decay=0,
+        momentum=0,
+        centered=False,
+        capturable=False,
+        foreach=None,
+        maximize=False,
+        differentiable=False,
+    ):
         check_lr(lr)
         if not 0.0 <= eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_not_negative("momentum", momentum)
         check_not_negative("weight_decay", weight_decay)
         check_not_negative("alpha", alpha)
-        super().__init__(params, {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps,
-            "centered": centered, "weight_decay": weight_decay,
-            "capturable": capturable, "foreach": foreach, "maximize": maximize,
-            "differentiable": differentiable})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "alpha": alpha,
+                "eps": eps,
+                "centered": centered,
+                "weight_decay": weight_decay,
+                "capturable": capturable,
+                "foreach": foreach,
+                "maximize": maximize,
+                "differentiable": differentiable,
+            },
+        )
 
     def _init_state(self, group, parameter, state):
         state["step"] = zero_step()

@@ -30,9 +30,20 @@ class SGD(Elementwise):
         differentiable: whether autograd records the step.
     """
 
-    def __init__(self, params, lr=1e-3, momentum=0, dampening=0, weight_decay=0,
-                 nesterov=False, *, maximize=False, foreach=None, differentiable=False,
-                 fused=None):
+    def __init__(
+        self,
+        params,
+        lr=1e-3,
+        momentum=0,
+        dampening=0,
+        weight_decay=0,
+        nesterov=False,
+        *,
+        maximize=False,
+        foreach=None,
+        differentiable=False,
+        fused=None,
+    ):
         check_lr(lr)
         if momentum < 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")
@@ -40,14 +51,29 @@ class SGD(Elementwise):
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, {
-            "lr": lr, "momentum": momentum, "dampening": dampening,
-            "weight_decay": weight_decay, "nesterov": nesterov, "maximize": maximize,
-            "foreach": foreach, "differentiable": differentiable, "fused": fused})
+        super().__init__(
+            params,
+            {
+                "lr": lr,
+                "momentum": momentum,
+                "dampening": dampening,
+                "weight_decay": weight_decay,
+                "nesterov": nesterov,
+                "maximize": maximize,
+                "foreach": foreach,
+                "differentiable": differentiable,
+                "fused": fused,
+            },
+        )
         check_modes(fused, foreach, differentiable)
 
-    _late_defaults = {"nesterov": False, "maximize": False, "foreach": None,
-                      "differentiable": False, "fused": None}
+    _late_defaults = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": None,
+    }
 
     def _step_group(self, group):
         from rushlight.ops import foreach
@@ -58,13 +84,18 @@ class SGD(Elementwise):
                 grad = parameter.grad
                 state = self.state[parameter] if group["momentum"] else {}
                 self._update(
-                    group, parameter, -grad if group["maximize"] else grad, state)
+                    group, parameter, -grad if group["maximize"] else grad, state
+                )
             return
         grads = [each.grad for each in params]
         options = {
-            "lr": number(group["lr"]), "weight_decay": number(group["weight_decay"]),
-            "momentum": group["momentum"], "dampening": group["dampening"],
-            "nesterov": group["nesterov"], "maximize": group["maximize"]}
+            "lr": number(group["lr"]),
+            "weight_decay": number(group["weight_decay"]),
+            "momentum": group["momentum"],
+            "dampening": group["dampening"],
+            "nesterov": group["nesterov"],
+            "maximize": group["maximize"],
+        }
         if not group["momentum"]:
             foreach.fused_sgd_(params, grads, None, **options)
             return

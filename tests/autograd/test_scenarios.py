@@ -18,7 +18,8 @@ def alike(found, expected) -> bool:
     """Equal, with room for the last bits of a float."""
     if isinstance(found, float) and isinstance(expected, float):
         return math.isclose(found, expected, rel_tol=1e-5, abs_tol=1e-6) or (
-            math.isnan(found) and math.isnan(expected))
+            math.isnan(found) and math.isnan(expected)
+        )
     if isinstance(found, (list, tuple)) and isinstance(expected, (list, tuple)):
         return len(found) == len(expected) and all(map(alike, found, expected))
     return found == expected
@@ -28,5 +29,6 @@ def alike(found, expected) -> bool:
 def test_scenario_tells_the_same_story(scenario, torch):
     found, expected = outcome(scenario, rushlight), outcome(scenario, torch)
     assert alike(found["result"], expected["result"]), (
-        f"\n  rushlight: {found['result']}\n  torch:     {expected['result']}")
+        f"\n  rushlight: {found['result']}\n  torch:     {expected['result']}"
+    )
     assert found["warned"] == expected["warned"]

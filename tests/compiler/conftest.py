@@ -46,8 +46,11 @@ class Runner:
         shape = outputs[0].shape
         operands = [*outputs, *(np.broadcast_to(a, shape) for a in inputs)]
         strides = [padded(a.strides, 0)[1:] for a in operands]
-        ints = [shape[-1] if shape else 1,
-                *(inner for _, inner in strides), *(outer for outer, _ in strides)]
+        ints = [
+            shape[-1] if shape else 1,
+            *(inner for _, inner in strides),
+            *(outer for outer, _ in strides),
+        ]
         rows = shape[0] if len(shape) == 2 else 1
         specialization = (names_of(inputs), names_of(outputs), compute, static)
         self.call(front, specialization, operands, ints, rows)
@@ -57,16 +60,23 @@ class Runner:
         kept = [axis for axis in range(x.ndim) if axis not in axes]
         outs = out if isinstance(out, tuple) else (out or str(x.dtype),)
         outputs = [np.zeros([x.shape[a] for a in kept], dtype) for dtype in outs]
-        ints = [*padded([x.shape[a] for a in axes], 1),
-                *padded([x.strides[a] for a in axes], 0),
-                *padded([x.shape[a] for a in kept], 1),
-                *padded([x.strides[a] for a in kept], 0)]
+        ints = [
+            *padded([x.shape[a] for a in axes], 1),
+            *padded([x.strides[a] for a in axes], 0),
+            *padded([x.shape[a] for a in kept], 1),
+            *padded([x.strides[a] for a in kept], 0),
+        ]
         for output in outputs:
             ints += padded(output.strides, 0)
         extra = [] if scalar is None else [np.array([scalar], np.float64)]
         total = int(np.prod([x.shape[a] for a in kept]))
-        self.call(front, (str(x.dtype), outs, compute or str(x.dtype)),
-                  [*outputs, x, *extra], ints, total)
+        self.call(
+            front,
+            (str(x.dtype), outs, compute or str(x.dtype)),
+            [*outputs, x, *extra],
+            ints,
+            total,
+        )
         return outputs if isinstance(out, tuple) else outputs[0]
 
     def rowwise(self, front, outputs, inputs, compute="float32", static=()):

@@ -92,8 +92,11 @@ def test_vectors_move_by_index_and_by_mask():
     b.add(ir.Store(out, Const(i64, 0), load(x, 8, mask=mask, lanes=8)))
     b.add(ir.Store(out, Const(i64, 8), load(x, 16, 8) * 2.0, mask=mask))
     b.add(ir.Store(out, 31 - lanes, load(x, lanes * 3)))
-    b.add(ir.Store(out, Const(i64, 32), ir.Shuffle(
-        [7, 0, 8, 15], load(x, 0, 8), load(x, 8, 8))))
+    b.add(
+        ir.Store(
+            out, Const(i64, 32), ir.Shuffle([7, 0, 8, 15], load(x, 0, 8), load(x, 8, 8))
+        )
+    )
     b.store(out, 40, ir.Extract(3, load(x, 0, 8)))
     x = np.arange(64, dtype=np.float32)
     agree(b.statements, [x, np.full(64, -1, np.float32)])
@@ -131,8 +134,18 @@ def test_elements_without_carried_dependence_may_be_written_in_place():
 # Random expressions over three integer types and float32.
 
 TYPES = {"int32": ir.i32, "uint8": ir.u8, "int64": i64, "float32": f32}
-INTEGER_OPERATIONS = ["add", "sub", "mul", "and", "or", "xor", "min", "max", "floordiv",
-                      "mod"]
+INTEGER_OPERATIONS = [
+    "add",
+    "sub",
+    "mul",
+    "and",
+    "or",
+    "xor",
+    "min",
+    "max",
+    "floordiv",
+    "mod",
+]
 FLOAT_OPERATIONS = ["add", "sub", "mul", "min", "max", "fmin", "fmax"]
 COMPARISONS = ["eq", "ne", "lt", "le", "gt", "ge"]
 
@@ -155,11 +168,16 @@ def expressions(draw, type, depth):
         return ir.Binary(op, left, draw(expressions(type, depth - 1)))
     if kind == "select":
         compared = draw(st.sampled_from(list(TYPES.values())))
-        condition = ir.Binary(draw(st.sampled_from(COMPARISONS)),
-                              draw(expressions(compared, depth - 1)),
-                              draw(expressions(compared, depth - 1)))
-        return select(condition, draw(expressions(type, depth - 1)),
-                      draw(expressions(type, depth - 1)))
+        condition = ir.Binary(
+            draw(st.sampled_from(COMPARISONS)),
+            draw(expressions(compared, depth - 1)),
+            draw(expressions(compared, depth - 1)),
+        )
+        return select(
+            condition,
+            draw(expressions(type, depth - 1)),
+            draw(expressions(type, depth - 1)),
+        )
     if kind == "cast" and not type.is_float:  # floats may not fit an integer
         source = draw(st.sampled_from([t for t in TYPES.values() if not t.is_float]))
         return cast(type, draw(expressions(source, depth - 1)))
@@ -174,15 +192,20 @@ def programs(draw):
     return name, draw(expressions(TYPES[name], 4))
 
 
-@settings(max_examples=40, deadline=None,
-          suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 @given(programs(), st.integers(0, 40))
 def test_random_programs_agree(program, n):
     name, value = program
     b = Builder()
     out = b.let("out", ir.argument(0, TYPES[name]))
-    bases = {k: b.let(f"p_{k}", ir.argument(1 + j, t))
-             for j, (k, t) in enumerate(TYPES.items())}
+    bases = {
+        k: b.let(f"p_{k}", ir.argument(1 + j, t))
+        for j, (k, t) in enumerate(TYPES.items())
+    }
     with b.loop("i", ir.BEGIN, ir.END, kind="vectorized") as i:
         for k, base in bases.items():
             b.add(ir.Let(Var(f"x_{k}", TYPES[k]), load(base, i)))

@@ -36,18 +36,21 @@ def test_a_scalar_spreads_beside_a_vector():
     assert repr(vector * x) == "v * broadcast(x, 8)"
 
 
-@pytest.mark.parametrize(("value", "text"), [
-    ((x + y) * x, "(x + y) * x"),
-    (x - (y - x), "x - (y - x)"),
-    (x - y - x, "x - y - x"),
-    (-x * y, "-x * y"),
-    (-(x * y), "-(x * y)"),
-    ((x > 0) & (y < 1), "(x > 0.0) & (y < 1.0)"),
-    ((i // 4) % 8 << 2, "i // 4 % 8 << 2"),
-    (select(x == y, x, 0), "select(x == y, x, 0.0)"),
-    (cast(i64, x) + 1, "i64(x) + 1"),
-    (x * -1.5, "x * (-1.5)"),
-])
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ((x + y) * x, "(x + y) * x"),
+        (x - (y - x), "x - (y - x)"),
+        (x - y - x, "x - y - x"),
+        (-x * y, "-x * y"),
+        (-(x * y), "-(x * y)"),
+        ((x > 0) & (y < 1), "(x > 0.0) & (y < 1.0)"),
+        ((i // 4) % 8 << 2, "i // 4 % 8 << 2"),
+        (select(x == y, x, 0), "select(x == y, x, 0.0)"),
+        (cast(i64, x) + 1, "i64(x) + 1"),
+        (x * -1.5, "x * (-1.5)"),
+    ],
+)
 def test_expressions_print_as_python(value, text):
     assert repr(value).replace("* -1.5", "* (-1.5)") == text
 
@@ -64,14 +67,22 @@ def test_same_compares_structure_not_identity():
 
 def test_functions_print_as_python():
     data = Var("p", ir.Pointer(f32))
-    program = ir.kernel("double", (
-        ir.Let(data, ir.argument(0, f32)),
-        ir.For(i, ir.BEGIN, ir.END, (
-            ir.If(load(data, i) > 0, (ir.Store(data, i, load(data, i) * 2),)),)),
-    ))
+    program = ir.kernel(
+        "double",
+        (
+            ir.Let(data, ir.argument(0, f32)),
+            ir.For(
+                i,
+                ir.BEGIN,
+                ir.END,
+                (ir.If(load(data, i) > 0, (ir.Store(data, i, load(data, i) * 2),)),),
+            ),
+        ),
+    )
     assert str(program) == (
         "def double(data: 'u8**', ints: 'i64*', begin: i64, end: i64):\n"
         "    p = pointer(data[0], f32)\n"
         "    for i in range(begin, end):\n"
         "        if p[i] > 0.0:\n"
-        "            p[i] = p[i] * 2.0")
+        "            p[i] = p[i] * 2.0"
+    )

@@ -10,11 +10,40 @@ from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 
 mpmath = pytest.importorskip("mpmath", reason="the reference values come from it")
-UNARY = ["exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan",
-         "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
-         "erf", "erfc", "sigmoid", "sqrt", "rsqrt"]
-NUMPY = {"asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
-         "acosh": "arccosh", "atanh": "arctanh"}
+UNARY = [
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log2",
+    "log10",
+    "log1p",
+    "sin",
+    "cos",
+    "tan",
+    "asin",
+    "acos",
+    "atan",
+    "sinh",
+    "cosh",
+    "tanh",
+    "asinh",
+    "acosh",
+    "atanh",
+    "erf",
+    "erfc",
+    "sigmoid",
+    "sqrt",
+    "rsqrt",
+]
+NUMPY = {
+    "asin": "arcsin",
+    "acos": "arccos",
+    "atan": "arctan",
+    "asinh": "arcsinh",
+    "acosh": "arccosh",
+    "atanh": "arctanh",
+}
 LIMITS = {"sigmoid": 2.3}
 DOUBLE_LIMIT = 4
 
@@ -25,6 +54,7 @@ def kernel(name):
 
     def traced(x):
         return function(x)
+
     traced.__name__ = f"{name}_of"
     return pointwise(traced)
 
@@ -35,6 +65,7 @@ def kernel_of_two(name):
 
     def traced(x, y):
         return function(x, y)
+
     traced.__name__ = f"{name}_of"
     return pointwise(traced)
 
@@ -54,14 +85,40 @@ def samples(count=1 << 15):
     """Every magnitude, the usual ranges, and the special values."""
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 1 << 32, 4 * count, dtype=np.uint32).view(np.float32)
-    special = np.array([0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 0.5, -0.5, 1e-45,
-                        1e-40, 3.4028235e38, 88.72, 88.73, -87.5, -103.9, -104.1, 128,
-                        -149.5], np.float32)
-    return np.concatenate([
-        special, bits, rng.standard_normal(count).astype(np.float32) * 3,
-        rng.uniform(-110, 110, count).astype(np.float32),
-        rng.uniform(-1, 1, count).astype(np.float32),
-        (1 + rng.standard_normal(count) * 1e-3).astype(np.float32)])
+    special = np.array(
+        [
+            0,
+            -0.0,
+            np.inf,
+            -np.inf,
+            np.nan,
+            1,
+            -1,
+            0.5,
+            -0.5,
+            1e-45,
+            1e-40,
+            3.4028235e38,
+            88.72,
+            88.73,
+            -87.5,
+            -103.9,
+            -104.1,
+            128,
+            -149.5,
+        ],
+        np.float32,
+    )
+    return np.concatenate(
+        [
+            special,
+            bits,
+            rng.standard_normal(count).astype(np.float32) * 3,
+            rng.uniform(-110, 110, count).astype(np.float32),
+            rng.uniform(-1, 1, count).astype(np.float32),
+            (1 + rng.standard_normal(count) * 1e-3).astype(np.float32),
+        ]
+    )
 
 
 def units_in_the_last_place(got, exact):
@@ -86,8 +143,23 @@ def test_float32_is_right_to_two_units_everywhere(native, name):
     assert error[worst] <= LIMITS.get(name, 2), (x[worst], got[worst], exact[worst])
 
 
-@pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh",
-                                  "atanh", "erf", "expm1", "log1p", "sqrt"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sin",
+        "tan",
+        "asin",
+        "atan",
+        "sinh",
+        "tanh",
+        "asinh",
+        "atanh",
+        "erf",
+        "expm1",
+        "log1p",
+        "sqrt",
+    ],
+)
 def test_negative_zero_stays_negative(native, name):
     got = native.pointwise(kernel(name), np.array([-0.0, 0.0], np.float32))
     assert np.signbit(got).tolist() == [True, False]
@@ -95,9 +167,12 @@ def test_negative_zero_stays_negative(native, name):
 
 def exact_value(name, x):
     """The function at a float64 point to forty digits, or None outside its domain."""
-    special = {"exp2": lambda v: mpmath.mpf(2) ** v, "log2": lambda v: mpmath.log(v, 2),
-               "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
-               "rsqrt": lambda v: 1 / mpmath.sqrt(v)}
+    special = {
+        "exp2": lambda v: mpmath.mpf(2) ** v,
+        "log2": lambda v: mpmath.log(v, 2),
+        "sigmoid": lambda v: 1 / (1 + mpmath.exp(-v)),
+        "rsqrt": lambda v: 1 / mpmath.sqrt(v),
+    }
     function = special.get(name) or getattr(mpmath, name)
     try:
         value = function(mpmath.mpf(float(x)))
@@ -109,8 +184,14 @@ def exact_value(name, x):
 @pytest.mark.parametrize("name", UNARY)
 def test_float64_is_right_to_four_units(native, name):
     rng = np.random.default_rng(1)
-    x = np.concatenate([rng.standard_normal(120) * 3, rng.uniform(-1, 1, 60),
-                        rng.uniform(-700, 700, 60), np.exp(rng.uniform(-20, 10, 60))])
+    x = np.concatenate(
+        [
+            rng.standard_normal(120) * 3,
+            rng.uniform(-1, 1, 60),
+            rng.uniform(-700, 700, 60),
+            np.exp(rng.uniform(-20, 10, 60)),
+        ]
+    )
     got = native.pointwise(kernel(name), x)
     with mpmath.workdps(40):
         for point, value in zip(x, got):
@@ -136,19 +217,47 @@ def test_gamma_functions_and_erfinv(native, name):
     assert np.isfinite(single).all()
 
 
-@pytest.mark.parametrize(("name", "points", "values"), [
-    ("lgamma", [1, 2, 0, -1, np.inf, 0.5], [0, 0, np.inf, np.inf, np.inf, 0.5723649]),
-    ("digamma", [1, 0.0, -0.0, -1, np.inf],
-     [-0.5772157, -np.inf, np.inf, np.nan, np.inf]),
-    ("erfinv", [0, 1, -1, 1.5, 0.5], [0, np.inf, -np.inf, np.nan, 0.47693628]),
-])
+@pytest.mark.parametrize(
+    ("name", "points", "values"),
+    [
+        (
+            "lgamma",
+            [1, 2, 0, -1, np.inf, 0.5],
+            [0, 0, np.inf, np.inf, np.inf, 0.5723649],
+        ),
+        (
+            "digamma",
+            [1, 0.0, -0.0, -1, np.inf],
+            [-0.5772157, -np.inf, np.inf, np.nan, np.inf],
+        ),
+        ("erfinv", [0, 1, -1, 1.5, 0.5], [0, np.inf, -np.inf, np.nan, 0.47693628]),
+    ],
+)
 def test_special_points(native, name, points, values):
     got = native.pointwise(kernel(name), np.array(points, np.float32))
     np.testing.assert_allclose(got, np.array(values, np.float32), rtol=1e-6)
 
 
-EDGES = np.array([0, -0.0, 1, -1, 2, -2, 3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e30,
-                  1e-40, -1e30, 7.5])
+EDGES = np.array(
+    [
+        0,
+        -0.0,
+        1,
+        -1,
+        2,
+        -2,
+        3,
+        0.5,
+        -0.5,
+        np.inf,
+        -np.inf,
+        np.nan,
+        1e30,
+        1e-40,
+        -1e30,
+        7.5,
+    ]
+)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -38,7 +38,8 @@ def test_prune_branches_drops_loops_that_never_run():
 def test_remove_unused_follows_chains():
     chain = [ir.Let(n, ir.integer(0)), ir.Let(t, n + 1)]
     assert after(remove_unused, bind, *chain, ir.Store(p, ir.BEGIN, one)) == (
-        "p = pointer(data[0], f32)\np[begin] = f32(1.0)")
+        "p = pointer(data[0], f32)\np[begin] = f32(1.0)"
+    )
 
 
 def test_remove_unused_drops_a_local_that_only_feeds_itself():
@@ -58,6 +59,11 @@ def test_lowering_reports_every_step():
     program = ir.kernel("k", (bind, ir.Store(p, ir.BEGIN + 0, load(p, ir.END))))
     steps = list(lower_in_steps(program))
     assert [name for name, _ in steps] == [
-        "built", "vectorize_loops", "fold_indices", "prune_branches", "remove_unused"]
+        "built",
+        "vectorize_loops",
+        "fold_indices",
+        "prune_branches",
+        "remove_unused",
+    ]
     assert str(steps[-1][1]) == str(lower(program))
     assert "p[begin] = p[end]" in str(steps[-1][1])

@@ -114,8 +114,14 @@ def test_every_length_has_its_tail(native, n):
 @pytest.mark.parametrize("n", [5, 3000])
 def test_every_mixture_of_layouts(native, n):
     whole = numbers((4, 2 * n), "float32")
-    layouts = [whole[:, :n], whole[:, ::2], whole[:, ::-2], whole[:, :1], whole[:1, :n],
-               whole[:1, :1]]
+    layouts = [
+        whole[:, :n],
+        whole[:, ::2],
+        whole[:, ::-2],
+        whole[:, :1],
+        whole[:1, :n],
+        whole[:1, :1],
+    ]
     for x in layouts:
         for y in layouts:
             got = np.zeros((4, n), np.float32)
@@ -142,11 +148,21 @@ def test_scalar_operands_have_stride_zero(runner):
     x, y = numbers((20,), "float32"), numbers((20,), "float32", 1)
     alpha = np.full((1,), 2.5, np.float32)
     np.testing.assert_allclose(
-        runner.pointwise(scaled_add, x, y, alpha), x + y * alpha, rtol=1e-6)
+        runner.pointwise(scaled_add, x, y, alpha), x + y * alpha, rtol=1e-6
+    )
 
 
-SIMPLE = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32",
-          "float64"]
+SIMPLE = [
+    "bool",
+    "uint8",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "float32",
+    "float64",
+]
 
 
 @pytest.mark.parametrize("target", SIMPLE)
@@ -156,20 +172,26 @@ def test_casts_are_numpys(runner, source, target):
     if target.startswith("u") and not source.startswith("u"):
         x = abs(x)
     np.testing.assert_array_equal(
-        runner.pointwise(identity, x, compute=source, out=target), x.astype(target))
+        runner.pointwise(identity, x, compute=source, out=target), x.astype(target)
+    )
 
 
 def test_bfloat16_rounds_halves_to_even(native):
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="NumPy has no bfloat16 itself")
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 1 << 32, 1 << 14, dtype=np.uint32)
-    x = np.concatenate([bits.view(np.float32),
-                        np.array([0, -0.0, np.inf, -np.inf, np.nan], np.float32)])
+    x = np.concatenate(
+        [
+            bits.view(np.float32),
+            np.array([0, -0.0, np.inf, -np.inf, np.nan], np.float32),
+        ]
+    )
     got = native.pointwise(identity, x, out=ml_dtypes.bfloat16)
     with np.errstate(all="ignore"):
         expected = x.astype(ml_dtypes.bfloat16)
-        np.testing.assert_array_equal(got.astype(np.float32),
-                                      expected.astype(np.float32))
+        np.testing.assert_array_equal(
+            got.astype(np.float32), expected.astype(np.float32)
+        )
 
 
 @pytest.mark.parametrize("dtype", [*SIGNED, *UNSIGNED])
@@ -204,8 +226,11 @@ def test_float_remainders_are_exact(native, dtype):
 
 
 @given(x=st.floats(-1e6, 1e6), y=st.floats(-1e3, 1e3).filter(lambda y: abs(y) > 1e-6))
-@settings(max_examples=200, deadline=None,
-          suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 def test_float_floor_division_is_pythons(native, x, y):
     got = native.pointwise(floor_divide, np.array([x]), np.array([y]))
     assert got[0] == x // y

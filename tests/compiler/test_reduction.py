@@ -46,8 +46,11 @@ def sum_of_squares(left, right):
     return left + right
 
 
-@reduction(identity=(-inf, HIGHEST), prepare=lambda x, index: (x, index),
-           finish=lambda state: state[1])
+@reduction(
+    identity=(-inf, HIGHEST),
+    prepare=lambda x, index: (x, index),
+    finish=lambda state: state[1],
+)
 def position_of_largest(left, right):
     """The first position of the largest value; of the first NaN, if there is one."""
     (x, i), (y, j) = left, right
@@ -56,9 +59,14 @@ def position_of_largest(left, right):
     return L.select(take, y, x), L.select(take, j, i)
 
 
-@reduction(identity=(0, 0, 0), prepare=lambda x: (x, 0, 1),
-           finish=lambda state, scalar: (
-               state[1] / (state[2] - L.cast(scalar, state[1].type)), state[0]))
+@reduction(
+    identity=(0, 0, 0),
+    prepare=lambda x: (x, 0, 1),
+    finish=lambda state, scalar: (
+        state[1] / (state[2] - L.cast(scalar, state[1].type)),
+        state[0],
+    ),
+)
 def variance_and_mean(left, right):
     """Chan's rule; the scalar is the correction."""
     (mean, squares, count), (other, more, number) = left, right
@@ -67,8 +75,11 @@ def variance_and_mean(left, right):
     return mean + gap * share, squares + more + gap * gap * count * share, both
 
 
-@reduction(identity=(-inf, 0), prepare=lambda x: (x, 1),
-           finish=lambda state: state[0] + L.log(state[1]))
+@reduction(
+    identity=(-inf, 0),
+    prepare=lambda x: (x, 1),
+    finish=lambda state: state[0] + L.log(state[1]),
+)
 def log_sum_exp(left, right):
     (high, mass), (other, more) = left, right
     top = L.maximum(high, other)
@@ -89,20 +100,23 @@ def numbers(shape, dtype="float32", seed=0):
 def test_every_choice_of_axes(native, shape, axes):
     x = numbers(shape)
     wide = x.astype(np.float64)
-    np.testing.assert_allclose(native.reduction(total, x, axes), wide.sum(axes),
-                               rtol=1e-5, atol=1e-3)
+    np.testing.assert_allclose(
+        native.reduction(total, x, axes), wide.sum(axes), rtol=1e-5, atol=1e-3
+    )
     np.testing.assert_array_equal(native.reduction(largest, x, axes), x.max(axes))
     np.testing.assert_array_equal(native.reduction(smallest, x, axes), x.min(axes))
-    np.testing.assert_allclose(native.reduction(sum_of_squares, x, axes),
-                               (wide * wide).sum(axes), rtol=1e-5)
+    np.testing.assert_allclose(
+        native.reduction(sum_of_squares, x, axes), (wide * wide).sum(axes), rtol=1e-5
+    )
 
 
 @pytest.mark.parametrize("axes", [(1,), (0,)], ids=str)
 def test_the_compiled_reduction_is_its_python_text(native, reference, axes):
     x = numbers((5, 70))
     for kernel in (total, largest, sum_of_squares):
-        np.testing.assert_array_equal(native.reduction(kernel, x, axes),
-                                      reference.reduction(kernel, x, axes))
+        np.testing.assert_array_equal(
+            native.reduction(kernel, x, axes), reference.reduction(kernel, x, axes)
+        )
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))), ids=str)
@@ -110,8 +124,11 @@ def test_any_layout_of_the_input(native, order):
     x = numbers((6, 20, 40)).transpose(order)[:, ::2]
     for axes in AXES:
         np.testing.assert_allclose(
-            native.reduction(total, x, axes), x.astype(np.float64).sum(axes),
-            rtol=1e-5, atol=1e-3)
+            native.reduction(total, x, axes),
+            x.astype(np.float64).sum(axes),
+            rtol=1e-5,
+            atol=1e-3,
+        )
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
@@ -124,7 +141,7 @@ def test_the_first_of_the_largest_is_found(native, axis):
 @pytest.mark.parametrize("n", [1, 2, 16, 40, 1000])
 def test_nan_is_the_largest(native, n):
     x = numbers((3, n))
-    x[1, n // 2:] = np.nan
+    x[1, n // 2 :] = np.nan
     got = native.reduction(position_of_largest, x, (1,), out="int64")
     np.testing.assert_array_equal(got, x.argmax(1))
     np.testing.assert_array_equal(native.reduction(largest, x, (1,)), x.max(1))
@@ -135,7 +152,8 @@ def test_variance_and_mean_together(native, axes):
     x = numbers((8, 33, 20)) + 1000
     wide = x.astype(np.float64)
     variance, mean = native.reduction(
-        variance_and_mean, x, axes, out=("float32", "float32"), scalar=1.0)
+        variance_and_mean, x, axes, out=("float32", "float32"), scalar=1.0
+    )
     np.testing.assert_allclose(variance, wide.var(axes, ddof=1), rtol=1e-4)
     np.testing.assert_allclose(mean, wide.mean(axes), rtol=1e-6)
 
@@ -146,8 +164,9 @@ def test_log_sum_exp_does_not_overflow(native):
     np.testing.assert_allclose(native.reduction(log_sum_exp, x, (1,)), expected)
 
 
-@pytest.mark.parametrize(("kernel", "function"), [
-    (anything, np.any), (everything, np.all)])
+@pytest.mark.parametrize(
+    ("kernel", "function"), [(anything, np.any), (everything, np.all)]
+)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_truth(runner, kernel, function, axis):
     x = np.random.default_rng(0).random((5, 70)) < 0.02
@@ -175,8 +194,9 @@ def test_infinite_identities_become_the_bounds_of_integers(native, dtype):
 @pytest.mark.parametrize("axis", [0, 1])
 def test_complex_sums(native, axis):
     x = (numbers((9, 30)) + 1j * numbers((9, 30), seed=1)).astype(np.complex64)
-    np.testing.assert_allclose(native.reduction(total, x, (axis,)), x.sum(axis),
-                               rtol=1e-4)
+    np.testing.assert_allclose(
+        native.reduction(total, x, (axis,)), x.sum(axis), rtol=1e-4
+    )
 
 
 def test_no_values_give_the_identity(native):
@@ -211,5 +231,9 @@ def test_parts_of_the_outputs_are_the_same_bits_as_the_whole(native):
 def test_the_description_can_be_read():
     stages = sum_of_squares.stages("float32", ("float32",), "float32")
     assert stages.expression.splitlines()[:5] == [
-        "identity(f32(0.0))", "prepare:", "    return x * x", "combine:",
-        "    return state0 + other0"]
+        "identity(f32(0.0))",
+        "prepare:",
+        "    return x * x",
+        "combine:",
+        "    return state0 + other0",
+    ]

@@ -111,8 +111,9 @@ def test_layer_norm_with_its_statistics(native, n):
     wide = x.astype(np.float64)
     rstd = 1 / np.sqrt(wide.var(1) + 1e-5)
     gap = wide - wide.mean(1, keepdims=True)
-    np.testing.assert_allclose(got, gap * rstd[:, None] * weight + bias, rtol=1e-4,
-                               atol=2e-5)
+    np.testing.assert_allclose(
+        got, gap * rstd[:, None] * weight + bias, rtol=1e-4, atol=2e-5
+    )
     np.testing.assert_allclose(center, wide.mean(1), rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(scale, rstd, rtol=1e-4)
 
@@ -134,8 +135,9 @@ def test_cross_entropy_backward_subtracts_the_hit(native, n):
     got = np.zeros_like(x)
     native.rowwise(cross_entropy_backward, [got], [x, label, grad])
     hit = np.eye(n)[label]
-    np.testing.assert_allclose(got, grad[:, None] * (exact_softmax(x) - hit), rtol=1e-4,
-                               atol=1e-6)
+    np.testing.assert_allclose(
+        got, grad[:, None] * (exact_softmax(x) - hit), rtol=1e-4, atol=1e-6
+    )
 
 
 def test_narrow_floats_are_computed_in_single_precision(native):
@@ -177,8 +179,9 @@ def test_rows_side_by_side_are_computed_together(runner, rows):
     wide = x.astype(np.float64)
     rstd = 1 / np.sqrt(wide.var(1) + 1e-5)
     gap = wide - wide.mean(1, keepdims=True)
-    np.testing.assert_allclose(got, gap * rstd[:, None] * weight + bias, rtol=1e-3,
-                               atol=1e-4)
+    np.testing.assert_allclose(
+        got, gap * rstd[:, None] * weight + bias, rtol=1e-3, atol=1e-4
+    )
     np.testing.assert_allclose(center, wide.mean(1), rtol=1e-4, atol=1e-6)
 
 
@@ -186,8 +189,11 @@ def call(runner, kernel, outputs, inputs):
     """Runs a kernel whose rows lie in the inner of the two row loops."""
     rows, n = outputs[0].shape
     operands = [*outputs, *inputs]
-    shared = [k for k, a in enumerate(operands)
-              if k > len(outputs) and (a.ndim == 2 or a.dtype == np.float64)]
+    shared = [
+        k
+        for k, a in enumerate(operands)
+        if k > len(outputs) and (a.ndim == 2 or a.dtype == np.float64)
+    ]
     apart = [0 if k in shared else a.strides[0] for k, a in enumerate(operands)]
     along = [a.strides[1] if a.ndim == 2 else 0 for a in operands]
     ints = [n, rows, *[0] * len(operands), *apart, *along]

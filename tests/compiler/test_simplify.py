@@ -26,16 +26,19 @@ def test_rule_keeps_its_value_on_all_small_integers(rule):
     assert applied
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    ((i * 4 + 8) // 4, "i + 2"),
-    ((i + 1) + 2, "i + 3"),
-    ((i * 4 + j) % 4, "j % 4"),
-    (binary("min", i, binary("max", i, j)), "i"),
-    (i + 3 < 10, "i < 7"),
-    (select(Const(i64, 1) == 1, i, j), "i"),
-    (0 + i * 1 - 0, "i"),
-    (2 + (i + 3), "i + 5"),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ((i * 4 + 8) // 4, "i + 2"),
+        ((i + 1) + 2, "i + 3"),
+        ((i * 4 + j) % 4, "j % 4"),
+        (binary("min", i, binary("max", i, j)), "i"),
+        (i + 3 < 10, "i < 7"),
+        (select(Const(i64, 1) == 1, i, j), "i"),
+        (0 + i * 1 - 0, "i"),
+        (2 + (i + 3), "i + 5"),
+    ],
+)
 def test_indices_simplify(before, after):
     assert repr(simplify(before)) == after
 

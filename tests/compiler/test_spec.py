@@ -17,25 +17,35 @@ def check(*body):
 
 
 def test_a_sound_program_passes():
-    check(bind, ir.Declare(x, Const(f32, 0)), ir.Assign(x, x + 1),
-          ir.Store(data, Const(i64, 0), x))
+    check(
+        bind,
+        ir.Declare(x, Const(f32, 0)),
+        ir.Assign(x, x + 1),
+        ir.Store(data, Const(i64, 0), x),
+    )
 
 
-@pytest.mark.parametrize(("body", "fact"), [
-    ([ir.Store(data, Const(i64, 0), Const(f32, 1))], "p is used before it is defined"),
-    ([bind, ir.Store(data, Const(i64, 0), i)], "i is used before it is defined"),
-    ([bind, ir.Store(data, Const(i64, 0), ir.BEGIN)], "i64 is stored among f32"),
-    ([ir.Let(x, Const(i64, 1))], "expected f32, found i64"),
-    ([ir.Let(x, Const(f32, 1)), ir.Assign(x, x)], "not a mutable local"),
-    ([ir.If(ir.BEGIN, ())], "expected boolean, found i64"),
-    ([ir.Break()], "no loop to leave"),
-    ([ir.Let(x, ir.Binary("add", Const(f32, 1), Const(i64, 1)))], "differ in type"),
-    ([ir.Let(i, ir.Binary("div", ir.BEGIN, ir.END))], "divides floats"),
-    ([bind, ir.Let(x, load(data, Const(f32, 1)))], "the index is f32"),
-    ([ir.Let(i, ir.Reinterpret(i64, Const(f32, 1)))], "differ in width"),
-    ([ir.For(i, ir.BEGIN, ir.END, (), kind="sideways")], "no kind of loop"),
-    ([ir.For(i, ir.BEGIN, ir.END, ()), ir.Let(Var("j", i64), i)], "used before"),
-])
+@pytest.mark.parametrize(
+    ("body", "fact"),
+    [
+        (
+            [ir.Store(data, Const(i64, 0), Const(f32, 1))],
+            "p is used before it is defined",
+        ),
+        ([bind, ir.Store(data, Const(i64, 0), i)], "i is used before it is defined"),
+        ([bind, ir.Store(data, Const(i64, 0), ir.BEGIN)], "i64 is stored among f32"),
+        ([ir.Let(x, Const(i64, 1))], "expected f32, found i64"),
+        ([ir.Let(x, Const(f32, 1)), ir.Assign(x, x)], "not a mutable local"),
+        ([ir.If(ir.BEGIN, ())], "expected boolean, found i64"),
+        ([ir.Break()], "no loop to leave"),
+        ([ir.Let(x, ir.Binary("add", Const(f32, 1), Const(i64, 1)))], "differ in type"),
+        ([ir.Let(i, ir.Binary("div", ir.BEGIN, ir.END))], "divides floats"),
+        ([bind, ir.Let(x, load(data, Const(f32, 1)))], "the index is f32"),
+        ([ir.Let(i, ir.Reinterpret(i64, Const(f32, 1)))], "differ in width"),
+        ([ir.For(i, ir.BEGIN, ir.END, (), kind="sideways")], "no kind of loop"),
+        ([ir.For(i, ir.BEGIN, ir.END, ()), ir.Let(Var("j", i64), i)], "used before"),
+    ],
+)
 def test_a_fault_is_named_with_the_pass_and_the_statement(body, fact):
     with pytest.raises(SpecError, match=fact) as caught:
         check(*body)

@@ -29,6 +29,7 @@ class Pair:
 
     def there(self, value):
         """A value with our tensors turned into the oracle's."""
+
         def convert(tensor):
             return to_oracle(self.torch, tensor)
 
@@ -38,8 +39,9 @@ class Pair:
         if isinstance(value, kind):
             return convert(value)
         if isinstance(value, dict):
-            return {key: self._mapped(each, kind, convert)
-                    for key, each in value.items()}
+            return {
+                key: self._mapped(each, kind, convert) for key, each in value.items()
+            }
         if isinstance(value, (list, tuple)):
             return type(value)(self._mapped(each, kind, convert) for each in value)
         return value
@@ -84,10 +86,12 @@ class Pair:
         for index, (a, b) in enumerate(zip(leaves_here, leaves_there)):
             self._compare(a.grad, b.grad, f"gradient of input {index}", bounds)
         for (name, a), (_, b) in zip(
-                self.ours.named_parameters(), self.theirs.named_parameters()):
+            self.ours.named_parameters(), self.theirs.named_parameters()
+        ):
             self._compare(a.grad, b.grad, f"gradient of {name}", bounds)
         for (name, a), (_, b) in zip(
-                self.ours.named_buffers(), self.theirs.named_buffers()):
+            self.ours.named_buffers(), self.theirs.named_buffers()
+        ):
             self._compare(a, b, f"buffer {name}", bounds)
 
     def _backward(self, ours, theirs):
@@ -136,8 +140,13 @@ def close(torch, ours, theirs, what, atol=1e-6, rtol=1e-5):
     assert tuple(ours.shape) == tuple(theirs.shape), what
     assert str(ours.dtype).split(".")[-1] == str(theirs.dtype).split(".")[-1], what
     torch.testing.assert_close(
-        to_oracle(torch, ours), theirs.detach(), atol=atol, rtol=rtol, equal_nan=True,
-        msg=lambda text: f"{what}: {text}")
+        to_oracle(torch, ours),
+        theirs.detach(),
+        atol=atol,
+        rtol=rtol,
+        equal_nan=True,
+        msg=lambda text: f"{what}: {text}",
+    )
 
 
 @pytest.fixture

@@ -13,15 +13,23 @@ LAYERS = [
     ("Bilinear", (3, 4, 2), {"bias": False}, [(2, 5, 3), (2, 5, 4)]),
     ("Conv1d", (4, 6, 3), {"padding": 1, "stride": 2}, [(2, 4, 9)]),
     ("Conv2d", (1, 6, 5), {"padding": 2}, [(2, 1, 8, 8)]),
-    ("Conv2d", (4, 6, (3, 2)), {"stride": (2, 1), "groups": 2, "dilation": 2},
-     [(2, 4, 9, 8)]),
+    (
+        "Conv2d",
+        (4, 6, (3, 2)),
+        {"stride": (2, 1), "groups": 2, "dilation": 2},
+        [(2, 4, 9, 8)],
+    ),
     ("Conv2d", (2, 3, 3), {"padding": "same", "bias": False}, [(2, 2, 5, 5)]),
     ("Conv2d", (2, 3, 3), {"padding": 1, "padding_mode": "circular"}, [(2, 2, 5, 5)]),
     ("Conv2d", (2, 3, 3), {"padding": 1, "padding_mode": "reflect"}, [(2, 2, 5, 5)]),
     ("Conv3d", (2, 3, 2), {}, [(1, 2, 4, 4, 4)]),
     ("ConvTranspose1d", (3, 2, 3), {"stride": 2}, [(2, 3, 5)]),
-    ("ConvTranspose2d", (3, 2, 3), {"stride": 2, "padding": 1, "output_padding": 1},
-     [(2, 3, 4, 4)]),
+    (
+        "ConvTranspose2d",
+        (3, 2, 3),
+        {"stride": 2, "padding": 1, "output_padding": 1},
+        [(2, 3, 4, 4)],
+    ),
     ("ConvTranspose3d", (2, 2, 2), {}, [(1, 2, 3, 3, 3)]),
     ("BatchNorm1d", (4,), {}, [(6, 4)]),
     ("BatchNorm1d", (4,), {"affine": False}, [(6, 4, 3)]),
@@ -29,8 +37,12 @@ LAYERS = [
     ("BatchNorm2d", (3,), {"track_running_stats": False}, [(4, 3, 5, 5)]),
     ("BatchNorm3d", (2,), {"eps": 1e-3}, [(3, 2, 2, 2, 2)]),
     ("InstanceNorm1d", (3,), {}, [(2, 3, 6)]),
-    ("InstanceNorm2d", (3,), {"affine": True, "track_running_stats": True},
-     [(2, 3, 4, 4)]),
+    (
+        "InstanceNorm2d",
+        (3,),
+        {"affine": True, "track_running_stats": True},
+        [(2, 3, 4, 4)],
+    ),
     ("InstanceNorm3d", (2,), {}, [(2, 2, 3, 3, 3)]),
     ("LayerNorm", (5,), {}, [(3, 5)]),
     ("LayerNorm", ((2, 5),), {"bias": False}, [(3, 2, 5)]),
@@ -54,8 +66,12 @@ LAYERS = [
     ("MaxPool3d", (2,), {}, [(1, 2, 4, 4, 4)]),
     ("AvgPool1d", (3,), {"stride": 2, "padding": 1}, [(2, 3, 8)]),
     ("AvgPool2d", (2,), {}, [(2, 3, 8, 8)]),
-    ("AvgPool2d", (3,), {"stride": 2, "padding": 1, "count_include_pad": False},
-     [(2, 3, 7, 7)]),
+    (
+        "AvgPool2d",
+        (3,),
+        {"stride": 2, "padding": 1, "count_include_pad": False},
+        [(2, 3, 7, 7)],
+    ),
     ("AvgPool3d", (2,), {}, [(1, 2, 4, 4, 4)]),
     ("AdaptiveAvgPool1d", (3,), {}, [(2, 3, 8)]),
     ("AdaptiveAvgPool2d", ((1, None),), {}, [(2, 3, 8, 7)]),
@@ -96,27 +112,61 @@ LAYERS = [
     ("GRUCell", (3, 4), {"bias": False}, [(2, 3), (2, 4)]),
     ("LSTMCell", (3, 4), {}, [(2, 3)]),
     ("MultiheadAttention", (6, 2), {}, [(4, 2, 6), (5, 2, 6), (5, 2, 6)]),
-    ("MultiheadAttention", (6, 2), {"batch_first": True, "kdim": 4, "vdim": 3},
-     [(2, 4, 6), (2, 5, 4), (2, 5, 3)]),
-    ("MultiheadAttention", (6, 2), {"add_bias_kv": True, "add_zero_attn": True},
-     [(4, 2, 6), (5, 2, 6), (5, 2, 6)]),
+    (
+        "MultiheadAttention",
+        (6, 2),
+        {"batch_first": True, "kdim": 4, "vdim": 3},
+        [(2, 4, 6), (2, 5, 4), (2, 5, 3)],
+    ),
+    (
+        "MultiheadAttention",
+        (6, 2),
+        {"add_bias_kv": True, "add_zero_attn": True},
+        [(4, 2, 6), (5, 2, 6), (5, 2, 6)],
+    ),
     ("TransformerEncoderLayer", (6, 2, 8), {"dropout": 0.0}, [(4, 2, 6)]),
-    ("TransformerDecoderLayer", (6, 2, 8), {"dropout": 0.0, "norm_first": True},
-     [(4, 2, 6), (5, 2, 6)]),
-    ("Transformer", (6, 2, 1, 1, 8, 0.0), {"batch_first": True},
-     [(2, 4, 6), (2, 5, 6)]),
+    (
+        "TransformerDecoderLayer",
+        (6, 2, 8),
+        {"dropout": 0.0, "norm_first": True},
+        [(4, 2, 6), (5, 2, 6)],
+    ),
+    (
+        "Transformer",
+        (6, 2, 1, 1, 8, 0.0),
+        {"batch_first": True},
+        [(2, 4, 6), (2, 5, 6)],
+    ),
 ]
 ACTIVATIONS = [
-    ("ReLU", {}), ("ReLU6", {}), ("LeakyReLU", {"negative_slope": 0.2}), ("PReLU", {}),
-    ("PReLU", {"num_parameters": 3}), ("ELU", {"alpha": 1.5}), ("SELU", {}),
-    ("CELU", {"alpha": 0.7}), ("GELU", {}), ("GELU", {"approximate": "tanh"}),
-    ("SiLU", {}), ("Mish", {}), ("Sigmoid", {}), ("Tanh", {}),
-    ("Hardtanh", {"min_val": -0.5, "max_val": 0.7}), ("Hardswish", {}),
-    ("Hardsigmoid", {}), ("Softplus", {"beta": 2.0, "threshold": 1.0}),
-    ("Softsign", {}), ("Softmax", {"dim": 1}), ("LogSoftmax", {"dim": -1}),
-    ("Softmin", {"dim": 0}), ("Threshold", {"threshold": 0.1, "value": -2.0}),
-    ("LogSigmoid", {}), ("Tanhshrink", {}), ("Softshrink", {"lambd": 0.3}),
-    ("Hardshrink", {}), ("RReLU", {"lower": 0.25, "upper": 0.25}),
+    ("ReLU", {}),
+    ("ReLU6", {}),
+    ("LeakyReLU", {"negative_slope": 0.2}),
+    ("PReLU", {}),
+    ("PReLU", {"num_parameters": 3}),
+    ("ELU", {"alpha": 1.5}),
+    ("SELU", {}),
+    ("CELU", {"alpha": 0.7}),
+    ("GELU", {}),
+    ("GELU", {"approximate": "tanh"}),
+    ("SiLU", {}),
+    ("Mish", {}),
+    ("Sigmoid", {}),
+    ("Tanh", {}),
+    ("Hardtanh", {"min_val": -0.5, "max_val": 0.7}),
+    ("Hardswish", {}),
+    ("Hardsigmoid", {}),
+    ("Softplus", {"beta": 2.0, "threshold": 1.0}),
+    ("Softsign", {}),
+    ("Softmax", {"dim": 1}),
+    ("LogSoftmax", {"dim": -1}),
+    ("Softmin", {"dim": 0}),
+    ("Threshold", {"threshold": 0.1, "value": -2.0}),
+    ("LogSigmoid", {}),
+    ("Tanhshrink", {}),
+    ("Softshrink", {"lambd": 0.3}),
+    ("Hardshrink", {}),
+    ("RReLU", {"lower": 0.25, "upper": 0.25}),
 ]
 
 
@@ -143,8 +193,21 @@ def test_activation_equals_the_oracle(torch, pair, name, options):
     both.assert_same_results(2 * torch.randn(4, 3, 5))
 
 
-@pytest.mark.parametrize("name", ["ReLU", "ReLU6", "ELU", "SELU", "CELU", "SiLU",
-                                  "Mish", "LeakyReLU", "Hardtanh", "Dropout"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ReLU",
+        "ReLU6",
+        "ELU",
+        "SELU",
+        "CELU",
+        "SiLU",
+        "Mish",
+        "LeakyReLU",
+        "Hardtanh",
+        "Dropout",
+    ],
+)
 def test_inplace_activations_change_their_input_and_print_so(torch, pair, name):
     both = pair(name, inplace=True)
     both.assert_same_text_and_state()
@@ -184,9 +247,17 @@ def test_batch_norm_uses_running_statistics_in_evaluation(torch, pair):
     both.assert_same_results(torch.randn(4, 3, 5, 5))
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"padding_idx": 1}, {"padding_idx": -1}, {"max_norm": 1.0},
-    {"scale_grad_by_freq": True}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"padding_idx": 1},
+        {"padding_idx": -1},
+        {"max_norm": 1.0},
+        {"scale_grad_by_freq": True},
+    ],
+    ids=str,
+)
 def test_embedding_equals_the_oracle(torch, pair, options):
     both = pair("Embedding", 7, 4, **options)
     both.assert_same_text_and_state()
@@ -200,8 +271,7 @@ def test_embedding_bag_equals_the_oracle(torch, pair, mode):
     both.assert_same_results(torch.tensor([[1, 2, 2], [0, 6, 1]]))
     both.ours.zero_grad()
     both.theirs.zero_grad()
-    both.assert_same_results(
-        torch.tensor([1, 2, 2, 0, 6]), torch.tensor([0, 2, 2]))
+    both.assert_same_results(torch.tensor([1, 2, 2, 0, 6]), torch.tensor([0, 2, 2]))
 
 
 def test_max_unpool_puts_values_back(torch, pair):
@@ -216,8 +286,10 @@ def test_transposed_convolution_reaches_the_size_asked_for(torch, pair):
     both = pair("ConvTranspose2d", 2, 3, 3, stride=2)
     both.assert_same_results(torch.randn(1, 2, 4, 4), output_size=[10, 9])
     message = "requested an output size of"
-    for module, values in ((both.ours, both.here(torch.randn(1, 2, 4, 4))),
-                           (both.theirs, torch.randn(1, 2, 4, 4))):
+    for module, values in (
+        (both.ours, both.here(torch.randn(1, 2, 4, 4))),
+        (both.theirs, torch.randn(1, 2, 4, 4)),
+    ):
         with pytest.raises(ValueError, match=message):
             module(values, output_size=[30, 9])
 
@@ -247,7 +319,8 @@ def test_recurrent_networks_take_packed_sequences(torch):
     out, state = theirs(packed)
     expected, _ = torch.nn.utils.rnn.pad_packed_sequence(out)
     packed = rnn.pack_padded_sequence(
-        rl.from_numpy(x.numpy()), lengths, enforce_sorted=False)
+        rl.from_numpy(x.numpy()), lengths, enforce_sorted=False
+    )
     out, (hidden, _) = ours(packed)
     found, found_lengths = rnn.pad_packed_sequence(out)
     assert found_lengths.tolist() == lengths

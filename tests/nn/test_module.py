@@ -46,13 +46,17 @@ def names(pairs):
     return [name for name, _ in pairs]
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"prefix": "p"}, {"recurse": False}, {"remove_duplicate": False}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"prefix": "p"}, {"recurse": False}, {"remove_duplicate": False}],
+    ids=str,
+)
 def test_members_are_found_under_the_oracles_names(torch, options):
     ours, theirs = Block(), twin(torch)
     for method in ("named_parameters", "named_buffers"):
         assert names(getattr(ours, method)(**options)) == names(
-            getattr(theirs, method)(**options))
+            getattr(theirs, method)(**options)
+        )
     assert names(ours.named_children()) == names(theirs.named_children())
     assert names(ours.named_modules()) == names(theirs.named_modules())
     assert len(list(ours.parameters())) == 3
@@ -61,10 +65,12 @@ def test_members_are_found_under_the_oracles_names(torch, options):
 def test_printing_equals_the_oracles(torch):
     def build(nn):
         return nn.Sequential(
-            nn.Conv2d(1, 2, 3), nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Linear(2, 3)]),
+            nn.Conv2d(1, 2, 3),
+            nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Linear(2, 3)]),
             nn.ModuleDict({"a": nn.Sequential(), "b": nn.Dropout()}),
             nn.ParameterList([nn.Parameter(nn.Linear(1, 2).bias.detach())]),
-            nn.ModuleList())
+            nn.ModuleList(),
+        )
 
     text = repr(build(nn)).replace("rushlight.", "torch.")
     assert text == repr(build(torch.nn))
@@ -76,31 +82,34 @@ def test_a_parameter_prints_with_a_heading():
     assert text == "Parameter containing:\ntensor([1., 1.], requires_grad=True)"
 
 
-@pytest.mark.parametrize("act", [
-    lambda m, p, t: setattr(m, "scale", 3.0),
-    lambda m, p, t: setattr(m, "scale", t.ones(2)),
-    lambda m, p, t: setattr(m, "inner", t.ones(2)),
-    lambda m, p, t: setattr(m, "seen", "text"),
-    lambda m, p, t: m.register_parameter("a.b", None),
-    lambda m, p, t: m.register_parameter("", None),
-    lambda m, p, t: m.register_parameter("forward", None),
-    lambda m, p, t: m.register_parameter("new", t.ones(2)),
-    lambda m, p, t: m.register_parameter("new", p(t.ones(2)) * 2),
-    lambda m, p, t: m.register_parameter(3, None),
-    lambda m, p, t: m.register_buffer("inner", t.ones(2)),
-    lambda m, p, t: m.register_buffer("new", 4),
-    lambda m, p, t: m.add_module("new", 4),
-    lambda m, p, t: m.add_module("a.b", None),
-    lambda m, p, t: m.missing,
-    lambda m, p, t: delattr(m, "missing"),
-    lambda m, p, t: m.get_submodule("inner.weight"),
-    lambda m, p, t: m.get_parameter("inner.missing"),
-    lambda m, p, t: m.get_parameter("seen"),
-    lambda m, p, t: m.get_buffer("scale"),
-    lambda m, p, t: m.train("yes"),
-    lambda m, p, t: m.to(t.int64),
-    lambda m, p, t: m.load_state_dict([]),
-])
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda m, p, t: setattr(m, "scale", 3.0),
+        lambda m, p, t: setattr(m, "scale", t.ones(2)),
+        lambda m, p, t: setattr(m, "inner", t.ones(2)),
+        lambda m, p, t: setattr(m, "seen", "text"),
+        lambda m, p, t: m.register_parameter("a.b", None),
+        lambda m, p, t: m.register_parameter("", None),
+        lambda m, p, t: m.register_parameter("forward", None),
+        lambda m, p, t: m.register_parameter("new", t.ones(2)),
+        lambda m, p, t: m.register_parameter("new", p(t.ones(2)) * 2),
+        lambda m, p, t: m.register_parameter(3, None),
+        lambda m, p, t: m.register_buffer("inner", t.ones(2)),
+        lambda m, p, t: m.register_buffer("new", 4),
+        lambda m, p, t: m.add_module("new", 4),
+        lambda m, p, t: m.add_module("a.b", None),
+        lambda m, p, t: m.missing,
+        lambda m, p, t: delattr(m, "missing"),
+        lambda m, p, t: m.get_submodule("inner.weight"),
+        lambda m, p, t: m.get_parameter("inner.missing"),
+        lambda m, p, t: m.get_parameter("seen"),
+        lambda m, p, t: m.get_buffer("scale"),
+        lambda m, p, t: m.train("yes"),
+        lambda m, p, t: m.to(t.int64),
+        lambda m, p, t: m.load_state_dict([]),
+    ],
+)
 def test_misuse_is_refused_in_the_oracles_words(torch, act):
     with pytest.raises(Exception) as expected:
         act(twin(torch), torch.nn.Parameter, torch)
@@ -117,8 +126,10 @@ def test_members_need_init_to_have_run():
         def __init__(self, value):
             self.member = value
 
-    for value, what in ((nn.Parameter(rl.ones(1)), "parameters"),
-                        (nn.ReLU(), "module")):
+    for value, what in (
+        (nn.Parameter(rl.ones(1)), "parameters"),
+        (nn.ReLU(), "module"),
+    ):
         with pytest.raises(AttributeError, match=f"cannot assign {what} before"):
             Early(value)
     with pytest.raises(TypeError, match=r"takes 1 positional argument but 2 were"):
@@ -152,7 +163,8 @@ def test_state_dict_equals_the_oracles(torch):
     assert list(ours) == list(theirs)
     assert ours._metadata == theirs._metadata
     assert list(Block().state_dict(prefix="m.")) == list(
-        twin(torch).state_dict(prefix="m."))
+        twin(torch).state_dict(prefix="m.")
+    )
     assert not ours["scale"].requires_grad
     assert Block().state_dict(keep_vars=True)["scale"].requires_grad
 
@@ -245,8 +257,7 @@ def test_forward_hooks_run_in_order_and_may_change_values():
         return output + 100
 
     module.register_forward_pre_hook(before)
-    module.register_forward_pre_hook(
-        lambda *_: seen.append("first"), prepend=True)
+    module.register_forward_pre_hook(lambda *_: seen.append("first"), prepend=True)
     handle = module.register_forward_hook(after, with_kwargs=True)
     x = rl.ones(1, 2)
     result = module(x, shift=1.0)
@@ -300,7 +311,8 @@ def test_global_hooks_see_every_module():
 
     seen = []
     handle = registry.register_module_forward_hook(
-        lambda module, *_: seen.append(type(module).__name__))
+        lambda module, *_: seen.append(type(module).__name__)
+    )
     try:
         nn.Sequential(nn.ReLU(), nn.Tanh())(rl.ones(1))
     finally:
@@ -313,7 +325,8 @@ def test_registration_hooks_may_replace_what_is_registered():
     from rushlight.nn.modules import module as registry
 
     handle = registry.register_module_parameter_registration_hook(
-        lambda module, name, parameter: nn.Parameter(rl.zeros(1)))
+        lambda module, name, parameter: nn.Parameter(rl.zeros(1))
+    )
     try:
         module = nn.Module()
         module.weight = nn.Parameter(rl.ones(3))
@@ -325,15 +338,18 @@ def test_registration_hooks_may_replace_what_is_registered():
 def test_state_hooks_see_and_edit_the_state():
     module = nn.Linear(1, 1)
     module.register_state_dict_pre_hook(
-        lambda module, prefix, keep_vars: module.bias.data.fill_(7.0))
+        lambda module, prefix, keep_vars: module.bias.data.fill_(7.0)
+    )
     module.register_state_dict_post_hook(
-        lambda module, state, prefix, metadata: state.pop(prefix + "weight") and None)
+        lambda module, state, prefix, metadata: state.pop(prefix + "weight") and None
+    )
     state = module.state_dict()
     assert list(state) == ["bias"]
     assert state["bias"].tolist() == [7.0]
     target = nn.Linear(1, 1)
     target.register_load_state_dict_post_hook(
-        lambda module, keys: keys.missing_keys.clear())
+        lambda module, keys: keys.missing_keys.clear()
+    )
     target.load_state_dict(state)
     assert target.bias.tolist() == [7.0]
 
@@ -375,7 +391,8 @@ def test_modules_survive_copying_and_pickling():
         assert repr(twin) == repr(module)
         assert twin[0].again is twin[0].inner
         for (name, a), (_, b) in zip(
-                module.state_dict().items(), twin.state_dict().items()):
+            module.state_dict().items(), twin.state_dict().items()
+        ):
             assert a.tolist() == b.tolist(), name
             assert a.dtype is b.dtype
             assert a.data_ptr() != b.data_ptr()
@@ -392,8 +409,13 @@ def test_sequential_is_a_list_of_modules(torch):
         model.insert(1, nn.SiLU())
         model += nn.Sequential(nn.ELU())
         log += [repr(model), repr(model * 2), repr(model.pop(0)), repr(model)]
-        for bad in (lambda: model[9], lambda: model + 3, lambda: model * 0,
-                    lambda: model * "a", lambda: model.insert(40, nn.ReLU())):
+        for bad in (
+            lambda: model[9],
+            lambda: model + 3,
+            lambda: model * 0,
+            lambda: model * "a",
+            lambda: model.insert(40, nn.ReLU()),
+        ):
             with pytest.raises(Exception) as caught:
                 bad()
             log.append(type(caught.value).__name__)
@@ -412,8 +434,12 @@ def test_module_list_and_dict_behave_like_the_oracles(torch):
         table = nn.ModuleDict({"a": nn.ReLU()})
         table.update([("b", nn.Tanh())])
         log += [list(table), "a" in table, repr(table.pop("a")), repr(table)]
-        for bad in (lambda: table.update(3), lambda: table.update([("a",)]),
-                    lambda: table.update([4]), lambda: table["zzz"]):
+        for bad in (
+            lambda: table.update(3),
+            lambda: table.update([("a",)]),
+            lambda: table.update([4]),
+            lambda: table["zzz"],
+        ):
             with pytest.raises(Exception) as caught:
                 bad()
             log.append((type(caught.value).__name__, str(caught.value)))
@@ -430,8 +456,13 @@ def test_parameter_containers_behave_like_the_oracles(torch):
         table = nn.ParameterDict({"b": lib.ones(1), "a": lib.ones(2)})
         table["c"] = lib.zeros(3)
         table.setdefault("d")
-        log += [list(table), list(table.keys()), table.get("zzz", 5),
-                [n for n, _ in table.named_parameters()], list(reversed(table))]
+        log += [
+            list(table),
+            list(table.keys()),
+            table.get("zzz", 5),
+            [n for n, _ in table.named_parameters()],
+            list(reversed(table)),
+        ]
         table.pop("a")
         other = table | nn.ParameterDict({"e": lib.ones(1)})
         log += [list(other), repr(table.popitem()[1]), list(table)]

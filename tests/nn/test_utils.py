@@ -67,12 +67,16 @@ def test_sequences_are_padded_packed_and_restored(torch):
     for ours, other in zip(packed, expected):
         assert ours.tolist() == other.tolist()
     assert [each.tolist() for each in rnn.unpack_sequence(packed)] == [
-        each.tolist() for each in parts]
+        each.tolist() for each in parts
+    ]
 
 
 def test_packing_refuses_bad_lengths():
     x = rl.zeros(4, 2, 1)
-    for lengths, words in (([1], "equal to batch_size"), ([2, 0], "greater than 0"),
-                           ([2, 4], "sorted in decreasing order")):
+    for lengths, words in (
+        ([1], "equal to batch_size"),
+        ([2, 0], "greater than 0"),
+        ([2, 4], "sorted in decreasing order"),
+    ):
         with pytest.raises(RuntimeError, match=words):
             rnn.pack_padded_sequence(x, lengths)

@@ -11,23 +11,37 @@ import rushlight as rl
 from rushlight import optim
 
 CONFIGS = [
-    ("SGD", {"lr": 0.1}), ("SGD", {"lr": 0.1, "weight_decay": 0.2, "maximize": True}),
+    ("SGD", {"lr": 0.1}),
+    ("SGD", {"lr": 0.1, "weight_decay": 0.2, "maximize": True}),
     ("SGD", {"lr": 0.1, "momentum": 0.9}),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "dampening": 0.3, "weight_decay": 0.01}),
     ("SGD", {"lr": 0.1, "momentum": 0.9, "nesterov": True}),
-    ("Adam", {}), ("Adam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.1}),
-    ("Adam", {"amsgrad": True, "maximize": True}), ("Adam", {"eps": 1e-3}),
+    ("Adam", {}),
+    ("Adam", {"lr": 0.1, "betas": (0.8, 0.95), "weight_decay": 0.1}),
+    ("Adam", {"amsgrad": True, "maximize": True}),
+    ("Adam", {"eps": 1e-3}),
     ("Adam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("AdamW", {}), ("AdamW", {"lr": 0.05, "amsgrad": True, "weight_decay": 0.2}),
-    ("RMSprop", {}), ("RMSprop", {"momentum": 0.9, "centered": True}),
+    ("AdamW", {}),
+    ("AdamW", {"lr": 0.05, "amsgrad": True, "weight_decay": 0.2}),
+    ("RMSprop", {}),
+    ("RMSprop", {"momentum": 0.9, "centered": True}),
     ("RMSprop", {"weight_decay": 0.1, "maximize": True}),
-    ("Adagrad", {}), ("Adagrad", {"lr_decay": 0.1, "weight_decay": 0.1,
-                                  "initial_accumulator_value": 0.5}),
-    ("Adadelta", {}), ("Adadelta", {"rho": 0.8, "weight_decay": 0.1}),
-    ("Adamax", {}), ("Adamax", {"weight_decay": 0.1, "maximize": True}),
-    ("NAdam", {}), ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
-    ("RAdam", {"betas": (0.8, 0.9)}), ("RAdam", {"weight_decay": 0.1}),
-    ("ASGD", {"t0": 2}), ("Rprop", {}), ("Rprop", {"etas": (0.3, 1.5)}),
+    ("Adagrad", {}),
+    (
+        "Adagrad",
+        {"lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5},
+    ),
+    ("Adadelta", {}),
+    ("Adadelta", {"rho": 0.8, "weight_decay": 0.1}),
+    ("Adamax", {}),
+    ("Adamax", {"weight_decay": 0.1, "maximize": True}),
+    ("NAdam", {}),
+    ("NAdam", {"weight_decay": 0.1, "decoupled_weight_decay": True}),
+    ("RAdam", {"betas": (0.8, 0.9)}),
+    ("RAdam", {"weight_decay": 0.1}),
+    ("ASGD", {"t0": 2}),
+    ("Rprop", {}),
+    ("Rprop", {"etas": (0.3, 1.5)}),
 ]
 SHAPES = [(3, 4), (5,), (), (2, 1, 3)]
 
@@ -47,8 +61,10 @@ class Race:
         self.skip = skip
         start = [torch.randn(shape).to(getattr(torch, dtype)) for shape in SHAPES]
         self.theirs = [torch.nn.Parameter(each.clone()) for each in start]
-        self.ours = [rl.nn.Parameter(rl.tensor(each.tolist(), dtype=getattr(rl, dtype)))
-                     for each in start]
+        self.ours = [
+            rl.nn.Parameter(rl.tensor(each.tolist(), dtype=getattr(rl, dtype)))
+            for each in start
+        ]
         self.their_optimizer = getattr(torch.optim, name)(self.theirs, **options)
         self.our_optimizer = getattr(optim, name)(self.ours, **options)
 
@@ -60,7 +76,8 @@ class Race:
                     continue
                 theirs.grad = self.torch.randn_like(theirs)
                 ours.grad = rl.tensor(
-                    theirs.grad.tolist(), dtype=getattr(rl, self.dtype))
+                    theirs.grad.tolist(), dtype=getattr(rl, self.dtype)
+                )
             self.our_optimizer.step()
             self.their_optimizer.step()
 
@@ -68,11 +85,14 @@ class Race:
         for ours, theirs in zip(self.ours, self.theirs):
             found = self.torch.tensor(ours.tolist(), dtype=theirs.dtype)
             self.torch.testing.assert_close(
-                found, theirs.detach(), rtol=rtol, atol=atol)
+                found, theirs.detach(), rtol=rtol, atol=atol
+            )
 
     def assert_same_state(self):
-        ours, theirs = self.our_optimizer.state_dict(), (
-            self.their_optimizer.state_dict())
+        ours, theirs = (
+            self.our_optimizer.state_dict(),
+            (self.their_optimizer.state_dict()),
+        )
         assert ours["param_groups"] == theirs["param_groups"]
         assert list(ours["state"]) == list(theirs["state"])
         for key, state in theirs["state"].items():
@@ -80,8 +100,11 @@ class Race:
             for name, value in state.items():
                 mine = ours["state"][key][name]
                 self.torch.testing.assert_close(
-                    self.torch.tensor(mine.tolist(), dtype=value.dtype), value,
-                    rtol=1e-5, atol=1e-6)
+                    self.torch.tensor(mine.tolist(), dtype=value.dtype),
+                    value,
+                    rtol=1e-5,
+                    atol=1e-6,
+                )
 
 
 @pytest.mark.parametrize("name, options", CONFIGS, ids=str)
@@ -104,8 +127,11 @@ def test_other_dtypes_take_the_same_steps(torch, name, dtype):
         race.assert_close(2e-2, 2e-2)
 
 
-@pytest.mark.parametrize("name, options", [
-    ("SGD", {"momentum": 0.9}), ("Adam", {}), ("RMSprop", {})], ids=str)
+@pytest.mark.parametrize(
+    "name, options",
+    [("SGD", {"momentum": 0.9}), ("Adam", {}), ("RMSprop", {})],
+    ids=str,
+)
 def test_parameters_without_gradient_are_left_alone(torch, name, options):
     race = Race(torch, name, options, skip={(0, 1), (1, 2), (2, 1)})
     race.step(4)
@@ -113,8 +139,9 @@ def test_parameters_without_gradient_are_left_alone(torch, name, options):
     race.assert_same_state()
 
 
-@pytest.mark.parametrize("name, options", [
-    ("SGD", {"momentum": 0.9}), ("Adam", {"amsgrad": True})], ids=str)
+@pytest.mark.parametrize(
+    "name, options", [("SGD", {"momentum": 0.9}), ("Adam", {"amsgrad": True})], ids=str
+)
 def test_large_parameters_are_updated_in_pieces(torch, name, options):
     theirs = torch.nn.Parameter(torch.randn(300, 401))
     ours = rl.nn.Parameter(rl.from_numpy(theirs.detach().numpy().copy()))
@@ -132,8 +159,10 @@ def test_large_parameters_are_updated_in_pieces(torch, name, options):
 def test_parameters_that_are_not_contiguous_take_the_same_steps(torch):
     theirs = torch.randn(4, 3).t().requires_grad_()
     ours = rl.tensor(theirs.detach().t().tolist()).t().requires_grad_()
-    for optimizer, leaf in ((optim.Adam([ours]), ours),
-                            (torch.optim.Adam([theirs]), theirs)):
+    for optimizer, leaf in (
+        (optim.Adam([ours]), ours),
+        (torch.optim.Adam([theirs]), theirs),
+    ):
         (leaf * leaf).sum().backward()
         optimizer.step()
     torch.testing.assert_close(torch.tensor(ours.tolist()), theirs.detach())
@@ -142,8 +171,9 @@ def test_parameters_that_are_not_contiguous_take_the_same_steps(torch):
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_a_learning_rate_may_be_a_tensor(torch, name):
     race = Race(torch, name, {})
-    for group, other in zip(race.our_optimizer.param_groups,
-                            race.their_optimizer.param_groups):
+    for group, other in zip(
+        race.our_optimizer.param_groups, race.their_optimizer.param_groups
+    ):
         group["lr"] = rl.tensor(0.25)
         other["lr"] = 0.25
     race.step(3)
@@ -159,23 +189,29 @@ def test_a_step_counts_as_a_change_of_the_parameter():
         loss.backward()
 
 
-@pytest.mark.parametrize("name, options", [
-    ("SGD", {"momentum": 0.9, "weight_decay": 0.1}), ("Adam", {"weight_decay": 0.1}),
-    ("AdamW", {"weight_decay": 0.1})], ids=str)
+@pytest.mark.parametrize(
+    "name, options",
+    [
+        ("SGD", {"momentum": 0.9, "weight_decay": 0.1}),
+        ("Adam", {"weight_decay": 0.1}),
+        ("AdamW", {"weight_decay": 0.1}),
+    ],
+    ids=str,
+)
 def test_a_differentiable_step_is_recorded(torch, name, options):
     def run(lib, package):
         leaf = lib.tensor([1.0, -2.0], requires_grad=True)
         moved = leaf.clone()
         moved.retain_grad()
         optimizer = getattr(package, name)(
-            [moved], lr=0.5, differentiable=True, **options)
+            [moved], lr=0.5, differentiable=True, **options
+        )
         moved.grad = lib.tensor([0.5, 2.0])
         optimizer.step()
         (moved * moved).sum().backward()
         return leaf.grad.tolist()
 
-    assert run(rl, optim) == pytest.approx(
-        run(torch, torch.optim), rel=1e-4)
+    assert run(rl, optim) == pytest.approx(run(torch, torch.optim), rel=1e-4)
 
 
 def test_states_move_between_optimizers(torch):
@@ -253,9 +289,11 @@ def test_hooks_run_around_step_and_state():
     optimizer.register_step_post_hook(lambda *_: seen.append("after"))
     optimizer.register_state_dict_pre_hook(lambda *_: seen.append("saving"))
     optimizer.register_state_dict_post_hook(
-        lambda optimizer, state: {**state, "extra": 1})
+        lambda optimizer, state: {**state, "extra": 1}
+    )
     optimizer.register_load_state_dict_pre_hook(
-        lambda optimizer, state: seen.append(state["extra"]))
+        lambda optimizer, state: seen.append(state["extra"])
+    )
     optimizer.register_load_state_dict_post_hook(lambda *_: seen.append("loaded"))
     optimizer.step()
     optimizer.load_state_dict(optimizer.state_dict())
@@ -284,12 +322,15 @@ REFUSED = [
     lambda o, lib: o.Rprop([lib.ones(2)], etas=(2, 1)),
     lambda o, lib: o.SGD([lib.ones(2)]).add_param_group([lib.ones(1)]),
     lambda o, lib: o.SGD([lib.ones(2)]).load_state_dict(
-        {"state": {}, "param_groups": []}),
+        {"state": {}, "param_groups": []}
+    ),
     lambda o, lib: o.SGD([lib.ones(2)]).load_state_dict(
-        {"state": {}, "param_groups": [{"params": [0, 1]}]}),
+        {"state": {}, "param_groups": [{"params": [0, 1]}]}
+    ),
     lambda o, lib: o.SGD([("a", lib.ones(2)), lib.ones(2)]),
     lambda o, lib: o.SGD([("a", lib.ones(2))]).add_param_group(
-        {"params": [lib.ones(2)]}),
+        {"params": [lib.ones(2)]}
+    ),
 ]
 
 
@@ -314,7 +355,8 @@ def test_a_parameter_belongs_to_one_group():
 
 def test_groups_keep_their_own_options_and_names():
     first, second = rl.ones(1), rl.ones(1)
-    optimizer = optim.SGD([{"params": [("a", first)]},
-                           {"params": [("b", second)], "lr": 0.5}], lr=0.1)
+    optimizer = optim.SGD(
+        [{"params": [("a", first)]}, {"params": [("b", second)], "lr": 0.5}], lr=0.1
+    )
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.5]
     assert [group["param_names"] for group in optimizer.param_groups] == [["a"], ["b"]]

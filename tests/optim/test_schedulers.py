@@ -27,21 +27,31 @@ SCHEDULES = {
     "restarts": lambda s, o: s.CosineAnnealingWarmRestarts(o, 3, T_mult=2),
     "one cycle": lambda s, o: s.OneCycleLR(o, 0.5, total_steps=12),
     "one cycle, linear": lambda s, o: s.OneCycleLR(
-        o, [0.5, 0.7], epochs=3, steps_per_epoch=4, anneal_strategy="linear",
-        three_phase=True),
+        o,
+        [0.5, 0.7],
+        epochs=3,
+        steps_per_epoch=4,
+        anneal_strategy="linear",
+        three_phase=True,
+    ),
     "cyclic": lambda s, o: s.CyclicLR(o, 0.01, 0.1, 3, 2, mode="triangular2"),
     "cyclic, exponential": lambda s, o: s.CyclicLR(
-        o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9, cycle_momentum=False),
+        o, 0.01, 0.1, 3, mode="exp_range", gamma=0.9, cycle_momentum=False
+    ),
     "chained": lambda s, o: s.ChainedScheduler(
-        [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)]),
+        [s.ConstantLR(o, 0.1, 3), s.ExponentialLR(o, 0.9)]
+    ),
     "sequential": lambda s, o: s.SequentialLR(
-        o, [s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [3, 6]),
+        o, [s.ConstantLR(o, 0.1, 20), s.ExponentialLR(o, 0.9), s.StepLR(o, 2)], [3, 6]
+    ),
 }
 
 
 def optimizer_of(lib, optim, name="SGD"):
-    groups = [{"params": [lib.ones(1, requires_grad=True)]},
-              {"params": [lib.ones(1, requires_grad=True)], "lr": 0.3}]
+    groups = [
+        {"params": [lib.ones(1, requires_grad=True)]},
+        {"params": [lib.ones(1, requires_grad=True)], "lr": 0.3},
+    ]
     if name == "SGD":
         return optim.SGD(groups, lr=0.1, momentum=0.9)
     return getattr(optim, name)(groups, lr=0.1)
@@ -52,10 +62,16 @@ def trace(optimizer, scheduler, steps=11):
     for _ in range(steps):
         optimizer.step()
         scheduler.step()
-        rows.append([*scheduler.get_last_lr(),
-                     *[group["lr"] for group in optimizer.param_groups],
-                     *[group.get("momentum", group.get("betas"))
-                       for group in optimizer.param_groups]])
+        rows.append(
+            [
+                *scheduler.get_last_lr(),
+                *[group["lr"] for group in optimizer.param_groups],
+                *[
+                    group.get("momentum", group.get("betas"))
+                    for group in optimizer.param_groups
+                ],
+            ]
+        )
     return rows
 
 
@@ -67,8 +83,10 @@ def test_rates_and_momenta_equal_the_oracles(torch, name, kind):
     theirs = optimizer_of(torch, torch.optim, kind)
     found = trace(ours, make(optim.lr_scheduler, ours))
     expected = trace(theirs, make(torch.optim.lr_scheduler, theirs))
-    assert found == [pytest.approx(row) if not any(
-        isinstance(each, tuple) for each in row) else row for row in expected]
+    assert found == [
+        pytest.approx(row) if not any(isinstance(each, tuple) for each in row) else row
+        for row in expected
+    ]
 
 
 @pytest.mark.parametrize("name", SCHEDULES)
@@ -90,14 +108,22 @@ def test_state_restores_the_schedule(torch, name):
     assert trace(second, target, 5)[1:] == trace(first, source, 5)[1:]
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"mode": "max"}, {"threshold_mode": "abs", "threshold": 0.05},
-    {"patience": 1, "cooldown": 2, "min_lr": [0.01, 0.02]}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"mode": "max"},
+        {"threshold_mode": "abs", "threshold": 0.05},
+        {"patience": 1, "cooldown": 2, "min_lr": [0.01, 0.02]},
+    ],
+    ids=str,
+)
 def test_plateau_watches_the_metric_as_the_oracle_does(torch, options):
     def run(lib, optim):
         optimizer = optimizer_of(lib, optim)
         scheduler = optim.lr_scheduler.ReduceLROnPlateau(
-            optimizer, **{"patience": 2, "factor": 0.5, **options})
+            optimizer, **{"patience": 2, "factor": 0.5, **options}
+        )
         rows = []
         for metric in [1.0, 0.9, 0.9, 0.89, 0.95, 0.95, 0.95, 0.95, 0.2, 0.3, 0.3]:
             scheduler.step(metric)

@@ -27,10 +27,10 @@ from rushlight.backends.cpu.image import (
     pack,
 )
 
-FORMAT = 1                               # part of every key; raised, all is forgotten
+FORMAT = 1  # part of every key; raised, all is forgotten
 PACK_MAGIC = b"RLPACK01"
-PACK_HEADER = struct.Struct("<8sQ16s")   # magic, entries, checksum of the index
-PACK_ENTRY = struct.Struct("<16sQQ")     # key, offset, length
+PACK_HEADER = struct.Struct("<8sQ16s")  # magic, entries, checksum of the index
+PACK_ENTRY = struct.Struct("<16sQQ")  # key, offset, length
 SUFFIX = ".kernel"
 
 counts = {"built": 0, "loaded": 0, "refused": 0}
@@ -64,9 +64,11 @@ def native(name: str, digest: str, lower):
         digest: of the sources that define it (see `source_digest`).
         lower: called without arguments on a miss; returns the function.
     """
+
     def build():
         from rushlight.compiler.emit.llvm import emit
         from rushlight.compiler.toolchain import compile_ir
+
         return compile_ir(emit(lower())).object
 
     return load_or_build((name, digest), name, build)
@@ -122,16 +124,28 @@ def _environment() -> bytes:
 @functools.cache
 def cpu_identity() -> str:
     """The processor's model and instruction sets, from the system."""
-    wanted = ("vendor_id", "cpu family", "model", "model name", "stepping", "flags",
-              "CPU implementer", "CPU part", "CPU variant", "Features")
+    wanted = (
+        "vendor_id",
+        "cpu family",
+        "model",
+        "model name",
+        "stepping",
+        "flags",
+        "CPU implementer",
+        "CPU part",
+        "CPU variant",
+        "Features",
+    )
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             first = file.read(8192).split("\n\n")[0]
     except OSError:
         import platform
+
         return f"{platform.machine()} {platform.processor()}"
-    facts = [line for line in first.splitlines()
-             if line.partition(":")[0].strip() in wanted]
+    facts = [
+        line for line in first.splitlines() if line.partition(":")[0].strip() in wanted
+    ]
     return "\n".join([os.uname().machine, *facts])
 
 
@@ -197,8 +211,9 @@ class _Sources:
 
     def save(self):
         if self.changed and self.path:
-            text = "\n".join("\t".join(map(str, (path, *row)))
-                             for path, row in self.rows.items()).encode()
+            text = "\n".join(
+                "\t".join(map(str, (path, *row))) for path, row in self.rows.items()
+            ).encode()
             write_atomically(self.path, checksum(text) + text)
         self.changed = False
 
@@ -253,7 +268,8 @@ def write_atomically(path: str, data: bytes) -> bool:
 
     folder, name = os.path.split(path)
     temporary = os.path.join(
-        folder, f".{name}.{os.getpid()}.{threading.get_ident()}.new")
+        folder, f".{name}.{os.getpid()}.{threading.get_ident()}.new"
+    )
     try:
         with open(temporary, "wb") as file:
             file.write(data)
@@ -288,7 +304,7 @@ class _Pack:
     def read_index(self):
         magic, count, expected = PACK_HEADER.unpack_from(self.data)
         end = PACK_HEADER.size + count * PACK_ENTRY.size
-        index = self.data[PACK_HEADER.size:end]
+        index = self.data[PACK_HEADER.size : end]
         if magic != PACK_MAGIC or end > len(self.data) or checksum(index) != expected:
             counts["refused"] += 1
             return
@@ -301,7 +317,7 @@ class _Pack:
         if row is None:
             return None
         offset, length = row
-        return memoryview(self.data)[offset:offset + length]
+        return memoryview(self.data)[offset : offset + length]
 
 
 @functools.cache
@@ -319,18 +335,21 @@ def merge() -> int:
     images = {key: bytes(old.get(key)) for key in old.rows}
     names = [name for name in os.listdir(place) if name.endswith(SUFFIX)]
     for name in names:
-        images[bytes.fromhex(name.removesuffix(SUFFIX))] = _read(
-            os.path.join(place, name)) or b""
-    images = {key: packed for key, packed in sorted(images.items())
-              if _is_sound(packed, key)}
+        images[bytes.fromhex(name.removesuffix(SUFFIX))] = (
+            _read(os.path.join(place, name)) or b""
+        )
+    images = {
+        key: packed for key, packed in sorted(images.items()) if _is_sound(packed, key)
+    }
     index, offset = [], PACK_HEADER.size + PACK_ENTRY.size * len(images)
     for key, packed in images.items():
         index.append(PACK_ENTRY.pack(key, offset, len(packed)))
         offset += len(packed)
     rows = b"".join(index)
     header = PACK_HEADER.pack(PACK_MAGIC, len(images), checksum(rows))
-    if write_atomically(os.path.join(place, "pack"),
-                        b"".join([header, rows, *images.values()])):
+    if write_atomically(
+        os.path.join(place, "pack"), b"".join([header, rows, *images.values()])
+    ):
         for name in names:
             _remove(os.path.join(place, name))
     _packed_entries.cache_clear()
@@ -348,9 +367,15 @@ def _is_sound(packed, key):
 def clear() -> int:
     """Deletes every entry of the directory; returns how many files that were."""
     place = directory()
-    names = [] if place is None else [
-        name for name in os.listdir(place)
-        if name.endswith((SUFFIX, ".new")) or name in ("pack", "sources")]
+    names = (
+        []
+        if place is None
+        else [
+            name
+            for name in os.listdir(place)
+            if name.endswith((SUFFIX, ".new")) or name in ("pack", "sources")
+        ]
+    )
     for name in names:
         _remove(os.path.join(place, name))
     _packed_entries.cache_clear()

@@ -19,8 +19,10 @@ SERIAL = cython.declare(int64_t, 65536)
 @cython.nogil
 @cython.exceptval(check=False)
 def run_pieces(
-    data: cython.pp_char, ints: cython.pointer(cython.const[int64_t]),
-    begin: int64_t, end: int64_t,
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    begin: int64_t,
+    end: int64_t,
 ) -> cython.void:
     """Runs the kernel over pieces ``[begin, end)``: each a part of one tensor.
 
@@ -72,9 +74,12 @@ def same_layout(lists) -> cython.bint:
         for i in range(len(first)):
             reference = first[i]
             tensor = tensors[i]
-            if (not tensor.contiguous or tensor.dtype_ is not head.dtype_
-                    or tensor.device is not head.device
-                    or tensor.ndim_ != reference.ndim_):
+            if (
+                not tensor.contiguous
+                or tensor.dtype_ is not head.dtype_
+                or tensor.device is not head.device
+                or tensor.ndim_ != reference.ndim_
+            ):
                 return False
             for d in range(tensor.ndim_):
                 if tensor.sizes[d] != reference.sizes[d]:
@@ -83,7 +88,10 @@ def same_layout(lists) -> cython.bint:
 
 
 def launch_each(
-    kernel: NativeKernel, written: list, read: list, scalars: tuple,
+    kernel: NativeKernel,
+    written: list,
+    read: list,
+    scalars: tuple,
 ) -> None:
     """Runs an elementwise kernel over every tensor of some lists, all at once.
 
@@ -107,8 +115,7 @@ def launch_each(
     if block == cython.NULL:
         raise MemoryError(f"launch_each: {tensors} tensors")
     data: cython.pp_char = cython.cast(cython.pp_char, block)
-    ints: cython.pointer(int64_t) = cython.cast(
-        cython.pointer(int64_t), block) + n_data
+    ints: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), block) + n_data
     doubles: cython.p_double = cython.cast(cython.p_double, ints + n_ints)
     floats: cython.p_float = cython.cast(cython.p_float, doubles)
     k: int64_t
@@ -161,7 +168,8 @@ def advance(counters: list) -> list:
         if tensor.numel_ != 1 or tensor.dtype_.name != "float32":
             raise TypeError(
                 f"advance: a step counter is {tensor.dtype_.name} of "
-                f"{tensor.numel_} elements, not one float32")
+                f"{tensor.numel_} elements, not one float32"
+            )
         value: cython.p_float = cython.cast(cython.p_float, tensor.pointer())
         value[0] += 1
         tensor.bump_version()

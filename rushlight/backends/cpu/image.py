@@ -31,11 +31,11 @@ except ImportError:
     from hashlib import blake2b
 
 MAGIC = b"RLIMAGE1"
-HEADER = struct.Struct("<8s16sQ16s")     # magic, key, length of the body, its checksum
-COUNTS = struct.Struct("<IIII")          # bytes of code; symbols, relative, external
-SYMBOL = struct.Struct("<IH")            # offset, length of the name
-RELATIVE = struct.Struct("<Iq")          # slot, offset
-EXTERNAL = struct.Struct("<IqH")         # slot, addend, length of the name
+HEADER = struct.Struct("<8s16sQ16s")  # magic, key, length of the body, its checksum
+COUNTS = struct.Struct("<IIII")  # bytes of code; symbols, relative, external
+SYMBOL = struct.Struct("<IH")  # offset, length of the name
+RELATIVE = struct.Struct("<Iq")  # slot, offset
+EXTERNAL = struct.Struct("<IqH")  # slot, addend, length of the name
 
 
 class ImageError(RuntimeError):
@@ -49,8 +49,11 @@ def checksum(data) -> bytes:
 
 def pack(flat, key: bytes) -> bytes:
     """The bytes to keep on disk for a linked image (`link.Flat`)."""
-    parts = [COUNTS.pack(len(flat.code), len(flat.symbols), len(flat.relative),
-                         len(flat.external))]
+    parts = [
+        COUNTS.pack(
+            len(flat.code), len(flat.symbols), len(flat.relative), len(flat.external)
+        )
+    ]
     for name, offset in flat.symbols.items():
         text = name.encode()
         parts += SYMBOL.pack(offset, len(text)), text
@@ -73,7 +76,7 @@ def body_of(packed, key: bytes):
     if len(packed) < HEADER.size:
         raise ImageError(f"image: {len(packed)} bytes are too few")
     magic, found, length, expected = HEADER.unpack_from(packed)
-    body = memoryview(packed)[HEADER.size:]
+    body = memoryview(packed)[HEADER.size :]
     if magic != MAGIC or found != key or length != len(body):
         raise ImageError("image: foreign header")
     if checksum(body) != expected:
@@ -106,24 +109,31 @@ class Image:
         for _ in range(n_symbols):
             offset, length = SYMBOL.unpack_from(body, at)
             at += SYMBOL.size + length
-            self.symbols[bytes(body[at - length:at]).decode()] = offset
-        relative = [RELATIVE.unpack_from(body, at + i * RELATIVE.size)
-                    for i in range(n_relative)]
+            self.symbols[bytes(body[at - length : at]).decode()] = offset
+        relative = [
+            RELATIVE.unpack_from(body, at + i * RELATIVE.size)
+            for i in range(n_relative)
+        ]
         at += n_relative * RELATIVE.size
         external = []
         for _ in range(n_external):
             slot, addend, length = EXTERNAL.unpack_from(body, at)
             at += EXTERNAL.size + length
-            external.append((slot, addend, bytes(body[at - length:at])))
-        self.map_code(bytes(body[at:at + code_size]), relative, external)
+            external.append((slot, addend, bytes(body[at - length : at])))
+        self.map_code(bytes(body[at : at + code_size]), relative, external)
 
     def map_code(self, code: bytes, relative: list, external: list):
         """Copies the code to fresh pages, fills the slots in, makes it executable."""
         size: cython.size_t = max(len(code), 1)
         source: cython.p_char = code
         memory: cython.p_void = mmap(
-            cython.NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-            -1, 0)
+            cython.NULL,
+            size,
+            PROT_READ | PROT_WRITE,
+            MAP_PRIVATE | MAP_ANONYMOUS,
+            -1,
+            0,
+        )
         if memory == MAP_FAILED:
             raise ImageError(f"image: no memory for {size} bytes of code")
         self.base = cython.cast(cython.p_char, memory)
@@ -159,7 +169,8 @@ class Image:
         offset = self.symbols.get(name)
         if offset is None or offset >= self.size:
             raise ImageError(
-                f"image: no function {name!r}, only {sorted(self.symbols)}")
+                f"image: no function {name!r}, only {sorted(self.symbols)}"
+            )
         start: uintptr_t = cython.cast(uintptr_t, self.base)
         return NativeKernel(name, start + cython.cast(int64_t, offset), self)
 

@@ -35,8 +35,11 @@ class NativeKernel:
 @cython.nogil
 @cython.exceptval(check=False)
 def parallel_for(
-    fn: kernel_t, data: cython.pp_char, ints: cython.pointer(cython.const[int64_t]),
-    total: int64_t, grain: int64_t,
+    fn: kernel_t,
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    total: int64_t,
+    grain: int64_t,
 ) -> cython.void:
     """Runs ``fn`` over ``[0, total)``: on the pool where that is more than a grain."""
     if total <= grain:
@@ -60,7 +63,8 @@ def pointer_of(item) -> cython.p_char:
         return cython.cast(cython.p_char, cython.cast(NativeKernel, item).fn)
     raise TypeError(
         "launch: a data pointer is a Tensor, an address, a NativeKernel or None, not "
-        f"{type(item).__name__}")
+        f"{type(item).__name__}"
+    )
 
 
 @cython.cfunc
@@ -68,12 +72,17 @@ def pointer_of(item) -> cython.p_char:
 def tensor_pointer(tensor: Tensor) -> cython.p_char:
     if tensor.storage.data == cython.NULL and tensor.numel_:
         raise NotImplementedError(
-            f"launch: a tensor on {tensor.storage.device} has no data for a kernel")
+            f"launch: a tensor on {tensor.storage.device} has no data for a kernel"
+        )
     return tensor.pointer()
 
 
 def launch(
-    kernel: NativeKernel, tensors, ints, total: int64_t = 1, grain: int64_t = 1,
+    kernel: NativeKernel,
+    tensors,
+    ints,
+    total: int64_t = 1,
+    grain: int64_t = 1,
 ) -> None:
     """Runs a kernel over ``[0, total)`` in chunks of ``grain`` or a multiple of it.
 

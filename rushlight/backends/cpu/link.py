@@ -13,11 +13,11 @@ import struct
 from dataclasses import dataclass, field
 
 X86_64, AARCH64 = 62, 183
-ALLOCATED, WRITABLE = 2, 1              # section flags
+ALLOCATED, WRITABLE = 2, 1  # section flags
 PROGRAM_BITS, RELOCATIONS, SYMBOLS = 1, 4, 2
 NO_BITS = 8
 UNDEFINED, ABSOLUTE, COMMON = 0, 0xFFF1, 0xFFF2
-FUNCTION, SECTION = 2, 3                # symbol types
+FUNCTION, SECTION = 2, 3  # symbol types
 NEEDLESS = (".eh_frame", ".note", ".llvm_addrsig")
 
 
@@ -58,7 +58,7 @@ class _Section:
     size: int
     info: int
     align: int
-    start: int = -1                     # where it lies in the image
+    start: int = -1  # where it lies in the image
 
 
 @dataclass
@@ -94,19 +94,28 @@ class _Linker:
         self.stubs = {}
 
     def read_sections(self):
-        table, = struct.unpack_from("<Q", self.binary, 40)
+        (table,) = struct.unpack_from("<Q", self.binary, 40)
         size, count, names = struct.unpack_from("<HHH", self.binary, 58)
-        rows = [struct.unpack_from("<IIQQQQIIQQ", self.binary, table + i * size)
-                for i in range(count)]
+        rows = [
+            struct.unpack_from("<IIQQQQIIQQ", self.binary, table + i * size)
+            for i in range(count)
+        ]
         strings = rows[names][4]
-        return [_Section(
-            name=self.string(strings + name), kind=kind, flags=flags,
-            data=b"" if kind == NO_BITS else self.binary[offset:offset + length],
-            size=length, info=info, align=max(1, align))
-            for name, kind, flags, _, offset, length, _, info, align, _ in rows]
+        return [
+            _Section(
+                name=self.string(strings + name),
+                kind=kind,
+                flags=flags,
+                data=b"" if kind == NO_BITS else self.binary[offset : offset + length],
+                size=length,
+                info=info,
+                align=max(1, align),
+            )
+            for name, kind, flags, _, offset, length, _, info, align, _ in rows
+        ]
 
     def string(self, start):
-        return self.binary[start:self.binary.index(b"\0", start)].decode()
+        return self.binary[start : self.binary.index(b"\0", start)].decode()
 
     def read_symbols(self):
         table = next((s for s in self.sections if s.kind == SYMBOLS), None)
@@ -116,7 +125,7 @@ class _Linker:
         found = []
         rows = struct.iter_unpack("<IBBHQQ", table.data)
         for name, info, _, section, value, _ in rows:
-            text = names[name:names.index(b"\0", name)].decode()
+            text = names[name : names.index(b"\0", name)].decode()
             if section == COMMON:
                 raise LinkError(f"link: {text} is writable data: kernels have none")
             found.append(_Symbol(text, info & 15, section, value))
@@ -142,9 +151,11 @@ class _Linker:
         if section.flags & WRITABLE and section.size and ".rel.ro" not in section.name:
             raise LinkError(
                 f"link: section {section.name} is writable data: "
-                f"{section.size} bytes, where kernels have none")
+                f"{section.size} bytes, where kernels have none"
+            )
         section.start = self.flat.append(
-            section.data or bytes(section.size), section.align)
+            section.data or bytes(section.size), section.align
+        )
 
     def address(self, symbol):
         """Where a symbol of this object lies in the image."""
@@ -177,7 +188,7 @@ class _Linker:
         if symbol.name not in self.stubs:
             slot = self.slot(symbol)
             start = self.flat.append(bytes(8), 8)
-            self.flat.code[start:start + 8] = STUBS[self.machine](slot - start)
+            self.flat.code[start : start + 8] = STUBS[self.machine](slot - start)
             self.stubs[symbol.name] = start
         return self.stubs[symbol.name]
 
@@ -189,7 +200,7 @@ class _Linker:
 
     def patch(self, place, bits, shift, value):
         """Writes a bit field of an AArch64 instruction."""
-        word, = struct.unpack_from("<I", self.flat.code, place)
+        (word,) = struct.unpack_from("<I", self.flat.code, place)
         mask = ((1 << bits) - 1) << shift
         word = word & ~mask | (value << shift) & mask
         struct.pack_into("<I", self.flat.code, place, word)
@@ -197,17 +208,18 @@ class _Linker:
     def unknown(self, kind, symbol):
         raise LinkError(
             f"link: relocation kind {kind} against {symbol.name or 'a section'} "
-            f"(machine {self.machine})")
+            f"(machine {self.machine})"
+        )
 
 
 def _apply_x86_64(linker, place, kind, symbol, addend):
-    if kind == 1:                                   # 64
+    if kind == 1:  # 64
         linker.absolute(place, symbol, addend)
-    elif kind in (2, 4):                            # PC32, PLT32
+    elif kind in (2, 4):  # PC32, PLT32
         linker.put("<i", place, linker.target(symbol) + addend - place)
-    elif kind in (9, 41, 42):                       # GOTPCREL, GOTPCRELX, REX_GOTPCRELX
+    elif kind in (9, 41, 42):  # GOTPCREL, GOTPCRELX, REX_GOTPCRELX
         linker.put("<i", place, linker.slot(symbol) + addend - place)
-    elif kind == 24:                                # PC64
+    elif kind == 24:  # PC64
         linker.put("<q", place, linker.target(symbol) + addend - place)
     else:
         linker.unknown(kind, symbol)
@@ -218,16 +230,17 @@ _LOW_12 = {277: 1, 278: 1, 284: 2, 285: 4, 286: 8, 299: 16}
 
 
 def _apply_aarch64(linker, place, kind, symbol, addend):
-    if kind == 257:                                 # ABS64
+    if kind == 257:  # ABS64
         linker.absolute(place, symbol, addend)
-    elif kind in (260, 261):                        # PREL64, PREL32
-        linker.put("<q" if kind == 260 else "<i", place,
-                   linker.target(symbol) + addend - place)
-    elif kind in (282, 283):                        # JUMP26, CALL26
+    elif kind in (260, 261):  # PREL64, PREL32
+        linker.put(
+            "<q" if kind == 260 else "<i", place, linker.target(symbol) + addend - place
+        )
+    elif kind in (282, 283):  # JUMP26, CALL26
         linker.patch(place, 26, 0, (linker.target(symbol) + addend - place) >> 2)
-    elif kind == 280:                               # CONDBR19
+    elif kind == 280:  # CONDBR19
         linker.patch(place, 19, 5, (linker.target(symbol) + addend - place) >> 2)
-    elif kind in (275, 311):                        # ADR_PREL_PG_HI21, ADR_GOT_PAGE
+    elif kind in (275, 311):  # ADR_PREL_PG_HI21, ADR_GOT_PAGE
         goal = linker.target(symbol) if kind == 275 else linker.slot(symbol)
         pages = (goal + addend >> 12) - (place >> 12)
         linker.patch(place, 2, 29, pages)
@@ -235,7 +248,7 @@ def _apply_aarch64(linker, place, kind, symbol, addend):
     elif kind in _LOW_12:
         low = linker.target(symbol) + addend & 0xFFF
         linker.patch(place, 12, 10, low // _LOW_12[kind])
-    elif kind == 312:                               # LD64_GOT_LO12_NC
+    elif kind == 312:  # LD64_GOT_LO12_NC
         linker.patch(place, 12, 10, (linker.slot(symbol) & 0xFFF) // 8)
     else:
         linker.unknown(kind, symbol)

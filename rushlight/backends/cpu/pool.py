@@ -42,25 +42,28 @@ from cython.cimports.rushlight.core.posix import (
     sigset_t,
 )
 
-SPINS = cython.declare(cython.int, 40)      # looks (with a yield each) before blocking
+SPINS = cython.declare(cython.int, 40)  # looks (with a yield each) before blocking
 
 mutex = cython.declare(pthread_mutex_t)
 work_came = cython.declare(pthread_cond_t)
 job_done = cython.declare(pthread_cond_t)
-inside = cython.declare(pthread_key_t)      # set while the thread runs chunks
+inside = cython.declare(pthread_key_t)  # set while the thread runs chunks
 first_job = cython.declare(cython.pointer(Job), cython.NULL)
-published = cython.declare(int64_t, 0)      # jobs ever published; workers watch it
-n_workers = cython.declare(cython.int, 0)   # started
+published = cython.declare(int64_t, 0)  # jobs ever published; workers watch it
+n_workers = cython.declare(cython.int, 0)  # started
 n_asleep = cython.declare(cython.int, 0)
-n_threads = cython.declare(cython.int, 1)   # caller included
+n_threads = cython.declare(cython.int, 1)  # caller included
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def run_chunks(
-    task: task_t, data: cython.pp_char, ints: cython.pointer(cython.const[int64_t]),
-    total: int64_t, grain: int64_t,
+    task: task_t,
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    total: int64_t,
+    grain: int64_t,
 ) -> cython.void:
     """Runs ``task`` over ``[0, total)``, on several threads where it has chunks."""
     if total <= 0:
@@ -87,8 +90,11 @@ def run_chunks(
 @cython.nogil
 @cython.exceptval(check=False)
 def run_alone(
-    task: task_t, data: cython.pp_char, ints: cython.pointer(cython.const[int64_t]),
-    total: int64_t, chunk: int64_t,
+    task: task_t,
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    total: int64_t,
+    chunk: int64_t,
 ) -> cython.void:
     begin: int64_t = 0
     while begin < total:
@@ -100,8 +106,13 @@ def run_alone(
 @cython.nogil
 @cython.exceptval(check=False)
 def run_shared(
-    task: task_t, data: cython.pp_char, ints: cython.pointer(cython.const[int64_t]),
-    total: int64_t, chunk: int64_t, n_chunks: int64_t, n_shares: cython.int,
+    task: task_t,
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    total: int64_t,
+    chunk: int64_t,
+    n_chunks: int64_t,
+    n_shares: cython.int,
 ) -> cython.void:
     global first_job
     job: Job
@@ -170,7 +181,8 @@ def start_worker() -> cython.bint:
     sigfillset(cython.address(everything))
     pthread_sigmask(SIG_SETMASK, cython.address(everything), cython.address(earlier))
     failed: cython.int = pthread_create(
-        cython.address(thread), cython.NULL, worker, cython.cast(cython.p_void, number))
+        cython.address(thread), cython.NULL, worker, cython.cast(cython.p_void, number)
+    )
     pthread_sigmask(SIG_SETMASK, cython.address(earlier), cython.NULL)
     if failed:
         return False
@@ -193,8 +205,9 @@ def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
             i = __atomic_fetch_add(cython.address(share.next), 1, __ATOMIC_ACQ_REL)
             if i >= share.end:
                 break
-            job.task(job.data, job.ints, i * job.chunk,
-                     min((i + 1) * job.chunk, job.total))
+            job.task(
+                job.data, job.ints, i * job.chunk, min((i + 1) * job.chunk, job.total)
+            )
 
 
 @cython.cfunc
@@ -209,8 +222,10 @@ def find_job(number: cython.int) -> cython.pointer(Job):
         if number < job.n_shares:
             for i in range(job.n_shares):
                 share = cython.address(job.shares[i])
-                if (__atomic_load_n(cython.address(share.next), __ATOMIC_RELAXED)
-                        < share.end):
+                if (
+                    __atomic_load_n(cython.address(share.next), __ATOMIC_RELAXED)
+                    < share.end
+                ):
                     return job
         job = job.following
     return cython.NULL
@@ -242,8 +257,9 @@ def worker(argument: cython.p_void) -> cython.p_void:
         seen = published
         pthread_mutex_unlock(cython.address(mutex))
         spins = 0
-        while (spins < SPINS and seen ==
-               __atomic_load_n(cython.address(published), __ATOMIC_ACQUIRE)):
+        while spins < SPINS and seen == __atomic_load_n(
+            cython.address(published), __ATOMIC_ACQUIRE
+        ):
             spins += 1
             sched_yield()
         pthread_mutex_lock(cython.address(mutex))

@@ -32,8 +32,11 @@ def emit(*functions: ir.Function) -> str:
 
 def _is_rolled(body):
     """Whether every loop asks to be left as it is."""
-    return all((not isinstance(s, ir.For) or s.kind == "rolled")
-               and all(map(_is_rolled, bodies_of(s))) for s in body)
+    return all(
+        (not isinstance(s, ir.For) or s.kind == "rolled")
+        and all(map(_is_rolled, bodies_of(s)))
+        for s in body
+    )
 
 
 class _Module:
@@ -58,18 +61,22 @@ class _Module:
         pointers = []
         for statement in function.body:
             if not isinstance(statement, ir.Let) or not isinstance(
-                    statement.var.type, ir.Pointer):
+                statement.var.type, ir.Pointer
+            ):
                 break
             pointers.append(statement)
         parameters = (*(s.var for s in pointers), *function.parameters[1:])
-        inner = replace(function, name=f"{function.name}.body", parameters=parameters,
-                        body=function.body[len(pointers):])
+        inner = replace(
+            function,
+            name=f"{function.name}.body",
+            parameters=parameters,
+            body=function.body[len(pointers) :],
+        )
         self.bodies.append(_Emitter(self, inner).text("internal "))
         return function.with_body(pointers), inner
 
     def declare(self, name, result, *parameters):
-        self.declarations[name] = (
-            f"declare {result} @{name}({', '.join(parameters)})")
+        self.declarations[name] = f"declare {result} @{name}({', '.join(parameters)})"
         return name
 
     def note(self, text):
@@ -80,6 +87,7 @@ class _Module:
     def helper(self, name, types):
         """The module's own copy of a mathematical function for these types."""
         from rushlight.compiler import mathematics
+
         mangled = "_".join([name, *map(str, types)])
         if mangled not in self.helpers:
             function = mathematics.definition(name, types)
@@ -101,8 +109,10 @@ def _helper_text(module, mangled, function):
     if mangled not in _helper_cache:
         alone = _Module()
         body = _Emitter(alone, function, mangled).text("internal ")
-        needs = [(f.name, tuple(p.type for p in f.parameters))
-                 for f in alone.helpers.values()]
+        needs = [
+            (f.name, tuple(p.type for p in f.parameters))
+            for f in alone.helpers.values()
+        ]
         _helper_cache[mangled] = body, alone.declarations, needs
     body, declarations, needs = _helper_cache[mangled]
     module.declarations.update(declarations)
@@ -135,9 +145,17 @@ class _Emitter(Expressions):
         if function.result is None and not self.ended:
             self.lines.append("  ret void")
         inline = "alwaysinline " if linkage else ""
-        return "\n".join([
-            f"define {linkage}{result} @{self.name}({', '.join(parameters)}) "
-            f"{inline}{ATTRIBUTES} {{", "entry:", *self.allocas, *self.lines, "}", ""])
+        return "\n".join(
+            [
+                f"define {linkage}{result} @{self.name}({', '.join(parameters)}) "
+                f"{inline}{ATTRIBUTES} {{",
+                "entry:",
+                *self.allocas,
+                *self.lines,
+                "}",
+                "",
+            ]
+        )
 
     def forward(self, pointers, callee):
         """Loads the base pointers and calls the function that does the work."""
@@ -219,7 +237,8 @@ class _Emitter(Expressions):
         address = self.bind(s.var)
         self.allocas.append(
             f"  {address} = alloca [{s.size} x {memory_name(s.var.type.element)}], "
-            f"align {s.alignment}")
+            f"align {s.alignment}"
+        )
 
     def store(self, s):
         value, type = self.value(s.value), s.value.type
@@ -234,14 +253,22 @@ class _Emitter(Expressions):
             mask = self.value(s.mask)
             lanes = f"<{type.lanes} x i1>"
             name = self.module.declare(
-                f"llvm.masked.store.{self.memory_suffix(type)}.p0", "void", memory,
-                "ptr", lanes)
-            self.lines.append(f"  call void @{name}({memory} {value}, ptr align "
-                              f"{align} {address}, {lanes} {mask}){self.access()}")
+                f"llvm.masked.store.{self.memory_suffix(type)}.p0",
+                "void",
+                memory,
+                "ptr",
+                lanes,
+            )
+            self.lines.append(
+                f"  call void @{name}({memory} {value}, ptr align "
+                f"{align} {address}, {lanes} {mask}){self.access()}"
+            )
             return None
         hint = f", !nontemporal {self.module.note('i32 1')}" if s.streaming else ""
-        self.lines.append(f"  store {memory} {value}, ptr {address}, align {align}"
-                          f"{hint}{self.access()}")
+        self.lines.append(
+            f"  store {memory} {value}, ptr {address}, align {align}"
+            f"{hint}{self.access()}"
+        )
         return None
 
     def scatter(self, s, value, memory, address, align):
@@ -249,17 +276,22 @@ class _Emitter(Expressions):
         mask = "splat (i1 true)" if s.mask is None else self.value(s.mask)
         name = self.module.declare(
             f"llvm.masked.scatter.{self.memory_suffix(s.value.type)}.v{lanes}p0",
-            "void", memory, f"<{lanes} x ptr>", f"<{lanes} x i1>")
+            "void",
+            memory,
+            f"<{lanes} x ptr>",
+            f"<{lanes} x i1>",
+        )
         self.lines.append(
             f"  call void @{name}({memory} {value}, <{lanes} x ptr> align {align} "
-            f"{address}, <{lanes} x i1> {mask}){self.access()}")
+            f"{address}, <{lanes} x i1> {mask}){self.access()}"
+        )
 
     def prefetch(self, s):
-        name = self.module.declare("llvm.prefetch.p0", "void", "ptr", "i32", "i32",
-                                   "i32")
+        name = self.module.declare(
+            "llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32"
+        )
         address = self.address(s.pointer, s.index)
-        self.lines.append(
-            f"  call void @{name}(ptr {address}, i32 0, i32 3, i32 1)")
+        self.lines.append(f"  call void @{name}(ptr {address}, i32 0, i32 3, i32 1)")
 
     def loop(self, s):
         start, stop = self.value(s.start), self.value(s.stop)
@@ -271,8 +303,9 @@ class _Emitter(Expressions):
         self.start(head)
         index, type = self.bind(s.var), type_name(s.var.type)
         following = f"{index}.next"
-        self.lines.append(f"  {index} = phi {type} [{start}, %{before}], "
-                          f"[{following}, %{latch}]")
+        self.lines.append(
+            f"  {index} = phi {type} [{start}, %{before}], [{following}, %{latch}]"
+        )
         more = self.fresh(f"icmp slt {type} {index}, {stop}")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{exit}")
         self.start(body)
@@ -348,9 +381,16 @@ class _Emitter(Expressions):
 
 
 STATEMENTS = {
-    ir.Let: _Emitter.let, ir.Declare: _Emitter.declare, ir.Assign: _Emitter.assign,
-    ir.Array: _Emitter.array, ir.Store: _Emitter.store, ir.For: _Emitter.loop,
-    ir.Prefetch: _Emitter.prefetch, ir.While: _Emitter.while_, ir.If: _Emitter.if_,
-    ir.Break: _Emitter.break_, ir.Continue: _Emitter.continue_,
+    ir.Let: _Emitter.let,
+    ir.Declare: _Emitter.declare,
+    ir.Assign: _Emitter.assign,
+    ir.Array: _Emitter.array,
+    ir.Store: _Emitter.store,
+    ir.For: _Emitter.loop,
+    ir.Prefetch: _Emitter.prefetch,
+    ir.While: _Emitter.while_,
+    ir.If: _Emitter.if_,
+    ir.Break: _Emitter.break_,
+    ir.Continue: _Emitter.continue_,
     ir.Return: _Emitter.return_,
 }

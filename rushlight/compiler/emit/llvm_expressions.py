@@ -99,27 +99,29 @@ class Expressions:
         divisor = right.value if isinstance(right, ir.Const) else 0
         if type.is_int and divisor > 0:
             if divisor & divisor - 1 == 0 and (
-                    e.op in ("floordiv", "mod") or not type.is_signed):
+                e.op in ("floordiv", "mod") or not type.is_signed
+            ):
                 return self.divide_by_power(e.op, type, left, divisor)
             if e.op in ("tdiv", "rem") or not type.is_signed:
                 sign = "s" if type.is_signed else "u"
                 name = "div" if e.op in ("tdiv", "floordiv") else "rem"
                 return self.fresh(
-                    f"{sign}{name} {self.typed(left)}, {self.value(right)}")
+                    f"{sign}{name} {self.typed(left)}, {self.value(right)}"
+                )
         return self.helper(e.op, e.type, left, right)
 
     def divide_by_power(self, op, type, left, divisor):
         if op in ("mod", "rem"):
-            return self.fresh(
-                f"and {self.typed(left)}, {literal(type, divisor - 1)}")
+            return self.fresh(f"and {self.typed(left)}, {literal(type, divisor - 1)}")
         shift = "ashr" if type.is_signed else "lshr"
         amount = literal(type, divisor.bit_length() - 1)
         return self.fresh(f"{shift} {self.typed(left)}, {amount}")
 
     def intrinsic(self, name, type, *operands):
         spelled = type_name(type)
-        full = self.module.declare(f"llvm.{name}.{suffix(type)}", spelled,
-                                   *[spelled] * len(operands))
+        full = self.module.declare(
+            f"llvm.{name}.{suffix(type)}", spelled, *[spelled] * len(operands)
+        )
         return self.fresh(f"call {spelled} @{full}({', '.join(operands)})")
 
     def helper(self, name, type, *args):
@@ -164,8 +166,9 @@ class Expressions:
         self.jump(end)
         self.start(end)
         self.memo = memo
-        return self.fresh(f"phi {type_name(type)} [{usual}, %{before}], "
-                          f"[{mixed}, %{inside}]")
+        return self.fresh(
+            f"phi {type_name(type)} [{usual}, %{before}], [{mixed}, %{inside}]"
+        )
 
     def count_zeros(self, e):
         stem = {"leading_zeros": "ctlz", "trailing_zeros": "cttz"}[e.name]
@@ -190,8 +193,9 @@ class Expressions:
         accumulator, a, b = e.args
         lanes, result = e.type.lanes, type_name(e.type)
         pair = type_name(a.type)
-        name = self.module.declare(f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}",
-                                   result, result, pair, pair)
+        name = self.module.declare(
+            f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", result, result, pair, pair
+        )
         operands = ", ".join(map(self.typed, (accumulator, a, b)))
         return self.fresh(f"call {result} @{name}({operands})")
 
@@ -216,7 +220,8 @@ class Expressions:
             mangled, _ = self.module.helper("to_bfloat16", (source,))
             return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
         return self.fresh(
-            f"{cast_instruction(source, target)} {from_name} {value} to {to_name}")
+            f"{cast_instruction(source, target)} {from_name} {value} to {to_name}"
+        )
 
     def reinterpret(self, e):
         (inner,) = e.args
@@ -235,7 +240,8 @@ class Expressions:
         if isinstance(index, ir.Const) and index.value == 0 and index.type.lanes == 1:
             return base
         return self.fresh(
-            f"getelementptr inbounds {element}, ptr {base}, {self.typed(index)}")
+            f"getelementptr inbounds {element}, ptr {base}, {self.typed(index)}"
+        )
 
     def access(self):
         """Marks a memory access as free of carried dependences in its loops."""
@@ -253,8 +259,9 @@ class Expressions:
         if index.type.lanes > 1 or e.mask is not None:
             value = self.masked_load(e, address, index.type.lanes > 1)
         else:
-            value = self.fresh(f"load {memory}, ptr {address}, align {e.alignment}"
-                               f"{self.access()}")
+            value = self.fresh(
+                f"load {memory}, ptr {address}, align {e.alignment}{self.access()}"
+            )
         if type.is_bool:
             zero = "0" if type.lanes == 1 else "zeroinitializer"
             value = self.fresh(f"icmp ne {memory} {value}, {zero}")
@@ -267,19 +274,25 @@ class Expressions:
         if gathers:
             kind, where, mark = "gather", f"<{lanes} x ptr>", f"v{lanes}p0"
         name = self.module.declare(
-            f"llvm.masked.{kind}.{self.memory_suffix(e.type)}.{mark}", memory, where,
-            f"<{lanes} x i1>", memory)
+            f"llvm.masked.{kind}.{self.memory_suffix(e.type)}.{mark}",
+            memory,
+            where,
+            f"<{lanes} x i1>",
+            memory,
+        )
         return self.fresh(
             f"call {memory} @{name}({where} align {e.alignment} {address}, "
-            f"<{lanes} x i1> {mask}, {memory} zeroinitializer){self.access()}")
+            f"<{lanes} x i1> {mask}, {memory} zeroinitializer){self.access()}"
+        )
 
     def memory_suffix(self, type):
         return suffix(ir.u8.like(type) if type.is_bool else type)
 
     def offset(self, e):
         pointer, count = e.args
-        return self.fresh(f"getelementptr inbounds i8, ptr {self.value(pointer)}, "
-                          f"{self.typed(count)}")
+        return self.fresh(
+            f"getelementptr inbounds i8, ptr {self.value(pointer)}, {self.typed(count)}"
+        )
 
     def broadcast(self, e):
         (inner,) = e.args
@@ -287,8 +300,10 @@ class Expressions:
             return literal(e.type, inner.value)
         type = type_name(e.type)
         first = self.fresh(f"insertelement {type} poison, {self.typed(inner)}, i64 0")
-        return self.fresh(f"shufflevector {type} {first}, {type} poison, "
-                          f"<{e.lanes} x i32> zeroinitializer")
+        return self.fresh(
+            f"shufflevector {type} {first}, {type} poison, "
+            f"<{e.lanes} x i32> zeroinitializer"
+        )
 
     def ramp(self, e):
         base, step = e.args
@@ -309,27 +324,39 @@ class Expressions:
     def shuffle(self, e):
         left, right = e.args
         picks = ", ".join(f"i32 {lane}" for lane in e.lanes)
-        mixed = self.fresh(f"shufflevector {self.typed(left)}, {self.typed(right)}, "
-                           f"<{len(e.lanes)} x i32> <{picks}>")
+        mixed = self.fresh(
+            f"shufflevector {self.typed(left)}, {self.typed(right)}, "
+            f"<{len(e.lanes)} x i32> <{picks}>"
+        )
         if len(e.lanes) > 1:
             return mixed
         return self.fresh(f"extractelement <1 x {type_name(e.type)}> {mixed}, i64 0")
 
 
 EXPRESSIONS = {
-    ir.Unary: Expressions.unary, ir.Binary: Expressions.binary,
-    ir.Cast: Expressions.cast, ir.Reinterpret: Expressions.reinterpret,
+    ir.Unary: Expressions.unary,
+    ir.Binary: Expressions.binary,
+    ir.Cast: Expressions.cast,
+    ir.Reinterpret: Expressions.reinterpret,
     ir.Select: Expressions.select,
-    ir.Call: Expressions.call, ir.Load: Expressions.load, ir.Offset: Expressions.offset,
-    ir.Broadcast: Expressions.broadcast, ir.Ramp: Expressions.ramp,
-    ir.Extract: Expressions.extract, ir.Shuffle: Expressions.shuffle,
+    ir.Call: Expressions.call,
+    ir.Load: Expressions.load,
+    ir.Offset: Expressions.offset,
+    ir.Broadcast: Expressions.broadcast,
+    ir.Ramp: Expressions.ramp,
+    ir.Extract: Expressions.extract,
+    ir.Shuffle: Expressions.shuffle,
 }
 SPECIAL_CALLS = {
     "machine_div": Expressions.machine_division,
     "machine_rem": Expressions.machine_division,
-    "rarely": Expressions.rarely, "isnan": Expressions.isnan,
+    "rarely": Expressions.rarely,
+    "isnan": Expressions.isnan,
     "dot_bf16": Expressions.dot_bf16,
-    "leading_zeros": Expressions.count_zeros, "trailing_zeros": Expressions.count_zeros,
-    **{f"reduce_{op}": Expressions.reduce
-       for op in ("add", "mul", "min", "max", "and", "or", "xor")},
+    "leading_zeros": Expressions.count_zeros,
+    "trailing_zeros": Expressions.count_zeros,
+    **{
+        f"reduce_{op}": Expressions.reduce
+        for op in ("add", "mul", "min", "max", "and", "or", "xor")
+    },
 }

@@ -26,17 +26,29 @@ INSTRUCTIONS = {
     "ge": ("fcmp oge", "icmp sge", "icmp uge", "icmp uge"),
 }
 EXTREMES = {  # operation -> (float comparison, intrinsic for ints, bool instruction)
-    "min": ("fcmp olt", "min", "and"), "max": ("fcmp ogt", "max", "or"),
-    "fmin": ("fcmp olt", "min", "and"), "fmax": ("fcmp ogt", "max", "or"),
+    "min": ("fcmp olt", "min", "and"),
+    "max": ("fcmp ogt", "max", "or"),
+    "fmin": ("fcmp olt", "min", "and"),
+    "fmax": ("fcmp ogt", "max", "or"),
 }
 INTRINSICS = {  # function -> LLVM's name; all operands have the type of the result
-    "sqrt": "sqrt", "fma": "fma", "floor": "floor", "ceil": "ceil",
-    "trunc": "trunc", "round": "roundeven", "copysign": "copysign",
+    "sqrt": "sqrt",
+    "fma": "fma",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "roundeven",
+    "copysign": "copysign",
     "popcount": "ctpop",
 }
 HELPERS = ("floordiv", "mod", "tdiv", "rem")  # operations written in `mathematics`
-TYPES = {"bool": "i1", "float16": "half", "bfloat16": "bfloat", "float32": "float",
-         "float64": "double"}
+TYPES = {
+    "bool": "i1",
+    "float16": "half",
+    "bfloat16": "bfloat",
+    "float32": "float",
+    "float64": "double",
+}
 
 
 def type_name(type) -> str:
@@ -87,7 +99,8 @@ def suffix(type) -> str:
         return "p0"
     if type.is_float:
         name = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}.get(
-            type.name, "f64")
+            type.name, "f64"
+        )
     else:
         name = f"i{type.bits}"
     return name if type.lanes == 1 else f"v{type.lanes}{name}"

@@ -9,10 +9,23 @@ from __future__ import annotations
 from rushlight.compiler import expr as ir
 
 INFIX = {  # operation -> (Python operator, precedence)
-    "or": ("|", 3), "xor": ("^", 4), "and": ("&", 5), "shl": ("<<", 6),
-    "shr": (">>", 6), "add": ("+", 7), "sub": ("-", 7), "mul": ("*", 8),
-    "div": ("/", 8), "floordiv": ("//", 8), "mod": ("%", 8), "eq": ("==", 2),
-    "ne": ("!=", 2), "lt": ("<", 2), "le": ("<=", 2), "gt": (">", 2), "ge": (">=", 2),
+    "or": ("|", 3),
+    "xor": ("^", 4),
+    "and": ("&", 5),
+    "shl": ("<<", 6),
+    "shr": (">>", 6),
+    "add": ("+", 7),
+    "sub": ("-", 7),
+    "mul": ("*", 8),
+    "div": ("/", 8),
+    "floordiv": ("//", 8),
+    "mod": ("%", 8),
+    "eq": ("==", 2),
+    "ne": ("!=", 2),
+    "lt": ("<", 2),
+    "le": ("<=", 2),
+    "gt": (">", 2),
+    "ge": (">=", 2),
 }
 PREFIX = {"min": "minimum", "max": "maximum", "tdiv": "trunc_div", "rem": "fmod"}
 ATOM, UNARY = 10, 9
@@ -93,20 +106,25 @@ def _binary(e):
     bare_left, bare_right = _bare(left, right), _bare(right, left)
     if e.op not in INFIX:
         name = PREFIX.get(e.op, e.op)
-        return (f"{name}({bare_left or render_expr(left)}, "
-                f"{bare_right or render_expr(right)})"), ATOM
+        return (
+            f"{name}({bare_left or render_expr(left)}, "
+            f"{bare_right or render_expr(right)})"
+        ), ATOM
     symbol, level = INFIX[e.op]
     # Comparisons chain in Python, so neither side may hold one bare.
     lower = level + 1 if e.op in ir.COMPARISONS else level
     if bare_left and bare_left.startswith("-"):
         bare_left = f"({bare_left})"
-    return (f"{bare_left or _within(left, lower)} {symbol} "
-            f"{bare_right or _within(right, level + 1)}"), level
+    return (
+        f"{bare_left or _within(left, lower)} {symbol} "
+        f"{bare_right or _within(right, level + 1)}"
+    ), level
 
 
 def _arguments(args, siblings=None):
     return ", ".join(
-        _bare(arg, *(siblings or args)) or render_expr(arg) for arg in args)
+        _bare(arg, *(siblings or args)) or render_expr(arg) for arg in args
+    )
 
 
 def _select(e):
@@ -143,11 +161,13 @@ CALLS = {
     ir.Load: _load,
     ir.Offset: lambda e: f"{_within(e.args[0], ATOM)}.offset({render_expr(e.args[1])})",
     ir.Broadcast: lambda e: f"broadcast({render_expr(e.args[0])}, {e.lanes})",
-    ir.Ramp: lambda e: f"ramp({render_expr(e.args[0])}, {render_expr(e.args[1])}, "
-                       f"{e.lanes})",
+    ir.Ramp: lambda e: (
+        f"ramp({render_expr(e.args[0])}, {render_expr(e.args[1])}, {e.lanes})"
+    ),
     ir.Extract: lambda e: f"{_within(e.args[0], ATOM)}[{e.lane}]",
-    ir.Shuffle: lambda e: f"shuffle({render_expr(e.args[0])}, "
-                          f"{render_expr(e.args[1])}, {list(e.lanes)})",
+    ir.Shuffle: lambda e: (
+        f"shuffle({render_expr(e.args[0])}, {render_expr(e.args[1])}, {list(e.lanes)})"
+    ),
 }
 
 
@@ -189,8 +209,9 @@ def _for(s, depth):
 
 
 def _while(s, depth):
-    return (_line(depth, f"while {render_expr(s.condition)}:")
-            + _block(s.body, depth + 1))
+    return _line(depth, f"while {render_expr(s.condition)}:") + _block(
+        s.body, depth + 1
+    )
 
 
 def _if(s, depth):
@@ -201,13 +222,20 @@ def _if(s, depth):
 
 
 RENDERERS = {
-    ir.Let: _assign, ir.Declare: _assign, ir.Assign: _assign, ir.Array: _array,
-    ir.Store: _store, ir.For: _for, ir.While: _while, ir.If: _if,
+    ir.Let: _assign,
+    ir.Declare: _assign,
+    ir.Assign: _assign,
+    ir.Array: _array,
+    ir.Store: _store,
+    ir.For: _for,
+    ir.While: _while,
+    ir.If: _if,
     ir.Break: lambda s, depth: _line(depth, "break"),
     ir.Continue: lambda s, depth: _line(depth, "continue"),
     ir.Return: lambda s, depth: _line(depth, f"return {render_expr(s.value)}"),
     ir.Prefetch: lambda s, depth: _line(
-        depth, f"prefetch({render_expr(s.pointer)}, {render_expr(s.index)})"),
+        depth, f"prefetch({render_expr(s.pointer)}, {render_expr(s.index)})"
+    ),
 }
 
 

@@ -16,6 +16,7 @@ class Element:
     def __init__(self, name):
         if name == "bfloat16":
             import ml_dtypes
+
             name = ml_dtypes.bfloat16
         self.dtype = np.dtype(name)
 
@@ -62,8 +63,9 @@ class Memory:
             index = int(index) + np.arange(count)
         mask = np.ones(count, bool) if mask is None else mask
         zero = self.dtype.type(0)
-        return np.array([self[i] if on else zero for i, on in zip(index, mask)],
-                        self.dtype)
+        return np.array(
+            [self[i] if on else zero for i, on in zip(index, mask)], self.dtype
+        )
 
     def put(self, index, value, mask=None):
         """Writes several elements, or those that a mask picks."""
@@ -137,10 +139,12 @@ def _dtype_of(*values):
 
 def _in_double(function):
     """A function computed in float64 and rounded once to the argument's type."""
+
     def call(*args):
         dtype = _dtype_of(*args)
         wide = [np.asarray(a, np.float64) for a in args]
         return _scalar(np.asarray(function(*wide)).astype(dtype))
+
     return call
 
 
@@ -150,12 +154,14 @@ def _each(function, *, default=math.nan):
             return function(*args)
         except (ValueError, OverflowError):
             return default
+
     return _in_double(np.vectorize(one, otypes=[np.float64]))
 
 
 def _lgamma(x):
-    return math.inf if math.isinf(x) or x <= 0 and x == math.floor(x) else (
-        math.lgamma(x))
+    return (
+        math.inf if math.isinf(x) or x <= 0 and x == math.floor(x) else (math.lgamma(x))
+    )
 
 
 def _digamma(x):
@@ -189,30 +195,63 @@ def _erfinv(y):
 
 
 NUMPY = {
-    "sqrt": np.sqrt, "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1,
-    "log": np.log, "log2": np.log2, "log10": np.log10, "log1p": np.log1p,
-    "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin,
-    "acos": np.arccos, "atan": np.arctan, "atan2": np.arctan2, "sinh": np.sinh,
-    "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-    "atanh": np.arctanh, "pow": np.power, "floor": np.floor, "ceil": np.ceil,
-    "trunc": np.trunc, "round": np.rint, "copysign": np.copysign,
+    "sqrt": np.sqrt,
+    "exp": np.exp,
+    "exp2": np.exp2,
+    "expm1": np.expm1,
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "atan2": np.arctan2,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "tanh": np.tanh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "pow": np.power,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "round": np.rint,
+    "copysign": np.copysign,
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
 }
-PYTHON = {"erf": math.erf, "erfc": math.erfc, "lgamma": _lgamma,
-          "digamma": _digamma, "erfinv": _erfinv}
-REDUCTIONS = {"add": np.add, "mul": np.multiply, "min": np.minimum,
-              "max": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
-              "xor": np.bitwise_xor}
+PYTHON = {
+    "erf": math.erf,
+    "erfc": math.erfc,
+    "lgamma": _lgamma,
+    "digamma": _digamma,
+    "erfinv": _erfinv,
+}
+REDUCTIONS = {
+    "add": np.add,
+    "mul": np.multiply,
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+}
 
 
 def _tree(function):
     """Halves the lanes each time, as the compiled reduction does."""
+
     def reduce(vector):
         while len(vector) > 1:
             half = len(vector) // 2
             vector = function(vector[:half], vector[half:])
         return vector[0]
+
     return reduce
 
 
@@ -221,21 +260,37 @@ def _matched(function):
 
 
 NAMESPACE = {
-    **{short: Element(name) for name, short in SHORT_NAMES.items()
-       if name != "bfloat16"},
+    **{
+        short: Element(name)
+        for name, short in SHORT_NAMES.items()
+        if name != "bfloat16"
+    },
     **{name: _in_double(f) for name, f in NUMPY.items()},
     **{name: _each(f) for name, f in PYTHON.items()},
     **{f"reduce_{name}": _tree(f) for name, f in REDUCTIONS.items()},
-    **{name: _matched(getattr(np, name))
-       for name in ("minimum", "maximum", "fmin", "fmax", "fmod")},
-    "address": None, "pointer": pointer, "local": local, "select": select,
-    "trunc_div": trunc_div, "fma": fma, "isnan": np.isnan, "nan": math.nan,
-    "inf": math.inf, "range": count, "vectorized": count, "unrolled": count,
+    **{
+        name: _matched(getattr(np, name))
+        for name in ("minimum", "maximum", "fmin", "fmax", "fmod")
+    },
+    "address": None,
+    "pointer": pointer,
+    "local": local,
+    "select": select,
+    "trunc_div": trunc_div,
+    "fma": fma,
+    "isnan": np.isnan,
+    "nan": math.nan,
+    "inf": math.inf,
+    "range": count,
+    "vectorized": count,
+    "unrolled": count,
     "rolled": count,
-    "parallel": count, "prefetch": lambda pointer, index: None,
+    "parallel": count,
+    "prefetch": lambda pointer, index: None,
     "broadcast": lambda value, lanes: np.full(lanes, value),
-    "ramp": lambda base, step, lanes: (
-        base + step * np.arange(lanes)).astype(np.asarray(base).dtype),
+    "ramp": lambda base, step, lanes: (base + step * np.arange(lanes)).astype(
+        np.asarray(base).dtype
+    ),
     "shuffle": lambda left, right, lanes: np.concatenate([left, right])[lanes],
 }
 
@@ -249,6 +304,9 @@ def execute(source, name, pointers, ints, begin, end) -> None:
     addresses = np.array(pointers, np.uint64)
     integers = np.array(ints, np.int64)
     with np.errstate(all="ignore"):
-        scope[name](Memory(addresses.ctypes.data, _ADDRESS),
-                    Memory(integers.ctypes.data, integers.dtype),
-                    np.int64(begin), np.int64(end))
+        scope[name](
+            Memory(addresses.ctypes.data, _ADDRESS),
+            Memory(integers.ctypes.data, integers.dtype),
+            np.int64(begin),
+            np.int64(end),
+        )

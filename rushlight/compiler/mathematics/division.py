@@ -91,8 +91,9 @@ def _float_floordiv(x, y):
     quotient = select(wrong, quotient - 1.0, quotient)
     floor = Call("floor", x.type, quotient)
     floor = select(quotient - floor > 0.5, floor + 1.0, floor)
-    floor = select(quotient == 0, copysign(Binary("mul", quotient, quotient), x / y),
-                   floor)
+    floor = select(
+        quotient == 0, copysign(Binary("mul", quotient, quotient), x / y), floor
+    )
     return select(y == 0, x / y, floor)
 
 

@@ -58,6 +58,7 @@ def from_bits(i, like) -> Expr:
 def literal_bits(value, x) -> int:
     """The bits of a Python float in the format of ``x``."""
     import struct
+
     letter = "fi" if x.type.name == "float32" else "dq"
     return struct.unpack("<" + letter[1], struct.pack("<" + letter[0], value))[0]
 
@@ -109,12 +110,14 @@ def nearest(x) -> tuple[Expr, Expr]:
 
 def in_double(function):
     """A float32 function computed in float64, hence correctly rounded almost always."""
+
     @functools.wraps(function)
     def widened(*args):
         if args[0].type.name != "float32":
             return function(*args)
         wide = function(*(ir.cast(ir.f64, arg) for arg in args))
         return ir.cast(ir.f32, wide)
+
     return widened
 
 

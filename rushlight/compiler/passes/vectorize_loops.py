@@ -23,6 +23,7 @@ VECTOR_BYTES = 64
 def vectorize_loops(function):
     """The program with its simple vectorised loops written over vectors."""
     from rushlight.compiler import toolchain
+
     if not toolchain.has_masked_vectors():
         return function
     names = _Names()
@@ -46,8 +47,11 @@ def _rewritten(body, names):
         if isinstance(statement, ir.For) and statement.kind == "vectorized":
             result += _vectorized(statement, names) or [statement]
         else:
-            result.append(map_statement(
-                statement, lambda e: e, lambda inner: _rewritten(inner, names)))
+            result.append(
+                map_statement(
+                    statement, lambda e: e, lambda inner: _rewritten(inner, names)
+                )
+            )
     return tuple(result)
 
 
@@ -134,8 +138,9 @@ class _Body:
 
     def statement(self, s):
         if isinstance(s, ir.Store):
-            return ir.Store(s.pointer, s.index, self.spread(s.value), s.alignment,
-                            self.mask)
+            return ir.Store(
+                s.pointer, s.index, self.spread(s.value), s.alignment, self.mask
+            )
         value = self.value(s.value)
         if value.type.lanes == 1:
             return s

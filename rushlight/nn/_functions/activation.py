@@ -121,7 +121,8 @@ def glu(input, dim=-1):
     if input.size(dim) % 2:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {dim} is size "
-            f"{input.size(dim)}")
+            f"{input.size(dim)}"
+        )
     values, gates = input.chunk(2, dim)
     return values * gates.sigmoid()
 
@@ -129,7 +130,9 @@ def glu(input, dim=-1):
 def _implied_dim(name, ndim, stacklevel):
     warnings.warn(
         f"Implicit dimension choice for {name} has been deprecated. Change the call "
-        "to include dim=X as an argument.", stacklevel=stacklevel)
+        "to include dim=X as an argument.",
+        stacklevel=stacklevel,
+    )
     return 0 if ndim in (0, 1, 3) else 1
 
 

@@ -11,8 +11,16 @@ from rushlight.nn._functions.padding import pad
 from rushlight.ops import call
 
 
-def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.0,
-                                 is_causal=False, scale=None, enable_gqa=False):
+def scaled_dot_product_attention(
+    query,
+    key,
+    value,
+    attn_mask=None,
+    dropout_p=0.0,
+    is_causal=False,
+    scale=None,
+    enable_gqa=False,
+):
     """``softmax(query @ key.T * scale + mask) @ value``.
 
     Args:
@@ -27,7 +35,8 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     if is_causal and attn_mask is not None:
         raise RuntimeError(
             "scaled_dot_product_attention: Explicit attn_mask should not be set when "
-            "is_causal=True")
+            "is_causal=True"
+        )
     scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
@@ -47,18 +56,22 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
     return dropout(weights, dropout_p) @ value if dropout_p else weights @ value
 
 
-def _canonical_mask(mask, mask_name, other_type, other_name, target_type,
-                    check_other=True):
+def _canonical_mask(
+    mask, mask_name, other_type, other_name, target_type, check_other=True
+):
     """A mask in additive form: bool True becomes minus infinity."""
     if mask is None:
         return None
     if mask.dtype != rl.bool and not mask.is_floating_point():
         raise AssertionError(
-            f"only bool and floating types of {mask_name} are supported")
+            f"only bool and floating types of {mask_name} are supported"
+        )
     if check_other and other_type is not None and mask.dtype != other_type:
         warnings.warn(
             f"Support for mismatched {mask_name} and {other_name} is deprecated. Use "
-            "same type for both instead.", stacklevel=3)
+            "same type for both instead.",
+            stacklevel=3,
+        )
     if mask.is_floating_point():
         return mask
     return rl.zeros(mask.shape, dtype=target_type).masked_fill_(mask, float("-inf"))
@@ -75,71 +88,107 @@ def _project_inputs(query, key, value, weight, bias, separate):
     else:
         weights = weight.chunk(3)
     biases = (None,) * 3 if bias is None else bias.chunk(3)
-    return [call.linear(x, w, b)
-            for x, w, b in zip((query, key, value), weights, biases)]
+    return [
+        call.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)
+    ]
 
 
 def _check_shapes(query, key, value, embed_dim, num_heads, key_padding_mask, batched):
     if not batched and query.dim() != 2:
         raise AssertionError(
             "query should be unbatched 2D or batched 3D tensor but received "
-            f"{query.dim()}-D query tensor")
+            f"{query.dim()}-D query tensor"
+        )
     if key.dim() != query.dim() or value.dim() != query.dim():
         raise AssertionError(
             f"For {'batched (3-D)' if batched else 'unbatched (2-D)'} `query`, "
             f"expected `key` and `value` to be {query.dim()}-D but found {key.dim()}-D "
-            f"and {value.dim()}-D tensors respectively")
+            f"and {value.dim()}-D tensors respectively"
+        )
     if query.size(-1) != embed_dim:
         raise AssertionError(
             f"was expecting embedding dimension of {embed_dim}, but got "
-            f"{query.size(-1)}")
+            f"{query.size(-1)}"
+        )
     if embed_dim % num_heads:
         raise AssertionError(
-            f"embed_dim {embed_dim} not divisible by num_heads {num_heads}")
+            f"embed_dim {embed_dim} not divisible by num_heads {num_heads}"
+        )
     if key_padding_mask is not None and key_padding_mask.dim() != query.dim() - 1:
         raise AssertionError(
             f"Expected `key_padding_mask` to be {query.dim() - 1}-D but found "
-            f"{key_padding_mask.dim()}-D tensor instead")
+            f"{key_padding_mask.dim()}-D tensor instead"
+        )
 
 
 def multi_head_attention_forward(
-        query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias,
-        bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias,
-        training=True, key_padding_mask=None, need_weights=True, attn_mask=None,
-        use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None,
-        v_proj_weight=None, static_k=None, static_v=None, average_attn_weights=True,
-        is_causal=False):
+    query,
+    key,
+    value,
+    embed_dim_to_check,
+    num_heads,
+    in_proj_weight,
+    in_proj_bias,
+    bias_k,
+    bias_v,
+    add_zero_attn,
+    dropout_p,
+    out_proj_weight,
+    out_proj_bias,
+    training=True,
+    key_padding_mask=None,
+    need_weights=True,
+    attn_mask=None,
+    use_separate_proj_weight=False,
+    q_proj_weight=None,
+    k_proj_weight=None,
+    v_proj_weight=None,
+    static_k=None,
+    static_v=None,
+    average_attn_weights=True,
+    is_causal=False,
+):
     """What ``nn.MultiheadAttention`` computes, from its parameters.
 
     Inputs are ``(L, N, E)``, or ``(L, E)`` without a batch. Returns the output and, if
     asked for, the attention weights.
     """
     batched = query.dim() == 3
-    _check_shapes(query, key, value, embed_dim_to_check, num_heads, key_padding_mask,
-                  batched)
+    _check_shapes(
+        query, key, value, embed_dim_to_check, num_heads, key_padding_mask, batched
+    )
     if is_causal and attn_mask is None:
-        raise RuntimeError(
-            "Need attn_mask if specifying the is_causal hint.")
+        raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     if not batched:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
         if key_padding_mask is not None:
             key_padding_mask = key_padding_mask.unsqueeze(0)
     key_padding_mask = _canonical_mask(
-        key_padding_mask, "key_padding_mask", _none_or_dtype(attn_mask), "attn_mask",
-        query.dtype)
+        key_padding_mask,
+        "key_padding_mask",
+        _none_or_dtype(attn_mask),
+        "attn_mask",
+        query.dtype,
+    )
     attn_mask = _canonical_mask(
-        attn_mask, "attn_mask", None, "", query.dtype, check_other=False)
+        attn_mask, "attn_mask", None, "", query.dtype, check_other=False
+    )
     length, samples, width = query.shape
-    separate = ((q_proj_weight, k_proj_weight, v_proj_weight)
-                if use_separate_proj_weight else None)
+    separate = (
+        (q_proj_weight, k_proj_weight, v_proj_weight)
+        if use_separate_proj_weight
+        else None
+    )
     q, k, v = _project_inputs(query, key, value, in_proj_weight, in_proj_bias, separate)
     attn_mask = _shaped_mask(attn_mask, length, key.size(0), samples * num_heads)
     if bias_k is not None and bias_v is not None:
         k = rl.cat([k, bias_k.repeat(1, samples, 1)])
         v = rl.cat([v, bias_v.repeat(1, samples, 1)])
         attn_mask, key_padding_mask = _one_more(attn_mask, key_padding_mask)
-    q, k, v = (x.reshape(x.size(0), samples * num_heads, width // num_heads)
-               .transpose(0, 1) for x in (q, k, v))
+    q, k, v = (
+        x.reshape(x.size(0), samples * num_heads, width // num_heads).transpose(0, 1)
+        for x in (q, k, v)
+    )
     k = k if static_k is None else static_k
     v = v if static_v is None else static_v
     if add_zero_attn:
@@ -147,8 +196,11 @@ def multi_head_attention_forward(
         k, v = rl.cat([k, zeros], 1), rl.cat([v, zeros], 1)
         attn_mask, key_padding_mask = _one_more(attn_mask, key_padding_mask)
     if key_padding_mask is not None:
-        padding = key_padding_mask.view(samples, 1, 1, k.size(1)).expand(
-            -1, num_heads, -1, -1).reshape(samples * num_heads, 1, k.size(1))
+        padding = (
+            key_padding_mask.view(samples, 1, 1, k.size(1))
+            .expand(-1, num_heads, -1, -1)
+            .reshape(samples * num_heads, 1, k.size(1))
+        )
         attn_mask = padding if attn_mask is None else attn_mask + padding
     scores = (q * math.sqrt(1.0 / q.size(-1))) @ k.transpose(-2, -1)
     if attn_mask is not None:
@@ -176,18 +228,22 @@ def _shaped_mask(mask, length, keys, heads):
         if tuple(mask.shape) != (length, keys):
             raise RuntimeError(
                 f"The shape of the 2D attn_mask is {mask.shape}, but should be "
-                f"{(length, keys)}.")
+                f"{(length, keys)}."
+            )
         return mask.unsqueeze(0)
     if mask.dim() == 3:
         if tuple(mask.shape) != (heads, length, keys):
             raise RuntimeError(
                 f"The shape of the 3D attn_mask is {mask.shape}, but should be "
-                f"{(heads, length, keys)}.")
+                f"{(heads, length, keys)}."
+            )
         return mask
     raise RuntimeError(f"attn_mask's dimension {mask.dim()} is not supported")
 
 
 def _one_more(attn_mask, key_padding_mask):
     """The masks with one more key, which everyone may see."""
-    return tuple(None if mask is None else pad(mask, (0, 1))
-                 for mask in (attn_mask, key_padding_mask))
+    return tuple(
+        None if mask is None else pad(mask, (0, 1))
+        for mask in (attn_mask, key_padding_mask)
+    )

@@ -34,7 +34,8 @@ def _channel_noise(input):
     """An empty tensor with one element for each channel of each sample."""
     if input.dim() < 2:
         raise RuntimeError(
-            "Feature dropout requires at least 2 dimensions in the input")
+            "Feature dropout requires at least 2 dimensions in the input"
+        )
     return input.new_empty((*input.shape[:2], *(1,) * (input.dim() - 2)))
 
 
@@ -86,7 +87,8 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
             f"dropout1d: Expected 2D or 3D input, but received a {ndim}D input. Note "
             "that dropout1d exists to provide channel-wise dropout on inputs with 1 "
             "spatial dimension, a channel dimension, and an optional batch dimension "
-            "(i.e. 2D or 3D inputs).")
+            "(i.e. 2D or 3D inputs)."
+        )
     if ndim == 3:
         return _drop_channels(input, p, training, inplace)
     result = _drop_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
@@ -104,7 +106,9 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
             "and silence this warning, please use dropout instead. Note that dropout2d "
             "exists to provide channel-wise dropout on inputs with 2 spatial "
             "dimensions, a channel dimension, and an optional batch dimension (i.e. 3D "
-            "or 4D inputs).", stacklevel=2)
+            "or 4D inputs).",
+            stacklevel=2,
+        )
     if ndim == 3:
         warnings.warn(
             "dropout2d: Received a 3D input to dropout2d and assuming that "
@@ -112,7 +116,9 @@ def dropout2d(input, p=0.5, training=True, inplace=False):
             "shape (N, C, L), where C is the channel dim. This behavior will change in "
             "a future release to interpret the input as one without a batch dimension, "
             "i.e. shape (C, H, W). To maintain the 1D channel-wise dropout behavior, "
-            "please switch to using dropout1d instead.", stacklevel=2)
+            "please switch to using dropout1d instead.",
+            stacklevel=2,
+        )
     return _drop_channels(input, p, training, inplace)
 
 
@@ -127,7 +133,9 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
             "and silence this warning, please use dropout instead. Note that dropout3d "
             "exists to provide channel-wise dropout on inputs with 3 spatial "
             "dimensions, a channel dimension, and an optional batch dimension (i.e. 4D "
-            "or 5D inputs).", stacklevel=2)
+            "or 5D inputs).",
+            stacklevel=2,
+        )
     if ndim != 4:
         return _drop_channels(input, p, training, inplace)
     result = _drop_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)

@@ -14,8 +14,16 @@ from rushlight.nn._functions.reduction import (
 from rushlight.ops import call
 
 
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100,
-                  reduce=None, reduction="mean", label_smoothing=0.0):
+def cross_entropy(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+    label_smoothing=0.0,
+):
     """Negative log likelihood of the targets under ``softmax(input)``.
 
     Args:
@@ -35,11 +43,19 @@ def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-1
     else:
         number = chosen_reduction(size_average, reduce, reduction)
     return call.cross_entropy_loss(
-        input, target, weight, number, ignore_index, label_smoothing)
+        input, target, weight, number, ignore_index, label_smoothing
+    )
 
 
-def nll_loss(input, target, weight=None, size_average=None, ignore_index=-100,
-             reduce=None, reduction="mean"):
+def nll_loss(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    ignore_index=-100,
+    reduce=None,
+    reduction="mean",
+):
     """Negative of the log probability ``input`` gives to each target class."""
     number = chosen_reduction(size_average, reduce, reduction)
     return call.nll_loss_nd(input, target, weight, number, ignore_index)
@@ -52,7 +68,9 @@ def _same_size(input, target):
     warnings.warn(
         f"Using a target size ({target.size()}) that is different to the input size "
         f"({input.size()}). This will likely lead to incorrect results due to "
-        "broadcasting. Please ensure they have the same size.", stacklevel=3)
+        "broadcasting. Please ensure they have the same size.",
+        stacklevel=3,
+    )
     sizes = rl.broadcast_shapes(input.shape, target.shape)
     return input.expand(sizes), target.expand(sizes)
 
@@ -67,8 +85,9 @@ def _weighted(loss, weight, input, number, by_weight):
     return reduce_loss(loss, number)
 
 
-def mse_loss(input, target, size_average=None, reduce=None, reduction="mean",
-             weight=None):
+def mse_loss(
+    input, target, size_average=None, reduce=None, reduction="mean", weight=None
+):
     """Squared difference of input and target."""
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
@@ -77,8 +96,9 @@ def mse_loss(input, target, size_average=None, reduce=None, reduction="mean",
     return _weighted((input - target) ** 2, weight, input, number, by_weight=True)
 
 
-def l1_loss(input, target, size_average=None, reduce=None, reduction="mean",
-            weight=None):
+def l1_loss(
+    input, target, size_average=None, reduce=None, reduction="mean", weight=None
+):
     """Absolute difference of input and target."""
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
@@ -88,8 +108,9 @@ def l1_loss(input, target, size_average=None, reduce=None, reduction="mean",
     return _weighted(loss, weight, input, number, by_weight=True)
 
 
-def smooth_l1_loss(input, target, size_average=None, reduce=None, reduction="mean",
-                   beta=1.0):
+def smooth_l1_loss(
+    input, target, size_average=None, reduce=None, reduction="mean", beta=1.0
+):
     """Squared difference over ``2 * beta`` below ``beta``, else absolute."""
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
@@ -112,34 +133,46 @@ def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     return _weighted(loss, weight, input, number, by_weight=False)
 
 
-def binary_cross_entropy(input, target, weight=None, size_average=None, reduce=None,
-                         reduction="mean"):
+def binary_cross_entropy(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
+):
     """``-(t * log(x) + (1 - t) * log(1 - x))`` of probabilities ``x``."""
     number = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
             f"Using a target size ({target.size()}) that is different to the input "
             f"size ({input.size()}) is deprecated. Please ensure they have the same "
-            "size.")
+            "size."
+        )
     if weight is not None:
         weight = weight.expand(rl.broadcast_shapes(target.shape, weight.shape))
     return call.binary_cross_entropy(input, target, weight, number)
 
 
-def binary_cross_entropy_with_logits(input, target, weight=None, size_average=None,
-                                     reduce=None, reduction="mean", pos_weight=None):
+def binary_cross_entropy_with_logits(
+    input,
+    target,
+    weight=None,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+    pos_weight=None,
+):
     """``binary_cross_entropy`` of ``sigmoid(input)``, without overflow."""
     number = chosen_reduction(size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ValueError(
             f"Target size ({target.size()}) must be the same as input size "
-            f"({input.size()})")
+            f"({input.size()})"
+        )
     return call.binary_cross_entropy_with_logits(
-        input, target, weight, pos_weight, number)
+        input, target, weight, pos_weight, number
+    )
 
 
-def kl_div(input, target, size_average=None, reduce=None, reduction="mean",
-           log_target=False):
+def kl_div(
+    input, target, size_average=None, reduce=None, reduction="mean", log_target=False
+):
     """Kullback-Leibler divergence; ``input`` holds log probabilities."""
     if size_average is not None or reduce is not None:
         number = chosen_reduction(size_average, reduce, reduction)
@@ -150,7 +183,8 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean",
                 "the support size.'batchmean' divides only by the batch size, and "
                 "aligns with the KL div math definition.'mean' will be changed to "
                 "behave the same as 'batchmean' in the next major release.",
-                stacklevel=2)
+                stacklevel=2,
+            )
         number = reduction_number("sum" if reduction == "batchmean" else reduction)
     if log_target:
         loss = target.exp() * (target - input)
@@ -162,8 +196,16 @@ def kl_div(input, target, size_average=None, reduce=None, reduction="mean",
     return loss
 
 
-def poisson_nll_loss(input, target, log_input=True, full=False, size_average=None,
-                     eps=1e-8, reduce=None, reduction="mean"):
+def poisson_nll_loss(
+    input,
+    target,
+    log_input=True,
+    full=False,
+    size_average=None,
+    eps=1e-8,
+    reduce=None,
+    reduction="mean",
+):
     """Negative log likelihood of counts under Poisson distributions."""
     number = chosen_reduction(size_average, reduce, reduction)
     if log_input:
@@ -191,8 +233,10 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
     if var.shape != input.shape:
         if input.shape[:-1] == var.shape:
             var = var.unsqueeze(-1)
-        elif input.ndim != var.ndim or sum(
-                v for i, v in zip(input.shape, var.shape) if i != v) != 1:
+        elif (
+            input.ndim != var.ndim
+            or sum(v for i, v in zip(input.shape, var.shape) if i != v) != 1
+        ):
             raise ValueError("var is of incorrect size")
     if reduction not in ("none", "mean", "sum"):
         raise ValueError(f"{reduction} is not valid")
@@ -211,21 +255,24 @@ def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="m
     return reduce_loss((-target * input).exp().log1p(), number)
 
 
-def margin_ranking_loss(input1, input2, target, margin=0, size_average=None,
-                        reduce=None, reduction="mean"):
+def margin_ranking_loss(
+    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+):
     """``max(0, -target * (input1 - input2) + margin)``."""
     number = chosen_reduction(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
         raise RuntimeError(
             "margin_ranking_loss : All input tensors should have same dimension but "
             f"got sizes: input1: {input1.size()}, input2: {input2.size()}, target: "
-            f"{target.size()} ")
+            f"{target.size()} "
+        )
     loss = (-target * (input1 - input2) + margin).clamp_min(0)
     return reduce_loss(loss, number)
 
 
-def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=None,
-                         reduction="mean"):
+def hinge_embedding_loss(
+    input, target, margin=1.0, size_average=None, reduce=None, reduction="mean"
+):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
     number = chosen_reduction(size_average, reduce, reduction)
     zero = input.new_zeros(())
@@ -234,21 +281,25 @@ def hinge_embedding_loss(input, target, margin=1.0, size_average=None, reduce=No
     return reduce_loss(apart + together, number)
 
 
-def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None,
-                          reduce=None, reduction="mean"):
+def cosine_embedding_loss(
+    input1, input2, target, margin=0, size_average=None, reduce=None, reduction="mean"
+):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
     number = chosen_reduction(size_average, reduce, reduction)
     if target.dim() not in (0, 1):
         raise RuntimeError(
-            "0D or 1D target tensor expected, multi-target not supported")
+            "0D or 1D target tensor expected, multi-target not supported"
+        )
     if target.dim() == 1 and not input1.dim() == input2.dim() == 2:
         raise RuntimeError(
             "1D target tensor expects 2D input tensors, but found inputs with sizes "
-            f"{list(input1.shape)} and {list(input2.shape)}.")
+            f"{list(input1.shape)} and {list(input2.shape)}."
+        )
     if target.dim() == 0 and not input1.dim() == input2.dim() == 1:
         raise RuntimeError(
             "0D target tensor expects 1D input tensors, but found inputs with sizes "
-            f"{list(input1.shape)} and {list(input2.shape)}.")
+            f"{list(input1.shape)} and {list(input2.shape)}."
+        )
     tiny = 1e-12
     along = (input1 * input2).sum(-1)
     lengths = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
@@ -259,8 +310,16 @@ def cosine_embedding_loss(input1, input2, target, margin=0, size_average=None,
     return reduce_loss(together + apart, number)
 
 
-def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=None,
-                      reduce=None, reduction="mean"):
+def multi_margin_loss(
+    input,
+    target,
+    p=1,
+    margin=1.0,
+    weight=None,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
     """``max(0, margin - x[target] + x[i]) ** p`` over the wrong classes ``i``."""
     number = chosen_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
@@ -281,8 +340,9 @@ def multi_margin_loss(input, target, p=1, margin=1.0, weight=None, size_average=
     return reduce_loss(loss.reshape(target.shape) if single else loss, number)
 
 
-def multilabel_margin_loss(input, target, size_average=None, reduce=None,
-                           reduction="mean"):
+def multilabel_margin_loss(
+    input, target, size_average=None, reduce=None, reduction="mean"
+):
     """``max(0, 1 - x[y] + x[i])`` over classes ``y`` in the target and ``i`` not in it.
 
     A target row lists class numbers and ends at its first -1.
@@ -300,12 +360,12 @@ def multilabel_margin_loss(input, target, size_average=None, reduce=None,
     return reduce_loss(loss, number)
 
 
-def multilabel_soft_margin_loss(input, target, weight=None, size_average=None,
-                                reduce=None, reduction="mean"):
+def multilabel_soft_margin_loss(
+    input, target, weight=None, size_average=None, reduce=None, reduction="mean"
+):
     """Mean over the classes of ``binary_cross_entropy_with_logits``."""
     number = chosen_reduction(size_average, reduce, reduction)
-    loss = -(target * call.log_sigmoid(input)
-             + (1 - target) * call.log_sigmoid(-input))
+    loss = -(target * call.log_sigmoid(input) + (1 - target) * call.log_sigmoid(-input))
     if weight is not None:
         loss = loss * weight
     return reduce_loss(loss.mean(-1), number)
@@ -336,15 +396,26 @@ def _triplet(anchor, positive, negative, distance, margin, swap, number):
         raise RuntimeError(
             "The anchor, positive, and negative tensors are expected to have the same "
             f"number of dimensions, but got: anchor {ndims[0]}D, positive {ndims[1]}D, "
-            f"and negative {ndims[2]}D inputs")
+            f"and negative {ndims[2]}D inputs"
+        )
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
         far = rl.minimum(far, distance(positive, negative))
     return reduce_loss((margin + near - far).clamp_min(0), number)
 
 
-def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6,
-                        swap=False, size_average=None, reduce=None, reduction="mean"):
+def triplet_margin_loss(
+    anchor,
+    positive,
+    negative,
+    margin=1.0,
+    p=2,
+    eps=1e-6,
+    swap=False,
+    size_average=None,
+    reduce=None,
+    reduction="mean",
+):
     """``max(0, margin + |anchor - positive| - |anchor - negative|)``."""
     number = chosen_reduction(size_average, reduce, reduction)
     _check_margin(margin)
@@ -355,9 +426,16 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, p=2, eps=1e-6,
     return _triplet(anchor, positive, negative, distance, margin, swap, number)
 
 
-def triplet_margin_with_distance_loss(anchor, positive, negative, *,
-                                      distance_function=None, margin=1.0, swap=False,
-                                      reduction="mean"):
+def triplet_margin_with_distance_loss(
+    anchor,
+    positive,
+    negative,
+    *,
+    distance_function=None,
+    margin=1.0,
+    swap=False,
+    reduction="mean",
+):
     """``triplet_margin_loss`` with a distance of the caller's."""
     number = reduction_number(reduction)
     _check_margin(margin)

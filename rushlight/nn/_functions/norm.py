@@ -13,11 +13,20 @@ def _require_many_values(size):
     if size[0] * math.prod(size[2:]) == 1:
         raise ValueError(
             "Expected more than 1 value per channel when training, got input size "
-            f"{size}")
+            f"{size}"
+        )
 
 
-def batch_norm(input, running_mean, running_var, weight=None, bias=None,
-               training=False, momentum=0.1, eps=1e-5):
+def batch_norm(
+    input,
+    running_mean,
+    running_var,
+    weight=None,
+    bias=None,
+    training=False,
+    momentum=0.1,
+    eps=1e-5,
+):
     """Normalise each channel over the batch, or by running statistics.
 
     Args:
@@ -35,24 +44,36 @@ def batch_norm(input, running_mean, running_var, weight=None, bias=None,
         _require_many_values(input.shape)
         if eps <= 0.0:
             raise ValueError(
-                f"batch_norm eps must be positive during training, but got {eps}")
+                f"batch_norm eps must be positive during training, but got {eps}"
+            )
     elif eps < 0.0:
         raise ValueError(f"batch_norm eps must be non-negative, but got {eps}")
     return call.batch_norm(
-        input, weight, bias, running_mean, running_var, training, momentum, eps, False)
+        input, weight, bias, running_mean, running_var, training, momentum, eps, False
+    )
 
 
-def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=None,
-                  use_input_stats=True, momentum=0.1, eps=1e-5):
+def instance_norm(
+    input,
+    running_mean=None,
+    running_var=None,
+    weight=None,
+    bias=None,
+    use_input_stats=True,
+    momentum=0.1,
+    eps=1e-5,
+):
     """Normalise each channel of each sample on its own."""
     if use_input_stats and math.prod(input.shape[2:]) == 1:
         raise ValueError(
             "Expected more than 1 spatial element when training, got input size "
-            f"{input.shape}")
+            f"{input.shape}"
+        )
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when "
-            "use_input_stats is false")
+            "use_input_stats is false"
+        )
     samples, channels = input.shape[:2]
 
     def of_all(vector):
@@ -61,8 +82,16 @@ def instance_norm(input, running_mean=None, running_var=None, weight=None, bias=
     # Each channel of each sample takes the part of a channel in one batch norm.
     mean, var = of_all(running_mean), of_all(running_var)
     result = call.batch_norm(
-        input.reshape(1, samples * channels, *input.shape[2:]), of_all(weight),
-        of_all(bias), mean, var, use_input_stats, momentum, eps, False)
+        input.reshape(1, samples * channels, *input.shape[2:]),
+        of_all(weight),
+        of_all(bias),
+        mean,
+        var,
+        use_input_stats,
+        momentum,
+        eps,
+        False,
+    )
     if use_input_stats and running_mean is not None:
         with rl.no_grad():
             running_mean.copy_(mean.view(samples, channels).mean(0))
@@ -78,11 +107,12 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divide by the root of the mean square over the last dimensions."""
     shape = tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape):]) != shape:
+    if not shape or tuple(input.shape[-len(shape) :]) != shape:
         raise RuntimeError(
             f"Given normalized_shape={list(shape)}, expected input with shape "
             f"[{', '.join(['*', *map(str, shape)])}], but got input of size"
-            f"{list(input.shape)}")
+            f"{list(input.shape)}"
+        )
     if eps is None:
         eps = rl.finfo(input.dtype).eps
     # Half precision loses the squares: they are summed in float32.
@@ -101,17 +131,20 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
     if input.dim() < 2:
         raise RuntimeError(
             "Expected at least 2 dimensions for input tensor but received "
-            f"{input.dim()}")
+            f"{input.dim()}"
+        )
     samples, channels, *rest = input.shape
     if channels % num_groups:
         raise RuntimeError(
             "Expected number of channels in input to be divisible by num_groups, but "
-            f"got input of shape {list(input.shape)} and num_groups={num_groups}")
+            f"got input of shape {list(input.shape)} and num_groups={num_groups}"
+        )
     _require_many_values([samples * channels // num_groups, num_groups, *rest])
     if input.numel():
         grouped = input.reshape(1, samples * num_groups, -1)
         result = call.batch_norm(
-            grouped, None, None, None, None, True, 0.0, eps, False).view(input.shape)
+            grouped, None, None, None, None, True, 0.0, eps, False
+        ).view(input.shape)
     else:
         result = input.clone()
     shape = (1, channels, *(1,) * len(rest))
@@ -125,7 +158,8 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
     ndim = input.dim()
     if ndim < 3:
         raise ValueError(
-            f"Expected 3D or higher dimensionality input (got {ndim} dimensions)")
+            f"Expected 3D or higher dimensionality input (got {ndim} dimensions)"
+        )
     if input.numel() == 0:
         return input
     samples, channels = input.shape[:2]

@@ -25,23 +25,27 @@ def pad(input, pad, mode="constant", value=None):
         raise RuntimeError(
             f"Padding length should be less than or equal to two times the input "
             f"dimension but got padding length {len(pad)} and input of dimension "
-            f"{input.dim()}")
+            f"{input.dim()}"
+        )
     if mode == "constant":
         return _pad_constant(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
-        raise RuntimeError(
-            f'Padding mode "{mode}" doesn\'t take in value argument')
-    places = {"reflect": _reflected, "replicate": _replicated,
-              "circular": _wrapped}.get(mode)
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    places = {
+        "reflect": _reflected,
+        "replicate": _replicated,
+        "circular": _wrapped,
+    }.get(mode)
     if places is None:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if input.dim() - len(pad) // 2 not in (1, 2) or not 2 <= len(pad) <= 6:
         raise NotImplementedError(
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for "
-            "now")
+            "now"
+        )
     for index in range(0, len(pad), 2):
         dim = input.dim() - 1 - index // 2
-        before, after = pad[index:index + 2]
+        before, after = pad[index : index + 2]
         if before or after:
             chosen = places(input, dim, before, after)
             input = input.index_select(dim, rl.tensor(chosen))
@@ -53,13 +57,14 @@ def _pad_constant(input, pad, value):
     source, target = input, []
     for index in range(0, len(pad), 2):
         dim = input.dim() - 1 - index // 2
-        before, after = pad[index:index + 2]
+        before, after = pad[index : index + 2]
         size = sizes[dim] + before + after
         if size < 0:
             raise RuntimeError(
                 f"The input size {sizes[dim]}, plus negative padding {before} and "
                 f"{after} resulted in a negative output size, which is invalid. Check "
-                f"dimension {dim} of your input.")
+                f"dimension {dim} of your input."
+            )
         start, stop = max(-before, 0), sizes[dim] - max(-after, 0)
         if (start, stop) != (0, sizes[dim]):
             source = source.narrow(dim, start, max(stop - start, 0))
@@ -79,7 +84,8 @@ def _reflected(input, dim, before, after):
         raise RuntimeError(
             "Argument #4: Padding size should be less than the corresponding input "
             f"dimension, but got: padding ({before}, {after}) at dimension {dim} of "
-            f"input {list(input.shape)}")
+            f"input {list(input.shape)}"
+        )
     last = size - 1
     return [last - abs(last - abs(place)) for place in range(-before, size + after)]
 
@@ -92,8 +98,7 @@ def _replicated(input, dim, before, after):
 def _wrapped(input, dim, before, after):
     size = input.size(dim)
     if before > size or after > size:
-        raise RuntimeError(
-            "Padding value causes wrapping around more than once.")
+        raise RuntimeError("Padding value causes wrapping around more than once.")
     # What is cut off at one edge is not there to wrap around to the other.
     kept = range(max(-before, 0), size - max(-after, 0))
     before, after = max(before, 0), max(after, 0)
@@ -108,11 +113,13 @@ def one_hot(tensor, num_classes=-1):
     """
     if tensor.dtype != rl.int64:
         raise RuntimeError(
-            "one_hot is only applicable to index tensor of type LongTensor.")
+            "one_hot is only applicable to index tensor of type LongTensor."
+        )
     if tensor.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError(
-                "Can not infer total number of classes from empty tensor.")
+                "Can not infer total number of classes from empty tensor."
+            )
         return tensor.new_empty((*tensor.shape, num_classes))
     if tensor.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
@@ -133,18 +140,20 @@ def pixel_shuffle(input, upscale_factor):
     if input.dim() < 3:
         raise RuntimeError(
             "pixel_shuffle expects input to have at least 3 dimensions, but got input "
-            f"with {input.dim()} dimension(s)")
+            f"with {input.dim()} dimension(s)"
+        )
     *lead, channels, height, width = input.shape
     if channels % (factor * factor):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
             f"the square of upscale_factor, but input.size(-3)={channels} is not "
-            f"divisible by {factor * factor}")
+            f"divisible by {factor * factor}"
+        )
     planes = input.reshape(
-        math.prod(lead), channels // factor**2, factor, factor, height, width)
+        math.prod(lead), channels // factor**2, factor, factor, height, width
+    )
     moved = planes.permute(0, 1, 4, 2, 5, 3)
-    return moved.reshape(
-        *lead, channels // factor**2, height * factor, width * factor)
+    return moved.reshape(*lead, channels // factor**2, height * factor, width * factor)
 
 
 def pixel_unshuffle(input, downscale_factor):
@@ -155,7 +164,8 @@ def pixel_unshuffle(input, downscale_factor):
         raise RuntimeError(
             "pixel_unshuffle expects height and width to be divisible by "
             f"downscale_factor, but input of size {height}x{width} is not divisible "
-            f"by {factor}")
+            f"by {factor}"
+        )
     rows, columns = height // factor, width // factor
     planes = input.reshape(math.prod(lead), channels, rows, factor, columns, factor)
     moved = planes.permute(0, 1, 3, 5, 2, 4)
@@ -168,7 +178,8 @@ def channel_shuffle(input, groups):
     if channels % groups:
         raise RuntimeError(
             f"Number of channels must be divisible by groups. Got {channels} channels "
-            f"and {groups} groups.")
+            f"and {groups} groups."
+        )
     grouped = input.reshape(samples, groups, channels // groups, *rest)
     return grouped.transpose(1, 2).reshape(input.shape)
 
@@ -181,40 +192,49 @@ def _blocks(size, kernel, dilation, padding, stride):
     """How many positions a window takes along each of two dimensions."""
     counts = tuple(
         (s + 2 * p - d * (k - 1) - 1) // t + 1
-        for s, k, d, p, t in zip(size, kernel, dilation, padding, stride))
+        for s, k, d, p, t in zip(size, kernel, dilation, padding, stride)
+    )
     if min(counts) < 1:
         raise RuntimeError(
             f"Given input with spatial size {tuple(size)}, kernel_size={kernel}, "
             f"dilation={dilation}, padding={padding}, calculated shape of the array "
-            f"of sliding blocks as {counts}, but its components must be at least one.")
+            f"of sliding blocks as {counts}, but its components must be at least one."
+        )
     return counts
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):
     """The windows of an image as columns: ``(N, C * kh * kw, L)``."""
     kernel, dilation, padding, stride = map(
-        _two, (kernel_size, dilation, padding, stride))
+        _two, (kernel_size, dilation, padding, stride)
+    )
     batched = input.dim() == 4
     image = input if batched else input.unsqueeze(0)
     rows, columns = _blocks(image.shape[-2:], kernel, dilation, padding, stride)
     if padding != (0, 0):
         image = pad(image, (padding[1], padding[1], padding[0], padding[0]))
-    down = [i * dilation[0] + r * stride[0]
-            for i in range(kernel[0]) for r in range(rows)]
-    across = [j * dilation[1] + c * stride[1]
-              for j in range(kernel[1]) for c in range(columns)]
+    down = [
+        i * dilation[0] + r * stride[0] for i in range(kernel[0]) for r in range(rows)
+    ]
+    across = [
+        j * dilation[1] + c * stride[1]
+        for j in range(kernel[1])
+        for c in range(columns)
+    ]
     picked = image.index_select(2, rl.tensor(down)).index_select(3, rl.tensor(across))
     samples, channels = image.shape[:2]
     picked = picked.view(samples, channels, kernel[0], rows, kernel[1], columns)
     result = picked.permute(0, 1, 2, 4, 3, 5).reshape(
-        samples, channels * kernel[0] * kernel[1], rows * columns)
+        samples, channels * kernel[0] * kernel[1], rows * columns
+    )
     return result if batched else result.squeeze(0)
 
 
 def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
     """Sum columns ``(N, C * kh * kw, L)`` into the image that they are windows of."""
     size, kernel, dilation, padding, stride = map(
-        _two, (output_size, kernel_size, dilation, padding, stride))
+        _two, (output_size, kernel_size, dilation, padding, stride)
+    )
     batched = input.dim() == 3
     columns_in = input if batched else input.unsqueeze(0)
     rows, columns = _blocks(size, kernel, dilation, padding, stride)
@@ -224,18 +244,24 @@ def fold(input, output_size, kernel_size, dilation=1, padding=0, stride=1):
             f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, "
             f"padding={padding}, stride={stride}, expected size of input's dimension "
             f"2 to match the calculated number of sliding blocks {rows} * {columns} = "
-            f"{rows * columns}, but got input.size(2)={length}.")
+            f"{rows * columns}, but got input.size(2)={length}."
+        )
     channels = depth // (kernel[0] * kernel[1])
-    blocks = columns_in.reshape(
-        samples, channels, kernel[0], kernel[1], rows, columns)
+    blocks = columns_in.reshape(samples, channels, kernel[0], kernel[1], rows, columns)
     result = input.new_zeros(
-        (samples, channels, size[0] + 2 * padding[0], size[1] + 2 * padding[1]))
+        (samples, channels, size[0] + 2 * padding[0], size[1] + 2 * padding[1])
+    )
     for i in range(kernel[0]):
         for j in range(kernel[1]):
             top, left = i * dilation[0], j * dilation[1]
-            window = result[:, :, top:top + rows * stride[0]:stride[0],
-                            left:left + columns * stride[1]:stride[1]]
+            window = result[
+                :,
+                :,
+                top : top + rows * stride[0] : stride[0],
+                left : left + columns * stride[1] : stride[1],
+            ]
             window[:, :, :rows, :columns].add_(blocks[:, :, i, j])
-    result = result[:, :, padding[0]:padding[0] + size[0],
-                    padding[1]:padding[1] + size[1]]
+    result = result[
+        :, :, padding[0] : padding[0] + size[0], padding[1] : padding[1] + size[1]
+    ]
     return result if batched else result.squeeze(0)

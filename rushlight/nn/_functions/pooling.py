@@ -6,16 +6,30 @@ import rushlight as rl
 from rushlight.ops import call
 
 
-def max_pool1d(input, kernel_size, stride=None, padding=0, dilation=1,
-               ceil_mode=False, return_indices=False):
+def max_pool1d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode=False,
+    return_indices=False,
+):
     """Largest value of each window along the last dimension."""
     stride = () if stride is None else stride
     pool = call.max_pool1d_with_indices if return_indices else call.max_pool1d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1,
-               ceil_mode=False, return_indices=False):
+def max_pool2d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode=False,
+    return_indices=False,
+):
     """Largest value of each window over the last two dimensions.
 
     Args:
@@ -32,28 +46,38 @@ def max_pool2d(input, kernel_size, stride=None, padding=0, dilation=1,
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool3d(input, kernel_size, stride=None, padding=0, dilation=1,
-               ceil_mode=False, return_indices=False):
+def max_pool3d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    dilation=1,
+    ceil_mode=False,
+    return_indices=False,
+):
     """Largest value of each window over the last three dimensions."""
     stride = () if stride is None else stride
     pool = call.max_pool3d_with_indices if return_indices else call.max_pool3d
     return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
 
 
-def max_pool1d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1,
-                            ceil_mode=False):
+def max_pool1d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
+):
     """``max_pool1d`` together with the places of the largest values."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool2d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1,
-                            ceil_mode=False):
+def max_pool2d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
+):
     """``max_pool2d`` together with the places of the largest values."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
-def max_pool3d_with_indices(input, kernel_size, stride=None, padding=0, dilation=1,
-                            ceil_mode=False):
+def max_pool3d_with_indices(
+    input, kernel_size, stride=None, padding=0, dilation=1, ceil_mode=False
+):
     """``max_pool3d`` together with the places of the largest values."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
@@ -63,30 +87,58 @@ def _spread(value, count):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
-def avg_pool1d(input, kernel_size, stride=None, padding=0, ceil_mode=False,
-               count_include_pad=True):
+def avg_pool1d(
+    input, kernel_size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
+):
     """Mean of each window along the last dimension."""
     stride = () if stride is None else stride
     return call.avg_pool1d(
-        input, kernel_size, stride, padding, ceil_mode, count_include_pad)
+        input, kernel_size, stride, padding, ceil_mode, count_include_pad
+    )
 
 
-def avg_pool2d(input, kernel_size, stride=None, padding=0, ceil_mode=False,
-               count_include_pad=True, divisor_override=None):
+def avg_pool2d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor_override=None,
+):
     """Mean of each window over the last two dimensions."""
     stride = () if stride is None else stride
     return call.avg_pool2d(
-        input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-        divisor_override)
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
 
 
-def avg_pool3d(input, kernel_size, stride=None, padding=0, ceil_mode=False,
-               count_include_pad=True, divisor_override=None):
+def avg_pool3d(
+    input,
+    kernel_size,
+    stride=None,
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor_override=None,
+):
     """Mean of each window over the last three dimensions."""
     stride = () if stride is None else stride
     return call.avg_pool3d(
-        input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-        divisor_override)
+        input,
+        kernel_size,
+        stride,
+        padding,
+        ceil_mode,
+        count_include_pad,
+        divisor_override,
+    )
 
 
 def _filled_size(output_size, input, count):
@@ -94,11 +146,11 @@ def _filled_size(output_size, input, count):
     if isinstance(output_size, int):
         return (output_size,) * count
     if input.dim() <= len(output_size):
-        raise ValueError(
-            f"Input dimension should be at least {len(output_size) + 1}")
-    sizes = input.shape[-len(output_size):]
-    return tuple(own if wanted is None else wanted
-                 for wanted, own in zip(output_size, sizes))
+        raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
+    sizes = input.shape[-len(output_size) :]
+    return tuple(
+        own if wanted is None else wanted for wanted, own in zip(output_size, sizes)
+    )
 
 
 def adaptive_avg_pool1d(input, output_size):
@@ -125,14 +177,16 @@ def adaptive_max_pool1d(input, output_size, return_indices=False):
 def adaptive_max_pool2d(input, output_size, return_indices=False):
     """Largest value of windows that divide the last two dimensions evenly."""
     values, indices = call.adaptive_max_pool2d(
-        input, _filled_size(output_size, input, 2))
+        input, _filled_size(output_size, input, 2)
+    )
     return (values, indices) if return_indices else values
 
 
 def adaptive_max_pool3d(input, output_size, return_indices=False):
     """Largest value of windows that divide the last three dimensions evenly."""
     values, indices = call.adaptive_max_pool3d(
-        input, _filled_size(output_size, input, 3))
+        input, _filled_size(output_size, input, 3)
+    )
     return (values, indices) if return_indices else values
 
 
@@ -181,14 +235,18 @@ def _max_unpool(input, indices, kernel_size, stride, padding, output_size, count
     stride = kernel if stride is None else _spread(stride, count)
     padding = _spread(padding, count)
     default = tuple(
-        (size - 1) * step - 2 * pad + window for size, step, pad, window in zip(
-            input.shape[-count:], stride, padding, kernel))
+        (size - 1) * step - 2 * pad + window
+        for size, step, pad, window in zip(
+            input.shape[-count:], stride, padding, kernel
+        )
+    )
     sizes = default if output_size is None else tuple(output_size)[-count:]
     for wanted, usual, step in zip(sizes, default, stride):
         if not usual - step < wanted < usual + step:
             raise ValueError(
                 f"invalid output_size {sizes} (each size must be less than one stride "
-                f"away from {default})")
+                f"away from {default})"
+            )
     lead = input.shape[:-count]
     cells = 1
     for size in sizes:
@@ -198,19 +256,16 @@ def _max_unpool(input, indices, kernel_size, stride, padding, output_size, count
     return plane.scatter(-1, places, input.reshape(*lead, -1)).view(*lead, *sizes)
 
 
-def max_unpool1d(input, indices, kernel_size, stride=None, padding=0,
-                 output_size=None):
+def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put values back where ``max_pool1d`` found them, zeros elsewhere."""
     return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 1)
 
 
-def max_unpool2d(input, indices, kernel_size, stride=None, padding=0,
-                 output_size=None):
+def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put values back where ``max_pool2d`` found them, zeros elsewhere."""
     return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 2)
 
 
-def max_unpool3d(input, indices, kernel_size, stride=None, padding=0,
-                 output_size=None):
+def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put values back where ``max_pool3d`` found them, zeros elsewhere."""
     return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 3)

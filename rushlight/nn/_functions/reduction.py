@@ -15,7 +15,9 @@ def reduction_number(reduction):
     if reduction == "elementwise_mean":
         warnings.warn(
             "reduction='elementwise_mean' is deprecated. Please use reduction='mean' "
-            "instead.", stacklevel=4)
+            "instead.",
+            stacklevel=4,
+        )
         return 1
     raise ValueError(f"{reduction} is not a valid value for reduction")
 
@@ -30,7 +32,9 @@ def legacy_reduction(size_average, reduce, stacklevel=4):
         name = "sum" if reduce else "none"
     warnings.warn(
         "size_average and reduce args will be deprecated, please use "
-        f"reduction='{name}' instead.", stacklevel=stacklevel)
+        f"reduction='{name}' instead.",
+        stacklevel=stacklevel,
+    )
     return name
 
 

@@ -12,8 +12,15 @@ _LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
 _SMOOTH = ("linear", "bilinear", "bicubic", "trilinear")
 
 
-def interpolate(input, size=None, scale_factor=None, mode="nearest",
-                align_corners=None, recompute_scale_factor=None, antialias=False):
+def interpolate(
+    input,
+    size=None,
+    scale_factor=None,
+    mode="nearest",
+    align_corners=None,
+    recompute_scale_factor=None,
+    antialias=False,
+):
     """Resample the dimensions after the second to another size.
 
     Args:
@@ -30,16 +37,24 @@ def interpolate(input, size=None, scale_factor=None, mode="nearest",
         if align_corners is not None:
             raise ValueError(
                 "align_corners option can only be set with the interpolating modes: "
-                "linear | bilinear | bicubic | trilinear")
+                "linear | bilinear | bicubic | trilinear"
+            )
     elif align_corners is None:
         align_corners = False
     if antialias:
         raise NotImplementedError("interpolate: antialias=True is not offered")
-    sizes, scales = _target_sizes(input, size, scale_factor, recompute_scale_factor
-                                  or mode == "area" and size is None)
+    sizes, scales = _target_sizes(
+        input,
+        size,
+        scale_factor,
+        recompute_scale_factor or mode == "area" and size is None,
+    )
     if mode == "area":
-        pools = {3: pooling.adaptive_avg_pool1d, 4: pooling.adaptive_avg_pool2d,
-                 5: pooling.adaptive_avg_pool3d}
+        pools = {
+            3: pooling.adaptive_avg_pool1d,
+            4: pooling.adaptive_avg_pool2d,
+            5: pooling.adaptive_avg_pool3d,
+        }
         return pools[input.dim()](input, tuple(sizes))
     _check_mode(input.dim(), mode)
     for index, (wanted, scale) in enumerate(zip(sizes, scales)):
@@ -52,11 +67,13 @@ def _check_mode(ndim, mode):
         raise NotImplementedError(
             "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
             f"{ndim}D) for the modes: nearest | linear | bilinear | bicubic | "
-            f"trilinear | area | nearest-exact (got {mode})")
+            f"trilinear | area | nearest-exact (got {mode})"
+        )
     if mode in _SMOOTH and mode != _LINEAR[ndim] and (mode, ndim) != ("bicubic", 4):
         needs = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}[mode]
         raise NotImplementedError(
-            f"Got {ndim}D input, but {mode} mode needs {needs}D input")
+            f"Got {ndim}D input, but {mode} mode needs {needs}D input"
+        )
 
 
 def _target_sizes(input, size, scale_factor, recompute):
@@ -74,12 +91,14 @@ def _target_sizes(input, size, scale_factor, recompute):
         raise ValueError(
             f"Input and {what} must have the same number of spatial dimensions, but "
             f"got input with spatial dimensions of {list(spatial)} and {name} "
-            f"{given}.")
+            f"{given}."
+        )
     values = tuple(given) if many else (given,) * len(spatial)
     if size is not None:
         if recompute:
             raise ValueError(
-                "recompute_scale_factor is not meaningful with an explicit size.")
+                "recompute_scale_factor is not meaningful with an explicit size."
+            )
         return values, (None,) * len(values)
     sizes = tuple(math.floor(n * factor) for n, factor in zip(spatial, values))
     return sizes, (None,) * len(sizes) if recompute else values
@@ -141,7 +160,9 @@ def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=
     """The older name of ``interpolate``."""
     warnings.warn(
         "`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` "
-        "instead.", stacklevel=2)
+        "instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
@@ -149,7 +170,9 @@ def upsample_nearest(input, size=None, scale_factor=None):
     """The older name of ``interpolate`` with ``"nearest"``."""
     warnings.warn(
         "`nn.functional.upsample_nearest` is deprecated. Use "
-        "`nn.functional.interpolate` instead.", stacklevel=2)
+        "`nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
@@ -157,5 +180,7 @@ def upsample_bilinear(input, size=None, scale_factor=None):
     """The older name of ``interpolate`` with ``"bilinear"`` and aligned corners."""
     warnings.warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use "
-        "`nn.functional.interpolate` instead.", stacklevel=2)
+        "`nn.functional.interpolate` instead.",
+        stacklevel=2,
+    )
     return interpolate(input, size, scale_factor, mode="bilinear", align_corners=True)

@@ -14,13 +14,21 @@ def _renormalize(weight, indices, max_norm, norm_type):
         rows = rl.tensor(sorted(set(indices.reshape(-1).tolist())), dtype=rl.int64)
         chosen = weight.index_select(0, rows)
         length = chosen.norm(norm_type, 1, keepdim=True)
-        factor = rl.where(length > max_norm, max_norm / (length + 1e-7),
-                          rl.ones_like(length))
+        factor = rl.where(
+            length > max_norm, max_norm / (length + 1e-7), rl.ones_like(length)
+        )
         weight[rows] = chosen * factor
 
 
-def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
-              scale_grad_by_freq=False, sparse=False):
+def embedding(
+    input,
+    weight,
+    padding_idx=None,
+    max_norm=None,
+    norm_type=2.0,
+    scale_grad_by_freq=False,
+    sparse=False,
+):
     """The rows of ``weight`` that the numbers in ``input`` name.
 
     Args:
@@ -45,30 +53,36 @@ def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0,
     return call.embedding(weight, input, padding_idx, scale_grad_by_freq, sparse)
 
 
-def _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq,
-                sparse):
+def _check_bags(
+    input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse
+):
     if per_sample_weights is not None:
         if input.shape != per_sample_weights.shape:
             raise ValueError(
                 f"embedding_bag: If per_sample_weights ({per_sample_weights.shape}) is "
                 "not None, then it must have the same shape as the input "
-                f"({input.shape})")
+                f"({input.shape})"
+            )
         if mode != "sum":
             raise NotImplementedError(
                 "embedding_bag: per_sample_weights was not None. per_sample_weights "
-                f"is only supported for mode='sum' (got mode='{mode}').")
+                f"is only supported for mode='sum' (got mode='{mode}')."
+            )
     if weight.dim() != 2:
         raise ValueError(
-            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}")
+            f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}"
+        )
     if input.dim() not in (1, 2):
         raise ValueError(
             f"input has to be 1D or 2D Tensor, but got Tensor of dimension "
-            f"{input.dim()}")
+            f"{input.dim()}"
+        )
     if input.dim() == 2 and offsets is not None:
         raise ValueError(
             "if input is 2D, then offsets has to be None, as input is treated is a "
             "mini-batch of fixed length sequences. However, found offsets of type "
-            f"{type(offsets)}")
+            f"{type(offsets)}"
+        )
     if input.dim() == 1:
         if offsets is None:
             raise ValueError("offsets has to be a 1D Tensor but got None")
@@ -78,15 +92,25 @@ def _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_
         raise ValueError("mode has to be one of sum, mean or max")
     if mode == "max" and scale_grad_by_freq:
         raise ValueError(
-            "max mode does not support scaling the gradient by the frequency")
+            "max mode does not support scaling the gradient by the frequency"
+        )
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
 
 
-def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
-                  scale_grad_by_freq=False, mode="mean", sparse=False,
-                  per_sample_weights=None, include_last_offset=False,
-                  padding_idx=None):
+def embedding_bag(
+    input,
+    weight,
+    offsets=None,
+    max_norm=None,
+    norm_type=2,
+    scale_grad_by_freq=False,
+    mode="mean",
+    sparse=False,
+    per_sample_weights=None,
+    include_last_offset=False,
+    padding_idx=None,
+):
     """The sum, mean or maximum of the rows named in each bag.
 
     Args:
@@ -102,10 +126,13 @@ def embedding_bag(input, weight, offsets=None, max_norm=None, norm_type=2,
         warnings.warn(
             "Argument order of nn.functional.embedding_bag was changed. Usage "
             "`embedding_bag(weight, input, ...)` is deprecated, and should now be "
-            "`embedding_bag(input, weight, ...)`.", stacklevel=2)
+            "`embedding_bag(input, weight, ...)`.",
+            stacklevel=2,
+        )
         weight, input = input, weight
-    _check_bags(input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq,
-                sparse)
+    _check_bags(
+        input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse
+    )
     if input.dim() == 2:
         bags, length = input.shape
         bag_of = rl.arange(bags).repeat_interleave(length)
@@ -132,14 +159,19 @@ def _bags_from_offsets(input, offsets, include_last_offset):
     if starts and starts[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
-            f"to start from position 0. However, got {starts[0]}")
+            f"to start from position 0. However, got {starts[0]}"
+        )
     ends = starts[1:] if include_last_offset else [*starts[1:], input.numel()]
     if starts and ends and ends[-1] > input.numel():
         raise RuntimeError(
             "offsets[-1] can not be greater than input's length "
-            f"{input.numel()} but got offsets[-1] of {ends[-1]}")
-    numbers = [bag for bag, (start, end) in enumerate(zip(starts, ends))
-               for _ in range(end - start)]
+            f"{input.numel()} but got offsets[-1] of {ends[-1]}"
+        )
+    numbers = [
+        bag
+        for bag, (start, end) in enumerate(zip(starts, ends))
+        for _ in range(end - start)
+    ]
     return len(ends), rl.tensor(numbers, dtype=rl.int64)
 
 
@@ -147,11 +179,16 @@ def _reduce_bags(rows, bag_of, bags, mode):
     features = rows.size(1)
     if mode == "max":
         counts = rl.bincount(bag_of, minlength=bags).tolist()
-        return rl.stack([part.max(0)[0] if part.size(0) else rows.new_zeros(features)
-                         for part in rows.split(counts)])
+        return rl.stack(
+            [
+                part.max(0)[0] if part.size(0) else rows.new_zeros(features)
+                for part in rows.split(counts)
+            ]
+        )
     total = rows.new_zeros((bags, features)).index_add(0, bag_of, rows)
     if mode == "sum":
         return total
     ones = rows.new_zeros(bags).index_add(
-        0, bag_of, rl.ones(bag_of.numel(), dtype=rows.dtype))
+        0, bag_of, rl.ones(bag_of.numel(), dtype=rows.dtype)
+    )
     return total / ones.clamp_min(1).unsqueeze(-1)

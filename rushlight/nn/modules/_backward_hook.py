@@ -84,7 +84,8 @@ class BackwardHook:
                 if len(changed) != len(grads):
                     raise RuntimeError(
                         "Backward hook returned an invalid number of grad_input, "
-                        f"got {len(changed)}, but expected {len(grads)}")
+                        f"got {len(changed)}, but expected {len(grads)}"
+                    )
                 grads = changed
             self.grad_outputs = None
             return tuple(grads[index] for index in self.input_indices)
@@ -110,7 +111,8 @@ class BackwardHook:
             if len(changed) != expected:
                 raise RuntimeError(
                     "Backward pre hook returned an invalid number of grad_output, "
-                    f"got {len(changed)}, but expected {expected}")
+                    f"got {len(changed)}, but expected {expected}"
+                )
             grads = changed
         return grads
 
@@ -118,13 +120,17 @@ class BackwardHook:
         """No input wants a gradient: the hooks run once the outputs' are known."""
         warnings.warn(
             "Full backward hook is firing when gradients are computed with respect to "
-            "module outputs since no inputs require gradients.", stacklevel=5)
+            "module outputs since no inputs require gradients.",
+            stacklevel=5,
+        )
         nothing = (None,) * self.n_inputs
         for user_hook in self.hooks:
             changed = user_hook(self.module, nothing, grads)
             if changed is not None and not (
-                    isinstance(changed, tuple) and all(g is None for g in changed)):
+                isinstance(changed, tuple) and all(g is None for g in changed)
+            ):
                 raise RuntimeError(
                     "Backward hook for Modules where no input requires gradient "
-                    "should always return None or None for all gradients.")
+                    "should always return None or None for all gradients."
+                )
         self.grad_outputs = None

@@ -57,8 +57,11 @@ def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
     """Call ``hook(module, args, output)`` after the forward of every module."""
     handle = RemovableHandle(
         global_forward_hooks,
-        extra_dict=[global_forward_hooks_with_kwargs,
-                    global_forward_hooks_always_called])
+        extra_dict=[
+            global_forward_hooks_with_kwargs,
+            global_forward_hooks_always_called,
+        ],
+    )
     global_forward_hooks[handle.id] = hook
     if with_kwargs:
         global_forward_hooks_with_kwargs[handle.id] = True
@@ -71,7 +74,8 @@ def _choose_global_kind(full):
     if _global_kind["full"] not in (None, full):
         raise RuntimeError(
             "Cannot use both regular backward hooks and full backward hooks as a "
-            "global Module hook. Please use only one of them.")
+            "global Module hook. Please use only one of them."
+        )
     _global_kind["full"] = full
 
 
@@ -125,7 +129,8 @@ class WrappedHook:
         if self.with_module:
             if state["module"] is None:
                 raise RuntimeError(
-                    "You are trying to revive the hook of a dead Module!")
+                    "You are trying to revive the hook of a dead Module!"
+                )
             self.module = weakref.ref(state["module"])
 
 
@@ -142,8 +147,10 @@ def call_with_hooks(module, args, kwargs):
 
 def _call(module, args, kwargs, called, partial):
     """The watched call; ``partial`` keeps how far it came for always-called hooks."""
-    pre_hooks = [*global_backward_pre_hooks.values(),
-                 *module._backward_pre_hooks.values()]
+    pre_hooks = [
+        *global_backward_pre_hooks.values(),
+        *module._backward_pre_hooks.values(),
+    ]
     full_hooks, plain_hooks = _backward_hooks(module)
     if global_forward_pre_hooks or module._forward_pre_hooks:
         args, kwargs = _run_forward_pre_hooks(module, args, kwargs)
@@ -162,7 +169,9 @@ def _call(module, args, kwargs, called, partial):
         if not isinstance(result, (Tensor, tuple)):
             warnings.warn(
                 "For backward hooks to be called, module output should be a Tensor or "
-                f"a tuple of Tensors but received {type(result)}", stacklevel=4)
+                f"a tuple of Tensors but received {type(result)}",
+                stacklevel=4,
+            )
         result = watch.setup_output_hook(result)
     if plain_hooks:
         _hook_last_node(module, args, result, plain_hooks)
@@ -192,7 +201,8 @@ def _run_forward_pre_hooks(module, args, kwargs):
             if not (isinstance(changed, tuple) and len(changed) == 2):
                 raise RuntimeError(
                     "forward pre-hook must return None or a tuple of "
-                    f"(new_args, new_kwargs), but got {changed}.")
+                    f"(new_args, new_kwargs), but got {changed}."
+                )
             args, kwargs = changed
         else:
             changed = hook(module, args)
@@ -204,11 +214,15 @@ def _run_forward_pre_hooks(module, args, kwargs):
 def _run_forward_hooks(module, args, kwargs, result, called):
     hooks = (*global_forward_hooks.items(), *module._forward_hooks.items())
     for number, hook in hooks:
-        if (number in module._forward_hooks_always_called
-                or number in global_forward_hooks_always_called):
+        if (
+            number in module._forward_hooks_always_called
+            or number in global_forward_hooks_always_called
+        ):
             called.add(number)
-        if (number in module._forward_hooks_with_kwargs
-                or number in global_forward_hooks_with_kwargs):
+        if (
+            number in module._forward_hooks_with_kwargs
+            or number in global_forward_hooks_with_kwargs
+        ):
             changed = hook(module, args, kwargs, result)
         else:
             changed = hook(module, args, result)
@@ -220,10 +234,18 @@ def _run_forward_hooks(module, args, kwargs, result, called):
 def _run_always_called(module, called, args, kwargs, result):
     """Run the hooks that asked for it although the forward failed."""
     rows = (
-        ("global module", global_forward_hooks, global_forward_hooks_always_called,
-         global_forward_hooks_with_kwargs),
-        ("module", module._forward_hooks, module._forward_hooks_always_called,
-         module._forward_hooks_with_kwargs),
+        (
+            "global module",
+            global_forward_hooks,
+            global_forward_hooks_always_called,
+            global_forward_hooks_with_kwargs,
+        ),
+        (
+            "module",
+            module._forward_hooks,
+            module._forward_hooks_always_called,
+            module._forward_hooks_with_kwargs,
+        ),
     )
     for owner, hooks, always, with_kwargs in rows:
         for number, hook in hooks.items():
@@ -240,7 +262,9 @@ def _run_always_called(module, called, args, kwargs, result):
                 warnings.warn(
                     f"{owner} forward hook with ``always_call=True`` raised an "
                     "exception that was silenced as another error was raised in "
-                    f"forward: {error}", stacklevel=4)
+                    f"forward: {error}",
+                    stacklevel=4,
+                )
 
 
 def _hook_last_node(module, args, result, hooks):
@@ -264,22 +288,29 @@ def _warn_about_partial_gradients(args, result, node):
     outputs = result if isinstance(result, tuple) else (result,)
     advice = "Please use register_full_backward_hook to get the documented behavior."
     if not all(isinstance(each, Tensor) for each in (*outputs, *args)):
-        reason = ("which do not take as input or return a single Tensor or a tuple "
-                  "of Tensors is deprecated and will be removed in future versions. "
-                  "This hook will be missing some of the grad_output or grad_input.")
+        reason = (
+            "which do not take as input or return a single Tensor or a tuple "
+            "of Tensors is deprecated and will be removed in future versions. "
+            "This hook will be missing some of the grad_output or grad_input."
+        )
     elif len(outputs) > 1:
-        reason = ("with multiple outputs or inputs is deprecated. This hook will be "
-                  "missing some grad_input or grad_output.")
-    elif ({each.grad_fn for each in args if each.grad_fn is not None}
-          != {above for above, _ in node.next_functions if above is not None}):
-        reason = ("when the forward contains multiple autograd Nodes is deprecated "
-                  "and will be removed in future versions. This hook will be missing "
-                  "some grad_input.")
+        reason = (
+            "with multiple outputs or inputs is deprecated. This hook will be "
+            "missing some grad_input or grad_output."
+        )
+    elif {each.grad_fn for each in args if each.grad_fn is not None} != {
+        above for above, _ in node.next_functions if above is not None
+    }:
+        reason = (
+            "when the forward contains multiple autograd Nodes is deprecated "
+            "and will be removed in future versions. This hook will be missing "
+            "some grad_input."
+        )
     else:
         return
     warnings.warn(
-        f"Using a non-full backward hook {reason} {advice}", FutureWarning,
-        stacklevel=6)
+        f"Using a non-full backward hook {reason} {advice}", FutureWarning, stacklevel=6
+    )
 
 
 def is_grad_recorded(tensors):

@@ -14,7 +14,8 @@ EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
 
 class IncompatibleKeys(
-        namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])):
+    namedtuple("IncompatibleKeys", ["missing_keys", "unexpected_keys"])
+):
     """The keys that a model and a loaded state did not share."""
 
     __slots__ = ()
@@ -41,8 +42,8 @@ def save(module, destination, prefix, keep_vars):
     for name, child in module._modules.items():
         if child is not None:
             child.state_dict(
-                destination=destination, prefix=f"{prefix}{name}.",
-                keep_vars=keep_vars)
+                destination=destination, prefix=f"{prefix}{name}.", keep_vars=keep_vars
+            )
     for hook in module._state_dict_hooks.values():
         changed = hook(module, destination, prefix, metadata)
         if changed is None:
@@ -74,8 +75,7 @@ def _overrides(module, name):
 def load(module, state_dict, strict, assign):
     """Copy a saved state into the module; all faults are raised as one error."""
     if not isinstance(state_dict, Mapping):
-        raise TypeError(
-            f"Expected state_dict to be dict-like, got {type(state_dict)}.")
+        raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
     metadata = getattr(state_dict, "_metadata", None)
     state_dict = OrderedDict(state_dict)  # hooks may change the copy
     if metadata is not None:
@@ -92,35 +92,42 @@ def load(module, state_dict, strict, assign):
     if faults:
         raise RuntimeError(
             f"Error(s) in loading state_dict for {type(module).__name__}:\n\t"
-            + "\n\t".join(faults))
+            + "\n\t".join(faults)
+        )
     return IncompatibleKeys(missing, unexpected)
 
 
 def _load_tree(
-        module, state_dict, prefix, metadata, assign, missing, unexpected, faults):
+    module, state_dict, prefix, metadata, assign, missing, unexpected, faults
+):
     local_metadata = {} if metadata is None else metadata.get(prefix[:-1], {})
     if assign:
         local_metadata["assign_to_params_buffers"] = assign
     module._load_from_state_dict(
-        state_dict, prefix, local_metadata, True, missing, unexpected, faults)
+        state_dict, prefix, local_metadata, True, missing, unexpected, faults
+    )
     for name, child in module._modules.items():
         if child is not None:
             below = f"{prefix}{name}."
-            part = {key: value for key, value in state_dict.items()
-                    if key.startswith(below)}
+            part = {
+                key: value for key, value in state_dict.items() if key.startswith(below)
+            }
             _load_tree(
-                child, part, below, metadata, assign, missing, unexpected, faults)
+                child, part, below, metadata, assign, missing, unexpected, faults
+            )
     keys = IncompatibleKeys(missing, unexpected)
     for hook in module._load_state_dict_post_hooks.values():
         if hook(module, keys) is not None:
             raise AssertionError(
                 "Hooks registered with ``register_load_state_dict_post_hook`` are not "
                 "expected to return new values, if incompatible_keys need to be "
-                "modified, it should be done inplace.")
+                "modified, it should be done inplace."
+            )
 
 
-def load_own(module, state_dict, prefix, local_metadata, strict, missing, unexpected,
-             faults):
+def load_own(
+    module, state_dict, prefix, local_metadata, strict, missing, unexpected, faults
+):
     """Copy the tensors that the module itself holds, and note what does not fit."""
     for hook in module._load_state_dict_pre_hooks.values():
         hook(state_dict, prefix, local_metadata, strict, missing, unexpected, faults)
@@ -135,8 +142,8 @@ def load_own(module, state_dict, prefix, local_metadata, strict, missing, unexpe
         elif strict:
             missing.append(key)
     _load_extra_state(
-        module, state_dict, prefix + EXTRA_STATE_KEY_SUFFIX, strict, missing,
-        unexpected)
+        module, state_dict, prefix + EXTRA_STATE_KEY_SUFFIX, strict, missing, unexpected
+    )
     if strict:
         _note_unexpected(module, state_dict, prefix, members, unexpected)
 
@@ -151,20 +158,25 @@ def _own_members(module):
 def _load_one(module, name, key, current, loaded, assign):
     """Copy or assign one tensor; what is wrong with it, or None."""
     if not isinstance(loaded, Tensor):
-        return (f'While copying the parameter named "{key}", expected torch.Tensor or '
-                f"Tensor-like object from checkpoint but received {type(loaded)}")
+        return (
+            f'While copying the parameter named "{key}", expected torch.Tensor or '
+            f"Tensor-like object from checkpoint but received {type(loaded)}"
+        )
     if current.ndim == 0 and tuple(loaded.shape) == (1,):
         loaded = loaded[0]  # files of very old releases hold scalars so
     if loaded.shape != current.shape:
-        return (f"size mismatch for {key}: copying a param with shape {loaded.shape} "
-                f"from checkpoint, the shape in current model is {current.shape}.")
+        return (
+            f"size mismatch for {key}: copying a param with shape {loaded.shape} "
+            f"from checkpoint, the shape in current model is {current.shape}."
+        )
     if current.is_meta and not loaded.is_meta and not assign:
         warnings.warn(
             f"for {key}: copying from a non-meta parameter in the checkpoint to a meta "
             "parameter in the current model, which is a no-op. (Did you mean to pass "
             "`assign=True` to assign items in the state dictionary to their "
             "corresponding key in the module instead of copying them in place?)",
-            stacklevel=6)
+            stacklevel=6,
+        )
     try:
         with rl.no_grad():
             if assign:
@@ -172,9 +184,11 @@ def _load_one(module, name, key, current, loaded, assign):
             else:
                 current.copy_(loaded)
     except Exception as error:  # every fault belongs into the one report
-        return (f'While copying the parameter named "{key}", whose dimensions in the '
-                f"model are {current.size()} and whose dimensions in the checkpoint "
-                f"are {loaded.size()}, an exception occurred : {error.args}.")
+        return (
+            f'While copying the parameter named "{key}", whose dimensions in the '
+            f"model are {current.size()} and whose dimensions in the checkpoint "
+            f"are {loaded.size()}, an exception occurred : {error.args}."
+        )
     return None
 
 
@@ -202,6 +216,6 @@ def _note_unexpected(module, state_dict, prefix, members, unexpected):
     for key in state_dict:
         if not key.startswith(prefix) or key == extra_key:
             continue
-        head, *rest = key[len(prefix):].split(".", 1)
+        head, *rest = key[len(prefix) :].split(".", 1)
         if head not in (module._modules if rest else members):
             unexpected.append(key)

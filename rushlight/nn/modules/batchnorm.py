@@ -18,8 +18,18 @@ class _NormBase(Module):
     _version = 2
     __constants__ = ["track_running_stats", "momentum", "eps", "num_features", "affine"]
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=True,
-                 track_running_stats=True, device=None, dtype=None, *, bias=True):
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
         self.num_features = num_features
@@ -63,22 +73,44 @@ class _NormBase(Module):
         raise NotImplementedError
 
     def extra_repr(self):
-        return (f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
-                f"affine={self.affine}, bias={self.bias is not None}, "
-                f"track_running_stats={self.track_running_stats}")
+        return (
+            f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, "
+            f"affine={self.affine}, bias={self.bias is not None}, "
+            f"track_running_stats={self.track_running_stats}"
+        )
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict,
-                              missing_keys, unexpected_keys, error_msgs):
+    def _load_from_state_dict(
+        self,
+        state_dict,
+        prefix,
+        local_metadata,
+        strict,
+        missing_keys,
+        unexpected_keys,
+        error_msgs,
+    ):
         version = local_metadata.get("version")
         key = f"{prefix}num_batches_tracked"
-        if ((version is None or version < 2) and self.track_running_stats
-                and key not in state_dict):
+        if (
+            (version is None or version < 2)
+            and self.track_running_stats
+            and key not in state_dict
+        ):
             known = self.num_batches_tracked
-            state_dict[key] = (known if known is not None and not known.is_meta
-                               else rl.tensor(0, dtype=rl.int64))
+            state_dict[key] = (
+                known
+                if known is not None and not known.is_meta
+                else rl.tensor(0, dtype=rl.int64)
+            )
         super()._load_from_state_dict(
-            state_dict, prefix, local_metadata, strict, missing_keys, unexpected_keys,
-            error_msgs)
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
 
 
 class _BatchNorm(_NormBase):
@@ -98,9 +130,15 @@ class _BatchNorm(_NormBase):
         elif training:
             mean = var = None  # there may be buffers, but they aren't kept up
         return F.batch_norm(
-            input, mean, var, self.weight, self.bias,
+            input,
+            mean,
+            var,
+            self.weight,
+            self.bias,
             training or (self.running_mean is None and self.running_var is None),
-            momentum, self.eps)
+            momentum,
+            self.eps,
+        )
 
 
 def _expect_dims(input, *allowed):

@@ -36,8 +36,9 @@ class _Numbered(Module):
 
     def __delitem__(self, idx):
         keys = list(self._modules)
-        doomed = keys[idx] if isinstance(idx, slice) else [
-            keys[_position(idx, len(keys))]]
+        doomed = (
+            keys[idx] if isinstance(idx, slice) else [keys[_position(idx, len(keys))]]
+        )
         for key in doomed:
             delattr(self, key)
         self._modules = {str(i): m for i, m in enumerate(self._modules.values())}
@@ -96,7 +97,8 @@ class Sequential(_Numbered):
         if not isinstance(other, Sequential):
             raise ValueError(
                 "add operator supports only objects of Sequential class, but "
-                f"{type(other)} is given.")
+                f"{type(other)} is given."
+            )
 
     def __add__(self, other):
         self._check_sequential(other)
@@ -109,10 +111,12 @@ class Sequential(_Numbered):
     def _check_times(self, times):
         if not isinstance(times, int):
             raise TypeError(
-                f"unsupported operand type(s) for *: {type(self)} and {type(times)}")
+                f"unsupported operand type(s) for *: {type(self)} and {type(times)}"
+            )
         if times <= 0:
             raise ValueError(
-                f"Non-positive multiplication factor {times} for {type(self)}")
+                f"Non-positive multiplication factor {times} for {type(self)}"
+            )
 
     def __mul__(self, other):
         self._check_times(other)
@@ -173,7 +177,8 @@ class ModuleList(_Numbered):
         if not isinstance(modules, Iterable):
             raise TypeError(
                 "ModuleList.extend should be called with an iterable, but got "
-                + type(modules).__name__)
+                + type(modules).__name__
+            )
         for module in list(modules):
             self.append(module)
         return self
@@ -189,8 +194,11 @@ class ModuleList(_Numbered):
             return f"{self._get_name()}()"
         lines = []
         for first, last, text in runs:
-            head = (f"({first}): " if first == last
-                    else f"({first}-{last}): {last - first + 1} x ")
+            head = (
+                f"({first}): "
+                if first == last
+                else f"({first}-{last}): {last - first + 1} x "
+            )
             lines.append(_addindent(head + text, 2))
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"
 
@@ -200,17 +208,20 @@ def _pairs(owner, prefix, pairs):
     if not isinstance(pairs, Iterable):
         raise TypeError(
             f"{prefix}.update should be called with an iterable of key/value pairs, "
-            f"but got {type(pairs).__name__}")
+            f"but got {type(pairs).__name__}"
+        )
     for index, pair in enumerate(pairs):
         if not isinstance(pair, Iterable):
             raise TypeError(
                 f"{owner} update sequence element #{index} should be Iterable; is"
-                + type(pair).__name__)
+                + type(pair).__name__
+            )
         pair = tuple(pair)
         if len(pair) != 2:
             raise ValueError(
                 f"{owner} update sequence element #{index} has length {len(pair)}; "
-                "2 is required")
+                "2 is required"
+            )
         yield pair
 
 
@@ -279,8 +290,9 @@ def _describe_value(key, value, describe_type):
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"
     size = "x".join(map(str, value.size()))
     device = "" if value.device.type in ("cpu", "meta") else f" ({value.device})"
-    return (f"  ({key}): {kind} containing: [{describe_type(value)} of size "
-            f"{size}{device}]")
+    return (
+        f"  ({key}): {kind} containing: [{describe_type(value)} of size {size}{device}]"
+    )
 
 
 class ParameterList(Module):
@@ -326,7 +338,8 @@ class ParameterList(Module):
         if not isinstance(values, Iterable) or isinstance(values, Tensor):
             raise TypeError(
                 "ParameterList.extend should be called with an iterable, but got "
-                + type(values).__name__)
+                + type(values).__name__
+            )
         for value in list(values):
             self.append(value)
         return self
@@ -334,7 +347,8 @@ class ParameterList(Module):
     def extra_repr(self):
         return "\n".join(
             _describe_value(index, value, lambda tensor: tensor.dtype)
-            for index, value in enumerate(self))
+            for index, value in enumerate(self)
+        )
 
     def __call__(self, *args, **kwargs):
         raise RuntimeError("ParameterList should not be called.")
@@ -358,7 +372,8 @@ class ParameterDict(Module):
             raise TypeError(
                 "Index given to ParameterDict cannot be used as a key as it is not a "
                 f"string (type is '{type(key).__name__}'). Open an issue on github if "
-                "you need non-string keys.")
+                "you need non-string keys."
+            )
         return key
 
     def __getitem__(self, key):
@@ -443,7 +458,8 @@ class ParameterDict(Module):
 
     def extra_repr(self):
         return "\n".join(
-            _describe_value(key, value, _typename) for key, value in self.items())
+            _describe_value(key, value, _typename) for key, value in self.items()
+        )
 
     def __call__(self, input):
         raise RuntimeError("ParameterDict should not be called.")

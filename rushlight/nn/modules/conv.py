@@ -18,7 +18,11 @@ from rushlight.nn.parameter import Parameter
 from rushlight.ops import call
 
 __all__ = [
-    "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d",
+    "Conv1d",
+    "Conv2d",
+    "Conv3d",
+    "ConvTranspose1d",
+    "ConvTranspose2d",
     "ConvTranspose3d",
 ]
 
@@ -29,16 +33,37 @@ class _ConvNd(Module):
     """What all convolutions keep."""
 
     __constants__ = [
-        "stride", "padding", "dilation", "groups", "padding_mode", "output_padding",
-        "in_channels", "out_channels", "kernel_size",
+        "stride",
+        "padding",
+        "dilation",
+        "groups",
+        "padding_mode",
+        "output_padding",
+        "in_channels",
+        "out_channels",
+        "kernel_size",
     ]
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride, padding,
-                 dilation, transposed, output_padding, groups, bias, padding_mode,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride,
+        padding,
+        dilation,
+        transposed,
+        output_padding,
+        groups,
+        bias,
+        padding_mode,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
-        _check_arguments(in_channels, out_channels, stride, padding, groups,
-                         padding_mode)
+        _check_arguments(
+            in_channels, out_channels, stride, padding, groups, padding_mode
+        )
         self.in_channels = in_channels
         self.out_channels = out_channels
         self.kernel_size = kernel_size
@@ -50,9 +75,13 @@ class _ConvNd(Module):
         self.groups = groups
         self.padding_mode = padding_mode
         self._reversed_padding_repeated_twice = _explicit_padding(
-            kernel_size, dilation, padding)
-        channels = ((in_channels, out_channels // groups) if transposed
-                    else (out_channels, in_channels // groups))
+            kernel_size, dilation, padding
+        )
+        channels = (
+            (in_channels, out_channels // groups)
+            if transposed
+            else (out_channels, in_channels // groups)
+        )
         options = {"device": device, "dtype": dtype}
         self.weight = Parameter(rl.empty((*channels, *kernel_size), **options))
         if bias:
@@ -72,8 +101,10 @@ class _ConvNd(Module):
 
     def extra_repr(self):
         ones, zeros = (1,) * len(self.kernel_size), (0,) * len(self.kernel_size)
-        parts = [f"{self.in_channels}, {self.out_channels}, "
-                 f"kernel_size={self.kernel_size}, stride={self.stride}"]
+        parts = [
+            f"{self.in_channels}, {self.out_channels}, "
+            f"kernel_size={self.kernel_size}, stride={self.stride}"
+        ]
         if self.padding != zeros:
             parts.append(f"padding={self.padding}")
         if self.dilation != ones:
@@ -93,8 +124,9 @@ class _ConvNd(Module):
         self.__dict__.setdefault("padding_mode", "zeros")
 
     def _padded(self, input):
-        return F.pad(input, self._reversed_padding_repeated_twice,
-                     mode=self.padding_mode)
+        return F.pad(
+            input, self._reversed_padding_repeated_twice, mode=self.padding_mode
+        )
 
 
 def _check_arguments(in_channels, out_channels, stride, padding, groups, padding_mode):
@@ -108,13 +140,15 @@ def _check_arguments(in_channels, out_channels, stride, padding, groups, padding
         if padding not in ("same", "valid"):
             raise ValueError(
                 f"Invalid padding string {padding!r}, should be one of "
-                "{'valid', 'same'}")
+                "{'valid', 'same'}"
+            )
         if padding == "same" and any(step != 1 for step in stride):
             raise ValueError("padding='same' is not supported for strided convolutions")
     if padding_mode not in _PADDING_MODES:
         raise ValueError(
             f"padding_mode must be one of {_PADDING_MODES}, but got "
-            f"padding_mode='{padding_mode}'")
+            f"padding_mode='{padding_mode}'"
+        )
 
 
 def _explicit_padding(kernel_size, dilation, padding):
@@ -134,25 +168,60 @@ class _Convolution(_ConvNd):
     _expand = None
     _operator = ""
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0,
-                 dilation=1, groups=1, bias=True, padding_mode="zeros", device=None,
-                 dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
         expand = type(self)._expand
         kernel_size = expand(kernel_size)
         super().__init__(
-            in_channels, out_channels, kernel_size, expand(stride),
+            in_channels,
+            out_channels,
+            kernel_size,
+            expand(stride),
             padding if isinstance(padding, str) else expand(padding),
-            expand(dilation), False, (0,) * len(kernel_size), groups, bias,
-            padding_mode, device, dtype)
+            expand(dilation),
+            False,
+            (0,) * len(kernel_size),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def _conv_forward(self, input, weight, bias):
         convolve = getattr(call, self._operator)
         if self.padding_mode == "zeros":
-            return convolve(input, weight, bias, self.stride, self.padding,
-                            self.dilation, self.groups)
+            return convolve(
+                input,
+                weight,
+                bias,
+                self.stride,
+                self.padding,
+                self.dilation,
+                self.groups,
+            )
         nothing = (0,) * len(self.kernel_size)
-        return convolve(self._padded(input), weight, bias, self.stride, nothing,
-                        self.dilation, self.groups)
+        return convolve(
+            self._padded(input),
+            weight,
+            bias,
+            self.stride,
+            nothing,
+            self.dilation,
+            self.groups,
+        )
 
     def forward(self, input):
         return self._conv_forward(input, self.weight, self.bias)
@@ -188,8 +257,15 @@ class Conv2d(_Convolution):
 
     def _conv_forward(self, input, weight, bias):
         if self.padding_mode == "zeros":
-            return call.conv2d(input, weight, bias, self.stride, self.padding,
-                               self.dilation, self.groups)
+            return call.conv2d(
+                input,
+                weight,
+                bias,
+                self.stride,
+                self.padding,
+                self.dilation,
+                self.groups,
+            )
         return super()._conv_forward(input, weight, bias)
 
 
@@ -206,26 +282,56 @@ class _ConvTransposeNd(_ConvNd):
     _expand = None
     _operator = ""
 
-    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0,
-                 output_padding=0, groups=1, bias=True, dilation=1,
-                 padding_mode="zeros", device=None, dtype=None):
+    def __init__(
+        self,
+        in_channels,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
         if padding_mode != "zeros":
             raise ValueError(
-                'Only "zeros" padding mode is supported for '
-                f"{type(self).__name__}")
+                f'Only "zeros" padding mode is supported for {type(self).__name__}'
+            )
         expand = type(self)._expand
         super().__init__(
-            in_channels, out_channels, expand(kernel_size), expand(stride),
-            expand(padding), expand(dilation), True, expand(output_padding), groups,
-            bias, padding_mode, device, dtype)
+            in_channels,
+            out_channels,
+            expand(kernel_size),
+            expand(stride),
+            expand(padding),
+            expand(dilation),
+            True,
+            expand(output_padding),
+            groups,
+            bias,
+            padding_mode,
+            device,
+            dtype,
+        )
 
     def forward(self, input, output_size=None):
         output_padding = self.output_padding
         if output_size is not None:
             output_padding = self._padding_to_reach(input, output_size)
         return getattr(call, self._operator)(
-            input, self.weight, self.bias, self.stride, self.padding, output_padding,
-            self.groups, self.dilation)
+            input,
+            self.weight,
+            self.bias,
+            self.stride,
+            self.padding,
+            output_padding,
+            self.groups,
+            self.dilation,
+        )
 
     def _padding_to_reach(self, input, output_size):
         """The output padding that makes the output just as large as asked."""
@@ -236,19 +342,27 @@ class _ConvTransposeNd(_ConvNd):
         if len(wanted) != count:
             raise ValueError(
                 f"ConvTranspose{count}D: for {input.dim()}D input, output_size must "
-                f"have {count} or {count + 2} elements (got {len(output_size)})")
+                f"have {count} or {count + 2} elements (got {len(output_size)})"
+            )
         smallest = [
             (size - 1) * step - 2 * pad + gap * (window - 1) + 1
             for size, step, pad, gap, window in zip(
-                input.shape[-count:], self.stride, self.padding, self.dilation,
-                self.kernel_size)]
+                input.shape[-count:],
+                self.stride,
+                self.padding,
+                self.dilation,
+                self.kernel_size,
+            )
+        ]
         largest = [low + step - 1 for low, step in zip(smallest, self.stride)]
-        if not all(low <= size <= high
-                   for low, size, high in zip(smallest, wanted, largest)):
+        if not all(
+            low <= size <= high for low, size, high in zip(smallest, wanted, largest)
+        ):
             raise ValueError(
                 f"requested an output size of {output_size}, but valid sizes range "
                 f"from {smallest} to {largest} (for an input of "
-                f"{input.shape[-count:]})")
+                f"{input.shape[-count:]})"
+            )
         return tuple(size - low for size, low in zip(wanted, smallest))
 
 

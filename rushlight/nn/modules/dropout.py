@@ -6,7 +6,11 @@ from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
 
 __all__ = [
-    "AlphaDropout", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d",
+    "AlphaDropout",
+    "Dropout",
+    "Dropout1d",
+    "Dropout2d",
+    "Dropout3d",
     "FeatureAlphaDropout",
 ]
 
@@ -20,7 +24,8 @@ class _DropoutNd(Module):
         super().__init__()
         if p < 0 or p > 1:
             raise ValueError(
-                f"dropout probability has to be between 0 and 1, but got {p}")
+                f"dropout probability has to be between 0 and 1, but got {p}"
+            )
         self.p = p
         self.inplace = inplace
 

@@ -46,12 +46,14 @@ class Unflatten(Module):
         if not isinstance(unflattened_size, (tuple, list)):
             raise TypeError(
                 "unflattened_size must be a tuple of ints, but found type "
-                f"{type(unflattened_size).__name__}")
+                f"{type(unflattened_size).__name__}"
+            )
         for index, size in enumerate(unflattened_size):
             if not isinstance(size, int):
                 raise TypeError(
                     "unflattened_size must be tuple of ints, but found element of type "
-                    f"{type(size).__name__} at pos {index}")
+                    f"{type(size).__name__} at pos {index}"
+                )
         self.dim = dim
         self.unflattened_size = unflattened_size
 

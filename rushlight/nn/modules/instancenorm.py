@@ -15,34 +15,62 @@ class _InstanceNorm(_NormBase):
 
     _dims = 0
 
-    def __init__(self, num_features, eps=1e-5, momentum=0.1, affine=False,
-                 track_running_stats=False, device=None, dtype=None, *, bias=True):
-        super().__init__(num_features, eps, momentum, affine, track_running_stats,
-                         device, dtype, bias=bias)
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=False,
+        track_running_stats=False,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__(
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+            device,
+            dtype,
+            bias=bias,
+        )
 
     def _check_input_dim(self, input):
         if input.dim() not in (self._dims + 1, self._dims + 2):
             raise ValueError(
                 f"expected {self._dims + 1}D or {self._dims + 2}D input (got "
-                f"{input.dim()}D input)")
+                f"{input.dim()}D input)"
+            )
 
     def forward(self, input):
         self._check_input_dim(input)
         channel_dim = input.dim() - self._dims - 1
         if input.size(channel_dim) != self.num_features:
-            message = (f"input's size at dim={channel_dim} does not match num_features "
-                       f"({self.num_features})")
+            message = (
+                f"input's size at dim={channel_dim} does not match num_features "
+                f"({self.num_features})"
+            )
             if self.affine:
                 raise ValueError(f"expected {message}, got: {input.size(channel_dim)}.")
             warnings.warn(
                 f"{message}. You can silence this warning by not passing in "
-                "num_features, which is not used because affine=False", stacklevel=2)
+                "num_features, which is not used because affine=False",
+                stacklevel=2,
+            )
         batched = input.dim() == self._dims + 2
         result = F.instance_norm(
-            input if batched else input.unsqueeze(0), self.running_mean,
-            self.running_var, self.weight, self.bias,
+            input if batched else input.unsqueeze(0),
+            self.running_mean,
+            self.running_var,
+            self.weight,
+            self.bias,
             self.training or not self.track_running_stats,
-            0.0 if self.momentum is None else self.momentum, self.eps)
+            0.0 if self.momentum is None else self.momentum,
+            self.eps,
+        )
         return result if batched else result.squeeze(0)
 
 

@@ -69,8 +69,10 @@ class Linear(Module):
         return call.linear(input, self.weight, self.bias)
 
     def extra_repr(self):
-        return (f"in_features={self.in_features}, out_features={self.out_features}, "
-                f"bias={self.bias is not None}")
+        return (
+            f"in_features={self.in_features}, out_features={self.out_features}, "
+            f"bias={self.bias is not None}"
+        )
 
 
 class Bilinear(Module):
@@ -85,8 +87,15 @@ class Bilinear(Module):
 
     __constants__ = ["in1_features", "in2_features", "out_features"]
 
-    def __init__(self, in1_features, in2_features, out_features, bias=True,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        in1_features,
+        in2_features,
+        out_features,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         if in1_features <= 0:
             raise ValueError(f"in1_features must be > 0, but got {in1_features}")
@@ -95,7 +104,8 @@ class Bilinear(Module):
         self.in2_features = in2_features
         self.out_features = out_features
         self.weight = Parameter(
-            rl.empty((out_features, in1_features, in2_features), **options))
+            rl.empty((out_features, in1_features, in2_features), **options)
+        )
         if bias:
             self.bias = Parameter(rl.empty(out_features, **options))
         else:
@@ -113,5 +123,7 @@ class Bilinear(Module):
         return F.bilinear(input1, input2, self.weight, self.bias)
 
     def extra_repr(self):
-        return (f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
-                f"out_features={self.out_features}, bias={self.bias is not None}")
+        return (
+            f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
+            f"out_features={self.out_features}, bias={self.bias is not None}"
+        )

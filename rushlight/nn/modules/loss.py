@@ -8,11 +8,26 @@ from rushlight.nn.modules.distance import PairwiseDistance
 from rushlight.nn.modules.module import Module
 
 __all__ = [
-    "BCELoss", "BCEWithLogitsLoss", "CosineEmbeddingLoss", "CrossEntropyLoss",
-    "GaussianNLLLoss", "HingeEmbeddingLoss", "HuberLoss", "KLDivLoss", "L1Loss",
-    "MSELoss", "MarginRankingLoss", "MultiLabelMarginLoss", "MultiLabelSoftMarginLoss",
-    "MultiMarginLoss", "NLLLoss", "PoissonNLLLoss", "SmoothL1Loss", "SoftMarginLoss",
-    "TripletMarginLoss", "TripletMarginWithDistanceLoss",
+    "BCELoss",
+    "BCEWithLogitsLoss",
+    "CosineEmbeddingLoss",
+    "CrossEntropyLoss",
+    "GaussianNLLLoss",
+    "HingeEmbeddingLoss",
+    "HuberLoss",
+    "KLDivLoss",
+    "L1Loss",
+    "MSELoss",
+    "MarginRankingLoss",
+    "MultiLabelMarginLoss",
+    "MultiLabelSoftMarginLoss",
+    "MultiMarginLoss",
+    "NLLLoss",
+    "PoissonNLLLoss",
+    "SmoothL1Loss",
+    "SoftMarginLoss",
+    "TripletMarginLoss",
+    "TripletMarginWithDistanceLoss",
 ]
 
 
@@ -55,14 +70,25 @@ class NLLLoss(_WeightedLoss):
 
     __constants__ = ["ignore_index", "reduction"]
 
-    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None,
-                 reduction="mean"):
+    def __init__(
+        self,
+        weight=None,
+        size_average=None,
+        ignore_index=-100,
+        reduce=None,
+        reduction="mean",
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
 
     def forward(self, input, target):
-        return F.nll_loss(input, target, weight=self.weight,
-                          ignore_index=self.ignore_index, reduction=self.reduction)
+        return F.nll_loss(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+        )
 
 
 class CrossEntropyLoss(_WeightedLoss):
@@ -80,16 +106,28 @@ class CrossEntropyLoss(_WeightedLoss):
 
     __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
-    def __init__(self, weight=None, size_average=None, ignore_index=-100, reduce=None,
-                 reduction="mean", label_smoothing=0.0):
+    def __init__(
+        self,
+        weight=None,
+        size_average=None,
+        ignore_index=-100,
+        reduce=None,
+        reduction="mean",
+        label_smoothing=0.0,
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         self.ignore_index = ignore_index
         self.label_smoothing = label_smoothing
 
     def forward(self, input, target):
         return F.cross_entropy(
-            input, target, weight=self.weight, ignore_index=self.ignore_index,
-            reduction=self.reduction, label_smoothing=self.label_smoothing)
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 class BCELoss(_WeightedLoss):
@@ -97,22 +135,33 @@ class BCELoss(_WeightedLoss):
 
     def forward(self, input, target):
         return F.binary_cross_entropy(
-            input, target, weight=self.weight, reduction=self.reduction)
+            input, target, weight=self.weight, reduction=self.reduction
+        )
 
 
 class BCEWithLogitsLoss(_Loss):
     """``BCELoss`` of ``sigmoid(input)``, without overflow."""
 
-    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean",
-                 pos_weight=None):
+    def __init__(
+        self,
+        weight=None,
+        size_average=None,
+        reduce=None,
+        reduction="mean",
+        pos_weight=None,
+    ):
         super().__init__(size_average, reduce, reduction)
         self.register_buffer("weight", weight)
         self.register_buffer("pos_weight", pos_weight)
 
     def forward(self, input, target):
         return F.binary_cross_entropy_with_logits(
-            input, target, self.weight, pos_weight=self.pos_weight,
-            reduction=self.reduction)
+            input,
+            target,
+            self.weight,
+            pos_weight=self.pos_weight,
+            reduction=self.reduction,
+        )
 
 
 class KLDivLoss(_Loss):
@@ -120,14 +169,16 @@ class KLDivLoss(_Loss):
 
     __constants__ = ["reduction"]
 
-    def __init__(self, size_average=None, reduce=None, reduction="mean",
-                 log_target=False):
+    def __init__(
+        self, size_average=None, reduce=None, reduction="mean", log_target=False
+    ):
         super().__init__(size_average, reduce, reduction)
         self.log_target = log_target
 
     def forward(self, input, target):
         return F.kl_div(
-            input, target, reduction=self.reduction, log_target=self.log_target)
+            input, target, reduction=self.reduction, log_target=self.log_target
+        )
 
 
 class PoissonNLLLoss(_Loss):
@@ -135,8 +186,15 @@ class PoissonNLLLoss(_Loss):
 
     __constants__ = ["log_input", "full", "eps", "reduction"]
 
-    def __init__(self, log_input=True, full=False, size_average=None, eps=1e-8,
-                 reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        log_input=True,
+        full=False,
+        size_average=None,
+        eps=1e-8,
+        reduce=None,
+        reduction="mean",
+    ):
         super().__init__(size_average, reduce, reduction)
         self.log_input = log_input
         self.full = full
@@ -144,8 +202,13 @@ class PoissonNLLLoss(_Loss):
 
     def forward(self, log_input, target):
         return F.poisson_nll_loss(
-            log_input, target, log_input=self.log_input, full=self.full, eps=self.eps,
-            reduction=self.reduction)
+            log_input,
+            target,
+            log_input=self.log_input,
+            full=self.full,
+            eps=self.eps,
+            reduction=self.reduction,
+        )
 
 
 class GaussianNLLLoss(_Loss):
@@ -160,7 +223,8 @@ class GaussianNLLLoss(_Loss):
 
     def forward(self, input, target, var):
         return F.gaussian_nll_loss(
-            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction)
+            input, target, var, full=self.full, eps=self.eps, reduction=self.reduction
+        )
 
 
 class SmoothL1Loss(_Loss):
@@ -173,8 +237,7 @@ class SmoothL1Loss(_Loss):
         self.beta = beta
 
     def forward(self, input, target):
-        return F.smooth_l1_loss(
-            input, target, reduction=self.reduction, beta=self.beta)
+        return F.smooth_l1_loss(input, target, reduction=self.reduction, beta=self.beta)
 
 
 class HuberLoss(_Loss):
@@ -208,7 +271,8 @@ class HingeEmbeddingLoss(_Loss):
 
     def forward(self, input, target):
         return F.hinge_embedding_loss(
-            input, target, margin=self.margin, reduction=self.reduction)
+            input, target, margin=self.margin, reduction=self.reduction
+        )
 
 
 class MarginRankingLoss(_Loss):
@@ -222,7 +286,8 @@ class MarginRankingLoss(_Loss):
 
     def forward(self, input1, input2, target):
         return F.margin_ranking_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction)
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
 
 
 class CosineEmbeddingLoss(_Loss):
@@ -236,7 +301,8 @@ class CosineEmbeddingLoss(_Loss):
 
     def forward(self, input1, input2, target):
         return F.cosine_embedding_loss(
-            input1, input2, target, margin=self.margin, reduction=self.reduction)
+            input1, input2, target, margin=self.margin, reduction=self.reduction
+        )
 
 
 class MultiMarginLoss(_WeightedLoss):
@@ -244,21 +310,34 @@ class MultiMarginLoss(_WeightedLoss):
 
     __constants__ = ["p", "margin", "reduction"]
 
-    def __init__(self, p=1, margin=1.0, weight=None, size_average=None, reduce=None,
-                 reduction="mean"):
+    def __init__(
+        self,
+        p=1,
+        margin=1.0,
+        weight=None,
+        size_average=None,
+        reduce=None,
+        reduction="mean",
+    ):
         super().__init__(weight, size_average, reduce, reduction)
         if p not in (1, 2):
             raise ValueError("only p == 1 and p == 2 supported")
         if weight is not None and weight.dim() != 1:
             raise AssertionError(
-                f"weight must be None or 1-dimensional, got {weight.dim()}D")
+                f"weight must be None or 1-dimensional, got {weight.dim()}D"
+            )
         self.p = p
         self.margin = margin
 
     def forward(self, input, target):
         return F.multi_margin_loss(
-            input, target, p=self.p, margin=self.margin, weight=self.weight,
-            reduction=self.reduction)
+            input,
+            target,
+            p=self.p,
+            margin=self.margin,
+            weight=self.weight,
+            reduction=self.reduction,
+        )
 
 
 class MultiLabelMarginLoss(_Loss):
@@ -273,7 +352,8 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
     def forward(self, input, target):
         return F.multilabel_soft_margin_loss(
-            input, target, weight=self.weight, reduction=self.reduction)
+            input, target, weight=self.weight, reduction=self.reduction
+        )
 
 
 class TripletMarginLoss(_Loss):
@@ -281,13 +361,22 @@ class TripletMarginLoss(_Loss):
 
     __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
-    def __init__(self, margin=1.0, p=2.0, eps=1e-6, swap=False, size_average=None,
-                 reduce=None, reduction="mean"):
+    def __init__(
+        self,
+        margin=1.0,
+        p=2.0,
+        eps=1e-6,
+        swap=False,
+        size_average=None,
+        reduce=None,
+        reduction="mean",
+    ):
         super().__init__(size_average, reduce, reduction)
         if margin <= 0:
             raise ValueError(
                 f"TripletMarginLoss: expected margin to be greater than 0, got "
-                f"{margin} instead")
+                f"{margin} instead"
+            )
         self.margin = margin
         self.p = p
         self.eps = eps
@@ -295,8 +384,15 @@ class TripletMarginLoss(_Loss):
 
     def forward(self, anchor, positive, negative):
         return F.triplet_margin_loss(
-            anchor, positive, negative, margin=self.margin, p=self.p, eps=self.eps,
-            swap=self.swap, reduction=self.reduction)
+            anchor,
+            positive,
+            negative,
+            margin=self.margin,
+            p=self.p,
+            eps=self.eps,
+            swap=self.swap,
+            reduction=self.reduction,
+        )
 
 
 class TripletMarginWithDistanceLoss(_Loss):
@@ -304,19 +400,28 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     __constants__ = ["margin", "swap", "reduction"]
 
-    def __init__(self, *, distance_function=None, margin=1.0, swap=False,
-                 reduction="mean"):
+    def __init__(
+        self, *, distance_function=None, margin=1.0, swap=False, reduction="mean"
+    ):
         super().__init__(None, None, reduction)
         if margin <= 0:
             raise ValueError(
                 "TripletMarginWithDistanceLoss: expected margin to be greater than 0, "
-                f"got {margin} instead")
+                f"got {margin} instead"
+            )
         self.distance_function = (
-            PairwiseDistance() if distance_function is None else distance_function)
+            PairwiseDistance() if distance_function is None else distance_function
+        )
         self.margin = margin
         self.swap = swap
 
     def forward(self, anchor, positive, negative):
         return F.triplet_margin_with_distance_loss(
-            anchor, positive, negative, distance_function=self.distance_function,
-            margin=self.margin, swap=self.swap, reduction=self.reduction)
+            anchor,
+            positive,
+            negative,
+            distance_function=self.distance_function,
+            margin=self.margin,
+            swap=self.swap,
+            reduction=self.reduction,
+        )

@@ -51,10 +51,16 @@ __all__ = [
 ]
 
 _HOOK_TABLES = (
-    "_backward_pre_hooks", "_backward_hooks", "_forward_hooks",
-    "_forward_hooks_with_kwargs", "_forward_hooks_always_called",
-    "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_state_dict_hooks",
-    "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+    "_backward_pre_hooks",
+    "_backward_hooks",
+    "_forward_hooks",
+    "_forward_hooks_with_kwargs",
+    "_forward_hooks_always_called",
+    "_forward_pre_hooks",
+    "_forward_pre_hooks_with_kwargs",
+    "_state_dict_hooks",
+    "_state_dict_pre_hooks",
+    "_load_state_dict_pre_hooks",
     "_load_state_dict_post_hooks",
 )
 
@@ -79,7 +85,8 @@ def _addindent(text, spaces):
 def _forward_unimplemented(self, *args):
     """Compute the output; every subclass defines it."""
     raise NotImplementedError(
-        f'Module [{type(self).__name__}] is missing the required "forward" function')
+        f'Module [{type(self).__name__}] is missing the required "forward" function'
+    )
 
 
 class Module:
@@ -108,11 +115,13 @@ class Module:
             if kwargs:
                 raise TypeError(
                     f"{type(self).__name__}.__init__() got an unexpected keyword "
-                    f"argument '{next(iter(kwargs))}'")
+                    f"argument '{next(iter(kwargs))}'"
+                )
             if args:
                 raise TypeError(
                     f"{type(self).__name__}.__init__() takes 1 positional argument but "
-                    f"{len(args) + 1} were given")
+                    f"{len(args) + 1} were given"
+                )
         fields = self.__dict__  # spares __setattr__ and its checks
         fields["training"] = True
         fields["_parameters"] = {}
@@ -128,10 +137,16 @@ class Module:
     forward = _forward_unimplemented
 
     def __call__(self, *args, **kwargs):
-        if (self._forward_hooks or self._forward_pre_hooks or self._backward_hooks
-                or self._backward_pre_hooks or _global_forward_hooks
-                or _global_forward_pre_hooks or _global_backward_hooks
-                or _global_backward_pre_hooks):
+        if (
+            self._forward_hooks
+            or self._forward_pre_hooks
+            or self._backward_hooks
+            or self._backward_pre_hooks
+            or _global_forward_hooks
+            or _global_forward_pre_hooks
+            or _global_backward_hooks
+            or _global_backward_pre_hooks
+        ):
             return call_with_hooks(self, args, kwargs)
         return self.forward(*args, **kwargs)
 
@@ -166,7 +181,8 @@ class Module:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise TypeError(
                 f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
-                "(torch Tensor or None required)")
+                "(torch Tensor or None required)"
+            )
         for hook in buffer_registration_hooks.values():
             changed = hook(self, name, tensor)
             if changed is not None:
@@ -185,19 +201,22 @@ class Module:
         """
         if "_parameters" not in self.__dict__:
             raise AttributeError(
-                "cannot assign parameter before Module.__init__() call")
+                "cannot assign parameter before Module.__init__() call"
+            )
         self._check_name("parameter", name, self._parameters)
         if param is not None:
             if not isinstance(param, Parameter):
                 raise TypeError(
                     f"cannot assign '{_typename(param)}' object to parameter '{name}' "
-                    "(torch.nn.Parameter or None required)")
+                    "(torch.nn.Parameter or None required)"
+                )
             if param.grad_fn is not None:
                 raise ValueError(
                     f"Cannot assign non-leaf Tensor to parameter '{name}'. Model "
                     f"parameters must be created explicitly. To express '{name}' as a "
                     "function of another Tensor, compute the value in the forward() "
-                    "method.")
+                    "method."
+                )
             for hook in parameter_registration_hooks.values():
                 changed = hook(self, name, param)
                 if changed is not None:
@@ -232,33 +251,38 @@ class Module:
             if name in (members := fields["_buffers"]):
                 return members[name]
         raise AttributeError(
-            f"'{type(self).__name__}' object has no attribute '{name}'")
+            f"'{type(self).__name__}' object has no attribute '{name}'"
+        )
 
     def __setattr__(self, name, value):
         fields = self.__dict__
         if isinstance(value, Parameter):
             if "_parameters" not in fields:
                 raise AttributeError(
-                    "cannot assign parameters before Module.__init__() call")
+                    "cannot assign parameters before Module.__init__() call"
+                )
             self._forget(name, fields, self._buffers, self._modules)
             self.register_parameter(name, value)
         elif name in fields.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{_typename(value)}' as parameter '{name}' "
-                    "(torch.nn.Parameter or None expected)")
+                    "(torch.nn.Parameter or None expected)"
+                )
             self.register_parameter(name, value)
         elif isinstance(value, Module):
             if "_modules" not in fields:
                 raise AttributeError(
-                    "cannot assign module before Module.__init__() call")
+                    "cannot assign module before Module.__init__() call"
+                )
             self._forget(name, fields, self._parameters, self._buffers)
             self._modules[name] = self._announce_module(name, value)
         elif name in fields.get("_modules", ()):
             if value is not None:
                 raise TypeError(
                     f"cannot assign '{_typename(value)}' as child module '{name}' "
-                    "(torch.nn.Module or None expected)")
+                    "(torch.nn.Module or None expected)"
+                )
             self._modules[name] = self._announce_module(name, value)
         elif name in fields.get("_buffers", ()) or isinstance(value, Buffer):
             self._set_buffer(name, value)
@@ -275,7 +299,8 @@ class Module:
         if value is not None and not isinstance(value, Tensor):
             raise TypeError(
                 f"cannot assign '{_typename(value)}' as buffer '{name}' "
-                "(torch.nn.Buffer, torch.Tensor or None expected)")
+                "(torch.nn.Buffer, torch.Tensor or None expected)"
+            )
         if isinstance(value, Buffer):
             persistent = value.persistent
         else:
@@ -301,18 +326,27 @@ class Module:
         self.__dict__.setdefault("_is_full_backward_hook", None)
 
     def __dir__(self):
-        keys = {*dir(type(self)), *self.__dict__, *self._parameters, *self._modules,
-                *self._buffers}
+        keys = {
+            *dir(type(self)),
+            *self.__dict__,
+            *self._parameters,
+            *self._modules,
+            *self._buffers,
+        }
         return sorted(key for key in keys if not key[:1].isdigit())
 
     # -- walking the tree -----------------------------------------------------------
 
-    def _named_members(self, get_members_fn, prefix="", recurse=True,
-                       remove_duplicate=True):
+    def _named_members(
+        self, get_members_fn, prefix="", recurse=True, remove_duplicate=True
+    ):
         """Names and members of the modules, each member once unless asked."""
         seen = set()
-        modules = (self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
-                   if recurse else [(prefix, self)])
+        modules = (
+            self.named_modules(prefix=prefix, remove_duplicate=remove_duplicate)
+            if recurse
+            else [(prefix, self)]
+        )
         for module_prefix, module in modules:
             for name, member in get_members_fn(module):
                 if member is None or id(member) in seen:
@@ -329,8 +363,8 @@ class Module:
     def named_parameters(self, prefix="", recurse=True, remove_duplicate=True):
         """Iterate over ``(path, parameter)``, paths being such as ``0.weight``."""
         yield from self._named_members(
-            lambda module: module._parameters.items(), prefix, recurse,
-            remove_duplicate)
+            lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
+        )
 
     def buffers(self, recurse=True):
         """Iterate over the buffers, of the children too unless told otherwise."""
@@ -340,7 +374,8 @@ class Module:
     def named_buffers(self, prefix="", recurse=True, remove_duplicate=True):
         """Iterate over ``(name, buffer)``."""
         yield from self._named_members(
-            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate)
+            lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
+        )
 
     def children(self):
         """Iterate over the modules directly below."""
@@ -382,8 +417,7 @@ class Module:
         module = self
         for name in target.split(".") if target else ():
             if not hasattr(module, name):
-                raise AttributeError(
-                    f"{module._get_name()} has no attribute `{name}`")
+                raise AttributeError(f"{module._get_name()} has no attribute `{name}`")
             module = getattr(module, name)
             if not isinstance(module, Module):
                 raise AttributeError(f"`{name}` is not an nn.Module")
@@ -479,18 +513,23 @@ class Module:
             if not (dtype.is_floating_point or dtype.is_complex):
                 raise TypeError(
                     "nn.Module.to only accepts floating point or complex dtypes, but "
-                    f"got desired dtype={dtype}")
+                    f"got desired dtype={dtype}"
+                )
             if dtype.is_complex:
                 warnings.warn(
                     "Complex modules are a new feature under active development whose "
                     "design may change, and some modules might not work as expected "
                     "when using complex tensors as parameters or buffers.",
-                    stacklevel=2)
+                    stacklevel=2,
+                )
 
         def convert(tensor):
             numeric = tensor.is_floating_point() or tensor.is_complex()
-            options = {"device": device or tensor.device, "non_blocking": non_blocking,
-                       "dtype": dtype if numeric and dtype else tensor.dtype}
+            options = {
+                "device": device or tensor.device,
+                "non_blocking": non_blocking,
+                "dtype": dtype if numeric and dtype else tensor.dtype,
+            }
             if memory_format is not None and tensor.dim() in (4, 5):
                 options["memory_format"] = memory_format
             try:
@@ -501,14 +540,16 @@ class Module:
                 raise NotImplementedError(
                     f"{error} Please use torch.nn.Module.to_empty() instead of "
                     "torch.nn.Module.to() when moving module from meta to a different "
-                    "device.") from None
+                    "device."
+                ) from None
 
         return self._apply(convert)
 
     def to_empty(self, *, device, recurse=True):
         """Move parameters and buffers to a device without copying their values."""
         return self._apply(
-            lambda tensor: rl.empty_like(tensor, device=device), recurse=recurse)
+            lambda tensor: rl.empty_like(tensor, device=device), recurse=recurse
+        )
 
     def cpu(self):
         """Move all parameters and buffers to the CPU."""
@@ -524,7 +565,8 @@ class Module:
 
     def _to_floating(self, dtype):
         return self._apply(
-            lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor)
+            lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        )
 
     def float(self):
         """Convert floating-point parameters and buffers to float32."""
@@ -598,7 +640,10 @@ class Module:
             warnings.warn(
                 "Positional args are being deprecated, use kwargs instead. Refer to "
                 "https://pytorch.org/docs/main/generated/torch.nn.Module.html#torch.nn."
-                "Module.state_dict for details.", FutureWarning, stacklevel=2)
+                "Module.state_dict for details.",
+                FutureWarning,
+                stacklevel=2,
+            )
             destination = args[0] if destination is None else destination
             if len(args) > 1 and prefix == "":
                 prefix = args[1]
@@ -625,22 +670,40 @@ class Module:
     def _save_to_state_dict(self, destination, prefix, keep_vars):
         _state.save_own(self, destination, prefix, keep_vars)
 
-    def _load_from_state_dict(self, state_dict, prefix, local_metadata, strict,
-                              missing_keys, unexpected_keys, error_msgs):
-        _state.load_own(self, state_dict, prefix, local_metadata, strict, missing_keys,
-                        unexpected_keys, error_msgs)
+    def _load_from_state_dict(
+        self,
+        state_dict,
+        prefix,
+        local_metadata,
+        strict,
+        missing_keys,
+        unexpected_keys,
+        error_msgs,
+    ):
+        _state.load_own(
+            self,
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
 
     def get_extra_state(self):
         """What else ``state_dict`` keeps; overridden together with its setter."""
         raise RuntimeError(
             "Reached a code path in Module.get_extra_state() that should never be "
-            "called.")
+            "called."
+        )
 
     def set_extra_state(self, state):
         """Take back what ``get_extra_state`` returned."""
         raise RuntimeError(
             "Reached a code path in Module.set_extra_state() that should never be "
-            "called.")
+            "called."
+        )
 
     # -- hooks -------------------------------------------------------------------------
 
@@ -660,8 +723,9 @@ class Module:
         flags = [(self._forward_pre_hooks_with_kwargs, with_kwargs)]
         return self._add_hook(self._forward_pre_hooks, hook, prepend, flags)
 
-    def register_forward_hook(self, hook, *, prepend=False, with_kwargs=False,
-                              always_call=False):
+    def register_forward_hook(
+        self, hook, *, prepend=False, with_kwargs=False, always_call=False
+    ):
         """Call ``hook(module, args, output)`` after ``forward``; it may return another.
 
         Args:
@@ -669,8 +733,10 @@ class Module:
             with_kwargs: call ``hook(module, args, kwargs, output)``.
             always_call: call it even if ``forward`` raised.
         """
-        flags = [(self._forward_hooks_with_kwargs, with_kwargs),
-                 (self._forward_hooks_always_called, always_call)]
+        flags = [
+            (self._forward_hooks_with_kwargs, with_kwargs),
+            (self._forward_hooks_always_called, always_call),
+        ]
         return self._add_hook(self._forward_hooks, hook, prepend, flags)
 
     def register_full_backward_pre_hook(self, hook, prepend=False):
@@ -697,7 +763,8 @@ class Module:
         if self._is_full_backward_hook not in (None, full):
             raise RuntimeError(
                 "Cannot use both regular backward hooks and full backward hooks on a "
-                "single Module. Please use only one of them.")
+                "single Module. Please use only one of them."
+            )
         self._is_full_backward_hook = full
 
     def _register_state_dict_hook(self, hook):
@@ -705,7 +772,8 @@ class Module:
         if getattr(hook, "_from_public_api", False):
             raise RuntimeError(
                 "Cannot register the same function as the state dict post hook that "
-                "was previously registered via register_state_dict_post_hook")
+                "was previously registered via register_state_dict_post_hook"
+            )
         return self._add_hook(self._state_dict_hooks, hook)
 
     def register_state_dict_post_hook(self, hook):
@@ -772,11 +840,16 @@ def _parse_to(args, kwargs):
     device = values.pop("device", None)
     if device is not None and not isinstance(device, rl.device):
         device = rl.device(device)
-    found = (device, values.pop("dtype", None), values.pop("non_blocking", False),
-             values.pop("memory_format", None))
+    found = (
+        device,
+        values.pop("dtype", None),
+        values.pop("non_blocking", False),
+        values.pop("memory_format", None),
+    )
     values.pop("copy", None)
     if values or len(rest) > 1 or (not args and not kwargs):
         raise TypeError(
             "to() received an invalid combination of arguments; expected (device, "
-            "dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking)")
+            "dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking)"
+        )
     return found

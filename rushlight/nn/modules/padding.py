@@ -7,10 +7,21 @@ from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.utils import _ntuple
 
 __all__ = [
-    "CircularPad1d", "CircularPad2d", "CircularPad3d", "ConstantPad1d",
-    "ConstantPad2d", "ConstantPad3d", "ReflectionPad1d", "ReflectionPad2d",
-    "ReflectionPad3d", "ReplicationPad1d", "ReplicationPad2d", "ReplicationPad3d",
-    "ZeroPad1d", "ZeroPad2d", "ZeroPad3d",
+    "CircularPad1d",
+    "CircularPad2d",
+    "CircularPad3d",
+    "ConstantPad1d",
+    "ConstantPad2d",
+    "ConstantPad3d",
+    "ReflectionPad1d",
+    "ReflectionPad2d",
+    "ReflectionPad3d",
+    "ReplicationPad1d",
+    "ReplicationPad2d",
+    "ReplicationPad3d",
+    "ZeroPad1d",
+    "ZeroPad2d",
+    "ZeroPad3d",
 ]
 
 
@@ -45,7 +56,8 @@ class _CircularPadNd(_Pad):
         few, many = self._dims + 1, self._dims + 2
         if input.dim() not in (few, many):
             raise ValueError(
-                f"expected {few}D or {many}D input (got {input.dim()}D input)")
+                f"expected {few}D or {many}D input (got {input.dim()}D input)"
+            )
 
 
 class _ConstantPadNd(_Pad):

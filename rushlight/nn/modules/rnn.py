@@ -14,7 +14,14 @@ from rushlight.nn.utils.rnn import PackedSequence
 from rushlight.ops import call
 
 __all__ = [
-    "GRU", "GRUCell", "LSTM", "LSTMCell", "RNN", "RNNBase", "RNNCell", "RNNCellBase",
+    "GRU",
+    "GRUCell",
+    "LSTM",
+    "LSTMCell",
+    "RNN",
+    "RNNBase",
+    "RNNCell",
+    "RNNCellBase",
 ]
 
 
@@ -76,7 +83,8 @@ def _run(step, projected, state, weights, reverse):
             current = moved
         else:
             current = tuple(
-                rl.cat([new, old[rows:]]) for new, old in zip(moved, current))
+                rl.cat([new, old[rows:]]) for new, old in zip(moved, current)
+            )
     return outputs, current
 
 
@@ -84,13 +92,31 @@ class RNNBase(Module):
     """What ``RNN``, ``LSTM`` and ``GRU`` share: layers, directions and parameters."""
 
     __constants__ = [
-        "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first",
-        "dropout", "bidirectional", "proj_size",
+        "mode",
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+        "proj_size",
     ]
 
-    def __init__(self, mode, input_size, hidden_size, num_layers=1, bias=True,
-                 batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        mode,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         self.mode = mode
         self.input_size = input_size
@@ -107,27 +133,35 @@ class RNNBase(Module):
         self.reset_parameters()
 
     def _check_arguments(self, dropout):
-        if (not isinstance(dropout, numbers.Number) or isinstance(dropout, bool)
-                or not 0 <= dropout <= 1):
+        if (
+            not isinstance(dropout, numbers.Number)
+            or isinstance(dropout, bool)
+            or not 0 <= dropout <= 1
+        ):
             raise ValueError(
                 "dropout should be a number in range [0, 1] representing the "
-                "probability of an element being zeroed")
+                "probability of an element being zeroed"
+            )
         if dropout > 0 and self.num_layers == 1:
             warnings.warn(
                 "dropout option adds dropout after all but last recurrent layer, so "
                 "non-zero dropout expects num_layers greater than 1, but got "
-                f"dropout={dropout} and num_layers={self.num_layers}", stacklevel=4)
+                f"dropout={dropout} and num_layers={self.num_layers}",
+                stacklevel=4,
+            )
         if not isinstance(self.hidden_size, int):
             raise TypeError(
                 "hidden_size should be of type int, got: "
-                f"{type(self.hidden_size).__name__}")
+                f"{type(self.hidden_size).__name__}"
+            )
         if self.hidden_size <= 0:
             raise ValueError("hidden_size must be greater than zero")
         if self.num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         if self.proj_size < 0:
             raise ValueError(
-                "proj_size should be a positive integer or zero to disable projections")
+                "proj_size should be a positive integer or zero to disable projections"
+            )
         if self.proj_size >= self.hidden_size:
             raise ValueError("proj_size has to be smaller than hidden_size")
 
@@ -139,8 +173,10 @@ class RNNBase(Module):
             inputs = self.input_size if layer == 0 else state * directions
             for direction in range(directions):
                 end = f"_l{layer}" + ("_reverse" if direction else "")
-                shapes = {f"weight_ih{end}": (gates, inputs),
-                          f"weight_hh{end}": (gates, state)}
+                shapes = {
+                    f"weight_ih{end}": (gates, inputs),
+                    f"weight_hh{end}": (gates, state),
+                }
                 if self.bias:
                     shapes[f"bias_ih{end}"] = shapes[f"bias_hh{end}"] = (gates,)
                 if self.proj_size:
@@ -165,8 +201,14 @@ class RNNBase(Module):
 
     def extra_repr(self):
         parts = [f"{self.input_size}, {self.hidden_size}"]
-        usual = {"proj_size": 0, "num_layers": 1, "bias": True, "batch_first": False,
-                 "dropout": 0, "bidirectional": False}
+        usual = {
+            "proj_size": 0,
+            "num_layers": 1,
+            "bias": True,
+            "batch_first": False,
+            "dropout": 0,
+            "bidirectional": False,
+        }
         for name, value in usual.items():
             if getattr(self, name) != value:
                 parts.append(f"{name}={getattr(self, name)}")
@@ -178,11 +220,13 @@ class RNNBase(Module):
         if not packed and tensor.dim() not in (2, 3):
             raise ValueError(
                 f"{type(self).__name__}: Expected input to be 2D or 3D, got "
-                f"{tensor.dim()}D instead")
+                f"{tensor.dim()}D instead"
+            )
         if tensor.size(-1) != self.input_size:
             raise RuntimeError(
                 "input.size(-1) must be equal to input_size. Expected "
-                f"{self.input_size}, got {tensor.size(-1)}")
+                f"{self.input_size}, got {tensor.size(-1)}"
+            )
 
     def _first_state(self, hx, samples, like, order):
         """The states at the first step, ``(layers * directions, N, size)`` each."""
@@ -198,7 +242,8 @@ class RNNBase(Module):
             if tuple(each.shape) != expected:
                 label = f"{name} " if self.mode == "LSTM" else "hidden "
                 raise RuntimeError(
-                    f"Expected {label}size {expected}, got {list(each.shape)}")
+                    f"Expected {label}size {expected}, got {list(each.shape)}"
+                )
         if order is not None:
             given = tuple(each.index_select(1, order) for each in given)
         return given
@@ -211,8 +256,11 @@ class RNNBase(Module):
         if not batched:
             input = input.unsqueeze(0 if self.batch_first else 1)
             if hx is not None:
-                hx = (tuple(each.unsqueeze(1) for each in hx)
-                      if isinstance(hx, tuple) else hx.unsqueeze(1))
+                hx = (
+                    tuple(each.unsqueeze(1) for each in hx)
+                    if isinstance(hx, tuple)
+                    else hx.unsqueeze(1)
+                )
         steps = input.unbind(1 if self.batch_first else 0)
         samples = input.size(0 if self.batch_first else 1)
         state = self._first_state(hx, samples, input, None)
@@ -229,8 +277,12 @@ class RNNBase(Module):
         outputs, last = self._all_layers(list(input.data.split(sizes)), state)
         if input.unsorted_indices is not None:
             last = tuple(each.index_select(1, input.unsorted_indices) for each in last)
-        packed = PackedSequence(rl.cat(outputs), input.batch_sizes,
-                                input.sorted_indices, input.unsorted_indices)
+        packed = PackedSequence(
+            rl.cat(outputs),
+            input.batch_sizes,
+            input.sorted_indices,
+            input.unsorted_indices,
+        )
         return packed, (last if self.mode == "LSTM" else last[0])
 
     def _all_layers(self, steps, state):
@@ -245,20 +297,27 @@ class RNNBase(Module):
                 index = layer * directions + direction
                 first = tuple(each[index] for each in state)
                 outputs, last = self._one_direction(
-                    index, steps, first, reverse=direction == 1)
+                    index, steps, first, reverse=direction == 1
+                )
                 results.append(outputs)
                 lasts.append(last)
-            steps = results[0] if directions == 1 else [
-                rl.cat(pair, 1) for pair in zip(*results)]
+            steps = (
+                results[0]
+                if directions == 1
+                else [rl.cat(pair, 1) for pair in zip(*results)]
+            )
         return steps, tuple(rl.stack(each) for each in zip(*lasts))
 
     def _one_direction(self, index, steps, first, reverse):
-        named = {name.rsplit("_l", 1)[0]: getattr(self, name)
-                 for name in self._all_weights[index]}
+        named = {
+            name.rsplit("_l", 1)[0]: getattr(self, name)
+            for name in self._all_weights[index]
+        }
         counts = [each.size(0) for each in steps]
         # All steps' inputs go through their weight in one product.
         projected = call.linear(
-            rl.cat(steps), named["weight_ih"], named.get("bias_ih")).split(counts)
+            rl.cat(steps), named["weight_ih"], named.get("bias_ih")
+        ).split(counts)
         weights = named["weight_hh"], named.get("bias_hh"), named.get("weight_hr")
         return _run(_steps_of(self.mode)[0], projected, first, weights, reverse)
 
@@ -277,15 +336,35 @@ class RNN(RNNBase):
         bidirectional: whether a second network reads backwards.
     """
 
-    def __init__(self, input_size, hidden_size, num_layers=1, nonlinearity="tanh",
-                 bias=True, batch_first=False, dropout=0.0, bidirectional=False,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        nonlinearity="tanh",
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+    ):
         if nonlinearity not in ("tanh", "relu"):
             raise ValueError(
-                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'.")
+                f"Unknown nonlinearity '{nonlinearity}'. Select from 'tanh' or 'relu'."
+            )
         super().__init__(
-            f"RNN_{nonlinearity.upper()}", input_size, hidden_size, num_layers, bias,
-            batch_first, dropout, bidirectional, device=device, dtype=dtype)
+            f"RNN_{nonlinearity.upper()}",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
+        )
         self.nonlinearity = nonlinearity
 
 
@@ -301,23 +380,61 @@ class LSTM(RNNBase):
         The last layer's outputs, and the states ``(h_n, c_n)`` after the last step.
     """
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True,
-                 batch_first=False, dropout=0.0, bidirectional=False, proj_size=0,
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        proj_size=0,
+        device=None,
+        dtype=None,
+    ):
         super().__init__(
-            "LSTM", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, proj_size, device, dtype)
+            "LSTM",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            proj_size,
+            device,
+            dtype,
+        )
 
 
 class GRU(RNNBase):
     """A network of gated recurrent units; arguments as in ``RNN``."""
 
-    def __init__(self, input_size, hidden_size, num_layers=1, bias=True,
-                 batch_first=False, dropout=0.0, bidirectional=False, device=None,
-                 dtype=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        num_layers=1,
+        bias=True,
+        batch_first=False,
+        dropout=0.0,
+        bidirectional=False,
+        device=None,
+        dtype=None,
+    ):
         super().__init__(
-            "GRU", input_size, hidden_size, num_layers, bias, batch_first, dropout,
-            bidirectional, device=device, dtype=dtype)
+            "GRU",
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device=device,
+            dtype=dtype,
+        )
 
 
 class RNNCellBase(Module):
@@ -326,8 +443,9 @@ class RNNCellBase(Module):
     __constants__ = ["input_size", "hidden_size", "bias"]
     _mode = ""
 
-    def __init__(self, input_size, hidden_size, bias, num_chunks, device=None,
-                 dtype=None):
+    def __init__(
+        self, input_size, hidden_size, bias, num_chunks, device=None, dtype=None
+    ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
         self.input_size = input_size
@@ -362,7 +480,8 @@ class RNNCellBase(Module):
         name = type(self).__name__
         if input.dim() not in (1, 2):
             raise ValueError(
-                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead")
+                f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead"
+            )
         batched = input.dim() == 2
         rows = input if batched else input.unsqueeze(0)
         count = 2 if self._mode == "LSTM" else 1
@@ -379,8 +498,15 @@ class RNNCellBase(Module):
 class RNNCell(RNNCellBase):
     """One step of ``RNN``."""
 
-    def __init__(self, input_size, hidden_size, bias=True, nonlinearity="tanh",
-                 device=None, dtype=None):
+    def __init__(
+        self,
+        input_size,
+        hidden_size,
+        bias=True,
+        nonlinearity="tanh",
+        device=None,
+        dtype=None,
+    ):
         super().__init__(input_size, hidden_size, bias, 1, device, dtype)
         self.nonlinearity = nonlinearity
 

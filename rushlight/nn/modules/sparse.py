@@ -32,7 +32,8 @@ class _Table(Module):
             return
         if tuple(given.shape) != shape:
             raise AssertionError(
-                "Shape of weight does not match num_embeddings and embedding_dim")
+                "Shape of weight does not match num_embeddings and embedding_dim"
+            )
         self.weight = Parameter(given, requires_grad=not freeze)
 
     def reset_parameters(self):
@@ -64,13 +65,29 @@ class Embedding(_Table):
     """
 
     __constants__ = [
-        "num_embeddings", "embedding_dim", "padding_idx", "max_norm", "norm_type",
-        "scale_grad_by_freq", "sparse",
+        "num_embeddings",
+        "embedding_dim",
+        "padding_idx",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "sparse",
     ]
 
-    def __init__(self, num_embeddings, embedding_dim, padding_idx=None, max_norm=None,
-                 norm_type=2.0, scale_grad_by_freq=False, sparse=False, _weight=None,
-                 _freeze=False, device=None, dtype=None):
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+        _weight=None,
+        _freeze=False,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -83,8 +100,14 @@ class Embedding(_Table):
 
     def forward(self, input):
         return F.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
-            self.scale_grad_by_freq, self.sparse)
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.sparse,
+        )
 
     def extra_repr(self):
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
@@ -101,13 +124,30 @@ class Embedding(_Table):
         return ", ".join(parts)
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, padding_idx=None, max_norm=None,
-                        norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        padding_idx=None,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        sparse=False,
+    ):
         """An ``Embedding`` that uses a given table; not trained unless asked."""
         _check_pretrained(embeddings)
         rows, columns = embeddings.shape
-        return cls(rows, columns, padding_idx, max_norm, norm_type, scale_grad_by_freq,
-                   sparse, _weight=embeddings, _freeze=freeze)
+        return cls(
+            rows,
+            columns,
+            padding_idx,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            sparse,
+            _weight=embeddings,
+            _freeze=freeze,
+        )
 
 
 class EmbeddingBag(_Table):
@@ -123,13 +163,32 @@ class EmbeddingBag(_Table):
     """
 
     __constants__ = [
-        "num_embeddings", "embedding_dim", "max_norm", "norm_type",
-        "scale_grad_by_freq", "mode", "sparse", "include_last_offset", "padding_idx",
+        "num_embeddings",
+        "embedding_dim",
+        "max_norm",
+        "norm_type",
+        "scale_grad_by_freq",
+        "mode",
+        "sparse",
+        "include_last_offset",
+        "padding_idx",
     ]
 
-    def __init__(self, num_embeddings, embedding_dim, max_norm=None, norm_type=2.0,
-                 scale_grad_by_freq=False, mode="mean", sparse=False, _weight=None,
-                 include_last_offset=False, padding_idx=None, device=None, dtype=None):
+    def __init__(
+        self,
+        num_embeddings,
+        embedding_dim,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        _weight=None,
+        include_last_offset=False,
+        padding_idx=None,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         self.num_embeddings = num_embeddings
         self.embedding_dim = embedding_dim
@@ -144,9 +203,18 @@ class EmbeddingBag(_Table):
 
     def forward(self, input, offsets=None, per_sample_weights=None):
         return F.embedding_bag(
-            input, self.weight, offsets, self.max_norm, self.norm_type,
-            self.scale_grad_by_freq, self.mode, self.sparse, per_sample_weights,
-            self.include_last_offset, self.padding_idx)
+            input,
+            self.weight,
+            offsets,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
+            self.mode,
+            self.sparse,
+            per_sample_weights,
+            self.include_last_offset,
+            self.padding_idx,
+        )
 
     def extra_repr(self):
         parts = [f"{self.num_embeddings}, {self.embedding_dim}"]
@@ -162,13 +230,32 @@ class EmbeddingBag(_Table):
         return ", ".join(parts)
 
     @classmethod
-    def from_pretrained(cls, embeddings, freeze=True, max_norm=None, norm_type=2.0,
-                        scale_grad_by_freq=False, mode="mean", sparse=False,
-                        include_last_offset=False, padding_idx=None):
+    def from_pretrained(
+        cls,
+        embeddings,
+        freeze=True,
+        max_norm=None,
+        norm_type=2.0,
+        scale_grad_by_freq=False,
+        mode="mean",
+        sparse=False,
+        include_last_offset=False,
+        padding_idx=None,
+    ):
         """An ``EmbeddingBag`` that uses a given table; not trained unless asked."""
         _check_pretrained(embeddings)
         rows, columns = embeddings.shape
-        table = cls(rows, columns, max_norm, norm_type, scale_grad_by_freq, mode,
-                    sparse, embeddings, include_last_offset, padding_idx)
+        table = cls(
+            rows,
+            columns,
+            max_norm,
+            norm_type,
+            scale_grad_by_freq,
+            mode,
+            sparse,
+            embeddings,
+            include_last_offset,
+            padding_idx,
+        )
         table.weight.requires_grad = not freeze
         return table

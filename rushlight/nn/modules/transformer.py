@@ -15,8 +15,11 @@ from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.normalization import LayerNorm
 
 __all__ = [
-    "Transformer", "TransformerDecoder", "TransformerDecoderLayer",
-    "TransformerEncoder", "TransformerEncoderLayer",
+    "Transformer",
+    "TransformerDecoder",
+    "TransformerDecoderLayer",
+    "TransformerEncoder",
+    "TransformerEncoderLayer",
 ]
 
 
@@ -43,16 +46,25 @@ class _Layer(Module):
         self.linear2 = Linear(dim_feedforward, d_model, bias=bias, **options)
 
     def _keep_activation(self, activation):
-        self.activation = (_get_activation_fn(activation)
-                           if isinstance(activation, str) else activation)
+        self.activation = (
+            _get_activation_fn(activation)
+            if isinstance(activation, str)
+            else activation
+        )
 
     def _feed_forward(self, x):
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
     def _attend(self, attention, x, memory, mask, padding, is_causal):
         return attention(
-            x, memory, memory, attn_mask=mask, key_padding_mask=padding,
-            is_causal=is_causal, need_weights=False)[0]
+            x,
+            memory,
+            memory,
+            attn_mask=mask,
+            key_padding_mask=padding,
+            is_causal=is_causal,
+            need_weights=False,
+        )[0]
 
 
 class TransformerEncoderLayer(_Layer):
@@ -70,14 +82,30 @@ class TransformerEncoderLayer(_Layer):
         bias: whether linear maps and normalisations have biases.
     """
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1,
-                 activation=F.relu, layer_norm_eps=1e-5, batch_first=False,
-                 norm_first=False, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=F.relu,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, bias=bias, batch_first=batch_first,
-            **options)
+            d_model,
+            nhead,
+            dropout=dropout,
+            bias=bias,
+            batch_first=batch_first,
+            **options,
+        )
         self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
@@ -88,9 +116,16 @@ class TransformerEncoderLayer(_Layer):
 
     def forward(self, src, src_mask=None, src_key_padding_mask=None, is_causal=False):
         def attend(x):
-            return self.dropout1(self._attend(
-                self.self_attn, x, x, src_mask, src_key_padding_mask,
-                is_causal and src_mask is not None))
+            return self.dropout1(
+                self._attend(
+                    self.self_attn,
+                    x,
+                    x,
+                    src_mask,
+                    src_key_padding_mask,
+                    is_causal and src_mask is not None,
+                )
+            )
 
         def feed(x):
             return self.dropout2(self._feed_forward(x))
@@ -109,17 +144,38 @@ class TransformerDecoderLayer(_Layer):
     Arguments as in ``TransformerEncoderLayer``.
     """
 
-    def __init__(self, d_model, nhead, dim_feedforward=2048, dropout=0.1,
-                 activation=F.relu, layer_norm_eps=1e-5, batch_first=False,
-                 norm_first=False, bias=True, device=None, dtype=None):
+    def __init__(
+        self,
+        d_model,
+        nhead,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=F.relu,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
         self.self_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias,
-            **options)
+            d_model,
+            nhead,
+            dropout=dropout,
+            batch_first=batch_first,
+            bias=bias,
+            **options,
+        )
         self.multihead_attn = MultiheadAttention(
-            d_model, nhead, dropout=dropout, batch_first=batch_first, bias=bias,
-            **options)
+            d_model,
+            nhead,
+            dropout=dropout,
+            batch_first=batch_first,
+            bias=bias,
+            **options,
+        )
         self._make_feed_forward(d_model, dim_feedforward, dropout, bias, options)
         self.norm_first = norm_first
         self.norm1 = LayerNorm(d_model, eps=layer_norm_eps, bias=bias, **options)
@@ -130,18 +186,40 @@ class TransformerDecoderLayer(_Layer):
         self.dropout3 = Dropout(dropout)
         self._keep_activation(activation)
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None,
-                tgt_key_padding_mask=None, memory_key_padding_mask=None,
-                tgt_is_causal=False, memory_is_causal=False):
+    def forward(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=False,
+        memory_is_causal=False,
+    ):
         def attend(x):
-            return self.dropout1(self._attend(
-                self.self_attn, x, x, tgt_mask, tgt_key_padding_mask,
-                tgt_is_causal and tgt_mask is not None))
+            return self.dropout1(
+                self._attend(
+                    self.self_attn,
+                    x,
+                    x,
+                    tgt_mask,
+                    tgt_key_padding_mask,
+                    tgt_is_causal and tgt_mask is not None,
+                )
+            )
 
         def recall(x):
-            return self.dropout2(self._attend(
-                self.multihead_attn, x, memory, memory_mask, memory_key_padding_mask,
-                memory_is_causal and memory_mask is not None))
+            return self.dropout2(
+                self._attend(
+                    self.multihead_attn,
+                    x,
+                    memory,
+                    memory_mask,
+                    memory_key_padding_mask,
+                    memory_is_causal and memory_mask is not None,
+                )
+            )
 
         def feed(x):
             return self.dropout3(self._feed_forward(x))
@@ -167,8 +245,14 @@ class TransformerEncoder(Module):
 
     __constants__ = ["norm"]
 
-    def __init__(self, encoder_layer, num_layers, norm=None,
-                 enable_nested_tensor=True, mask_check=True):
+    def __init__(
+        self,
+        encoder_layer,
+        num_layers,
+        norm=None,
+        enable_nested_tensor=True,
+        mask_check=True,
+    ):
         super().__init__()
         self.layers = _get_clones(encoder_layer, num_layers)
         self.num_layers = num_layers
@@ -178,14 +262,21 @@ class TransformerEncoder(Module):
 
     def forward(self, src, mask=None, src_key_padding_mask=None, is_causal=None):
         src_key_padding_mask = F._canonical_mask(
-            src_key_padding_mask, "src_key_padding_mask", F._none_or_dtype(mask),
-            "mask", src.dtype)
-        mask = F._canonical_mask(
-            mask, "mask", None, "", src.dtype, check_other=False)
+            src_key_padding_mask,
+            "src_key_padding_mask",
+            F._none_or_dtype(mask),
+            "mask",
+            src.dtype,
+        )
+        mask = F._canonical_mask(mask, "mask", None, "", src.dtype, check_other=False)
         output = src
         for layer in self.layers:
-            output = layer(output, src_mask=mask, is_causal=bool(is_causal),
-                           src_key_padding_mask=src_key_padding_mask)
+            output = layer(
+                output,
+                src_mask=mask,
+                is_causal=bool(is_causal),
+                src_key_padding_mask=src_key_padding_mask,
+            )
         return output if self.norm is None else self.norm(output)
 
 
@@ -206,16 +297,29 @@ class TransformerDecoder(Module):
         self.num_layers = num_layers
         self.norm = norm
 
-    def forward(self, tgt, memory, tgt_mask=None, memory_mask=None,
-                tgt_key_padding_mask=None, memory_key_padding_mask=None,
-                tgt_is_causal=None, memory_is_causal=False):
+    def forward(
+        self,
+        tgt,
+        memory,
+        tgt_mask=None,
+        memory_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        tgt_is_causal=None,
+        memory_is_causal=False,
+    ):
         output = tgt
         for layer in self.layers:
             output = layer(
-                output, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+                output,
+                memory,
+                tgt_mask=tgt_mask,
+                memory_mask=memory_mask,
                 tgt_key_padding_mask=tgt_key_padding_mask,
                 memory_key_padding_mask=memory_key_padding_mask,
-                tgt_is_causal=bool(tgt_is_causal), memory_is_causal=memory_is_causal)
+                tgt_is_causal=bool(tgt_is_causal),
+                memory_is_causal=memory_is_causal,
+            )
         return output if self.norm is None else self.norm(output)
 
 
@@ -231,52 +335,97 @@ class Transformer(Module):
         custom_encoder, custom_decoder: modules to use instead.
     """
 
-    def __init__(self, d_model=512, nhead=8, num_encoder_layers=6, num_decoder_layers=6,
-                 dim_feedforward=2048, dropout=0.1, activation=F.relu,
-                 custom_encoder=None, custom_decoder=None, layer_norm_eps=1e-5,
-                 batch_first=False, norm_first=False, bias=True, device=None,
-                 dtype=None):
+    def __init__(
+        self,
+        d_model=512,
+        nhead=8,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        dim_feedforward=2048,
+        dropout=0.1,
+        activation=F.relu,
+        custom_encoder=None,
+        custom_decoder=None,
+        layer_norm_eps=1e-5,
+        batch_first=False,
+        norm_first=False,
+        bias=True,
+        device=None,
+        dtype=None,
+    ):
         super().__init__()
         options = {"device": device, "dtype": dtype}
-        shared = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps,
-                  batch_first, norm_first, bias)
+        shared = (
+            d_model,
+            nhead,
+            dim_feedforward,
+            dropout,
+            activation,
+            layer_norm_eps,
+            batch_first,
+            norm_first,
+            bias,
+        )
         norm = {"eps": layer_norm_eps, "bias": bias, **options}
         if custom_encoder is not None:
             self.encoder = custom_encoder
         else:
             self.encoder = TransformerEncoder(
-                TransformerEncoderLayer(*shared, **options), num_encoder_layers,
-                LayerNorm(d_model, **norm))
+                TransformerEncoderLayer(*shared, **options),
+                num_encoder_layers,
+                LayerNorm(d_model, **norm),
+            )
         if custom_decoder is not None:
             self.decoder = custom_decoder
         else:
             self.decoder = TransformerDecoder(
-                TransformerDecoderLayer(*shared, **options), num_decoder_layers,
-                LayerNorm(d_model, **norm))
+                TransformerDecoderLayer(*shared, **options),
+                num_decoder_layers,
+                LayerNorm(d_model, **norm),
+            )
         self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
 
-    def forward(self, src, tgt, src_mask=None, tgt_mask=None, memory_mask=None,
-                src_key_padding_mask=None, tgt_key_padding_mask=None,
-                memory_key_padding_mask=None, src_is_causal=None, tgt_is_causal=None,
-                memory_is_causal=False):
+    def forward(
+        self,
+        src,
+        tgt,
+        src_mask=None,
+        tgt_mask=None,
+        memory_mask=None,
+        src_key_padding_mask=None,
+        tgt_key_padding_mask=None,
+        memory_key_padding_mask=None,
+        src_is_causal=None,
+        tgt_is_causal=None,
+        memory_is_causal=False,
+    ):
         batched = src.dim() == 3
         dim = 0 if self.batch_first else 1
         if batched and src.size(dim) != tgt.size(dim):
             raise RuntimeError("the batch number of src and tgt must be equal")
         if src.size(-1) != self.d_model or tgt.size(-1) != self.d_model:
             raise RuntimeError(
-                "the feature number of src and tgt must be equal to d_model")
+                "the feature number of src and tgt must be equal to d_model"
+            )
         memory = self.encoder(
-            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask,
-            is_causal=src_is_causal)
+            src,
+            mask=src_mask,
+            src_key_padding_mask=src_key_padding_mask,
+            is_causal=src_is_causal,
+        )
         return self.decoder(
-            tgt, memory, tgt_mask=tgt_mask, memory_mask=memory_mask,
+            tgt,
+            memory,
+            tgt_mask=tgt_mask,
+            memory_mask=memory_mask,
             tgt_key_padding_mask=tgt_key_padding_mask,
             memory_key_padding_mask=memory_key_padding_mask,
-            tgt_is_causal=tgt_is_causal, memory_is_causal=memory_is_causal)
+            tgt_is_causal=tgt_is_causal,
+            memory_is_causal=memory_is_causal,
+        )
 
     @staticmethod
     def generate_square_subsequent_mask(sz, device=None, dtype=None):

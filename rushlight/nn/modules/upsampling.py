@@ -11,8 +11,14 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 class Upsample(Module):
     """Resamples the dimensions after the second; arguments as in ``interpolate``."""
 
-    def __init__(self, size=None, scale_factor=None, mode="nearest",
-                 align_corners=None, recompute_scale_factor=None):
+    def __init__(
+        self,
+        size=None,
+        scale_factor=None,
+        mode="nearest",
+        align_corners=None,
+        recompute_scale_factor=None,
+    ):
         super().__init__()
         self.name = type(self).__name__
         self.size = size
@@ -26,8 +32,13 @@ class Upsample(Module):
 
     def forward(self, input):
         return F.interpolate(
-            input, self.size, self.scale_factor, self.mode, self.align_corners,
-            self.recompute_scale_factor)
+            input,
+            self.size,
+            self.scale_factor,
+            self.mode,
+            self.align_corners,
+            self.recompute_scale_factor,
+        )
 
     def extra_repr(self):
         if self.scale_factor is not None:

@@ -15,6 +15,12 @@ from rushlight.nn.utils.convert_parameters import (
 )
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
-    "parameters_to_vector", "rnn", "stateless", "vector_to_parameters",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
+    "parameters_to_vector",
+    "rnn",
+    "stateless",
+    "vector_to_parameters",
 ]

@@ -8,7 +8,10 @@ import rushlight as rl
 from rushlight.core.tensor import Tensor
 
 __all__ = [
-    "clip_grad_norm_", "clip_grad_value_", "clip_grads_with_norm_", "get_total_norm",
+    "clip_grad_norm_",
+    "clip_grad_value_",
+    "clip_grads_with_norm_",
+    "get_total_norm",
 ]
 
 
@@ -37,7 +40,8 @@ def get_total_norm(tensors, norm_type=2.0, error_if_nonfinite=False, foreach=Non
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is "
             "non-finite, so it cannot be clipped. To disable this error and scale the "
-            "gradients by the non-finite norm anyway, set `error_if_nonfinite=False`")
+            "gradients by the non-finite norm anyway, set `error_if_nonfinite=False`"
+        )
     return total
 
 
@@ -52,8 +56,9 @@ def clip_grads_with_norm_(parameters, max_norm, total_norm, foreach=None):
             grad.mul_(factor)
 
 
-def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=False,
-                    foreach=None):
+def clip_grad_norm_(
+    parameters, max_norm, norm_type=2.0, error_if_nonfinite=False, foreach=None
+):
     """Scale all gradients in place so that their joint norm is at most ``max_norm``.
 
     Args:
@@ -72,7 +77,8 @@ def clip_grad_norm_(parameters, max_norm, norm_type=2.0, error_if_nonfinite=Fals
         if exhausted and not parameters:
             warnings.warn(
                 "`parameters` is an empty generator, no gradient clipping will occur.",
-                stacklevel=2)
+                stacklevel=2,
+            )
     parameters = _listed(parameters)
     grads = [each.grad for each in parameters if each.grad is not None]
     total = get_total_norm(grads, norm_type, error_if_nonfinite, foreach)

@@ -20,5 +20,5 @@ def vector_to_parameters(vec, parameters):
     start = 0
     for parameter in parameters:
         count = parameter.numel()
-        parameter.data = vec[start:start + count].view_as(parameter).data
+        parameter.data = vec[start : start + count].view_as(parameter).data
         start += count

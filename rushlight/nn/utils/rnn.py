@@ -7,12 +7,19 @@ from collections import namedtuple
 import rushlight as rl
 
 __all__ = [
-    "PackedSequence", "invert_permutation", "pack_padded_sequence", "pack_sequence",
-    "pad_packed_sequence", "pad_sequence", "unpack_sequence", "unpad_sequence",
+    "PackedSequence",
+    "invert_permutation",
+    "pack_padded_sequence",
+    "pack_sequence",
+    "pad_packed_sequence",
+    "pad_sequence",
+    "unpack_sequence",
+    "unpad_sequence",
 ]
 
 _Fields = namedtuple(
-    "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"])
+    "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"]
+)
 
 
 def invert_permutation(permutation):
@@ -35,8 +42,9 @@ class PackedSequence(_Fields):
 
     __slots__ = ()
 
-    def __new__(cls, data, batch_sizes=None, sorted_indices=None,
-                unsorted_indices=None):
+    def __new__(
+        cls, data, batch_sizes=None, sorted_indices=None, unsorted_indices=None
+    ):
         if batch_sizes is None:  # the older form: one pair
             data, batch_sizes = data
         if unsorted_indices is None:
@@ -46,9 +54,9 @@ class PackedSequence(_Fields):
                 "batch_sizes should always be on CPU. Instances of PackedSequence "
                 "should never be created manually. They should be instantiated by "
                 "functions like pack_sequence and pack_padded_sequences in "
-                "nn.utils.rnn.")
-        return super().__new__(
-            cls, data, batch_sizes, sorted_indices, unsorted_indices)
+                "nn.utils.rnn."
+            )
+        return super().__new__(cls, data, batch_sizes, sorted_indices, unsorted_indices)
 
     def to(self, *args, **kwargs):
         """The same sequences with their data moved or converted."""
@@ -56,7 +64,8 @@ class PackedSequence(_Fields):
         if data is self.data:
             return self
         return type(self)(
-            data, self.batch_sizes, self.sorted_indices, self.unsorted_indices)
+            data, self.batch_sizes, self.sorted_indices, self.unsorted_indices
+        )
 
     def float(self):
         """The same sequences in float32."""
@@ -93,7 +102,8 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     if lengths.numel() != samples:
         raise RuntimeError(
             "Expected `len(lengths)` to be equal to batch_size, but got "
-            f"{lengths.numel()} (batch_size={samples})")
+            f"{lengths.numel()} (batch_size={samples})"
+        )
     order = None
     if not enforce_sorted:
         lengths, order = rl.sort(lengths, descending=True)
@@ -102,21 +112,24 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     if min(sizes) <= 0:
         raise RuntimeError(
             "Length of all samples has to be greater than 0, but found an element in "
-            "'lengths' that is <= 0")
+            "'lengths' that is <= 0"
+        )
     if any(a < b for a, b in zip(sizes, sizes[1:])):
         raise RuntimeError(
             "`lengths` array must be sorted in decreasing order when `enforce_sorted` "
             "is True. You can pass `enforce_sorted=False` to pack_padded_sequence "
             "and/or pack_sequence to sidestep this requirement if you do not need ONNX "
-            "exportability.")
+            "exportability."
+        )
     steps = input.transpose(0, 1) if batch_first else input
     counts = [sum(size > time for size in sizes) for time in range(sizes[0])]
     data = rl.cat([steps[time, :count] for time, count in enumerate(counts)])
     return PackedSequence(data, rl.tensor(counts, dtype=rl.int64), order)
 
 
-def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0,
-                        total_length=None):
+def pad_packed_sequence(
+    sequence, batch_first=False, padding_value=0.0, total_length=None
+):
     """The padded batch that a packed one was made of, and the lengths."""
     counts = sequence.batch_sizes.tolist()
     longest = len(counts)
@@ -125,7 +138,8 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0,
             raise ValueError(
                 "Expected total_length to be at least the length of the longest "
                 f"sequence in input, but got total_length={total_length} and max "
-                f"sequence length being {longest}")
+                f"sequence length being {longest}"
+            )
     length = longest if total_length is None else total_length
     samples = counts[0]
     rest = sequence.data.shape[1:]
@@ -138,8 +152,9 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0,
     for _ in range(length - longest):
         steps.append(sequence.data.new_full((samples, *rest), padding_value))
     padded = rl.stack(steps, 1 if batch_first else 0)
-    lengths = rl.tensor([sum(count > row for count in counts)
-                         for row in range(samples)], dtype=rl.int64)
+    lengths = rl.tensor(
+        [sum(count > row for count in counts) for row in range(samples)], dtype=rl.int64
+    )
     order = sequence.unsorted_indices
     if order is not None:
         padded = padded.index_select(0 if batch_first else 1, order)
@@ -147,8 +162,7 @@ def pad_packed_sequence(sequence, batch_first=False, padding_value=0.0,
     return padded, lengths
 
 
-def pad_sequence(sequences, batch_first=False, padding_value=0.0,
-                 padding_side="right"):
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     """Stack sequences of different lengths, filling up the shorter ones.
 
     >>> pad_sequence([rl.tensor([1, 2]), rl.tensor([3])], True).tolist()
@@ -156,7 +170,8 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0,
     """
     if padding_side not in ("left", "right"):
         raise RuntimeError(
-            f'Expected padding_side to be "left" or "right", but got "{padding_side}"')
+            f'Expected padding_side to be "left" or "right", but got "{padding_side}"'
+        )
     sequences = tuple(sequences)
     if not sequences:
         raise RuntimeError("received an empty list of sequences")
@@ -182,7 +197,8 @@ def pack_sequence(sequences, enforce_sorted=True):
     """Pack a list of sequences."""
     lengths = rl.tensor([each.size(0) for each in sequences], dtype=rl.int64)
     return pack_padded_sequence(
-        pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted)
+        pad_sequence(sequences), lengths, enforce_sorted=enforce_sorted
+    )
 
 
 def unpack_sequence(packed_sequences):

@@ -45,8 +45,15 @@ def _replaced(module, values):
             table[name] = value
 
 
-def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *,
-                    tie_weights=True, strict=False):
+def functional_call(
+    module,
+    parameters_and_buffers,
+    args=None,
+    kwargs=None,
+    *,
+    tie_weights=True,
+    strict=False,
+):
     """Call a module with given tensors as its parameters and buffers.
 
     Args:
@@ -62,13 +69,16 @@ def functional_call(module, parameters_and_buffers, args=None, kwargs=None, *,
     """
     values = dict(parameters_and_buffers)
     if strict:
-        known = {*dict(module.named_parameters(remove_duplicate=False)),
-                 *dict(module.named_buffers(remove_duplicate=False))}
+        known = {
+            *dict(module.named_parameters(remove_duplicate=False)),
+            *dict(module.named_buffers(remove_duplicate=False)),
+        }
         missing, unexpected = known - set(values), set(values) - known
         if missing or unexpected:
             raise RuntimeError(
                 "Error(s) in loading state_dict: Unexpected key(s): "
-                f"{sorted(unexpected)}. Missing key(s): {sorted(missing)}.")
+                f"{sorted(unexpected)}. Missing key(s): {sorted(missing)}."
+            )
     if tie_weights:
         values = _with_tied_names(module, values)
     if args is None:

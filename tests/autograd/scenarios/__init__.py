@@ -32,8 +32,10 @@ def all_scenarios():
     for family in FAMILIES:
         module = importlib.import_module(f"{__name__}.{family}")
         found += [
-            value.scenario for value in vars(module).values()
-            if hasattr(value, "scenario")]
+            value.scenario
+            for value in vars(module).values()
+            if hasattr(value, "scenario")
+        ]
     return found
 
 

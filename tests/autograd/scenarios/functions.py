@@ -108,10 +108,14 @@ def wrong_gradients_are_refused(t):
 
     one = t.ones(3)
     return (
-        attempt(lambda: run(t.ones(5))), attempt(lambda: run((one, one))),
-        attempt(lambda: run(5)), attempt(lambda: run(one, leaf(t, 1, 2, 3))),
-        attempt(lambda: run((one, one), 5)), attempt(lambda: run((one, None, None))),
-        attempt(lambda: run(t.ones(2, 3))))
+        attempt(lambda: run(t.ones(5))),
+        attempt(lambda: run((one, one))),
+        attempt(lambda: run(5)),
+        attempt(lambda: run(one, leaf(t, 1, 2, 3))),
+        attempt(lambda: run((one, one), 5)),
+        attempt(lambda: run((one, None, None))),
+        attempt(lambda: run(t.ones(2, 3))),
+    )
 
 
 @scenario
@@ -230,7 +234,8 @@ def missing_methods_are_named(t):
 
     return (
         attempt(lambda: Empty.apply(leaf(t, 1))),
-        attempt(lambda: Half.apply(leaf(t, 1)).sum().backward()))
+        attempt(lambda: Half.apply(leaf(t, 1)).sum().backward()),
+    )
 
 
 @scenario

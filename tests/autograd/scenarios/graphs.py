@@ -56,10 +56,18 @@ def nodes_print_and_know_their_neighbours(t):
     product = node.next_functions[0][0]
     end = product.next_functions[0][0]
     return (
-        node.name(), product.name(), repr(end)[:22], repr(node)[:22],
-        product.next_functions[1], end.variable is a, end.next_functions,
-        node._sequence_nr() > product._sequence_nr(), end._sequence_nr(),
-        node.requires_grad, node.metadata)
+        node.name(),
+        product.name(),
+        repr(end)[:22],
+        repr(node)[:22],
+        product.next_functions[1],
+        end.variable is a,
+        end.next_functions,
+        node._sequence_nr() > product._sequence_nr(),
+        end._sequence_nr(),
+        node.requires_grad,
+        node.metadata,
+    )
 
 
 @scenario
@@ -68,8 +76,15 @@ def leaves_and_results_are_told_apart(t):
     y = a * 2
     d = y.detach()
     return (
-        a.is_leaf, y.is_leaf, d.is_leaf, y.requires_grad, d.requires_grad,
-        a.grad_fn is None, d.grad_fn is None, t.ones(2).is_leaf)
+        a.is_leaf,
+        y.is_leaf,
+        d.is_leaf,
+        y.requires_grad,
+        d.requires_grad,
+        a.grad_fn is None,
+        d.grad_fn is None,
+        t.ones(2).is_leaf,
+    )
 
 
 @scenario
@@ -110,7 +125,8 @@ def the_starting_gradient_must_fit(t):
         attempt(lambda: (a * 2).backward(t.ones(4))),
         attempt(lambda: t.autograd.grad(a * 2, a, t.ones(1))),
         attempt(lambda: t.autograd.grad(a * 2, a, t.ones(3, dtype=t.float64))),
-        attempt(lambda: t.autograd.backward([a * 2, a * 3], [t.ones(3), None])))
+        attempt(lambda: t.autograd.backward([a * 2, a * 3], [t.ones(3), None])),
+    )
 
 
 @scenario
@@ -144,10 +160,12 @@ def an_input_without_a_way_to_it_is_an_error(t):
         return t.autograd.grad((a * 2).sum(), [a, b], **options)
 
     return (
-        attempt(ask), attempt(lambda: ask(allow_unused=True)),
+        attempt(ask),
+        attempt(lambda: ask(allow_unused=True)),
         attempt(lambda: ask(materialize_grads=True)),
         attempt(lambda: ask(materialize_grads=True, allow_unused=False)),
-        attempt(lambda: t.autograd.grad((a * 2).sum(), t.ones(2))))
+        attempt(lambda: t.autograd.grad((a * 2).sum(), t.ones(2))),
+    )
 
 
 @scenario
@@ -236,8 +254,10 @@ def requires_grad_has_rules(t):
         y.requires_grad = False
 
     return (
-        attempt(lambda: (a * 2).requires_grad_(False)), attempt(switch_off),
-        attempt(lambda: (a * 2).requires_grad_().requires_grad))
+        attempt(lambda: (a * 2).requires_grad_(False)),
+        attempt(switch_off),
+        attempt(lambda: (a * 2).requires_grad_().requires_grad),
+    )
 
 
 @scenario
@@ -285,9 +305,13 @@ def an_assigned_gradient_must_fit(t):
     a.grad = t.zeros(3)
     (a * 2).sum().backward()
     return (
-        a.grad, attempt(lambda: assign(t.ones(4))),
+        a.grad,
+        attempt(lambda: assign(t.ones(4))),
         attempt(lambda: assign(t.ones(3, dtype=t.float64)))[:2],
-        attempt(lambda: assign(5)), attempt(give_itself), attempt(lambda: assign(None)))
+        attempt(lambda: assign(5)),
+        attempt(give_itself),
+        attempt(lambda: assign(None)),
+    )
 
 
 @scenario
@@ -295,4 +319,5 @@ def integers_and_out_have_no_gradient(t):
     a = leaf(t, 1, 2, 3)
     return (
         attempt(lambda: t.ones(3, dtype=t.int64).requires_grad_())[:2],
-        attempt(lambda: t.add(a, a, out=t.ones(3))))
+        attempt(lambda: t.add(a, a, out=t.ones(3))),
+    )

@@ -89,7 +89,8 @@ def bad_registrations_are_refused(t):
         attempt(lambda: t.ones(2).register_hook(print)),
         attempt(lambda: t.ones(2).retain_grad()),
         attempt(lambda: (a * 2).register_post_accumulate_grad_hook(print)),
-        attempt(lambda: t.ones(2).register_post_accumulate_grad_hook(print)))
+        attempt(lambda: t.ones(2).register_post_accumulate_grad_hook(print)),
+    )
 
 
 @scenario
@@ -118,8 +119,11 @@ def bad_replacements_are_refused(t):
         return t.ones(3), t.ones(3)
 
     return (
-        attempt(lambda: run(bad_number)), attempt(lambda: run(bad_size)),
-        attempt(lambda: run(bad_count, after)), attempt(lambda: run(bad_pair, before)))
+        attempt(lambda: run(bad_number)),
+        attempt(lambda: run(bad_size)),
+        attempt(lambda: run(bad_count, after)),
+        attempt(lambda: run(bad_pair, before)),
+    )
 
 
 @scenario
@@ -165,7 +169,8 @@ def groups_of_tensors_are_watched_together(t):
 
     handle = t.autograd.graph.register_multi_grad_hook((c, d), note)
     any_handle = t.autograd.graph.register_multi_grad_hook(
-        (c, d), lambda g: log.append("first"), mode="any")
+        (c, d), lambda g: log.append("first"), mode="any"
+    )
     (c * d).sum().backward(retain_graph=True)
     c.sum().backward(retain_graph=True)
     handle.remove()

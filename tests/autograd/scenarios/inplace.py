@@ -203,7 +203,8 @@ def outputs_of_unbind_and_split_may_not_change(t):
     return (
         attempt(lambda: change(lambda y: y.unbind())),
         attempt(lambda: change(lambda y: y.split(2))),
-        attempt(lambda: change(lambda y: y.chunk(2))))
+        attempt(lambda: change(lambda y: y.chunk(2))),
+    )
 
 
 @scenario

@@ -73,8 +73,15 @@ def modes_decorate_functions(t):
     a = leaf(t, 1, 2)
     y, inside = called(a)
     return (
-        y.requires_grad, inside, bare(a), bare.__name__, bare.__doc__, switched(),
-        inferred(a), t.is_grad_enabled())
+        y.requires_grad,
+        inside,
+        bare(a),
+        bare.__name__,
+        bare.__doc__,
+        switched(),
+        inferred(a),
+        t.is_grad_enabled(),
+    )
 
 
 @scenario
@@ -111,8 +118,14 @@ def inference_mode_makes_inference_tensors(t):
         with t.inference_mode(False):
             normal = t.ones(2)
     return (
-        y.is_inference(), view.is_inference(), normal.is_inference(), inside,
-        y.requires_grad, t.is_inference_mode_enabled(), y.clone().is_inference())
+        y.is_inference(),
+        view.is_inference(),
+        normal.is_inference(),
+        inside,
+        y.requires_grad,
+        t.is_inference_mode_enabled(),
+        y.clone().is_inference(),
+    )
 
 
 @scenario
@@ -123,9 +136,13 @@ def inference_tensors_have_rules(t):
         y.add_(1)
 
     return (
-        attempt(lambda: y * a)[:2], attempt(lambda: y._version),
-        attempt(lambda: y.requires_grad_()), attempt(lambda: y.add_(1))[:2],
-        attempt(lambda: (y + 1).is_inference()), attempt(lambda: (y + a).requires_grad))
+        attempt(lambda: y * a)[:2],
+        attempt(lambda: y._version),
+        attempt(lambda: y.requires_grad_()),
+        attempt(lambda: y.add_(1))[:2],
+        attempt(lambda: (y + 1).is_inference()),
+        attempt(lambda: (y + a).requires_grad),
+    )
 
 
 @scenario
@@ -168,8 +185,11 @@ def anomaly_detection_shows_the_forward_call(t):
             result = attempt(lambda: y.sum().backward())
     texts = [str(w.message) for w in caught]
     return (
-        result, len(texts), "Error detected in FailsBackward" in texts[-1],
-        "the line to be shown" in texts[-1])
+        result,
+        len(texts),
+        "Error detected in FailsBackward" in texts[-1],
+        "the line to be shown" in texts[-1],
+    )
 
 
 @scenario

@@ -24,7 +24,8 @@ def a_hessian(t):
     x = values(t, 1, 2)
     f = t.autograd.functional
     return f.hessian(lambda x: (x * x * x).sum() * x[0], x), f.hessian(
-        lambda x, y: (x * y).sum(), (x, values(t, 3, 4)))
+        lambda x, y: (x * y).sum(), (x, values(t, 3, 4))
+    )
 
 
 @scenario
@@ -36,8 +37,12 @@ def products_with_vectors(t):
         return x * x * x
 
     return (
-        f.vjp(cube, x, v), f.jvp(cube, x, v), f.hvp(lambda x: cube(x).sum(), x, v),
-        f.vhp(lambda x: cube(x).sum(), x, v), f.vjp(lambda x: cube(x).sum(), x))
+        f.vjp(cube, x, v),
+        f.jvp(cube, x, v),
+        f.hvp(lambda x: cube(x).sum(), x, v),
+        f.vhp(lambda x: cube(x).sum(), x, v),
+        f.vjp(lambda x: cube(x).sum(), x),
+    )
 
 
 @scenario
@@ -57,7 +62,8 @@ def right_gradients_pass(t):
         g.gradcheck(lambda x, y: (x * y).exp(), (x, y)),
         g.gradcheck(lambda x: (x.sum(), x * 2), x),
         g.gradgradcheck(lambda x, y: x * x * y, (x, y)),
-        g.gradcheck(lambda x, y: (x * y).exp(), (x, y), fast_mode=True))
+        g.gradcheck(lambda x, y: (x * y).exp(), (x, y), fast_mode=True),
+    )
 
 
 def wrong(t):
@@ -78,9 +84,12 @@ def wrong_gradients_are_shown(t):
     x = values(t, 1, 2).requires_grad_()
     kind, name, message = attempt(lambda: t.autograd.gradcheck(wrong(t), (x,)))
     return (
-        kind, name, message.split("\n")[0],
+        kind,
+        name,
+        message.split("\n")[0],
         t.autograd.gradcheck(wrong(t), (x,), raise_exception=False),
-        attempt(lambda: t.autograd.gradcheck(wrong(t), (x,), fast_mode=True))[:2])
+        attempt(lambda: t.autograd.gradcheck(wrong(t), (x,), fast_mode=True))[:2],
+    )
 
 
 @scenario
@@ -88,7 +97,8 @@ def gradcheck_wants_something_to_check(t):
     x = values(t, 1, 2).requires_grad_()
     return (
         attempt(lambda: t.autograd.gradcheck(lambda x: x * 2, (x.detach(),))),
-        attempt(lambda: t.autograd.gradcheck(lambda x: x.detach(), (x,))))
+        attempt(lambda: t.autograd.gradcheck(lambda x: x.detach(), (x,))),
+    )
 
 
 @scenario

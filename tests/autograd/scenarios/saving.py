@@ -67,7 +67,8 @@ def the_innermost_hooks_win(t):
 
     def hooks(name):
         return t.autograd.graph.saved_tensors_hooks(
-            lambda x: log.append(name) or x, lambda x: x)
+            lambda x: log.append(name) or x, lambda x: x
+        )
 
     with hooks("outer"):
         with hooks("inner"):

@@ -83,7 +83,7 @@ def test_objects_for_aarch64_link_too():
     start = flat.symbols["kernel"]
     words = struct.unpack_from("<16I", flat.code, start)
     assert any(word >> 26 == 0b100101 for word in words)  # bl, to the stub of fmod
-    stubs = struct.pack("<I", 0xD61F0200)                 # br x16
+    stubs = struct.pack("<I", 0xD61F0200)  # br x16
     assert flat.code.count(stubs) == 1
 
 
