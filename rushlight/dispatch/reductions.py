@@ -21,7 +21,16 @@ GRAIN = cython.declare(int64_t, 32768)
 # Results side by side are computed together, by reading across rows: narrow pieces of
 # rows would cost a cache line, and a page's address, for a few values.
 ACROSS = cython.declare(int64_t, 512)
+# A single result from many values is made from parts of this many, whatever the number
+# of threads, by the reductions that may be applied to their own results.
+PART = cython.declare(int64_t, 65536)
+_IN_PARTS = frozenset(("sum", "mean", "prod", "amax", "amin", "any", "all"))
 _EMPTY_REFUSED = frozenset(("amax", "amin", "argmax", "argmin"))
+
+# Types that are accumulated in a wider one: parts would be rounded.
+_HALF = cython.declare(cython.bint[64])
+for _code in range(64):
+    _HALF[_code] = _code in (5, 15, 23, 24, 25, 26)
 
 
 @cython.cfunc
@@ -299,6 +308,21 @@ class ReductionKernel(Kernel):
                 kernel,
             )
             return
+        if (
+            nr == 1
+            and nk == 0
+            and count >= 2 * PART
+            and ri[0] == item
+            and not _HALF[out.dtype_.code]
+            and self.source.name in _IN_PARTS
+        ):
+            parts: int64_t = (count + PART - 1) // PART
+            partial: Tensor = new_empty(
+                1, cython.address(parts), cython.NULL, out.dtype_, out.storage.device
+            )
+            again: NativeKernel = self.find(partial, out.dtype_)
+            launch_parts(kernel, again, x, out, partial, count, number)
+            return
         put_loops(nr, rs, 1, ints)
         put_loops(nr, ri, 0, cython.address(ints[3]))
         put_loops(nk, ks, 1, cython.address(ints[6]))
@@ -328,6 +352,53 @@ class ReductionKernel(Kernel):
             return
         with cython.nogil:
             parallel_for(fn, data, ints, total, grain)
+
+
+@cython.cfunc
+def launch_parts(
+    first: NativeKernel,
+    second: NativeKernel,
+    x: Tensor,
+    out: Tensor,
+    partial: Tensor,
+    count: int64_t,
+    number: cython.double,
+):
+    """Reduce contiguous values to one by equal parts, then what the parts gave."""
+    ints: int64_t[18]
+    data: cython.p_char[3]
+    one: cython.double = 1
+    item: int64_t = x.dtype_.itemsize
+    step: int64_t = out.dtype_.itemsize
+    parts: int64_t = count // PART
+    rest: int64_t = count % PART
+    i: cython.int
+    for i in range(18):
+        ints[i] = 1 if i % 6 < 3 else 0
+    ints[12] = ints[13] = 0
+    ints[2] = PART
+    ints[5] = item
+    ints[8] = parts
+    ints[11] = PART * item
+    ints[14] = step
+    data[0] = partial.storage.data
+    data[1] = x.storage.data + x.offset * item
+    data[2] = cython.cast(cython.p_char, cython.address(one))
+    fn: kernel_t = first.fn
+    with cython.nogil:
+        parallel_for(fn, data, ints, parts, 1)
+    ints[8] = 1
+    if rest:
+        ints[2] = rest
+        data[0] += parts * step
+        data[1] += parts * PART * item
+        fn(data, ints, 0, 1)
+    ints[2] = partial.numel_
+    ints[5] = step
+    data[0] = out.storage.data + out.offset * step
+    data[1] = partial.storage.data
+    data[2] = cython.cast(cython.p_char, cython.address(number))
+    second.fn(data, ints, 0, 1)
 
 
 @cython.cfunc
