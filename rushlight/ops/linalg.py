@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from math import prod
 
 import rushlight
 from rushlight.backends.cpu import contraction
@@ -215,12 +216,7 @@ def _added(operator, self, a, b, beta, alpha):
             f"{brief(a)}, {brief(b)}"
         )
     if a.dtype.category < 2:
-        for name, value in (("beta", beta), ("alpha", alpha)):
-            if isinstance(value, float):
-                raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a "
-                    "floating point number."
-                )
+        beta, alpha = int(beta), int(alpha)
     shape = (*a.shape[:-1], b.shape[-1])
     if beta == 0:  # NaN and infinity in self are not to be seen
         return like(product(a, b, sums, None, alpha), self)
@@ -302,7 +298,7 @@ def linear(input, weight, bias=None):
     if weight.ndim == 2 and input.ndim > 1:
         check_linear(input, weight, bias)
         wide = sum_type(input, "addmm_impl_cpu_")
-        rows = input.reshape(-1, input.shape[-1])
+        rows = input.reshape(prod(input.shape[:-1]), input.shape[-1])
         result = product(rows, weight.t(), wide)
         result = result.reshape(*input.shape[:-1], weight.shape[0])
     else:
@@ -412,20 +408,35 @@ def _batched(self, other):
 def addbmm(self, batch1, batch2, beta=1, alpha=1):
     """``beta * self`` plus ``alpha`` times the sum of a batch's products."""
     check_batches("addbmm", batch1, batch2)
-    rows = batch1.transpose(0, 1).reshape(batch1.shape[1], -1)
-    columns = batch2.reshape(-1, batch2.shape[2])
+    depth = batch1.shape[0] * batch1.shape[2]
+    rows = batch1.transpose(0, 1).reshape(batch1.shape[1], depth)
+    columns = batch2.reshape(depth, batch2.shape[2])
     return ops.addmm(self, rows, columns, beta=beta, alpha=alpha)
 
 
 def addmv(self, mat, vec, beta=1, alpha=1):
     """``beta * self + alpha * mat @ vec``."""
+    if mat.dtype.category < 2:
+        beta, alpha = int(beta), int(alpha)
     scaled = ops.mv(mat, vec) * alpha
     return scaled if beta == 0 else self * beta + scaled
 
 
 def addr(self, vec1, vec2, beta=1, alpha=1):
     """``beta * self + alpha * outer(vec1, vec2)``."""
-    scaled = outer(vec1, vec2) * alpha
+    product = outer(vec1, vec2)
+    kind = rushlight.promote_types(self.dtype, product.dtype)
+    if kind is rushlight.bool:
+        scaled = product & bool(alpha)
+        return scaled | (self & bool(beta))
+    if kind.category < 2:
+        for name, value in (("beta", beta), ("alpha", alpha)):
+            if isinstance(value, float):
+                raise RuntimeError(
+                    f"For integral input tensors, argument {name} must not be a "
+                    "floating point number."
+                )
+    scaled = product * alpha
     return scaled if beta == 0 else self * beta + scaled
 
 
