@@ -26,6 +26,11 @@ class Complex:
         part = expr.as_expr(value, like)
         return Complex(expr.cast(like, part), expr.Const(like.like(part.type), 0))
 
+    @property
+    def type(self):
+        """The type of the parts."""
+        return self.real.type
+
     @staticmethod
     def pair(left, right) -> tuple[Complex, Complex]:
         """Both values as complex ones."""

@@ -90,10 +90,18 @@ class Front:
         return kernel
 
     def lowered(self, *specialization):
-        """The loops of a specialisation after every pass."""
+        """The loops of a specialisation after every pass.
+
+        Raises:
+            NotImplementedError: the function is not one of complex values.
+        """
         from rushlight.compiler.lower import lower
 
-        return lower(self.trace(*specialization)[1])
+        try:
+            return lower(self.trace(*specialization)[1])
+        except (AttributeError, KeyError, TypeError) as error:
+            refuse_complex(self.name, repr(specialization), error)
+            raise
 
     def stages(self, *specialization) -> Stages:
         """Every stage of a specialisation, for `rushlight.explain`."""
@@ -101,6 +109,19 @@ class Front:
 
     def __repr__(self):
         return f"<{type(self).__name__.lower()} kernel {self.name}>"
+
+
+def refuse_complex(name, dtypes, error):
+    """Says that a kernel is not for complex values, where tracing failed over one.
+
+    Raises:
+        NotImplementedError: the dtypes, as text, hold a complex one.
+    """
+    for dtype in ("complex32", "complex64", "complex128"):
+        if dtype in dtypes:
+            raise NotImplementedError(
+                f'"{name}" is not implemented for {dtype}: {error}'
+            ) from error
 
 
 def fingerprint(function, seen=()) -> str:

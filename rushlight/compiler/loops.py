@@ -175,10 +175,19 @@ class Loops(Source):
         )
 
     def lower(self, **choices):
-        """The loop IR after every pass, as emitters see it."""
+        """The loop IR after every pass, as emitters see it.
+
+        Raises:
+            NotImplementedError: the kernel is not one of complex values.
+        """
+        from rushlight.compiler.front import refuse_complex
         from rushlight.compiler.lower import lower
 
-        return lower(self.trace(**choices)[1])
+        try:
+            return lower(self.trace(**choices)[1])
+        except (AttributeError, KeyError, TypeError) as error:
+            refuse_complex(self.name, repr(choices), error)
+            raise
 
     def stages(self, **choices):
         """Every stage on the way to machine code, for `rushlight.explain`."""

@@ -429,7 +429,9 @@ def take(self, index):
 
     Raises:
         IndexError: an index is too large.
+        RuntimeError: the index is not of dtype int64.
     """
+    _check_flat("take", self, index)
     x, flag = self.contiguous(), fault_flag(self)
     out = fresh(self, index.shape)
     operands = [out, x, index.contiguous(), flag]
@@ -440,7 +442,24 @@ def take(self, index):
 
 
 def put(self, index, source, accumulate=False):
-    """A copy of ``self`` with ``source`` put (or added) at flat places."""
+    """A copy of ``self`` with ``source`` put (or added) at flat places.
+
+    Raises:
+        IndexError: an index is too large, or there is not one value for each.
+        RuntimeError: the index is not of dtype int64, or the values' dtype differs.
+    """
+    _check_flat("put_", self, index)
+    if source.numel() != index.numel():
+        raise IndexError(
+            "put_(): Expected source and index to have the same number of elements, "
+            f"but got source.numel() = {source.numel()}, index.numel() = "
+            f"{index.numel()}\n  source: {brief(source)}\n  index: {brief(index)}"
+        )
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "put_(): self and source expected to have the same dtype\n"
+            f"  self: {brief(self)}\n  source: {brief(source)}"
+        )
     out, flag = self.contiguous().clone(), fault_flag(self)
     operands = [out, source.contiguous(), index.contiguous(), flag]
     types = {"T": name_of(self.dtype), "add": int(bool(accumulate))}
@@ -448,6 +467,17 @@ def put(self, index, source, accumulate=False):
     run_whole(put_kernel, operands, ints, index.numel(), **types)
     _raise_fault(flag, self)
     return out
+
+
+def _check_flat(operator, x, index):
+    """Refuses what cannot name places in a flat tensor."""
+    if index.dtype is not rushlight.int64:
+        raise RuntimeError(
+            f"{operator}(): Expected a long tensor for index\n"
+            f"  self: {brief(x)}\n  index: {brief(index)}"
+        )
+    if index.numel() and not x.numel():
+        raise IndexError(f"{operator}(): the tensor is empty\n  self: {brief(x)}")
 
 
 def _raise_fault(flag, x):

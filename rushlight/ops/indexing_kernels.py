@@ -292,6 +292,8 @@ def index_select(self, dim, index):
 
 def copy_indexed(out, x, index, outer, count, size, inner, wrap=0):
     """Copies rows of ``(outer, size, inner)`` by index; returns a bad one, or None."""
+    if size == 0 and outer * count * inner and x.device.type != "meta":
+        return 0  # there is no row to stand in for a bad one
     flag = fault_flag(x)
     name, wide = _moved(x, inner)
     types = {"T": name, "I": name_of(index.dtype), "wrap": wrap}
@@ -398,6 +400,15 @@ def _places(index, dim):
     return outer, count, inner, across, total, work, COLUMNS if across else 1
 
 
+def _check_room(self, dim, size, index):
+    """Refuses to write to a dimension without elements: no place is a good one."""
+    if size == 0 and index.numel():
+        raise RuntimeError(
+            f"index out of bounds for dimension {dim} with size 0\n"
+            f"  self: {brief(self)}\n  index: {brief(index)}"
+        )
+
+
 def _raise_fault(flag, dim, size, kind=RuntimeError):
     fault = fault_in(flag)
     if fault is not None:
@@ -452,6 +463,7 @@ def _scatter(operator, self, dim, index, source, mode):
     _check_index_shape(operator, self, dim, index, None if single else source)
     index = index.to(rushlight.int64).contiguous()
     size = self.shape[dim] if self.dim() else 1
+    _check_room(self, dim, size, index)
     corner = _narrowed(out, index.shape, dim) if self.dim() else out
     whole = corner is out
     target = out if whole else corner.contiguous()
@@ -532,6 +544,7 @@ def index_add(self, dim, index, source, alpha=1):
         )
     out = self.contiguous().clone()
     outer, size, inner = around(list(self.shape), dim)
+    _check_room(self, dim, size, index)
     across = int(outer == 1 and inner > 1)
     name = name_of(self.dtype)
     factor = filled(self, (), alpha, _accumulator(self.dtype))
@@ -564,6 +577,11 @@ def index_fill(self, dim, index, value):
     out = self.contiguous().clone()
     value = filled(self, (), value) if not hasattr(value, "dtype") else value
     outer, size, inner = around(list(self.shape), dim)
+    if size == 0 and index.numel():
+        raise IndexError(
+            f"index out of bounds for dimension {dim} with size 0\n"
+            f"  self: {brief(self)}\n  index: {brief(index)}"
+        )
     flag = fault_flag(self)
     run(
         index_fill_kernel,

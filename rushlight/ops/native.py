@@ -78,6 +78,8 @@ def run_on(
         data[i] = cython.NULL
         if item is not None:
             data[i] = cython.cast(Tensor, item).pointer()
+            if cython.cast(Tensor, item).storage.data == cython.NULL:
+                check_data(kernel, operands, item)
     for i in range(len(numbers)):
         values[i] = numbers[i]
     if total <= grain:
@@ -85,6 +87,19 @@ def run_on(
         return 0
     with cython.nogil:
         parallel_for(native.fn, data, values, total, grain)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_data(kernel: object, operands: list, item: Tensor) -> cython.int:
+    """Refuses a tensor of a device without data beside one that has them."""
+    if item.numel_ and item.storage.device.kind == 2:
+        raise RuntimeError(
+            f"Tensor on device {item.storage.device} is not on the expected device "
+            f"{operands[0].device}!\n  operator: {kernel.name}\n"
+            "  remedy: move one of them with .to(device)"
+        )
     return 0
 
 
