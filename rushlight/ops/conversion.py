@@ -34,9 +34,7 @@ def to_options(
         return self
     if same and not copy and self.is_contiguous(memory_format):
         return self
-    return ops._to_copy(
-        self, dtype=dtype, device=device, memory_format=memory_format
-    )
+    return ops._to_copy(self, dtype=dtype, device=device, memory_format=memory_format)
 
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
@@ -46,7 +44,9 @@ def to_dtype(self, dtype, non_blocking, copy, memory_format):
 
 def to_device(self, device, dtype, non_blocking, copy, memory_format):
     """``to`` another device."""
-    return to_options(self, dtype, None, device, None, non_blocking, copy, memory_format)
+    return to_options(
+        self, dtype, None, device, None, non_blocking, copy, memory_format
+    )
 
 
 def to_other(self, other, non_blocking, copy, memory_format):

@@ -17,8 +17,14 @@ def count_up(out: "T*", start: "T*", step: "T*", begin: int, end: int):
 
 @loops
 def count_between(
-    out: "T*", start: "A*", end_value: "A*", step: "A*", half: int, last: int,
-    begin: int, end: int,
+    out: "T*",
+    start: "A*",
+    end_value: "A*",
+    step: "A*",
+    half: int,
+    last: int,
+    begin: int,
+    end: int,
 ):
     """Steps up from the start in the first half, down from the end in the second."""
     for i in range(begin, end):
@@ -31,7 +37,9 @@ def full(size, fill_value, dtype, layout, device, pin_memory):
     """One value; its kind decides the dtype where none is given."""
     if dtype is None:
         dtype = number_type(fill_value)
-    return ops.fill_(ops.empty(size, dtype=dtype, layout=layout, device=device), fill_value)
+    return ops.fill_(
+        ops.empty(size, dtype=dtype, layout=layout, device=device), fill_value
+    )
 
 
 def number_type(number):

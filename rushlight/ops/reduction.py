@@ -8,7 +8,6 @@ from rushlight.compiler.language import reduction
 from rushlight.ops import call as ops
 from rushlight.ops.shared import count, restore, unreduce, wrap_dim, wrap_dims
 
-
 NOWHERE = 1 << 62  # the position of no element: any other comes before it
 
 

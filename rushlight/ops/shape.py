@@ -6,8 +6,8 @@ import math
 import rushlight
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
-from rushlight.ops.copying import cat
 from rushlight.ops.conversion import copy
+from rushlight.ops.copying import cat
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
 
@@ -129,7 +129,9 @@ def repeat(self, repeats):
             "dimensions of tensor"
         )
     if any(count < 0 for count in repeats):
-        raise RuntimeError(f"Trying to create tensor with negative dimension: {repeats}")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension: {repeats}"
+        )
     sizes, interleaved = _repeated_shape(self.shape, repeats)
     repeated = [count * size for count, size in zip(repeats, sizes)]
     result = ops.empty(repeated, dtype=self.dtype, device=self.device)
@@ -235,7 +237,9 @@ def rot90(self, k, dims):
             f"expected total rotation dims == 2, but got dims = {len(dims)}"
         )
     if self.ndim < 2:
-        raise RuntimeError(f"expected total dims >= 2, but got total dims = {self.ndim}")
+        raise RuntimeError(
+            f"expected total dims >= 2, but got total dims = {self.ndim}"
+        )
     first, second = (wrap_dim(dim, self.ndim) for dim in dims)
     if first == second:
         raise RuntimeError(
@@ -260,7 +264,7 @@ def meshgrid(tensors, indexing):
         raise RuntimeError("meshgrid expects a non-empty TensorList")
     if indexing not in ("ij", "xy"):
         raise RuntimeError(
-            "torch.meshgrid: indexing must be one of \"xy\" or \"ij\", but received: "
+            'torch.meshgrid: indexing must be one of "xy" or "ij", but received: '
             f"{indexing}"
         )
     if any(tensor.ndim > 1 for tensor in tensors):
@@ -310,9 +314,7 @@ def diag(self, diagonal):
         return ops.diag_embed(self, diagonal)
     if self.ndim == 2:
         return ops.clone(ops.diagonal(self, diagonal))
-    raise RuntimeError(
-        f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D"
-    )
+    raise RuntimeError(f"diag(): Supports 1D or 2D tensors. Got {self.ndim}D")
 
 
 def diag_embed(self, offset, dim1, dim2):
@@ -324,9 +326,7 @@ def diag_embed(self, offset, dim1, dim2):
     ndim = self.ndim + 1
     first, second = wrap_dim(dim1, ndim), wrap_dim(dim2, ndim)
     if first == second:
-        raise RuntimeError(
-            f"diagonal dimensions cannot be identical {dim1}, {dim2}"
-        )
+        raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     extent = self.shape[-1] + abs(offset)
     sizes = list(self.shape[:-1])
     for dim in sorted((first, second)):
@@ -423,9 +423,7 @@ def one_hot(self, num_classes):
             "one_hot is only applicable to index tensor of type LongTensor."
         )
     if self.numel() == 0 and num_classes <= 0:
-        raise RuntimeError(
-            "Can not infer total number of classes from empty tensor."
-        )
+        raise RuntimeError("Can not infer total number of classes from empty tensor.")
     if self.numel():
         if int(self.min().item()) < 0:
             raise RuntimeError("Class values must be non-negative.")
