@@ -16,6 +16,13 @@ def count_up(out: "T*", start: "T*", step: "T*", begin: int, end: int):
 
 
 @loops
+def count_whole(out: "T*", start: int, step: int, begin: int, end: int):
+    """``out[i] = start + i * step``, for integers."""
+    for i in range(begin, end):
+        out[i] = T(start + i * step)
+
+
+@loops
 def count_between(
     out: "T*",
     start: "A*",
@@ -179,6 +186,9 @@ def _counted(start, step, length, dtype, device):
     if dtype.name in ("float16", "bfloat16"):
         compute = rushlight.float32
     out = ops.empty((length,), dtype=compute, device=device)
+    if isinstance(start, int) and dtype.category == 1:
+        run(count_whole, [out], [start, step], length, T=name_of(compute))
+        return out
     pair = [scalar_tensor(v, compute, None, device, None) for v in (start, step)]
     run(count_up, [out, *pair], [], length, T=name_of(compute))
     return out if compute is dtype else out.to(dtype)

@@ -12,10 +12,10 @@ from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
 
 
-def cat_gradient(grad, shapes, dtypes, dim):
+def cat_gradient(grad, shapes, dim):
     """The part of the gradient that belongs to each tensor."""
     dim, start, grads = wrap_dim(dim, grad.ndim), 0, []
-    for shape, dtype in zip(shapes, dtypes):
+    for shape in shapes:
         if tuple(shape) == (0,) and grad.ndim != 1:
             grads.append(ops.new_zeros(grad, shape))
             continue

@@ -213,16 +213,16 @@ def flatten(self, start_dim, end_dim):
     Raises:
         RuntimeError: the first comes after the last.
     """
-    if self.ndim == 0:
+    shape = self.shape
+    if not shape:
         return self.reshape([1])
-    start, end = wrap_dim(start_dim, self.ndim), wrap_dim(end_dim, self.ndim)
+    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
         raise RuntimeError(
             "flatten() has invalid args: start_dim cannot come after end_dim"
         )
     if start == end:
         return self
-    shape = self.shape
     joined = 1
     for size in shape[start : end + 1]:
         joined *= size
