@@ -287,6 +287,21 @@ def planned(
     return (input.shape[0], weight.shape[1] * groups, *sizes), *settings
 
 
+def transposed_input_gradient(grad, input, weight, stride, padding, dilation, groups):
+    """The convolution of ``grad``; output padding of a stride or more adds to its end."""
+    sizes = [
+        (g + 2 * p - d * (k - 1) - 1) // s + 1
+        for g, k, s, p, d in zip(
+            grad.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True
+        )
+    ]
+    result = run_forward(grad, weight, None, sizes, stride, padding, dilation, groups)
+    for dim, size in enumerate(input.shape[2:], 2):
+        if result.shape[dim] != size:
+            result = result.narrow(dim, 0, size)
+    return result.contiguous()
+
+
 def convolution_backward(
     grad_output,
     input,
@@ -310,7 +325,7 @@ def convolution_backward(
     d_input = d_weight = d_bias = None
     if output_mask[0]:
         if transposed:
-            d_input = run_forward(grad, w, None, input.shape[2:], *geometry)
+            d_input = transposed_input_gradient(grad, input, w, *geometry)
         else:
             d_input = run_input_gradient(grad, tuple(input.shape), w, *geometry)
         d_input = back(d_input, input)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from math import prod
 
 import rushlight
@@ -351,9 +352,10 @@ def linear_backward(grad, input, weight, needs):
     if needs & 1:
         d_input = ops.matmul(grad, weight)
     if needs & 6:
-        rows = grad if grad.ndim == 2 else grad.reshape(-1, grad.shape[-1])
+        count = math.prod(grad.shape[:-1])
+        rows = grad if grad.ndim == 2 else grad.reshape(count, grad.shape[-1])
         if needs & 2:
-            d_weight = ops.mm(rows.t(), input.reshape(-1, input.shape[-1]))
+            d_weight = ops.mm(rows.t(), input.reshape(count, input.shape[-1]))
         if needs & 4:
             d_bias = ops.sum(rows, (0,))
     return d_input, d_weight, d_bias
