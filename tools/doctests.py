@@ -1,6 +1,6 @@
 """Runs the examples in the pages and the docstrings.
 
-A page is one session, from its top to its end: a ``python`` fence either holds ``>>>``
+A page is one program, from its top to its end: a ``python`` fence either holds ``>>>``
 examples, whose output is compared, or plain code, which must run; ``python avx512``
 runs where the processor has that. The examples of a docstring see the names of their
 module.
@@ -63,7 +63,7 @@ NEEDS = {"avx512": masked_vectors}
 
 
 class Page:
-    """One page's session; ``faults`` are the reports of what went wrong.
+    """One page as a program; ``faults`` are the reports of what went wrong.
 
     The page is a module while it runs, so that kernels defined in it know their file.
     """
