@@ -93,14 +93,21 @@ class Front:
         """The loops of a specialisation after every pass.
 
         Raises:
-            NotImplementedError: the function is not one of complex values.
+            NotImplementedError: the function is not one of these types' values.
         """
         from rushlight.compiler.lower import lower
+        from rushlight.compiler.spec import SpecError
 
         try:
             return lower(self.trace(*specialization)[1])
         except (AttributeError, KeyError, TypeError) as error:
             refuse_complex(self.name, repr(specialization), error)
+            if isinstance(error, SpecError):
+                types = specialization[0]
+                types = types if isinstance(types, str) else " and ".join(types)
+                raise NotImplementedError(
+                    f'"{self.name}" is not implemented for {types}'
+                ) from error
             raise
 
     def stages(self, *specialization) -> Stages:

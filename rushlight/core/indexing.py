@@ -60,7 +60,7 @@ def as_index_tensor(item: object) -> object:
             )
         return item
     if isinstance(item, (str, float)):
-        raise TypeError(
+        raise IndexError(
             "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors "
             f"are valid indices (got {type(item).__name__})"
         )

@@ -200,13 +200,31 @@ def examine(call: cython.pointer(Call), name: str) -> cython.int:
             call.sizes[d] = first.sizes[d]
         call.numel = first.numel_
         return 0
-    call.ndim = broadcast_operands(
-        cython.address(call.operands[call.n_out]), call.n, call.sizes
-    )
+    try:
+        call.ndim = broadcast_operands(
+            cython.address(call.operands[call.n_out]), call.n, call.sizes
+        )
+    except RuntimeError as error:
+        raise RuntimeError(f"{error}{describe(call, name)}") from None
     call.numel = 1
     for d in range(call.ndim):
         call.numel *= call.sizes[d]
     return 0
+
+
+@cython.cfunc
+def describe(call: cython.pointer(Call), name: str) -> str:
+    """A line for the operator and one for each operand that is a tensor."""
+    t: Tensor
+    i: cython.int
+    lines: str = f"\n  operator: {name}"
+    for i in range(call.n):
+        if call.is_tensor[i]:
+            t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+            lines += (
+                f"\n  operand {i}: {t.dtype_.name}{list(t.shape)} on {t.storage.device}"
+            )
+    return lines
 
 
 @cython.cfunc

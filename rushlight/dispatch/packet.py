@@ -114,7 +114,7 @@ def packet_vectorcall(
             release(cython.address(bound))
     if op.return_type is not None and type(result) is tuple:
         return op.return_type(result)
-    return result
+    return tuple(result) if type(result) is list else result
 
 
 @cython.cfunc

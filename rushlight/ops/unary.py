@@ -61,6 +61,11 @@ abs = pointwise(L.absolute)
 @pointwise
 def neg(x):
     """The additive inverse."""
+    if x.type.is_bool:
+        raise RuntimeError(
+            "Negation, the `-` operator, on a bool tensor is not supported. If you are "
+            "trying to invert a mask, use the `~` or `logical_not()` operator instead."
+        )
     return -x
 
 
