@@ -32,9 +32,20 @@ def threshold_backward(grad, x, limit):
     return L.select(x <= limit, 0, grad)
 
 
+def check_approximation(approximate):
+    """Refuses anything but the two ways of computing gelu.
+
+    Raises:
+        RuntimeError: another word was given.
+    """
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError("approximate argument must be either none or tanh.")
+
+
 @pointwise
 def gelu(x, approximate):
     """x times the normal distribution function, or its tanh approximation."""
+    check_approximation(approximate)
     if approximate == "tanh":
         return 0.5 * x * (1 + L.tanh(TANH_SCALE * (x + CUBIC * x * x * x)))
     return x * 0.5 * (1 + L.erf(x * SQRT_HALF))

@@ -49,19 +49,32 @@ def unstack_gradient(grad, dim):
     return list(grad.unbind(dim))
 
 
+def require_tensors(name, tensors):
+    """Refuses an empty list.
+
+    Raises:
+        RuntimeError: there are no tensors.
+    """
+    if not tensors:
+        raise RuntimeError(f"{name} expects a non-empty TensorList")
+
+
 def hstack(tensors):
     """Along the columns; vectors along their only dimension."""
+    require_tensors("hstack", tensors)
     tensors = ops.atleast_1d(list(tensors))
     return ops.cat(tensors, 0 if tensors[0].ndim == 1 else 1)
 
 
 def vstack(tensors):
     """Along the rows."""
+    require_tensors("vstack", tensors)
     return ops.cat(ops.atleast_2d(list(tensors)), 0)
 
 
 def dstack(tensors):
     """Along the third dimension."""
+    require_tensors("dstack", tensors)
     return ops.cat(ops.atleast_3d(list(tensors)), 2)
 
 
