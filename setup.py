@@ -42,6 +42,7 @@ COMPILED = [
     "autograd.saved",
     "ops.copying",
     "ops.native",
+    "ops.picking",
     "ops.rows",
     "autograd.node",
     "autograd.engine",

@@ -204,6 +204,27 @@ def fit_value(value: Tensor, target: Tensor) -> object:
     return value.reshape([value.sizes[i] for i in range(extra, value.ndim_)])
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fills(self: Tensor, indices: list, value: object) -> cython.bint:
+    """Whether a mask as large as the tensor takes a number of the tensor's kind."""
+    mask: Tensor = indices[0]
+    d: cython.int
+    if mask is None or mask.dtype_.code != 11 or mask.ndim_ != self.ndim_:
+        return False
+    if not (
+        isinstance(value, int) or type(value) is float and self.dtype_.category == 2
+    ):
+        return False
+    for d in range(mask.ndim_):
+        if mask.sizes[d] != self.sizes[d]:
+            return False
+    for item in indices[1:]:
+        if item is not Ellipsis:
+            return False
+    return mask.storage.device is self.storage.device and self.ndim_ > 0
+
+
 def setitem(self: Tensor, index, value):
     """``self[index] = value``, broadcast to the indexed part."""
     indices: list = []
@@ -217,6 +238,9 @@ def setitem(self: Tensor, index, value):
         value = _AS_TENSOR(value, dtype=self.dtype_)
     target = apply_basic(self, as_items(index), indices)
     if indices:
+        if number and fills(self, indices, value):
+            self.masked_fill_(indices[0], value)
+            return
         if number:
             value = _AS_TENSOR(value, dtype=self.dtype_)
         _INDEX_PUT(target, [i for i in indices if i is not Ellipsis], value)

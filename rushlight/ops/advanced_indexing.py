@@ -6,7 +6,7 @@ from math import prod
 
 import rushlight
 from rushlight.compiler.loops import A, T, i64, loops
-from rushlight.ops.indexing_kernels import copy_indexed, wrapped
+from rushlight.ops.indexing_kernels import wrapped
 from rushlight.ops.native import (
     MOVERS,
     around,
@@ -20,6 +20,7 @@ from rushlight.ops.native import (
     run,
     run_whole,
 )
+from rushlight.ops.picking import index_one
 
 
 @loops
@@ -95,13 +96,14 @@ def count_true(count: "i64*", mask: "boolean*", begin: int, end: int):
 
 
 @loops
-def select_true(out: "T*", x: "T*", mask: "boolean*", begin: int, end: int):
-    """Packs the elements whose mask is set."""
+def select_true(out: "T*", x: "T*", mask: "boolean*", total: int, begin: int, end: int):
+    """Packs the elements whose mask is set: each is written, and kept if it is."""
     filled_to = 0
-    for i in range(begin, end):
-        if mask[i]:
-            out[filled_to] = x[i]
-            filled_to = filled_to + 1
+    i = begin
+    while filled_to < total:
+        out[filled_to] = x[i]
+        filled_to = filled_to + i64(mask[i])
+        i = i + 1
 
 
 @loops
@@ -138,6 +140,32 @@ def places_true(
                 if ndim > 1:
                     out[found] = rest
                 found = found + ndim
+
+
+@loops
+def pairs_true(
+    out: "i64*", mask: "boolean*", total: int, width: int, begin: int, end: int
+):
+    """The same for two dimensions: each pair is written, and kept if it is set."""
+    found = 0
+    for r in range(begin, end):
+        c = 0
+        while c < width and found < total:
+            out[2 * found] = r
+            out[2 * found + 1] = c
+            found = found + i64(mask[r * width + c])
+            c = c + 1
+
+
+@loops
+def numbers_true(out: "i64*", mask: "boolean*", total: int, begin: int, end: int):
+    """The same for one dimension."""
+    found = 0
+    i = begin
+    while found < total:
+        out[found] = i
+        found = found + i64(mask[i])
+        i = i + 1
 
 
 @loops
@@ -301,6 +329,8 @@ def index(self, indices):
     if len(given) == 1 and given[0].dtype in (rushlight.int64, rushlight.int32):
         dim = next(d for d, item in enumerate(indices) if item is not None)
         return index_one(self, dim, given[0])
+    if len(indices) == 1 and _covers(given[0], self):
+        return masked_select(self, given[0])
     places = Places(self, indices)
     out = fresh(self, places.result_shape())
     name, parts = mover(self.dtype)
@@ -312,19 +342,10 @@ def index(self, indices):
     return out
 
 
-def index_one(self, dim, place):
-    """The slices along one dimension that an integer tensor of any shape names."""
-    check_room(self, dim)
-    shape = self.shape
-    outer, size, inner = around(shape, dim)
-    out = fresh(self, (*shape[:dim], *place.shape, *shape[dim + 1 :]))
-    x, flat = self.contiguous(), place.contiguous()
-    fault = copy_indexed(out, x, flat, outer, flat.numel(), size, inner, wrap=1)
-    if fault is not None:
-        raise IndexError(
-            f"index {fault} is out of bounds for dimension {dim} with size {size}"
-        )
-    return out
+def _covers(mask, x):
+    """Whether an index is a mask with one value for each element."""
+    small = x.dtype.itemsize <= 8
+    return small and mask.dtype is rushlight.bool and mask.shape == x.shape
 
 
 def index_put(self, indices, values, accumulate=False):
@@ -372,7 +393,9 @@ def _mask_of(operator, mask):
 
 
 def _count(mask):
-    total = filled(mask, (1,), 0, rushlight.int64)
+    if not mask.numel():
+        return 0
+    total = fresh(mask, (1,), rushlight.int64)
     run_whole(count_true, [total, mask], [], mask.numel())
     return total.item()
 
@@ -380,10 +403,15 @@ def _count(mask):
 def masked_select(self, mask):
     """The elements of ``self`` where ``mask`` holds, in one dimension."""
     _mask_of("masked_select", mask)
-    shape = broadcast([list(self.shape), list(mask.shape)])
-    x, mask = self.expand(shape).contiguous(), mask.expand(shape).contiguous()
-    out = fresh(self, (_count(mask),))
-    run_whole(select_true, [out, x, mask], [], mask.numel(), T=MOVERS[x.dtype.itemsize])
+    x = self
+    if self.shape != mask.shape:
+        shape = broadcast([list(self.shape), list(mask.shape)])
+        x, mask = self.expand(shape), mask.expand(shape)
+    x, mask = x.contiguous(), mask.contiguous()
+    total = _count(mask)
+    out = fresh(self, (total,))
+    types = {"T": MOVERS[x.dtype.itemsize]}
+    run_whole(select_true, [out, x, mask], [total], mask.numel(), **types)
     return out
 
 
@@ -415,8 +443,14 @@ def nonzero(self):
     """The coordinates of the elements that aren't zero, one row each."""
     mask = self if self.dtype is rushlight.bool else self != 0
     mask, ndim = mask.contiguous(), self.dim()
-    out = fresh(self, (_count(mask), ndim), rushlight.int64)
-    if out.numel():
+    total = _count(mask)
+    out = fresh(self, (total, ndim), rushlight.int64)
+    if ndim == 1:
+        run_whole(numbers_true, [out, mask], [total], mask.numel())
+    elif ndim == 2 and total:
+        rows, width = mask.shape
+        run_whole(pairs_true, [out, mask], [total, width], rows)
+    elif out.numel():
         sizes = rushlight.tensor(list(self.shape), dtype=rushlight.int64)
         width = self.shape[-1]
         rows = mask.numel() // width

@@ -71,6 +71,26 @@ def copy_rows(
             out[r * inner + i] = x[source + i]
 
 
+@loops
+def copy_lines(
+    out: "T*",
+    x: "T*",
+    index: "I*",
+    fault: "i64*",
+    count: int,
+    size: int,
+    wrap: int,
+    begin: int,
+    end: int,
+):
+    """The same for rows of one element: line by line of the source."""
+    for o in range(begin, end):
+        for k in range(count):
+            place = i64(index[k])
+            place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
+            out[o * count + k] = x[o * size + place]
+
+
 @loops_inline
 def any_outside(index, start, stop, size, fault):
     """Whether an index of a span lies outside ``[0, size)``; it is then reported."""
@@ -263,77 +283,6 @@ def _index_type(operator, index, kinds="int32 or int64"):
         )
 
 
-def _moved(tensor, inner):
-    """The mover type of a tensor's elements, and the inner size counted in it."""
-    name, parts = mover(tensor.dtype)
-    return name, inner * parts
-
-
-def index_select(self, dim, index):
-    """The slices of ``self`` along ``dim`` that ``index`` names, in its order.
-
-    Raises:
-        IndexError: an index is negative or too large.
-    """
-    if index.dim() > 1:
-        raise IndexError("index_select(): Index is supposed to be a vector")
-    _index_type("index_select", index)
-    dim = wrap_dim(dim, self.dim())
-    shape = list(self.shape)
-    outer, size, inner = around(shape, dim)
-    count = index.numel()
-    if shape:
-        shape[dim] = count
-    x, index = self.contiguous(), index.contiguous()
-    out = fresh(x, shape)
-    _copy_rows(out, x, index, outer, count, size, inner)
-    return out
-
-
-def copy_indexed(out, x, index, outer, count, size, inner, wrap=0):
-    """Copies rows of ``(outer, size, inner)`` by index; returns a bad one, or None."""
-    if size == 0 and outer * count * inner and x.device.type != "meta":
-        return 0  # there is no row to stand in for a bad one
-    flag = fault_flag(x)
-    name, wide = _moved(x, inner)
-    types = {"T": name, "I": name_of(index.dtype), "wrap": wrap}
-    if wide == 1:
-        types["inner"] = 1
-    ints = [count, size, wide, wrap]
-    run(copy_rows, [out, x, index, flag], ints, outer * count, wide, **types)
-    return fault_in(flag)
-
-
-def _copy_rows(out, x, index, outer, count, size, inner):
-    fault = copy_indexed(out, x, index, outer, count, size, inner)
-    if fault is not None:
-        raise IndexError(
-            f"index out of range in self: {fault} for a dimension of size {size}\n"
-            f"  self: {brief(x)}\n  index: {brief(index)}"
-        )
-
-
-def embedding(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
-    """The rows of ``weight`` that ``indices`` names: its shape and the row's."""
-    if weight.dim() != 2:
-        raise RuntimeError(f"'weight' must be 2-D\n  weight: {brief(weight)}")
-    _word_type("embedding", indices)
-    size, inner = weight.shape
-    out = fresh(weight, [*indices.shape, inner])
-    x, index = weight.contiguous(), indices.contiguous()
-    _copy_rows(out, x, index, 1, index.numel(), size, inner)
-    return out
-
-
-def _word_type(operator, indices):
-    if indices.dtype not in (rushlight.int64, rushlight.int32):
-        raise RuntimeError(
-            "Expected tensor for argument #1 'indices' to have one of the following"
-            f" scalar types: Long, Int; but got {name_of(indices.dtype)} instead (while"
-            f" checking arguments for {operator})"
-        )
-
-
 def embedding_dense_backward(
     grad_output, indices, num_weights, padding_idx, scale_grad_by_freq
 ):
@@ -415,35 +364,6 @@ def _raise_fault(flag, dim, size, kind=RuntimeError):
         raise kind(
             f"index {fault} is out of bounds for dimension {dim} with size {size}"
         )
-
-
-def gather(self, dim, index, sparse_grad=False):
-    """``out[i][j] = self[index[i][j]][j]`` for ``dim`` 0, and so on.
-
-    Raises:
-        RuntimeError: an index is negative or too large, or the shapes don't fit.
-    """
-    dim = wrap_dim(dim, self.dim())
-    out = fresh(self, index.shape)
-    if index.numel() == 0:
-        return out
-    _index_type("gather", index, "int32/int64")
-    _check_index_shape("gather", self, dim, index)
-    index = index.to(rushlight.int64).contiguous()
-    size = self.shape[dim] if self.dim() else 1
-    x = _narrowed(self, index.shape, dim) if self.dim() else self
-    outer, count, inner, across, total, work, least = _places(index, dim)
-    flag = fault_flag(self)
-    operands = [out, x.contiguous(), index, flag]
-    if inner == 1:
-        ints = [count, size]
-        run(gather_lines, operands, ints, outer, count, T=name_of(self.dtype))
-    else:
-        types = {"T": name_of(self.dtype), "across": across}
-        ints = [outer, count, size, inner, across]
-        run(gather_kernel, operands, ints, total, work, least, **types)
-    _raise_fault(flag, dim, size)
-    return out
 
 
 def _scatter(operator, self, dim, index, source, mode):

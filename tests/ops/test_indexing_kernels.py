@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops import advanced_indexing, indexing_kernels, movement
+from rushlight.ops import advanced_indexing, indexing_kernels, movement, picking
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 aten = torch.ops.aten
@@ -43,7 +43,7 @@ def same(ours, theirs, tolerance=1e-5):
 def test_index_select_equals_the_oracle(dim, dtype):
     x, y = pair(noise(5, 6, 7), dtype)
     i, j = pair(whole(5, 9))
-    same(indexing_kernels.index_select(x, dim, i), torch.index_select(y, dim, j))
+    same(picking.index_select(x, dim, i), torch.index_select(y, dim, j))
 
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
@@ -53,7 +53,7 @@ def test_gather_and_scatter_equal_the_oracle(dim, shape):
     i, j = pair(whole(5, *shape))
     u, v = pair(noise(*shape, seed=2))
     k = indexing_kernels
-    same(k.gather(x, dim, i), torch.gather(y, dim, j))
+    same(picking.gather(x, dim, i), torch.gather(y, dim, j))
     same(k.scatter_add(x, dim, i, u), torch.scatter_add(y, dim, j, v))
     same(k.scatter_value(x, dim, i, 2.5), torch.scatter(y, dim, j, 2.5))
     for reduce, theirs in (("add", "sum"), ("multiply", "prod")):
@@ -151,7 +151,7 @@ def test_take_and_put_equal_the_oracle():
 def test_embedding_and_its_gradient_equal_the_oracle(by_frequency):
     weight, other = pair(noise(10, 70))
     i, j = pair(whole(10, 4, 6))
-    same(indexing_kernels.embedding(weight, i), torch.embedding(other, j))
+    same(picking.embedding(weight, i), torch.embedding(other, j))
     g, h = pair(noise(4, 6, 70))
     ours = indexing_kernels.embedding_dense_backward(g, i, 10, 3, by_frequency)
     same(ours, aten.embedding_dense_backward(h, j, 10, 3, by_frequency), 1e-4)
@@ -175,13 +175,13 @@ def bad(*values):
 def test_bad_indices_are_refused():
     x, k = rl.zeros(3, 4), indexing_kernels
     with pytest.raises(IndexError, match="index out of range in self"):
-        k.index_select(x, 0, bad(0, 5))
+        picking.index_select(x, 0, bad(0, 5))
     with pytest.raises(IndexError, match="index out of range in self"):
-        k.embedding(x, bad(-1))
+        picking.embedding(x, bad(-1))
     rows = rl.full((3, 3), 5, dtype=rl.int64)
     message = "index 5 is out of bounds for dimension 1 with size 4"
     with pytest.raises(RuntimeError, match=message):
-        k.gather(x, 1, rows)
+        picking.gather(x, 1, rows)
     with pytest.raises(RuntimeError, match=message):
         k.scatter_value(x, 1, rows, 1.0)
     message = "index -4 is out of bounds for dimension 0 with size 3"
@@ -191,7 +191,7 @@ def test_bad_indices_are_refused():
         advanced_indexing.index(x, [bad(-4)])
     with pytest.raises(IndexError, match="tried to access index 12 on a tensor of 12"):
         advanced_indexing.take(x, bad(12))
-    assert k.index_select(x, 0, bad(2)).tolist() == [[0.0] * 4], (
+    assert picking.index_select(x, 0, bad(2)).tolist() == [[0.0] * 4], (
         "the flag is clear again"
     )
 
@@ -199,11 +199,11 @@ def test_bad_indices_are_refused():
 def test_operands_that_do_not_fit_are_refused():
     x, k = rl.zeros(3, 4), indexing_kernels
     with pytest.raises(IndexError, match="Index is supposed to be a vector"):
-        k.index_select(x, 0, rl.zeros(2, 2, dtype=rl.int64))
+        picking.index_select(x, 0, rl.zeros(2, 2, dtype=rl.int64))
     with pytest.raises(RuntimeError, match="same number of dimensions as input"):
-        k.gather(x, 1, bad(1))
+        picking.gather(x, 1, bad(1))
     with pytest.raises(RuntimeError, match=r"gather\(\): Expected dtype int32/int64"):
-        k.gather(x, 1, x)
+        picking.gather(x, 1, x)
     with pytest.raises(RuntimeError, match="reduce argument must be either add or"):
         k.scatter_value_reduce(x, 1, bad(1).view(1, 1), 1.0, "foo")
     with pytest.raises(IndexError, match="The shape of the mask"):

@@ -1,0 +1,296 @@
+"""Reading at the places an index tensor names: the compiled part of indexing.
+
+Indices outside of a dimension are noted by the kernels in a word on the stack of the
+call; the operators turn that into an error once the kernel is through.
+"""
+
+from __future__ import annotations
+
+import importlib
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.core.dtype import dtype_of
+from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+
+from rushlight.ops.native import brief, mover
+
+GRAIN = cython.declare(int64_t, 32768)
+COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
+NO_FAULT = cython.declare(int64_t, -9223372036854775807)
+_NATIVE = cython.declare(dict, {})
+
+
+@cython.cfunc
+def native_for(name: str, x: Tensor, index: Tensor, a: cython.int, b: cython.int):
+    """The kernel for the operands' types; ``a`` and ``b`` are frozen into some."""
+    key = (name, x.dtype_, index.dtype_, a, b)
+    found = _NATIVE.get(key)
+    if found is None:
+        source = importlib.import_module("rushlight.ops.indexing_kernels")
+        types = {"T": x.dtype_.name}
+        if name != "gather_lines" and name != "gather_kernel":
+            types["T"] = mover(x.dtype_)[0]
+            types["I"] = index.dtype_.name
+            types["wrap"] = a
+        if name == "gather_kernel":
+            types["across"] = b
+        found = getattr(source, name).specialize(**types)
+        _NATIVE[key] = found
+    return found
+
+
+@cython.cfunc
+@cython.exceptval(0, check=False)
+def pick(
+    out: Tensor,
+    x: Tensor,
+    index: Tensor,
+    outer: int64_t,
+    size: int64_t,
+    inner: int64_t,
+    wrap: cython.int,
+) -> int64_t:
+    """Copies slices of ``(outer, size, inner)`` by index; what is bad, or NO_FAULT."""
+    data: cython.p_char[4]
+    ints: int64_t[4]
+    fault: int64_t = NO_FAULT
+    native: NativeKernel
+    width: int64_t = inner * max(1, x.dtype_.itemsize // 8)
+    count: int64_t = index.numel_
+    total: int64_t = outer
+    work: int64_t = count
+    if outer * count == 0 or out.storage.device.kind == 2:
+        return NO_FAULT
+    if size == 0:  # the first index is as bad as any
+        return int(index.reshape(-1)[0].item())
+    data[0] = out.pointer()
+    data[1] = x.pointer()
+    data[2] = index.pointer()
+    data[3] = cython.cast(cython.p_char, cython.address(fault))
+    ints[0] = count
+    ints[1] = size
+    if width == 1:
+        native = native_for("copy_lines", x, index, wrap, 0)
+        ints[2] = wrap
+    else:
+        native = native_for("copy_rows", x, index, wrap, 0)
+        ints[2] = width
+        ints[3] = wrap
+        total = outer * count
+        work = width
+    work = GRAIN // work if work else GRAIN
+    if total <= work:
+        native.fn(data, ints, 0, total)
+        return fault
+    with cython.nogil:
+        parallel_for(native.fn, data, ints, total, max(1, work))
+    return fault
+
+
+@cython.cfunc
+def picked(x: Tensor, dim: cython.int, index: Tensor, lead: cython.int) -> tuple:
+    """An uninitialised result of indexing ``dim``, and sizes around it.
+
+    The index contributes all its dimensions, or one where ``lead`` is 1.
+    """
+    sizes: int64_t[64]
+    n: cython.int = 0
+    i: cython.int
+    outer: int64_t = 1
+    inner: int64_t = 1
+    for i in range(dim):
+        sizes[n] = x.sizes[i]
+        outer *= x.sizes[i]
+        n += 1
+    if lead == 1:
+        if x.ndim_:
+            sizes[n] = index.numel_
+            n += 1
+    else:
+        if x.ndim_ + index.ndim_ > 64:
+            raise RuntimeError("a tensor has at most 64 dimensions")
+        for i in range(index.ndim_):
+            sizes[n] = index.sizes[i]
+            n += 1
+    for i in range(dim + 1, x.ndim_):
+        sizes[n] = x.sizes[i]
+        inner *= x.sizes[i]
+        n += 1
+    out = new_empty(n, sizes, cython.NULL, x.dtype_, x.storage.device)
+    return out, outer, x.sizes[dim] if x.ndim_ else 1, inner
+
+
+@cython.cfunc
+def row_major(t: Tensor) -> Tensor:
+    return t if t.row_major else t.contiguous()
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_type(operator: str, index: Tensor, kinds: str) -> cython.int:
+    """Indices are int32 or int64."""
+    if index.dtype_.code != 4 and index.dtype_.code != 3:
+        raise RuntimeError(
+            f"{operator}(): Expected dtype {kinds} for index\n  index: {brief(index)}"
+        )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse(fault: int64_t, x: Tensor, index: Tensor, size: int64_t) -> cython.int:
+    """Reports the index that a kernel noted."""
+    if fault != NO_FAULT:
+        raise IndexError(
+            f"index out of range in self: {fault} for a dimension of size {size}\n"
+            f"  self: {brief(x)}\n  index: {brief(index)}"
+        )
+    return 0
+
+
+def index_select(self: Tensor, dim, index: Tensor):
+    """The slices of ``self`` along ``dim`` that ``index`` names, in its order.
+
+    Raises:
+        IndexError: an index is negative or too large.
+    """
+    if index.ndim_ > 1:
+        raise IndexError("index_select(): Index is supposed to be a vector")
+    check_type("index_select", index, "int32 or int64")
+    axis: cython.int = wrap_dim(dim, self.ndim_)
+    out, outer, size, inner = picked(self, axis, index, 1)
+    x: Tensor = row_major(self)
+    places: Tensor = row_major(index)
+    refuse(pick(out, x, places, outer, size, inner, 0), self, index, size)
+    return out
+
+
+def index_one(self: Tensor, dim: cython.int, place: Tensor):
+    """The slices along one dimension that an integer tensor of any shape names."""
+    if dim >= self.ndim_:
+        raise IndexError(
+            f"too many indices for tensor of dimension {self.ndim_}\n"
+            f"  self: {brief(self)}"
+        )
+    out, outer, size, inner = picked(self, dim, place, 0)
+    x: Tensor = row_major(self)
+    places: Tensor = row_major(place)
+    fault: int64_t = pick(out, x, places, outer, size, inner, 1)
+    if fault != NO_FAULT:
+        raise IndexError(
+            f"index {fault} is out of bounds for dimension {dim} with size {size}"
+        )
+    return out
+
+
+def embedding(
+    weight: Tensor,
+    indices: Tensor,
+    padding_idx=-1,
+    scale_grad_by_freq=False,
+    sparse=False,
+):
+    """The rows of ``weight`` that ``indices`` names: its shape and the row's."""
+    if weight.ndim_ != 2:
+        raise RuntimeError(f"'weight' must be 2-D\n  weight: {brief(weight)}")
+    if indices.dtype_.code != 4 and indices.dtype_.code != 3:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'indices' to have one of the following"
+            f" scalar types: Long, Int; but got {indices.dtype_.name} instead (while"
+            " checking arguments for embedding)"
+        )
+    out, outer, size, inner = picked(weight, 0, indices, 0)
+    x: Tensor = row_major(weight)
+    index: Tensor = row_major(indices)
+    refuse(pick(out, x, index, outer, size, inner, 0), weight, indices, size)
+    return out
+
+
+@cython.cfunc
+def reached(self: Tensor, axis: cython.int, index: Tensor) -> Tensor:
+    """The row-major part of ``self`` that an index tensor of its rank goes over."""
+    d: cython.int
+    part: object = self
+    for d in range(index.ndim_):
+        if d == axis or self.ndim_ == 0 or index.sizes[d] == self.sizes[d]:
+            continue
+        if index.sizes[d] > self.sizes[d]:
+            raise RuntimeError(
+                f"Size does not match at dimension {d} expected index"
+                f" {list(index.shape)} to be no larger than self {list(self.shape)}"
+                f" apart from dimension {axis}"
+            )
+        part = part.narrow(d, 0, index.sizes[d])
+    return row_major(part)
+
+
+def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
+    """``out[i][j] = self[index[i][j]][j]`` for ``dim`` 0, and so on.
+
+    Raises:
+        RuntimeError: an index is negative or too large, or the shapes don't fit.
+    """
+    data: cython.p_char[4]
+    ints: int64_t[5]
+    native: NativeKernel
+    fault: int64_t = NO_FAULT
+    outer: int64_t = 1
+    inner: int64_t = 1
+    d: cython.int
+    axis: cython.int = wrap_dim(dim, self.ndim_)
+    out: Tensor = new_empty(
+        index.ndim_, index.sizes, cython.NULL, self.dtype_, self.storage.device
+    )
+    if index.numel_ == 0:
+        return out
+    check_type("gather", index, "int32/int64")
+    if max(index.ndim_, 1) != max(self.ndim_, 1):
+        raise RuntimeError(
+            "Index tensor must have the same number of dimensions as input tensor\n"
+            f"  self: {brief(self)}\n  index: {brief(index)}"
+        )
+    places: Tensor = row_major(
+        index if index.dtype_.code == 4 else index.to(dtype_of(4))
+    )
+    x: Tensor = reached(self, axis, index)
+    if out.storage.device.kind == 2:
+        return out
+    for d in range(index.ndim_):
+        if d < axis:
+            outer *= index.sizes[d]
+        elif d > axis:
+            inner *= index.sizes[d]
+    count: int64_t = index.sizes[axis] if index.ndim_ else 1
+    size: int64_t = self.sizes[axis] if self.ndim_ else 1
+    across: cython.bint = outer == 1 and inner > 1
+    total: int64_t = inner if across else outer
+    work: int64_t = index.numel_ // total
+    data[0] = out.pointer()
+    data[1] = x.pointer()
+    data[2] = places.pointer()
+    data[3] = cython.cast(cython.p_char, cython.address(fault))
+    if inner == 1:
+        native = native_for("gather_lines", x, places, 0, 0)
+        ints[0] = count
+        ints[1] = size
+    else:
+        native = native_for("gather_kernel", x, places, 0, across)
+        ints[0] = outer
+        ints[1] = count
+        ints[2] = size
+        ints[3] = inner
+        ints[4] = across
+    work = max(COLUMNS if across else 1, GRAIN // work)
+    if total <= work:
+        native.fn(data, ints, 0, total)
+    else:
+        with cython.nogil:
+            parallel_for(native.fn, data, ints, total, work)
+    if fault != NO_FAULT:
+        raise RuntimeError(
+            f"index {fault} is out of bounds for dimension {axis} with size {size}"
+        )
+    return out
