@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import e, inf, nan, pi
+
 # The imports below follow the architecture, from the core upwards.
 from rushlight.core.dtype import DType as dtype
 from rushlight.core.dtype import (
@@ -92,6 +94,7 @@ from rushlight.random import (
 from rushlight import nn, optim
 
 __version__ = "0.1.0"
+newaxis = None
 
 # What not every program uses is imported when it is first asked for.
 _ON_DEMAND = (
