@@ -20,7 +20,8 @@ def name(page):
 @pytest.mark.parametrize("path", ALL, ids=name)
 def test_examples_of_the_page_run_and_print_what_it_says(path):
     page = Page(path).run()
-    assert not page.faults, "\n".join(page.faults)
+    hint = f"if this is as it should be: tools/docs --write {name(path)}"
+    assert not page.faults, "\n".join([*page.faults, hint])
 
 
 @pytest.mark.parametrize("path", ALL, ids=name)
