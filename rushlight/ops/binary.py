@@ -28,15 +28,30 @@ def add(x, y, alpha=1):
     return x + y if is_one(alpha) else x + alpha * y
 
 
+def refuse_booleans(x):
+    """Refuses to subtract truth values.
+
+    Raises:
+        RuntimeError: the operands are boolean.
+    """
+    if x.type.is_bool:
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with two bool tensors is not supported. "
+            "Use the `^` or `logical_xor()` operator instead."
+        )
+
+
 @pointwise
 def sub(x, y, alpha=1):
     """``x - alpha * y``."""
+    refuse_booleans(x)
     return x - y if is_one(alpha) else x - alpha * y
 
 
 @pointwise
 def rsub(x, y, alpha=1):
     """``y - alpha * x``."""
+    refuse_booleans(x)
     return y - x if is_one(alpha) else y - alpha * x
 
 
