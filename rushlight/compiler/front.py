@@ -84,9 +84,11 @@ class Front:
             from rushlight.backends.cpu import cache
 
             name = self.kernel_name(*specialization)
-            kernel = self.specialized[specialization] = cache.native(
+            kernel = cache.native(
                 name, self.digest, lambda: self.lowered(*specialization)
             )
+            # several threads may get here at once: all must keep the same machine code
+            kernel = self.specialized.setdefault(specialization, kernel)
         return kernel
 
     def lowered(self, *specialization):

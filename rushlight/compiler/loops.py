@@ -154,11 +154,13 @@ class Loops(Source):
         if kernel is None:
             from rushlight.backends.cpu import cache
 
-            kernel = self.specialized[key] = cache.native(
+            kernel = cache.native(
                 self.kernel_name(choices),
                 cache.source_digest(self.file),
                 lambda: self.lower(**choices),
             )
+            # several threads may get here at once: all must keep the same machine code
+            kernel = self.specialized.setdefault(key, kernel)
         return kernel
 
     def kernel_name(self, choices):

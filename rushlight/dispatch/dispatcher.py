@@ -135,9 +135,10 @@ class LazyKernel(Kernel):
         """The kernel behind the name."""
         if self.loaded is None:
             found = getattr(importlib.import_module(self.module), self.attribute)
-            self.loaded = (
-                PythonKernel(found) if self.make is None else self.make(found, op)
-            )
+            made = PythonKernel(found) if self.make is None else self.make(found, op)
+            # another thread may have come first, and be running its kernel by now
+            if self.loaded is None:
+                self.loaded = made
         return self.loaded
 
     @cython.cfunc
@@ -149,7 +150,8 @@ class LazyKernel(Kernel):
     ) -> object:
         if self.loaded is None:
             self.load(op)
-        return self.loaded.run(op, slots, keys)
+        kernel: Kernel = self.loaded
+        return kernel.run(op, slots, keys)
 
 
 @cython.final
@@ -598,7 +600,9 @@ class Operator:
         if key <= KEY_PRIVATEUSE1:
             keys &= _BACKEND_BITS
         if self.table[key] != cython.NULL:
-            return cython.cast(Kernel, self.table[key]).run(self, slots, keys)
+            # owned for the call: it may take the entry out of the table
+            kernel: Kernel = cython.cast(Kernel, self.table[key])
+            return kernel.run(self, slots, keys)
         if key == KEY_AUTOGRAD:
             return _RECORDER.record(self, slots, keys)
         return _RECORDER.keep_books(self, slots, keys)

@@ -851,7 +851,8 @@ class PointwiseKernel(Kernel):
         kernel = self.special.get(key)
         if kernel is None:
             kernel = self.source.specialize(names, outs, compute, statics)
-            self.special[key] = kernel
+            # the first of several threads wins: its code is kept alive here
+            kernel = self.special.setdefault(key, kernel)
         if not call.mixed and not statics and outs == (dtype_of(call.result).name,):
             i = (self.n_operands - call.n) * 64 + call.compute
             self.native[i] = cython.cast(NativeKernel, kernel).fn

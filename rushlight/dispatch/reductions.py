@@ -172,7 +172,7 @@ class ReductionKernel(Kernel):
             if self.rule == "with_index":
                 outs = (out.name, "int64")
             kernel = self.source.specialize(x.dtype_.name, outs, compute)
-            self.special[key] = kernel
+            kernel = self.special.setdefault(key, kernel)
         return kernel
 
     @cython.cfunc

@@ -33,7 +33,7 @@ def native_copy(source: DType, target: DType) -> NativeKernel:
 
             _SOURCE = copy
         kernel = _SOURCE.specialize((source.name,), (target.name,), source.name)
-        _NATIVE[key] = kernel
+        kernel = _NATIVE.setdefault(key, kernel)
     return kernel
 
 

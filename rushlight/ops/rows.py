@@ -53,7 +53,7 @@ def native_for(
             compute,
             static,
         )
-        _NATIVE[key] = found
+        found = _NATIVE.setdefault(key, found)
     return found
 
 
