@@ -187,6 +187,15 @@ def radix_rows(
             out[k] = x[base + here]
 
 
+@loops_inline
+def any_first(x, start, stop, worst, largest):
+    """Whether an element of a span belongs before ``worst``; read in vectors."""
+    found = False
+    for k in range(start, stop):
+        found = found | comes_first(x[k], worst, largest)
+    return found
+
+
 @loops
 def top_rows(
     out: "T*",
@@ -202,17 +211,89 @@ def top_rows(
     for row in range(begin, end):
         base = row * count
         held = 0
-        for k in range(size):
-            v = x[row * size + k]
-            if held < count or comes_first(v, out[base + count - 1], largest):
-                j = base + min(held, count - 1)
-                while j > base and comes_first(v, out[j - 1], largest):
-                    out[j] = out[j - 1]
-                    index[j] = index[j - 1]
-                    j = j - 1
-                out[j] = v
-                index[j] = k
-                held = min(held + 1, count)
+        for start in range(0, size, 64):
+            first = row * size + start
+            stop = row * size + min(start + 64, size)
+            worst = out[base + max(held - 1, 0)]
+            if held < count or any_first(x, first, stop, worst, largest):
+                for k in range(first, stop):
+                    v = x[k]
+                    if held < count or comes_first(v, out[base + count - 1], largest):
+                        j = base + min(held, count - 1)
+                        while j > base and comes_first(v, out[j - 1], largest):
+                            out[j] = out[j - 1]
+                            index[j] = index[j - 1]
+                            j = j - 1
+                        out[j] = v
+                        index[j] = k - row * size
+                        held = min(held + 1, count)
+
+
+@loops_inline
+def comes_last(v, place, w, other, largest):
+    """Whether ``v`` belongs after ``w``; of equals, the one further on does."""
+    tie = place > other and not comes_first(v, w, largest)
+    return tie or comes_first(w, v, largest)
+
+
+@loops_inline
+def sift(out, index, base, start, count, v, place, largest):
+    """Lets a value sink from ``start`` in a heap whose root belongs last."""
+    hole = start
+    child = 2 * hole + 1
+    while child < count:
+        c = base + child
+        if child + 1 < count:
+            if comes_last(out[c + 1], index[c + 1], out[c], index[c], largest):
+                child = child + 1
+        c = base + child
+        if comes_last(out[c], index[c], v, place, largest):
+            out[base + hole] = out[c]
+            index[base + hole] = index[c]
+            hole = child
+            child = 2 * hole + 1
+        else:
+            child = count
+    out[base + hole] = v
+    index[base + hole] = place
+
+
+@loops
+def heap_rows(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    size: int,
+    count: int,
+    largest: int,
+    begin: int,
+    end: int,
+):
+    """The first elements of each row, kept in a heap while reading it; then in order."""
+    for row in range(begin, end):
+        base = row * count
+        line = row * size
+        for k in range(count):
+            out[base + k] = x[line + k]
+            index[base + k] = k
+        for k in range(count // 2):
+            start = count // 2 - 1 - k
+            here = base + start
+            sift(out, index, base, start, count, out[here], index[here], largest)
+        for start in range(count, size, 64):
+            stop = min(start + 64, size)
+            if any_first(x, line + start, line + stop, out[base], largest):
+                for k in range(start, stop):
+                    v = x[line + k]
+                    if comes_first(v, out[base], largest):
+                        sift(out, index, base, 0, count, v, k, largest)
+        for k in range(count - 1):
+            last = count - 1 - k
+            v = out[base + last]
+            place = index[base + last]
+            out[base + last] = out[base]
+            index[base + last] = index[base]
+            sift(out, index, base, 0, last, v, place, largest)
 
 
 @loops
@@ -416,14 +497,17 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError(
             f"topk: selected index k out of range\n  self: {brief(self)}\n  k: {k}"
         )
-    if 0 < k <= FEW and self.numel():
+    size = self.shape[dim] if self.dim() else 1
+    few = k <= FEW
+    if 0 < k and (few or k <= size // 4) and self.numel():
         rows, back, size = _rows(self, dim)
         shape = [*rows.shape[:-1], k] if rows.dim() else []
         out, index = fresh(self, shape), fresh(self, shape, rushlight.int64)
         types = {"T": name_of(self.dtype), "largest": int(bool(largest))}
         ints = [size, k, types["largest"]]
         total = rows.numel() // size
-        run(top_rows, [out, index, rows], ints, total, 2 * size, **types)
+        kernel = top_rows if few else heap_rows
+        run(kernel, [out, index, rows], ints, total, 2 * size, **types)
         return back(out), back(index)
     values, index = sort(self, dim, largest)
     if self.dim() == 0:
