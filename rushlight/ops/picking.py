@@ -38,8 +38,20 @@ def native_for(name: str, x: Tensor, index: Tensor, a: cython.int, b: cython.int
         if name == "gather_kernel":
             types["across"] = b
         found = getattr(source, name).specialize(**types)
-        _NATIVE[key] = found
+        found = _NATIVE.setdefault(key, found)
     return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_place(x: Tensor, index: Tensor) -> cython.int:
+    """Refuses an index without data beside a tensor that has them."""
+    if index.storage.device.kind == 2:
+        raise RuntimeError(
+            f"Tensor on device {index.storage.device} is not on the expected device "
+            f"{x.storage.device}!\n  self: {brief(x)}\n  index: {brief(index)}"
+        )
+    return 0
 
 
 @cython.cfunc
@@ -64,6 +76,7 @@ def pick(
     work: int64_t = count
     if outer * count == 0 or out.storage.device.kind == 2:
         return NO_FAULT
+    check_place(x, index)
     if size == 0:  # the first index is as bad as any
         return int(index.reshape(-1)[0].item())
     data[0] = out.pointer()
@@ -268,6 +281,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     across: cython.bint = outer == 1 and inner > 1
     total: int64_t = inner if across else outer
     work: int64_t = index.numel_ // total
+    check_place(x, places)
     data[0] = out.pointer()
     data[1] = x.pointer()
     data[2] = places.pointer()
