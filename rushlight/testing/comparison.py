@@ -1,0 +1,145 @@
+"""``assert_close``: equal within the tolerances that a data type deserves."""
+
+from __future__ import annotations
+
+from rushlight._bindings import as_tensor, is_tensor
+from rushlight.dispatch.kernels import promoted_type
+from rushlight.ops import call as ops
+
+# (relative, absolute) by data type; other types must be equal.
+TOLERANCES = {
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+
+
+def assert_close(
+    actual,
+    expected,
+    *,
+    allow_subclasses=True,
+    rtol=None,
+    atol=None,
+    equal_nan=False,
+    check_device=True,
+    check_dtype=True,
+    check_layout=True,
+    check_stride=False,
+    msg=None,
+):
+    """Holds ``|actual - expected| <= atol + rtol * |expected|`` for every element.
+
+    Args:
+        actual: a tensor, a number, or a sequence or mapping of them.
+        expected: what it should be.
+        rtol: relative tolerance; by the data types where it is left out.
+        atol: absolute tolerance; given together with ``rtol``.
+        equal_nan: whether NaN equals NaN.
+        check_device: whether devices must agree.
+        check_dtype: whether data types must agree.
+        check_stride: whether strides must agree.
+        msg: text of the error, or a function of the text that it would have.
+
+    Raises:
+        AssertionError: something differs.
+        ValueError: only one of the tolerances is given.
+
+    >>> import rushlight as rl
+    >>> assert_close(rl.ones(2) / 3, rl.tensor([1 / 3, 1 / 3]))
+    """
+    if (rtol is None) != (atol is None):
+        raise ValueError("rtol and atol must both be specified or both be unspecified")
+    checks = (check_device, check_dtype, check_stride)
+    fault = find_fault(actual, expected, (rtol, atol, equal_nan), checks)
+    if fault is not None:
+        raise AssertionError(msg(fault) if callable(msg) else msg or fault)
+
+
+def find_fault(actual, expected, tolerance, checks, where=""):
+    """What differs, as text; None where nothing does."""
+    if isinstance(expected, dict) and isinstance(actual, dict):
+        if actual.keys() != expected.keys():
+            return f"The keys of the mappings do not match{where}."
+        pairs = [(key, actual[key], expected[key]) for key in expected]
+    elif isinstance(expected, (list, tuple)) and isinstance(actual, (list, tuple)):
+        if len(actual) != len(expected):
+            return (
+                f"The length of the sequences mismatch{where}: "
+                f"{len(actual)} != {len(expected)}"
+            )
+        pairs = [(i, *pair) for i, pair in enumerate(zip(actual, expected))]
+    else:
+        return compare_values(actual, expected, tolerance, checks, where)
+    for key, a, e in pairs:
+        place = f"{where or ' at item '}[{key!r}]"
+        fault = find_fault(a, e, tolerance, checks, place)
+        if fault is not None:
+            return fault
+    return None
+
+
+def compare_values(actual, expected, tolerance, checks, where):
+    """The fault of two tensors or numbers."""
+    kind = "Tensor-likes" if is_tensor(actual) or is_tensor(expected) else "Scalars"
+    actual, expected = as_tensor(actual).detach(), as_tensor(expected).detach()
+    check_device, check_dtype, check_stride = checks
+    facts = [("shape", True), ("device", check_device and kind != "Scalars")]
+    facts += [("dtype", check_dtype and kind != "Scalars")]
+    for name, wanted in facts:
+        a, e = getattr(actual, name), getattr(expected, name)
+        if wanted and a != e:
+            a, e = (list(a), list(e)) if name == "shape" else (a, e)
+            return f"The values for attribute '{name}' do not match{where}: {a} != {e}."
+    if check_stride and actual.stride() != expected.stride():
+        return (
+            f"The values for attribute 'stride()' do not match{where}: "
+            f"{actual.stride()} != {expected.stride()}."
+        )
+    return compare_elements(actual, expected, tolerance, kind, where)
+
+
+def compare_elements(actual, expected, tolerance, kind, where):
+    """The fault of two tensors of one shape."""
+    rtol, atol, equal_nan = tolerance
+    if rtol is None:
+        pairs = [TOLERANCES.get(t.dtype.name, (0.0, 0.0)) for t in (actual, expected)]
+        rtol, atol = (max(values) for values in zip(*pairs))
+    common = promoted_type((actual, expected))
+    actual, expected = actual.to(common), expected.to(common)
+    close = ops.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
+    if bool(close.all()):
+        return None
+    wide = actual.double() if common.category < 3 else actual
+    gap = ops.abs(wide - expected.to(wide.dtype))
+    gap = ops.where(close, ops.zeros_like(gap), gap)
+    size = gap / ops.abs(expected.to(wide.dtype))
+    wrong, count = int((~close).sum()), close.numel()
+    if actual.ndim == 0:
+        return (
+            f"{kind} are not close{where}!\n\n"
+            f"Expected {expected.item()} but got {actual.item()}.\n"
+            f"Absolute difference: {gap.item()} (up to {atol} allowed)\n"
+            f"Relative difference: {size.item()} (up to {rtol} allowed)"
+        )
+    return (
+        f"{kind} are not {'close' if rtol or atol else 'equal'}{where}!\n\n"
+        f"Mismatched elements: {wrong} / {count} ({100 * wrong / count:.1f}%)\n"
+        f"Greatest absolute difference: {gap.max().item()} at index "
+        f"{place_of_largest(gap)} (up to {atol} allowed)\n"
+        f"Greatest relative difference: {size.max().item()} at index "
+        f"{place_of_largest(size)} (up to {rtol} allowed)"
+    )
+
+
+def place_of_largest(values):
+    """The index of the largest element, as a tuple."""
+    flat = int(values.argmax())
+    place = []
+    for size in reversed(values.shape):
+        flat, at = divmod(flat, size)
+        place.append(at)
+    return tuple(reversed(place))
