@@ -20,7 +20,7 @@ from rushlight.ops.native import (
     run,
     run_whole,
 )
-from rushlight.ops.picking import index_one
+from rushlight.ops.picking import index_one, shares_storage
 
 
 @loops
@@ -362,13 +362,33 @@ def index_put(self, indices, values, accumulate=False):
     out = places.together(self)
     if out.data_ptr() == self.data_ptr():
         out = out.clone()
+    _write(places, out, values, accumulate)
+    return places.apart(out).contiguous()
+
+
+def index_put_(self, indices, values, accumulate=False):
+    """Puts (or adds) values at the places the indices name; a copy only if need be."""
+    given = [item for item in indices if item is not None]
+    apart = not (shares_storage(self, values) or values.dtype is not self.dtype)
+    if len(given) == len(indices) == 1 and _covers(given[0], self):
+        if values.numel() == 1 and values.dim() <= 1 and apart and not accumulate:
+            return self.masked_fill_(given[0], values.reshape(()))
+    if given and apart and self.is_contiguous():
+        places = Places(self, indices)
+        if places.order == sorted(places.order):
+            return _write(places, self, values, accumulate)
+    return self.copy_(index_put(self, indices, values, accumulate))
+
+
+def _write(places, out, values, accumulate):
+    """Puts (or adds) values into a row-major tensor with its dimensions together."""
     source = _spread_values(values, places.result_shape())
-    name, parts = (name_of(self.dtype), 1) if accumulate else mover(self.dtype)
+    name, parts = (name_of(out.dtype), 1) if accumulate else mover(out.dtype)
     types = {"T": name, "add": int(bool(accumulate))}
     ints = [places.count, places.size, places.inner * parts, types["add"]]
     work = 2 * places.count * places.inner
     run(write_places, [out, source, places.place], ints, places.outer, work, **types)
-    return places.apart(out).contiguous()
+    return out
 
 
 def _spread_values(values, shape):

@@ -164,6 +164,11 @@ def refuse(fault: int64_t, x: Tensor, index: Tensor, size: int64_t) -> cython.in
     return 0
 
 
+def shares_storage(a: Tensor, b: Tensor):
+    """Whether two tensors may lie in the same memory."""
+    return a.storage is b.storage or a.storage.data == b.storage.data
+
+
 def index_select(self: Tensor, dim, index: Tensor):
     """The slices of ``self`` along ``dim`` that ``index`` names, in its order.
 

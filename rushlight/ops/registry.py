@@ -171,6 +171,10 @@ def make_derivative(row):
     return Derivative(module, function, saved, groups, flags, outputs)
 
 
+# Functions with a twin that writes into its first argument: its name ends in "_".
+_WRITERS = frozenset(("index_put",))
+
+
 def attach_kernels(op, inplace, out, entry):
     """Fill the dispatch tables of an operator and of its derived forms."""
     kind, module, attribute, meta = entry[7][:4]
@@ -186,6 +190,8 @@ def attach_kernels(op, inplace, out, entry):
         op.set_composite(LazyKernel(module, attribute))
     elif kind == "cpu":
         op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute))
+        if attribute in _WRITERS and inplace is not None:
+            inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
             op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
     else:
