@@ -32,6 +32,7 @@ cdef class PointwiseKernel(Kernel):
     cdef int rule
     cdef object rule_function
     cdef unsigned int promoting     # bit i: operand i takes part in promotion
+    cdef int mask_at                # argument that must be boolean, or -1
     cdef int n_optional             # trailing numbers left out where they equal the default
     cdef object defaults
     cdef kernel_t native[256]       # by left-out operands and compute dtype: nothing mixed, no statics

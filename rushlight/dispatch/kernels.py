@@ -464,6 +464,11 @@ def check_target(t: Tensor, call: cython.pointer(Call), name: str):
     """Refuse to write where the result's type, shape or memory does not allow it."""
     result: DType = dtype_of(call.result)
     i: cython.int
+    if (t.storage.device.kind == 2) != (call.device_kind == 2):
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but the result goes to "
+            f"{t.storage.device}{describe(call, name)}"
+        )
     if result.category > t.dtype_.category:
         raise RuntimeError(
             f"result type {TYPE_NAMES.get(result.name)} can't be cast to the desired "
@@ -539,6 +544,23 @@ def shares(
     return False
 
 
+@cython.cfunc
+def check_mask(op: Operator, mask: object):
+    """Masks are boolean: numbers as masks are mostly mistakes."""
+    if isinstance(mask, Tensor) and cython.cast(Tensor, mask).dtype_.code != 11:
+        kind = cython.cast(Tensor, mask).dtype_
+        base = op.name.split(".")[0]
+        if base == "where":
+            raise RuntimeError(
+                "where expected condition to be a boolean tensor, but got a tensor with "
+                f"dtype {TYPE_NAMES.get(kind.name)}\n  remedy: condition.bool()"
+            )
+        raise RuntimeError(
+            f"{base} only supports boolean masks, but got mask with dtype "
+            f"{kind.name}\n  remedy: mask.bool()"
+        )
+
+
 @cython.cclass
 class PointwiseKernel(Kernel):
     """An elementwise operator: one generated kernel for each combination of types."""
@@ -563,6 +585,11 @@ class PointwiseKernel(Kernel):
             if not promoting or positions[i] in promoting:
                 self.promoting |= 1 << i
         self.n_optional = optional
+        names = op.signature.names
+        self.mask_at = -1
+        for name in ("condition", "mask"):
+            if name in names:
+                self.mask_at = names.index(name)
         self.defaults = tuple([op.signature.defaults[p] for p in positions])
         for i in range(256):
             self.native[i] = cython.NULL
@@ -721,6 +748,8 @@ class PointwiseKernel(Kernel):
         call.n = 0
         call.n_out = self.n_outputs
         call.device_kind = 0
+        if self.mask_at >= 0:
+            check_mask(op, cython.cast(object, slots[self.mask_at]))
         count: cython.int = self.n_operands
         for _ in range(self.n_optional):
             item = cython.cast(object, slots[self.positions[count - 1]])
