@@ -33,6 +33,7 @@ _AUTOGRAD_BITS = cython.declare(
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
 _DEFAULT_BITS = cython.declare(uint64_t, 1)  # where factories go: CPU
+_TWO_DEVICES = cython.declare(uint64_t, 5)  # CPU and Meta at once
 _PLAIN_TYPES = cython.declare(dict, {})  # type -> overrides nothing
 _MODES = cython.declare(list, [])  # active Python function modes
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
@@ -74,6 +75,8 @@ class PythonKernel(Kernel):
         before: uint64_t
         if keys == 0 or keys > _BACKEND_BITS:
             return call_function(self, op, slots, keys)
+        if keys & _TWO_DEVICES == _TWO_DEVICES:
+            refuse_devices(op, slots)
         # a backend's function runs below autograd, whichever way the call came
         st = state()
         before = st.excluded
@@ -82,6 +85,29 @@ class PythonKernel(Kernel):
             return call_function(self, op, slots, keys)
         finally:
             st.excluded = before
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_devices(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.int:
+    """Refuses tensors without data beside a first one that has them."""
+    tensors: list = []
+    i: cython.int
+    for i in range(op.n_args):
+        item = cython.cast(object, slots[i])
+        for t in item if isinstance(item, (list, tuple)) else (item,):
+            if isinstance(t, Tensor):
+                tensors.append(t)
+    if op.name == "copy_" or cython.cast(Tensor, tensors[0]).storage.device.kind == 2:
+        return 0  # copying has words of its own
+    lines = [f"\n  {t.dtype.name}{list(t.shape)} on {t.device}" for t in tensors]
+    raise RuntimeError(
+        f"{op.name}: Expected all tensors to be on the same device, but found at least "
+        f"two devices, cpu and meta!{''.join(lines)}\n"
+        "  remedy: move one of them with .to(device)"
+    )
 
 
 @cython.cfunc
