@@ -44,6 +44,7 @@ COMPILED = [
     "ops.native",
     "ops.picking",
     "ops.rows",
+    "ops.scan",
     "autograd.node",
     "autograd.engine",
     "autograd.methods",

@@ -1,182 +1,163 @@
-"""Running sums, products and extremes along one axis.
+"""Running sums, products and extremes along one axis: the compiled part.
 
-A kernel sees ``(outer, size, inner)``. Lanes, the pairs of outer and inner index, are
-independent and are what the thread pool divides.
+The kernels, and how they see a tensor, are in `rushlight.ops.scan_kernels`.
 """
 
 from __future__ import annotations
 
-from math import inf
+import importlib
 
-import rushlight
-from rushlight.compiler.language import exp, log1p
-from rushlight.compiler.loops import A, T, loops, loops_inline
-from rushlight.ops.native import around, fresh, name_of, run, wrap_dim
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
-COLUMNS = 64  # rows this wide are added whole, in vectors
+GRAIN = cython.declare(int64_t, 32768)
+COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors
 EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
+_NATIVE = cython.declare(dict, {})
 
 
-@loops
-def cumsum_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
-    """Sums so far."""
-    for lane in range(begin, end):
-        mass = A(0)
-        base = lane // inner * size * inner + lane % inner
-        for k in range(size):
-            mass = mass + A(x[base + k * inner])
-            out[base + k * inner] = T(mass)
+@cython.cfunc
+def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
+    """A kernel for a type; ``frozen`` is the inner size or which axis is divided."""
+    key = (name, dtype, frozen, flag)
+    found = _NATIVE.get(key)
+    if found is None:
+        types = {"T": dtype.name}
+        if name == "cumulate_columns":
+            types["across"] = frozen
+            types["multiply"] = flag
+        elif name == "cumulative_extreme":
+            types["largest"] = flag
+        elif frozen == 1:
+            types["inner"] = 1
+        source = importlib.import_module("rushlight.ops.scan_kernels")
+        found = _NATIVE.setdefault(key, getattr(source, name).specialize(**types))
+    return found
 
 
-@loops
-def cumulate_columns(
-    out: "T*",
-    x: "T*",
-    outer: int,
-    size: int,
-    inner: int,
-    across: int,
-    multiply: int,
-    begin: int,
-    end: int,
-):
-    """Sums (or products) so far of whole rows: each from the row before it."""
-    first_o = 0 if across else begin
-    last_o = outer if across else end
-    first_i = begin if across else 0
-    last_i = end if across else inner
-    for o in range(first_o, last_o):
-        base = o * size * inner
-        for i in range(first_i, last_i):
-            out[base + i] = x[base + i]
-        for k in range(1, size):
-            row = base + k * inner
-            for i in range(first_i, last_i):
-                if multiply:
-                    out[row + i] = out[row - inner + i] * x[row + i]
-                else:
-                    out[row + i] = out[row - inner + i] + x[row + i]
+@cython.cfunc
+@cython.exceptval(check=False)
+def launch(
+    native: NativeKernel,
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    total: int64_t,
+    grain: int64_t,
+) -> cython.void:
+    if total <= grain:
+        native.fn(data, ints, 0, total)
+        return
+    with cython.nogil:
+        parallel_for(native.fn, data, ints, total, grain)
 
 
-@loops
-def cumprod_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
-    """Products so far."""
-    for lane in range(begin, end):
-        mass = A(1)
-        base = lane // inner * size * inner + lane % inner
-        for k in range(size):
-            mass = mass * A(x[base + k * inner])
-            out[base + k * inner] = T(mass)
+@cython.cfunc
+@cython.exceptval(check=False)
+def around(
+    x: Tensor, axis: cython.int, extents: cython.pointer(int64_t)
+) -> cython.void:
+    """Elements before, along and after a dimension."""
+    d: cython.int
+    extents[0] = extents[1] = extents[2] = 1
+    for d in range(x.ndim_):
+        extents[0 if d < axis else 1 if d == axis else 2] *= x.sizes[d]
 
 
-@loops
-def cumulative_extreme(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    size: int,
-    inner: int,
-    largest: int,
-    begin: int,
-    end: int,
-):
-    """The largest (or smallest) value so far and its last place; NaN wins and stays."""
-    for lane in range(begin, end):
-        base = lane // inner * size * inner + lane % inner
-        best = x[base]
-        place = 0
-        for k in range(size):
-            v = x[base + k * inner]
-            better = v >= best if largest else v <= best
-            if v != v or (better and best == best):
-                best = v
-                place = k
-            out[base + k * inner] = best
-            index[base + k * inner] = place
-
-
-@loops_inline
-def log_add(x, y):
-    """The logarithm of ``exp(x) + exp(y)``, kept below overflow."""
-    x_is_high = x > y or x != x
-    high = x if x_is_high else y
-    low = y if x_is_high else x
-    total = high + log1p(exp(low - high))
-    if low == high and abs(high) == inf:
-        total = high
-    return total
-
-
-@loops
-def logcumsumexp_kernel(
-    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
-):
-    """Logarithms of the sums of exponentials so far."""
-    for lane in range(begin, end):
-        base = lane // inner * size * inner + lane % inner
-        mass = A(x[base])
-        out[base] = T(mass)
-        for k in range(1, size):
-            mass = log_add(mass, A(x[base + k * inner]))
-            out[base + k * inner] = T(mass)
-
-
-def _scan(kernel, x, dim, dtype=None):
-    dim = wrap_dim(dim, x.dim())
-    if dtype is None:
-        whole = not (x.dtype.is_floating_point or x.dtype.is_complex)
-        dtype = rushlight.int64 if whole else x.dtype
-    x = (x if x.dtype is dtype else x.to(dtype)).contiguous()
-    shape = tuple(x.shape)
-    out = fresh(x, shape)
-    outer, size, inner = around(shape, dim)
-    if not size:
-        return out
-    name = name_of(dtype)
-    if inner >= COLUMNS and kernel is not logcumsumexp_kernel and name in EXACT:
-        types = {"across": int(outer == 1), "multiply": int(kernel is cumprod_kernel)}
-        ints = [outer, size, inner, types["across"], types["multiply"]]
-        total, least = (inner, COLUMNS) if outer == 1 else (outer, 1)
-        work = 2 * size * (1 if outer == 1 else inner)
-        run(cumulate_columns, [out, x], ints, total, work, least, T=name, **types)
+@cython.cfunc
+def scan(name: str, self: Tensor, dim: object, wanted: object):
+    extents: int64_t[3]
+    ints: int64_t[5]
+    data: cython.p_char[2]
+    axis: cython.int = wrap_dim(dim, self.ndim_)
+    dtype: DType
+    x: Tensor = self
+    if wanted is None:
+        dtype = dtype_of(4) if x.dtype_.category < 2 else x.dtype_
     else:
-        types = {"T": name, **({"inner": 1} if inner == 1 else {})}
-        run(kernel, [out, x], [size, inner], outer * inner, 2 * size, **types)
+        dtype = wanted
+    if x.dtype_ is not dtype:
+        x = self.to(dtype)
+    if not x.row_major:
+        x = x.contiguous()
+    out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, dtype, x.storage.device)
+    if x.numel_ == 0 or x.storage.device.kind == 2:
+        return out
+    around(x, axis, extents)
+    outer: int64_t = extents[0]
+    size: int64_t = extents[1]
+    inner: int64_t = extents[2]
+    data[0] = out.pointer()
+    data[1] = x.pointer()
+    if inner >= COLUMNS and name != "logcumsumexp_kernel" and dtype.name in EXACT:
+        multiply: cython.int = name == "cumprod_kernel"
+        across: cython.bint = outer == 1
+        native: NativeKernel = native_for("cumulate_columns", dtype, across, multiply)
+        ints[0] = outer
+        ints[1] = size
+        ints[2] = inner
+        ints[3] = across
+        ints[4] = multiply
+        if across:
+            launch(native, data, ints, inner, max(COLUMNS, GRAIN // (2 * size)))
+        else:
+            launch(native, data, ints, outer, max(1, GRAIN // (2 * size * inner)))
+        return out
+    native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
+    ints[0] = size
+    ints[1] = inner
+    launch(native, data, ints, outer * inner, max(1, GRAIN // (2 * size)))
     return out
 
 
-def cumsum(self, dim, dtype=None):
+def cumsum(self: Tensor, dim, dtype=None):
     """Sums of the elements so far along ``dim``; integers and bool become int64."""
-    return _scan(cumsum_kernel, self, dim, dtype)
+    return scan("cumsum_kernel", self, dim, dtype)
 
 
-def cumprod(self, dim, dtype=None):
+def cumprod(self: Tensor, dim, dtype=None):
     """Products of the elements so far along ``dim``; integers and bool become int64."""
-    return _scan(cumprod_kernel, self, dim, dtype)
+    return scan("cumprod_kernel", self, dim, dtype)
 
 
-def logcumsumexp(self, dim):
+def logcumsumexp(self: Tensor, dim):
     """Logarithms of the sums of exponentials so far along ``dim``."""
-    return _scan(logcumsumexp_kernel, self, dim, self.dtype)
+    return scan("logcumsumexp_kernel", self, dim, self.dtype_)
 
 
-def _cumulative(x, dim, largest):
-    dim = wrap_dim(dim, x.dim())
-    x = x.contiguous()
-    out, index = fresh(x, x.shape), fresh(x, x.shape, rushlight.int64)
-    outer, size, inner = around(list(x.shape), dim)
-    if size:
-        types = {"T": name_of(x.dtype), "largest": largest}
-        ints = [size, inner, largest]
-        run(cumulative_extreme, [out, index, x], ints, outer * inner, 2 * size, **types)
+@cython.cfunc
+def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
+    extents: int64_t[3]
+    ints: int64_t[3]
+    data: cython.p_char[3]
+    axis: cython.int = wrap_dim(dim, self.ndim_)
+    x: Tensor = self if self.row_major else self.contiguous()
+    out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, x.dtype_, x.storage.device)
+    index: Tensor = new_empty(
+        x.ndim_, x.sizes, cython.NULL, dtype_of(4), x.storage.device
+    )
+    if x.numel_ and x.storage.device.kind != 2:
+        around(x, axis, extents)
+        data[0] = out.pointer()
+        data[1] = index.pointer()
+        data[2] = x.pointer()
+        ints[0] = extents[1]
+        ints[1] = extents[2]
+        ints[2] = largest
+        native: NativeKernel = native_for("cumulative_extreme", x.dtype_, 0, largest)
+        total: int64_t = extents[0] * extents[2]
+        launch(native, data, ints, total, max(1, GRAIN // (2 * extents[1])))
     return out, index
 
 
-def cummax(self, dim):
+def cummax(self: Tensor, dim):
     """The largest value so far along ``dim``, and where it was last."""
-    return _cumulative(self, dim, 1)
+    return extremes(self, dim, 1)
 
 
-def cummin(self, dim):
+def cummin(self: Tensor, dim):
     """The smallest value so far along ``dim``, and where it was last."""
-    return _cumulative(self, dim, 0)
+    return extremes(self, dim, 0)

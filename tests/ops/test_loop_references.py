@@ -12,7 +12,7 @@ from rushlight.ops import (
     loss_kernels,
     movement,
     pooling_kernels,
-    scan,
+    scan_kernels,
     sorting_kernels,
 )
 
@@ -109,9 +109,9 @@ CASES = [
         FLOAT,
     ),
     (movement.triangle_kernel, [zeros(4, 6)], [noise(4, 6)], [4, 6, 1, 1], 4, FLOAT),
-    (scan.logcumsumexp_kernel, [zeros(3, 9)], [noise(3, 9)], [9, 1], 3, FLOAT),
+    (scan_kernels.logcumsumexp_kernel, [zeros(3, 9)], [noise(3, 9)], [9, 1], 3, FLOAT),
     (
-        scan.cumulative_extreme,
+        scan_kernels.cumulative_extreme,
         [zeros(27), places(27)],
         [noise(27)],
         [9, 1, 1],

@@ -1,0 +1,116 @@
+"""Running sums, products and extremes along one axis.
+
+A kernel sees ``(outer, size, inner)``. Lanes, the pairs of outer and inner index, are
+independent and are what the thread pool divides.
+"""
+
+from __future__ import annotations
+
+from math import inf
+
+from rushlight.compiler.language import exp, log1p
+from rushlight.compiler.loops import A, T, loops, loops_inline
+
+
+@loops
+def cumsum_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
+    """Sums so far."""
+    for lane in range(begin, end):
+        mass = A(0)
+        base = lane // inner * size * inner + lane % inner
+        for k in range(size):
+            mass = mass + A(x[base + k * inner])
+            out[base + k * inner] = T(mass)
+
+
+@loops
+def cumulate_columns(
+    out: "T*",
+    x: "T*",
+    outer: int,
+    size: int,
+    inner: int,
+    across: int,
+    multiply: int,
+    begin: int,
+    end: int,
+):
+    """Sums (or products) so far of whole rows: each from the row before it."""
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    for o in range(first_o, last_o):
+        base = o * size * inner
+        for i in range(first_i, last_i):
+            out[base + i] = x[base + i]
+        for k in range(1, size):
+            row = base + k * inner
+            for i in range(first_i, last_i):
+                if multiply:
+                    out[row + i] = out[row - inner + i] * x[row + i]
+                else:
+                    out[row + i] = out[row - inner + i] + x[row + i]
+
+
+@loops
+def cumprod_kernel(out: "T*", x: "T*", size: int, inner: int, begin: int, end: int):
+    """Products so far."""
+    for lane in range(begin, end):
+        mass = A(1)
+        base = lane // inner * size * inner + lane % inner
+        for k in range(size):
+            mass = mass * A(x[base + k * inner])
+            out[base + k * inner] = T(mass)
+
+
+@loops
+def cumulative_extreme(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    size: int,
+    inner: int,
+    largest: int,
+    begin: int,
+    end: int,
+):
+    """The largest (or smallest) value so far and its last place; NaN wins and stays."""
+    for lane in range(begin, end):
+        base = lane // inner * size * inner + lane % inner
+        best = x[base]
+        place = 0
+        for k in range(size):
+            v = x[base + k * inner]
+            better = v >= best if largest else v <= best
+            if v != v or (better and best == best):
+                best = v
+                place = k
+            out[base + k * inner] = best
+            index[base + k * inner] = place
+
+
+@loops_inline
+def log_add(x, y):
+    """The logarithm of ``exp(x) + exp(y)``, kept below overflow."""
+    x_is_high = x > y or x != x
+    high = x if x_is_high else y
+    low = y if x_is_high else x
+    total = high + log1p(exp(low - high))
+    if low == high and abs(high) == inf:
+        total = high
+    return total
+
+
+@loops
+def logcumsumexp_kernel(
+    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
+):
+    """Logarithms of the sums of exponentials so far."""
+    for lane in range(begin, end):
+        base = lane // inner * size * inner + lane % inner
+        mass = A(x[base])
+        out[base] = T(mass)
+        for k in range(1, size):
+            mass = log_add(mass, A(x[base + k * inner]))
+            out[base + k * inner] = T(mass)
