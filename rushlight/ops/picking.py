@@ -21,6 +21,7 @@ GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
 NO_FAULT = cython.declare(int64_t, -9223372036854775807)
 _NATIVE = cython.declare(dict, {})
+_INDEX = cython.declare(object, None)
 
 
 @cython.cfunc
@@ -55,7 +56,7 @@ def check_place(x: Tensor, index: Tensor) -> cython.int:
 
 
 @cython.cfunc
-@cython.exceptval(0, check=False)
+@cython.exceptval(0, check=True)
 def pick(
     out: Tensor,
     x: Tensor,
@@ -77,6 +78,11 @@ def pick(
     if outer * count == 0 or out.storage.device.kind == 2:
         return NO_FAULT
     check_place(x, index)
+    if size == 0 and not wrap:
+        raise RuntimeError(
+            "index_select(): self indexing axis dim should be positive\n"
+            f"  self: {brief(x)}\n  index: {brief(index)}"
+        )
     if size == 0:  # the first index is as bad as any
         return int(index.reshape(-1)[0].item())
     data[0] = out.pointer()
@@ -202,6 +208,36 @@ def index_one(self: Tensor, dim: cython.int, place: Tensor):
             f"index {fault} is out of bounds for dimension {dim} with size {size}"
         )
     return out
+
+
+def index(self: Tensor, indices):
+    """The elements at the places that broadcast index tensors and masks name.
+
+    One tensor of integers is read here; other cases, in `rushlight.ops.advanced_indexing`.
+
+    Args:
+        indices: for each leading dimension an int64, int32 or bool tensor, or None.
+
+    Raises:
+        IndexError: an index is too large, or the shapes don't fit.
+    """
+    global _INDEX
+    place: Tensor = None
+    at: cython.int = -1
+    d: cython.int = 0
+    for item in indices:
+        if item is not None:
+            if at >= 0:
+                at = -1
+                break
+            place = item
+            at = d
+        d += 1
+    if at >= 0 and (place.dtype_.code == 4 or place.dtype_.code == 3):
+        return index_one(self, at, place)
+    if _INDEX is None:
+        _INDEX = importlib.import_module("rushlight.ops.advanced_indexing").index
+    return _INDEX(self, indices)
 
 
 def embedding(
