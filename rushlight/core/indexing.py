@@ -185,6 +185,10 @@ def getitem(self: Tensor, index):
                 "convert a 0-dim tensor to a number"
             )
         return _SELECT(self, 0, index)
+    if isinstance(index, Tensor) and self.ndim_ > 0:
+        places: Tensor = index
+        if places.dtype_.code == 4 and places.ndim_ > 0:
+            return _INDEX(self, (index,))
     indices: list = []
     result = apply_basic(self, as_items(index), indices)
     if indices:

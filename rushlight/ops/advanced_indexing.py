@@ -20,7 +20,7 @@ from rushlight.ops.native import (
     run,
     run_whole,
 )
-from rushlight.ops.picking import index_one, shares_storage
+from rushlight.ops.picking import shares_storage
 
 
 @loops
@@ -326,9 +326,6 @@ def index(self, indices):
     given = [item for item in indices if item is not None]
     if not given:
         return self.clone()
-    if len(given) == 1 and given[0].dtype in (rushlight.int64, rushlight.int32):
-        dim = next(d for d, item in enumerate(indices) if item is not None)
-        return index_one(self, dim, given[0])
     if len(indices) == 1 and _covers(given[0], self):
         return masked_select(self, given[0])
     places = Places(self, indices)
