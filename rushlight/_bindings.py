@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.autograd import methods as _autograd
-from rushlight.core import pickling, indexing, interop, printing, views
+from rushlight.core import indexing, interop, pickling, printing, views
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size

@@ -22,8 +22,8 @@ from rushlight.dispatch.dispatcher import (
     packets,
     set_fallback,
 )
-from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
+from rushlight.dispatch.packet import OperatorPacket
 
 _COMPOSITE = "CompositeImplicitAutograd"
 

@@ -15,8 +15,8 @@ from rushlight.dispatch.dispatcher import (
     set_copy_operator,
 )
 from rushlight.dispatch.kernels import PointwiseKernel
-from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
+from rushlight.dispatch.packet import OperatorPacket
 from rushlight.ops.return_types import return_type
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
