@@ -43,6 +43,7 @@ COMPILED = [
     "ops.copying",
     "ops.native",
     "ops.picking",
+    "ops.places",
     "ops.rows",
     "ops.scan",
     "autograd.node",

@@ -21,6 +21,7 @@ from rushlight.ops.native import (
     run_whole,
 )
 from rushlight.ops.picking import shares_storage
+from rushlight.ops.places import Places, broadcast
 
 
 @loops
@@ -195,123 +196,6 @@ def put_kernel(
             out[place] = T(A(out[place]) + A(source[k]))
         else:
             out[place] = source[k]
-
-
-class Places:
-    """Where an advanced index points: flat places within the indexed dimensions.
-
-    The indexed dimensions of the tensor are moved together: to where they are if they
-    are neighbours, else to the front. ``order`` is that permutation, and the result has
-    the sizes ``before``, ``shape``, ``after``.
-    """
-
-    def __init__(self, x, indices):
-        tensors = dict(expanded(x, indices))
-        dims = sorted(tensors)
-        self.shape = broadcast([list(tensors[d].shape) for d in dims])
-        rest = [d for d in range(x.dim()) if d not in tensors]
-        together = dims[-1] - dims[0] + 1 == len(dims)
-        lead = rest[: dims[0]] if together else []
-        tail = [d for d in rest if d not in lead]
-        self.order = lead + dims + tail
-        self.before = [x.shape[d] for d in lead]
-        self.after = [x.shape[d] for d in tail]
-        self.outer, self.inner = prod(self.before), prod(self.after)
-        self.count = prod(self.shape)
-        self.size = prod([x.shape[d] for d in dims])
-        self.place = filled(x, (self.count,), 0, rushlight.int64)
-        stride = self.size
-        for d in dims:
-            stride = stride // x.shape[d] if x.shape[d] else 0
-            self.combine(tensors[d], d, x.shape[d], stride)
-
-    def combine(self, index, dim, size, stride):
-        flag = fault_flag(index)
-        flat = index.expand(self.shape).contiguous()
-        operands = [self.place, flat, flag]
-        types = {"I": name_of(index.dtype)}
-        run(combine_indices, operands, [size, stride], self.count, **types)
-        fault = fault_in(flag)
-        if fault is not None:
-            raise IndexError(
-                f"index {fault} is out of bounds for dimension {dim} with size {size}"
-            )
-
-    def result_shape(self):
-        """The sizes of what the index selects."""
-        return self.before + self.shape + self.after
-
-    def together(self, x):
-        """The tensor with its indexed dimensions moved together, row-major."""
-        return x.permute(self.order).contiguous()
-
-    def apart(self, x):
-        """The inverse of `together`, as a view."""
-        inverse = [self.order.index(d) for d in range(len(self.order))]
-        return x.permute(inverse)
-
-
-def expanded(x, indices):
-    """Pairs of dimension and integer index tensor; masks become their coordinates."""
-    dim = 0
-    for position, index in enumerate(indices):
-        if index is None:
-            dim += 1
-        elif index.dtype in (rushlight.bool, rushlight.uint8):
-            check_mask(x, index, position, dim)
-            rows = nonzero(index)
-            for column in range(index.dim()):
-                yield dim + column, rows.select(1, column)
-            dim += index.dim()
-        elif index.dtype in (rushlight.int64, rushlight.int32):
-            check_room(x, dim)
-            yield dim, index
-            dim += 1
-        else:
-            raise IndexError(
-                "tensors used as indices must be long, int, byte or bool tensors\n"
-                f"  index {position}: {brief(index)}"
-            )
-
-
-def check_room(x, dim):
-    """Refuses more indices than dimensions."""
-    if dim >= x.dim():
-        raise IndexError(
-            f"too many indices for tensor of dimension {x.dim()}\n  self: {brief(x)}"
-        )
-
-
-def check_mask(x, mask, position, dim):
-    """Refuses masks whose sizes differ from the dimensions that they stand for."""
-    for k, size in enumerate(mask.shape):
-        check_room(x, dim + k)
-        if size != x.shape[dim + k]:
-            raise IndexError(
-                f"The shape of the mask {list(mask.shape)} at index {position} does not"
-                f" match the shape of the indexed tensor {list(x.shape)} at index"
-                f" {dim + k}"
-            )
-
-
-def broadcast(shapes):
-    """The common shape of index tensors.
-
-    Raises:
-        IndexError: two sizes differ and neither is one.
-    """
-    result = [1] * max(map(len, shapes))
-    for shape in shapes:
-        for d, size in enumerate(reversed(shape), 1):
-            if size != 1 and result[-d] not in (1, size):
-                listed = ", ".join(map(str, shapes))
-                raise IndexError(
-                    "shape mismatch: indexing tensors could not be broadcast together"
-                    f" with shapes {listed}"
-                )
-            if size != 1:
-                result[-d] = size
-    return result
 
 
 def index(self, indices):

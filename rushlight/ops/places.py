@@ -1,0 +1,161 @@
+"""Where several index tensors and masks point: the compiled part of that."""
+
+from __future__ import annotations
+
+import importlib
+from math import prod
+
+import cython
+from cython.cimports.rushlight.core.dtype import dtype_of
+from cython.cimports.rushlight.core.tensor import Tensor
+
+from rushlight.ops.native import brief, fault_flag, fault_in, filled, run
+
+_KERNELS = cython.declare(object, None)
+
+
+@cython.cfunc
+def kernels():
+    """The module of the loop kernels, imported at the first use."""
+    global _KERNELS
+    if _KERNELS is None:
+        _KERNELS = importlib.import_module("rushlight.ops.advanced_indexing")
+    return _KERNELS
+
+
+@cython.cfunc
+def sizes_of(x: Tensor) -> list:
+    return [x.sizes[d] for d in range(x.ndim_)]
+
+
+class Places:
+    """Where an advanced index points: flat places within the indexed dimensions.
+
+    The indexed dimensions of the tensor are moved together: to where they are if they
+    are neighbours, else to the front. ``order`` is that permutation, and the result has
+    the sizes ``before``, ``shape``, ``after``.
+    """
+
+    def __init__(self, x: Tensor, indices):
+        tensors: dict = dict(expanded(x, indices))
+        dims: list = list(tensors)
+        sizes: list = sizes_of(x)
+        self.shape = broadcast([sizes_of(tensors[d]) for d in dims])
+        rest = [d for d in range(x.ndim_) if d not in tensors]
+        together = dims[len(dims) - 1] - dims[0] + 1 == len(dims)
+        lead = rest[: dims[0]] if together else []
+        tail = [d for d in rest if d not in lead]
+        self.order = lead + dims + tail
+        self.before = [sizes[d] for d in lead]
+        self.after = [sizes[d] for d in tail]
+        self.outer, self.inner = prod(self.before), prod(self.after)
+        self.count = prod(self.shape)
+        self.size = prod([sizes[d] for d in dims])
+        self.place = filled(x, (self.count,), 0, dtype_of(4))
+        stride = self.size
+        for d in dims:
+            stride = stride // sizes[d] if sizes[d] else 0
+            self.combine(tensors[d], d, sizes[d], stride)
+
+    def combine(self, index: Tensor, dim, size, stride):
+        """Adds one index tensor's share to the places."""
+        flag = fault_flag(index)
+        flat = index
+        if not index.row_major or sizes_of(index) != self.shape:
+            flat = index.expand(self.shape).contiguous()
+        operands = [self.place, flat, flag]
+        types = {"I": index.dtype_.name}
+        run(kernels().combine_indices, operands, [size, stride], self.count, **types)
+        fault = fault_in(flag)
+        if fault is not None:
+            raise IndexError(
+                f"index {fault} is out of bounds for dimension {dim} with size {size}"
+            )
+
+    def result_shape(self):
+        """The sizes of what the index selects."""
+        return self.before + self.shape + self.after
+
+    def together(self, x):
+        """The tensor with its indexed dimensions moved together, row-major."""
+        if self.order == sorted(self.order):
+            return x.contiguous()
+        return x.permute(self.order).contiguous()
+
+    def apart(self, x):
+        """The inverse of `together`, as a view."""
+        inverse = [self.order.index(d) for d in range(len(self.order))]
+        return x.permute(inverse)
+
+
+def expanded(x: Tensor, indices):
+    """Pairs of dimension and integer index tensor; masks become their coordinates."""
+    dim: cython.int = 0
+    position: cython.int = 0
+    index: Tensor
+    found: list = []
+    for item in indices:
+        if item is None:
+            dim += 1
+            position += 1
+            continue
+        index = item
+        if index.dtype_.code == 11 or index.dtype_.code == 0:
+            check_mask(x, index, position, dim)
+            rows = kernels().nonzero(index)
+            for column in range(index.ndim_):
+                found.append((dim + column, rows.select(1, column)))
+            dim += index.ndim_
+        elif index.dtype_.code == 4 or index.dtype_.code == 3:
+            check_room(x, dim)
+            found.append((dim, index))
+            dim += 1
+        else:
+            raise IndexError(
+                "tensors used as indices must be long, int, byte or bool tensors\n"
+                f"  index {position}: {brief(index)}"
+            )
+        position += 1
+    return found
+
+
+def check_room(x, dim):
+    """Refuses more indices than dimensions."""
+    if dim >= x.dim():
+        raise IndexError(
+            f"too many indices for tensor of dimension {x.dim()}\n  self: {brief(x)}"
+        )
+
+
+def check_mask(x, mask, position, dim):
+    """Refuses masks whose sizes differ from the dimensions that they stand for."""
+    for k, size in enumerate(mask.shape):
+        check_room(x, dim + k)
+        if size != x.shape[dim + k]:
+            raise IndexError(
+                f"The shape of the mask {list(mask.shape)} at index {position} does not"
+                f" match the shape of the indexed tensor {list(x.shape)} at index"
+                f" {dim + k}"
+            )
+
+
+def broadcast(shapes):
+    """The common shape of index tensors.
+
+    Raises:
+        IndexError: two sizes differ and neither is one.
+    """
+    ndim = max(map(len, shapes))
+    result = [1] * ndim
+    for shape in shapes:
+        shift = ndim - len(shape)
+        for d, size in enumerate(shape):
+            if size != 1 and result[shift + d] not in (1, size):
+                listed = ", ".join(map(str, shapes))
+                raise IndexError(
+                    "shape mismatch: indexing tensors could not be broadcast together"
+                    f" with shapes {listed}"
+                )
+            if size != 1:
+                result[shift + d] = size
+    return result
