@@ -46,11 +46,11 @@ def broadcast_operands(
 @cython.nogil
 @cython.exceptval(check=False)
 def stride_at(
-    operand: cython.pointer(Operand), ndim: cython.int, dim: cython.int
+    operand: cython.pointer(Operand), ndim: cython.int, dim: cython.int, size: int64_t
 ) -> int64_t:
     """The operand's stride at a dimension of the broadcast result; 0 where it repeats."""
     own: cython.int = dim - (ndim - operand.ndim)
-    if own < 0 or operand.sizes[own] == 1:
+    if own < 0 or operand.sizes[own] != size:
         return 0
     return operand.strides[own]
 
@@ -73,8 +73,8 @@ def compare_dims(
     for i in range(count):
         if operands[i].ndim == 0:
             continue
-        sa = stride_at(cython.address(operands[i]), ndim, a)
-        sb = stride_at(cython.address(operands[i]), ndim, b)
+        sa = stride_at(cython.address(operands[i]), ndim, a, sizes[a])
+        sb = stride_at(cython.address(operands[i]), ndim, b, sizes[b])
         if sa == 0 or sb == 0:
             continue
         if sa < sb:
@@ -184,7 +184,7 @@ def output_strides(
         order_dims(inputs, count, ndim, sizes, order)
     for i in range(ndim):
         strides[order[i]] = step
-        step *= sizes[order[i]] if sizes[order[i]] > 1 else 1
+        step *= sizes[order[i]]
         if order[i] != ndim - 1 - i:
             plain = False
     return plain
@@ -214,7 +214,7 @@ def make_plan(
         joins = top >= 0
         for k in range(count):
             step[k] = operands[k].itemsize * stride_at(
-                cython.address(operands[k]), ndim, order[i]
+                cython.address(operands[k]), ndim, order[i], sizes[order[i]]
             )
             if joins and plan.strides[k][top] * plan.sizes[top] != step[k]:
                 joins = False
