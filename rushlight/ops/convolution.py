@@ -411,6 +411,11 @@ def check_convolution(
             f"weight {list(weight.shape)}, but got {input.ndim}-dimensional input of "
             f"size {list(input.shape)} instead"
         )
+    if len(stride) != weight.ndim - 2:
+        raise RuntimeError(
+            f"Expected {len(stride) + 2}-dimensional weight, and input of as many or "
+            f"one fewer, but got a {weight.ndim}-dimensional one{operands}"
+        )
     _check_channels(input, weight, bias, transposed, groups)
     for name, tensor in (("weight", weight), ("bias", bias)):
         if tensor is not None and tensor.dtype is not input.dtype:

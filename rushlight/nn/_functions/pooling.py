@@ -249,6 +249,12 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
 
 
 def _max_unpool(input, indices, kernel_size, stride, padding, output_size, count):
+    if input.shape != indices.shape:
+        raise RuntimeError(
+            "Expected shape of indices to be same as that of the input tensor "
+            f"({list(input.shape)}) but got indices tensor with shape: "
+            f"{list(indices.shape)}"
+        )
     kernel = _spread(kernel_size, count)
     stride = kernel if stride is None else _spread(stride, count)
     padding = _spread(padding, count)
