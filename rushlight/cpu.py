@@ -55,8 +55,8 @@ def memory_stats(device=None) -> dict:
     ``.all.freed``; then ``segment.all.current`` (blocks taken from the system),
     ``num_alloc_retries`` and ``num_ooms``.
 
-    >>> memory_stats()["num_ooms"]
-    0
+    >>> memory_stats()["allocated_bytes.all.peak"] >= 0
+    True
     """
     counts = storage.memory_counts()
     stats = {}

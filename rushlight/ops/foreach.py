@@ -23,8 +23,19 @@ def sgd(param, grad, lr, weight_decay, decays, maximize):
 
 
 @pointwise
-def sgd_momentum(param, grad, buffer, lr, weight_decay, momentum, kept, share,
-                 decays, maximize, nesterov):
+def sgd_momentum(
+    param,
+    grad,
+    buffer,
+    lr,
+    weight_decay,
+    momentum,
+    kept,
+    share,
+    decays,
+    maximize,
+    nesterov,
+):
     """One step along a direction that remembers: ``kept`` of it, ``share`` of grad."""
     grad = _descent(param, grad, weight_decay, decays, maximize)
     buffer = kept * buffer + share * grad
@@ -38,8 +49,22 @@ def _moments(grad, mean, square, rest1, beta2, rest2):
 
 
 @pointwise
-def adam(param, grad, mean, square, size, shrink, weight_decay, rest1, beta2, rest2,
-         correction, eps, decays, maximize):
+def adam(
+    param,
+    grad,
+    mean,
+    square,
+    size,
+    shrink,
+    weight_decay,
+    rest1,
+    beta2,
+    rest2,
+    correction,
+    eps,
+    decays,
+    maximize,
+):
     """One step along the mean gradient over the root of its mean square."""
     grad = _descent(param, grad, weight_decay, decays, maximize)
     mean, square = _moments(grad, mean, square, rest1, beta2, rest2)
@@ -48,8 +73,23 @@ def adam(param, grad, mean, square, size, shrink, weight_decay, rest1, beta2, re
 
 
 @pointwise
-def adam_amsgrad(param, grad, mean, square, largest, size, shrink, weight_decay, rest1,
-                 beta2, rest2, correction, eps, decays, maximize):
+def adam_amsgrad(
+    param,
+    grad,
+    mean,
+    square,
+    largest,
+    size,
+    shrink,
+    weight_decay,
+    rest1,
+    beta2,
+    rest2,
+    correction,
+    eps,
+    decays,
+    maximize,
+):
     """``adam`` over the root of the largest mean square seen."""
     grad = _descent(param, grad, weight_decay, decays, maximize)
     mean, square = _moments(grad, mean, square, rest1, beta2, rest2)
@@ -64,8 +104,11 @@ def can_fuse(params):
         return True
     grads = [each.grad for each in params]
     head = params[0]
-    return (head.device.type == "cpu" and head.dtype.name in FUSED_DTYPES
-            and same_layout([params, grads]))
+    return (
+        head.device.type == "cpu"
+        and head.dtype.name in FUSED_DTYPES
+        and same_layout([params, grads])
+    )
 
 
 def _launch(rule, written, read, scalars, static):
@@ -77,8 +120,19 @@ def _launch(rule, written, read, scalars, static):
     launch_each(kernel, written, read, scalars)
 
 
-def fused_sgd_(params, grads, momentum_buffers, *, lr, weight_decay=0.0, momentum=0.0,
-               dampening=0.0, nesterov=False, maximize=False, first_step=False):
+def fused_sgd_(
+    params,
+    grads,
+    momentum_buffers,
+    *,
+    lr,
+    weight_decay=0.0,
+    momentum=0.0,
+    dampening=0.0,
+    nesterov=False,
+    maximize=False,
+    first_step=False,
+):
     """One step of stochastic gradient descent for all parameters, in place.
 
     Args:
@@ -94,12 +148,30 @@ def fused_sgd_(params, grads, momentum_buffers, *, lr, weight_decay=0.0, momentu
         return
     kept, share = (0.0, 1.0) if first_step else (momentum, 1 - dampening)
     _launch(
-        sgd_momentum, [params, momentum_buffers], [params, grads, momentum_buffers],
-        (lr, weight_decay, momentum, kept, share), (*static, bool(nesterov)))
+        sgd_momentum,
+        [params, momentum_buffers],
+        [params, grads, momentum_buffers],
+        (lr, weight_decay, momentum, kept, share),
+        (*static, bool(nesterov)),
+    )
 
 
-def fused_adam_(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_steps, *,
-                lr, beta1, beta2, weight_decay, eps, maximize=False, decoupled=False):
+def fused_adam_(
+    params,
+    grads,
+    exp_avgs,
+    exp_avg_sqs,
+    max_exp_avg_sqs,
+    state_steps,
+    *,
+    lr,
+    beta1,
+    beta2,
+    weight_decay,
+    eps,
+    maximize=False,
+    decoupled=False,
+):
     """One step of Adam for all parameters, in place; counts ``state_steps`` up.
 
     Args:
@@ -125,8 +197,15 @@ def fused_adam_(params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, state_ste
             written = [[group[i] for i in chosen] for group in written]
             grads_now = [grads[i] for i in chosen]
         scalars = (
-            lr / (1 - beta1**step), shrink, weight_decay, 1 - beta1, beta2, 1 - beta2,
-            (1 - beta2**step) ** -0.5, eps)
+            lr / (1 - beta1**step),
+            shrink,
+            weight_decay,
+            1 - beta1,
+            beta2,
+            1 - beta2,
+            (1 - beta2**step) ** -0.5,
+            eps,
+        )
         read = [written[0], grads_now, *written[1:]]
         _launch(rule, written, read, scalars, static)
 

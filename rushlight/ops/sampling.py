@@ -42,7 +42,8 @@ def _fill(self, fill, generator, *parameters):
             "unsupported operation: more than one element of the written-to tensor "
             "refers to a single memory location. Please clone() the tensor before "
             "performing the operation.\n"
-            f"  self: sizes {list(self.shape)}, strides {list(self.stride())}")
+            f"  self: sizes {list(self.shape)}, strides {list(self.stride())}"
+        )
     target = self
     if not self.is_contiguous():
         strides = self.stride()
@@ -60,8 +61,9 @@ def _fill(self, fill, generator, *parameters):
 def _require_float(self, kernel):
     if self.dtype.code not in FLOATS:
         raise NotImplementedError(
-            f'"{kernel}" not implemented for \'{NAMES[self.dtype.code]}\'\n'
-            f"  self: {self.dtype}{list(self.shape)} on {self.device}")
+            f"\"{kernel}\" not implemented for '{NAMES[self.dtype.code]}'\n"
+            f"  self: {self.dtype}{list(self.shape)} on {self.device}"
+        )
 
 
 def _empty(size, dtype, device):
@@ -88,7 +90,8 @@ def uniform_(self, low, high, generator):
     if low > high:
         raise RuntimeError(
             "uniform_ expects to return a [from, to) range, but found "
-            f"from={low} > to={high}")
+            f"from={low} > to={high}"
+        )
     largest = LARGEST[code]
     if not -largest <= low <= high <= largest:
         name = "to" if -largest <= low <= largest else "from"
@@ -96,7 +99,8 @@ def uniform_(self, low, high, generator):
     if high - low > largest:
         raise RuntimeError(
             f"uniform_ expects to-from <= {largest}, but found to={high} and "
-            f"from={low} which result in to-from to exceed the limit")
+            f"from={low} which result in to-from to exceed the limit"
+        )
     return _fill(self, distributions.fill_uniform, generator, low, high)
 
 
@@ -128,7 +132,8 @@ def exponential_(self, rate, generator):
     _require_float(self, "exponential_cpu")
     if rate <= 0:
         raise RuntimeError(
-            f"exponential_ expects lambda > 0.0, but found lambda={rate}")
+            f"exponential_ expects lambda > 0.0, but found lambda={rate}"
+        )
     return _fill(self, distributions.fill_exponential, generator, rate)
 
 
@@ -162,8 +167,13 @@ def bernoulli_tensor(self, p, generator):
     chances = ops.contiguous(ops.expand(p, self.shape))
     fresh = ops.empty(self.shape, dtype=self.dtype)
     distributions.fill_bernoulli_from(
-        generator, fresh.data_ptr(), fresh.numel(), fresh.dtype.code,
-        chances.data_ptr(), chances.dtype.code)
+        generator,
+        fresh.data_ptr(),
+        fresh.numel(),
+        fresh.dtype.code,
+        chances.data_ptr(),
+        chances.dtype.code,
+    )
     return ops.copy_(self, fresh)
 
 
@@ -171,7 +181,8 @@ def random_(self, generator):
     """Integers from 0 up to the largest that the dtype counts to without gaps."""
     if self.dtype.code not in distributions.FULL_RANGES:
         raise NotImplementedError(
-            f'"random_kernel_cpu" not implemented for \'{NAMES[self.dtype.code]}\'')
+            f"\"random_kernel_cpu\" not implemented for '{NAMES[self.dtype.code]}'"
+        )
     return _fill(self, distributions.fill_full_range, generator)
 
 
@@ -192,7 +203,8 @@ def random_from(self, low, to, generator):
     if low >= high:
         raise RuntimeError(
             "random_ expects 'from' to be less than 'to', but got "
-            f"from={low} >= to={high}")
+            f"from={low} >= to={high}"
+        )
     if not least <= low <= most:
         raise RuntimeError(f"from is out of bounds for {kind}")
     if not least <= high - 1 <= most:
@@ -249,7 +261,8 @@ def randint_like_low(
 ):
     """Integers in ``[low, high)``, like another tensor."""
     return random_from(
-        _empty_like(self, dtype, device, memory_format), low, high, generator)
+        _empty_like(self, dtype, device, memory_format), low, high, generator
+    )
 
 
 def randperm(n, generator, dtype, layout, device, pin_memory):
@@ -262,7 +275,8 @@ def randperm(n, generator, dtype, layout, device, pin_memory):
     if n > most:
         raise RuntimeError(
             f"n is too large for result tensor type: '{NAMES[dtype.code]}Tensor': "
-            f"{n} is more than {most}")
+            f"{n} is more than {most}"
+        )
     return _fill(_empty((n,), dtype, device), distributions.fill_permutation, generator)
 
 
@@ -306,13 +320,25 @@ def multinomial(self, num_samples, replacement, generator):
     code = self.dtype.code
     if replacement and num_samples > 1:
         draws.draw_with_replacement(
-            generator, result.data_ptr(), num_samples, weights.data_ptr(), code, rows,
-            categories)
+            generator,
+            result.data_ptr(),
+            num_samples,
+            weights.data_ptr(),
+            code,
+            rows,
+            categories,
+        )
         return result
     noise = exponential_(ops.empty(self.shape, dtype=self.dtype), 1.0, generator)
     draws.draw_without_replacement(
-        result.data_ptr(), num_samples, weights.data_ptr(), noise.data_ptr(), code,
-        rows, categories)
+        result.data_ptr(),
+        num_samples,
+        weights.data_ptr(),
+        noise.data_ptr(),
+        code,
+        rows,
+        categories,
+    )
     return result
 
 
@@ -322,13 +348,15 @@ def _check_multinomial(self, num_samples, replacement):
     if self.dtype.code not in FLOATS:
         raise RuntimeError(
             "multinomial only supports floating-point dtypes for input, got: "
-            f"{NAMES[self.dtype.code]}")
+            f"{NAMES[self.dtype.code]}"
+        )
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
     if not replacement and num_samples > self.shape[-1]:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
-            f"{num_samples} of {self.shape[-1]}")
+            f"{num_samples} of {self.shape[-1]}"
+        )
 
 
 # Dropout.
@@ -337,7 +365,8 @@ def _check_multinomial(self, num_samples, replacement):
 def _check_dropout(p):
     if not 0 <= p <= 1:
         raise RuntimeError(
-            f"dropout probability has to be between 0 and 1, but got {p}")
+            f"dropout probability has to be between 0 and 1, but got {p}"
+        )
 
 
 def _inverse(keep, dtype):
@@ -349,10 +378,14 @@ def _inverse(keep, dtype):
 
 def dropout_mask(self, p, shape=None):
     """Zeros with probability ``p``, else ``1 / (1 - p)``, in the dtype of ``self``."""
-    noise = ops.empty_like(self) if shape is None else _empty(
-        shape, self.dtype, self.device)
-    return _fill(noise, distributions.fill_bernoulli, None, 1 - p,
-                 _inverse(1 - p, self.dtype))
+    noise = (
+        ops.empty_like(self)
+        if shape is None
+        else _empty(shape, self.dtype, self.device)
+    )
+    return _fill(
+        noise, distributions.fill_bernoulli, None, 1 - p, _inverse(1 - p, self.dtype)
+    )
 
 
 def dropout(input, p, train):
@@ -379,7 +412,8 @@ def _channels(input):
     if input.ndim < 2:
         raise RuntimeError(
             "Feature dropout requires at least 2 dimensions in the input, got "
-            f"{list(input.shape)}")
+            f"{list(input.shape)}"
+        )
     return (*input.shape[:2], *[1] * (input.ndim - 2))
 
 

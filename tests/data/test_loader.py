@@ -274,7 +274,9 @@ def test_workers_can_be_spawned_in_place_of_forked(tmp_path):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGKILL], ids=str)
 def test_workers_do_not_outlive_the_main_process(sent):
     program = (
-        "import os, time\n"
+        "import os, signal, time\n"
+        # a background job starts with interrupts ignored
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from rushlight.utils import data\n"
         "class Slow(data.Dataset):\n"
         "    def __len__(self): return 100\n"

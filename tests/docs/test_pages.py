@@ -37,7 +37,9 @@ def test_links_of_the_page_lead_to_files(path):
 def test_files_that_the_page_names_exist(path):
     named = MENTION.findall(FENCE.sub("", path.read_text()))
     missing = [place for place in named if not (ROOT / place.split(":")[0]).exists()]
-    assert not [place for place in missing if "_generated" not in place]
+    # The build writes these.
+    built = ("_generated", "docs/reference")
+    assert not [p for p in missing if not any(part in p for part in built)]
 
 
 @pytest.mark.parametrize("path", ALL, ids=name)
