@@ -74,6 +74,8 @@ def run(program, cache):
     import time
 
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "RUSHLIGHT_CACHE": cache}
+    # As Python is used: what it compiled of a source once, it keeps.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     start = time.perf_counter()
     result = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True
