@@ -297,12 +297,14 @@ class ReductionKernel(Kernel):
         nr = merge_loops(nr, rs, ri, ro, nr > 1 and not self.positional)
         nk = merge_loops(nk, ks, ki, ko, True)
         if nr > 3 or nk > 3:
+            # The copy has one reduced dimension, so the result is seen without the
+            # sizes of 1 that stand where the reduced ones were.
             self.launch(
                 gathered(x, gone),
-                out,
+                without_reduced(out, x, gone) if keepdim else out,
                 second,
                 trailing(x, gone),
-                keepdim,
+                False,
                 count,
                 number,
                 kernel,
@@ -404,10 +406,23 @@ def launch_parts(
 @cython.cfunc
 def gathered(x: Tensor, gone: uint64_t) -> Tensor:
     """A row-major copy with kept dimensions first and reduced ones last."""
-    kept = [d for d in range(x.ndim_) if not (gone >> cython.cast(cython.int, d)) & 1]
-    reduced = [d for d in range(x.ndim_) if (gone >> cython.cast(cython.int, d)) & 1]
+    d: cython.int
+    kept = kept_dims(x, gone)
+    reduced = [d for d in range(x.ndim_) if (gone >> d) & 1]
     flat = x.permute(kept + reduced).contiguous()
     return flat.reshape([x.sizes[d] for d in kept] + [-1])
+
+
+@cython.cfunc
+def without_reduced(out: Tensor, x: Tensor, gone: uint64_t) -> Tensor:
+    """The memory of a fresh result with only the kept dimensions of ``x``."""
+    return out.view([x.sizes[d] for d in kept_dims(x, gone)])
+
+
+@cython.cfunc
+def kept_dims(x: Tensor, gone: uint64_t) -> list:
+    d: cython.int
+    return [d for d in range(x.ndim_) if not (gone >> d) & 1]
 
 
 @cython.cfunc
@@ -415,9 +430,5 @@ def gathered(x: Tensor, gone: uint64_t) -> Tensor:
 def trailing(x: Tensor, gone: uint64_t) -> uint64_t:
     """The bit of the last dimension of what ``gathered`` makes."""
     one: uint64_t = 1
-    kept: cython.int = 0
-    d: cython.int
-    for d in range(x.ndim_):
-        if not (gone >> d) & 1:
-            kept += 1
+    kept: cython.int = len(kept_dims(x, gone))
     return one << kept
