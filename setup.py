@@ -20,6 +20,7 @@ COMPILED = [
     "core.geometry",
     "core.elements",
     "core.tensor",
+    "core.overlap",
     "core.iteration",
     "core.random",
     "core.distributions",

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.long import (
+    PyLong_AsLongLongAndOverflow,
+    PyLong_AsUnsignedLongLong,
+)
+from cython.cimports.libc.float import FLT_MAX
 from cython.cimports.libc.math import ldexp
 from cython.cimports.libc.stdint import (
     int8_t,
@@ -146,71 +151,292 @@ def read_rare(
 
 
 @cython.cfunc
-def wrap_integer(value: object, bits: cython.int, signed: cython.bint) -> object:
-    """An integer that a type of ``bits`` can hold, or an error that says it can't."""
-    number = int(value)
-    low = -(1 << (bits - 1)) if signed else 0
-    high = (1 << (bits - signed)) - 1
-    # as PyTorch: negative numbers wrap in unsigned types, larger ones do not
-    if number > high or number < -(1 << (bits - 1 if signed else bits)):
-        raise RuntimeError(
-            f"value cannot be converted to type {'' if signed else 'u'}int{bits}_t "
-            f"without overflow: {number} is not in [{low}, {high}]"
+@cython.inline
+@cython.exceptval(check=False)
+def integer_width(code: cython.int) -> cython.int:
+    """Bytes of an integer type; 0 for the other types."""
+    if code <= 1:
+        return 1
+    if code <= 4:
+        return 1 << (code - 1)
+    return 1 << (code - 26) if 27 <= code <= 29 else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def store_bits(width: cython.int, data: cython.p_char, bits: uint64_t) -> cython.void:
+    """The low bytes of ``bits``, as the processor orders them."""
+    if width == 8:
+        cython.cast(cython.pointer(uint64_t), data)[0] = bits
+    elif width == 4:
+        cython.cast(cython.pointer(uint32_t), data)[0] = cython.cast(uint32_t, bits)
+    elif width == 2:
+        cython.cast(cython.pointer(uint16_t), data)[0] = cython.cast(uint16_t, bits)
+    else:
+        cython.cast(cython.pointer(uint8_t), data)[0] = cython.cast(uint8_t, bits)
+
+
+LARGE = cython.declare(object, 2**63)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def read_integer(
+    value: object, signed: cython.pointer(int64_t), large: cython.pointer(uint64_t)
+) -> cython.int:
+    """A Python integer of 64 bits; 1 where it is beyond int64 and so in ``large``.
+
+    Raises:
+        OverflowError: it has neither an int64 nor a uint64 value.
+    """
+    overflow: cython.int = 0
+    signed[0] = PyLong_AsLongLongAndOverflow(value, cython.address(overflow))
+    if overflow == 0:
+        return 0
+    if overflow < 0:
+        raise OverflowError(
+            f"can't convert negative int to unsigned: {value} needs more than 64 bits"
         )
-    return number & ((1 << bits) - 1)
+    large[0] = PyLong_AsUnsignedLongLong(value)
+    return 1
+
+
+# How C++ names the types in the words of its overflow errors.
+_C_NAMES = cython.declare(
+    dict,
+    {
+        0: "uint8_t",
+        1: "int8_t",
+        2: "int16_t",
+        3: "int",
+        4: "int64_t",
+        5: "c10::Half",
+        6: "float",
+        7: "double",
+        8: "c10::complex<c10::Half>",
+        9: "c10::complex<float>",
+        10: "c10::complex<double>",
+        11: "bool",
+        15: "c10::BFloat16",
+        27: "uint16_t",
+        28: "uint32_t",
+        29: "uint64_t",
+    },
+)
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def write_element(code: cython.int, data: cython.p_char, value: object) -> cython.int:
-    if code == 6:
-        cython.cast(cython.pointer(cython.float), data)[0] = value
-    elif code == 4:
-        cython.cast(cython.pointer(int64_t), data)[0] = int(value)
-    elif code == 7:
-        cython.cast(cython.pointer(cython.double), data)[0] = value
-    elif code == 11:
-        data[0] = 1 if value else 0
-    elif code == 3:
-        cython.cast(cython.pointer(uint32_t), data)[0] = wrap_integer(value, 32, True)
-    elif code == 0:
-        cython.cast(cython.pointer(uint8_t), data)[0] = wrap_integer(value, 8, False)
-    elif code == 1:
-        cython.cast(cython.pointer(uint8_t), data)[0] = wrap_integer(value, 8, True)
-    elif code == 2:
-        cython.cast(cython.pointer(uint16_t), data)[0] = wrap_integer(value, 16, True)
-    else:
-        write_rare(code, data, value)
+def refuse_number(code: cython.int, value: object) -> cython.int:
+    raise RuntimeError(
+        f"value cannot be converted to type {_C_NAMES.get(code, code)} without "
+        f"overflow: {value}"
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def write_integer(code: cython.int, data: cython.p_char, value: object) -> cython.int:
+    """A number into an integer type that must hold it.
+
+    Negative integers wrap in unsigned types down to minus their largest number;
+    fractions are cut off.
+    """
+    width: cython.int = integer_width(code)
+    unsigned: cython.bint = code == 0 or code >= 27
+    number: int64_t = 0
+    large: uint64_t = 0
+    one: uint64_t = 1
+    most: uint64_t = ~cython.cast(uint64_t, 0) >> (64 - 8 * width)
+    least: int64_t
+    real: cython.double
+    if isinstance(value, int):
+        if read_integer(value, cython.address(number), cython.address(large)):
+            if code != 29:
+                refuse_number(code, value)
+            store_bits(8, data, large)
+            return 0
+        if width < 8:
+            if not unsigned:
+                most >>= 1
+            least = -cython.cast(int64_t, most) - (0 if unsigned else 1)
+            if number > cython.cast(int64_t, most) or number < least:
+                refuse_number(code, value)
+        store_bits(width, data, cython.cast(uint64_t, number))
+        return 0
+    if isinstance(value, complex):
+        if value.imag != 0:
+            refuse_number(code, value)
+        value = value.real
+    elif not isinstance(value, float):
+        return write_integer(
+            code, data, int(value) if hasattr(value, "__index__") else float(value)
+        )
+    real = value
+    if unsigned:
+        if not 0.0 <= real <= ldexp(1.0, 8 * width) - (1.0 if width < 8 else 0.0):
+            refuse_number(code, value)
+        # 2 ** 64 itself passes, as it is the double nearest to the largest number
+        large = 0 if real >= ldexp(1.0, 64) else cython.cast(uint64_t, real)
+        store_bits(width, data, large)
+        return 0
+    if (
+        not -ldexp(1.0, 8 * width - 1)
+        <= real
+        <= ldexp(1.0, 8 * width - 1) - (1.0 if width < 8 else 0.0)
+    ):
+        refuse_number(code, value)
+    large = one << 63
+    if real < ldexp(1.0, 63):
+        large = cython.cast(uint64_t, cython.cast(int64_t, real))
+    store_bits(width, data, large)
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def write_rare(code: cython.int, data: cython.p_char, value: object) -> cython.int:
-    if code == 5:
-        cython.cast(cython.pointer(uint16_t), data)[0] = float_to_half(float(value))
+def write_floating(code: cython.int, data: cython.p_char, value: object) -> cython.int:
+    """A number into a floating or complex type; what is too large becomes infinite."""
+    number: cython.double = 0.0
+    imaginary: cython.double = 0.0
+    signed: int64_t = 0
+    large: uint64_t = 0
+    if type(value) is float:
+        number = value
+    elif isinstance(value, int):
+        if read_integer(value, cython.address(signed), cython.address(large)):
+            number = cython.cast(cython.double, large)
+        else:
+            number = cython.cast(cython.double, signed)
+    elif isinstance(value, complex):
+        number = value.real
+        imaginary = value.imag
+        if not 8 <= code <= 10 and imaginary != 0:
+            refuse_number(code, value)
+    elif 8 <= code <= 10:
+        return write_floating(code, data, complex(value))
+    else:
+        number = float(value)
+    if code == 6:
+        cython.cast(cython.pointer(cython.float), data)[0] = cython.cast(
+            cython.float, number
+        )
+    elif code == 7:
+        cython.cast(cython.pointer(cython.double), data)[0] = number
+    elif code == 5:
+        cython.cast(cython.pointer(uint16_t), data)[0] = float_to_half(
+            cython.cast(cython.float, number)
+        )
     elif code == 15:
-        cython.cast(cython.pointer(uint16_t), data)[0] = float_to_bfloat16(float(value))
+        cython.cast(cython.pointer(uint16_t), data)[0] = float_to_bfloat16(
+            cython.cast(cython.float, number)
+        )
     elif code == 9:
-        number = complex(value)
-        cython.cast(cython.pointer(cython.float), data)[0] = number.real
-        cython.cast(cython.pointer(cython.float), data)[1] = number.imag
+        cython.cast(cython.pointer(cython.float), data)[0] = cython.cast(
+            cython.float, number
+        )
+        cython.cast(cython.pointer(cython.float), data)[1] = cython.cast(
+            cython.float, imaginary
+        )
     elif code == 10:
-        number = complex(value)
-        cython.cast(cython.pointer(cython.double), data)[0] = number.real
-        cython.cast(cython.pointer(cython.double), data)[1] = number.imag
+        cython.cast(cython.pointer(cython.double), data)[0] = number
+        cython.cast(cython.pointer(cython.double), data)[1] = imaginary
     elif code == 8:
-        number = complex(value)
-        cython.cast(cython.pointer(uint16_t), data)[0] = float_to_half(number.real)
-        cython.cast(cython.pointer(uint16_t), data)[1] = float_to_half(number.imag)
-    elif code == 27:
-        cython.cast(cython.pointer(uint16_t), data)[0] = wrap_integer(value, 16, False)
-    elif code == 28:
-        cython.cast(cython.pointer(uint32_t), data)[0] = wrap_integer(value, 32, False)
-    elif code == 29:
-        cython.cast(cython.pointer(uint64_t), data)[0] = wrap_integer(value, 64, False)
+        cython.cast(cython.pointer(uint16_t), data)[0] = float_to_half(
+            cython.cast(cython.float, number)
+        )
+        cython.cast(cython.pointer(uint16_t), data)[1] = float_to_half(
+            cython.cast(cython.float, imaginary)
+        )
     else:
         raise NotImplementedError(
             f"elements of dtype number {code} have no Python value"
         )
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def write_element(code: cython.int, data: cython.p_char, value: object) -> cython.int:
+    """Store a number that the type must hold.
+
+    Raises:
+        RuntimeError: the number is beyond the type's range.
+        OverflowError: it is an integer of more than 64 bits.
+    """
+    real: cython.double
+    number: int64_t = 0
+    large: uint64_t = 0
+    if (5 <= code <= 9 and code != 7 or code == 15) and type(value) is not int:
+        if isinstance(value, complex):
+            real = max(abs(value.real), abs(value.imag))
+        else:
+            real = abs(float(value))
+        if real > FLT_MAX and real - real == 0:
+            refuse_number(code, value)
+    if code == 11:
+        if type(value) is int:
+            read_integer(value, cython.address(number), cython.address(large))
+        data[0] = 1 if value else 0
+    elif integer_width(code):
+        write_integer(code, data, value)
+    else:
+        write_floating(code, data, value)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def write_wrapped(code: cython.int, data: cython.p_char, value: object) -> cython.int:
+    """Store an operator's number as a cast would: integers wrap, floats overflow.
+
+    Raises:
+        OverflowError: it is an integer of more than 64 bits.
+    """
+    number: int64_t = 0
+    large: uint64_t = 0
+    width: cython.int = integer_width(code)
+    if code == 11:
+        if type(value) is int:
+            read_integer(value, cython.address(number), cython.address(large))
+        data[0] = 1 if value else 0
+    elif width and isinstance(value, int):
+        if not read_integer(value, cython.address(number), cython.address(large)):
+            large = cython.cast(uint64_t, number)
+        store_bits(width, data, large)
+    elif width:
+        write_integer(code, data, value)
+    else:
+        write_floating(code, data, value)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def write_item(code: cython.int, data: cython.p_char, value: object) -> cython.int:
+    """Store an item of a sequence that is made a tensor.
+
+    Raises:
+        RuntimeError: the number is beyond the type's range.
+        TypeError: it is complex, and the type is not.
+        ValueError: it is an integer of more bits than the type can have.
+    """
+    if code == 29:
+        if isinstance(value, (float, complex)):
+            raise TypeError(f"an integer is required, not {value}")
+        if value < 0:
+            raise OverflowError(f"can't convert negative int to unsigned: {value}")
+    if integer_width(code):
+        if isinstance(value, complex):
+            raise TypeError(
+                f"'complex' object cannot be interpreted as an integer: {value}"
+            )
+        if code != 29 and isinstance(value, int) and not -LARGE <= value < LARGE:
+            raise ValueError(f"Overflow when unpacking long long: {value}")
+        return write_element(code, data, value)
+    if isinstance(value, int):
+        value = bool(value) if code == 11 else float(value)
+    elif isinstance(value, complex) and not 8 <= code <= 11:
+        raise TypeError(f"must be real number, not complex: {value}")
+    return write_wrapped(code, data, value)

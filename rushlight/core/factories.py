@@ -6,7 +6,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
 from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
-from cython.cimports.rushlight.core.elements import write_element
+from cython.cimports.rushlight.core.elements import write_item
 from cython.cimports.rushlight.core.iteration import Operand, output_strides
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, new_empty
 
@@ -91,11 +91,7 @@ def fill(
             data = data.item()
         elif hasattr(data, "item") and not isinstance(data, (int, float, complex)):
             data = data.item()
-        if code != 9 and code != 10 and code != 8 and isinstance(data, complex):
-            raise TypeError("can't convert complex to a real element")
-        if code <= 4 or code >= 27:
-            data = int(data) if code != 11 else data
-        return write_element(code, at, data)
+        return write_item(code, at, data)
     if isinstance(data, (str, bytes)) or not hasattr(data, "__len__"):
         raise TypeError("not a sequence")
     if len(data) != sizes[dim]:

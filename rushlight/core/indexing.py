@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
 from cython.cimports.rushlight.core.tensor import Tensor
 
 _SELECT = cython.declare(object, None)
@@ -249,9 +250,13 @@ def setitem(self: Tensor, index, value):
             value = _AS_TENSOR(value, dtype=self.dtype_)
         _INDEX_PUT(target, [i for i in indices if i is not Ellipsis], value)
     elif number:
+        refuse_internal_overlap(target)
         _FILL(target, value)
     else:
-        _COPY(target, fit_value(value, target))
+        value = fit_value(value, target)
+        if cython.cast(Tensor, value).storage is cython.cast(Tensor, target).storage:
+            value = value.expand(target.shape)  # repeated parts may be read again
+        _COPY(target, value)
 
 
 def iterate(self: Tensor):

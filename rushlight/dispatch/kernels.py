@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 import cython
+from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.backends.cpu.launch import (
@@ -19,14 +20,17 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
     promote_codes,
 )
-from cython.cimports.rushlight.core.elements import write_element
-from cython.cimports.rushlight.core.geometry import overlaps_itself
+from cython.cimports.rushlight.core.elements import write_wrapped
 from cython.cimports.rushlight.core.iteration import (
     LoopPlan,
     Operand,
     broadcast_operands,
     make_plan,
     output_strides,
+)
+from cython.cimports.rushlight.core.overlap import (
+    refuse_internal_overlap,
+    refuse_partial_overlap,
 )
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import (
@@ -258,7 +262,7 @@ def store_scalars(call: cython.pointer(Call)) -> cython.int:
                 cython.p_char, cython.address(call.scalars[2 * i])
             )
             call.operands[call.n_out + i].itemsize = dtype_of(code).itemsize
-            write_element(
+            write_wrapped(
                 code,
                 call.operands[call.n_out + i].data,
                 cython.cast(object, call.values[i]),
@@ -474,54 +478,12 @@ def check_target(t: Tensor, call: cython.pointer(Call), name: str):
             f"result type {TYPE_NAMES.get(result.name)} can't be cast to the desired "
             f"output type {TYPE_NAMES.get(t.dtype_.name)}"
         )
-    if overlaps_itself(t.ndim_, t.sizes, t.strides):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor "
-            "refers to a single memory location. Please clone() the tensor before "
-            f"performing the operation.\n  operator: {name}\n  written to: "
-            f"{t.dtype_.name}{list(t.shape)} with strides {list(t.stride())}"
-        )
+    refuse_internal_overlap(t)
     for i in range(call.n):
         if call.is_tensor[i]:
             refuse_partial_overlap(
                 t, cython.cast(Tensor, cython.cast(object, call.values[i]))
             )
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def extent(t: Tensor) -> int64_t:
-    """Bytes from the first element to the end of the last."""
-    last: int64_t = 1
-    d: cython.int
-    for d in range(t.ndim_):
-        last += (t.sizes[d] - 1) * t.strides[d]
-    return last * t.dtype_.itemsize
-
-
-@cython.cfunc
-def refuse_partial_overlap(t: Tensor, other: Tensor):
-    if t.storage is not other.storage or t is other:
-        return
-    if t.numel_ == 0 or other.numel_ == 0:
-        return
-    if (
-        t.offset == other.offset
-        and t.shape == other.shape
-        and (t.stride() == other.stride())
-    ):
-        return
-    start: int64_t = t.offset * t.dtype_.itemsize
-    theirs: int64_t = other.offset * other.dtype_.itemsize
-    if start >= theirs + extent(other) or theirs >= start + extent(t):
-        return
-    if not (t.row_major and other.row_major):
-        return  # strided windows may interleave without touching
-    raise RuntimeError(
-        "unsupported operation: some elements of the input tensor and the written-to "
-        "tensor refer to a single memory location. Please clone() the tensor before "
-        "performing the operation."
-    )
 
 
 @cython.cfunc
@@ -542,6 +504,15 @@ def shares(
         ):
             return True
     return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def fits_int64(value: object) -> cython.bint:
+    overflow: cython.int = 0
+    PyLong_AsLongLongAndOverflow(value, cython.address(overflow))
+    return overflow == 0
 
 
 @cython.cfunc
@@ -689,7 +660,7 @@ class PointwiseKernel(Kernel):
                             return None
                 data[1 + i] = t.storage.data + t.offset * t.dtype_.itemsize
                 ints[2 + i] = t.dtype_.itemsize
-            elif type(item) is float or type(item) is int:
+            elif type(item) is float or (type(item) is int and fits_int64(item)):
                 data[1 + i] = cython.NULL
                 ints[2 + i] = 0
                 numbers = True

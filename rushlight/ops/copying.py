@@ -7,8 +7,12 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.backends.cpu.launch import NativeKernel
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.elements import write_element
-from cython.cimports.rushlight.core.geometry import overlaps_itself, wrap_dim
+from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.iteration import Operand
+from cython.cimports.rushlight.core.overlap import (
+    refuse_internal_overlap,
+    refuse_partial_overlap,
+)
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.kernels import Call, run_call
 
@@ -99,12 +103,8 @@ def copy_(self: Tensor, src: Tensor, non_blocking=False):
     """
     if self is src:
         return self
-    if overlaps_itself(self.ndim_, self.sizes, self.strides):
-        raise RuntimeError(
-            "unsupported operation: more than one element of the written-to tensor "
-            "refers to a single memory location. Please clone() the tensor before "
-            "performing the operation."
-        )
+    refuse_internal_overlap(self)
+    refuse_partial_overlap(self, src)
     move(self, src)
     return self
 
@@ -130,12 +130,6 @@ def put_number(target: Tensor, value: object):
     kind: DType = target.dtype_
     if target.numel_ == 0 or target.storage.device.kind == 2:
         return
-    if kind.category == 1 and isinstance(value, float):
-        value = int(value)
-    if kind.category < 3 and isinstance(value, complex):
-        raise RuntimeError(
-            f"value cannot be converted to type {kind.name} without overflow"
-        )
     write_element(kind.code, cython.cast(cython.p_char, number), value)
     aim(cython.address(call), target)
     call.is_tensor[0] = False
@@ -158,6 +152,9 @@ def fill_(self: Tensor, value):
                 "fill_ only supports 0-dimension value tensor but got tensor with "
                 f"{value.ndim} dimensions."
             )
+        refuse_internal_overlap(self)
+        if cython.cast(Tensor, value).storage is self.storage:
+            value = clone(value)  # it may be written before it is read for the last time
         move(self, value)
         return self
     put_number(self, value)
