@@ -357,6 +357,17 @@ def write_floating(code: cython.int, data: cython.p_char, value: object) -> cyth
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def largest(code: cython.int) -> cython.double:
+    """The largest number of a floating or complex type narrower than a double."""
+    if code == 6 or code == 9:
+        return FLT_MAX
+    if code == 5 or code == 8:
+        return 65504.0
+    return 255 * ldexp(1.0, 120) if code == 15 else 0.0
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def write_element(code: cython.int, data: cython.p_char, value: object) -> cython.int:
     """Store a number that the type must hold.
@@ -368,12 +379,13 @@ def write_element(code: cython.int, data: cython.p_char, value: object) -> cytho
     real: cython.double
     number: int64_t = 0
     large: uint64_t = 0
-    if (5 <= code <= 9 and code != 7 or code == 15) and type(value) is not int:
+    most: cython.double = largest(code)
+    if most > 0 and (type(value) is not int or most < 1e19):
         if isinstance(value, complex):
             real = max(abs(value.real), abs(value.imag))
         else:
             real = abs(float(value))
-        if real > FLT_MAX and real - real == 0:
+        if real > most and real - real == 0:
             refuse_number(code, value)
     if code == 11:
         if type(value) is int:

@@ -154,7 +154,9 @@ def fill_(self: Tensor, value):
             )
         refuse_internal_overlap(self)
         if cython.cast(Tensor, value).storage is self.storage:
-            value = clone(value)  # it may be written before it is read for the last time
+            value = clone(
+                value
+            )  # it may be written before it is read for the last time
         move(self, value)
         return self
     put_number(self, value)
