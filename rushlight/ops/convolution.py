@@ -189,6 +189,7 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         padding,
         dilation,
         groups,
+        _weight_block(grad.dtype),
     )
     sums, source = (
         fresh(grad, parts),
@@ -211,6 +212,14 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         groups,
     )
     return weight, bias
+
+
+@functools.cache
+def _weight_block(dtype):
+    from rushlight.backends.cpu.cache import cpu_identity
+    from rushlight.ops.convolution_kernels import convolution_tile, weight_block
+
+    return weight_block(convolution_tile(dtype.name, cpu_identity()))
 
 
 @functools.cache

@@ -503,8 +503,9 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
     )
     pitch = tile.columns + tile.lanes
     packed = b.array("packed", compute, BUFFER_ROWS * pitch + tile.lanes)
-    turned = b.array("turned", compute, tile.columns * 4 * tile.width)
-    across = b.let("across", blocks_of(n["columns"], Const(i64, 4 * tile.width)))
+    turned = b.array("turned", compute, tile.columns * weight_block(tile))
+    block = weight_block(tile)
+    across = b.let("across", blocks_of(n["columns"], Const(i64, block)))
     rows = b.let("rows_all", n["rows"] + 1)
     band = b.let("band", blocks_of(rows, n["bands"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
@@ -514,8 +515,8 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
         part = b.let("part", quotient(over, n["groups"]))
         i0 = b.let("i0", remainder(chunk, n["bands"]) * band)
         i1 = b.let("i1", minimum(i0 + band, rows))
-        o0 = b.let("o0", remainder(rest, across) * (4 * tile.width))
-        wide = b.let("wide", minimum(n["columns"] - o0, 4 * tile.width))
+        o0 = b.let("o0", remainder(rest, across) * block)
+        wide = b.let("wide", minimum(n["columns"] - o0, block))
         before = b.let("before", group * n["group_channels"] * n["channel"])
         top = b.let("top", moved(grad, (group * n["columns"] + o0) * n["grad_row"]))
         result = Operand(
@@ -617,6 +618,11 @@ class Panels:
 
     def at(self, _, column):
         return Operand(moved(self.pointer, column * self.depth), Const(i64, self.width))
+
+
+def weight_block(tile) -> int:
+    """Output channels that `weight_gradient` takes at a time; plans count with it."""
+    return 4 * tile.width
 
 
 def convolution_tile(compute, features) -> Tile:

@@ -320,14 +320,18 @@ class PhaseAxis:
 
 
 @functools.lru_cache(maxsize=512)
-def weight_plan(input, weight, output, stride, padding, dilation, groups):
-    """The kernel, margins of the input, integers, chunks and the parts' shape."""
+def weight_plan(input, weight, output, stride, padding, dilation, groups, block):
+    """The kernel, margins of the input, integers, chunks and the parts' shape.
+
+    Args:
+        block: output channels that the kernel takes at a time (`weight_block`).
+    """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
     held = together(g.images, positions)
     width = min(COLUMNS, held * positions)
     columns = g.group_rows
-    across = -(-columns // 256)
+    across = -(-columns // block)
     size = g.rows * g.depth
     if g.work < PARALLEL_WORK:
         parts = bands = 1

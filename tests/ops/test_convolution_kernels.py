@@ -86,7 +86,7 @@ def test_weight_loops_add_up_every_position(run, case, few):
     sizes = correlate(full, np.zeros(kernel, np.float32), stride).shape
     grad = rng.standard_normal(sizes).astype(np.float32)
     _, _, margins, ints, chunks, parts = weight_plan(
-        shape, kernel, sizes[2:], stride, padding, (1, 1), 1
+        shape, kernel, sizes[2:], stride, padding, (1, 1), 1, kernels.weight_block(TILE)
     )
     make = direct.few_weights if few else kernels.weight_gradient
     function = make(f"{make.__name__}_4", *([ir.f32] * (1 if few else 2)), TILE)
