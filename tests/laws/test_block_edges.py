@@ -110,13 +110,12 @@ def test_matrix_products_at_the_edges_of_their_blocks(dtype, turned):
         a = values((left[0], left[1] * step), dtype, 1)
         b = values((right[0], right[1] * step), dtype, 2)
 
-        def shaped(t, is_turned):
-            t = t[:, ::step]
-            return t.t() if is_turned else t
-
-        flags = [turned in (side, "both") for side in ("left", "right")]
-        x, y = (shaped(ours(t), f) for t, f in zip((a, b), flags, strict=True))
-        p, q = (shaped(exact(t), f) for t, f in zip((a, b), flags, strict=True))
+        x, y = (t[:, ::step] for t in map(ours, (a, b)))
+        p, q = (t[:, ::step] for t in map(exact, (a, b)))
+        if turned in ("left", "both"):
+            x, p = x.t(), p.t()
+        if turned in ("right", "both"):
+            y, q = y.t(), q.t()
         assert_near(x @ y, p @ q, dtype, k, f"{m} x {k} x {n}")
 
 
@@ -199,9 +198,10 @@ def exact_back(tensor, dtype):
     return tensor if "float" in dtype else tensor.long()
 
 
-def gradients(framework, operands, call):
+def gradients(function, operands, *args, **settings):
+    """The gradients of half the squares of what a function returns."""
     leaves = [t.detach().clone().requires_grad_() for t in operands]
-    result = call(framework, *leaves)
+    result = function(*leaves, *args, **settings)
     (result * result.detach()).sum().backward()
     return [leaf.grad for leaf in leaves]
 
@@ -218,13 +218,11 @@ def test_gradients_of_convolutions_at_the_edges_of_their_blocks(dtype, transpose
         x = values((images, channels, *sizes), dtype, 1)
         w, bias = values(shape, dtype, 2), values((rows,), dtype, 3)
 
-        def call(t, *leaves):
-            return getattr(t, name)(
-                *leaves, stride=stride, padding=padding, groups=groups
-            )
-
-        found = gradients(rushlight, [ours(t) for t in (x, w, bias)], call)
-        wanted = gradients(torch, [t.double() for t in (x, w, bias)], call)
+        settings = {"stride": stride, "padding": padding, "groups": groups}
+        operands = (x, w, bias)
+        found = gradients(getattr(rushlight, name), map(ours, operands), **settings)
+        truth = [t.double() for t in operands]
+        wanted = gradients(getattr(torch, name), truth, **settings)
         for which, one, other in zip("xwb", found, wanted, strict=True):
             scale = max(1.0, other.abs().max().item())
             assert_near(
@@ -242,13 +240,12 @@ def test_pooling_at_the_edges_of_its_blocks(dtype, kind):
         for channels in (1, 3):
             for stride in (1, 2, 3):
                 x = values((2, channels, 5, size), dtype)
-
-                def call(t, x):
-                    return getattr(t.nn.functional, kind)(x, 3, stride, 1)
-
-                result = call(rushlight, ours(x))
+                pool = getattr(rushlight.nn.functional, kind)
+                oracle = getattr(torch.nn.functional, kind)
+                window = 3, stride, 1
                 what = f"{size}, {channels}, {stride}"
-                assert_near(result, call(torch, x.double()), dtype, 9, what)
-                (found,) = gradients(rushlight, [ours(x)], call)
-                (wanted,) = gradients(torch, [x], call)
+                expected = oracle(x.double(), *window)
+                assert_near(pool(ours(x), *window), expected, dtype, 9, what)
+                (found,) = gradients(pool, [ours(x)], *window)
+                (wanted,) = gradients(oracle, [x], *window)
                 assert_near(found, wanted, dtype, 81, f"gradient of {what}")
