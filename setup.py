@@ -38,6 +38,7 @@ COMPILED = [
     "dispatch.signature",
     "dispatch.dispatcher",
     "dispatch.packet",
+    "dispatch.deferred",
     "dispatch.kernels",
     "dispatch.reductions",
     "autograd.saved",

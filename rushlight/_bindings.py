@@ -8,6 +8,7 @@ from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size
 from rushlight.core.tensor import Tensor, bind_slots, install
+from rushlight.dispatch import deferred
 from rushlight.ops import call
 
 
@@ -158,8 +159,14 @@ def _methods():
     yield "__dlpack_device__", interop.dlpack_device
     yield "T", property(_t)
     yield "mT", property(lambda self: self.transpose(-2, -1))
-    yield "H", property(lambda self: self.transpose(0, 1).conj())
-    yield "mH", property(lambda self: self.transpose(-2, -1).conj())
+    yield "H", property(_h)
+    yield "mH", property(call.adjoint)
+    yield "real", property(call.real, _set_real)
+    yield "imag", property(call.imag, _set_imag)
+    yield "ndimension", Tensor.dim
+    yield "nelement", Tensor.numel
+    yield "is_conj", deferred.is_conj
+    yield "is_neg", deferred.is_neg
     yield "type", _type
     yield "cpu", lambda self, memory_format=None: self.to("cpu")
     yield (
@@ -181,6 +188,40 @@ def _methods():
     )
     yield "storage", lambda self: self.untyped_storage()
     yield "__tensor_flatten__", None
+
+
+def _h(self):
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            "tensor.H is only supported on matrices (2-D tensors). Got "
+            f"{self.dim()}-D tensor.\n  remedy: mH for batches of matrices"
+        )
+    return call.adjoint(self) if self.dim() else self.conj()
+
+
+def _set_real(self, value):
+    _write_part(call.real(self), value)
+
+
+def _set_imag(self, value):
+    _write_part(call.imag(self), value)
+
+
+def _write_part(part, value):
+    if isinstance(value, Tensor):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+
+
+def is_conj(input):
+    """Whether the tensor is a conjugate that was put off."""
+    return input.is_conj()
+
+
+def is_neg(input):
+    """Whether the tensor is a negative that was put off."""
+    return input.is_neg()
 
 
 def _t(self):

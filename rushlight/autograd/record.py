@@ -14,7 +14,11 @@ from cython.cimports.rushlight.autograd.node import (
     tracks_gradient,
 )
 from cython.cimports.rushlight.autograd.saved import note_modification, save_tensor
-from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
+from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+)
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_INFERENCE,
@@ -55,9 +59,64 @@ def run_below(
         st.excluded = before
 
 
+@cython.final
+@cython.cclass
+class Replay:
+    """Takes a view again from another base: what sizes and strides do not tell."""
+
+    op = cython.declare(Operator)
+    args = cython.declare(list)
+    source = cython.declare(cython.int)  # which argument is looked at
+    number = cython.declare(cython.int)  # which of several results is meant
+    before = cython.declare(object)  # how to get the source from the base
+    geometry = cython.declare(tuple)  # sizes, strides, offset in the base; else None
+
+    def __call__(self, base):
+        slots: cython.pointer(PyObject)[24]
+        i: cython.int
+        source: object = base
+        if self.before is not None:
+            source = self.before(base)
+        elif self.geometry is not None:
+            sizes, strides, offset = self.geometry
+            source = base.as_strided(sizes, strides, base.storage_offset() + offset)
+        for i in range(len(self.args)):
+            slots[i] = cython.cast(cython.pointer(PyObject), self.args[i])
+        slots[self.source] = cython.cast(cython.pointer(PyObject), source)
+        result = self.op.call(slots)
+        return result if isinstance(result, Tensor) else result[self.number]
+
+
+@cython.cfunc
+def replay_of(
+    op: Operator,
+    source: Tensor,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    number: cython.int,
+) -> Replay:
+    replay: Replay = Replay.__new__(Replay)
+    replay.op = op
+    replay.source = op.tensor_args[0]
+    replay.number = number
+    replay.args = [
+        None if i == replay.source else cython.cast(object, slots[i])
+        for i in range(op.n_args)
+    ]
+    replay.before = source.view_replay
+    if source.base is not None and source.view_replay is None:
+        offset = source.offset - source.base.offset
+        replay.geometry = tuple(source.shape), source.stride(), offset
+    return replay
+
+
 @cython.cfunc
 def mark_view(
-    op: Operator, result: Tensor, source: Tensor, st: cython.pointer(ThreadState)
+    op: Operator,
+    result: Tensor,
+    source: Tensor,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    number: cython.int,
+    st: cython.pointer(ThreadState),
 ):
     """Tie a view to the root it shares memory with."""
     if result is source or result.storage is not source.storage:
@@ -65,6 +124,12 @@ def mark_view(
     if source.inference and not st.inference_mode:
         return
     result.base = source if source.base is None else source.base
+    if (
+        source.view_replay is not None
+        or result.dtype_ is not source.dtype_
+        or (result.keys ^ source.keys) & DEFERRED
+    ):
+        result.view_replay = replay_of(op, source, slots, number)
     result.view_version = result.version()
     if st.inference_mode:
         result.view_creation = VIEW_INFERENCE
@@ -84,11 +149,13 @@ def mark_views(
     st: cython.pointer(ThreadState),
 ):
     source: Tensor = cython.cast(Tensor, cython.cast(object, slots[op.tensor_args[0]]))
+    number: cython.int = 0
     if isinstance(result, Tensor):
-        mark_view(op, result, source, st)
+        mark_view(op, result, source, slots, 0, st)
     else:
         for one in result:
-            mark_view(op, one, source, st)
+            mark_view(op, one, source, slots, number, st)
+            number += 1
 
 
 @cython.cfunc

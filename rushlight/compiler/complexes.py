@@ -26,6 +26,12 @@ class Complex:
         part = expr.as_expr(value, like)
         return Complex(expr.cast(like, part), expr.Const(like.like(part.type), 0))
 
+    def cast(self, type) -> Expr:
+        """The real part in a real type; as a truth value, whether either part is set."""
+        if type.is_bool:
+            return (self.real != 0) | (self.imag != 0)
+        return expr.cast(type, self.real)
+
     @property
     def type(self):
         """The type of the parts."""

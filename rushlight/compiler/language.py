@@ -187,7 +187,11 @@ def isfinite(x):
 
 
 def sign(x):
-    """-1, 0 or 1 by the sign; NaN stays NaN."""
+    """-1, 0 or 1 by the sign, for complex values the direction; NaN stays NaN."""
+    if isinstance(x, Complex):
+        size = abs(x)
+        flat = size == 0
+        return Complex(select(flat, 0, x.real / size), select(flat, 0, x.imag / size))
     if x.type.is_bool:
         return x
     zero, one = expr.Const(x.type, 0), expr.Const(x.type, 1)
@@ -222,6 +226,8 @@ def clamp(x, low=None, high=None):
 
 def logical_not(x):
     """Whether a value is zero."""
+    if isinstance(x, Complex):
+        return ~truth(x)
     return ~x if x.type.is_bool else x == 0
 
 
@@ -252,6 +258,8 @@ def cast(x, dtype):
     if isinstance(dtype, str) and dtype.startswith("complex"):
         return Complex.of(x, Type("float32" if dtype == "complex64" else "float64"))
     if isinstance(x, Complex):
+        if str(dtype) in ("bool", "boolean"):
+            return truth(x)
         x = x.real
     return expr.cast(Type(dtype) if isinstance(dtype, str) else dtype, x)
 
@@ -285,6 +293,11 @@ def real(x):
 def imag(x):
     """The imaginary part of a complex value."""
     return x.imag if isinstance(x, Complex) else constant(0, x)
+
+
+def is_complex(x):
+    """Whether a value is complex: known while tracing."""
+    return isinstance(x, Complex)
 
 
 def conj(x):

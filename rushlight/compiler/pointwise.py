@@ -173,13 +173,13 @@ class _Operand:
         value = Complex(ir.load(self.pointer, i * 2), ir.load(self.pointer, i * 2 + 1))
         if isinstance(compute, Complex):
             return Complex.of(value, compute.real.type)
-        return ir.cast(compute.type, value.real)
+        return value.cast(compute.type)
 
     def store(self, i, value):
         """The statements that write a result at ``i`` of the current block."""
         if not self.complex:
             if isinstance(value, Complex):
-                value = value.real
+                value = value.cast(self.element)
             return [ir.Store(self.pointer, i, ir.cast(self.element, value))]
         value = Complex.of(value, self.element)
         return [

@@ -23,6 +23,7 @@ from cython.cimports.rushlight.core.dlpack import (
     DLTensor,
 )
 from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.keys import DEFERRED, KEY_CONJUGATE
 from cython.cimports.rushlight.core.storage import Storage, wrap
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -252,11 +253,17 @@ def to_numpy(tensor: Tensor, force=False):
     import numpy
 
     if force:
-        tensor = tensor.detach().cpu()
+        tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     if tensor.wants_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. "
             "Use tensor.detach().numpy() instead."
+        )
+    if tensor.keys & DEFERRED:
+        bit = "conjugate" if tensor.keys & (1 << KEY_CONJUGATE) else "negative"
+        raise RuntimeError(
+            f"Can't call numpy() on Tensor that has {bit} bit set. Use "
+            f"tensor.resolve_{bit[: 4 if bit[0] == 'c' else 3]}().numpy() instead."
         )
     interface = array_interface(tensor)
     if tensor.numel_ == 0:
@@ -391,6 +398,8 @@ def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
 
 def dlpack_device(tensor: Tensor) -> tuple:
     """DLPack's numbers for the tensor's device."""
+    if tensor.keys & DEFERRED:
+        raise BufferError("Can't export tensors with the conjugate or negative bit set")
     check_on_host(tensor.storage, "DLPack")
     return (CPU, 0)
 

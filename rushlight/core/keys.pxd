@@ -14,3 +14,5 @@ cdef enum:
     KEY_AUTOCAST = 20
     KEY_BATCHED = 24
     KEY_PYTHON_DISPATCHER = 30
+    # A tensor with one of these bits stands for other numbers than its memory holds.
+    DEFERRED = (1 << KEY_CONJUGATE) | (1 << KEY_NEGATIVE)

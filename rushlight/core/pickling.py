@@ -11,7 +11,8 @@ def reduce_tensor(tensor):
     """How Python's pickle takes a tensor apart: bytes, type, sizes and attributes."""
     data = None
     if tensor.device.type != "meta":
-        data = bytes(interop.buffer_of(tensor.detach().contiguous()))
+        plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
+        data = bytes(interop.buffer_of(plain))
     geometry = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
     return rebuild, (type(tensor), data, *geometry), dict(tensor.__dict__) or None
 
@@ -60,6 +61,8 @@ def deepcopy_tensor(tensor, memo):
         copy_storage(tensor.untyped_storage(), memo), tuple(tensor.shape),
         tuple(tensor.stride()), tensor.storage_offset(), tensor.dtype,
     )  # fmt: skip
+    copied = copied.conj() if tensor.is_conj() else copied
+    copied = copied._neg_view() if tensor.is_neg() else copied
     if type(tensor) is not Tensor:
         copied = Tensor._make_subclass(type(tensor), copied)
     memo[id(tensor)] = copied

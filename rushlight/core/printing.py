@@ -214,6 +214,7 @@ def contents(tensor, indent):
     if tensor.dim() == 0:
         value = tensor.item()
         return column_for(tensor.dtype, [value], options).format(value)
+    tensor = tensor.resolve_conj().resolve_neg()
     edge = options.edgeitems if tensor.numel() > options.threshold else None
     nested = visible(tensor, edge)
     column = column_for(tensor.dtype, list(leaves(nested)), options)

@@ -22,7 +22,11 @@ from cython.cimports.rushlight.core.geometry import (
     row_major,
     wrap_dim,
 )
-from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
+from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+)
 from cython.cimports.rushlight.core.slots import (
     SLOT_ABS,
     SLOT_ADD,
@@ -392,10 +396,6 @@ class Tensor:
         """The number of dimensions."""
         return self.ndim_
 
-    def ndimension(self):
-        """The number of dimensions."""
-        return self.ndim_
-
     def size(self, dim=None):
         """All sizes, or the size of one dimension."""
         if dim is None:
@@ -409,10 +409,6 @@ class Tensor:
         return self.strides[wrap_dim(dim, self.ndim_, False)]
 
     def numel(self):
-        """The number of elements."""
-        return self.numel_
-
-    def nelement(self):
         """The number of elements."""
         return self.numel_
 
@@ -628,14 +624,16 @@ class Tensor:
             )
         if self.storage.data == cython.NULL:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
+        if self.keys & DEFERRED:
+            return self.clone().item()
         return read_element(self.dtype_.code, self.pointer())
 
     def tolist(self):
         """Nested lists of Python numbers; a number for no dimensions."""
         if self.storage.data == cython.NULL and self.numel_:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-        if self.ndim_ == 0:
-            return self.item()
+        if self.ndim_ == 0 or self.keys & DEFERRED:
+            return self.clone().tolist() if self.ndim_ else self.item()
         return nested_list(self, 0, self.pointer())
 
     def __bool__(self):

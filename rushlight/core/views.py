@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import view_strides, wrap_dim
+from cython.cimports.rushlight.core.keys import KEY_CONJUGATE, KEY_NEGATIVE
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor
 from cython.cimports.rushlight.core.tensor import alias as make_alias
@@ -78,6 +79,7 @@ def view_dtype(self: Tensor, dtype: DType):
     old: int64_t = self.dtype_.itemsize
     new: int64_t = dtype.itemsize
     offset: int64_t = self.offset
+    refuse_deferred(self, dtype)
     for i in range(self.ndim_):
         sizes[i] = self.sizes[i]
         strides[i] = self.strides[i]
@@ -109,6 +111,93 @@ def view_dtype(self: Tensor, dtype: DType):
         offset = offset * old // new
     result: Tensor = make_alias(self, self.ndim_, sizes, strides, offset)
     result.dtype_ = dtype
+    return result
+
+
+@cython.cfunc
+def toggled(self: Tensor, key: cython.int) -> Tensor:
+    """The same window, with what a key puts off put off or taken back."""
+    one: uint64_t = 1
+    result: Tensor = alias(self)
+    result.keys ^= one << key
+    return result
+
+
+def lazy_conj(self: Tensor):
+    """The conjugate, to be computed where a kernel wants numbers."""
+    return toggled(self, KEY_CONJUGATE)
+
+
+def lazy_neg(self: Tensor):
+    """The negative, to be computed where a kernel wants numbers."""
+    return toggled(self, KEY_NEGATIVE)
+
+
+def refuse_deferred(self: Tensor, dtype: DType):
+    """Refuses to read bytes of numbers that are not what the tensor stands for."""
+    one: uint64_t = 1
+    if self.dtype_ is not dtype and self.keys & (one << KEY_CONJUGATE):
+        raise RuntimeError(
+            "torch.Tensor.view is not supported for conjugate view tensors when "
+            "converting to a different dtype.\n  remedy: self.resolve_conj()"
+        )
+    if self.dtype_ is not dtype and self.keys & (one << KEY_NEGATIVE):
+        raise RuntimeError(
+            "torch.Tensor.view is not supported for tensors with negative bit set when "
+            "converting to a different dtype.\n  remedy: self.resolve_neg()"
+        )
+
+
+def view_as_real(self: Tensor):
+    """Real and imaginary parts side by side, as one more dimension of size two."""
+    sizes: int64_t[65]
+    strides: int64_t[65]
+    one: uint64_t = 1
+    i: cython.int
+    if self.dtype_.category != 3:
+        raise RuntimeError("view_as_real is only supported for complex tensors")
+    if self.keys & (one << KEY_CONJUGATE):
+        raise RuntimeError(
+            "view_as_real doesn't work on unresolved conjugated tensors.  To resolve "
+            "the conjugate tensor so you can view it as real, use self.resolve_conj(); "
+            "however, be warned that the resulting tensor will NOT alias the original."
+        )
+    for i in range(self.ndim_):
+        sizes[i] = self.sizes[i]
+        strides[i] = self.strides[i] * 2
+    sizes[self.ndim_] = 2
+    strides[self.ndim_] = 1
+    result: Tensor = make_alias(self, self.ndim_ + 1, sizes, strides, self.offset * 2)
+    result.dtype_ = self.dtype_.to_real()
+    return result
+
+
+def view_as_complex(self: Tensor):
+    """Pairs along the last dimension as complex numbers."""
+    strides: int64_t[64]
+    i: cython.int
+    last: cython.int = self.ndim_ - 1
+    if self.dtype_.name not in ("float16", "float32", "float64"):
+        raise RuntimeError(
+            "view_as_complex is only supported for half, float and double tensors, but "
+            f"got a tensor of scalar type: {self.dtype_.name}"
+        )
+    if self.ndim_ == 0:
+        raise RuntimeError("Input tensor must have one or more dimensions")
+    if self.sizes[last] != 2:
+        raise RuntimeError("Tensor must have a last dimension of size 2")
+    if self.strides[last] != 1:
+        raise RuntimeError("Tensor must have a last dimension with stride 1")
+    for i in range(last):
+        if self.strides[i] % 2:
+            raise RuntimeError(
+                "Tensor must have a stride divisible by 2 for all but last dimension"
+            )
+        strides[i] = self.strides[i] // 2
+    if self.offset % 2:
+        raise RuntimeError("Tensor must have a storage_offset divisible by 2")
+    result: Tensor = make_alias(self, last, self.sizes, strides, self.offset // 2)
+    result.dtype_ = self.dtype_.to_complex()
     return result
 
 
@@ -507,6 +596,7 @@ def set_source(self: Tensor, source: Tensor):
     """Make ``self`` the window that ``source`` is, sharing its storage."""
     self.storage = source.storage
     self.dtype_ = source.dtype_
+    self.keys = source.keys
     if source is not self:
         self.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
     return self

@@ -786,9 +786,16 @@ def packets():
 
 
 def set_fallback(key, function):
-    """Serve every operator without an entry for ``key``; None takes it back."""
+    """Serve every operator without an entry for ``key``; None takes it back.
+
+    Args:
+        key: the dispatch key.
+        function: ``function(op, *args)``, or a `Kernel`.
+    """
     if function is None:
         _FALLBACKS.pop(int(key), None)
+    elif isinstance(function, Kernel):
+        _FALLBACKS[int(key)] = function
     else:
         _FALLBACKS[int(key)] = FallbackKernel(function)
     for op in _EVERY_OPERATOR:

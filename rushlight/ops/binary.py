@@ -1,11 +1,13 @@
 """Functions of two or three tensors, element by element."""
 
+import cmath
 import math
 
 import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
 
@@ -320,25 +322,48 @@ def pow_scalar(self, exponent):
 
 
 def pow_gradient(grad, self, exponent):
-    """``grad * exponent * self ** (exponent - 1)``, zero for a zero exponent."""
+    """``grad`` times the conjugate of ``exponent * self ** (exponent - 1)``.
+
+    Zero for a zero exponent.
+    """
     if not is_tensor(exponent):
         if exponent == 0:
             return ops.zeros_like(grad)
         if exponent == 2:
-            return grad * (2 * self)
-        return grad * (exponent * self ** (exponent - 1))
+            return grad * (2 * conjugated(self))
+        return grad * conjugated(exponent * self ** (exponent - 1))
     slope = exponent * ops.pow(self, exponent - 1)
-    return grad * ops.where(exponent == 0, 0.0, slope)
+    return grad * conjugated(ops.where(exponent == 0, 0.0, slope))
 
 
 def pow_exponent_gradient(grad, self, exponent, result):
-    """``grad * result * log(self)``, zero where a zero base meets a power >= 0."""
+    """``grad`` times the conjugate of ``result * log(self)``.
+
+    Zero where a zero base meets a power that is not negative.
+    """
     if not is_tensor(self):
         if self == 0:
-            return grad * ops.where(exponent >= 0, 0.0, result * -math.inf)
-        return grad * (result * (math.log(self) if self > 0 else math.nan))
-    flat = (self == 0) & (exponent >= 0)
-    return grad * ops.where(flat, 0.0, result * ops.log(self))
+            return grad * ops.where(flat_power(exponent), 0.0, result * -math.inf)
+        return grad * conjugated(result * logarithm(self))
+    if exponent.is_complex() or self.is_complex():
+        flat = (self == 0) & flat_power(exponent)
+    else:
+        flat = (self == 0) & (exponent >= 0)
+    return grad * conjugated(ops.where(flat, 0.0, result * ops.log(self)))
+
+
+def flat_power(exponent):
+    """Where powers of zero do not change with the exponent."""
+    if exponent.is_complex():
+        return (ops.imag(exponent) == 0) & (ops.real(exponent) >= 0)
+    return exponent >= 0
+
+
+def logarithm(number):
+    """The logarithm of a Python number; NaN for the negative ones that are real."""
+    if isinstance(number, complex):
+        return cmath.log(number)
+    return math.log(number) if number > 0 else math.nan
 
 
 def rpow(self, other):
@@ -352,10 +377,17 @@ def float_power(self, exponent):
     Raises:
         RuntimeError: neither side is a tensor.
     """
+    complex_ = any(
+        x.is_complex() if is_tensor(x) else isinstance(x, complex)
+        for x in (self, exponent)
+    )
+    kind = rushlight.complex128 if complex_ else rushlight.float64
     if is_tensor(self):
-        self = self.to(rushlight.float64)
+        self = self.to(kind)
+    elif complex_:
+        self = complex(self)
     if is_tensor(exponent):
-        exponent = exponent.to(rushlight.float64)
+        exponent = exponent.to(kind)
     return ops.pow(self, exponent)
 
 

@@ -12,6 +12,7 @@ from rushlight.backends.cpu.contraction import pair_product, vector_product
 from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief
+from rushlight.ops.shared import conjugated
 
 # What sums are held in while a product of each dtype is formed.
 SUM_TYPES = {
@@ -350,12 +351,13 @@ def linear_backward(grad, input, weight, needs):
     """
     d_input = d_weight = d_bias = None
     if needs & 1:
-        d_input = ops.matmul(grad, weight)
+        d_input = ops.matmul(grad, conjugated(weight))
     if needs & 6:
         count = math.prod(grad.shape[:-1])
         rows = grad if grad.ndim == 2 else grad.reshape(count, grad.shape[-1])
         if needs & 2:
-            d_weight = ops.mm(rows.t(), input.reshape(count, input.shape[-1]))
+            flat = input.reshape(count, input.shape[-1])
+            d_weight = ops.mm(rows.t(), conjugated(flat))
         if needs & 4:
             d_bias = ops.sum(rows, (0,))
     return d_input, d_weight, d_bias

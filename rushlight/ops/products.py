@@ -11,7 +11,7 @@ def _rmatmul(self, other):
 
 def linalg_vecdot(x, y, dim):
     """The sum of the products along ``dim``."""
-    return (x * y).sum([dim])
+    return (x.conj() * y).sum([dim])
 
 
 def matrix_power(self, n):

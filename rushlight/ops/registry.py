@@ -7,12 +7,15 @@ import sys
 import types
 
 from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
+from rushlight.dispatch.deferred import DeferredKernel, bind_lazy_conj, passes
 from rushlight.dispatch.dispatcher import (
     Derivative,
     DerivedKernel,
     LazyKernel,
     Operator,
+    every_operator,
     set_copy_operator,
+    set_fallback,
 )
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
@@ -40,6 +43,21 @@ def load(entries):
         define_packet(entries[at:end])
         at = end
     set_copy_operator(call.copy_.overloads[0])
+    defer()
+
+
+def defer():
+    """Let conjugates and negatives wait until a kernel wants the numbers."""
+    for op in every_operator():
+        if passes(op):
+            op.set_fallthrough(DispatchKey.Conjugate)
+            op.set_fallthrough(DispatchKey.Negative)
+    bind_lazy_conj(call._conj)
+    conjugate, negate = call._conj_physical.overloads[0], call.neg.overloads[0]
+    set_fallback(
+        DispatchKey.Conjugate, DeferredKernel(DispatchKey.Conjugate, conjugate)
+    )
+    set_fallback(DispatchKey.Negative, DeferredKernel(DispatchKey.Negative, negate))
 
 
 def define_packet(entries, namespace="aten"):

@@ -2,7 +2,13 @@
 
 import math
 
+from rushlight.dispatch.deferred import conj as conjugated
 from rushlight.ops import call as ops
+
+__all__ = [
+    "conjugated", "convolution_second_gradients", "count", "mask_of", "not_implemented",
+    "restore", "scaled", "take_windows", "unreduce", "wrap_dim", "wrap_dims",
+]  # fmt: skip
 
 
 def not_implemented(name):
@@ -79,8 +85,10 @@ def unreduce(value, ndim, dims, keepdim):
 
 
 def scaled(grad, factor):
-    """``grad * factor``, without a call where the factor is the number one."""
-    return grad if isinstance(factor, (int, float)) and factor == 1 else grad * factor
+    """``grad`` times the factor's conjugate; no call where that is the number one."""
+    if isinstance(factor, (int, float)):
+        return grad if factor == 1 else grad * factor
+    return grad * conjugated(factor)
 
 
 def take_windows(grad, indices, dims):

@@ -143,16 +143,6 @@ def renorm(self, p, dim, maxnorm):
     return self * scale
 
 
-def angle(self):
-    """Zero for what is not negative, pi for the rest; NaN stays."""
-    if self.is_complex():
-        return ops.atan2(ops.imag(self), ops.real(self))
-    if not self.is_floating_point():
-        self = self.to(rushlight.get_default_dtype())
-    flat = ops.where(self < 0, math.pi, 0.0).to(self.dtype)
-    return ops.where(ops.isnan(self), self, flat + self * 0)
-
-
 def linalg_norm(self, ord, dim, keepdim, dtype):
     """Of vectors where one dimension or none is given, of matrices for two.
 

@@ -6,6 +6,7 @@ import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
 LN10 = math.log(10)
@@ -70,6 +71,12 @@ def neg(x):
 
 
 @pointwise
+def conjugate(x):
+    """The imaginary part's sign turned."""
+    return L.conj(x)
+
+
+@pointwise
 def bitwise_not(x):
     """All bits flipped."""
     return ~x
@@ -131,13 +138,13 @@ def logit_backward(grad, x, eps):
 @pointwise
 def tanh_backward(grad, y):
     """The slope of tanh is one less its square."""
-    return grad * (1 - y * y)
+    return grad * L.conj(1 - y * y)
 
 
 @pointwise
 def sigmoid_backward(grad, y):
     """The slope of the logistic function from its value."""
-    return grad * ((1 - y) * y)
+    return grad * L.conj((1 - y) * y)
 
 
 @pointwise
@@ -219,7 +226,28 @@ def sinc_gradient(grad, self):
     """(cos(pi x) pi x - sin(pi x)) / (pi x^2), zero at zero."""
     angle = self * math.pi
     slope = (angle * ops.cos(angle) - ops.sin(angle)) / (angle * self)
-    return grad * ops.where(self == 0, 0.0, slope)
+    return grad * conjugated(ops.where(self == 0, 0.0, slope))
+
+
+def cube(x):
+    """``x * x * x``."""
+    return x * x * x
+
+
+def acosh_slope(self):
+    """The derivative's conjugate, on the branch that ``acosh`` takes."""
+    if not self.is_complex():
+        return ops.rsqrt(self * self - 1)
+    return conjugated(ops.rsqrt(self + 1) * ops.rsqrt(self - 1))
+
+
+def sgn_gradient(grad, self, result):
+    """For complex numbers, the part of the gradient across the direction."""
+    if not self.is_complex():
+        return ops.zeros_like(grad)
+    size = ops.abs(self)
+    slope = grad / size - ops.real(grad / self) * result
+    return ops.masked_fill(slope, size == 0, 0)
 
 
 def logit_second_gradient(grad, grad_output, self, eps):

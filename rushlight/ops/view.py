@@ -178,7 +178,7 @@ def adjoint(self):
             "tensor.adjoint() is only supported on matrices or batches of matrices. "
             "Got 1-D tensor."
         )
-    return conj(self.transpose(-2, -1)) if self.ndim else conj(self)
+    return (self.transpose(-2, -1) if self.ndim else self).conj()
 
 
 def movedim(self, source, destination):
@@ -359,7 +359,26 @@ def dsplit(self, where):
 
 def real(self):
     """The real part: the tensor itself unless it is complex."""
-    return ops.select(ops.view_as_real(self), -1, 0) if self.is_complex() else self
+    if not self.is_complex():
+        return self
+    plain = ops._conj(self) if self.is_conj() else self
+    return ops.select(ops.view_as_real(plain), -1, 0)
+
+
+def imag(self):
+    """The imaginary part; of a lazy conjugate, a lazy negative.
+
+    Raises:
+        RuntimeError: the tensor is not complex.
+    """
+    if not self.is_complex():
+        raise RuntimeError(
+            "imag is not implemented for tensors with non-complex dtypes."
+        )
+    if self.is_conj():
+        part = ops.select(ops.view_as_real(ops._conj(self)), -1, 1)
+        return ops._neg_view(part)
+    return ops.select(ops.view_as_real(self), -1, 1)
 
 
 def linalg_diagonal(self, offset, dim1, dim2):
@@ -372,24 +391,9 @@ def narrow_tensor(self, dim, start, length):
     return self.narrow(dim, int(start.item()), length)
 
 
-def conj(self):
-    """The tensor itself unless it is complex."""
-    return ops.conj_physical(self) if self.is_complex() else self
-
-
-def resolve_conj(self):
-    """Nothing is put off: the tensor itself."""
-    return self
-
-
-def resolve_neg(self):
-    """Nothing is put off: the tensor itself."""
-    return self
-
-
 def conj_physical(self):
     """The imaginary part's sign turned; real tensors as they are."""
-    return ops._conj(self) if self.is_complex() else self
+    return ops._conj_physical(self) if self.is_complex() else self
 
 
 def atleast_1d(self):
@@ -484,4 +488,4 @@ def resize_as_(self, the_template, memory_format):
 
 def conj_physical_(self):
     """Real tensors stay as they are."""
-    return self.copy_(ops.conj_physical(self)) if self.is_complex() else self
+    return ops._conj_physical_(self) if self.is_complex() else self

@@ -1,0 +1,235 @@
+"""Conjugates and negatives that were put off: made real where a kernel wants numbers.
+
+A lazy conjugate is a view with a key of its own among its dispatch keys. Operators on
+geometry let the key pass; for all others the kernel here computes what was put off.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.keys import (
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+    KEY_CONJUGATE,
+    KEY_NEGATIVE,
+)
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.tensor import Tensor, alias
+from cython.cimports.rushlight.dispatch.dispatcher import (
+    INPLACE,
+    OUT,
+    Kernel,
+    Operator,
+    copy_into,
+)
+
+_ONE = cython.declare(uint64_t, 1)
+
+# What looks at sizes and types alone, so that there is nothing to compute.
+PASSING = (
+    "_conj",
+    "_neg_view",
+    "_has_same_storage_numel",
+    "as_strided_",
+    "detach",
+    "empty_like",
+    "full_like",
+    "new_empty",
+    "new_empty_strided",
+    "new_full",
+    "new_ones",
+    "new_zeros",
+    "ones_like",
+    "rand_like",
+    "randint_like",
+    "randn_like",
+    "resize_",
+    "set_",
+    "squeeze_",
+    "t_",
+    "transpose_",
+    "unsqueeze_",
+    "zeros_like",
+)
+
+
+def passes(op: Operator) -> bool:
+    """Whether an operator takes deferred tensors as they are."""
+    return op.is_view or op.name.split(".")[0] in PASSING
+
+
+@cython.cfunc
+def with_bit(t: Tensor, bit: uint64_t, wanted: cython.bint) -> Tensor:
+    """The same window, with or without something put off."""
+    shown: Tensor = alias(t, t.ndim_, t.sizes, t.strides, t.offset)
+    shown.keys = (shown.keys | bit) if wanted else (shown.keys & ~bit)
+    return shown
+
+
+@cython.final
+@cython.cclass
+class DeferredKernel(Kernel):
+    """Computes what was put off, then runs the operator on the numbers."""
+
+    bit = cython.declare(uint64_t)
+    compute = cython.declare(Operator)
+
+    def __init__(self, key, compute):
+        self.bit = _ONE << cython.cast(cython.int, int(key))
+        self.compute = compute
+
+    @cython.cfunc
+    def settle(self, t: Tensor) -> Tensor:
+        """A fresh tensor of the numbers that ``t`` stands for."""
+        slots: cython.pointer(PyObject)[1]
+        plain: Tensor = with_bit(t, self.bit, False)
+        slots[0] = cython.cast(cython.pointer(PyObject), plain)
+        st: cython.pointer(ThreadState) = state()
+        before: uint64_t = st.excluded
+        st.excluded = before | ((_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW))
+        try:
+            return self.compute.call(slots)
+        finally:
+            st.excluded = before
+
+    @cython.cfunc
+    def settled(self, item: object) -> object:
+        """An argument with its tensors, or those in it, made plain; None if they are."""
+        found: cython.bint = False
+        if isinstance(item, Tensor):
+            if cython.cast(Tensor, item).keys & self.bit:
+                return self.settle(item)
+            return None
+        if not isinstance(item, (list, tuple)):
+            return None
+        made: list = []
+        for one in item:
+            if isinstance(one, Tensor) and cython.cast(Tensor, one).keys & self.bit:
+                found = True
+                one = self.settle(one)
+            made.append(one)
+        if not found:
+            return None
+        return made if isinstance(item, list) else tuple(made)
+
+    @cython.cfunc
+    def write_back(self, target: object, numbers: object) -> object:
+        """Put what an operator wrote where it was to go."""
+        if isinstance(target, Tensor):
+            t: Tensor = target
+            if t.keys & self.bit:
+                written: Tensor = numbers
+                if t.shape != written.shape:
+                    t.resize_(written.shape)
+                plain: Tensor = with_bit(t, self.bit, False)
+                copy_into(plain, self.settle(written))
+            return target
+        if isinstance(target, (list, tuple)):
+            for one, made in zip(target, numbers):
+                self.write_back(one, made)
+        return target
+
+    @cython.cfunc
+    def copy(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        """``copy_``: the target's bit goes over to the source."""
+        target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
+        source: Tensor = cython.cast(Tensor, cython.cast(object, slots[1]))
+        args: cython.pointer(PyObject)[3]
+        aim: Tensor = target
+        pending: cython.bint = (source.keys & self.bit) != 0
+        if target.keys & self.bit:
+            aim = with_bit(target, self.bit, False)
+            if (
+                not pending
+                and source.dtype_.category < 2
+                and self.bit != (_ONE << KEY_CONJUGATE)
+            ):
+                source = source.to(target.dtype_)
+            pending = not pending
+        if pending:
+            source = self.settle(source)
+        elif source.keys & self.bit:
+            source = with_bit(source, self.bit, False)
+        args[0] = cython.cast(cython.pointer(PyObject), aim)
+        args[1] = cython.cast(cython.pointer(PyObject), source)
+        args[2] = slots[2]
+        op.run(args, keys & ~self.bit)
+        return target
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        args: cython.pointer(PyObject)[24]
+        keep: list = []
+        i: cython.int
+        at: cython.int
+        written: cython.int = -1
+        if op.name == "copy_":
+            return self.copy(op, slots, keys)
+        if op.form == INPLACE:
+            written = 0
+        elif op.form == OUT:
+            written = op.n_args - 1
+        for i in range(op.n_args):
+            args[i] = slots[i]
+        for i in range(op.n_tensors):
+            at = op.tensor_args[i]
+            made = self.settled(cython.cast(object, slots[at]))
+            if made is not None:
+                keep.append(made)
+                args[at] = cython.cast(cython.pointer(PyObject), made)
+        result = op.run(args, keys & ~self.bit)
+        if written < 0 or args[written] == slots[written]:
+            return result
+        return self.write_back(
+            cython.cast(object, slots[written]), cython.cast(object, args[written])
+        )
+
+
+def is_conj(self: Tensor):
+    """Whether the tensor is a conjugate that was put off."""
+    return (self.keys & (_ONE << KEY_CONJUGATE)) != 0
+
+
+def is_neg(self: Tensor):
+    """Whether the tensor is a negative that was put off."""
+    return (self.keys & (_ONE << KEY_NEGATIVE)) != 0
+
+
+def conj(self):
+    """The complex conjugate, put off; real tensors and numbers as they are."""
+    if not isinstance(self, Tensor):
+        return self.conjugate() if isinstance(self, complex) else self
+    if cython.cast(Tensor, self).dtype_.category != 3:
+        return self
+    return _LAZY_CONJ(self)
+
+
+def resolve_conj(self: Tensor):
+    """The tensor itself, or a copy where its conjugate was put off."""
+    return self.clone() if self.keys & (_ONE << KEY_CONJUGATE) else self
+
+
+def resolve_neg(self: Tensor):
+    """The tensor itself, or a copy where its negative was put off."""
+    return self.clone() if self.keys & (_ONE << KEY_NEGATIVE) else self
+
+
+_LAZY_CONJ = cython.declare(object, None)
+
+
+def bind_lazy_conj(operator):
+    """Name the operator that makes a lazy conjugate."""
+    global _LAZY_CONJ
+    _LAZY_CONJ = operator
