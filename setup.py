@@ -112,7 +112,12 @@ class BuildExtensions(build_ext):
 
 setup(
     ext_modules=cythonize(
-        list(extensions()), compiler_directives=DIRECTIVES, annotate=False, quiet=True
+        list(extensions()),
+        compiler_directives=DIRECTIVES,
+        annotate=False,
+        quiet=True,
+        # Checkouts beside each other may share what Cython has made from equal sources.
+        cache=os.environ.get("CYTHON_CACHE_DIR") or None,
     ),
     cmdclass={
         "build_ext": BuildExtensions,
