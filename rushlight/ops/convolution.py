@@ -18,6 +18,12 @@ from rushlight.ops.convolution_plans import (
     spread,
     weight_plan,
 )
+from rushlight.ops.formats import (
+    format_of,
+    laid_out,
+    lines_channels_last,
+    lines_laid_out,
+)
 from rushlight.ops.native import brief
 
 COMPUTED = {
@@ -252,14 +258,36 @@ def convolution(
         plan = _forwards[key] = planned(input, weight, bias, *key[5:])
         if len(_forwards) > MOST_PLANS:
             _forwards.clear()
+    layout = layout_of(input, weight)
     x, w, b = prepared(input, weight, bias)
     if not transposed:
-        return back(plan.run(x, w, b), input)
+        return in_layout(back(plan.run(x, w, b), input), layout)
     shape, *settings = plan
     result = run_input_gradient(x, shape, w, *settings)
     if b is not None:
         result = result.add_(b.reshape(-1, *[1] * (input.ndim - 2)))
-    return back(result, input)
+    return in_layout(back(result, input), layout)
+
+
+def layout_of(input, weight):
+    """The memory format of a convolution's results: None for rows.
+
+    Channels last comes from either operand; that of lines from the weight alone.
+    """
+    if input.is_contiguous() and weight.is_contiguous():
+        return None
+    if input.ndim == 3:
+        return "lines" if lines_channels_last(weight) else None
+    return format_of(input) or format_of(weight)
+
+
+def in_layout(result, layout):
+    """A result in the memory format of the operands."""
+    if layout is None:
+        return result
+    if layout == "lines":
+        return lines_laid_out(result, True)
+    return laid_out(result, layout)
 
 
 def planned(
@@ -296,6 +324,47 @@ def planned(
     return (input.shape[0], weight.shape[1] * groups, *sizes), *settings
 
 
+_checked: set = set()
+
+
+def check_gradient(grad, input, weight, *settings):
+    """Refuses a gradient that isn't one of this convolution's output.
+
+    Raises:
+        RuntimeError: a size, setting or dtype does not fit.
+    """
+    key = (
+        *(grad.shape, input.shape, weight.shape, grad.dtype, input.dtype),
+        *(weight.dtype, *settings),
+    )
+    if key in _checked:
+        return
+    if grad.ndim != input.ndim:
+        raise RuntimeError(
+            "Expected input and grad_output to have the same number of dimensions, but"
+            f" got: {input.ndim} and {grad.ndim}"
+        )
+    if grad.dtype is not input.dtype:
+        raise RuntimeError(
+            f"expected scalar type {input.dtype.name} but found {grad.dtype.name}"
+            f"\n  grad_output: {brief(grad)}\n  input: {brief(input)}"
+        )
+    stride, padding, dilation, transposed, output_padding, groups = settings
+    plan = planned(
+        *(input, weight, None, transposed, stride, padding, dilation),
+        *(output_padding, groups),
+    )
+    shape = tuple(plan[0]) if transposed else plan.shape
+    if tuple(grad.shape) != shape:
+        raise RuntimeError(
+            f"convolution_backward: expected grad_output to have shape {list(shape)},"
+            f" but got {list(grad.shape)}\n  grad_output: {brief(grad)}"
+        )
+    if len(_checked) > MOST_PLANS:
+        _checked.clear()
+    _checked.add(key)
+
+
 def transposed_input_gradient(grad, input, weight, stride, padding, dilation, groups):
     """The convolution of ``grad``; output padding of a stride or more adds to its end."""
     sizes = [
@@ -329,6 +398,11 @@ def convolution_backward(
     stride, padding, dilation = (
         expand("stride", v, n) for v in (stride, padding, dilation)
     )
+    check_gradient(
+        grad_output, input, weight, stride, padding, dilation, transposed,
+        tuple(output_padding), groups,
+    )  # fmt: skip
+    layout = layout_of(input, weight)
     grad, x, w = prepared(grad_output, input, weight)
     geometry = (stride, padding, dilation, groups)
     d_input = d_weight = d_bias = None
@@ -348,6 +422,13 @@ def convolution_backward(
         d_bias = None
     elif d_bias is None:
         d_bias = back(ops.sum(grad, [d for d in range(grad.ndim) if d != 1]), weight)
+    if layout is not None:
+        if d_input is not None:
+            d_input = in_layout(d_input, layout)
+        if d_weight is not None and layout == "lines":
+            d_weight = in_layout(d_weight, layout)
+        elif d_weight is not None:
+            d_weight = d_weight.contiguous(memory_format=layout)
     return d_input, d_weight, d_bias
 
 

@@ -9,7 +9,8 @@ from math import prod as product
 import rushlight
 from rushlight.compiler.language import mean, pointwise, rowwise, rsqrt, total
 from rushlight.ops import call as ops
-from rushlight.ops.native import fresh, name_of
+from rushlight.ops.formats import format_of, laid_out
+from rushlight.ops.native import brief, fresh, name_of
 from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
 
 
@@ -55,6 +56,14 @@ def layer_norm_parameters_kernel(grad, x, center, rstd, dim):
 
 
 @rowwise
+def moments_kernel(x, dim, eps):
+    """The mean of a row and its reciprocal deviation."""
+    center = mean(x, over=dim)
+    gap = x - center
+    return center, rsqrt(mean(gap * gap, over=dim) + eps)
+
+
+@rowwise
 def rms_norm_kernel(x, dim, eps):
     """The row over the root of its mean square."""
     return x * rsqrt(mean(x * x, over=dim) + eps)
@@ -81,6 +90,28 @@ def norm_input_gradient(grad, x, center, scale, grad_mean, slope):
 def _wide(dtype):
     """The dtype to compute statistics in."""
     return rushlight.float32 if dtype.itemsize == 2 else dtype
+
+
+def _check_types(operator, input, *parameters):
+    """Parameters are of the input's dtype, or float32 beside half precision.
+
+    Raises:
+        NotImplementedError: the input isn't floating.
+        RuntimeError: dtypes don't go together.
+    """
+    dtype = input.dtype
+    if not dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"{operator}\" not implemented for '{dtype.name.capitalize()}'"
+        )
+    given = [p.dtype for p in parameters if p is not None]
+    if all(kind is dtype for kind in given):
+        return
+    if dtype.itemsize != 2 or any(kind is not rushlight.float32 for kind in given):
+        raise RuntimeError(
+            "mixed dtype (CPU): expect parameter to have scalar type of Float\n"
+            f"  input: {brief(input)}\n  parameters: {given}"
+        )
 
 
 def _kept(input, *parameters):
@@ -133,6 +164,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     rows, size = _rows_of(input, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
     _check_parameter("bias", bias, normalized_shape)
+    _check_types("LayerNormKernelImpl", input, weight, bias)
     input = input.contiguous()
     lead = list(input.shape[: input.ndim - len(normalized_shape)])
     short = lead + [1] * len(normalized_shape)
@@ -220,8 +252,18 @@ def rms_norm(input, normalized_shape, weight, eps):
     _check_parameter("weight", weight, normalized_shape)
     if eps is None:
         eps = rushlight.finfo(_wide(input.dtype)).eps
-    result = ops._rms_norm(input, size, eps)
-    return result if weight is None else result * weight
+    if not input.dtype.is_floating_point:
+        raise NotImplementedError(
+            f"\"rms_norm\" not implemented for '{input.dtype.name.capitalize()}'"
+        )
+    # Half precision is rounded once, after the scaling.
+    result = ops._rms_norm(input.to(_wide(input.dtype)), size, eps)
+    if weight is not None:
+        result = result * weight
+    format = format_of(input)
+    if format is not None:
+        result = result.contiguous(memory_format=format)
+    return result if result.dtype is input.dtype else result.to(input.dtype)
 
 
 def rms_norm_rows(input, size, eps):
@@ -245,29 +287,152 @@ def rms_norm_gradient(grad, input, size, eps):
 
 
 def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
-    """Every group is a row.
+    """The normalized groups alone.
 
     Raises:
         RuntimeError: the channels can't be divided into the groups.
     """
     if input.ndim < 2:
-        raise RuntimeError("Expected input with at least two dimensions")
-    batch, channels = input.shape[0], input.shape[1]
-    if num_groups <= 0 or channels % num_groups:
         raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but got "
-            f"input of shape {list(input.shape)} and num_groups={num_groups}"
+            "Expected at least 2 dimensions for input tensor but received "
+            f"{input.ndim}"
         )
-    if input.numel() == 0:
-        rows = input.reshape(input.shape)
+    batch, channels, *rest = input.shape
+    _check_groups(input, weight, bias, channels, num_groups)
+    return ops.native_group_norm(
+        input, weight, bias, batch, channels, product(rest), num_groups, eps
+    )[0]
+
+
+def _check_groups(input, weight, bias, channels, groups):
+    if groups <= 0:
+        raise RuntimeError(f"Expected num groups to be greater than 0, got {groups}")
+    if channels % groups:
+        raise RuntimeError(
+            "Expected number of channels in input to be divisible by num_groups, but "
+            f"got input of shape {list(input.shape)} and num_groups={groups}"
+        )
+    for name, tensor in (("weight", weight), ("bias", bias)):
+        if tensor is not None and (tensor.ndim != 1 or tensor.numel() != channels):
+            raise RuntimeError(
+                f"Expected {name} to be a vector of size equal to the number of channels"
+                f" in input, but got {name} of shape {list(tensor.shape)} and input of"
+                f" shape {list(input.shape)}"
+            )
+
+
+def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
+    """Moments of every group, then one pass that scales and shifts.
+
+    Raises:
+        RuntimeError: the sizes aren't those of the input.
+    """
+    _check_groups(input, weight, bias, C, group)
+    if input.numel() != N * C * HxW:
+        raise RuntimeError(
+            f"native_group_norm: expected {N} x {C} x {HxW} elements, but got input of"
+            f" shape {list(input.shape)}"
+        )
+    _check_types("GroupNormKernelImpl", input, weight, bias)
+    format, wide = format_of(input), _wide(input.dtype)
+    x = input.contiguous()
+    center, rstd = fresh(x, [N, group], wide), fresh(x, [N, group], wide)
+    size = C // group * HxW
+    if size:
+        run_rows(
+            moments_kernel, [(center, ROW), (rstd, ROW)], [(x, EACH)],
+            (N * group, size, 1), name_of(x.dtype), (float(eps),),
+        )  # fmt: skip
     else:
-        rows = input.reshape([batch * num_groups, -1])
-        rows = ops.native_layer_norm(rows, [rows.shape[1]], None, None, eps)[0]
-    result = rows.reshape(input.shape)
-    along = [1, channels, *[1] * (input.ndim - 2)]
+        center.fill_(0)
+        rstd.fill_(float("nan"))
+    scale = _of_channels(rstd, C)
     if weight is not None:
-        result = result * weight.reshape(along)
-    return result if bias is None else result + bias.reshape(along)
+        scale = scale * weight.to(wide)
+    shift = -_of_channels(center, C) * scale
+    if bias is not None:
+        shift = shift + bias.to(wide)
+    result = ops._batch_norm_apply(
+        x.reshape([N, C, HxW]), scale.unsqueeze(-1), shift.unsqueeze(-1)
+    )
+    result = laid_out(result.reshape(input.shape), format)
+    kept = _kept(input, weight, bias)
+    return result, center.to(kept), rstd.to(kept)
+
+
+def _of_channels(value, channels):
+    """``(N, groups)`` repeated for each channel of a group: ``(N, C)``."""
+    batch, groups = value.shape
+    wide = value.unsqueeze(-1).expand([batch, groups, channels // groups])
+    return wide.reshape([batch, channels])
+
+
+def native_group_norm_backward(
+    grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask
+):
+    """Every group is a row; the parameters' gradients are sums over the samples."""
+    format, wide = format_of(input), _wide(input.dtype)
+    x, grad = input.contiguous(), grad_out.contiguous()
+    center, rstd = mean.to(wide), rstd.to(wide)
+    d_input = d_weight = d_bias = None
+    if output_mask[0]:
+        scaled = grad
+        if weight is not None:
+            scaled = grad.reshape([N, C, HxW]) * weight.to(wide).unsqueeze(-1)
+        d_input = fresh(x, x.shape)
+        operands = [(scaled.contiguous(), EACH), (x, EACH)]
+        operands += [(center.contiguous(), ROW), (rstd.contiguous(), ROW)]
+        run_rows(
+            layer_norm_backward_kernel, [(d_input, EACH)], operands,
+            (N * group, C // group * HxW, 1), name_of(x.dtype),
+        )  # fmt: skip
+        d_input = laid_out(d_input, format)
+    if output_mask[1] or output_mask[2]:
+        grad = grad.reshape([N, C, HxW]).to(wide)
+    if output_mask[1]:
+        middle = _of_channels(center, C).unsqueeze(-1)
+        along = ops._centered_product(grad, x.reshape([N, C, HxW]), middle)
+        d_weight = (along.sum([2]) * _of_channels(rstd, C)).sum([0])
+    if output_mask[2]:
+        d_bias = grad.sum([0, 2])
+    return d_input, d_weight, d_bias
+
+
+def group_norm_gradients(
+    grads, input, weight, mean, rstd, N, C, HxW, group, eps, needs
+):
+    """By kernels, or by operators that can be differentiated again."""
+    grad, of_mean, of_rstd = grads
+    statistics = of_mean is not None or of_rstd is not None
+    if grad is None:
+        grad = ops.zeros_like(input)
+    if not rushlight.is_grad_enabled() and not statistics:
+        mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
+        return ops.native_group_norm_backward(
+            grad, input, mean, rstd, weight, N, C, HxW, group, mask
+        )
+    size = C // group * HxW
+    gap = input.reshape([N, group, size])
+    gap = gap - gap.mean([2], True)
+    rstd = ops.rsqrt((gap * gap).mean([2], True) + eps)
+    unit = gap * rstd
+    planes = grad.reshape([N, C, HxW])
+    d_input = d_weight = d_bias = None
+    if needs & 1:
+        scaled = planes if weight is None else planes * weight.unsqueeze(-1)
+        scaled = scaled.reshape([N, group, size])
+        along = (scaled * unit).mean([2], True)
+        d_input = (scaled - scaled.mean([2], True) - unit * along) * rstd
+        if of_mean is not None:
+            d_input = d_input + of_mean.unsqueeze(-1) / size
+        if of_rstd is not None:
+            d_input = d_input - of_rstd.unsqueeze(-1) * rstd * rstd * unit / size
+        d_input = d_input.reshape(input.shape)
+    if needs & 2:
+        d_weight = (planes * unit.reshape([N, C, HxW])).sum([0, 2])
+    if needs & 4:
+        d_bias = planes.sum([0, 2])
+    return d_input, d_weight, d_bias
 
 
 def batch_norm(
@@ -302,6 +467,12 @@ def native_batch_norm(
         nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
         return ops.clone(input), nothing, nothing
     _check_channels(input, weight, bias, running_mean, running_var)
+    _check_types("batch_norm", input, weight, bias, running_mean, running_var)
+    if not training and (running_mean is None or running_var is None):
+        missing = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"{missing} must be defined in evaluation mode")
+    if format_of(input) is None:
+        input = input.contiguous()
     wide = _wide(input.dtype)
     if training:
         source = input if input.dtype is wide else input.to(wide)
@@ -349,6 +520,8 @@ def native_batch_norm_backward(
     """Two sums for each channel, then one pass over the elements."""
     wide = _wide(input.dtype)
     ndim, dims = input.ndim, _others(input)
+    format = format_of(input)
+    grad_out = grad_out.contiguous() if format is None else laid_out(grad_out, format)
     if train:
         center, invstd = save_mean.to(wide), save_invstd.to(wide)
     else:

@@ -5,7 +5,21 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.ops.native import brief, filled, fresh, name_of, run
+from rushlight.ops.formats import (
+    format_of,
+    laid_out,
+    lines_channels_last,
+    lines_laid_out,
+)
+from rushlight.ops.native import (
+    brief,
+    fault_flag,
+    fault_in,
+    filled,
+    fresh,
+    name_of,
+    run,
+)
 from rushlight.ops.pooling_kernels import (
     adaptive_avg_pool,
     adaptive_avg_pool_spread,
@@ -53,18 +67,26 @@ def pooled_size(size, kernel, stride, pad, dilation, ceil_mode):
     return count
 
 
+def _check_input(operator, x, axes):
+    """Refuses a tensor that is no batch of planes; the batch alone may be empty.
+
+    Raises:
+        RuntimeError: the rank is another, or a dimension of a plane is empty.
+    """
+    if x.ndim not in (axes + 1, axes + 2) or not prod(x.shape[x.ndim - axes - 1 :]):
+        raise RuntimeError(
+            f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with"
+            f" optional 0 dim batch size for input, but got: {list(x.shape)}\n"
+            f"  self: {brief(x)}"
+        )
+
+
 class Windows:
     """The checked geometry of one pooling call, as three axes; missing ones are 1."""
 
     def __init__(self, operator, x, axes, kernel, stride, padding, dilation, ceil_mode):
         self.operator = operator
-        shape = tuple(x.shape)
-        if len(shape) not in (axes + 1, axes + 2) or not prod(shape[-axes - 1 :]):
-            raise RuntimeError(
-                f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with"
-                f" optional 0 dim batch size for input, but got:{list(shape)}\n"
-                f"  self: {brief(x)}"
-            )
+        _check_input(operator, x, axes)
         k = spread(kernel, axes, "kernel_size", operator)
         s = spread(stride, axes, "stride", operator) if _given(stride) else list(k)
         p = spread(padding, axes, "padding", operator)
@@ -146,6 +168,63 @@ def windows(operator, x, axes, *choices):
     return win
 
 
+def layout_of(x, axes):
+    """The memory format that results of pooling ``x`` are to have; None for rows."""
+    if x.is_contiguous():
+        return None
+    if axes == 1:
+        return "lines" if lines_channels_last(x) else None
+    return format_of(x) if x.ndim == axes + 2 else None
+
+
+def _averages_layout(x, axes):
+    """The layout of means, which are rows for volumes."""
+    return None if axes == 3 else layout_of(x, axes)
+
+
+def in_layout(result, layout):
+    """A pooled tensor in the layout of its input."""
+    if layout is None:
+        return result
+    if layout == "lines":
+        return lines_laid_out(result, True)
+    return laid_out(result, layout)
+
+
+def scattered(operator, grad, x, indices, planes, size, osize, layout):
+    """Adds each output's gradient to the place in its plane that ``indices`` names.
+
+    Raises:
+        RuntimeError: dtypes or shapes differ, or a place is outside of its plane.
+    """
+    if grad.dtype is not x.dtype:
+        raise RuntimeError(
+            f"expected dtype {name_of(x.dtype)} for `gradOutput` but got dtype"
+            f" {name_of(grad.dtype)}\n  operator: {operator}"
+        )
+    if indices.dtype is not rushlight.int64:
+        raise RuntimeError(
+            f"{operator}: Expected dtype int64 for indices, but got"
+            f" {name_of(indices.dtype)}\n  indices: {brief(indices)}"
+        )
+    if tuple(indices.shape) != tuple(grad.shape):
+        raise RuntimeError(
+            f"{operator}: expected indices to have shape {list(grad.shape)}, but got"
+            f" {list(indices.shape)}\n  indices: {brief(indices)}"
+        )
+    grad_input, flag = fresh(x, x.shape), fault_flag(x)
+    tensors = [grad_input, grad.contiguous(), indices.contiguous(), flag]
+    types = {"T": name_of(grad.dtype)}
+    run(max_pool_scatter, tensors, [size, osize], planes, size + 2 * osize, **types)
+    place = fault_in(flag)
+    if place is not None:
+        raise RuntimeError(
+            f"{operator}: found an invalid max index: {place} (a plane has {size}"
+            f" elements)\n  indices: {brief(indices)}"
+        )
+    return in_layout(grad_input, layout)
+
+
 def _given(stride):
     return stride is not None and stride != [] and stride != ()
 
@@ -153,6 +232,7 @@ def _given(stride):
 def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    layout = layout_of(x, axes)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
     index = fresh(x, win.out_shape, rushlight.int64)
@@ -165,7 +245,7 @@ def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     else:
         ints = ints + win.padding + win.dilation
         run(max_pool_rows, [out, index, x], ints, win.planes, win.work(), **types)
-    return out, index
+    return in_layout(out, layout), in_layout(index, layout)
 
 
 def _max_pool_backward(
@@ -174,17 +254,16 @@ def _max_pool_backward(
     operator = f"max_pool{axes}d_backward"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     _check_grad(operator, grad, win.out_shape)
-    grad_input = fresh(x, x.shape, grad.dtype)
-    size, osize = prod(win.sizes), prod(win.out)
-    run(
-        max_pool_scatter,
-        [grad_input, grad.contiguous(), index.contiguous()],
-        [size, osize],
+    return scattered(
+        operator,
+        grad,
+        x,
+        index,
         win.planes,
-        size + 2 * osize,
-        T=name_of(grad.dtype),
+        prod(win.sizes),
+        prod(win.out),
+        layout_of(x, axes),
     )
-    return grad_input
 
 
 def _check_grad(operator, grad, shape):
@@ -268,6 +347,7 @@ def _scale(x, divisor):
 def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
     win = windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
+    layout = _averages_layout(x, axes)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
     types = {"T": name_of(x.dtype)}
@@ -280,7 +360,7 @@ def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, di
     else:
         ints = ints + win.padding + rule
         run(avg_pool_rows, [out, x], ints, win.planes, win.work(), **types)
-    return out
+    return in_layout(out, layout)
 
 
 def _avg_pool_backward(
@@ -302,7 +382,7 @@ def _avg_pool_backward(
     else:
         ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
         run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work(), **types)
-    return grad_input
+    return in_layout(grad_input, _averages_layout(x, axes))
 
 
 def avg_pool1d(
@@ -452,7 +532,9 @@ def _adaptive_avg_pool(axes, x, output_size):
     _floating(operator, x)
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
     if prod(out_sizes) == 1:
-        return x.mean([d - axes for d in range(axes)], keepdim=True)
+        mean = x.mean([d - axes for d in range(axes)], keepdim=True)
+        return in_layout(mean, layout_of(x, axes))
+    layout = _averages_layout(x, axes)
     x = x.contiguous()
     out = fresh(x, shape)
     if prod(out_sizes):
@@ -465,7 +547,7 @@ def _adaptive_avg_pool(axes, x, output_size):
             prod(sizes),
             **types,
         )
-    return out
+    return in_layout(out, layout)
 
 
 def _adaptive_avg_pool_backward(axes, grad, x):
@@ -482,7 +564,9 @@ def _adaptive_avg_pool_backward(axes, grad, x):
         2 * prod(sizes),
         T=name_of(grad.dtype),
     )
-    return grad_input
+    if prod(out_sizes) == 1:
+        return grad_input
+    return in_layout(grad_input, _averages_layout(x, axes))
 
 
 def adaptive_avg_pool1d(self, output_size):
@@ -518,23 +602,24 @@ def adaptive_avg_pool3d_backward(grad_output, self):
 def _adaptive_max_pool(axes, x, output_size):
     operator = f"adaptive_max_pool{axes}d"
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    layout = layout_of(x, axes) if axes == 2 else None
     x = x.contiguous()
     out, index = fresh(x, shape), fresh(x, shape, rushlight.int64)
     if prod(out_sizes):
         ints, types = sizes + out_sizes, {"T": name_of(x.dtype)}
         run(adaptive_max_pool, [out, index, x], ints, planes, prod(sizes), **types)
-    return out, index
+    return in_layout(out, layout), in_layout(index, layout)
 
 
 def _adaptive_max_pool_backward(axes, grad, x, indices):
-    _check_grad(f"adaptive_max_pool{axes}d_backward", grad, indices.shape)
-    grad_input = fresh(x, x.shape, grad.dtype)
+    operator = f"adaptive_max_pool{axes}d_backward"
+    _adaptive(operator, x, axes, list(grad.shape[-axes:]))
+    _check_grad(operator, grad, indices.shape)
+    _check_grad(operator, grad, [*x.shape[:-axes], *grad.shape[-axes:]])
     size, osize = prod(x.shape[-axes:]), prod(grad.shape[-axes:])
-    tensors = [grad_input, grad.contiguous(), indices.contiguous()]
-    types = {"T": name_of(grad.dtype)}
+    layout = layout_of(x, axes) if axes == 2 else None
     planes = prod(x.shape[:-axes])
-    run(max_pool_scatter, tensors, [size, osize], planes, 2 * size, **types)
-    return grad_input
+    return scattered(operator, grad, x, indices, planes, size, osize, layout)
 
 
 def adaptive_max_pool2d(self, output_size):

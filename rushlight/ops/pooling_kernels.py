@@ -121,6 +121,7 @@ def max_pool_scatter(
     grad_input: "T*",
     grad: "T*",
     index: "i64*",
+    fault: "i64*",
     size: int,
     osize: int,
     begin: int,
@@ -131,8 +132,35 @@ def max_pool_scatter(
         for s in range(size):
             grad_input[p * size + s] = T(0)
         for o in range(osize):
-            place = p * size + index[p * osize + o]
-            grad_input[place] = grad_input[place] + grad[p * osize + o]
+            at = index[p * osize + o]
+            if at < 0 or at >= size:
+                fault[0] = at
+            else:
+                place = p * size + at
+                grad_input[place] = grad_input[place] + grad[p * osize + o]
+
+
+@loops
+def max_unpool_place(
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    size: int,
+    count: int,
+    begin: int,
+    end: int,
+):
+    """Puts every value at its place in a plane of zeros; of several the last stays."""
+    for p in range(begin, end):
+        for s in range(size):
+            out[p * size + s] = T(0)
+        for o in range(count):
+            at = index[p * count + o]
+            if at < 0 or at >= size:
+                fault[0] = at
+            else:
+                out[p * size + at] = x[p * count + o]
 
 
 @loops

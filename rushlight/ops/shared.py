@@ -4,6 +4,7 @@ import math
 
 from rushlight.dispatch.deferred import conj as conjugated
 from rushlight.ops import call as ops
+from rushlight.ops.formats import format_of, laid_out
 
 __all__ = [
     "conjugated", "convolution_second_gradients", "count", "mask_of", "not_implemented",
@@ -95,6 +96,13 @@ def take_windows(grad, indices, dims):
     """The elements that pooling picked from each plane, ``dims`` dimensions wide."""
     picked = ops.gather(grad.flatten(-dims), -1, indices.flatten(-dims))
     return picked.reshape(indices.shape)
+
+
+def unpooled_gradient(grad, self, indices, dims):
+    """The gradient of unpooled values: what arrives at the places they went to."""
+    if indices.numel() == 0 or grad.numel() == 0:
+        return ops.zeros_like(self)
+    return laid_out(take_windows(grad, indices, dims), format_of(self))
 
 
 def mask_of(needs, count):

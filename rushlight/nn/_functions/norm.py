@@ -42,6 +42,11 @@ def batch_norm(
     """
     if training:
         _require_many_values(input.shape)
+        if (running_mean is None) != (running_var is None):
+            raise ValueError(
+                "running_mean and running_var must either both be None or neither be "
+                "None"
+            )
         if eps <= 0.0:
             raise ValueError(
                 f"batch_norm eps must be positive during training, but got {eps}"
@@ -69,6 +74,10 @@ def instance_norm(
             "Expected more than 1 spatial element when training, got input size "
             f"{input.shape}"
         )
+    if use_input_stats and (running_mean is None) != (running_var is None):
+        raise ValueError(
+            "running_mean and running_var must either both be None or neither be None"
+        )
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(
             "Expected running_mean and running_var to be defined when "
@@ -80,9 +89,10 @@ def instance_norm(
         return None if vector is None else vector.repeat(samples)
 
     # Each channel of each sample takes the part of a channel in one batch norm.
+    input = input.contiguous()
     mean, var = of_all(running_mean), of_all(running_var)
     result = call.batch_norm(
-        input.reshape(1, samples * channels, *input.shape[2:]),
+        input.view(1, samples * channels, *input.shape[2:]),
         of_all(weight),
         of_all(bias),
         mean,
@@ -106,24 +116,7 @@ def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
 
 def rms_norm(input, normalized_shape, weight=None, eps=None):
     """Divide by the root of the mean square over the last dimensions."""
-    shape = tuple(normalized_shape)
-    if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise RuntimeError(
-            f"Given normalized_shape={list(shape)}, expected input with shape "
-            f"[{', '.join(['*', *map(str, shape)])}], but got input of size"
-            f"{list(input.shape)}"
-        )
-    if eps is None:
-        eps = rl.finfo(input.dtype).eps
-    # Half precision loses the squares: they are summed in float32.
-    half = input.dtype in (rl.float16, rl.bfloat16)
-    values = input.float() if half else input
-    dims = tuple(range(-len(shape), 0))
-    scale = (values.pow(2).mean(dims, keepdim=True) + eps).rsqrt()
-    result = values * scale
-    if weight is not None:
-        result = result * weight
-    return result.to(input.dtype) if half else result
+    return call.rms_norm(input, normalized_shape, weight, eps)
 
 
 def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
@@ -134,23 +127,8 @@ def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
             f"{input.dim()}"
         )
     samples, channels, *rest = input.shape
-    if channels % num_groups:
-        raise RuntimeError(
-            "Expected number of channels in input to be divisible by num_groups, but "
-            f"got input of shape {list(input.shape)} and num_groups={num_groups}"
-        )
     _require_many_values([samples * channels // num_groups, num_groups, *rest])
-    if input.numel():
-        grouped = input.reshape(1, samples * num_groups, -1)
-        result = call.batch_norm(
-            grouped, None, None, None, None, True, 0.0, eps, False
-        ).view(input.shape)
-    else:
-        result = input.clone()
-    shape = (1, channels, *(1,) * len(rest))
-    if weight is not None:
-        result = result * weight.view(shape)
-    return result if bias is None else result + bias.view(shape)
+    return call.group_norm(input, num_groups, weight, bias, eps)
 
 
 def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):

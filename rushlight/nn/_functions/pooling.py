@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight.ops import call
 
 
@@ -248,48 +247,67 @@ def lp_pool3d(input, norm_type, kernel_size, stride=None, ceil_mode=False):
     return _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, 3, avg_pool3d)
 
 
-def _max_unpool(input, indices, kernel_size, stride, padding, output_size, count):
-    if input.shape != indices.shape:
-        raise RuntimeError(
-            "Expected shape of indices to be same as that of the input tensor "
-            f"({list(input.shape)}) but got indices tensor with shape: "
-            f"{list(indices.shape)}"
+def _unpooled_size(input, kernel, stride, padding, output_size):
+    """The sizes to unpool to: those wanted, or those that pooling just fits.
+
+    Raises:
+        ValueError: a size wanted is a stride or more away from what fits.
+    """
+    count = len(kernel)
+    own = input.shape[-count:]
+    fits = [
+        (own[d] - 1) * stride[d] + kernel[d] - 2 * padding[d] for d in range(count)
+    ]
+    if output_size is None:
+        return fits
+    if len(output_size) == count + 2:
+        output_size = output_size[2:]
+    if len(output_size) != count:
+        raise ValueError(
+            f"output_size should be a sequence containing {count} or {count + 2} "
+            f"elements, but it has a length of '{len(output_size)}'"
         )
+    for d in range(count):
+        low, high = fits[d] - stride[d], fits[d] + stride[d]
+        if not low < output_size[d] < high:
+            raise ValueError(
+                f'invalid output_size "{output_size}" (dim {d} must be between {low} '
+                f"and {high})"
+            )
+    return output_size
+
+
+def _unpooling(input, kernel_size, stride, padding, output_size, count):
+    """Checked sizes, strides and paddings of an unpooling."""
     kernel = _spread(kernel_size, count)
     stride = kernel if stride is None else _spread(stride, count)
     padding = _spread(padding, count)
-    default = tuple(
-        (size - 1) * step - 2 * pad + window
-        for size, step, pad, window in zip(
-            input.shape[-count:], stride, padding, kernel
-        )
-    )
-    sizes = default if output_size is None else tuple(output_size)[-count:]
-    for wanted, usual, step in zip(sizes, default, stride):
-        if not usual - step < wanted < usual + step:
+    sizes = list(_unpooled_size(input, kernel, stride, padding, output_size))
+    for d, size in enumerate(sizes):
+        if size < 0:
             raise ValueError(
-                f"invalid output_size {sizes} (each size must be less than one stride "
-                f"away from {default})"
+                "max_unpooling: output_size must contain non-negative spatial "
+                f"dimensions, but got output_size[{d}]={size}"
             )
-    lead = input.shape[:-count]
-    cells = 1
-    for size in sizes:
-        cells *= size
-    plane = rl.zeros(*lead, cells, dtype=input.dtype)
-    places = indices.reshape(*lead, -1)
-    return plane.scatter(-1, places, input.reshape(*lead, -1)).view(*lead, *sizes)
+    return sizes, stride, padding
 
 
 def max_unpool1d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put values back where ``max_pool1d`` found them, zeros elsewhere."""
-    return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 1)
+    sizes, _, _ = _unpooling(input, kernel_size, stride, padding, output_size, 1)
+    lines = call.max_unpool2d(input.unsqueeze(-1), indices.unsqueeze(-1), [*sizes, 1])
+    return lines.squeeze(-1)
 
 
 def max_unpool2d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put values back where ``max_pool2d`` found them, zeros elsewhere."""
-    return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 2)
+    sizes, _, _ = _unpooling(input, kernel_size, stride, padding, output_size, 2)
+    return call.max_unpool2d(input, indices, sizes)
 
 
 def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_size=None):
     """Put values back where ``max_pool3d`` found them, zeros elsewhere."""
-    return _max_unpool(input, indices, kernel_size, stride, padding, output_size, 3)
+    sizes, stride, padding = _unpooling(
+        input, kernel_size, stride, padding, output_size, 3
+    )
+    return call.max_unpool3d(input, indices, sizes, stride, padding)
