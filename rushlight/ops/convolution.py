@@ -294,7 +294,10 @@ def planned(
     input, weight, bias, transposed, stride, padding, dilation, output_padding, groups
 ):
     """A `Forward`, or output shape and settings of a transpose, once they are checked."""
-    n = input.ndim - 2
+    n = weight.ndim - 2
+    if n < 1:
+        raise RuntimeError("weight should have at least three dimensions")
+    _check_ranks(input, weight)
     stride, padding, dilation, output_padding = (
         expand(name, values, n)
         for name, values in (
@@ -495,12 +498,6 @@ def check_convolution(
         )
     if groups < 1:
         raise RuntimeError(f"non-positive groups is not supported, but got {groups}")
-    if weight.ndim != input.ndim:
-        raise RuntimeError(
-            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional "
-            f"weight {list(weight.shape)}, but got {input.ndim}-dimensional input of "
-            f"size {list(input.shape)} instead"
-        )
     if len(stride) != weight.ndim - 2:
         raise RuntimeError(
             f"Expected {len(stride) + 2}-dimensional weight, and input of as many or "
@@ -517,6 +514,15 @@ def check_convolution(
         _check_output_padding(output_padding, stride, dilation)
     else:
         _check_kernel(input, weight, padding, dilation, operands)
+
+
+def _check_ranks(input, weight):
+    if weight.ndim != input.ndim:
+        raise RuntimeError(
+            f"Expected {weight.ndim}-dimensional input for {weight.ndim}-dimensional "
+            f"weight{list(weight.shape)}, but got {input.ndim}-dimensional input of "
+            f"size {list(input.shape)} instead"
+        )
 
 
 def _check_channels(input, weight, bias, transposed, groups):
@@ -686,6 +692,7 @@ def pad_by_name(input, weight, padding, stride, dilation):
         )
     if set(stride) != {1}:
         raise RuntimeError("padding='same' is not supported for strided convolutions")
+    _check_ranks(input, weight)
     total = [d * (k - 1) for k, d in zip(weight.shape[2:], dilation, strict=True)]
     if any(amount % 2 for amount in total):
         extra = [value for amount in reversed(total) for value in (0, amount % 2)]

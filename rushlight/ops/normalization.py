@@ -294,8 +294,7 @@ def group_norm(input, num_groups, weight, bias, eps, cudnn_enabled):
     """
     if input.ndim < 2:
         raise RuntimeError(
-            "Expected at least 2 dimensions for input tensor but received "
-            f"{input.ndim}"
+            f"Expected at least 2 dimensions for input tensor but received {input.ndim}"
         )
     batch, channels, *rest = input.shape
     _check_groups(input, weight, bias, channels, num_groups)

@@ -37,6 +37,7 @@ from rushlight.ops.pooling_kernels import (
 # unrolls the window and fits the vector width to the row.
 FROZEN_TAPS = 9
 FROZEN_ROW = 16
+LARGEST = 2**31  # windows are measured in C integers
 KEPT = 512  # geometries remembered between calls
 _known: dict = {}
 
@@ -67,18 +68,37 @@ def pooled_size(size, kernel, stride, pad, dilation, ceil_mode):
     return count
 
 
-def _check_input(operator, x, axes):
-    """Refuses a tensor that is no batch of planes; the batch alone may be empty.
-
-    Raises:
-        RuntimeError: the rank is another, or a dimension of a plane is empty.
-    """
-    if x.ndim not in (axes + 1, axes + 2) or not prod(x.shape[x.ndim - axes - 1 :]):
+def _check_rank(operator, x, axes):
+    if x.ndim in (axes + 1, axes + 2):
+        return
+    if axes == 3:
         raise RuntimeError(
-            f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with"
-            f" optional 0 dim batch size for input, but got: {list(x.shape)}\n"
-            f"  self: {brief(x)}"
+            f"{operator}: non-empty 4D or 5D (batch mode) tensor expected for input, but"
+            f" got {list(x.shape)}\n  self: {brief(x)}"
         )
+    _refuse_shape(operator, x, axes)
+
+
+def _check_filled(operator, x, axes):
+    """Refuses planes without elements; the batch alone may be empty."""
+    if prod(x.shape[x.ndim - axes - 1 :]):
+        return
+    if axes == 3:
+        dim = x.shape.index(0, x.ndim - 4)
+        raise RuntimeError(
+            f"{operator}: Expected input's non-batch dimensions to have positive length,"
+            f" but input has a shape of {list(x.shape)} and non-batch dimension {dim}"
+            " has length zero!"
+        )
+    _refuse_shape(operator, x, axes)
+
+
+def _refuse_shape(operator, x, axes):
+    raise RuntimeError(
+        f"{operator}: Expected {axes + 1}D or {axes + 2}D (batch mode) tensor with"
+        f" optional 0 dim batch size for input, but got:{list(x.shape)}\n"
+        f"  self: {brief(x)}"
+    )
 
 
 class Windows:
@@ -86,14 +106,23 @@ class Windows:
 
     def __init__(self, operator, x, axes, kernel, stride, padding, dilation, ceil_mode):
         self.operator = operator
-        _check_input(operator, x, axes)
+        _check_rank(operator, x, axes)
         k = spread(kernel, axes, "kernel_size", operator)
         s = spread(stride, axes, "stride", operator) if _given(stride) else list(k)
         p = spread(padding, axes, "padding", operator)
         d = spread(dilation, axes, "dilation", operator)
+        for value in (*k, *s, *p, *d):
+            if not -LARGEST <= value < LARGEST:
+                raise RuntimeError(
+                    "value cannot be converted to type int without overflow\n"
+                    f"  operator: {operator}\n  value: {value}"
+                )
         self.check(k, s, p, d)
+        _check_filled(operator, x, axes)
         sizes = list(x.shape[-axes:])
         out = [pooled_size(*row, ceil_mode) for row in zip(sizes, k, s, p, d)]
+        if min(out) < 1 and axes == 1:
+            raise RuntimeError(f"{operator}() Invalid computed output size: {out[0]}")
         if min(out) < 1:
             raise RuntimeError(
                 f"{operator}: Given input size: ({'x'.join(map(str, sizes))})."
@@ -116,17 +145,18 @@ class Windows:
 
     def check(self, kernel, stride, padding, dilation):
         """Refuses windows of no size and paddings wider than half a window."""
-        for name, values in (("kernel size", kernel), ("stride", stride)):
+        named = ("kernel_size", kernel), ("stride", stride), ("dilation", dilation)
+        for name, values in named:
             if min(values) <= 0:
+                if len(values) == 1:
+                    raise RuntimeError(
+                        f"{self.operator}() {name} must be greater than zero, but got"
+                        f" {values[0]}"
+                    )
                 raise RuntimeError(
-                    f"{self.operator}: {name} should be greater than zero, but got"
-                    f" {tuple(values)}"
+                    f"{self.operator}: {name.replace('_', ' ')} should be greater than"
+                    f" zero, but got {tuple(values)}"
                 )
-        if min(dilation) <= 0:
-            raise RuntimeError(
-                f"{self.operator}: dilation should be greater than zero, but got"
-                f" {tuple(dilation)}"
-            )
         for pad, taps, gap in zip(padding, kernel, dilation):
             if pad < 0:
                 raise RuntimeError(
@@ -232,6 +262,8 @@ def _given(stride):
 def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
+    if x.dtype is rushlight.bool:
+        _floating(operator, x)
     layout = layout_of(x, axes)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
@@ -322,10 +354,14 @@ def max_pool3d_with_indices_backward(
     )
 
 
+def _check_divisor(operator, divisor):
+    if divisor == 0:
+        raise RuntimeError(f"{operator}: divisor must be not zero")
+
+
 def _averaging(win, x, count_include_pad, divisor):
     """The integers that say what an average divides by."""
-    if divisor == 0:
-        raise RuntimeError(f"{win.operator}: divisor must be not zero")
+    _check_divisor(win.operator, divisor)
     if x.dtype is not rushlight.int64:
         _floating(win.operator, x)
     return [int(bool(count_include_pad)), divisor or 0]
@@ -334,7 +370,8 @@ def _averaging(win, x, count_include_pad, divisor):
 def _floating(operator, x):
     if not x.dtype.is_floating_point:
         raise NotImplementedError(
-            f'"{operator}" not implemented for {name_of(x.dtype)}\n  self: {brief(x)}'
+            f"\"{operator}\" not implemented for '{x.dtype.name.capitalize()}'\n"
+            f"  self: {brief(x)}"
         )
 
 
@@ -503,6 +540,22 @@ def avg_pool3d_backward(
     )
 
 
+_NEED_CHANNELS = ("adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_avg_pool3d")
+_WRONG_COUNTS = {
+    "adaptive_avg_pool1d": (
+        "adaptive_avg_pool1d() argument 'output_size' should contain one int (got {})"
+    ),
+    "adaptive_avg_pool2d": "adaptive_avg_pool2d: output_size must be 2",
+    "adaptive_avg_pool3d": "adaptive_avg_pool3d: output_size must be 3",
+    "adaptive_max_pool2d": (
+        "adaptive_max_pool2d(): internal error: output_size.size() must be 2"
+    ),
+    "adaptive_max_pool3d": (
+        "adaptive_max_pool3d(): internal error: output_size.size() must be 3"
+    ),
+}
+
+
 def _adaptive(operator, x, axes, output_size):
     """Checks an adaptive call; returns the output's shape, planes and padded sizes."""
     if x.dim() not in (axes + 1, axes + 2):
@@ -511,18 +564,30 @@ def _adaptive(operator, x, axes, output_size):
             f" {list(x.shape)}\n  self: {brief(x)}"
         )
     sizes = list(x.shape[-axes:])
-    wanted = spread(output_size, axes, "output_size", operator)
-    out = [n if o is None else o for n, o in zip(sizes, wanted)]
+    out = [output_size] * axes if isinstance(output_size, int) else list(output_size)
+    if len(out) != axes:
+        raise RuntimeError(_WRONG_COUNTS[operator].format(len(out)))
+    out = [n if o is None else o for n, o in zip(sizes, out)]
+    if min(out) < 0 and "max" in operator:
+        shape = [*x.shape[: x.ndim - axes], *out]
+        raise RuntimeError(
+            "Trying to create tensor with negative dimension"
+            f" {min(out)}: {shape}\n  operator: {operator}"
+        )
     if min(out) < 0:
         raise RuntimeError(
             f"{operator}: elements of output_size must be greater than or equal to 0"
             f" but received {tuple(out)}"
         )
-    if prod(sizes) == 0:
-        raise RuntimeError(
-            f"{operator}: Expected input to have non-zero size for non-batch"
-            f" dimensions, but input has sizes {list(x.shape)}\n  self: {brief(x)}"
-        )
+    # Means over lines and images take no channels; the others don't.
+    first = 1 if operator in _NEED_CHANNELS else x.ndim - axes
+    for dim in range(first, x.ndim):
+        if x.shape[dim] == 0:
+            raise RuntimeError(
+                f"{operator}(): Expected input to have non-zero size for non-batch"
+                f" dimensions, but input has sizes {list(x.shape)} with dimension"
+                f" {dim} being empty\n  self: {brief(x)}"
+            )
     lead, ones = list(x.shape[:-axes]), [1] * (3 - axes)
     return lead + out, prod(lead), ones + sizes, ones + out
 
@@ -551,7 +616,7 @@ def _adaptive_avg_pool(axes, x, output_size):
 
 
 def _adaptive_avg_pool_backward(axes, grad, x):
-    operator = f"adaptive_avg_pool{axes}d_backward"
+    operator = f"adaptive_avg_pool{axes}d"
     out = list(grad.shape[-axes:])
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, out)
     _check_grad(operator, grad, shape)
@@ -601,6 +666,7 @@ def adaptive_avg_pool3d_backward(grad_output, self):
 
 def _adaptive_max_pool(axes, x, output_size):
     operator = f"adaptive_max_pool{axes}d"
+    _floating(operator, x)
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
     layout = layout_of(x, axes) if axes == 2 else None
     x = x.contiguous()
@@ -612,7 +678,7 @@ def _adaptive_max_pool(axes, x, output_size):
 
 
 def _adaptive_max_pool_backward(axes, grad, x, indices):
-    operator = f"adaptive_max_pool{axes}d_backward"
+    operator = f"adaptive_max_pool{axes}d"
     _adaptive(operator, x, axes, list(grad.shape[-axes:]))
     _check_grad(operator, grad, indices.shape)
     _check_grad(operator, grad, [*x.shape[:-axes], *grad.shape[-axes:]])

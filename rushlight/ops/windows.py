@@ -4,10 +4,18 @@ from rushlight.ops import call as ops
 
 
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
-    """The values alone."""
-    return ops.max_pool1d_with_indices(
+    """The values alone.
+
+    Raises:
+        NotImplementedError: the input isn't floating.
+    """
+    result = ops.max_pool1d_with_indices(
         self, kernel_size, stride, padding, dilation, ceil_mode
     )[0]
+    if not self.is_floating_point():
+        name = self.dtype.name.capitalize()
+        raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{name}'")
+    return result
 
 
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -25,6 +33,27 @@ def max_pool3d(self, kernel_size, stride, padding, dilation, ceil_mode):
 
 
 def adaptive_max_pool1d(self, output_size):
-    """Two dimensions, the first of size one."""
+    """Two dimensions, the first of size one.
+
+    Raises:
+        RuntimeError: the output has another number of sizes than one.
+    """
+    if len(output_size) != 1:
+        raise RuntimeError(
+            "adaptive_max_pool1d() argument 'output_size' should contain one int (got "
+            f"{len(output_size)})"
+        )
+    if self.ndim not in (2, 3):
+        raise RuntimeError(
+            f"adaptive_max_pool1d(): Expected 2D or 3D tensor, but got "
+            f"{list(self.shape)}"
+        )
+    for dim in range(1, self.ndim):
+        if self.shape[dim] == 0:
+            raise RuntimeError(
+                "adaptive_max_pool1d(): Expected input to have non-zero size for "
+                f"non-batch dimensions, but input has sizes {list(self.shape)} with "
+                f"dimension {dim} being empty"
+            )
     values, indices = ops.adaptive_max_pool2d(self.unsqueeze(-2), [1, *output_size])
     return values.squeeze(-2), indices.squeeze(-2)

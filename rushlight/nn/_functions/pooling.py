@@ -255,9 +255,7 @@ def _unpooled_size(input, kernel, stride, padding, output_size):
     """
     count = len(kernel)
     own = input.shape[-count:]
-    fits = [
-        (own[d] - 1) * stride[d] + kernel[d] - 2 * padding[d] for d in range(count)
-    ]
+    fits = [(own[d] - 1) * stride[d] + kernel[d] - 2 * padding[d] for d in range(count)]
     if output_size is None:
         return fits
     if len(output_size) == count + 2:
