@@ -32,6 +32,7 @@ COMPILED = [
     "core.interop",
     "backends.cpu.pool",
     "backends.cpu.launch",
+    "backends.cpu.scratch",
     "backends.cpu.image",
     "backends.cpu.contraction",
     "backends.cpu.foreach",

@@ -45,7 +45,7 @@ def test_every_stage_of_an_elementwise_operator_is_shown():
         assert part in shown
     assert "- op: gelu(Tensor self" in text
     assert "erf(x * 0.7071067811865476)" in text
-    assert "define void @gelu" in text
+    assert "define i32 @gelu" in text
 
 
 def test_a_reduction_and_a_loop_kernel_are_shown():

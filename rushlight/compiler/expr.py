@@ -652,8 +652,9 @@ class Return(Statement):
 class Function:
     """A program with parameters: a kernel, or a helper that returns a value.
 
-    A kernel has exactly the parameters `KERNEL_PARAMETERS` and returns nothing. It is
-    ``distinct`` if its body starts by naming base pointers that do not overlap.
+    A kernel has exactly the parameters `KERNEL_PARAMETERS` and no ``result``: it
+    returns faults, 0 unless a `Return` says otherwise. It is ``distinct`` if its body
+    starts by naming base pointers that do not overlap.
     """
 
     name: str
@@ -670,6 +671,11 @@ class Function:
     def with_body(self, body) -> Function:
         return replace(self, body=tuple(body))
 
+
+# What a kernel may return besides 0, as bits; `Call(name, type, value, condition)` is
+# the value, and sets the name's bit where the condition holds.
+FAULTS = {"refuse_zero_division": 1}
+OUT_OF_MEMORY = 2
 
 DATA = Var("data", Pointer(Pointer(u8)))
 INTS = Var("ints", Pointer(i64))

@@ -12,6 +12,7 @@ import math
 from rushlight.compiler import expr
 from rushlight.compiler.complexes import Complex, complex_function
 from rushlight.compiler.expr import Call, Expr, Reinterpret, Type, boolean, unify
+from rushlight.compiler.faults import refuse_zero
 from rushlight.compiler.pointwise import pointwise
 from rushlight.compiler.reduction import reduction
 from rushlight.compiler.rowwise import (
@@ -97,10 +98,24 @@ erfinv = _unary("erfinv", "Inverse of the error function.")
 lgamma = _unary("lgamma", "Logarithm of the absolute value of the gamma function.")
 digamma = _unary("digamma", "Derivative of `lgamma`.")
 
-floor_div = _binary("floordiv", "Quotient rounded towards minus infinity.")
-remainder = _binary("mod", "Remainder with the sign of the divisor, as Python's ``%``.")
-trunc_div = _binary("tdiv", "Integer quotient rounded towards zero.")
-fmod = _binary("rem", "Remainder with the sign of the dividend.")
+
+def _division(op, doc):
+    divide = _binary(op, doc)
+
+    def function(x, y):
+        x, y = unify(x, y)
+        value = divide(x, y)
+        return refuse_zero(value, y) if value.type.is_int else value
+
+    return _named(function, op, doc)
+
+
+floor_div = _division("floordiv", "Quotient rounded towards minus infinity.")
+remainder = _division(
+    "mod", "Remainder with the sign of the divisor, as Python's ``%``."
+)
+trunc_div = _division("tdiv", "Integer quotient rounded towards zero.")
+fmod = _division("rem", "Remainder with the sign of the dividend.")
 minimum = _binary("min", "The smaller value; NaN where either side is NaN.")
 maximum = _binary("max", "The larger value; NaN where either side is NaN.")
 fmin = _binary("fmin", "The smaller value; the other side where one is NaN.")
@@ -334,6 +349,7 @@ __all__ = [
         "complex_function",
         "expr",
         "math",
+        "refuse_zero",
         "unify",
     )
 ]

@@ -8,15 +8,18 @@ level of cache. An operand with stride zero fills its buffer once.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.builder import Builder
 from rushlight.compiler.complexes import Complex
 from rushlight.compiler.expr import Const, Pointer, Type, Var, i64
+from rushlight.compiler.faults import Flags, take_faults
 from rushlight.compiler.front import Front, symbol
 from rushlight.compiler.passes.name_shared import name_shared
 
-BLOCK_BYTES = 4096  # of the widest operand: a dozen buffers fit the first-level cache
+BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
+ALL_BLOCKS = 12288
 COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 
@@ -61,9 +64,9 @@ class Pointwise(Front):
                 f"{len(out_dtypes)} outputs"
             )
         plan = _Plan(in_dtypes, out_dtypes)
-        body = _body(plan, outputs, inputs)
+        body = _body(plan, *without_faults(outputs), inputs)
         function = ir.kernel(
-            self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(body)
+            self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(*body)
         )
         return self.describe(outputs, inputs), function
 
@@ -90,6 +93,17 @@ class Pointwise(Front):
         lines = [f"def {self.name}({names}):"]
         lines += [f"    {let}" for let in lets]
         return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
+
+
+def without_faults(outputs):
+    """The results, and what they refuse; see `faults`."""
+    parts, found = take_faults([part for value in outputs for part in _parts(value)])
+    parts = iter(parts)
+    values = [
+        Complex(next(parts), next(parts)) if isinstance(value, Complex) else next(parts)
+        for value in outputs
+    ]
+    return values, found
 
 
 def _symbol(name, dtype):
@@ -203,11 +217,13 @@ class _Plan:
         ]
         self.operands = self.outputs + self.inputs
         widest = max(operand.itemsize for operand in self.operands)
-        self.block = BLOCK_BYTES // max(4, widest)
+        room = min(BLOCK_BYTES, ALL_BLOCKS // count // 64 * 64)
+        self.block = room // max(4, widest)
 
-    def loops(self, body):
-        """The whole program; ``body(b, i)`` writes the elementwise part."""
+    def loops(self, body, found):
+        """The whole program; ``body(b, flags, i, ...)`` writes the elementwise part."""
         b = Builder()
+        flags = Flags(b, found)
         n = b.let("n", ir.integer(0))
         for operand in self.operands:
             operand.declare(b)
@@ -221,7 +237,9 @@ class _Plan:
             for operand in self.operands:
                 b.add(ir.Let(operand.row, ir.Offset(operand.base, row * operand.outer)))
             with b.loop("start", 0, n, block, kind="rolled") as start:
-                self.one_block(b, body, start, ir.binary("min", n - start, block))
+                length = ir.binary("min", n - start, block)
+                self.one_block(b, partial(body, b, flags), start, length)
+        flags.tell()
         return b.statements
 
     def one_block(self, b, body, start, length):
@@ -241,7 +259,7 @@ class _Plan:
                 )
             )
         with b.loop("i", ir.as_expr(0, i64), length, kind="vectorized") as i:
-            body(b, i, self.inputs, self.outputs)
+            body(i, self.inputs, self.outputs)
         for operand in self.outputs:
             with b.when(~operand.direct):
                 operand.copy(
@@ -269,10 +287,10 @@ class _Plan:
             )
 
 
-def _body(plan, outputs, inputs):
-    """Writes loads, named values and stores of one element."""
+def _body(plan, outputs, found, inputs):
+    """What writes loads, named values and stores of one element; what is refused."""
 
-    def write(b, i, operands_in, operands_out):
+    def write(b, flags, i, operands_in, operands_out):
         for operand, value in zip(operands_in, inputs, strict=True):
             loaded = operand.load(i, value)
             for var, part in zip(_parts(value), _parts(loaded), strict=True):
@@ -282,10 +300,12 @@ def _body(plan, outputs, inputs):
             for operand, value in zip(operands_out, outputs, strict=True)
             for store in operand.store(i, value)
         ]
-        lets, values = name_shared([store.value for store in stores])
+        conditions = [condition for _, condition in found]
+        lets, values = name_shared([store.value for store in stores] + conditions)
         for let in lets:
             b.add(let)
-        for store, value in zip(stores, values, strict=True):
+        for store, value in zip(stores, values[: len(stores)], strict=True):
             b.add(ir.Store(store.pointer, store.index, value))
+        flags.join(values[len(stores) :])
 
-    return write
+    return write, found

@@ -122,7 +122,7 @@ class _Checker:
             self.fail("there is no loop to leave or continue", s)
 
     def return_(self, s, names, mutable, in_loop):
-        self.value(s.value, names, s, self.function.result)
+        self.value(s.value, names, s, self.function.result or ir.i32)
 
 
 def _fault(e):

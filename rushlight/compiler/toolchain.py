@@ -105,7 +105,10 @@ _engines: list = []
 
 def load_in_process(binary: bytes, name: str) -> int:
     """The address of a function of an object file, loaded by LLVM's own loader."""
+    from rushlight.backends.cpu.scratch import scratch_address
+
     llvm = _llvm()
+    llvm.add_symbol("rushlight_scratch", scratch_address())
     engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine_for_loading())
     engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(binary))
     engine.finalize_object()

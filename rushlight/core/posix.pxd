@@ -52,6 +52,7 @@ cdef extern from "sys/mman.h" nogil:
 cdef extern from * nogil:
     int __builtin_clzll(unsigned long long)
     int64_t __atomic_fetch_add(int64_t*, int64_t, int)
+    int __atomic_fetch_or(int*, int, int)
     int64_t __atomic_load_n(int64_t*, int)
     void __atomic_store_n(int64_t*, int64_t, int)
     void __builtin___clear_cache(char*, char*)

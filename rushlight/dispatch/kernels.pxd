@@ -44,5 +44,5 @@ cdef class PointwiseKernel(Kernel):
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
 
-cdef void run_call(kernel_t fn, Call* call) noexcept
+cdef int run_call(kernel_t fn, Call* call) except -1
 cdef int promote_call(Call* call, unsigned int promoting) except -1

@@ -12,6 +12,8 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
     parallel_for,
+    raise_fault,
+    run_here,
 )
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import (
@@ -271,8 +273,8 @@ def store_scalars(call: cython.pointer(Call)) -> cython.int:
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
+@cython.exceptval(-1, check=False)
+def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     """Loop a kernel over all elements."""
     data: cython.p_char[12]
     ints: int64_t[25]
@@ -280,10 +282,9 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
     count: cython.int = call.n + call.n_out
     rows: int64_t
     if call.numel == 0:
-        return
+        return 0
     if not call.flat:
-        run_general(fn, call)
-        return
+        return run_general(fn, call)
     ints[0] = call.numel
     for k in range(count):
         data[k] = call.operands[k].data
@@ -292,8 +293,7 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
             ints[1 + k] = call.operands[k].itemsize
         ints[1 + count + k] = ints[1 + k] * CHUNK
     if call.numel <= GRAIN:
-        fn(data, ints, 0, 1)
-        return
+        return run_here(fn, data, ints, 1)
     rows = call.numel // CHUNK
     ints[0] = CHUNK
     with cython.nogil:
@@ -302,7 +302,8 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
             ints[0] = call.numel - rows * CHUNK
             for k in range(count):
                 data[k] += rows * ints[1 + count + k]
-            fn(data, ints, 0, 1)
+            run_here(fn, data, ints, 1)
+    return 0
 
 
 TILE_INNER = cython.declare(int64_t, 16)
@@ -332,13 +333,13 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
 
 @cython.cfunc
 @cython.nogil
-@cython.exceptval(check=False)
+@cython.exceptval(-1, check=False)
 def run_tiles(
     fn: kernel_t,
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
     plan: cython.pointer(LoopPlan),
-) -> cython.void:
+) -> cython.int:
     """The two native loops in tiles that fit the first-level cache."""
     part: cython.p_char[12]
     k: cython.int
@@ -352,15 +353,16 @@ def run_tiles(
             ints[0] = min(TILE_INNER, plan.sizes[0] - j)
             for k in range(plan.n_operands):
                 part[k] = data[k] + i * plan.strides[k][1] + j * plan.strides[k][0]
-            fn(part, ints, 0, rows)
+            run_here(fn, part, ints, rows)
             j += TILE_INNER
         i += TILE_OUTER
     ints[0] = plan.sizes[0]
+    return 0
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
+@cython.exceptval(-1, check=False)
+def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     """Strided operands: merge dimensions, loop the outer ones here."""
     plan: LoopPlan
     data: cython.p_char[12]
@@ -403,6 +405,7 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.void:
                 d += 1
             if d >= plan.ndim:
                 break
+    return 0
 
 
 @cython.cfunc
@@ -702,7 +705,9 @@ class PointwiseKernel(Kernel):
         data[0] = out.storage.data + out.offset * out.dtype_.itemsize
         ints[0] = first.numel_
         ints[1] = out.dtype_.itemsize
-        fn(data, ints, 0, 1)
+        faults: cython.int = fn(data, ints, 0, 1)
+        if faults:
+            raise_fault(faults)
         return out
 
     @cython.cfunc

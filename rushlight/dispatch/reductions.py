@@ -9,6 +9,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
     parallel_for,
+    run_here,
 )
 from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
@@ -350,7 +351,7 @@ class ReductionKernel(Kernel):
         if ints[11] == item and ints[5] != item and grain < ACROSS:
             grain = ACROSS
         if total * count <= GRAIN:
-            fn(data, ints, 0, total)
+            run_here(fn, data, ints, total)
             return
         with cython.nogil:
             parallel_for(fn, data, ints, total, grain)
@@ -394,13 +395,13 @@ def launch_parts(
         ints[2] = rest
         data[0] += parts * step
         data[1] += parts * PART * item
-        fn(data, ints, 0, 1)
+        run_here(fn, data, ints, 1)
     ints[2] = partial.numel_
     ints[5] = step
     data[0] = out.storage.data + out.offset * step
     data[1] = partial.storage.data
     data[2] = cython.cast(cython.p_char, cython.address(number))
-    second.fn(data, ints, 0, 1)
+    run_here(second.fn, data, ints, 1)
 
 
 @cython.cfunc

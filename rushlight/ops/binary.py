@@ -11,8 +11,6 @@ from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
 
-div_trunc = pointwise(L.trunc_div)
-fmod = pointwise(L.fmod)
 maximum = pointwise(L.maximum)
 minimum = pointwise(L.minimum)
 fmax = pointwise(L.fmax)
@@ -28,6 +26,30 @@ def add(x, y, alpha=1):
     if x.type.is_bool:
         return x | (y if is_one(alpha) else y & alpha)
     return x + y if is_one(alpha) else x + alpha * y
+
+
+def refuse_truth(x, name):
+    """Refuses to divide truth values.
+
+    Raises:
+        NotImplementedError: the operands are boolean.
+    """
+    if x.type.is_bool:
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for 'Bool'")
+
+
+@pointwise
+def div_trunc(x, y):
+    """Quotient rounded towards zero."""
+    refuse_truth(x, "div_trunc")
+    return L.trunc_div(x, y)
+
+
+@pointwise
+def fmod(x, y):
+    """What is left of ``x``, with its sign."""
+    refuse_truth(x, "fmod")
+    return L.fmod(x, y)
 
 
 def refuse_booleans(x):
@@ -78,6 +100,7 @@ def rdiv(x, y):
 @pointwise
 def floor_divide(x, y):
     """Quotient rounded down; floats by way of the remainder, as exact as that."""
+    refuse_truth(x, "div_floor")
     if not x.type.is_float:
         return L.floor_div(x, y)
     quotient = (x - L.remainder(x, y)) / y
@@ -96,12 +119,14 @@ def rfloor_divide(x, y):
 @pointwise
 def remainder(x, y):
     """What is left of ``x``, with the sign of ``y``."""
+    refuse_truth(x, "remainder")
     return L.remainder(x, y)
 
 
 @pointwise
 def rremainder(x, y):
     """``remainder`` with the arguments exchanged."""
+    refuse_truth(x, "remainder")
     return L.remainder(y, x)
 
 
@@ -190,7 +215,9 @@ def bitwise_left_shift(x, y):
 def bitwise_right_shift(x, y):
     """``x >> y``; only the sign is left where all the bits leave."""
     last = x.type.bits - 1
-    return x >> L.select((y < 0) | (y > last), last, y)
+    gone = (y < 0) | (y > last)
+    left = x >> L.select(gone, last, y)
+    return left if x.type.is_signed else L.select(gone, 0, left)
 
 
 @pointwise

@@ -10,7 +10,11 @@ import importlib
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    parallel_for,
+    run_here,
+)
 from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
@@ -102,7 +106,7 @@ def pick(
         work = width
     work = GRAIN // work if work else GRAIN
     if total <= work:
-        native.fn(data, ints, 0, total)
+        run_here(native.fn, data, ints, total)
         return fault
     with cython.nogil:
         parallel_for(native.fn, data, ints, total, max(1, work))
@@ -340,7 +344,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
         ints[4] = across
     work = max(COLUMNS if across else 1, GRAIN // work)
     if total <= work:
-        native.fn(data, ints, 0, total)
+        run_here(native.fn, data, ints, total)
     else:
         with cython.nogil:
             parallel_for(native.fn, data, ints, total, work)

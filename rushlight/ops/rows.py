@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    parallel_for,
+    run_here,
+)
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
@@ -89,7 +93,7 @@ def launch_rows(
             ints[2 + count + k] = 0
             ints[2 + 2 * count + k] = item
     if outer * inner * size <= GRAIN:
-        native.fn(data, ints, 0, outer * inner)
+        run_here(native.fn, data, ints, outer * inner)
         return 0
     grain: int64_t = max(1, GRAIN // max(1, size))
     if inner > 1:  # rows side by side are computed together

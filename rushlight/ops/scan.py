@@ -9,7 +9,11 @@ import importlib
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    parallel_for,
+    run_here,
+)
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
@@ -40,19 +44,20 @@ def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
+@cython.exceptval(-1, check=False)
 def launch(
     native: NativeKernel,
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
     total: int64_t,
     grain: int64_t,
-) -> cython.void:
+) -> cython.int:
     if total <= grain:
-        native.fn(data, ints, 0, total)
-        return
+        run_here(native.fn, data, ints, total)
+        return 0
     with cython.nogil:
         parallel_for(native.fn, data, ints, total, grain)
+    return 0
 
 
 @cython.cfunc

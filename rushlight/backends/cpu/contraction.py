@@ -9,7 +9,11 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
-from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    parallel_for,
+    run_here,
+)
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
@@ -244,7 +248,7 @@ def run_product(
     ints[10], ints[11], ints[12], ints[13] = a.batch, b.batch, out.batch, d.batch
     ints[14], ints[15], ints[16] = blocks.rows, blocks.columns, right
     if blocks.chunks == 1:
-        kernel.fn(data, ints, 0, 1)
+        run_here(kernel.fn, data, ints, 1)
         return 0
     with cython.nogil:
         parallel_for(kernel.fn, data, ints, blocks.chunks, 1)

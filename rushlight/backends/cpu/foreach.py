@@ -7,6 +7,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
     parallel_for,
+    run_here,
 )
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -23,7 +24,7 @@ def run_pieces(
     ints: cython.pointer(cython.const[int64_t]),
     begin: int64_t,
     end: int64_t,
-) -> cython.void:
+) -> cython.int:
     """Runs the kernel over pieces ``[begin, end)``: each a part of one tensor.
 
     ``data``: the kernel, the scalars, then the tensors' addresses list by list.
@@ -45,6 +46,7 @@ def run_pieces(
     k: int64_t
     which: int64_t = 0
     piece: int64_t = begin
+    faults: cython.int = 0
     for k in range(total):
         layout[1 + k] = width if k < lists + outputs else 0
         layout[1 + total + k] = 0
@@ -58,8 +60,9 @@ def run_pieces(
         layout[0] = left if left < PIECE else PIECE
         for k in range(lists + outputs):
             operands[k] = data[2 + k * tensors + which] + start * width
-        kernel(operands, layout, 0, 1)
+        faults |= kernel(operands, layout, 0, 1)
         piece += 1
+    return faults
 
 
 def same_layout(lists) -> cython.bint:
@@ -151,7 +154,7 @@ def launch_each(
             pieces += (tensor.numel_ + PIECE - 1) // PIECE
             elements += tensor.numel_
         if elements < SERIAL:
-            run_pieces(data, ints, 0, pieces)
+            run_here(run_pieces, data, ints, pieces)
         else:
             with cython.nogil:
                 parallel_for(run_pieces, data, ints, pieces, 1)

@@ -11,6 +11,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.backends.cpu.launch import NativeKernel
+from cython.cimports.rushlight.backends.cpu.scratch import scratch
 from cython.cimports.rushlight.core.posix import (
     MAP_ANONYMOUS,
     MAP_FAILED,
@@ -36,6 +37,14 @@ COUNTS = struct.Struct("<IIII")  # bytes of code; symbols, relative, external
 SYMBOL = struct.Struct("<IH")  # offset, length of the name
 RELATIVE = struct.Struct("<Iq")  # slot, offset
 EXTERNAL = struct.Struct("<IqH")  # slot, addend, length of the name
+
+
+@cython.cfunc
+def function_named(name: bytes) -> cython.p_void:
+    """A function that generated code calls: the runtime's, or the C library's."""
+    if name == b"rushlight_scratch":
+        return cython.cast(cython.p_void, scratch)
+    return dlsym(cython.NULL, name)
 
 
 class ImageError(RuntimeError):
@@ -143,7 +152,7 @@ class Image:
             start: uintptr_t = cython.cast(uintptr_t, self.base)
             self.fill(slot, start + cython.cast(int64_t, offset))
         for slot, addend, name in external:
-            function: cython.p_void = dlsym(cython.NULL, name)
+            function: cython.p_void = function_named(name)
             if function == cython.NULL:
                 raise ImageError(f"image: no function {name.decode()} in this process")
             start = cython.cast(uintptr_t, function)

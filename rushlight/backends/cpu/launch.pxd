@@ -1,11 +1,22 @@
 from libc.stdint cimport int64_t
 
-ctypedef void (*kernel_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+# Returns what went wrong, as bits; see `raise_fault`.
+ctypedef int (*kernel_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 
 cdef class NativeKernel:
     cdef kernel_t fn
     cdef readonly str name
     cdef object keep                # keeps the mapped image alive
 
-# Runs fn over [0, total) in chunks of `grain` (or as one piece when total <= grain) on the pool; releases nothing, takes no GIL.
-cdef void parallel_for(kernel_t fn, char** data, const int64_t* ints, int64_t total, int64_t grain) noexcept nogil
+# Raises the exception that a kernel's faults stand for.
+cdef int raise_fault(int faults) except -1 nogil
+
+# Runs fn over [0, total) on the calling thread.
+cdef inline int run_here(kernel_t fn, char** data, const int64_t* ints, int64_t total) except -1 nogil:
+    cdef int faults = fn(data, ints, 0, total)
+    if faults:
+        raise_fault(faults)
+    return 0
+
+# Runs fn over [0, total) in chunks of `grain` (or as one piece when total <= grain) on the pool; takes the GIL to raise only.
+cdef int parallel_for(kernel_t fn, char** data, const int64_t* ints, int64_t total, int64_t grain) except -1 nogil

@@ -6,6 +6,10 @@ from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.backends.cpu.pool import run_chunks
 from cython.cimports.rushlight.core.tensor import Tensor
 
+# What a kernel returns besides 0; the compiler's numbers are the same.
+ZERO_DIVISION = cython.declare(cython.int, 1)
+OUT_OF_MEMORY = cython.declare(cython.int, 2)
+
 
 @cython.cclass
 class NativeKernel:
@@ -33,20 +37,34 @@ class NativeKernel:
 
 @cython.cfunc
 @cython.nogil
-@cython.exceptval(check=False)
+@cython.exceptval(-1, check=False)
+def raise_fault(faults: cython.int) -> cython.int:
+    """Raises what the bits that a kernel returned stand for; see `expr.FAULTS`."""
+    with cython.gil:
+        if faults & OUT_OF_MEMORY:
+            raise MemoryError("no memory for what a kernel works on")
+        raise RuntimeError("ZeroDivisionError")
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
 def parallel_for(
     fn: kernel_t,
     data: cython.pp_char,
     ints: cython.pointer(cython.const[int64_t]),
     total: int64_t,
     grain: int64_t,
-) -> cython.void:
+) -> cython.int:
     """Runs ``fn`` over ``[0, total)``: on the pool where that is more than a grain."""
-    if total <= grain:
-        if total > 0:
-            fn(data, ints, 0, total)
-    else:
-        run_chunks(fn, data, ints, total, grain)
+    faults: cython.int = 0
+    if total > grain:
+        faults = run_chunks(fn, data, ints, total, grain)
+    elif total > 0:
+        faults = fn(data, ints, 0, total)
+    if faults:
+        raise_fault(faults)
+    return 0
 
 
 @cython.cfunc

@@ -1,6 +1,6 @@
 from libc.stdint cimport int64_t
 
-ctypedef void (*task_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
+ctypedef int (*task_t)(char** data, const int64_t* ints, int64_t begin, int64_t end) noexcept nogil
 
 cdef enum:
     MAX_THREADS = 64
@@ -21,8 +21,10 @@ cdef struct Job:
     int64_t chunk
     int64_t active                  # workers inside; guarded by the pool's mutex
     int n_shares
+    int faults                      # what chunks returned, joined by `or`
     Job* following
     Share shares[64]
 
 # Runs task over [0, total) in chunks that depend on `total` and `grain` alone.
-cdef void run_chunks(task_t task, char** data, const int64_t* ints, int64_t total, int64_t grain) noexcept nogil
+# Returns what the chunks did, joined by `or`: 0 where nothing went wrong.
+cdef int run_chunks(task_t task, char** data, const int64_t* ints, int64_t total, int64_t grain) noexcept nogil

@@ -19,6 +19,7 @@ from cython.cimports.rushlight.core.posix import (
     __ATOMIC_RELAXED,
     SIG_SETMASK,
     __atomic_fetch_add,
+    __atomic_fetch_or,
     __atomic_load_n,
     pthread_atfork,
     pthread_cond_broadcast,
@@ -64,15 +65,14 @@ def run_chunks(
     ints: cython.pointer(cython.const[int64_t]),
     total: int64_t,
     grain: int64_t,
-) -> cython.void:
+) -> cython.int:
     """Runs ``task`` over ``[0, total)``, on several threads where it has chunks."""
     if total <= 0:
-        return
+        return 0
     if grain < 1:
         grain = 1
     if total <= grain:
-        task(data, ints, 0, total)
-        return
+        return task(data, ints, 0, total)
     # A chunk is a multiple of the grain, and there are at most MAX_CHUNKS of them.
     grains: int64_t = (total + grain - 1) // grain
     chunk: int64_t = grain * ((grains + MAX_CHUNKS - 1) // MAX_CHUNKS)
@@ -81,9 +81,8 @@ def run_chunks(
     if limit > n_chunks:
         limit = cython.cast(cython.int, n_chunks)
     if limit <= 1 or pthread_getspecific(inside) != cython.NULL:
-        run_alone(task, data, ints, total, chunk)
-        return
-    run_shared(task, data, ints, total, chunk, n_chunks, limit)
+        return run_alone(task, data, ints, total, chunk)
+    return run_shared(task, data, ints, total, chunk, n_chunks, limit)
 
 
 @cython.cfunc
@@ -95,11 +94,13 @@ def run_alone(
     ints: cython.pointer(cython.const[int64_t]),
     total: int64_t,
     chunk: int64_t,
-) -> cython.void:
+) -> cython.int:
     begin: int64_t = 0
+    faults: cython.int = 0
     while begin < total:
-        task(data, ints, begin, min(begin + chunk, total))
+        faults |= task(data, ints, begin, min(begin + chunk, total))
         begin += chunk
+    return faults
 
 
 @cython.cfunc
@@ -113,7 +114,7 @@ def run_shared(
     chunk: int64_t,
     n_chunks: int64_t,
     n_shares: cython.int,
-) -> cython.void:
+) -> cython.int:
     global first_job
     job: Job
     at: cython.pointer(cython.pointer(Job))
@@ -126,6 +127,7 @@ def run_shared(
     job.chunk = chunk
     job.active = 0
     job.n_shares = n_shares
+    job.faults = 0
     for i in range(n_shares):
         job.shares[i].next = n_chunks * i // n_shares
         job.shares[i].end = n_chunks * (i + 1) // n_shares
@@ -148,6 +150,7 @@ def run_shared(
             pthread_cond_wait(cython.address(job_done), cython.address(mutex))
     pthread_mutex_unlock(cython.address(mutex))
     pthread_setspecific(inside, cython.NULL)
+    return job.faults
 
 
 @cython.cfunc
@@ -197,6 +200,7 @@ def start_worker() -> cython.bint:
 def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
     """Runs chunks until none is left to begin: the own share, then the others'."""
     step: cython.int
+    faults: cython.int
     i: int64_t
     share: cython.pointer(Share)
     for step in range(job.n_shares):
@@ -205,9 +209,11 @@ def take_part(job: cython.pointer(Job), number: cython.int) -> cython.void:
             i = __atomic_fetch_add(cython.address(share.next), 1, __ATOMIC_ACQ_REL)
             if i >= share.end:
                 break
-            job.task(
+            faults = job.task(
                 job.data, job.ints, i * job.chunk, min((i + 1) * job.chunk, job.total)
             )
+            if faults:
+                __atomic_fetch_or(cython.address(job.faults), faults, __ATOMIC_ACQ_REL)
 
 
 @cython.cfunc

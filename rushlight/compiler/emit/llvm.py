@@ -15,6 +15,17 @@ from rushlight.compiler.emit.llvm_expressions import Expressions
 from rushlight.compiler.emit.llvm_text import memory_name, type_name
 from rushlight.compiler.rewrite import bodies_of
 
+# Arrays of a kernel that take more than this are not on the stack: threads may have
+# little of it.
+STACK_BYTES = 12 * 1024
+SCRATCH = """\
+  %.scratch = call noalias align 64 ptr @rushlight_scratch(i64 {size})
+  %.scratch.none = icmp eq ptr %.scratch, null
+  br i1 %.scratch.none, label %scratch.missing, label %entry
+scratch.missing:
+  ret i32 {fault}
+entry:"""
+
 # First line of a module whose loops are to stay as written: vectors are explicit, so
 # that the few passes that clean up code suffice.
 AS_WRITTEN = "; loops as written\n"
@@ -42,9 +53,10 @@ def _is_rolled(body):
 class _Module:
     """Collects function bodies, declarations and metadata of one module."""
 
-    def __init__(self):
+    def __init__(self, scratch=True):
         self.bodies, self.declarations, self.metadata = [], {}, []
         self.helpers = {}
+        self.scratch = scratch
 
     def add(self, function, linkage):
         if function.distinct:
@@ -128,13 +140,17 @@ class _Emitter(Expressions):
         self.module, self.function = module, function
         self.name = name or function.name
         self.lines, self.allocas, self.count = [], [], 0
+        # bytes of arrays that lie in the thread's scratch memory, and their addresses
+        self.lends, self.lent, self.lent_arrays = False, 0, []
         self.scope, self.mutable = {}, {}
         self.loops, self.groups, self.memo = [], [], {}
         self.used, self.label, self.ended = set(), "entry", False
 
     def text(self, linkage, callee=None):
         function = self.function
-        result = "void" if function.result is None else type_name(function.result)
+        result = "i32" if function.result is None else type_name(function.result)
+        self.lends = function.result is None and self.module.scratch
+        self.lends = self.lends and array_bytes(function.body) > STACK_BYTES
         parameters = []
         for var in function.parameters:
             parameters.append(f"{self.parameter(var)} {self.bind(var)}")
@@ -143,14 +159,18 @@ class _Emitter(Expressions):
         else:
             self.forward(function.body, callee)
         if function.result is None and not self.ended:
-            self.lines.append("  ret void")
+            self.lines.append("  ret i32 0")
+        start = ["entry:", *self.allocas]
+        if self.lends:
+            self.module.declare("rushlight_scratch", "noalias ptr", "i64")
+            lend = SCRATCH.format(size=self.lent, fault=ir.OUT_OF_MEMORY)
+            start = ["start:", *self.allocas, lend, *self.lent_arrays]
         inline = "alwaysinline " if linkage else ""
         return "\n".join(
             [
                 f"define {linkage}{result} @{self.name}({', '.join(parameters)}) "
                 f"{inline}{ATTRIBUTES} {{",
-                "entry:",
-                *self.allocas,
+                *start,
                 *self.lines,
                 "}",
                 "",
@@ -162,7 +182,9 @@ class _Emitter(Expressions):
         for statement in pointers:
             self.let(statement)
         arguments = ", ".join(map(self.typed, callee.parameters))
-        self.lines.append(f"  call void @{callee.name}({arguments})")
+        self.lines.append(f"  %faults = call i32 @{callee.name}({arguments})")
+        self.lines.append("  ret i32 %faults")
+        self.ended = True
 
     def parameter(self, var):
         if self.function.result is None and var.name == "ints":
@@ -235,6 +257,11 @@ class _Emitter(Expressions):
 
     def array(self, s):
         address = self.bind(s.var)
+        if self.lends:
+            place = f"getelementptr inbounds i8, ptr %.scratch, i64 {self.lent}"
+            self.lent_arrays.append(f"  {address} = {place}")
+            self.lent += bytes_of(s)
+            return
         self.allocas.append(
             f"  {address} = alloca [{s.size} x {memory_name(s.var.type.element)}], "
             f"align {s.alignment}"
@@ -378,6 +405,21 @@ class _Emitter(Expressions):
         value = self.value(s.value)
         self.lines.append(f"  ret {type_name(s.value.type)} {value}")
         self.ended = True
+
+
+def bytes_of(array):
+    """The size of an array, as its neighbour's alignment asks for."""
+    return -(-array.size * array.var.type.element.itemsize // 64) * 64
+
+
+def array_bytes(body):
+    """What all arrays of a body take together."""
+    total = 0
+    for statement in body:
+        if isinstance(statement, ir.Array):
+            total += bytes_of(statement)
+        total += sum(map(array_bytes, bodies_of(statement)))
+    return total
 
 
 STATEMENTS = {

@@ -143,6 +143,16 @@ class Expressions:
         name = sign + e.name.removeprefix("machine_")
         return self.fresh(f"{name} {self.typed(left)}, {self.value(right)}")
 
+    def refused(self, e):
+        """A value where nobody listens to what it refuses."""
+        return self.value(e.args[0])
+
+    def any_lane(self, e):
+        (inner,) = e.args
+        lanes = f"i{inner.type.lanes}"
+        mask = self.fresh(f"bitcast {self.typed(inner)} to {lanes}")
+        return self.fresh(f"icmp ne {lanes} {mask}, 0")
+
     def isnan(self, e):
         (inner,) = e.args
         return self.fresh(f"fcmp uno {self.typed(inner)}, {self.value(inner)}")
@@ -352,6 +362,8 @@ SPECIAL_CALLS = {
     "machine_rem": Expressions.machine_division,
     "rarely": Expressions.rarely,
     "isnan": Expressions.isnan,
+    "any_lane": Expressions.any_lane,
+    **dict.fromkeys(ir.FAULTS, Expressions.refused),
     "dot_bf16": Expressions.dot_bf16,
     "leading_zeros": Expressions.count_zeros,
     "trailing_zeros": Expressions.count_zeros,

@@ -46,7 +46,7 @@ exit:
 """
 CALL = """\
   %after = add i64 %index, 1
-  call void @{name}.body({arguments}, i64 %index, i64 %after)"""
+  %faults = call i32 @{name}.body({arguments}, i64 %index, i64 %after)"""
 WARP_START = """\
   %lane.narrow = and i32 %tid, 31
   %lane = zext i32 %lane.narrow to i64
@@ -57,7 +57,7 @@ WARP_START = """\
 
 def emit(*functions: ir.Function) -> str:
     """The PTX of loop kernels whose base pointers are distinct."""
-    module = llvm._Module()
+    module = llvm._Module(scratch=False)
     for function in functions:
         outer, body = module.separate(function)
         parameters = [f"ptr noalias %p{n}" for n in range(len(outer.body))]
@@ -98,7 +98,7 @@ def emit_warps(name, element, partial, combine, finish) -> str:
         combine: an `ir.Function` that joins two partial results.
         finish: an `ir.Function` that makes the output of a result and the length.
     """
-    module = llvm._Module()
+    module = llvm._Module(scratch=False)
     for function in (partial, combine, finish):
         module.add(function, "internal ")
     kind, bits = llvm.type_name(combine.result), combine.result.bits

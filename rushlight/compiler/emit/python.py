@@ -239,8 +239,8 @@ RENDERERS = {
 }
 
 
-def run(function: ir.Function, pointers, ints, begin: int, end: int) -> None:
-    """Runs a kernel through its Python text, as the native kernel would run.
+def run(function: ir.Function, pointers, ints, begin: int, end: int) -> int:
+    """Runs a kernel through its Python text, as the native kernel would; its faults.
 
     Args:
         pointers: addresses of the arrays, outputs first.
@@ -248,4 +248,5 @@ def run(function: ir.Function, pointers, ints, begin: int, end: int) -> None:
     """
     from rushlight.compiler.emit import reference
 
-    reference.execute(render(function), function.name, pointers, ints, begin, end)
+    source = render(function)
+    return reference.execute(source, function.name, pointers, ints, begin, end)

@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 
-from rushlight.compiler.expr import SHORT_NAMES
+from rushlight.compiler.expr import FAULTS, SHORT_NAMES
 
 
 class Element:
@@ -279,6 +279,8 @@ NAMESPACE = {
     "trunc_div": trunc_div,
     "fma": fma,
     "isnan": np.isnan,
+    "any_lane": np.any,
+    **dict.fromkeys(FAULTS, lambda value, condition: value),
     "nan": math.nan,
     "inf": math.inf,
     "range": count,
@@ -295,8 +297,8 @@ NAMESPACE = {
 }
 
 
-def execute(source, name, pointers, ints, begin, end) -> None:
-    """Runs a rendered kernel over raw addresses."""
+def execute(source, name, pointers, ints, begin, end) -> int:
+    """Runs a rendered kernel over raw addresses; returns its faults."""
     scope = dict(NAMESPACE)
     if "bf16" in source:
         scope["bf16"] = Element("bfloat16")
@@ -304,9 +306,10 @@ def execute(source, name, pointers, ints, begin, end) -> None:
     addresses = np.array(pointers, np.uint64)
     integers = np.array(ints, np.int64)
     with np.errstate(all="ignore"):
-        scope[name](
+        faults = scope[name](
             Memory(addresses.ctypes.data, _ADDRESS),
             Memory(integers.ctypes.data, integers.dtype),
             np.int64(begin),
             np.int64(end),
         )
+    return int(faults or 0)

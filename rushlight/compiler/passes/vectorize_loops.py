@@ -96,9 +96,22 @@ def _widths(loop):
                 return None
             if not _is_simple(s.value, loop.var, varying, widths):
                 return None
-        else:
+        elif not _joins(s) or not _is_simple(
+            s.value.args[1], loop.var, varying, widths
+        ):
             return None
     return widths
+
+
+def _joins(s):
+    """Whether a statement is ``flag = flag | condition``."""
+    return (
+        isinstance(s, ir.Assign)
+        and isinstance(s.value, ir.Binary)
+        and s.value.op == "or"
+        and s.var.type.is_bool
+        and _is_position(s.value.args[0], s.var)
+    )
 
 
 def _is_position(index, var):
@@ -141,11 +154,20 @@ class _Body:
             return ir.Store(
                 s.pointer, s.index, self.spread(s.value), s.alignment, self.mask
             )
+        if isinstance(s, ir.Assign):
+            return ir.Assign(s.var, s.var | self.any_lane(s.value.args[1]))
         value = self.value(s.value)
         if value.type.lanes == 1:
             return s
         var = self.wide[s.var.name] = Var(s.var.name, value.type)
         return ir.Let(var, value)
+
+    def any_lane(self, condition):
+        """Whether a condition holds in a lane that counts."""
+        wide = self.spread(condition)
+        if self.mask is not None:
+            wide = wide & self.mask
+        return ir.Call("any_lane", ir.boolean, wide)
 
     def spread(self, e):
         value = self.value(e)

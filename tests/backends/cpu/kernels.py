@@ -1,7 +1,7 @@
 """Small kernels in LLVM IR, for the tests of the pool, the linker and the cache."""
 
 ADD_INDEX = """
-define void @{name}(ptr %data, ptr %ints, i64 %begin, i64 %end) {{
+define i32 @{name}(ptr %data, ptr %ints, i64 %begin, i64 %end) {{
 entry:
   %out = load ptr, ptr %data
   %any = icmp slt i64 %begin, %end
@@ -16,7 +16,7 @@ loop:
   %more = icmp slt i64 %next, %end
   br i1 %more, label %loop, label %done
 done:
-  ret void
+  ret i32 0
 }}
 """
 
@@ -26,7 +26,7 @@ USES_LIBRARY = """
 @table = private constant [2 x ptr] [ptr @values, ptr @sin]
 declare double @fmod(double, double)
 declare double @sin(double)
-define void @{name}(ptr %data, ptr %ints, i64 %begin, i64 %end) {{
+define i32 @{name}(ptr %data, ptr %ints, i64 %begin, i64 %end) {{
   %out = load ptr, ptr %data
   %which = and i64 %begin, 3
   %slot = getelementptr [2 x ptr], ptr @table, i64 0, i64 %end
@@ -37,7 +37,7 @@ define void @{name}(ptr %data, ptr %ints, i64 %begin, i64 %end) {{
   %function = load ptr, ptr %slot
   %sine = call double %function(double %rest)
   store double %sine, ptr %out
-  ret void
+  ret i32 0
 }}
 """
 

@@ -90,12 +90,13 @@ def test_a_kernel_within_a_kernel_runs_inline(add_index):
     out = zeros(4000)
     base = out.buffer_info()[0]
     signature = ctypes.CFUNCTYPE(
-        None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+        ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
     )
 
     def outer(data, ints, begin, end):
         for row in range(begin, end):
             launch(add_index, (base + 8000 * row,), (), 1000, 10)
+        return 0
 
     callback = signature(outer)
     address = ctypes.cast(callback, ctypes.c_void_p).value
