@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from rushlight.compiler import expr
-from rushlight.compiler.expr import Call, Expr
+from rushlight.compiler.expr import Expr
+
+# The dtypes of complex numbers, and those of their parts.
+PARTS = {"complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,9 @@ class Complex:
         return Complex.pair(self, other)[1] - self
 
     def __mul__(self, other):
+        if is_real(other):
+            other = expr.as_expr(other, self.type)
+            return Complex(self.real * other, self.imag * other)
         a, b = Complex.pair(self, other)
         return Complex(
             a.real * b.real - a.imag * b.imag, a.real * b.imag + a.imag * b.real
@@ -66,6 +71,9 @@ class Complex:
 
     def __truediv__(self, other):
         """Divides by Smith's method: scaled by the larger part, no overflow."""
+        if is_real(other):
+            other = expr.as_expr(other, self.type)
+            return Complex(self.real / other, self.imag / other)
         a, b = Complex.pair(self, other)
         steep = abs(b.real) < abs(b.imag)
         large = expr.select(steep, b.imag, b.real)
@@ -83,12 +91,9 @@ class Complex:
         return Complex(-self.real, -self.imag)
 
     def __abs__(self):
-        x, y = abs(self.real), abs(self.imag)
-        large, small = expr.binary("max", x, y), expr.binary("min", x, y)
-        ratio = small / large
-        root = Call("sqrt", large.type, ratio * ratio + 1.0)
-        plain = (large == 0) | (large == math.inf)
-        return expr.select(plain, large, large * root)
+        from rushlight.compiler.complex_functions import magnitude
+
+        return magnitude(self)
 
     def __eq__(self, other):
         a, b = Complex.pair(self, other)
@@ -101,81 +106,15 @@ class Complex:
     __hash__ = object.__hash__
 
 
-def _call(name, x):
-    return Call(name, x.type, x)
-
-
-def _angle(z):
-    return Call("atan2", z.real.type, z.imag, z.real)
-
-
-def _exp(z):
-    size = _call("exp", z.real)
-    return Complex(size * _call("cos", z.imag), size * _call("sin", z.imag))
-
-
-def _log(z):
-    return Complex(_call("log", abs(z)), _angle(z))
-
-
-def _sqrt(z):
-    """The root with a non-negative real part."""
-    root = _call("sqrt", (abs(z) + abs(z.real)) * 0.5)
-    other = expr.select(root == 0, root, z.imag / (root + root))
-    right = z.real >= 0
-    signed = Call("copysign", root.type, root, z.imag)
-    return Complex(
-        expr.select(right, root, abs(other)), expr.select(right, other, signed)
-    )
-
-
-def _sin(z):
-    return Complex(
-        _call("sin", z.real) * _call("cosh", z.imag),
-        _call("cos", z.real) * _call("sinh", z.imag),
-    )
-
-
-def _cos(z):
-    return Complex(
-        _call("cos", z.real) * _call("cosh", z.imag),
-        -(_call("sin", z.real) * _call("sinh", z.imag)),
-    )
-
-
-def _sinh(z):
-    return Complex(
-        _call("sinh", z.real) * _call("cos", z.imag),
-        _call("cosh", z.real) * _call("sin", z.imag),
-    )
-
-
-def _cosh(z):
-    return Complex(
-        _call("cosh", z.real) * _call("cos", z.imag),
-        _call("sinh", z.real) * _call("sin", z.imag),
-    )
-
-
-FUNCTIONS = {
-    "exp": _exp,
-    "log": _log,
-    "sqrt": _sqrt,
-    "sin": _sin,
-    "cos": _cos,
-    "sinh": _sinh,
-    "cosh": _cosh,
-    "tan": lambda z: _sin(z) / _cos(z),
-    "tanh": lambda z: _sinh(z) / _cosh(z),
-    "rsqrt": lambda z: 1 / _sqrt(z),
-    "sigmoid": lambda z: 1 / (_exp(-z) + 1),
-    "log2": lambda z: _log(z) * (1 / math.log(2)),
-    "log10": lambda z: _log(z) * (1 / math.log(10)),
-}
+def is_real(value) -> bool:
+    """Whether a value beside a complex one has no imaginary part at all."""
+    return not isinstance(value, (Complex, complex))
 
 
 def complex_function(name, z) -> Complex:
     """A function of `language` at a complex point."""
+    from rushlight.compiler.complex_functions import FUNCTIONS
+
     if name not in FUNCTIONS:
         raise TypeError(f"{name} is not defined on complex values")
     return FUNCTIONS[name](z)

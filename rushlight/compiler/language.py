@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.compiler import expr
+from rushlight.compiler import complex_functions, expr
 from rushlight.compiler.complexes import Complex, complex_function
 from rushlight.compiler.expr import Call, Expr, Reinterpret, Type, boolean, unify
 from rushlight.compiler.faults import refuse_zero
@@ -161,7 +161,7 @@ def pow(x, y):
     """``x`` to the power ``y``, floats or integers of one type."""
     if isinstance(x, Complex) or isinstance(y, Complex):
         x, y = Complex.pair(x, y)
-        return complex_function("exp", complex_function("log", x) * y)
+        return complex_functions.pow(x, y)
     x, y = unify(x, y)
     return Call("pow", x.type, x, y)
 
@@ -320,6 +320,11 @@ def conj(x):
     return Complex(x.real, -x.imag) if isinstance(x, Complex) else x
 
 
+def log_add_exp(x, y):
+    """The logarithm of ``exp(x) + exp(y)``, for complex values."""
+    return complex_functions.log_add_exp(x, y)
+
+
 def make_complex(x, y):
     """The complex number ``x + y i``."""
     return Complex(*unify(x, y))
@@ -347,6 +352,7 @@ __all__ = [
         "Reinterpret",
         "annotations",
         "complex_function",
+        "complex_functions",
         "expr",
         "math",
         "refuse_zero",

@@ -39,6 +39,8 @@ ACCUMULATORS = {
     "bfloat16": "float32",
     "float32": "float32",
     "float64": "float64",
+    "complex64": "complex64",
+    "complex128": "complex128",
 }
 
 

@@ -6,6 +6,7 @@ import ast
 import operator
 
 from rushlight.compiler import expr as ir
+from rushlight.compiler.complexes import PARTS, Complex
 from rushlight.compiler.loops import (
     Inline,
     Special,
@@ -43,6 +44,25 @@ COMPARE = {
 LANGUAGE = "rushlight.compiler.language"
 
 
+class ComplexArray:
+    """An array parameter of complex elements: pairs of real ones."""
+
+    def __init__(self, pointer):
+        self.pointer = pointer
+
+    def load(self, index):
+        """The element at an index."""
+        first = index * 2
+        return Complex(ir.load(self.pointer, first), ir.load(self.pointer, first + 1))
+
+    def stores(self, index, value):
+        """The statements that write an element."""
+        value = Complex.of(value, self.pointer.type.element)
+        first = index * 2
+        yield ir.Store(self.pointer, first, value.real)
+        yield ir.Store(self.pointer, first + 1, value.imag)
+
+
 def read_kernel(kernel, types, frozen):
     """The IR function of a `Loops` kernel for one choice of dtypes."""
     reader = Reader(kernel, types)
@@ -57,8 +77,10 @@ def read_kernel(kernel, types, frozen):
                 value = reader.named(name, ir.integer(integers))
             integers += 1
         elif note and note.endswith("*") and note[:-1] in types:
-            element = ir.Type(types[note[:-1]])
+            kind = types[note[:-1]]
+            element = ir.Type(PARTS.get(kind, kind))
             value = reader.named(name, ir.argument(arrays, element))
+            value = ComplexArray(value) if kind in PARTS else value
             arrays += 1
         else:
             kernel.fail(
@@ -106,6 +128,9 @@ class Reader:
 
     def named(self, name, value):
         """A ``Let`` of the value; its variable."""
+        if isinstance(value, Complex):
+            real = self.named(f"{name}_real", value.real)
+            return Complex(real, self.named(f"{name}_imag", value.imag))
         var = ir.Var(self.fresh(name), value.type)
         self.emit(ir.Let(var, value))
         return var
@@ -185,7 +210,7 @@ class Reader:
             values = self.call(node.value) if isinstance(node.value, ast.Call) else ()
         if not isinstance(values, (list, tuple)) or len(values) != len(target.elts):
             self.fail(node, f"{len(target.elts)} targets need as many values")
-        held = [self.named("held", v) if isinstance(v, ir.Expr) else v for v in values]
+        held = [self.named("held", v) if is_symbol(v) else v for v in values]
         for item, value in zip(target.elts, held):
             self.assign(item, value)
 
@@ -194,7 +219,13 @@ class Reader:
             self.assign_name(target, value)
         elif isinstance(target, ast.Subscript):
             pointer, index = self.place(target)
+            if isinstance(pointer, ComplexArray):
+                for statement in pointer.stores(index, self.hold(value)):
+                    self.emit(statement)
+                return
             element = pointer.type.element
+            if isinstance(value, Complex):
+                self.fail(target, f"a complex value does not fit {element}")
             self.emit(ir.Store(pointer, index, as_type(element, value)))
         else:
             self.fail(target, "cannot assign to this")
@@ -206,9 +237,10 @@ class Reader:
             if self.counts[-1].get(name, 0) <= 1:
                 self.scopes[-1][name] = self.named(name, typed)
                 return
-            var = ir.Var(self.fresh(name), typed.type)
-            self.emit(ir.Declare(var, typed))
-            self.scopes[-1][name] = var
+            self.scopes[-1][name] = self.declared(name, typed)
+            return
+        if isinstance(known, Complex):
+            self.assign_parts(known, value)
             return
         if not isinstance(known, ir.Var) or isinstance(known.type, ir.Pointer):
             self.fail(target, f"{name} is a parameter: give the new value another name")
@@ -221,9 +253,24 @@ class Reader:
             )
         self.emit(ir.Assign(known, typed))
 
+    def declared(self, name, value):
+        """A variable that may be assigned again; a pair of them for complex values."""
+        if isinstance(value, Complex):
+            real = self.declared(f"{name}_real", value.real)
+            return Complex(real, self.declared(f"{name}_imag", value.imag))
+        var = ir.Var(self.fresh(name), value.type)
+        self.emit(ir.Declare(var, value))
+        return var
+
+    def assign_parts(self, known, value):
+        """Both parts, once both are known: one may follow from the other's old value."""
+        value = self.hold(Complex.of(value, known.type))
+        self.emit(ir.Assign(known.real, value.real))
+        self.emit(ir.Assign(known.imag, value.imag))
+
     def typed(self, node, value):
         """A value as an expression; a lone integer is i64."""
-        if isinstance(value, ir.Expr):
+        if is_symbol(value):
             return value
         if isinstance(value, bool):
             return ir.Const(ir.boolean, value)
@@ -418,6 +465,14 @@ class Reader:
             sides.append((self.value(item), self.block_out))
             self.block_out = outer
         (yes, before_yes), (no, before_no) = sides
+        if isinstance(yes, Complex) or isinstance(no, Complex):
+            self.block_out += before_yes + before_no
+            yes, no = Complex.pair(yes, no)
+            condition = as_truth(condition)
+            return Complex(
+                ir.select(condition, yes.real, no.real),
+                ir.select(condition, yes.imag, no.imag),
+            )
         if not any(isinstance(side, ir.Expr) for side in (yes, no)):
             yes = self.typed(node, yes)
         yes, no = ir.unify(yes, no)
@@ -438,7 +493,12 @@ class Reader:
     def place(self, node):
         """The pointer and i64 index of ``name[index]``."""
         pointer = self.find(node.value.id) if isinstance(node.value, ast.Name) else None
-        if pointer is None or not isinstance(pointer.type, ir.Pointer):
+        known = isinstance(pointer, (ir.Var, ComplexArray))
+        if (
+            not known
+            or not isinstance(pointer, ComplexArray)
+            and not isinstance(pointer.type, ir.Pointer)
+        ):
             self.fail(node, "only array parameters and local arrays have elements")
         index = ir.as_expr(self.value(node.slice), ir.i64)
         if not index.type.is_int:
@@ -447,6 +507,8 @@ class Reader:
 
     def get_Subscript(self, node):
         pointer, index = self.place(node)
+        if isinstance(pointer, ComplexArray):
+            return pointer.load(index)
         loaded = ir.load(pointer, index)
         return ir.cast(computed(loaded.type.name), loaded)
 
@@ -468,7 +530,8 @@ class Reader:
             type = computed(self.types[node.args[0].id])
             return ir.Const(type, bounds(type)[callee is highest])
         if callee is is_float:
-            return computed(self.types[node.args[0].id]).is_float
+            kind = self.types[node.args[0].id]
+            return kind in PARTS or computed(kind).is_float
         if isinstance(callee, Special) or callee is None:
             self.fail(node, f"{node.func.id}(...) cannot be used here")
         values = [self.argument(item) for item in node.args]
@@ -508,8 +571,10 @@ class Reader:
 
     def convert(self, node, name):
         value = self.value(node.args[0])
-        type = computed(self.types[name.name])
-        return as_type(type, value)
+        kind = self.types[name.name]
+        if kind in PARTS:
+            return Complex.of(value, ir.Type(PARTS[kind]))
+        return as_type(computed(kind), value)
 
     def inline(self, node, helper, values):
         """Copies a helper's body here; its arguments are named first."""
@@ -521,7 +586,7 @@ class Reader:
             )
         scope = {}
         for (name, _), value in zip(helper.parameters, values):
-            plain = not isinstance(value, ir.Expr) or isinstance(value, ir.Var)
+            plain = not is_symbol(value) or isinstance(value, ir.Var)
             scope[name] = value if plain else self.named(name, value)
         *body, last = helper.tree.body
         state = self.source, self.scopes
@@ -543,9 +608,14 @@ class Reader:
 
     def hold(self, value):
         """A value fixed now: later assignments to what it reads don't change it."""
-        if isinstance(value, (ir.Var, ir.Const)) or not isinstance(value, ir.Expr):
+        if isinstance(value, (ir.Var, ir.Const)) or not is_symbol(value):
             return value
         return self.named("value", value)
+
+
+def is_symbol(value):
+    """Whether a value is known only when the kernel runs."""
+    return isinstance(value, (ir.Expr, Complex))
 
 
 def as_load(target):
@@ -559,6 +629,8 @@ def as_load(target):
 
 def as_type(type, value):
     """A value converted to ``type``; a number becomes a literal of it."""
+    if isinstance(value, Complex):
+        return value.cast(type)
     if isinstance(value, ir.Expr):
         return ir.cast(type, value)
     if type.is_int and isinstance(value, float):
@@ -568,6 +640,8 @@ def as_type(type, value):
 
 def as_truth(value):
     """A condition: a bool as it is, a number compared with zero."""
+    if isinstance(value, Complex):
+        return value.cast(ir.boolean)
     if not isinstance(value, ir.Expr):
         return ir.Const(ir.boolean, bool(value))
     return ir.cast(ir.boolean, value)

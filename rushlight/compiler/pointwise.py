@@ -12,6 +12,7 @@ from functools import partial
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.builder import Builder
+from rushlight.compiler.complexes import PARTS as COMPLEX_PARTS
 from rushlight.compiler.complexes import Complex
 from rushlight.compiler.expr import Const, Pointer, Type, Var, i64
 from rushlight.compiler.faults import Flags, take_faults
@@ -20,7 +21,6 @@ from rushlight.compiler.passes.name_shared import name_shared
 
 BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
 ALL_BLOCKS = 12288
-COMPLEX_PARTS = {"complex64": "float32", "complex128": "float64"}
 COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
@@ -95,6 +97,11 @@ def put_loops(
     i: cython.int
     for i in range(3):
         into[i] = rest if i < 3 - n else values[i - (3 - n)]
+
+
+def spread_of_complex(*args):
+    """The variance of complex numbers: of their parts, added."""
+    return importlib.import_module("rushlight.ops.reduction").spread_of_complex(*args)
 
 
 @cython.cclass
@@ -197,6 +204,8 @@ class ReductionKernel(Kernel):
         if self.correction_at >= 0:
             correction = cython.cast(object, slots[self.correction_at])
             correction = 1 if correction is None else correction
+            if x.dtype_.category == 3:
+                return spread_of_complex(self.source.name, x, dim, correction, keepdim)
         return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted, correction)
 
     @cython.cfunc

@@ -144,6 +144,8 @@ def hypot(x, y):
 @pointwise
 def logaddexp(x, y):
     """log(exp(x) + exp(y)); equal infinities differ by nothing."""
+    if L.is_complex(x):
+        return L.log_add_exp(x, y)
     gap = L.select(x == y, 0, -abs(x - y))
     return L.maximum(x, y) + L.log1p(L.exp(gap))
 
@@ -398,21 +400,22 @@ def rpow(self, other):
     return ops.pow(other, self)
 
 
+def is_complex(value):
+    """Whether a tensor or a number is complex."""
+    return value.is_complex() if is_tensor(value) else isinstance(value, complex)
+
+
 def float_power(self, exponent):
     """Both sides as float64.
 
     Raises:
         RuntimeError: neither side is a tensor.
     """
-    complex_ = any(
-        x.is_complex() if is_tensor(x) else isinstance(x, complex)
-        for x in (self, exponent)
-    )
-    kind = rushlight.complex128 if complex_ else rushlight.float64
+    kind = rushlight.float64
+    if is_complex(self) or is_complex(exponent):
+        kind = rushlight.complex128
     if is_tensor(self):
         self = self.to(kind)
-    elif complex_:
-        self = complex(self)
     if is_tensor(exponent):
         exponent = exponent.to(kind)
     return ops.pow(self, exponent)

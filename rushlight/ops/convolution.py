@@ -10,6 +10,7 @@ from rushlight.backends.cpu.contraction import fresh
 from rushlight.backends.cpu.launch import launch
 from rushlight.compiler.schedules.contraction import ITEMSIZES
 from rushlight.ops import call as ops
+from rushlight.ops import embedding_of_complex
 from rushlight.ops.convolution_plans import (
     forward_plan,
     grown,
@@ -242,6 +243,9 @@ def convolution(
     input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 ):
     """Convolution of a batch, or its transpose."""
+    if input.dtype.category == 3:
+        settings = stride, padding, dilation, transposed, output_padding, groups
+        return complex_convolution(input, weight, bias, *settings)
     kinds = None if bias is None else (bias.shape, bias.dtype)
     key = (
         *(input.shape, weight.shape, kinds, input.dtype, weight.dtype, transposed),
@@ -288,6 +292,20 @@ def in_layout(result, layout):
     if layout == "lines":
         return lines_laid_out(result, True)
     return laid_out(result, layout)
+
+
+def complex_convolution(input, weight, bias, *settings):
+    """One real convolution of twice the channels."""
+    parts = [None if t is None else ops.real(t) for t in (input, weight, bias)]
+    expanded = [expand("stride", v, input.ndim - 2) for v in settings[:3]]
+    check_convolution(*parts, *expanded, *settings[3:])
+    return embedding_of_complex.convolution(
+        input,
+        weight,
+        bias,
+        settings[3],
+        lambda x, w, b: convolution(x, w, b, *settings),
+    )
 
 
 def planned(
@@ -397,6 +415,15 @@ def convolution_backward(
     output_mask,
 ):
     """Gradients of input, weight and bias; None where the mask is False."""
+    if input.dtype.category == 3:
+        settings = (
+            *(None, stride, padding, dilation, transposed, output_padding),
+            *(groups, output_mask),
+        )
+        return embedding_of_complex.convolution_backward(
+            grad_output, input, weight, transposed,
+            lambda grad, x, w: convolution_backward(grad, x, w, *settings),
+        )  # fmt: skip
     n = input.ndim - 2
     stride, padding, dilation = (
         expand("stride", v, n) for v in (stride, padding, dilation)

@@ -1,7 +1,7 @@
 """Derivatives of running sums and products, and functions made of them."""
 
 from rushlight.ops import call as ops
-from rushlight.ops.shared import wrap_dim
+from rushlight.ops.shared import conjugated, wrap_dim
 
 
 def cumsum_gradient(grad, dim):
@@ -33,6 +33,9 @@ def logcumsumexp_gradient(grad, self, result, dim):
     """Every element's share of the sums that it is part of, by logarithms of each sign."""
     if grad.ndim == 0:
         return grad
+    if grad.is_complex():
+        tail = (ops.log(conjugated(grad)) - result).flip([dim]).logcumsumexp(dim)
+        return conjugated(ops.exp(tail.flip([dim]) + self))
     rising = ops.where(grad > 0, ops.log(ops.abs(grad)), -float("inf"))
     falling = ops.where(grad < 0, ops.log(ops.abs(grad)), -float("inf"))
 

@@ -485,6 +485,8 @@ def index_add(self, dim, index, source, alpha=1):
 
 
 def _accumulator(dtype):
+    if dtype.is_complex:
+        return dtype
     if not dtype.is_floating_point:
         return rushlight.int64
     return rushlight.float64 if dtype.itemsize == 8 else rushlight.float32

@@ -11,6 +11,7 @@ from rushlight.backends.cpu import contraction
 from rushlight.backends.cpu.contraction import pair_product, vector_product
 from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.ops import call as ops
+from rushlight.ops import embedding_of_complex
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated
 
@@ -25,6 +26,8 @@ SUM_TYPES = {
     "int16": "int32",
     "int8": "int32",
     "uint8": "int32",
+    "complex64": "complex64",
+    "complex128": "complex128",
 }
 OLD_NAMES = {
     "float32": "float",
@@ -63,7 +66,8 @@ def find_kernel(kind, code):
 
 def plain_codes():
     """Numbers of the dtypes that sum products in themselves."""
-    return [all_dtypes()[a].code for a, sums in SUM_TYPES.items() if a == sums]
+    plain = [a for a, sums in SUM_TYPES.items() if a == sums and a[0] != "c"]
+    return [all_dtypes()[a].code for a in plain]
 
 
 contraction.bind(find_kernel, plain_codes())
@@ -77,8 +81,21 @@ def has_pairs():
     return "avx512_bf16" in cpu_identity()
 
 
+def complex_product(a, b, added=None, alpha=1, beta=1):
+    """``alpha * a @ b + beta * added``, by one real product of twice the depth."""
+    result = embedding_of_complex.matrix_product(
+        a, b, lambda x, y: contraction.product(x, y, x.dtype)
+    )
+    result = result if alpha == 1 else result * alpha
+    if added is None:
+        return result
+    return result + (added if beta == 1 else added * beta)
+
+
 def product(a, b, sums, *added):
     """The product in the type of the sums; bfloat16 in pairs where that is to be had."""
+    if a.dtype.category == 3:
+        return complex_product(a, b, *added)
     if not added and a.dtype.name == "bfloat16" and has_pairs():
         left = a if a.stride(-1) == 1 else a.contiguous()
         right = b
@@ -258,6 +275,8 @@ def mv(self, vec):
             f"  self: {brief(self)}\n  vec: {brief(vec)}"
         )
     check_dtypes("mv", self, vec, ("mat", "vec"))
+    if self.is_complex():
+        return complex_product(self, vec.unsqueeze(1)).squeeze(1)
     return like(vector_product(self, vec, sum_type(self, "addmv_impl_cpu")), self)
 
 
@@ -282,7 +301,14 @@ def dot(self, tensor):
             "dot : expected both vectors to have same dtype, but found "
             f"{self.dtype.name} and {tensor.dtype.name}"
         )
+    if self.is_complex():
+        return embedding_of_complex.dot_product(self, tensor, real_dot)
     return like(vector_product(self, tensor, sum_type(self, "dot")), self)
+
+
+def real_dot(x, y):
+    """``dot`` of real vectors of one dtype."""
+    return vector_product(x, y, sum_type(x, "dot"))
 
 
 def linear(input, weight, bias=None):

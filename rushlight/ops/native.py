@@ -16,7 +16,7 @@ from rushlight.backends.cpu.launch import launch
 NO_FAULT = -(2**63)
 
 # Kernels that only move elements see them as integers of the same width.
-MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64"}
+MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 GRAIN = 32768
 _held = threading.local()
 

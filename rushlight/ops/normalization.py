@@ -12,6 +12,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of
 from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
+from rushlight.ops.shared import conjugated
 
 
 @rowwise
@@ -280,7 +281,8 @@ def rms_norm_rows(input, size, eps):
 
 def rms_norm_gradient(grad, input, size, eps):
     """The gradient less its share along the row."""
-    rows, grads = input.reshape([-1, size]), grad.reshape([-1, size])
+    rows = conjugated(input.reshape([-1, size]))
+    grads = grad.reshape([-1, size])
     rrms = ops.rsqrt((rows * rows).mean([1], True) + eps)
     along = (grads * rows).mean([1], True)
     return (rrms * (grads - rows * (rrms * rrms * along))).reshape(input.shape)

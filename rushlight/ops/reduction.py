@@ -6,7 +6,14 @@ import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import reduction
 from rushlight.ops import call as ops
-from rushlight.ops.shared import count, restore, unreduce, wrap_dim, wrap_dims
+from rushlight.ops.shared import (
+    conjugated,
+    count,
+    restore,
+    unreduce,
+    wrap_dim,
+    wrap_dims,
+)
 
 NOWHERE = 1 << 62  # the position of no element: any other comes before it
 
@@ -146,10 +153,11 @@ def prod_gradient(grad, self, result, dim=None, keepdim=False):
         return grad
     if dim is None:
         flat = self.reshape(-1)
-        return (grad * _products_of_others(flat, 0)).reshape(self.shape)
+        others = conjugated(_products_of_others(flat, 0))
+        return (grad * others).reshape(self.shape)
     if not keepdim:
         grad = grad.unsqueeze(dim)
-    return grad * _products_of_others(self, dim)
+    return grad * conjugated(_products_of_others(self, dim))
 
 
 def _products_of_others(x, dim):
@@ -208,6 +216,18 @@ def aminmax(self, dim, keepdim):
         )
     dims = [] if dim is None else [dim]
     return ops.amin(self, dims, keepdim), ops.amax(self, dims, keepdim)
+
+
+def spread_of_complex(name, self, dim, correction, keepdim):
+    """Variances of the parts added; the mean's parts are put together again."""
+    dims = wrap_dims(dim, self.ndim) or [0]
+    parts = ops.view_as_real(self if self.ndim else self.reshape([1]))
+    parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
+    spread = parts.sum([-1])
+    spread = ops.sqrt(spread) if name.startswith("std") else spread
+    if not name.endswith("mean"):
+        return spread
+    return spread, ops.view_as_complex(means.contiguous())
 
 
 def var_gradient(grad, self, dim, correction, keepdim):
@@ -303,11 +323,11 @@ def _require_floating(self):
 
 def logsumexp(self, dim, keepdim):
     """The largest element is taken out first, so that nothing overflows."""
-    if not self.is_floating_point():
+    if self.dtype.category < 2:
         self = self.to(rushlight.get_default_dtype())
     if self.numel() == 0:
         return ops.log(ops.exp(self).sum(dim, keepdim))
-    largest = ops.amax(self, dim, True)
+    largest = ops.amax(ops.real(self), dim, True)
     largest = ops.masked_fill(largest, ops.isinf(largest), 0)
     mass = ops.exp(self - largest).sum(dim, keepdim)
     if not keepdim:
@@ -320,7 +340,12 @@ def logsumexp_gradient(grad, self, result, dim, keepdim):
     if self.ndim:
         grad = unreduce(grad, self.ndim, dim, keepdim)
         result = unreduce(result, self.ndim, dim, keepdim)
-    return grad * ops.exp(self - result)
+    return grad * conjugated(ops.exp(self - result))
+
+
+def real_of(self):
+    """The dtype of the sizes of a tensor's elements."""
+    return self.dtype.to_real() if self.is_complex() else self.dtype
 
 
 def vector_norm(self, ord, dim, keepdim, dtype):
@@ -334,7 +359,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
         self = self.to(dtype)
     dims = wrap_dims(dim, self.ndim)
     if not dims:
-        return (self != 0).to(self.dtype) if ord == 0 else ops.abs(self)
+        return (self != 0).to(real_of(self)) if ord == 0 else ops.abs(self)
     if (
         self.numel() == 0
         and (ord < 0 or ord == math.inf)
@@ -345,8 +370,8 @@ def vector_norm(self, ord, dim, keepdim, dtype):
             "because the operation does not have an identity"
         )
     if ord == 0:
-        return (self != 0).to(self.dtype).sum(dims, keepdim)
-    size = ops.abs(self)
+        return (self != 0).to(real_of(self)).sum(dims, keepdim)
+    size = self = ops.abs(self)
     if abs(ord) == math.inf:
         return (ops.amax if ord > 0 else ops.amin)(size, dims, keepdim)
     if ord == 1:
@@ -364,7 +389,7 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
     if dims:
         grad = unreduce(grad, self.ndim, dims, keepdim)
         result = unreduce(result, self.ndim, dims, keepdim)
-    grad = grad.to(self.dtype)
+    grad = grad.to(real_of(self))
     if ord == 1:
         return grad * ops.sgn(self)
     if ord == 2:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from rushlight.compiler.language import exp, log1p
+from rushlight.compiler.language import exp, is_complex, log1p, log_add_exp
 from rushlight.compiler.loops import A, T, loops, loops_inline
 
 
@@ -112,5 +112,8 @@ def logcumsumexp_kernel(
         mass = A(x[base])
         out[base] = T(mass)
         for k in range(1, size):
-            mass = log_add(mass, A(x[base + k * inner]))
+            if is_complex(mass):
+                mass = log_add_exp(mass, A(x[base + k * inner]))
+            else:
+                mass = log_add(mass, A(x[base + k * inner]))
             out[base + k * inner] = T(mass)

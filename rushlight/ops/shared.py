@@ -2,14 +2,11 @@
 
 import math
 
-from rushlight.dispatch.deferred import conj as conjugated
+from rushlight.dispatch import deferred
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 
-__all__ = [
-    "conjugated", "convolution_second_gradients", "count", "mask_of", "not_implemented",
-    "restore", "scaled", "take_windows", "unreduce", "wrap_dim", "wrap_dims",
-]  # fmt: skip
+conjugated = deferred.conj
 
 
 def not_implemented(name):
@@ -103,6 +100,14 @@ def unpooled_gradient(grad, self, indices, dims):
     if indices.numel() == 0 or grad.numel() == 0:
         return ops.zeros_like(self)
     return laid_out(take_windows(grad, indices, dims), format_of(self))
+
+
+def compact(x):
+    """The tensor row by row, with even strides beside a last dimension of pairs."""
+    x = x.contiguous()
+    if any(step % 2 for step in x.stride()[:-1]):
+        return x.clone()
+    return x
 
 
 def mask_of(needs, count):

@@ -18,7 +18,7 @@ def cov(self, correction, fweights, aweights):
             f"cov(): expected input to have two or fewer dimensions but got an input "
             f"with {self.ndim} dimensions"
         )
-    if not self.is_floating_point():
+    if self.dtype.category < 2:
         self = self.to(rushlight.get_default_dtype())
     rows = self.reshape([1, -1]) if self.ndim < 2 else self
     weights = None
@@ -41,7 +41,7 @@ def cov(self, correction, fweights, aweights):
         left = ops.clamp_min(left, 0)
     gaps = rows - means
     weighted = gaps if weights is None else gaps * weights
-    result = ops.mm(weighted, gaps.t().to(weighted.dtype)) / left
+    result = ops.mm(weighted, gaps.t().to(weighted.dtype).conj()) / left
     return result.reshape([]) if result.numel() == 1 else result
 
 
@@ -55,8 +55,12 @@ def corrcoef(self):
     spread = ops.cov(self)
     if spread.ndim == 0:
         return spread / spread
-    deviation = ops.sqrt(spread.diagonal())
-    return ops.clamp(spread / deviation.unsqueeze(-1) / deviation, -1, 1)
+    deviation = ops.sqrt(ops.real(spread.diagonal()))
+    result = spread / deviation.unsqueeze(-1) / deviation
+    if not result.is_complex():
+        return ops.clamp(result, -1, 1)
+    parts = ops.real(result), ops.imag(result)
+    return ops.complex(*(ops.clamp(part, -1, 1) for part in parts))
 
 
 def quantile(self, q, dim, keepdim, interpolation):

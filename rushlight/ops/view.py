@@ -106,7 +106,8 @@ def as_strided_gradient(grad, shape, strides, offset, size, stride, storage_offs
     if 0 in shape:
         return ops.new_zeros(grad, shape)
     own = ops.as_strided(places, shape, strides, offset - low).reshape(-1)
-    shared = ops.index_add(ops.zeros_like(flat), 0, own, ops.ones_like(flat[own]))
+    counts = ops.zeros_like(ops.real(flat))
+    shared = ops.index_add(counts, 0, own, ops.ones_like(counts[own]))
     flat = flat / ops.clamp(shared, min=1)
     return ops.index_select(flat, 0, own).reshape(shape)
 
