@@ -130,14 +130,35 @@ def rremainder(x, y):
     return L.remainder(y, x)
 
 
+def in_double(function):
+    """A float32 function of two values that is computed in float64."""
+
+    def widened(x, y):
+        if not hasattr(x.type, "name") or x.type.name != "float32":
+            return function(x, y)
+        wide = function(L.cast(x, "float64"), L.cast(y, "float64"))
+        return L.cast(wide, "float32")
+
+    widened.__name__, widened.__doc__ = function.__name__, function.__doc__
+    return widened
+
+
 @pointwise
+@in_double
 def hypot(x, y):
-    """The larger leg factored out, so that its square can't overflow."""
+    """The root of the squares and of what their sum lost, scaled within bounds."""
     x, y = abs(x), abs(y)
     high, low = L.maximum(x, y), L.minimum(x, y)
-    ratio = low / high
-    length = high * L.sqrt(1 + ratio * ratio)
-    length = L.select(high == 0, high, length)
+    large, small = high > 2.0**500, high < 2.0**-400
+    scale = L.select(large, 2.0**-600, L.select(small, 2.0**600, L.constant(1, x)))
+    back = L.select(large, 2.0**600, L.select(small, 2.0**-600, L.constant(1, x)))
+    a, b = high * scale, low * scale
+    square = a * a
+    total = L.fma(b, b, square)
+    lost = L.fma(a, a, -square) + L.fma(b, b, square - total)
+    root = L.sqrt(total)
+    rest = (L.fma(-root, root, total) + lost) / (root + root)
+    length = L.select(total > 0, (root + rest) * back, high)
     return L.select((x == math.inf) | (y == math.inf), math.inf, length)
 
 
@@ -154,7 +175,7 @@ def logaddexp(x, y):
 def logaddexp2(x, y):
     """log2(2^x + 2^y)."""
     gap = L.select(x == y, 0, -abs(x - y))
-    return L.maximum(x, y) + L.log1p(L.exp2(gap)) * (1 / LN2)
+    return L.fma(L.log1p(L.exp2(gap)), 1 / LN2, L.maximum(x, y))
 
 
 @pointwise

@@ -165,9 +165,9 @@ def ndtr(x):
 
 @pointwise
 def log_ndtr(x):
-    """Logarithm of ``ndtr``: by erfc on the left, by log1p on the right."""
+    """Logarithm of ``ndtr``: by the scaled erfc on the left, by log1p on the right."""
     scaled = x * math.sqrt(0.5)
-    left = L.log(0.5 * L.erfc(-L.minimum(scaled, 0)))
+    left = L.log(0.5 * L.scaled_erfc(-L.minimum(scaled, 0))) - 0.5 * x * x
     right = L.log1p(-0.5 * L.erfc(L.maximum(scaled, -1)))
     return L.select(x < -1, left, right)
 

@@ -13,6 +13,7 @@ import functools
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.mathematics import (
+    angles,
     division,
     exponential,
     rounding,
@@ -23,7 +24,7 @@ from rushlight.compiler.passes.name_shared import name_shared
 
 FUNCTIONS = {
     function.__name__.removesuffix("_"): function
-    for module in (division, exponential, rounding, special, trigonometric)
+    for module in (angles, division, exponential, rounding, special, trigonometric)
     for function in module.FUNCTIONS
 }
 NARROW = ("float16", "bfloat16")

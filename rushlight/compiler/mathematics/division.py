@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.expr import Binary, Call, Const, select
-from rushlight.compiler.mathematics.formats import bits, copysign, fma, from_bits
+from rushlight.compiler.mathematics.formats import copysign, fma
 
 
 def _safe(x, y):
@@ -63,24 +63,39 @@ def mod(x, y):
     return select(wrong, rest + y, rest)
 
 
-ROUNDS = 8  # each takes 25 bits off the quotient
+DIGITS = 26  # bits of a quotient that one round takes off
+FARTHEST = 81  # rounds for the largest number over the smallest
 
 
 def _float_remainder(x, y):
-    """Subtracts ever smaller multiples, each exactly; right for quotients to 2^200."""
+    """Subtracts ever smaller multiples, each exactly; many only where many are needed."""
     if x.type.name == "float32":
         wide = _float_remainder(ir.cast(ir.f64, x), ir.cast(ir.f64, y))
         return ir.cast(ir.f32, wide)
     a, b = abs(x), abs(y)
-    rest = a
-    for _ in range(ROUNDS):
-        # A multiple with few bits has an exact product, and an exact difference.
-        quotient = bits(Call("trunc", x.type, rest / b)) & -(1 << 27)
-        step = fma(-from_bits(quotient, x), b, rest)
-        step = select(step < 0, step + b, step)  # the quotient was rounded up
-        rest = select(rest < b, rest, step)
+    near = _reduced_by(_reduced_by(a, b * 2.0**DIGITS), b)
+    far = a >= b * 2.0 ** (2 * DIGITS)
+    rest = Call("rarely", x.type, far, Call("far_remainder", x.type, a, b), near)
     infinite = (b == float("inf")) & (a < float("inf"))
     return copysign(select(infinite, a, rest), x)
+
+
+def far_remainder(a, b):
+    """The remainder of positive numbers, however large their quotient is."""
+    for place in range(FARTHEST, -1, -1):
+        low = min(place, 1000 // DIGITS)
+        high = min(place - low, 1000 // DIGITS)
+        scaled = b * 2.0 ** (DIGITS * low) * 2.0 ** (DIGITS * high)
+        scaled = scaled * 2.0 ** (DIGITS * (place - low - high))
+        a = _reduced_by(a, scaled)
+    return a
+
+
+def _reduced_by(a, b):
+    """``a`` less a multiple of ``b``; exact for quotients below two to `DIGITS`."""
+    step = fma(-Call("trunc", a.type, a / b), b, a)
+    step = select(step < 0, step + b, step)  # the quotient was rounded up
+    return select(a < b, a, step)
 
 
 def _float_floordiv(x, y):
@@ -97,4 +112,4 @@ def _float_floordiv(x, y):
     return select(y == 0, x / y, floor)
 
 
-FUNCTIONS = (tdiv, rem, floordiv, mod)
+FUNCTIONS = (tdiv, rem, floordiv, mod, far_remainder)

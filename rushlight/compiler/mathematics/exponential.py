@@ -14,17 +14,29 @@ from rushlight.compiler.mathematics.formats import (
     format_of,
     from_bits,
     in_double,
+    in_double_or_short,
     literal_bits,
     pick,
     polynomial,
     power_of_two,
     root,
 )
+from rushlight.compiler.mathematics.pairs import (
+    over,
+    plus,
+    product_of_two,
+    sum_of_sorted,
+    sum_of_two,
+    times,
+)
 
 INF, NAN = math.inf, math.nan
 # ln 2 in two parts; the first has so few bits that its multiples are exact.
 LN2 = (0.693145751953125, 1.4286068203094173e-06)
 LN2_DOUBLE = (0.6931471803691238, 1.9082149292705877e-10)
+# And to the nearest, with what that lacks.
+LN2_NEAREST = (0.6931471824645996, -1.904654323148236e-09)
+LN2_NEAREST_DOUBLE = (0.6931471805599453, 2.3190468138462996e-17)
 LOG2_E = 1.4426950408889634
 LOG_OF_TWO = 0.6931471805599453
 # (exp(r) - 1 - r) / r^2 on |r| < ln(2) / 2, weighted so that exp's error is even.
@@ -37,16 +49,17 @@ EXP = (
     0.00019918668424671308,
 )
 EXP_DOUBLE = (
-    0.50000000000000129,
-    0.166666666666667,
-    0.041666666666514351,
-    0.0083333333333069179,
-    0.0013888888947325883,
-    0.00019841269917982472,
-    2.4801489594553797e-5,
-    2.7557215770152794e-6,
-    2.7631412802975812e-7,
-    2.5118029327025386e-8,
+    0.5,
+    0.16666666666666677,
+    0.0416666666666667,
+    0.00833333333332157,
+    0.0013888888888867468,
+    0.00019841269886298197,
+    2.4801587359647612e-05,
+    2.755724401515314e-06,
+    2.7557243335297865e-07,
+    2.5109111148708663e-08,
+    2.092431057861011e-09,
 )
 # (log(1 + f) - f + f^2 / 2) / f^3 on sqrt(1/2) - 1 < f < sqrt(2) - 1.
 LOG = (
@@ -60,7 +73,8 @@ LOG = (
     -0.11789906327867064,
     0.06915742297988115,
 )
-# (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, for the same f with s = f / (2 + f).
+# (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, for the same f with s = f / (2 + f); what the
+# fine one lacks are its first two terms.
 LOG_DOUBLE = (
     0.66666666666667349,
     0.39999999999411142,
@@ -70,31 +84,41 @@ LOG_DOUBLE = (
     0.15313901705913668,
     0.14797527163326504,
 )
-
-# (tanh(x) - x) / x^3 in x^2, on |x| < 0.62.
-TANH = (
-    -0.33333331110438195,
-    0.13333218357616754,
-    -0.053948359975070891,
-    0.021709656894458156,
-    -0.0082000599714362906,
-    0.0021641957029827146,
+LOG_FINE = (
+    0.2857142857142852,
+    0.22222222222252974,
+    0.18181818174426762,
+    0.15384616335958234,
+    0.133332608614381,
+    0.11768076101800626,
+    0.1043252514049795,
+    0.10947750031480365,
 )
+TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+TWO_FIFTHS = (0.4, -2.2204460492503132e-17)
 
 
 def _reduced(x):
-    """``x`` as ``k ln 2 + r`` with ``|r| <= ln(2) / 2``: the pair ``r, k``."""
+    """``x`` as ``k ln 2 + r + low`` with ``|r| <= ln(2) / 2``: ``r, low, k``."""
     form = format_of(x)
     high, low = pick(x, LN2, LN2_DOUBLE)
     shifted = fma(x, LOG2_E, form.magic)
     k = bits(shifted) - literal_bits(form.magic, x)
     whole = shifted - form.magic
-    return fma(whole, -low, fma(whole, -high, x)), k
+    first = fma(whole, -high, x)
+    r = fma(whole, -low, first)
+    return r, fma(whole, -low, first - r), k
 
 
-def _exp_less_one(r):
-    """``exp(r) - 1`` for a reduced argument."""
-    return fma(polynomial(r, pick(r, EXP, EXP_DOUBLE)), r * r, r)
+def _curve(r, low):
+    """``exp(r + low) - 1 - r`` for a reduced argument."""
+    return fma(polynomial(r, pick(r, EXP, EXP_DOUBLE)), r * r, low)
+
+
+def _exp_of_parts(r, low):
+    """``exp(r + low)`` for a reduced argument."""
+    one, lost = sum_of_sorted(Const(r.type, 1.0), r)
+    return one + (lost + _curve(r, low))
 
 
 def _scaled(x, k):
@@ -105,8 +129,8 @@ def _scaled(x, k):
 
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``."""
-    r, k = _reduced(clamp(x, *pick(x, (-105.0, 89.0), (-746.0, 710.0))))
-    return _scaled(_exp_less_one(r) + 1.0, k)
+    r, low, k = _reduced(clamp(x, *pick(x, (-105.0, 89.0), (-746.0, 710.0))))
+    return _scaled(_exp_of_parts(r, low), k)
 
 
 def exp2(x):
@@ -116,20 +140,29 @@ def exp2(x):
     shifted = x + form.magic
     k = bits(shifted) - literal_bits(form.magic, x)
     rest = x - (shifted - form.magic)
-    high, low = pick(x, LN2, LN2_DOUBLE)
-    return _scaled(_exp_less_one(fma(rest, high, rest * low)) + 1.0, k)
+    high, low = pick(x, LN2_NEAREST, LN2_NEAREST_DOUBLE)
+    r = rest * high
+    return _scaled(_exp_of_parts(r, fma(rest, low, fma(rest, high, -r))), k)
 
 
 def _expm1(x):
-    """`expm1` without the care for negative zero."""
-    r, k = _reduced(clamp(x, *pick(x, (-20.0, 89.0), (-40.0, 710.0))))
+    """Half of `expm1` as a sum of two, without the care for negative zero."""
+    r, low, k = _reduced(clamp(x, *pick(x, (-20.0, 89.0), (-40.0, 710.0))))
     scale = power_of_two(k - 1, x)  # half of it, which does not overflow
-    return fma(_exp_less_one(r), scale, scale - 0.5) * 2.0
+    base, lost = sum_of_two(scale, Const(x.type, -0.5))
+    square, square_low = product_of_two(r, r)
+    line, rest = sum_of_sorted(r, square * 0.5)
+    first, *others = pick(r, EXP, EXP_DOUBLE)
+    curve = polynomial(r, (first - 0.5, *others)) * square
+    rest = rest + (fma(square_low, 0.5, low) + curve)
+    high, more = sum_of_sorted(base, line * scale)
+    return high, fma(rest, scale, more + lost)
 
 
 def expm1(x):
     """``2^k (exp(r) - 1) + (2^k - 1)``, exact near zero."""
-    return select(x == 0, x, _expm1(x))
+    high, low = _expm1(x)
+    return select(abs(x) < format_of(x).tiny, x, (high + low) * 2.0)
 
 
 def _split(x):
@@ -144,20 +177,29 @@ def _split(x):
     return m - 1.0, ir.cast(x.type, e) - shift
 
 
-def _log_tail(f):
-    """``log(1 + f) - f`` for a reduced argument."""
+def _log_of_fraction(f):
+    """``log(1 + f)`` of a reduced argument as a sum of two."""
+    square, lost = product_of_two(f, f)
+    half = square * 0.5
+    high, low = sum_of_sorted(f, -half)
+    low = fma(lost, -0.5, low)
     if f.type.name == "float32":
-        return f * f * fma(polynomial(f, LOG), f, -0.5)
+        return high, fma(square * f, polynomial(f, LOG), low)
     s = f / (f + 2.0)
     z = s * s
-    half = f * f * 0.5
-    return s * (half + z * polynomial(z, LOG_DOUBLE)) - half
+    return high, low + s * fma(polynomial(z, LOG_DOUBLE), z, half)
+
+
+def _with_exponent(e, step, value, rest):
+    """``e`` times the sum of two ``step``, plus another sum of two."""
+    total, lost = sum_of_sorted(e * step[0], value)
+    total = select(e == 0, value, total)
+    return total + (select(e == 0, 0.0, lost) + fma(e, step[1], rest))
 
 
 def _log_of_parts(f, e):
     """``log(1 + f) + e ln 2``."""
-    high, low = pick(f, LN2, LN2_DOUBLE)
-    return fma(e, high, f + fma(e, low, _log_tail(f)))
+    return _with_exponent(e, pick(f, LN2, LN2_DOUBLE), *_log_of_fraction(f))
 
 
 def _log_edges(x, zero, inside):
@@ -173,6 +215,11 @@ def log(x):
 
 def log1p(x):
     """As `log`, with the fraction of ``1 + x`` formed without rounding it first."""
+    return _log1p(x, None)
+
+
+def _log1p(x, low):
+    """`log1p` of ``x + low``, where there is a second part."""
     form = format_of(x)
     huge = x > 2.0**60
     scaled = select(huge, x * 2.0**-64, x)
@@ -180,52 +227,46 @@ def log1p(x):
     pattern = bits(scaled + one)
     k = (pattern - literal_bits(math.sqrt(0.5), x)) >> form.mantissa
     inverse = power_of_two(-k, x)
-    f = fma(scaled, inverse, fma(one, inverse, -1.0))
+    f, lost = sum_of_two(scaled * inverse, fma(one, inverse, -1.0))
+    lost = lost if low is None else fma(low, inverse, lost)
     e = ir.cast(x.type, k) + select(huge, Const(x.type, 64.0), 0.0)
-    result = _log_edges(x, -1.0, _log_of_parts(f, e))
-    return select(x == 0, x, result)
+    result = _log_of_parts(f, e) + lost / (f + 1.0)
+    result = _log_edges(x, -1.0, result)
+    return select(abs(x) < form.tiny, x, result)
 
 
-def _log_in_base(x, high, low):
-    """``log(m)`` times ``high + low`` as a sum of two, and ``e``, for ``x = m 2^e``."""
+def _log_in_base(x, scale, step):
+    """``scale log(m) + step e`` for ``x = m 2^e``; both factors are sums of two."""
     f, e = _split(x)
-    tail = _log_tail(f)
-    total = f + tail
-    lost = (f - total) + tail
-    product = total * high
-    rest = fma(total, high, -product) + fma(total, low, lost * high)
-    return product, rest, e
+    value, rest = sum_of_sorted(*_log_of_fraction(f))
+    product, lost = product_of_two(value, Const(x.type, scale[0]))
+    rest = fma(rest, scale[0], fma(value, scale[1], lost))
+    return _with_exponent(e, step, product, rest)
 
 
 def log2(x):
     """The exponent plus the fraction's logarithm over ``ln 2``."""
-    product, rest, e = _log_in_base(
+    scale = pick(
         x,
-        *pick(
-            x,
-            (1.4426950216293335, 1.9259629911266175e-08),
-            (LOG2_E, 2.0355273740931033e-17),
-        ),
+        (1.4426950216293335, 1.9259629911266175e-08),
+        (LOG2_E, 2.0355273740931033e-17),
     )
-    return _log_edges(x, 0.0, (e + product) + rest)
+    return _log_edges(x, 0.0, _log_in_base(x, scale, (1.0, 0.0)))
 
 
 def log10(x):
-    """The two parts of the logarithm over ``ln 10``."""
-    product, rest, e = _log_in_base(
+    """The exponent times ``log10(2)`` plus the fraction's logarithm over ``ln 10``."""
+    scale = pick(
         x,
-        *pick(
-            x,
-            (0.4342944920063019, -1.0103050052231683e-08),
-            (0.4342944819032518, 1.098319650216765e-17),
-        ),
+        (0.4342944920063019, -1.0103050052231683e-08),
+        (0.4342944819032518, 1.098319650216765e-17),
     )
-    high, low = pick(
+    step = pick(
         x,
-        (0.3010300099849701, -1.4320988897559699e-08),
-        (0.3010299956639812, -2.8037281277851704e-18),
+        (0.301025390625, 4.6050389811952137e-06),
+        (0.30102999566361177, 3.694239077158931e-13),
     )
-    return _log_edges(x, 0.0, fma(e, high, fma(e, low, rest) + product))
+    return _log_edges(x, 0.0, _log_in_base(x, scale, step))
 
 
 def sigmoid(x):
@@ -235,32 +276,31 @@ def sigmoid(x):
 
 
 def tanh(x):
-    """``1 - 2 / (exp(2 |x|) + 1)``; near zero an odd polynomial.
-
-    In float64 ``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``, which serves both.
-    """
+    """``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``."""
     a = abs(x)
-    if x.type.name == "float64":
-        t = _expm1(a * -2.0)
-        return copysign(t / (t + 2.0), x)
-    z = x * x
-    near = fma(polynomial(z, TANH), z * x, x)
-    far = 1.0 - 2.0 / (exp(a + a) + 1.0)
-    return copysign(select(a < 0.62, near, far), x)
+    high, low = sum_of_sorted(*_expm1(a * -2.0))
+    bottom, rest = sum_of_sorted(Const(x.type, 1.0), high)
+    value, rest = over((-high, -low), (bottom, rest + low))
+    value = select(a < format_of(x).tiny, a, value + rest)
+    return copysign(value, x)
 
 
 def _half_exp(x):
     """``exp(x) / 2``, which is finite a little further than ``exp(x)``."""
-    r, k = _reduced(clamp(x, *pick(x, (-104.0, 90.0), (-746.0, 711.0))))
-    return _scaled(_exp_less_one(r) + 1.0, k - 1)
+    r, low, k = _reduced(clamp(x, *pick(x, (-104.0, 90.0), (-746.0, 711.0))))
+    return _scaled(_exp_of_parts(r, low), k - 1)
 
 
 @in_double
 def sinh(x):
-    """``(t + t / (t + 1)) / 2`` with ``t = exp(|x|) - 1``; ``exp(|x|) / 2`` far out."""
+    """``t + t / (2 t + 1)`` with ``t = (exp(|x|) - 1) / 2``; ``exp(|x|) / 2`` far out."""
     a = abs(x)
-    t = _expm1(a)
-    near = (t + t / (t + 1.0)) * 0.5
+    high, low = sum_of_sorted(*_expm1(a))
+    bottom, rest = sum_of_two(Const(x.type, 1.0), high * 2.0)
+    value, more = over((high, low), (bottom, fma(low, 2.0, rest)))
+    total, lost = sum_of_sorted(high, value)
+    near = total + (lost + (low + more))
+    near = select(a < format_of(x).tiny, a, near)
     return copysign(select(a > 40.0, _half_exp(a), near), x)
 
 
@@ -297,42 +337,57 @@ def acosh(x):
 def atanh(x):
     """``log1p(2 x / (1 - x)) / 2``."""
     a = abs(x)
-    return copysign(log1p((a + a) / (1.0 - a)) * 0.5, x)
+    bottom, lost = sum_of_sorted(Const(x.type, 1.0), -a)
+    t, rest = over((a + a, Const(x.type, 0.0)), (bottom, lost))
+    rest = select(a < 1.0, rest, 0.0)
+    return copysign(_log1p(t, rest) * 0.5, x)
 
 
-def _log_in_two_parts(x):
-    """``log(x)`` of a positive number as a sum of two, about 60 bits right."""
+def _log_in_two_parts(x, short):
+    """``log(x)`` of a positive number as a sum of two.
+
+    About 68 bits are right, which the largest powers need; 56 in the short form.
+    """
     f, e = _split(x)
-    d = f + 2.0
-    s = f / d
-    rest = (fma(-s, d, f) - s * (f - (d - 2.0))) / d
-    z = s * s
-    tail = fma(rest, 2.0, s * z * polynomial(z, LOG_DOUBLE))
     high, low = LN2_DOUBLE
-    whole = e * high
-    head = whole + 2.0 * s
-    # Neither summand dominates, so the sum's error is found the long way.
-    back = head - whole
-    error = (whole - (head - back)) + (2.0 * s - back)
-    return head, error + fma(e, low, fma(e, high, -whole) + tail)
+    if short:
+        s = f / (f + 2.0)
+        z = s * s
+        rest = fma(-s, f + 2.0, f) / (f + 2.0)
+        tail = fma(s * z, polynomial(z, LOG_DOUBLE), rest * 2.0)
+        whole, error = sum_of_two(e * high, s * 2.0)
+        return whole, error + fma(e, low, tail)
+    zero, two = Const(x.type, 0.0), Const(x.type, 2.0)
+    s = sum_of_sorted(*over((f, zero), sum_of_sorted(two, f)))
+    z = times(s, s)
+    rest = (z[0] * polynomial(z[0], LOG_FINE), zero)
+    rest = plus(_pair(x, TWO_FIFTHS), rest)
+    rest = plus(_pair(x, TWO_THIRDS), times(z, rest))
+    fraction = plus((s[0] * 2.0, s[1] * 2.0), times(times(s, z), rest))
+    whole, error = sum_of_two(e * high, fraction[0])
+    return sum_of_sorted(whole, error + fma(e, low, fraction[1]))
 
 
-def _power_of_magnitude(x, y):
+def _pair(x, parts):
+    return tuple(Const(x.type, part) for part in parts)
+
+
+def _power_of_magnitude(x, y, short):
     """``x`` to ``y`` for positive finite ``x``."""
-    high, low = _log_in_two_parts(x)
-    product = high * y
-    rest = fma(high, y, -product) + low * y
+    high, low = _log_in_two_parts(x, short)
+    product, rest = product_of_two(high, y)
+    rest = fma(low, y, rest)
     limited = clamp(product, -800.0, 800.0)
     rest = select(product == limited, rest, 0.0)
-    r, k = _reduced(limited)
-    return _scaled(_exp_less_one(r + rest) + 1.0, k)
+    r, lost, k = _reduced(limited)
+    return _scaled(_exp_of_parts(*sum_of_two(r, rest + lost)), k)
 
 
-@in_double
-def _pow_of_floats(x, y):
+@in_double_or_short
+def _pow_of_floats(x, y, short):
     """The power of the magnitude, then C's cases by sign, zero and infinity."""
     a = abs(x)
-    value = _power_of_magnitude(a, y)
+    value = _power_of_magnitude(a, y, short)
     grows = (a > 1.0) == (y > 0.0)
     extreme = (abs(y) == INF) | (a == INF) | (a == 0.0)
     value = select(extreme, select(grows, Const(x.type, INF), 0.0), value)

@@ -121,6 +121,19 @@ def in_double(function):
     return widened
 
 
+def in_double_or_short(function):
+    """As `in_double`; the function is told whether float32's accuracy is enough."""
+
+    @functools.wraps(function)
+    def widened(*args):
+        if args[0].type.name != "float32":
+            return function(*args, False)
+        wide = function(*(ir.cast(ir.f64, arg) for arg in args), True)
+        return ir.cast(ir.f32, wide)
+
+    return widened
+
+
 def pick(x, narrow, wide):
     """The constant for the format of ``x``: float32's or float64's."""
     return narrow if x.type.name == "float32" else wide

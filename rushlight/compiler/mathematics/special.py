@@ -18,13 +18,14 @@ from rushlight.compiler.mathematics.formats import (
 INF, NAN = math.inf, math.nan
 # erf(x) / x - 1 in x^2, on |x| < 1.
 ERF = (
-    0.12837916591438865,
-    -0.37612627138213846,
-    0.11283600184405425,
-    -0.026854444641367596,
-    0.0051895351919513591,
-    -0.00080208390078867078,
-    7.8891104739272788e-5,
+    0.12837916706286426,
+    -0.37612638481317834,
+    0.11283782711574333,
+    -0.026865443868135247,
+    0.0052210696939682995,
+    -0.0008484639897410568,
+    0.00011270049574924146,
+    -9.678779572306895e-06,
 )
 ERF_DOUBLE = (
     0.1283791670955126,
@@ -96,18 +97,71 @@ STIRLING = (
 )
 # log(x) - 1 / (2 x) - digamma(x), times x^2, in 1 / x^2.
 DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+# log(gamma(1 + t)) / t and log(gamma(2 + t)) / t on |t| < 1/2.
+NEAR_ONE = (
+    -0.5772156649015329,
+    0.822467033424113,
+    -0.4006856343865412,
+    0.270580808427885,
+    -0.2073855510261625,
+    0.1695571769818327,
+    -0.14404989702281162,
+    0.12550967065218918,
+    -0.11133425249791769,
+    0.10009941126299961,
+    -0.09095443771615838,
+    0.08335503252554874,
+    -0.07692397811201407,
+    0.0714124432440184,
+    -0.06678578121474814,
+    0.06274485904552804,
+    -0.05771299592826457,
+    0.05351215825268677,
+    -0.059983664015772785,
+    0.06210191079320867,
+    -0.014012807309127183,
+    -0.004560726258128471,
+    -0.1461694518175483,
+    0.1809168579126642,
+    0.15453097516046632,
+    -0.20304008990514966,
+    -0.22573537535987553,
+    0.2499427301757452,
+)
+NEAR_TWO = (
+    0.42278433509846713,
+    0.32246703342411326,
+    -0.06735230105319817,
+    0.020580808427780328,
+    -0.007385551028664179,
+    0.0028905103310369485,
+    -0.001192753912165322,
+    0.0005096695153479144,
+    -0.0002231547473506115,
+    9.945767437036818e-05,
+    -4.492639045510659e-05,
+    2.0505584812025806e-05,
+    -9.438190929937718e-06,
+    4.3847293684727125e-06,
+    -2.045981751266781e-06,
+    9.199968517791575e-07,
+    -4.2808702638922967e-07,
+    2.787926180029062e-07,
+    -1.3614813482381706e-07,
+)
 SHIFT = 10  # the series are used from here on; the recurrence leads there
 
 
 def erf(x):
     """An odd polynomial below one, ``1 - exp(log erfc)`` above."""
     a = abs(x)
-    z = x * x
     if x.type.name == "float64":
+        z = x * x
         small = fma(x, polynomial(ir.select(a < 1.0, z, 0.0), ERF_DOUBLE), x)
         large = copysign(1.0 - erfc(a), x)
         return select(a < 1.0, small, large)
-    small = fma(x, polynomial(z, ERF), x)
+    wide = ir.cast(ir.f64, x)
+    small = ir.cast(ir.f32, fma(wide, polynomial(wide * wide, ERF), wide))
     limited = select(a > 4.1, 4.1, a)
     large = 1.0 - exponential.exp(polynomial(limited, LOG_ERFC))
     return select(a < 1.0, small, copysign(large, x))
@@ -128,6 +182,16 @@ def erfc(x):
     value = select(x != x, x, value)
     small = 1.0 - fma(x, polynomial(x * x, ERF_DOUBLE), x)
     return select(a < 0.5, small, select(x < 0, 2.0 - value, value))
+
+
+@in_double
+def scaled_erfc(x):
+    """``exp(x^2) erfc(x)`` for ``x`` from zero on."""
+    far = x > 2.0**500
+    near = select(far, 1.0, x)
+    t = (near - 4.0) / (near + 4.0)
+    value = polynomial(t, SCALED_ERFC) / fma(near, 2.0, 1.0)
+    return select(far, (1 / math.sqrt(math.pi)) / x, value)
 
 
 @in_double
@@ -154,20 +218,26 @@ def erfinv(x):
 
 
 def _lgamma_of_positive(x):
-    """Stirling's series, after the recurrence ``gamma(x + 1) = x gamma(x)``."""
-    low = x < SHIFT
-    product = Const(x.type, 1.0)
-    shifted = x
-    for _ in range(SHIFT):
-        more = shifted < SHIFT
-        product = select(more, product * shifted, product)
-        shifted = select(more, shifted + 1.0, shifted)
-    inverse = 1.0 / shifted
+    """Polynomials around 1 and 2, where it is zero; the recurrence leads there.
+
+    From `SHIFT` on Stirling's series.
+    """
+    far = x > SHIFT
+    product, near = Const(x.type, 1.0), x
+    for _ in range(SHIFT - 2):
+        more = near > 2.5
+        near = select(more, near - 1.0, near)
+        product = select(more, product * near, product)
+    first = x < 1.5
+    low = x < 0.5  # one step up, which is exact there but for the last bit
+    t = select(low, x, select(first, x - 1.0, near - 2.0))
+    one, two = polynomial(t, NEAR_ONE) * t, polynomial(t, NEAR_TWO) * t
+    log = exponential.log(select(far | low, x, product))
+    close = select(first, one, two) + select(first & ~low, 0.0, select(low, -log, log))
+    inverse = 1.0 / x
     series = polynomial(inverse * inverse, STIRLING) * inverse
-    value = (
-        fma(shifted - 0.5, exponential.log(shifted), LOG_ROOT_TAU - shifted) + series
-    )
-    value = select(low, value - exponential.log(product), value)
+    value = fma(x - 0.5, log - 1.0, (LOG_ROOT_TAU - 0.5) + series)
+    value = select(far, value, close)
     value = select(x == INF, INF, value)
     return select((x == 1.0) | (x == 2.0), 0.0, value)
 
@@ -184,6 +254,8 @@ def lgamma(x):
     turn = a - whole
     sine = abs(trigonometric.sin(turn * math.pi)) * a
     reflected = exponential.log(math.pi / sine) - value
+    tiny = a < 2.0**-60  # where the gamma function is one over its argument
+    reflected = select(tiny, -exponential.log(a), reflected)
     pole = (x <= 0) & (turn == 0)
     value = select(x < 0, reflected, value)
     return select(pole | (a == INF), INF, value)
@@ -213,4 +285,4 @@ def digamma(x):
     return select(x == 0, copysign(Const(x.type, INF), -x), value)
 
 
-FUNCTIONS = (erf, erfc, erfinv, lgamma, digamma)
+FUNCTIONS = (erf, erfc, scaled_erfc, erfinv, lgamma, digamma)

@@ -5,37 +5,54 @@ from __future__ import annotations
 import math
 
 from rushlight.compiler import expr as ir
-from rushlight.compiler.expr import Call, Const, Reinterpret, select
+from rushlight.compiler.expr import Const, select
+from rushlight.compiler.mathematics.angles import HALF_PI, double_angle, single_angle
 from rushlight.compiler.mathematics.formats import (
     bits,
     copysign,
     fma,
-    format_of,
-    in_double,
+    in_double_or_short,
     polynomial,
     root,
 )
+from rushlight.compiler.mathematics.pairs import (
+    over,
+    product_of_two,
+    sum_of_sorted,
+    sum_of_two,
+)
 
-HALF_PI = (1.5707963267948966, 6.123233995736766e-17, -1.4973849048591698e-33)
-TWO_OVER_PI = 0.6366197723675814
 # (sin(x) - x) / x^3 and (cos(x) - 1 + x^2 / 2) / x^4 in x^2, on |x| < pi / 4.
-SIN = (-0.16666654807536008, 0.0083321691677631716, -0.0001951603789878489)
-COS = (0.041666646627937651, -0.0013887355355979296, 2.4437007388308242e-5)
+# A float32 is computed in float64 with the short ones.
+SIN = (
+    -0.1666666664151636,
+    0.008333329377095834,
+    -0.00019839332367618714,
+    2.718288006216278e-06,
+)
+COS = (
+    0.04166666662276845,
+    -0.0013888883743799778,
+    2.4799516897192276e-05,
+    -2.720995328552281e-07,
+)
 SIN_DOUBLE = (
-    -0.16666666666666631,
-    0.0083333333333222058,
-    -0.00019841269829633139,
-    2.7557313628740981e-6,
-    -2.5050747851828351e-8,
-    1.5896180717314929e-10,
+    -0.16666666666666666,
+    0.008333333333333323,
+    -0.0001984126984125498,
+    2.75573192141485e-06,
+    -2.505210490112485e-08,
+    1.605836531891973e-10,
+    -7.5786332833682e-13,
 )
 COS_DOUBLE = (
-    0.041666666666666598,
-    -0.0013888888888873844,
-    2.4801587289298729e-5,
-    -2.7557314297070536e-7,
-    2.0875715474598087e-9,
-    -1.135923006556511e-11,
+    0.041666666666666664,
+    -0.0013888888888888874,
+    2.4801587301571435e-05,
+    -2.755731921534782e-07,
+    2.087675435972911e-09,
+    -1.1470292530023025e-11,
+    4.738075594471266e-14,
 )
 # (atan(x) - x) / x^3 in x^2, on |x| < tan(pi / 8).
 ATAN = (
@@ -50,6 +67,14 @@ ATAN = (
     -0.050346715490107067,
     0.037944583156931934,
     -0.017773528462679778,
+)
+ATAN_SHORT = (
+    -0.33333332504965796,
+    0.1999990457231844,
+    -0.14282028717958234,
+    0.1104495750305602,
+    -0.08477745337985435,
+    0.04747045802205669,
 )
 # (asin(x) - x) / x^3 in x^2, on |x| < 1/2.
 ASIN = (
@@ -66,143 +91,125 @@ ASIN = (
     -0.016325750567188605,
     0.031981099976336278,
 )
-
-
-# The bits of 2 / pi behind the binary point, 32 at a time.
-TWO_OVER_PI_WORDS = (
-    2734261102,
-    1313084713,
-    4230436817,
-    4113882560,
-    3680671129,
-    1011060801,
-    4266746795,
+ASIN_SHORT = (
+    0.16666667196842327,
+    0.07499947710324248,
+    0.044660260845995794,
+    0.030109213512702796,
+    0.024624227475145262,
+    0.007452360241229284,
+    0.03471207896125568,
 )
-FAR = 2.0**40
 
 
-def _reduced(x):
-    """``x`` less a multiple ``k`` of pi / 2: the rest, and the bits of ``k``.
-
-    For float32 the rest is right to the last bit, for float64 to a few up to 2^30.
-    """
-    wide = ir.cast(ir.f64, x)
-    if x.type.name == "float32":
-        far = Call("far_angle", wide.type, x)
-        wide = Call("rarely", wide.type, abs(x) > FAR, far, wide)
-    magic = format_of(wide).magic
-    shifted = fma(wide, TWO_OVER_PI, magic)
-    k = shifted - magic
-    r = fma(k, -HALF_PI[1], fma(k, -HALF_PI[0], wide))
-    quadrant = bits(shifted)
-    if x.type.name == "float32":
-        return ir.cast(ir.f32, r), ir.cast(ir.i32, quadrant)
-    return fma(k, -HALF_PI[2], r), quadrant
+def _sine(r, low):
+    """The sine of a reduced angle in two parts, as a sum of two."""
+    z, z_low = product_of_two(r, r)
+    cube, cube_low = product_of_two(z, r)
+    low = fma(fma(z_low, r, cube_low), SIN_DOUBLE[0], low * fma(z, -0.5, 1.0))
+    sixth, lost = product_of_two(cube, Const(r.type, SIN_DOUBLE[0]))
+    high, rest = sum_of_sorted(r, sixth)
+    tail = fma(polynomial(z, SIN_DOUBLE[1:]), cube * z, low)
+    return high, rest + (lost + tail)
 
 
-def far_angle(x):
-    """A float64 angle of at most one turn for a float32 beyond 2^17.
-
-    In integers, after Payne and Hanek: of the product of ``x`` and 2 / pi only the bits
-    around the binary point matter. They come from the 96 bits of 2 / pi that meet the
-    24 of the fraction there.
-    """
-    u64 = ir.u64.like(x.type)
-    pattern = ir.cast(u64, Reinterpret(ir.u32.like(x.type), x))
-    fraction = (pattern & 0x7FFFFF) | 0x800000
-    skipped = ((pattern >> 23) & 0xFF) - (127 + 23 + 2)
-    first, shift = (skipped >> 5) & 3, skipped & 31
-    words = [_word(first, k) for k in range(4)]
-    window = [
-        (((high << 32) | low) << shift) >> 32
-        for high, low in zip(words, words[1:], strict=False)
-    ]
-    turn = (
-        ((fraction * window[0]) << 32)
-        + fraction * window[1]
-        + ((fraction * window[2]) >> 32)
-    )
-    quadrant = (turn + (1 << 61)) >> 62
-    rest = Reinterpret(ir.i64.like(x.type), turn - (quadrant << 62))
-    k = ir.cast(ir.f64, Reinterpret(ir.i64.like(x.type), quadrant))
-    angle = fma(k, HALF_PI[0], ir.cast(ir.f64, rest) * (HALF_PI[0] * 2.0**-62))
-    angle = fma(k, HALF_PI[1], angle)
-    angle = select(abs(x) < math.inf, angle, math.nan)
-    return select(x < 0, -angle, angle)
-
-
-def _word(first, offset):
-    """Word ``first + offset`` of 2 / pi, for ``first`` from 0 to 3."""
-    words = [Const(first.type, w) for w in TWO_OVER_PI_WORDS[offset : offset + 4]]
-    low = select(first == 0, words[0], words[1])
-    high = select(first == 2, words[2], words[3])
-    return select(first < 2, low, high)
-
-
-def _sin_cos(r):
-    """Sine and cosine of a reduced angle."""
-    single = r.type.name == "float32"
-    z = r * r
-    sine = fma(polynomial(z, SIN if single else SIN_DOUBLE), z * r, r)
+def _cosine(r, low):
+    """The cosine of a reduced angle in two parts, as a sum of two."""
+    z, lost = product_of_two(r, r)
     half = z * 0.5
     top = 1.0 - half
-    lost = (1.0 - top) - half
-    cosine = top + fma(polynomial(z, COS if single else COS_DOUBLE), z * z, lost)
-    return sine, cosine
+    rest = ((1.0 - top) - half) - fma(lost, 0.5, r * low)
+    return top, fma(polynomial(z, COS_DOUBLE), z * z, rest)
+
+
+def _short_sine(r):
+    z = r * r
+    return fma(polynomial(z, SIN), z * r, r)
+
+
+def _short_cosine(r):
+    z = r * r
+    return fma(polynomial(z, COS), z * z, fma(z, -0.5, 1.0))
+
+
+def _circular(x, ahead):
+    """The sine ``ahead`` quarter turns on: the quadrant picks the curve and the sign."""
+    if x.type.name == "float32":
+        r, k = single_angle(x)
+        sine, cosine = _short_sine(r), _short_cosine(r)
+    else:
+        r, low, k = double_angle(x)
+        (s, s_rest), (c, c_rest) = _sine(r, low), _cosine(r, low)
+        sine, cosine = s + s_rest, c + c_rest
+    odd = (k & 1) != 0
+    value = select(odd, sine, cosine) if ahead else select(odd, cosine, sine)
+    value = select(((k + ahead) & 2) != 0, -value, value)
+    return ir.cast(x.type, value)
 
 
 def sin(x):
     """The quadrant picks sine or cosine of the rest, and the sign."""
-    r, k = _reduced(x)
-    sine, cosine = _sin_cos(r)
-    value = select((k & 1) != 0, cosine, sine)
-    return select(x == 0, x, select((k & 2) != 0, -value, value))
+    return select(x == 0, x, _circular(x, 0))
 
 
 def cos(x):
     """As `sin`, a quarter turn on."""
-    r, k = _reduced(x)
-    sine, cosine = _sin_cos(r)
-    value = select((k & 1) != 0, sine, cosine)
-    return select(((k + 1) & 2) != 0, -value, value)
+    return _circular(x, 1)
 
 
 def tan(x):
-    """Sine over cosine, turned over in odd quadrants; float32 finished in float64."""
-    r, k = _reduced(x)
+    """Sine over cosine, turned over in odd quadrants."""
     if x.type.name == "float32":
-        r, k = ir.cast(ir.f64, r), ir.cast(ir.i64, k)
-    sine, cosine = _sin_cos(r)
+        r, k = single_angle(x)
+        odd = (k & 1) != 0
+        sine, cosine = _short_sine(r), _short_cosine(r)
+        value = select(odd, -cosine, sine) / select(odd, sine, cosine)
+        return select(x == 0, x, ir.cast(x.type, value))
+    r, low, k = double_angle(x)
     odd = (k & 1) != 0
-    value = select(odd, -cosine, sine) / select(odd, sine, cosine)
-    return select(x == 0, x, ir.cast(x.type, value))
+    pairs = zip(sum_of_sorted(*_sine(r, low)), sum_of_sorted(*_cosine(r, low)))
+    (top, bottom), (top_low, bottom_low) = (
+        (select(odd, -c, s), select(odd, s, c)) for s, c in pairs
+    )
+    value, rest = over((top, top_low), (bottom, bottom_low))
+    return select(x == 0, x, value + rest)
 
 
-def _atan_of_ratio(y, x):
-    """The angle of ``(x, y)`` for ``x, y >= 0``: folded twice, to ``tan(pi / 8)``."""
+def _atan_of_ratio(y, x, short):
+    """The angle of ``(x, y)`` for ``x, y >= 0``: folded twice, to ``tan(pi / 8)``.
+
+    A sum of two, of which the first is a multiple of pi / 4 plus the ratio.
+    """
     steep = y > x
     large, small = select(steep, y, x), select(steep, x, y)
     folds = small > large * 0.4142135623730951
-    top = select(folds, small - large, small)
-    bottom = select(folds, small + large, large)
-    t = top / bottom
-    z = t * t
-    near = fma(polynomial(z, ATAN), z * t, t)
-    value = near + select(folds, Const(x.type, math.pi / 4), 0.0)
-    return select(steep, HALF_PI[0] - (value - HALF_PI[1]), value)
+    top, top_low = sum_of_two(small, select(folds, -large, Const(x.type, 0.0)))
+    bottom, bottom_low = sum_of_sorted(large, select(folds, small, 0.0))
+    if short:
+        t = top / bottom
+        rest = t * t * t * polynomial(t * t, ATAN_SHORT)
+    else:
+        t, t_low = over((top, top_low), (bottom, bottom_low))
+        z = t * t
+        rest = fma(polynomial(z, ATAN), z * t, t_low * fma(z, z - 1.0, 1.0))
+    # The angle is 0, 1 or 2 times pi / 4, give or take the near one.
+    turns = select(folds, Const(x.type, 0.5), select(steep, Const(x.type, 1.0), 0.0))
+    high, low = sum_of_sorted(turns * HALF_PI[0], select(steep, -t, t))
+    return high, low + fma(turns, HALF_PI[1], select(steep, -rest, rest))
 
 
-@in_double
-def atan(x):
+@in_double_or_short
+def atan(x, short):
     """The angle of the point ``(1, x)``."""
     a = abs(x)
     far = a > 2.0**60
-    value = _atan_of_ratio(select(far, Const(x.type, 1.0), a), Const(x.type, 1.0))
-    return copysign(select(far, HALF_PI[0], value), x)
+    one = Const(x.type, 1.0)
+    high, low = _atan_of_ratio(select(far, one, a), one, short)
+    return copysign(select(far, HALF_PI[0], high + low), x)
 
 
-@in_double
-def atan2(y, x):
+@in_double_or_short
+def atan2(y, x, short):
     """The angle of ``(x, y)`` by octants; zeros and infinities as in C."""
     a, b = abs(y), abs(x)
     both = (a == math.inf) & (b == math.inf)
@@ -220,40 +227,52 @@ def atan2(y, x):
     upright = (a == math.inf) & ~both
     a = select(flat, 0.0, select(both | upright, one, a))
     b = select(flat | both, one, select(upright, 0.0, b))
-    value = _atan_of_ratio(a, b)
+    high, low = _atan_of_ratio(a, b, short)
     left = bits(x) < 0
-    value = select(left, math.pi - (value - 2 * HALF_PI[1]), value)
+    other, rest = sum_of_sorted(Const(x.type, math.pi), -high)
+    value = select(left, other + (rest + (2 * HALF_PI[1] - low)), high + low)
     value = copysign(value, y)
     return select((x != x) | (y != y), math.nan, value)
 
 
-def _asin_near(a, z):
-    return fma(polynomial(z, ASIN), z * a, a)
+def _asin_of_part(a, short):
+    """The inverse sine of ``a``, or past one half that of ``sqrt((1 - a) / 2)``.
+
+    The parts of a sum of two, and which of both it is.
+    """
+    outer = a > 0.5
+    z = select(outer, (1.0 - a) * 0.5, a * a)
+    s = select(outer, root(z), a)
+    if short:
+        return s, z * s * polynomial(z, ASIN_SHORT), outer
+    lost = fma(-s, s, z) / (s + s)
+    lost = select(outer & (s > 0), lost, 0.0)
+    rest = fma(polynomial(z, ASIN), z * s, lost * fma(z, 0.5, 1.0))
+    return s, rest, outer
 
 
-@in_double
-def asin(x):
+@in_double_or_short
+def asin(x, short):
     """A polynomial up to one half; ``pi / 2 - 2 asin(sqrt((1 - x) / 2))`` beyond."""
-    a = abs(x)
-    outer = a > 0.5
-    z = select(outer, (1.0 - a) * 0.5, a * a)
-    s = select(outer, root(z), a)
-    value = _asin_near(s, z)
-    return copysign(select(outer, HALF_PI[0] - (value * 2.0 - HALF_PI[1]), value), x)
+    s, rest, outer = _asin_of_part(abs(x), short)
+    high, low = sum_of_sorted(Const(x.type, HALF_PI[0]), s * -2.0)
+    value = high + (low + fma(rest, -2.0, HALF_PI[1]))
+    return copysign(select(outer, value, s + rest), x)
 
 
-@in_double
-def acos(x):
+@in_double_or_short
+def acos(x, short):
     """``pi / 2 - asin(x)`` in the middle; twice the half angle near the ends."""
-    a = abs(x)
-    outer = a > 0.5
-    z = select(outer, (1.0 - a) * 0.5, a * a)
-    s = select(outer, root(z), a)
-    value = _asin_near(s, z)
-    twice = value * 2.0
-    ends = select(x < 0, math.pi - (twice - 2 * HALF_PI[1]), twice)
-    signed = copysign(value, x)
-    return select(outer, ends, HALF_PI[0] - (signed - HALF_PI[1]))
+    s, rest, outer = _asin_of_part(abs(x), short)
+    left = x < 0
+    start = select(outer, select(left, Const(x.type, math.pi), 0.0), HALF_PI[0])
+    start_low = select(
+        outer, select(left, Const(x.type, 2 * HALF_PI[1]), 0.0), HALF_PI[1]
+    )
+    scale = select(outer, select(left, Const(x.type, -2.0), 2.0), -1.0)
+    signed = select(outer | ~left, scale, 1.0)
+    high, low = sum_of_sorted(start, s * signed)
+    return high + (low + fma(rest, signed, start_low))
 
 
-FUNCTIONS = (far_angle, sin, cos, tan, atan, atan2, asin, acos)
+FUNCTIONS = (sin, cos, tan, atan, atan2, asin, acos)
