@@ -20,6 +20,7 @@ COMPILED = [
     "core.geometry",
     "core.elements",
     "core.tensor",
+    "core.window",
     "core.overlap",
     "core.iteration",
     "core.random",
@@ -84,7 +85,7 @@ def extensions():
             yield Extension(
                 f"rushlight.{name}",
                 [str(source)],
-                extra_compile_args=["-O2", "-fno-strict-aliasing", "-w"]
+                extra_compile_args=["-O2", "-fno-strict-aliasing", "-fwrapv", "-w"]
                 + (VECTORIZE if name in VECTORIZED else []),
                 extra_link_args=["-lpthread"],
             )

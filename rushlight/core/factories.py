@@ -9,6 +9,7 @@ from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
 from cython.cimports.rushlight.core.elements import write_item
 from cython.cimports.rushlight.core.iteration import Operand, output_strides
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, new_empty
+from cython.cimports.rushlight.core.window import read_sizes
 
 from rushlight.core.layout import channels_last, channels_last_3d, preserve_format
 
@@ -153,12 +154,9 @@ def from_sequence(data, dtype, device):
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def read_size(size: object, sizes: cython.pointer(int64_t)) -> cython.int:
-    n: cython.int = len(size)
+    n: cython.int = read_sizes(size, sizes)
     i: cython.int
-    if n > MAX_DIMS:
-        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {n}")
     for i in range(n):
-        sizes[i] = size[i]
         if sizes[i] < 0:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}"
@@ -239,15 +237,10 @@ def empty_strided(
     sizes: int64_t[64]
     strides: int64_t[64]
     n: cython.int = read_size(size, sizes)
-    i: cython.int
-    if len(stride) != n:
+    if read_sizes(stride, strides) != n:
         raise RuntimeError(
             f"mismatch in length of strides and shape: {list(stride)}, {list(size)}"
         )
-    for i in range(n):
-        strides[i] = stride[i]
-        if strides[i] < 0:
-            raise RuntimeError(f"strides must not be negative: {list(stride)}")
     return new_empty(
         n,
         sizes,

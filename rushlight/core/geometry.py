@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 
 
 @cython.cfunc
@@ -118,13 +118,113 @@ def row_major(
     sizes: cython.pointer(cython.const[int64_t]),
     strides: cython.pointer(int64_t),
 ) -> cython.int:
-    step: int64_t = 1
+    # unsigned, as strides beside a size of 0 may wrap: nothing is reached by them
+    step: uint64_t = 1
     i: cython.int
     for i in range(ndim - 1, -1, -1):
-        strides[i] = step
+        strides[i] = cython.cast(int64_t, step)
         if sizes[i] > 1:
-            step *= sizes[i]
+            step *= cython.cast(uint64_t, sizes[i])
     return 0
+
+
+@cython.cfunc
+def listed(ndim: cython.int, values: cython.pointer(cython.const[int64_t])) -> list:
+    return [values[i] for i in range(ndim)]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def count_elements(
+    ndim: cython.int, sizes: cython.pointer(cython.const[int64_t])
+) -> int64_t:
+    count: int64_t = 1
+    i: cython.int
+    for i in range(ndim):
+        if sizes[i] < 0 or __builtin_mul_overflow(
+            count, sizes[i], cython.address(count)
+        ):
+            raise RuntimeError(
+                f"numel: integer multiplication overflow with sizes={listed(ndim, sizes)}"
+            )
+    return count
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def span(
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    offset: int64_t,
+    itemsize: int64_t,
+) -> int64_t:
+    last: int64_t = 1
+    step: int64_t = 0
+    i: cython.int
+    bad: cython.bint = False
+    empty: cython.bint = False
+    if offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {offset}")
+    for i in range(ndim):
+        if sizes[i] == 0:
+            empty = True
+    if strides == cython.NULL:
+        for i in range(ndim):
+            bad = (
+                bad
+                or sizes[i] < 0
+                or __builtin_mul_overflow(last, sizes[i], cython.address(last))
+            )
+    elif not empty:
+        for i in range(ndim):
+            bad = (
+                bad
+                or sizes[i] < 0
+                or (strides[i] < 0 and sizes[i] > 1)
+                or __builtin_mul_overflow(
+                    sizes[i] - 1, strides[i], cython.address(step)
+                )
+                or __builtin_add_overflow(last, step, cython.address(last))
+            )
+    bad = (
+        bad
+        or __builtin_add_overflow(last, offset, cython.address(last))
+        or __builtin_mul_overflow(last, itemsize, cython.address(last))
+    )
+    if bad and not (empty and strides != cython.NULL):
+        refuse_span(ndim, sizes, strides)
+    return 0 if empty else last
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_span(
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+) -> cython.int:
+    and_strides = ""
+    if strides != cython.NULL:
+        and_strides = f" and strides={listed(ndim, strides)}"
+    raise RuntimeError(
+        f"Storage size calculation overflowed with sizes={listed(ndim, sizes)}"
+        f"{and_strides}"
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=True)
+def multiply(a: int64_t, b: int64_t) -> int64_t:
+    """The product of two sizes or strides.
+
+    Raises:
+        RuntimeError: it needs more than 64 bits.
+    """
+    product: int64_t = 0
+    if __builtin_mul_overflow(a, b, cython.address(product)):
+        raise RuntimeError(f"Stride calculation overflowed: {a} times {b}")
+    return product
 
 
 @cython.cfunc

@@ -25,11 +25,11 @@ from cython.cimports.rushlight.core.dlpack import (
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import DEFERRED, KEY_CONJUGATE
 from cython.cimports.rushlight.core.storage import Storage, wrap
-from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
 
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.storage import UntypedStorage, wrap_address
-from rushlight.core.tensor import make_tensor
+from rushlight.core.window import make_tensor
 
 # rushlight's name -> NumPy's type string without its byte order.
 NUMPY_KINDS = {
@@ -76,23 +76,46 @@ CUDA_HOST = 3
 
 @cython.final
 @cython.cclass
+class Loan:
+    """Keeps a storage alive, and its bytes where they are, for one who looks at them.
+
+    The storage itself is held, not a tensor on it: a tensor may be given another.
+    """
+
+    storage: Storage
+
+    def __dealloc__(self):
+        if self.storage is not None:
+            self.storage.lent -= 1
+
+
+@cython.cfunc
+def lend(storage: Storage) -> Loan:
+    loan: Loan = Loan.__new__(Loan)
+    storage.lent += 1
+    loan.storage = storage
+    return loan
+
+
+@cython.final
+@cython.cclass
 class Window:
     """A run of host memory as Python's buffer protocol shows it."""
 
     data: cython.p_char
     size: cython.Py_ssize_t
-    owner: object
+    loan: Loan
 
     def __getbuffer__(self, view: cython.pointer(Py_buffer), flags: cython.int):
         PyBuffer_FillInfo(view, self, self.data, self.size, 0, flags)
 
 
 @cython.cfunc
-def window(data: cython.p_char, size: cython.Py_ssize_t, owner: object) -> object:
+def window(data: cython.p_char, size: cython.Py_ssize_t, storage: Storage) -> object:
     shown: Window = Window.__new__(Window)
     shown.data = data
     shown.size = size
-    shown.owner = owner
+    shown.loan = lend(storage)
     return memoryview(shown)
 
 
@@ -119,7 +142,10 @@ def buffer_of(tensor: Tensor):
             f"buffer_of: a tensor with strides {tuple(tensor.stride())} is not one run "
             "of bytes; call contiguous() first"
         )
-    return window(tensor.pointer(), tensor.numel_ * tensor.dtype_.itemsize, tensor)
+    check_allocated(tensor)
+    return window(
+        tensor.pointer(), tensor.numel_ * tensor.dtype_.itemsize, tensor.storage
+    )
 
 
 def storage_buffer(storage: Storage):
@@ -211,8 +237,8 @@ def warn_not_writable(kind):
 class Exported:
     """What NumPy reads a tensor's memory from; the array keeps both alive."""
 
-    def __init__(self, tensor, interface):
-        self.tensor = tensor
+    def __init__(self, storage, interface):
+        self.storage = storage
         self.__array_interface__ = interface
 
 
@@ -229,6 +255,7 @@ def array_interface(tensor: Tensor) -> dict:
             "convert the tensor first, for instance with float()"
         )
     check_on_host(tensor.storage, "numpy")
+    check_allocated(tensor)
     size: int64_t = tensor.dtype_.itemsize
     order = "|" if size == 1 else "<" if sys.byteorder == "little" else ">"
     return {
@@ -268,7 +295,8 @@ def to_numpy(tensor: Tensor, force=False):
     interface = array_interface(tensor)
     if tensor.numel_ == 0:
         return numpy.empty(interface["shape"], interface["typestr"])
-    return numpy.asarray(Exported(tensor, interface))
+    tensor.storage.can_resize = False  # for good: nobody tells when the array is gone
+    return numpy.asarray(Exported(tensor.storage, interface))
 
 
 def to_array(tensor: Tensor, dtype=None):
@@ -418,6 +446,7 @@ def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, cop
     if tensor.dtype_.name not in _TO_DLPACK:
         raise BufferError(f"{tensor.dtype_.name} tensors cannot be exported by DLPack")
     check_on_host(tensor.storage, "DLPack")
+    check_allocated(tensor)
     if dl_device is not None and tuple(dl_device) != (CPU, 0):
         raise BufferError(f"to_dlpack: the tensor is on the host, not on {dl_device}")
     if copy:
@@ -431,8 +460,9 @@ def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, cop
         raise MemoryError("no memory for a DLPack tensor")
     describe(tensor, cython.address(managed.dl_tensor))
     managed.deleter = release
-    managed.manager_ctx = cython.cast(cython.p_void, tensor)
-    Py_INCREF(tensor)
+    loan: Loan = lend(tensor.storage)
+    managed.manager_ctx = cython.cast(cython.p_void, loan)
+    Py_INCREF(loan)
     return PyCapsule_New(managed, b"dltensor", drop_capsule)
 
 
@@ -447,8 +477,9 @@ def versioned_capsule(tensor: Tensor) -> object:
     describe(tensor, cython.address(managed.dl_tensor))
     managed.version.major = 1
     managed.deleter = release_versioned
-    managed.manager_ctx = cython.cast(cython.p_void, tensor)
-    Py_INCREF(tensor)
+    loan: Loan = lend(tensor.storage)
+    managed.manager_ctx = cython.cast(cython.p_void, loan)
+    Py_INCREF(loan)
     return PyCapsule_New(managed, b"dltensor_versioned", drop_capsule)
 
 

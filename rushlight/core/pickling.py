@@ -4,7 +4,8 @@ import copy
 
 from rushlight.core import interop
 from rushlight.core.storage import UntypedStorage
-from rushlight.core.tensor import Tensor, make_tensor
+from rushlight.core.tensor import Tensor
+from rushlight.core.window import make_tensor
 
 
 def reduce_tensor(tensor):

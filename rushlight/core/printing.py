@@ -5,7 +5,7 @@ import math
 from collections import namedtuple
 
 from rushlight.core.dtype import get_default_dtype
-from rushlight.core.tensor import make_tensor
+from rushlight.core.window import make_tensor
 
 
 class PrintOptions(

@@ -12,7 +12,7 @@ import zlib
 from rushlight.core import interop
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.storage import UntypedStorage
-from rushlight.core.tensor import make_tensor
+from rushlight.core.window import make_tensor
 
 ALIGNMENT = 64  # of every record, so that a file can be mapped and used in place
 LOCAL_HEADER = 30  # bytes of a zip record's own header, before its name

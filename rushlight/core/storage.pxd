@@ -8,7 +8,8 @@ cdef class Storage:
     cdef public uint32_t version    # the counter shared by base, views and detach()ed aliases
     cdef readonly Device device
     cdef object owner               # keeps foreign memory alive (NumPy, DLPack, mmap)
-    cdef bint resizable
+    cdef bint can_resize
+    cdef int lent                   # how many others look at the bytes: no resizing
     cdef object __weakref__
 
 # The fast path of every allocation: contents undefined, 64-byte aligned.
@@ -17,6 +18,9 @@ cdef Storage allocate(size_t n_bytes, Device device)
 cdef Storage wrap(char* data, size_t n_bytes, object owner, Device device)
 # More or fewer bytes in the same storage; contents are kept up to the smaller size.
 cdef int resize_storage(Storage storage, size_t n_bytes) except -1
+
+# Whether some storage has become smaller: its tensors may reach beyond its end.
+cdef bint any_shrunk
 
 # The pool itself: 64-byte aligned scratch. The GIL guards it.
 cdef char* take_block(size_t n_bytes, size_t* capacity)

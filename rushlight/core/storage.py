@@ -41,6 +41,7 @@ N_CLASSES = cython.declare(cython.int, 168)  # up to 2 ** 48 bytes
 
 waiting = cython.declare(cython.p_char[168])  # heads of the lists of free blocks
 counts = cython.declare(Counters)
+any_shrunk = cython.declare(cython.bint, False)
 limit = cython.declare(int64_t, -1)  # cap on reserved bytes; -1: none
 memset(cython.address(counts), 0, cython.sizeof(Counters))
 memset(waiting, 0, cython.sizeof(waiting))
@@ -249,7 +250,7 @@ def allocate(n_bytes: cython.size_t, device: Device) -> Storage:
     if n_bytes and device.kind != META:
         storage.data = take_block(n_bytes, cython.address(storage.capacity))
     storage.n_bytes = n_bytes
-    storage.resizable = True
+    storage.can_resize = True
     return storage
 
 
@@ -280,12 +281,9 @@ def resize_storage(storage: Storage, n_bytes: cython.size_t) -> cython.int:
     """Changes the number of bytes; what fits of the contents stays."""
     if n_bytes == storage.n_bytes:
         return 0
-    if not storage.resizable:
-        raise RuntimeError(
-            "Trying to resize storage that is not resizable\n"
-            f"  its {storage.n_bytes} bytes belong to "
-            f"{type(storage.owner).__name__}; {n_bytes} were asked for"
-        )
+    global any_shrunk
+    if not storage.can_resize or storage.lent:
+        refuse_resize(storage, n_bytes)
     data: cython.p_char = cython.NULL
     capacity: cython.size_t = 0
     if n_bytes and storage.device.kind != META:
@@ -296,8 +294,23 @@ def resize_storage(storage: Storage, n_bytes: cython.size_t) -> cython.int:
         give_block(storage.data, storage.capacity, storage.n_bytes)
     storage.data = data
     storage.capacity = capacity
+    if n_bytes < storage.n_bytes:
+        any_shrunk = True
     storage.n_bytes = n_bytes
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_resize(storage: Storage, n_bytes: cython.size_t) -> cython.int:
+    owner = "another library, which looks at them without a copy"
+    if storage.owner is not None:
+        owner = type(storage.owner).__name__
+    raise RuntimeError(
+        "Trying to resize storage that is not resizable\n"
+        f"  its {storage.n_bytes} bytes belong to {owner}; {n_bytes} were asked for\n"
+        "  remedy: clone() the tensor, and resize the copy"
+    )
 
 
 @cython.cfunc
@@ -354,7 +367,9 @@ class Storage:
             size = len(values)
         if size < 0:
             raise RuntimeError(f"UntypedStorage: size must be non-negative, got {size}")
-        self.resizable = True
+        if size >= 2**63:
+            raise RuntimeError(f"UntypedStorage: {size} bytes are too many")
+        self.can_resize = True
         resize_storage(self, size)
         if values:
             copy_in(self, values)
@@ -382,14 +397,20 @@ class Storage:
         """Address of the first byte; 0 where there is none."""
         return cython.cast(uintptr_t, self.data)
 
-    def resizable_(self) -> bool:
+    def resizable(self) -> bool:
         """Whether ``resize_`` may change the number of bytes."""
-        return self.resizable
+        return self.can_resize and not self.lent
 
-    def resize_(self, size: cython.Py_ssize_t):
-        """Changes the number of bytes in place; the contents that fit are kept."""
+    def resize_(self, size):
+        """Changes the number of bytes in place; the contents that fit are kept.
+
+        Raises:
+            RuntimeError: the memory is another library's, or one looks at it.
+        """
         if size < 0:
             raise RuntimeError(f"UntypedStorage.resize_: got negative size {size}")
+        if size >= 2**63:
+            raise RuntimeError(f"UntypedStorage.resize_: {size} bytes are too many")
         resize_storage(self, size)
         return self
 

@@ -55,6 +55,9 @@ cdef Tensor new_empty(int ndim, const int64_t* sizes, const int64_t* strides, DT
 # Another window on the same storage; keeps keys, dtype, device; no autograd bookkeeping.
 cdef Tensor alias(Tensor source, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset)
 
+# RuntimeError where the storage has been made smaller than what the tensor shows.
+cdef int check_allocated(Tensor t) except -1
+
 # Keys that a tensor on this device carries outside inference mode.
 cdef uint64_t keys_for(Device device) noexcept
 # The sizes as rushlight.Size.

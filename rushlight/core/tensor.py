@@ -13,13 +13,16 @@ from cython.cimports.rushlight.core._python import (
     PyType_Modified,
     PyTypeObject,
 )
-from cython.cimports.rushlight.core.device import Device
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
+from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.elements import read_element
 from cython.cimports.rushlight.core.geometry import (
+    count_elements,
     is_channels_last,
     is_contiguous,
+    multiply,
     row_major,
+    span,
     wrap_dim,
 )
 from cython.cimports.rushlight.core.keys import (
@@ -88,7 +91,7 @@ from cython.cimports.rushlight.core.slots import (
     SLOT_XOR,
 )
 from cython.cimports.rushlight.core.state import state
-from cython.cimports.rushlight.core.storage import Storage, allocate
+from cython.cimports.rushlight.core.storage import Storage, allocate, any_shrunk
 
 from rushlight.core.layout import (
     Size,
@@ -161,7 +164,6 @@ SLOT_NAMES = (
     "dlpack",
     "iter",
 )
-LARGEST = cython.declare(int64_t, 1 << 56)  # more elements than any memory holds
 _SLOTS = cython.declare(cython.pointer(PyObject)[64])
 _KEEP = cython.declare(list, [None] * 64)
 
@@ -217,6 +219,15 @@ def keys_for(device: Device) -> uint64_t:
 
 
 @cython.cfunc
+def refuse_strides(t: Tensor):
+    """Strides of a tensor without elements have to be numbers of 64 bits, too."""
+    d: cython.int
+    step: int64_t = 1
+    for d in range(t.ndim_ - 1, 0, -1):
+        step = multiply(step, t.sizes[d] if t.sizes[d] > 1 else 1)
+
+
+@cython.cfunc
 def new_empty(
     ndim: cython.int,
     sizes: cython.pointer(cython.const[int64_t]),
@@ -225,33 +236,24 @@ def new_empty(
     device: Device,
 ) -> Tensor:
     t: Tensor = Tensor.__new__(Tensor)
-    count: int64_t = 1
-    reach: int64_t = 1
     i: cython.int
-    for i in range(ndim):
-        if sizes[i] > 1 and count > LARGEST // sizes[i]:
-            raise RuntimeError(
-                f"Storage size calculation overflowed with sizes="
-                f"{[sizes[j] for j in range(ndim)]}"
-            )
-        count *= sizes[i]
+    n_bytes: int64_t = span(ndim, sizes, strides, 0, dtype.itemsize)
     t.reserve(ndim)
     for i in range(ndim):
         t.sizes[i] = sizes[i]
     if strides == cython.NULL:
         row_major(ndim, sizes, t.strides)
         t.row_major = True
-        reach = count
+        t.numel_ = n_bytes // dtype.itemsize
+        if n_bytes == 0:
+            refuse_strides(t)
     else:
         for i in range(ndim):
             t.strides[i] = strides[i]
-            reach += (sizes[i] - 1) * strides[i]
-        if count == 0:
-            reach = 0
         t.row_major = is_contiguous(ndim, sizes, strides)
-    t.numel_ = count
+        t.numel_ = count_elements(ndim, sizes)
     t.dtype_ = dtype
-    t.storage = allocate(reach * dtype.itemsize, device)
+    t.storage = allocate(n_bytes, device)
     t.keys = keys_for(device)
     t.inference = state().inference_mode
     return t
@@ -284,6 +286,29 @@ NO_GRAD_OF_INNER_TENSORS = (
 )
 
 
+# What a tensor that has not been filled in is.
+HOST_KEYS = cython.declare(uint64_t, keys_for(CPU_DEVICE))
+NOWHERE = cython.declare(Storage, allocate(0, CPU_DEVICE))
+NOWHERE.can_resize = False
+FLOAT32 = cython.declare(DType, dtype_of(6))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_allocated(t: Tensor) -> cython.int:
+    """Refuses a tensor whose storage has become too small for it."""
+    if any_shrunk and t.storage.n_bytes < cython.cast(
+        cython.size_t, span(t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize)
+    ):
+        raise RuntimeError(
+            "The tensor has a non-zero number of elements, but its data is not allocated "
+            f"yet: {t.dtype_.name}{list(t.shape)} with strides {list(t.stride())} from "
+            f"element {t.offset} is out of bounds for storage of size "
+            f"{t.storage.n_bytes}, which has been made smaller"
+        )
+    return 0
+
+
 @cython.cfunc
 def size_of(tensor: Tensor) -> object:
     return Size([tensor.sizes[i] for i in range(tensor.ndim_)])
@@ -304,12 +329,20 @@ class Tensor:
     """
 
     def __cinit__(self):
+        # until it is filled in: a vector of no elements, fit for every method
         self.sizes = self.inline_sizes
         self.strides = self.inline_strides
+        self.sizes[0] = 0
+        self.strides[0] = 1
+        self.ndim_ = 1
+        self.row_major = True
         self.own_version = -1
+        self.storage = NOWHERE
+        self.dtype_ = FLOAT32
+        self.keys = HOST_KEYS
 
     def __init__(self, *args, **kwargs):
-        if self.storage is None:
+        if self.storage is NOWHERE:
             cython.cast(object, _SLOTS[SLOT_LEGACY])(self, *args, **kwargs)
 
     def __dealloc__(self):
@@ -368,13 +401,12 @@ class Tensor:
         offset: int64_t,
     ) -> cython.int:
         """Take new sizes and strides; ``sizes`` must not be this tensor's own array."""
-        count: int64_t = 1
+        count: int64_t = count_elements(ndim, sizes)
         i: cython.int
         self.reserve(ndim)
         for i in range(ndim):
             self.sizes[i] = sizes[i]
             self.strides[i] = strides[i]
-            count *= sizes[i]
         self.numel_ = count
         self.offset = offset
         self.row_major = is_contiguous(ndim, sizes, strides)
@@ -622,18 +654,20 @@ class Tensor:
             raise RuntimeError(
                 f"a Tensor with {self.numel_} elements cannot be converted to Scalar"
             )
-        if self.storage.data == cython.NULL:
+        if self.storage.data == cython.NULL and self.storage.device.kind == 2:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if self.keys & DEFERRED:
             return self.clone().item()
+        check_allocated(self)
         return read_element(self.dtype_.code, self.pointer())
 
     def tolist(self):
         """Nested lists of Python numbers; a number for no dimensions."""
-        if self.storage.data == cython.NULL and self.numel_:
+        if self.storage.device.kind == 2 and self.numel_:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if self.ndim_ == 0 or self.keys & DEFERRED:
             return self.clone().tolist() if self.ndim_ else self.item()
+        check_allocated(self)
         return nested_list(self, 0, self.pointer())
 
     def __bool__(self):
@@ -937,54 +971,6 @@ def set_data(t: Tensor, value: Tensor):
     t.keys = value.keys
     if value is not t:
         t.set_geometry(value.ndim_, value.sizes, value.strides, value.offset)
-
-
-def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
-    """A window on ``storage``, checked to lie inside it.
-
-    Raises:
-        RuntimeError: an element would lie outside of the storage.
-    """
-    t: Tensor = Tensor.__new__(Tensor)
-    own: Storage = storage
-    kind: DType = dtype
-    ndim: cython.int = len(sizes)
-    i: cython.int
-    last: int64_t = offset
-    new_sizes: int64_t[64]
-    new_strides: int64_t[64]
-    if len(strides) != ndim:
-        raise RuntimeError(
-            f"mismatch in length of strides and shape: {list(strides)}, {list(sizes)}"
-        )
-    if ndim > MAX_DIMS:
-        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {ndim}")
-    empty: cython.bint = False
-    for i in range(ndim):
-        if sizes[i] < 0 or strides[i] < 0:
-            raise RuntimeError(
-                f"sizes and strides must not be negative: {list(sizes)}, {list(strides)}"
-            )
-        new_sizes[i] = sizes[i]
-        new_strides[i] = strides[i]
-        empty = empty or new_sizes[i] == 0
-    if not empty:
-        reach = offset + sum((s - 1) * step for s, step in zip(sizes, strides))
-        if offset < 0 or (reach + 1) * kind.itemsize > own.n_bytes:
-            raise RuntimeError(
-                f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset "
-                f"{offset}, and itemsize {kind.itemsize} requiring a storage size of "
-                f"{(reach + 1) * kind.itemsize} are out of bounds for storage of size "
-                f"{own.n_bytes}"
-            )
-    t.storage = own
-    t.dtype_ = kind
-    t.keys = keys_for(own.device)
-    t.inference = state().inference_mode
-    t.set_geometry(ndim, new_sizes, new_strides, last)
-    if requires_grad:
-        set_requires_grad(t, True)
-    return t
 
 
 def install(name, value, kind=Tensor):

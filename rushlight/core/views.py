@@ -5,26 +5,25 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.dtype import DType
-from cython.cimports.rushlight.core.geometry import view_strides, wrap_dim
+from cython.cimports.rushlight.core.geometry import (
+    __builtin_mul_overflow,
+    multiply,
+    row_major,
+    span,
+    view_strides,
+    wrap_dim,
+)
 from cython.cimports.rushlight.core.keys import KEY_CONJUGATE, KEY_NEGATIVE
-from cython.cimports.rushlight.core.storage import Storage
-from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor
+from cython.cimports.rushlight.core.storage import Storage, resize_storage
+from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.core.tensor import alias as make_alias
+from cython.cimports.rushlight.core.window import (
+    check_window,
+    read_sizes,
+    refuse_negative,
+)
 
 from rushlight.core.geometry import infer_size
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def read_sizes(sizes: object, into: cython.pointer(int64_t)) -> cython.int:
-    """Copies a sequence of integers; returns how many."""
-    n: cython.int = len(sizes)
-    i: cython.int
-    if n > MAX_DIMS:
-        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {n}")
-    for i in range(n):
-        into[i] = sizes[i]
-    return n
 
 
 @cython.cfunc
@@ -34,11 +33,13 @@ def fit_sizes(self: Tensor, size: object, into: cython.pointer(int64_t)) -> cyth
     n: cython.int = read_sizes(size, into)
     i: cython.int
     count: int64_t = 1
+    fits: cython.bint = True
     for i in range(n):
         if into[i] < 0:
             return read_sizes(infer_size(size, self.numel_), into)
-        count *= into[i]
-    if count != self.numel_:
+        if __builtin_mul_overflow(count, into[i], cython.address(count)):
+            fits = False
+    if not fits or count != self.numel_:
         raise RuntimeError(
             f"shape '{list(size)}' is invalid for input of size {self.numel_}"
         )
@@ -95,14 +96,14 @@ def view_dtype(self: Tensor, dtype: DType):
                 f"(different element sizes), but got {self.strides[last]}"
             )
         for i in range(self.ndim_):
-            if (sizes[last] if i == last else strides[i]) * old % new:
+            if multiply(sizes[last] if i == last else strides[i], old) % new:
                 raise RuntimeError(
                     f"self.size(-1) and the strides must be divisible by {new // old} to "
                     f"view {self.dtype_!r} as {dtype!r} (different element sizes)"
                 )
             if i != last:
-                strides[i] = strides[i] * old // new
-        if offset * old % new:
+                strides[i] = multiply(strides[i], old) // new
+        if multiply(offset, old) % new:
             raise RuntimeError(
                 f"self.storage_offset() must be divisible by {new // old} to view "
                 f"{self.dtype_!r} as {dtype!r} (different element sizes)"
@@ -386,8 +387,9 @@ def slice(self: Tensor, dim, start, end, step):
     if end is not None:
         last = max(min(end + length if end < 0 else end, length), first)
     copy_geometry(self, sizes, strides)
-    sizes[d] = (last - first + step - 1) // step if last > first else 0
-    strides[d] = self.strides[d] * cython.cast(int64_t, step)
+    wide: int64_t = step
+    sizes[d] = (last - first - 1) // wide + 1 if last > first else 0
+    strides[d] = multiply(self.strides[d], wide)
     return make_alias(
         self, self.ndim_, sizes, strides, self.offset + first * self.strides[d]
     )
@@ -423,7 +425,9 @@ def unfold(self: Tensor, dimension, size, step):
     length: int64_t = self.sizes[d] if self.ndim_ else 1
     if step <= 0:
         raise RuntimeError(f"step is {step} but must be > 0")
-    if size < 0 or size > length:
+    if size < 0:
+        raise RuntimeError(f"size is {size} but must be >= 0")
+    if size > length:
         raise RuntimeError(
             f"maximum size for tensor at dimension {d} is {length} but size is {size}"
         )
@@ -434,7 +438,7 @@ def unfold(self: Tensor, dimension, size, step):
         sizes[d] = (length - cython.cast(int64_t, size)) // cython.cast(
             int64_t, step
         ) + 1
-        strides[d] = self.strides[d] * cython.cast(int64_t, step)
+        strides[d] = multiply(self.strides[d], step)
     return make_alias(self, self.ndim_ + 1, sizes, strides, self.offset)
 
 
@@ -466,12 +470,31 @@ def diagonal(self: Tensor, offset, dim1, dim2):
     return make_alias(self, n + 1, sizes, strides, start)
 
 
+MANY = 1 << 28
+
+
+def refuse_many(count):
+    """Refuses to make more tensors than memory holds, before the first is made.
+
+    Args:
+        count: how many are to be made.
+
+    Raises:
+        RuntimeError: they are too many.
+    """
+    if count > MANY:
+        raise RuntimeError(
+            f"std::bad_alloc: {count} tensors at once are more than {MANY}"
+        )
+
+
 def unbind(self: Tensor, dim):
     """One view for each index of a dimension."""
     if self.ndim_ == 0:
         raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
     d: cython.int = wrap_dim(dim, self.ndim_)
     i: int64_t
+    refuse_many(self.sizes[d])
     return [select(self, d, i) for i in range(self.sizes[d])]
 
 
@@ -494,6 +517,7 @@ def split(self: Tensor, split_size, dim):
         return [alias(self)]
     if length == 0:
         return [alias(self)]
+    refuse_many((length - 1) // split_size + 1)
     return [
         slice(self, d, at, at + split_size, 1) for at in range(0, length, split_size)
     ]
@@ -523,36 +547,13 @@ def as_strided(self: Tensor, size, stride, storage_offset=None):
     sizes: int64_t[64]
     strides: int64_t[64]
     n: cython.int = read_sizes(size, sizes)
-    i: cython.int
     offset: int64_t = self.offset if storage_offset is None else storage_offset
-    last: int64_t = offset
-    empty: cython.bint = False
-    if len(stride) != n:
+    if read_sizes(stride, strides) != n:
         raise RuntimeError(
             f"mismatch in length of strides and shape: {list(stride)}, {list(size)}"
         )
-    read_sizes(stride, strides)
-    for i in range(n):
-        if strides[i] < 0 or sizes[i] < 0:
-            raise RuntimeError(
-                "as_strided: Negative strides are not supported at the moment, got "
-                f"strides: {list(stride)}"
-            )
-        empty = empty or sizes[i] == 0
-        last += (sizes[i] - 1) * strides[i]
-    if offset < 0 or (
-        not empty
-        and (
-            (last + 1) * self.dtype_.itemsize
-            > cython.cast(int64_t, self.storage.n_bytes)
-        )
-    ):
-        raise RuntimeError(
-            f"setStorage: sizes {list(size)}, strides {list(stride)}, storage offset "
-            f"{offset}, and itemsize {self.dtype_.itemsize} requiring a storage size of "
-            f"{(last + 1) * self.dtype_.itemsize} are out of bounds for storage of size "
-            f"{self.storage.n_bytes}"
-        )
+    refuse_negative(n, strides)
+    check_window(self.storage, n, sizes, strides, offset, self.dtype_.itemsize)
     return make_alias(self, n, sizes, strides, offset)
 
 
@@ -571,23 +572,16 @@ def resize_(self: Tensor, size, memory_format=None):
     sizes: int64_t[64]
     strides: int64_t[64]
     n: cython.int = read_sizes(size, sizes)
-    i: cython.int
-    count: int64_t = 1
     storage: Storage = self.storage
     for i in range(n):
         if sizes[i] < 0:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}"
             )
-    for i in range(n - 1, -1, -1):
-        strides[i] = count
-        count *= sizes[i] if sizes[i] > 1 else 1
-    count = 1
-    for i in range(n):
-        count *= sizes[i]
-    need: int64_t = (self.offset + count) * self.dtype_.itemsize
-    if need > cython.cast(int64_t, storage.n_bytes) and count:
-        storage.resize_(need)
+    need: int64_t = span(n, sizes, cython.NULL, self.offset, self.dtype_.itemsize)
+    row_major(n, sizes, strides)
+    if cython.cast(cython.size_t, need) > storage.n_bytes:
+        resize_storage(storage, need)
     self.set_geometry(n, sizes, strides, self.offset)
     return self
 

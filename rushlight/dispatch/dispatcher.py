@@ -20,7 +20,8 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PRIVATEUSE1,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.core.storage import any_shrunk
+from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
 from cython.cimports.rushlight.dispatch.signature import Bound, Signature, release
 
 from rushlight.dispatch.keys import DispatchKey, KeySet
@@ -625,6 +626,8 @@ class Operator:
         key = 63 - __builtin_clzll(bits)
         if key <= KEY_PRIVATEUSE1:
             keys &= _BACKEND_BITS
+            if any_shrunk and not self.is_view:
+                check_arguments(self, slots)
         if self.table[key] != cython.NULL:
             # owned for the call: it may take the entry out of the table
             kernel: Kernel = cython.cast(Kernel, self.table[key])
@@ -632,6 +635,26 @@ class Operator:
         if key == KEY_AUTOGRAD:
             return _RECORDER.record(self, slots, keys)
         return _RECORDER.keep_books(self, slots, keys)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_arguments(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.int:
+    """No element is read or written outside of a storage that was made smaller."""
+    i: cython.int
+    if op.name.startswith(("resize_", "set_")):
+        return 0
+    for i in range(op.n_tensors):
+        item = cython.cast(object, slots[op.tensor_args[i]])
+        if isinstance(item, Tensor):
+            check_allocated(item)
+        elif isinstance(item, (list, tuple)):
+            for element in item:
+                if element is not None:
+                    check_allocated(element)
+    return 0
 
 
 @cython.cfunc

@@ -7,7 +7,10 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.backends.cpu.launch import NativeKernel
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.elements import write_element
-from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.geometry import (
+    __builtin_add_overflow,
+    wrap_dim,
+)
 from cython.cimports.rushlight.core.iteration import Operand
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
@@ -269,7 +272,13 @@ def join_sizes(
                     f"size {first.sizes[d]} but got size {part.sizes[d]} for tensor "
                     f"number {number} in the list."
                 )
-        sizes[dim] += part.sizes[dim]
+        if __builtin_add_overflow(
+            sizes[dim], part.sizes[dim], cython.address(sizes[dim])
+        ):
+            raise RuntimeError(
+                f"numel: integer addition overflow: the tensors have more than 2 ** 63 "
+                f"elements along dimension {dim}"
+            )
         number += 1
     return 0
 

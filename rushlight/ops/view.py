@@ -1,6 +1,6 @@
 """Composites and derivatives of the views; the views themselves are compiled."""
 
-from rushlight.core.views import set_source
+from rushlight.core.views import refuse_many, set_source
 from rushlight.ops import call as ops
 from rushlight.ops.shared import wrap_dim
 
@@ -273,6 +273,7 @@ def chunk(self, chunks, dim):
     extent = self.shape[dim]
     size = (extent + chunks - 1) // chunks
     if size == 0:
+        refuse_many(chunks)
         return ops.split_with_sizes(self, [0] * chunks, dim)
     return ops.split(self, size, dim)
 
@@ -291,6 +292,7 @@ def tensor_split(self, sections, dim):
     dim = wrap_dim(dim, self.ndim)
     if sections <= 0:
         raise RuntimeError(f"number of sections must be larger than 0, got {sections}")
+    refuse_many(sections)
     small, longer = divmod(self.shape[dim], sections)
     parts, start = [], 0
     for section in range(sections):

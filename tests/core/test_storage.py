@@ -143,7 +143,7 @@ def test_part_of_a_buffer_can_be_taken():
 
 def test_foreign_memory_cannot_be_resized():
     storage = UntypedStorage.from_buffer(bytearray(4))
-    assert not storage.resizable_()
+    assert not storage.resizable()
     with pytest.raises(RuntimeError, match="not resizable"):
         storage.resize_(8)
 

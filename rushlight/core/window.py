@@ -1,0 +1,93 @@
+"""Windows on storages: sizes and strides that come from outside, and their checks."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.geometry import span
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, keys_for
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def read_sizes(sizes: object, into: cython.pointer(int64_t)) -> cython.int:
+    n: cython.int = len(sizes)
+    i: cython.int
+    if n > MAX_DIMS:
+        raise RuntimeError(f"tensors have at most {MAX_DIMS} dimensions, not {n}")
+    for i in range(n):
+        try:
+            into[i] = sizes[i]
+        except OverflowError:
+            raise TypeError(
+                "sizes and strides are integers of 64 bits, but got "
+                f"{sizes[i]} at position {i}: Overflow when unpacking long long"
+            ) from None
+    return n
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_negative(
+    ndim: cython.int, strides: cython.pointer(cython.const[int64_t])
+) -> cython.int:
+    for i in range(ndim):
+        if strides[i] < 0:
+            raise RuntimeError(
+                "as_strided: Negative strides are not supported at the moment, got "
+                f"strides: {[strides[j] for j in range(ndim)]}"
+            )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_window(
+    storage: Storage,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    offset: int64_t,
+    itemsize: int64_t,
+) -> cython.int:
+    """Refuses a window of which some element lies outside of the storage."""
+    n_bytes: int64_t = span(ndim, sizes, strides, offset, itemsize)
+    if cython.cast(cython.size_t, n_bytes) > storage.n_bytes:
+        raise RuntimeError(
+            f"setStorage: sizes {[sizes[i] for i in range(ndim)]}, strides "
+            f"{[strides[i] for i in range(ndim)]}, storage offset {offset}, and itemsize "
+            f"{itemsize} requiring a storage size of {n_bytes} are out of bounds for "
+            f"storage of size {storage.n_bytes}"
+        )
+    return 0
+
+
+def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
+    """A tensor on ``storage``, checked to lie inside it.
+
+    Raises:
+        RuntimeError: an element would lie outside of the storage.
+    """
+    t: Tensor = Tensor.__new__(Tensor)
+    own: Storage = storage
+    kind: DType = dtype
+    new_sizes: int64_t[64]
+    new_strides: int64_t[64]
+    ndim: cython.int = read_sizes(sizes, new_sizes)
+    if read_sizes(strides, new_strides) != ndim:
+        raise RuntimeError(
+            f"mismatch in length of strides and shape: {list(strides)}, {list(sizes)}"
+        )
+    refuse_negative(ndim, new_strides)
+    check_window(own, ndim, new_sizes, new_strides, offset, kind.itemsize)
+    t.storage = own
+    t.dtype_ = kind
+    t.keys = keys_for(own.device)
+    t.inference = state().inference_mode
+    t.set_geometry(ndim, new_sizes, new_strides, offset)
+    if requires_grad:
+        t.requires_grad = True
+    return t
