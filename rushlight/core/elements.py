@@ -380,6 +380,8 @@ def write_element(code: cython.int, data: cython.p_char, value: object) -> cytho
     number: int64_t = 0
     large: uint64_t = 0
     most: cython.double = largest(code)
+    if type(value) is int:
+        read_integer(value, cython.address(number), cython.address(large))
     if most > 0 and (type(value) is not int or most < 1e19):
         if isinstance(value, complex):
             real = max(abs(value.real), abs(value.imag))
@@ -388,8 +390,6 @@ def write_element(code: cython.int, data: cython.p_char, value: object) -> cytho
         if real > most and real - real == 0:
             refuse_number(code, value)
     if code == 11:
-        if type(value) is int:
-            read_integer(value, cython.address(number), cython.address(large))
         data[0] = 1 if value else 0
     elif integer_width(code):
         write_integer(code, data, value)
