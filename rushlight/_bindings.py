@@ -264,6 +264,7 @@ def bind():
         call.copy_,
         call.fill_,
         tensor,
+        call.full,
     )
 
 

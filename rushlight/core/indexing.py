@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import operator
+import warnings
+
 import cython
+from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -15,10 +19,12 @@ _INDEX_PUT = cython.declare(object, None)
 _COPY = cython.declare(object, None)
 _FILL = cython.declare(object, None)
 _AS_TENSOR = cython.declare(object, None)
+_FULL = cython.declare(object, None)
+LARGEST = cython.declare(object, 2**63 - 1)
 
 
 def bind_operators(
-    select, slice_, unsqueeze, alias, index, index_put_, copy_, fill_, tensor
+    select, slice_, unsqueeze, alias, index, index_put_, copy_, fill_, tensor, full
 ):
     """Name the operators that index expressions turn into."""
     global \
@@ -30,10 +36,11 @@ def bind_operators(
         _INDEX_PUT, \
         _COPY, \
         _FILL, \
-        _AS_TENSOR
+        _AS_TENSOR, \
+        _FULL
     _SELECT, _SLICE, _UNSQUEEZE, _ALIAS = select, slice_, unsqueeze, alias
     _INDEX, _INDEX_PUT, _COPY, _FILL = index, index_put_, copy_, fill_
-    _AS_TENSOR = tensor
+    _AS_TENSOR, _FULL = tensor, full
 
 
 @cython.cfunc
@@ -60,31 +67,40 @@ def as_index_tensor(item: object) -> object:
                 f"{t.dtype_!r}"
             )
         return item
-    if isinstance(item, (str, float)):
-        raise IndexError(
-            "only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors "
-            f"are valid indices (got {type(item).__name__})"
-        )
+    if isinstance(item, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+    if not hasattr(item, "__len__") or not hasattr(item, "__getitem__"):
+        refuse_item(item)
+    if isinstance(item, dict):
+        refuse_item(item)
     made: Tensor = _AS_TENSOR(item)
-    if made.numel_ == 0 and made.dtype_.category > 1:
-        return made.long()
-    if made.dtype_.category > 1:
-        raise IndexError(
-            "tensors used as indices must be long, int, byte or bool tensors, not "
-            f"{made.dtype_!r}"
-        )
-    return made
+    if made.dtype_.code == 11 or made.dtype_.code == 0 or made.dtype_.code == 4:
+        return made
+    return made.long()
 
 
 @cython.cfunc
-def is_plain_list(index: object) -> cython.bint:
-    """Whether a list stands for one index tensor (and not for a tuple of items)."""
+@cython.exceptval(-1, check=False)
+def refuse_item(item: object) -> cython.int:
+    raise IndexError(
+        "only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables "
+        f"are valid indices (got {type(item).__name__})"
+    )
+
+
+@cython.cfunc
+def stands_for_tuple(index: object) -> cython.bint:
+    """Whether a sequence is a tuple of items (and not one index tensor)."""
+    if isinstance(index, (str, bytes, dict)) or not hasattr(index, "__getitem__"):
+        return False
+    if hasattr(index, "dtype") or not hasattr(index, "__len__") or len(index) >= 32:
+        return False
     for item in index:
         if isinstance(item, (slice, Tensor)) or item is None or item is Ellipsis:
-            return False
-        if isinstance(item, (list, tuple)):
             return True
-    return True
+        if hasattr(item, "__len__") and not isinstance(item, (str, bytes)):
+            return True
+    return False
 
 
 @cython.cfunc
@@ -93,18 +109,13 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
     result: object = self
     dim: cython.int = 0
     total: cython.int = 0
-    ellipses: cython.int = 0
     for item in items:
         total += consumed(item)
-        if item is Ellipsis:
-            ellipses += 1
     if total > self.ndim_:
         raise IndexError(f"too many indices for tensor of dimension {self.ndim_}")
-    if ellipses > 1:
-        raise IndexError("an index can only have a single ellipsis ('...')")
     for item in items:
         if type(item) is int:
-            result = _SELECT(result, dim, item)
+            result = _SELECT(result, dim, whole(item))
         elif isinstance(item, slice):
             if not (item.start is None and item.stop is None and item.step is None):
                 result = take_slice(result, dim, item)
@@ -116,7 +127,7 @@ def apply_basic(self: Tensor, items: tuple, indices: list) -> object:
             dim += self.ndim_ - total
         elif item is True or item is False:
             result = _UNSQUEEZE(result, dim)
-            note_index(indices, dim, _AS_TENSOR([item]))
+            note_index(indices, dim, yes_or_no(item))
             dim += 1
         else:
             result, dim = apply_tensor(result, dim, item, indices)
@@ -129,19 +140,25 @@ def apply_tensor(result: object, dim: cython.int, item: object, indices: list) -
     if not isinstance(item, (Tensor, list, tuple, range)) and hasattr(
         item, "__index__"
     ):
-        if not hasattr(item, "ndim") or item.ndim == 0:
-            return (_SELECT(result, dim, item.__index__()), dim)
+        if not hasattr(item, "ndim") or (item.ndim == 0 and item.dtype.kind != "b"):
+            return (_SELECT(result, dim, whole(item)), dim)
     index: Tensor = as_index_tensor(item)
     if index.ndim_ == 0 and index.dtype_.category == 1 and index.dtype_.code != 0:
         return (_SELECT(result, dim, int(index.item())), dim)
     if index.ndim_ == 0:
         result = _UNSQUEEZE(result, dim)
-        note_index(indices, dim, index.bool().reshape(1))
+        note_index(indices, dim, yes_or_no(index.bool().item()))
         return (result, dim + 1)
     note_index(indices, dim, index)
     if index.dtype_.code == 11 or index.dtype_.code == 0:
         return (result, dim + index.ndim_)
     return (result, dim + 1)
+
+
+@cython.cfunc
+def yes_or_no(chosen: object) -> object:
+    """The index into a dimension of size one that keeps or drops it."""
+    return _AS_TENSOR([0] if chosen else [], dtype=dtype_of(4))
 
 
 @cython.cfunc
@@ -160,21 +177,47 @@ def note_index(indices: list, dim: cython.int, index: object):
 
 @cython.cfunc
 def take_slice(result: object, dim: cython.int, item: slice) -> object:
-    step = 1 if item.step is None else item.step.__index__()
+    step = 1 if item.step is None else bound(item.step)
     if step <= 0:
         raise ValueError("step must be greater than zero")
-    start = None if item.start is None else item.start.__index__()
-    stop = None if item.stop is None else item.stop.__index__()
+    start = None if item.start is None else bound(item.start)
+    stop = None if item.stop is None else bound(item.stop)
     return _SLICE(result, dim, start, stop, step)
+
+
+@cython.cfunc
+def bound(item: object) -> object:
+    """A limit of a slice, held to what 64 bits count to."""
+    if not isinstance(item, int) and not hasattr(item, "__index__"):
+        raise TypeError(
+            "slice indices must be integers or None or have an __index__ method, not "
+            f"{type(item).__name__}"
+        )
+    return max(-LARGEST, min(operator.index(item), LARGEST))
+
+
+@cython.cfunc
+def whole(item: object) -> object:
+    """An integer of 64 bits."""
+    number = operator.index(item)
+    if not -LARGEST <= number <= LARGEST:
+        raise ValueError(f"Overflow when unpacking long long: {number}")
+    return number
 
 
 @cython.cfunc
 def as_items(index: object) -> tuple:
     if isinstance(index, tuple):
         return index
-    if isinstance(index, list) and not is_plain_list(index):
-        return tuple(index)
-    return (index,)
+    if isinstance(index, (int, slice, Tensor)) or not stands_for_tuple(index):
+        return (index,)
+    warnings.warn(
+        "Using a non-tuple sequence for multidimensional indexing is deprecated; use "
+        "x[tuple(seq)] instead of x[seq]",
+        UserWarning,
+        stacklevel=2,
+    )
+    return tuple(index)
 
 
 def getitem(self: Tensor, index):
@@ -185,7 +228,7 @@ def getitem(self: Tensor, index):
                 "invalid index of a 0-dim tensor. Use `tensor.item()` in Python to "
                 "convert a 0-dim tensor to a number"
             )
-        return _SELECT(self, 0, index)
+        return _SELECT(self, 0, whole(index))
     if isinstance(index, Tensor) and self.ndim_ > 0:
         places: Tensor = index
         if places.dtype_.code == 4 and places.ndim_ > 0:
@@ -211,15 +254,40 @@ def fit_value(value: Tensor, target: Tensor) -> object:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def fills(self: Tensor, indices: list, value: object) -> cython.bint:
-    """Whether a mask as large as the tensor takes a number of the tensor's kind."""
+def is_number(value: object, self: Tensor) -> cython.int:
+    """1 for a number that may be assigned, 0 for a tensor.
+
+    Raises:
+        TypeError: it is neither.
+        ValueError: an integer has more than 64 bits.
+    """
+    if isinstance(value, Tensor):
+        return 0
+    if isinstance(value, int):
+        whole(value)
+        return 1
+    if isinstance(value, (float, complex)) and (
+        not hasattr(value, "dtype") or isinstance(value, float)
+    ):
+        return 1
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind in ("i", "u", "f") and not hasattr(value, "__len__"):
+        if not hasattr(type(value), "tolist") or type(value).__name__ != "ndarray":
+            return 1
+    raise TypeError(
+        f"can't assign a {type(value).__name__} to a {self.type()}\n"
+        f"  self: {self.dtype_.name}{list(self.shape)}\n"
+        "  remedy: make a tensor of it with tensor(...)"
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fills(self: Tensor, indices: list) -> cython.bint:
+    """Whether the index is one mask as large as the tensor, on its device."""
     mask: Tensor = indices[0]
     d: cython.int
     if mask is None or mask.dtype_.code != 11 or mask.ndim_ != self.ndim_:
-        return False
-    if not (
-        isinstance(value, int) or type(value) is float and self.dtype_.category == 2
-    ):
         return False
     for d in range(mask.ndim_):
         if mask.sizes[d] != self.sizes[d]:
@@ -234,20 +302,25 @@ def setitem(self: Tensor, index, value):
     """``self[index] = value``, broadcast to the indexed part."""
     indices: list = []
     target: object
-    number: cython.bint = isinstance(value, (int, float, complex))
-    if not number and not isinstance(value, Tensor):
-        if not hasattr(value, "__len__") and not hasattr(value, "__array__"):
-            raise TypeError(
-                f"can't assign a {type(value).__name__} to a {self.dtype_!r} tensor"
-            )
-        value = _AS_TENSOR(value, dtype=self.dtype_)
+    number: cython.bint = is_number(value, self)
+    if index is False:
+        return
+    if index is True:
+        index = None
     target = apply_basic(self, as_items(index), indices)
     if indices:
-        if number and fills(self, indices, value):
-            self.masked_fill_(indices[0], value)
-            return
         if number:
-            value = _AS_TENSOR(value, dtype=self.dtype_)
+            if not isinstance(value, (int, float, complex)):
+                value = value.item()
+            if fills(self, indices) and type(value) is not complex:
+                self.masked_fill_(indices[0], value)
+                return
+            value = _FULL((), value, dtype=self.dtype_, device=self.storage.device)
+        elif (
+            cython.cast(Tensor, value).ndim_
+            and cython.cast(Tensor, value).sizes[0] == 1
+        ):
+            value = without_ones(value)
         _INDEX_PUT(target, [i for i in indices if i is not Ellipsis], value)
     elif number:
         refuse_internal_overlap(target)
@@ -257,6 +330,15 @@ def setitem(self: Tensor, index, value):
         if cython.cast(Tensor, value).storage is cython.cast(Tensor, target).storage:
             value = value.expand(target.shape)  # repeated parts may be read again
         _COPY(target, value)
+
+
+@cython.cfunc
+def without_ones(value: Tensor) -> object:
+    """Leading dimensions of size one taken off."""
+    lead: cython.int = 0
+    while lead < value.ndim_ and value.sizes[lead] == 1:
+        lead += 1
+    return value.reshape([value.sizes[i] for i in range(lead, value.ndim_)])
 
 
 def iterate(self: Tensor):

@@ -491,7 +491,7 @@ def refuse_many(count):
 def unbind(self: Tensor, dim):
     """One view for each index of a dimension."""
     if self.ndim_ == 0:
-        raise RuntimeError("Dimension specified as 0 but tensor has no dimensions")
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     d: cython.int = wrap_dim(dim, self.ndim_)
     i: int64_t
     refuse_many(self.sizes[d])

@@ -6,10 +6,12 @@ from math import prod
 
 import rushlight
 from rushlight.compiler.loops import A, T, i64, loops
+from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.overlap import refuse_overlap
 from rushlight.ops.indexing_kernels import wrapped
 from rushlight.ops.native import (
-    MOVERS,
-    around,
+    USUAL,
+    as_pairs,
     brief,
     fault_flag,
     fault_in,
@@ -17,11 +19,15 @@ from rushlight.ops.native import (
     fresh,
     mover,
     name_of,
+    require,
     run,
     run_whole,
+    scalar_name,
 )
 from rushlight.ops.picking import shares_storage
 from rushlight.ops.places import Places, broadcast
+
+PUT = USUAL | {8, 23, 24, 25, 26}  # types that can be put at indexed places
 
 
 @loops
@@ -97,23 +103,35 @@ def count_true(count: "i64*", mask: "boolean*", begin: int, end: int):
 
 
 @loops
-def select_true(out: "T*", x: "T*", mask: "boolean*", total: int, begin: int, end: int):
+def select_true(
+    out: "T*",
+    x: "T*",
+    mask: "boolean*",
+    total: int,
+    parts: int,
+    begin: int,
+    end: int,
+):
     """Packs the elements whose mask is set: each is written, and kept if it is."""
     filled_to = 0
     i = begin
     while filled_to < total:
-        out[filled_to] = x[i]
+        for part in range(parts):
+            out[filled_to * parts + part] = x[i * parts + part]
         filled_to = filled_to + i64(mask[i])
         i = i + 1
 
 
 @loops
-def replace_true(out: "T*", source: "T*", mask: "boolean*", begin: int, end: int):
+def replace_true(
+    out: "T*", source: "T*", mask: "boolean*", parts: int, begin: int, end: int
+):
     """Puts the source's elements, in order, where the mask is set."""
     taken = 0
     for i in range(begin, end):
         if mask[i]:
-            out[i] = source[taken]
+            for part in range(parts):
+                out[i * parts + part] = source[taken * parts + part]
             taken = taken + 1
 
 
@@ -124,23 +142,24 @@ def places_true(
     sizes: "i64*",
     ndim: int,
     width: int,
+    total: int,
     begin: int,
     end: int,
 ):
-    """The coordinates of every set element; a row is one line along the last axis."""
+    """A column of coordinates for each dimension; a row is one line along the last."""
     found = 0
     for r in range(begin, end):
         for c in range(width):
             if mask[r * width + c]:
-                out[found + ndim - 1] = c
+                out[(ndim - 1) * total + found] = c
                 rest = r
                 for d in range(ndim - 2, 0, -1):
                     next_up = rest // sizes[d]
-                    out[found + d] = rest - next_up * sizes[d]
+                    out[d * total + found] = rest - next_up * sizes[d]
                     rest = next_up
                 if ndim > 1:
                     out[found] = rest
-                found = found + ndim
+                found = found + 1
 
 
 @loops
@@ -152,8 +171,8 @@ def pairs_true(
     for r in range(begin, end):
         c = 0
         while c < width and found < total:
-            out[2 * found] = r
-            out[2 * found + 1] = c
+            out[found] = r
+            out[total + found] = c
             found = found + i64(mask[r * width + c])
             c = c + 1
 
@@ -171,11 +190,20 @@ def numbers_true(out: "i64*", mask: "boolean*", total: int, begin: int, end: int
 
 @loops
 def take_kernel(
-    out: "T*", x: "T*", index: "i64*", fault: "i64*", size: int, begin: int, end: int
+    out: "T*",
+    x: "T*",
+    index: "i64*",
+    fault: "i64*",
+    size: int,
+    parts: int,
+    begin: int,
+    end: int,
 ):
     """``out[k] = x[index[k]]`` over flat tensors."""
     for k in range(begin, end):
-        out[k] = x[wrapped(index[k], size, fault)]
+        place = wrapped(index[k], size, fault)
+        for part in range(parts):
+            out[k * parts + part] = x[place * parts + part]
 
 
 @loops
@@ -186,16 +214,19 @@ def put_kernel(
     fault: "i64*",
     size: int,
     add: int,
+    parts: int,
     begin: int,
     end: int,
 ):
     """``out[index[k]]`` takes or adds ``source[k]`` over flat tensors."""
     for k in range(begin, end):
-        place = wrapped(index[k], size, fault)
-        if add:
-            out[place] = T(A(out[place]) + A(source[k]))
-        else:
-            out[place] = source[k]
+        place = wrapped(index[k], size, fault) * parts
+        for part in range(parts):
+            value = source[k * parts + part]
+            if add:
+                out[place + part] = T(A(out[place + part]) + A(value))
+            else:
+                out[place + part] = value
 
 
 def index(self, indices):
@@ -233,10 +264,12 @@ def index_put(self, indices, values, accumulate=False):
     """A copy of ``self`` with values put (or added) at the places the indices name."""
     if all(item is None for item in indices):
         return self + values if accumulate else values.expand(self.shape).clone()
+    require("index_put", self.dtype, PUT, self)
     if values.dtype is not self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got"
-            f" {name_of(self.dtype)} for the destination and {name_of(values.dtype)}"
+            f" {scalar_name(self.dtype)} for the destination and"
+            f" {scalar_name(values.dtype)}"
             f" for the source.\n  self: {brief(self)}\n  values: {brief(values)}"
         )
     places = Places(self, indices)
@@ -250,10 +283,12 @@ def index_put(self, indices, values, accumulate=False):
 def index_put_(self, indices, values, accumulate=False):
     """Puts (or adds) values at the places the indices name; a copy only if need be."""
     given = [item for item in indices if item is not None]
+    if len(given) == 1 and values.numel() == 1 and not accumulate:
+        mask = _filling(self, indices, given[0])
+        if mask is not None and not shares_storage(self, values):
+            return self.masked_fill_(mask, values.item())
+    _refuse_sharing(self, [*given, values])
     apart = not (shares_storage(self, values) or values.dtype is not self.dtype)
-    if len(given) == len(indices) == 1 and _covers(given[0], self):
-        if values.numel() == 1 and values.dim() <= 1 and apart and not accumulate:
-            return self.masked_fill_(given[0], values.reshape(()))
     if given and apart and self.is_contiguous():
         places = Places(self, indices)
         if places.order == sorted(places.order):
@@ -261,14 +296,42 @@ def index_put_(self, indices, values, accumulate=False):
     return self.copy_(index_put(self, indices, values, accumulate))
 
 
+def _filling(x, indices, mask):
+    """The index as a mask that broadcasts to the tensor, or None if it is no mask."""
+    if mask.dtype not in (rushlight.bool, rushlight.uint8) or mask.device != x.device:
+        return None
+    lead = sum(item is None for item in indices[: _position(indices)])
+    for d, size in enumerate(mask.shape):
+        if lead + d >= x.dim() or x.shape[lead + d] != size:
+            return None
+    rest = x.dim() - lead - mask.dim()
+    return mask.reshape([*mask.shape, *[1] * rest]).to(rushlight.bool)
+
+
+def _position(indices):
+    return next(k for k, item in enumerate(indices) if item is not None)
+
+
+def _refuse_sharing(x, others):
+    """Refuses to write where the values or the indices are read from."""
+    for other in others:
+        refuse_overlap(x, other)
+
+
 def _write(places, out, values, accumulate):
     """Puts (or adds) values into a row-major tensor with its dimensions together."""
     source = _spread_values(values, places.result_shape())
-    name, parts = (name_of(out.dtype), 1) if accumulate else mover(out.dtype)
+    name, parts = mover(out.dtype)
+    operands = [out, source, places.place]
+    if accumulate and out.dtype.is_complex:
+        parts, name = 2, name_of(out.dtype.to_real())
+        operands = [as_pairs(out), as_pairs(source), places.place]
+    elif accumulate:
+        parts, name = 1, name_of(out.dtype)
     types = {"T": name, "add": int(bool(accumulate))}
     ints = [places.count, places.size, places.inner * parts, types["add"]]
     work = 2 * places.count * places.inner
-    run(write_places, [out, source, places.place], ints, places.outer, work, **types)
+    run(write_places, operands, ints, places.outer, work, **types)
     return out
 
 
@@ -286,13 +349,6 @@ def _spread_values(values, shape):
     return values.expand(shape).contiguous()
 
 
-def _mask_of(operator, mask):
-    if mask.dtype is not rushlight.bool:
-        raise RuntimeError(
-            f"{operator}: expected BoolTensor for mask\n  mask: {brief(mask)}"
-        )
-
-
 def _count(mask):
     if not mask.numel():
         return 0
@@ -303,16 +359,23 @@ def _count(mask):
 
 def masked_select(self, mask):
     """The elements of ``self`` where ``mask`` holds, in one dimension."""
-    _mask_of("masked_select", mask)
+    if mask.dtype is not rushlight.bool:
+        raise RuntimeError(
+            "masked_select: expected BoolTensor for mask\n"
+            f"  self: {brief(self)}\n  mask: {brief(mask)}"
+        )
+    if self.dtype.name in ("uint16", "uint32", "uint64"):
+        require("masked_select", self.dtype, (), self)
     x = self
     if self.shape != mask.shape:
-        shape = broadcast([list(self.shape), list(mask.shape)])
+        shape = broadcast_sizes([list(self.shape), list(mask.shape)])
         x, mask = self.expand(shape), mask.expand(shape)
     x, mask = x.contiguous(), mask.contiguous()
     total = _count(mask)
     out = fresh(self, (total,))
-    types = {"T": MOVERS[x.dtype.itemsize]}
-    run_whole(select_true, [out, x, mask], [total], mask.numel(), **types)
+    name, parts = mover(x.dtype)
+    types = {"T": name, "parts": parts}
+    run_whole(select_true, [out, x, mask], [total, parts], mask.numel(), **types)
     return out
 
 
@@ -322,13 +385,18 @@ def masked_scatter(self, mask, source):
     Raises:
         RuntimeError: the source has too few elements.
     """
-    _mask_of("masked_scatter", mask)
     if source.dtype is not self.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
-            f" {name_of(self.dtype)} and {name_of(source.dtype)}"
+            f" {scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
         )
-    shape = broadcast([list(self.shape), list(mask.shape)])
+    if mask.dtype is not rushlight.bool:
+        raise RuntimeError(
+            "masked_scatter_ only supports boolean masks, but got mask with dtype "
+            f"{scalar_name(mask.dtype)}"
+        )
+    require("masked_scatter", self.dtype, USUAL, self)
+    shape = broadcast_sizes([list(self.shape), list(mask.shape)])
     out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
     if _count(mask) > source.numel():
         raise RuntimeError(
@@ -336,16 +404,18 @@ def masked_scatter(self, mask, source):
             f"  mask: {brief(mask)}\n  source: {brief(source)}"
         )
     operands = [out, source.contiguous(), mask]
-    run_whole(replace_true, operands, [], mask.numel(), T=MOVERS[out.dtype.itemsize])
+    name, parts = mover(out.dtype)
+    run_whole(replace_true, operands, [parts], mask.numel(), T=name, parts=parts)
     return out
 
 
 def nonzero(self):
     """The coordinates of the elements that aren't zero, one row each."""
+    require("nonzero_count_cpu", self.dtype, USUAL | {8}, self)
     mask = self if self.dtype is rushlight.bool else self != 0
     mask, ndim = mask.contiguous(), self.dim()
     total = _count(mask)
-    out = fresh(self, (total, ndim), rushlight.int64)
+    out = fresh(self, (ndim, total), rushlight.int64)
     if ndim == 1:
         run_whole(numbers_true, [out, mask], [total], mask.numel())
     elif ndim == 2 and total:
@@ -355,8 +425,8 @@ def nonzero(self):
         sizes = rushlight.tensor(list(self.shape), dtype=rushlight.int64)
         width = self.shape[-1]
         rows = mask.numel() // width
-        run_whole(places_true, [out, mask, sizes], [ndim, width], rows)
-    return out
+        run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)
+    return out.t()  # a column for each dimension, as PyTorch lays it out
 
 
 def take(self, index):
@@ -366,12 +436,14 @@ def take(self, index):
         IndexError: an index is too large.
         RuntimeError: the index is not of dtype int64.
     """
-    _check_flat("take", self, index)
+    _check_flat("take", self, index, "tried to take from an empty tensor")
+    require("take_cpu", self.dtype, USUAL, self)
     x, flag = self.contiguous(), fault_flag(self)
     out = fresh(self, index.shape)
     operands = [out, x, index.contiguous(), flag]
-    types = {"T": MOVERS[x.dtype.itemsize]}
-    run(take_kernel, operands, [x.numel()], index.numel(), **types)
+    name, parts = mover(x.dtype)
+    ints = [x.numel(), parts]
+    run(take_kernel, operands, ints, index.numel(), T=name, parts=parts)
     _raise_fault(flag, x)
     return out
 
@@ -383,7 +455,6 @@ def put(self, index, source, accumulate=False):
         IndexError: an index is too large, or there is not one value for each.
         RuntimeError: the index is not of dtype int64, or the values' dtype differs.
     """
-    _check_flat("put_", self, index)
     if source.numel() != index.numel():
         raise IndexError(
             "put_(): Expected source and index to have the same number of elements, "
@@ -392,27 +463,38 @@ def put(self, index, source, accumulate=False):
         )
     if source.dtype is not self.dtype:
         raise RuntimeError(
-            "put_(): self and source expected to have the same dtype\n"
+            "put_(): self and source expected to have the same dtype, but got self.dtype"
+            f" = {scalar_name(self.dtype)} and source.dtype ="
+            f" {scalar_name(source.dtype)}\n"
             f"  self: {brief(self)}\n  source: {brief(source)}"
         )
+    _check_flat("put_", self, index, "Tried to put elements into an empty tensor")
+    require("take_put_cpu", self.dtype, USUAL, self)
     out, flag = self.contiguous().clone(), fault_flag(self)
     operands = [out, source.contiguous(), index.contiguous(), flag]
-    types = {"T": name_of(self.dtype), "add": int(bool(accumulate))}
-    ints = [self.numel(), types["add"]]
+    name, parts = mover(self.dtype)
+    if accumulate:
+        parts = 2 if self.dtype.is_complex else 1
+        name = name_of(self.dtype.to_real())
+        if parts == 2:
+            operands[:2] = as_pairs(out), as_pairs(source)
+    types = {"T": name, "add": int(bool(accumulate)), "parts": parts}
+    ints = [self.numel(), types["add"], parts]
     run_whole(put_kernel, operands, ints, index.numel(), **types)
     _raise_fault(flag, self)
     return out
 
 
-def _check_flat(operator, x, index):
+def _check_flat(operator, x, index, nothing):
     """Refuses what cannot name places in a flat tensor."""
     if index.dtype is not rushlight.int64:
         raise RuntimeError(
-            f"{operator}(): Expected a long tensor for index\n"
+            f"{operator}(): Expected a long tensor for index, but got"
+            f" {scalar_name(index.dtype)}\n"
             f"  self: {brief(x)}\n  index: {brief(index)}"
         )
     if index.numel() and not x.numel():
-        raise IndexError(f"{operator}(): the tensor is empty\n  self: {brief(x)}")
+        raise IndexError(f"{operator}(): {nothing}\n  self: {brief(x)}")
 
 
 def _raise_fault(flag, x):

@@ -7,6 +7,7 @@ import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
@@ -446,6 +447,24 @@ def share_where_larger(grad, self, other):
     """The gradient where ``self`` is larger, half of it at a tie."""
     at_tie = ops.where(self == other, grad / 2, grad)
     return ops.masked_fill(at_tie, self < other, 0)
+
+
+def masked_fill_tensor(self, mask, value):
+    """``masked_fill`` with the number in a tensor, which may want a gradient.
+
+    Raises:
+        RuntimeError: the tensor has dimensions.
+    """
+    if value.ndim:
+        raise RuntimeError(
+            "masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
+            f"with {value.ndim} dimension(s).\n  value: {brief(value)}"
+        )
+    if value.requires_grad and self.dtype.category >= 2:
+        if mask.dtype.category == 0:
+            return ops.where(mask, value.to(self.dtype), self)
+    number = 0 if value.device.type == "meta" else value.item()
+    return ops.masked_fill(self, mask, number)
 
 
 def copysign_gradient(grad, self, result):

@@ -1,15 +1,10 @@
 """Derivatives and composites of reading and writing at positions."""
 
-import rushlight
+from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
-from rushlight.ops import indexing_kernels as kernels
+from rushlight.ops.native import scalar_name
+from rushlight.ops.scattering import meetings, narrowed
 from rushlight.ops.shared import wrap_dim
-
-# The kernel's mode for each reduction, and the value that changes nothing.
-REDUCTIONS = {
-    "sum": (kernels.ADD, 0), "mean": (kernels.ADD, 0), "prod": (kernels.MULTIPLY, 1),
-    "amin": (kernels.SMALLEST, float("inf")), "amax": (kernels.LARGEST, -float("inf")),
-}  # fmt: skip
 
 
 def index_gradient(grad, shape, indices):
@@ -39,46 +34,6 @@ def gather_like(grad, dim, index, shape):
         for width in (0, want - have)
     ]
     return ops.constant_pad_nd(picked, padding)
-
-
-def index_copy(self, dim, index, source):
-    """Writes through the positions of the dimension.
-
-    Raises:
-        IndexError: the index has more than one dimension.
-        RuntimeError: the source doesn't fit.
-    """
-    if index.ndim > 1:
-        raise IndexError(
-            f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})"
-        )
-    if source.dtype != self.dtype:
-        raise RuntimeError(
-            "index_copy_(): self and source expected to have the same dtype, but got "
-            f"(self) {self.dtype} and (source) {source.dtype}"
-        )
-    if self.ndim == 0:
-        return ops.clone(source.reshape(()))
-    if source.ndim == 0:
-        source = source.reshape([1] * self.ndim)
-    sizes = [1] * self.ndim
-    sizes[dim] = -1
-    positions = index.reshape(sizes).expand(source.shape)
-    return ops.scatter(self, dim, positions, source)
-
-
-def index_fill_tensor(self, dim, index, value):
-    """``index_fill`` with the number in a tensor.
-
-    Raises:
-        RuntimeError: the tensor has dimensions.
-    """
-    if value.ndim:
-        raise RuntimeError(
-            "index_fill_ only supports a 0-dimensional value tensor, but got tensor "
-            f"with {value.ndim} dimension(s)."
-        )
-    return ops.index_fill(self, dim, index, value.item())
 
 
 def masked_select_gradient(grad, shape, mask):
@@ -118,12 +73,18 @@ def take_along_dim(self, indices, dim):
             f"dimensions, but got {self.ndim} dimensions for input, and "
             f"{indices.ndim} dimensions for indices"
         )
-    dim = dim % self.ndim
+    if scalar_name(indices.dtype) != "Long":
+        raise RuntimeError(
+            "torch.take_along_dim(): dtype of indices should be Long but got "
+            f"{scalar_name(indices.dtype)}"
+        )
+    dim = wrap_dim(dim, self.ndim)
+    if not self.ndim:
+        return ops.gather(self, 0, indices)
     indices = ops.where(indices < 0, indices + self.shape[dim], indices)
-    rest = [
-        1 if axis == dim else max(a, b) if min(a, b) else 0
-        for axis, (a, b) in enumerate(zip(self.shape, indices.shape))
-    ]
+    source, places = list(self.shape), list(indices.shape)
+    source[dim] = places[dim] = 1
+    rest = list(broadcast_sizes([source, places]))
     source, places = list(rest), list(rest)
     source[dim], places[dim] = self.shape[dim], indices.shape[dim]
     return ops.gather(self.expand(source), dim, indices.expand(places))
@@ -138,51 +99,19 @@ def embedding_second_gradient(grad, indices, padding_idx):
     return rows
 
 
-def scatter_reduce(self, dim, index, src, reduce, include_self):
-    """Combines the source's elements at each place, with what was there or without.
-
-    Raises:
-        RuntimeError: the reduction is unknown.
-    """
-    if reduce not in REDUCTIONS:
-        raise RuntimeError(
-            "reduce argument must be either sum, prod, mean, amax or amin, got "
-            f"{reduce}"
-        )
-    mode, identity = REDUCTIONS[reduce]
-    base = self
-    if not include_self:
-        if abs(identity) == float("inf") and not self.is_floating_point():
-            limits = rushlight.iinfo(self.dtype)
-            identity = limits.max if identity > 0 else limits.min
-        base = ops.scatter(self, dim, index, identity)
-    result = kernels._scatter("scatter_reduce", base, dim, index, src, mode)
-    if reduce == "mean":
-        counts = _counts(self, dim, index, include_self)
-        rounded = None if self.is_floating_point() else "floor"
-        result = ops.div(result, counts, rounding_mode=rounded)
-    return result
-
-
-def _counts(self, dim, index, include_self):
-    """How many elements meet at each place, at least one."""
-    counts = (ops.ones_like if include_self else ops.zeros_like)(self)
-    counts = ops.scatter_add(counts, dim, index, ops.ones_like(index, dtype=self.dtype))
-    return ops.clamp_min(counts, 1)
-
-
 def scatter_reduce_gradients(
     grad, self, dim, index, src, reduce, include_self, result, needs
 ):
     """Gradients of ``scatter_reduce`` for the input and the source."""
     if reduce == "mean":
-        grad = grad / _counts(self, dim, index, include_self)
+        grad = grad / meetings(self, dim, index, include_self)
     if reduce == "prod":
-        to_self = (grad * result) / self
-        to_src = ops.gather(grad * result, dim, index) / _narrowed(src, index)
+        to_self, to_src = _product_gradients(
+            grad, self, dim, index, narrowed(src, index.shape), include_self, result
+        )
     elif reduce in ("amin", "amax"):
         shared = self == result
-        met = _narrowed(src, index) == ops.gather(result, dim, index)
+        met = narrowed(src, index.shape) == ops.gather(result, dim, index)
         ties = ops.scatter_add(shared.to(grad.dtype), dim, index, met.to(grad.dtype))
         to_self = grad * shared / ties
         to_src = ops.gather(grad / ties, dim, index) * met
@@ -193,29 +122,26 @@ def scatter_reduce_gradients(
     return to_self if needs & 1 else None, to_src if needs & 2 else None
 
 
-def _narrowed(src, index):
-    """The part of the source that the index reaches."""
-    for axis, size in enumerate(index.shape):
-        src = src.narrow(axis, 0, size)
-    return src
+def _product_gradients(grad, self, dim, index, src, include_self, result):
+    """Each factor's gradient is the product of the others, zeros among them counted."""
 
-
-def index_reduce(self, dim, index, source, reduce, include_self):
-    """``scatter_reduce`` of whole slices.
-
-    Raises:
-        RuntimeError: the reduction is unknown.
-    """
-    if reduce not in ("prod", "mean", "amax", "amin"):
-        raise RuntimeError(
-            f"index_reduce(): Expected reduce to be one of prod, mean, amax or amin but "
-            f"got {reduce}."
+    def product(start, factors):
+        return ops.scatter_reduce(
+            start, dim, index, factors, "prod", include_self=include_self
         )
-    sizes = [1] * max(self.ndim, 1)
-    sizes[wrap_dim(dim, self.ndim)] = -1
-    places = (
-        index.reshape(sizes).expand(source.shape) if self.ndim else index.reshape(())
+
+    ones = ops.masked_fill(self, self == 0, 1)
+    to_self = grad * product(ones, src) / ones
+    zero = src == 0
+    if not bool(zero.any()):
+        return to_self, ops.gather(grad * result, dim, index) / src
+    zeros = ops.scatter_add(ops.zeros_like(self), dim, index, zero.to(self.dtype))
+    alone = zero & (ops.gather(zeros, dim, index) == 1)
+    # where one factor alone is zero, its gradient is the product of the rest
+    rest = product(self, ops.masked_fill(src, alone, 1))
+    to_src = ops.where(
+        alone,
+        ops.gather(grad * rest, dim, index),
+        ops.gather(grad * result, dim, index) / ops.masked_fill(src, zero, 1),
     )
-    return ops.scatter_reduce(
-        self, dim, places, source, reduce, include_self=include_self
-    )
+    return to_self, to_src

@@ -49,6 +49,65 @@ def name_of(dtype):
     return dtype if isinstance(dtype, str) else dtype.name
 
 
+# Groups of types by their numbers, for `require`.
+INTEGERS = frozenset((0, 1, 2, 3, 4))
+FLOATS = frozenset((5, 6, 7, 15))
+COMPLEX = frozenset((9, 10))
+REAL = INTEGERS | FLOATS
+USUAL = REAL | COMPLEX | {11}
+SCALAR_NAMES = {
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "float32": "Float",
+    "float64": "Double",
+    "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "bool": "Bool",
+    "bfloat16": "BFloat16",
+}
+
+
+def scalar_name(dtype):
+    """How PyTorch's messages call a type: ``"Long"``, ``"UInt16"``, ``"Float8_e5m2"``."""
+    name = name_of(dtype)
+    found = SCALAR_NAMES.get(name)
+    return found or name.replace("uint", "UInt").replace("float", "Float")
+
+
+def require(kernel, dtype: DType, codes, *tensors):
+    """Refuses a type that no kernel is there for.
+
+    Args:
+        kernel: how PyTorch's message names the kernel.
+        codes: the numbers of the types that are fine.
+        tensors: operands, for the message.
+
+    Raises:
+        NotImplementedError: the type is none of them.
+    """
+    if dtype.code not in codes:
+        lines = "".join(f"\n  operand: {brief(t)}" for t in tensors)
+        raise NotImplementedError(
+            f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'{lines}\n"
+            "  remedy: convert it to another dtype with .to(...)"
+        )
+
+
+def as_pairs(x):
+    """Complex elements as pairs of real ones, in a last dimension; may share memory."""
+    return x.contiguous().unsqueeze(-1).view(x.dtype.to_real())
+
+
+def from_pairs(x, dtype):
+    """The inverse of `as_pairs`."""
+    return x.view(dtype).squeeze(-1)
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def run_on(

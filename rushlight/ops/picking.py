@@ -19,7 +19,7 @@ from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
-from rushlight.ops.native import brief, mover
+from rushlight.ops.native import USUAL, as_pairs, brief, from_pairs, mover, require
 
 GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
@@ -189,6 +189,13 @@ def index_select(self: Tensor, dim, index: Tensor):
         raise IndexError("index_select(): Index is supposed to be a vector")
     check_type("index_select", index, "int32 or int64")
     axis: cython.int = wrap_dim(dim, self.ndim_)
+    if self.ndim_ == 0 and index.numel_ != 1:
+        raise RuntimeError(
+            "index_select(): Index to scalar can have only 1 value, got "
+            f"{index.numel_} value(s)"
+        )
+    if self.ndim_ <= 1 and self.dtype_.code >= 27 and self.dtype_.code <= 29:
+        require("index_select", self.dtype_, (), self)
     out, outer, size, inner = picked(self, axis, index, 1)
     x: Tensor = row_major(self)
     places: Tensor = row_major(index)
@@ -285,6 +292,16 @@ def reached(self: Tensor, axis: cython.int, index: Tensor) -> Tensor:
     return row_major(part)
 
 
+@cython.cfunc
+def gather_pairs(self: Tensor, axis: cython.int, places: Tensor):
+    """``gather`` of complex numbers: both parts by the same index."""
+    flat = self if self.ndim_ else self.reshape(1)
+    sizes = list(places.shape) if self.ndim_ else [1]
+    wide = places.reshape(sizes).unsqueeze(-1).expand([*sizes, 2])
+    found = from_pairs(gather(as_pairs(flat), axis, wide), self.dtype_)
+    return found.reshape(places.shape)
+
+
 def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     """``out[i][j] = self[index[i][j]][j]`` for ``dim`` 0, and so on.
 
@@ -305,6 +322,8 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     if index.numel_ == 0:
         return out
     check_type("gather", index, "int32/int64")
+    if self.dtype_.code not in USUAL:
+        require("scatter_gather_tensor_cpu", self.dtype_, USUAL, self)
     if max(index.ndim_, 1) != max(self.ndim_, 1):
         raise RuntimeError(
             "Index tensor must have the same number of dimensions as input tensor\n"
@@ -313,6 +332,8 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     places: Tensor = row_major(
         index if index.dtype_.code == 4 else index.to(dtype_of(4))
     )
+    if self.dtype_.category == 3 and out.storage.device.kind != 2:
+        return gather_pairs(self, axis, places)
     x: Tensor = reached(self, axis, index)
     if out.storage.device.kind == 2:
         return out

@@ -8,6 +8,7 @@ from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
+from rushlight.ops.native import brief, require
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
 
@@ -181,9 +182,12 @@ def repeat_interleave_int(self, repeats, dim, output_size):
         raise RuntimeError(f"Repeats must be non-negative, got {repeats}")
     if dim is None:
         self, dim = self.flatten(), 0
+    elif self.ndim == 0:
+        raise IndexError(
+            f"Dimension out of range: a tensor without dimensions has no {dim} to repeat"
+            " along\n  remedy: leave dim out"
+        )
     dim = wrap_dim(dim, self.ndim)
-    if self.ndim == 0:
-        return self.expand([repeats])
     wide = self.unsqueeze(dim + 1)
     sizes = list(wide.shape)
     sizes[dim + 1] = repeats
@@ -196,9 +200,13 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
     """Every position its own number of times."""
     if dim is None:
         self, dim = self.flatten(), 0
+    dim = wrap_dim(dim, self.ndim)
+    if repeats.ndim > 1:
+        raise RuntimeError("repeats must be 0-dim or 1-dim tensor")
     if self.ndim == 0:
         self = self.reshape([1])
     if repeats.ndim == 0 or repeats.numel() == 1:
+        require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
         return repeat_interleave_int(self, int(repeats.item()), dim, output_size)
     if repeats.numel() != self.shape[dim]:
         raise RuntimeError(
@@ -218,11 +226,20 @@ def repeat_interleave_positions(repeats, output_size):
     """
     if repeats.ndim != 1:
         raise RuntimeError("repeat_interleave only accept 1D vector as repeat")
-    numbers = repeats.tolist()
-    if any(number < 0 for number in numbers):
-        raise RuntimeError("repeats can not be negative")
-    places = [place for place, n in enumerate(numbers) for _ in range(n)]
-    return rushlight.tensor(places, dtype=repeats.dtype, device=repeats.device)
+    require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
+    if not repeats.numel():
+        return ops.empty_like(repeats)
+    if bool((repeats < 0).any()):
+        raise RuntimeError(f"repeats can not be negative\n  repeats: {brief(repeats)}")
+    ends = ops.cumsum(repeats, 0)
+    total = int(ends[-1].item())
+    if output_size is not None and output_size != total:
+        raise RuntimeError(
+            f"allocated size does not match required size: output_size is {output_size},"
+            f" the repeats sum to {total}"
+        )
+    places = ops.arange(total, device=repeats.device)
+    return ops.searchsorted(ends, places, right=True).to(repeats.dtype)
 
 
 def fliplr(self):
@@ -371,14 +388,14 @@ def select_scatter(self, src, dim, index):
 def slice_scatter(self, src, dim, start, end, step):
     """A copy with a range of positions overwritten."""
     result = ops.clone(self)
-    call_slice(result, dim, start, end, step).copy_(src)
+    _written(call_slice(result, dim, start, end, step), src, "slice")
     return result
 
 
 def as_strided_scatter(self, src, size, stride, storage_offset):
     """A copy with a strided view overwritten."""
     result = ops.clone(self)
-    ops.as_strided(result, size, stride, storage_offset).copy_(src)
+    _written(ops.as_strided(result, size, stride, storage_offset), src, "slice")
     return result
 
 

@@ -3,6 +3,7 @@
 import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops import sorting_kernels
+from rushlight.ops.native import REAL, require
 from rushlight.ops.reduction import scatter_back, spread_evenly
 from rushlight.ops.shared import wrap_dim
 
@@ -26,6 +27,7 @@ def msort(self):
 
 def mode(self, dim, keepdim):
     """The longest run of the sorted elements; the smallest of equally frequent ones."""
+    require("mode_cpu", self.dtype, REAL | {11}, self)
     if self.ndim == 0:
         return ops.clone(self), ops.zeros((), dtype=rushlight.int64)
     dim = wrap_dim(dim, self.ndim)
@@ -42,7 +44,7 @@ def mode(self, dim, keepdim):
 
 def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     """The position of one number."""
-    value = rushlight.tensor(self, dtype=sorted_sequence.dtype)
+    value = rushlight.tensor(self, device=sorted_sequence.device)
     return ops.searchsorted(
         sorted_sequence,
         value,
@@ -55,5 +57,5 @@ def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
 
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The bucket of one number."""
-    value = rushlight.tensor(self, dtype=boundaries.dtype)
+    value = rushlight.tensor(self, device=boundaries.device)
     return ops.bucketize(value, boundaries, out_int32=out_int32, right=right)

@@ -20,17 +20,23 @@ from rushlight.compiler.loops import (
     loops_inline,
 )
 from rushlight.ops.native import (
+    FLOATS,
+    INTEGERS,
+    REAL,
     brief,
     filled,
     fresh,
     name_of,
+    require,
     run,
     run_whole,
+    scalar_name,
     wrap_dim,
 )
 
 RUN = 16  # rows this short are sorted by insertion
 FEW = 64  # and so are selections of up to this many
+WHOLE = frozenset((27, 28, 29))  # unsigned types that are sorted and little else
 MANY = 256  # rows this long are sorted by the bytes of their elements
 
 
@@ -476,9 +482,20 @@ def _sort_by_bytes(values, index, rows, size, down):
 
 def sort(self, dim=-1, descending=False, stable=True):
     """The elements in order along ``dim`` and where they were; equals stay in order."""
+    _check_sortable("sort", "sorting_kernel_method_name", self, WHOLE | REAL | {11})
     rows, back, size = _rows(self, dim)
     values, index = _sorted_rows(rows, size, descending)
     return back(values), back(index)
+
+
+def _check_sortable(operator, kernel, x, codes):
+    """Refuses complex numbers and types without a kernel."""
+    if x.dtype.is_complex:
+        raise RuntimeError(
+            f" {operator.capitalize() if operator == 'sort' else operator} does not"
+            f" support complex dtypes on CPU\n  self: {brief(x)}"
+        )
+    require(kernel, x.dtype, codes, x)
 
 
 def argsort(self, dim=-1, descending=False, stable=True):
@@ -492,6 +509,11 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     Raises:
         RuntimeError: there are fewer than ``k``.
     """
+    if self.dtype is rushlight.bool:
+        raise RuntimeError(
+            f"topk does not support bool dtypes on CPU\n  self: {brief(self)}"
+        )
+    _check_sortable("topk", "topk_cpu", self, REAL)
     dim = wrap_dim(dim, self.dim())
     if not 0 <= k <= (self.shape[dim] if self.dim() else 1):
         raise RuntimeError(
@@ -536,6 +558,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     Raises:
         RuntimeError: there is no such element.
     """
+    require("kthvalue_cpu", self.dtype, REAL, self)
     dim = wrap_dim(dim, self.dim())
     if not 1 <= k <= (self.shape[dim] if self.dim() else 1):
         raise RuntimeError(
@@ -546,6 +569,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
 
 
 def _median_along(operator, x, dim, keepdim, skip):
+    require("median_out", x.dtype, REAL, x)
     dim = wrap_dim(dim, x.dim())
     if x.dim() and x.shape[dim] == 0:
         raise IndexError(
@@ -555,6 +579,7 @@ def _median_along(operator, x, dim, keepdim, skip):
 
 
 def _median(x, skip):
+    require("median_cpu", x.dtype, REAL, x)
     if x.numel() == 0:
         return filled(x, (), float("nan") if x.dtype.is_floating_point else -(2**63))
     return _pick(x.contiguous().view(-1), 0, False, 0, 1, skip)[0]
@@ -585,6 +610,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
 
     Always returns three tensors; those not asked for are empty.
     """
+    require("unique", self.dtype, WHOLE | REAL | {11}, self)
     flat = self.contiguous().view(-1)
     inverse = fresh(self, self.shape, rushlight.int64)
     if flat.numel() == 0:
@@ -610,6 +636,7 @@ def _runs(flat, values, index, inverse, return_inverse, return_counts):
 
 def unique_consecutive(self, return_inverse=False, return_counts=False):
     """The elements with repetitions in a row removed; as `unique`, without sorting."""
+    require("unique", self.dtype, WHOLE | REAL | {11}, self)
     flat = self.contiguous().view(-1)
     index = rushlight.arange(flat.numel(), dtype=rushlight.int64)
     inverse = fresh(self, self.shape, rushlight.int64)
@@ -623,11 +650,7 @@ def bincount(self, weights=None, minlength=0):
         RuntimeError: an element is negative, or the shapes don't fit.
         NotImplementedError: the elements aren't integers.
     """
-    if self.dtype.is_floating_point or self.dtype.is_complex:
-        raise NotImplementedError(
-            f"bincount: not implemented for {name_of(self.dtype)}\n"
-            f"  self: {brief(self)}"
-        )
+    require("bincount_cpu", self.dtype, INTEGERS, self)
     if minlength < 0:
         raise RuntimeError("minlength should be >= 0")
     if weights is not None and (weights.dim() != 1 or weights.shape != self.shape):
@@ -659,52 +682,95 @@ def searchsorted(
     """Where each value of ``self`` would be inserted into sorted rows.
 
     Raises:
-        RuntimeError: the leading sizes differ, or ``side`` contradicts ``right``.
+        RuntimeError: the leading sizes differ, ``side`` contradicts ``right``, or
+            ``sorter`` is not an order of the rows.
     """
-    if side not in (None, "left", "right"):
-        raise RuntimeError(
-            f"searchsorted(): side can only be 'left' or 'right' but got {side}"
-        )
-    if side == "left" and right:
-        raise RuntimeError(
-            "searchsorted(): side and right can't be set to opposites, got side of"
-            " left while right was True"
-        )
-    shared = sorted_sequence.dim() == 1
-    if not shared and sorted_sequence.shape[:-1] != self.shape[:-1]:
-        raise RuntimeError(
-            "searchsorted(): boundaries tensor should be 1 dimension or the first"
-            " N-1 dimensions of boundaries tensor and input value tensor must match,"
-            f" but we got boundaries tensor {list(sorted_sequence.shape)} and input"
-            f" value tensor {list(self.shape)}"
-        )
-    if sorted_sequence.dtype is not self.dtype:
-        raise RuntimeError(
-            "searchsorted(): boundary tensor and input value tensor should have"
-            f" same dtype, but got boundary tensor dtype {sorted_sequence.dtype} and"
-            f" input value tensor dtype {self.dtype}"
-        )
+    _check_side(side, right)
+    _check_rows(sorted_sequence, self)
+    _check_sorter(sorted_sequence, sorter)
+    common = rushlight.result_type(sorted_sequence, self)
+    require("searchsorted_out_cpu", common, REAL, sorted_sequence, self)
+    values, bounds = self.to(common), sorted_sequence.to(common)
+    shared = bounds.dim() == 1
     out = fresh(self, self.shape, rushlight.int32 if out_int32 else rushlight.int64)
-    size, per_row = sorted_sequence.shape[-1], self.shape[-1] if self.dim() else 1
+    size, per_row = bounds.shape[-1], self.shape[-1] if self.dim() else 1
     types = {
-        "T": name_of(self.dtype),
+        "T": name_of(common),
         "I": name_of(out.dtype),
         "shared": int(shared),
         "right": int(right or side == "right"),
         "ordered": int(sorter is not None),
     }
     order = None if sorter is None else sorter.contiguous()
-    operands = [out, self.contiguous(), sorted_sequence.contiguous(), order]
+    operands = [out, values.contiguous(), bounds.contiguous(), order]
     ints = [size, per_row, types["shared"], types["right"], types["ordered"]]
     run(search_rows, operands, ints, self.numel(), 32, **types)
     return out
+
+
+def _check_side(side, right):
+    if side not in (None, "left", "right"):
+        raise RuntimeError(
+            f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}"
+        )
+    if side == "left" and right:
+        raise RuntimeError(
+            "torch.searchsorted(): side and right can't be set to opposites, got side of"
+            " left while right was True"
+        )
+
+
+def _check_rows(bounds, values):
+    """Refuses rows to search in that don't belong to the rows of values."""
+    if values.dim() == 0 and bounds.dim() != 1:
+        raise RuntimeError(
+            "torch.searchsorted(): input value can be a scalar only when boundaries"
+            f" tensor dimension is 1, but we got boundaries tensor dim({bounds.dim()})"
+            f" and input value's dim(0) numel({values.numel()})"
+        )
+    if bounds.dim() == 0:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should have positive dimension, but"
+            " got 0 dimension"
+        )
+    if bounds.dim() != 1 and bounds.shape[:-1] != values.shape[:-1]:
+        raise RuntimeError(
+            "torch.searchsorted(): boundaries tensor should be 1 dimension or the first"
+            " N-1 dimensions of boundaries tensor and input value tensor must match,"
+            f" but we got boundaries tensor {list(bounds.shape)} and input"
+            f" value tensor {list(values.shape)}"
+        )
+
+
+def _check_sorter(bounds, sorter):
+    """Refuses an order that is none: of another type or shape, or out of the row."""
+    if sorter is None:
+        return
+    if sorter.shape != bounds.shape:
+        raise RuntimeError(
+            "torch.searchsorted(): boundary and sorter must have the same size, but got"
+            f" boundary tensor {list(bounds.shape)}and got sorter tensor"
+            f" {list(sorter.shape)}"
+        )
+    if sorter.dtype is not rushlight.int64:
+        raise RuntimeError(
+            "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
+            f"{scalar_name(sorter.dtype)}"
+        )
+    if sorter.numel() and sorter.device.type != "meta":
+        least, most = int(sorter.min().item()), int(sorter.max().item())
+        if least < 0 or most >= bounds.shape[-1]:
+            raise RuntimeError(
+                "torch.searchsorted(): sorter index out of range: it has"
+                f" {least if least < 0 else most} for rows of {bounds.shape[-1]}"
+            )
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):
     """The number of the bucket between ``boundaries`` that each value falls into."""
     if boundaries.dim() != 1:
         raise RuntimeError(
-            "bucketize: boundaries tensor must be 1 dimension, but got"
+            "bucketize(): boundaries tensor must be 1 dimension, but got"
             f" dim({boundaries.dim()})"
         )
     return searchsorted(boundaries, self, out_int32, right)
@@ -716,6 +782,7 @@ def histc(self, bins=100, min=0, max=0):
     Raises:
         RuntimeError: the interval is empty or not finite.
     """
+    require("histogram_cpu", self.dtype, FLOATS, self)
     if bins <= 0:
         raise RuntimeError(
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"

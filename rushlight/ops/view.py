@@ -2,6 +2,7 @@
 
 from rushlight.core.views import refuse_many, set_source
 from rushlight.ops import call as ops
+from rushlight.ops.native import brief, scalar_name
 from rushlight.ops.shared import wrap_dim
 
 
@@ -194,11 +195,12 @@ def movedim(self, source, destination):
             f"({list(source)} dims) should contain the same number of dims as "
             f"destination ({list(destination)} dims)"
         )
+    given = (("source", source), ("destination", destination))
     source = [wrap_dim(dim, self.ndim) for dim in source]
     destination = [wrap_dim(dim, self.ndim) for dim in destination]
-    for name, dims in (("source", source), ("destination", destination)):
-        if len(set(dims)) != len(dims):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({dims})")
+    for (name, dims), wrapped in zip(given, (source, destination)):
+        if len(set(wrapped)) != len(wrapped):
+            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
     if self.ndim == 0:
         return ops.alias(self)
     rest = iter(dim for dim in range(self.ndim) if dim not in source)
@@ -321,7 +323,7 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     if tensor_indices_or_sections.dtype.name != "int64":
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, "
-            f"but got {tensor_indices_or_sections.dtype}"
+            f"but got {scalar_name(tensor_indices_or_sections.dtype)}"
         )
     value = tensor_indices_or_sections.tolist()
     if isinstance(value, int):
@@ -332,8 +334,8 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
 def _split_at(self, name, where, dim, least):
     if self.ndim < least:
         raise RuntimeError(
-            f"torch.{name} requires a tensor with at least {least} dimension"
-            f"{'s' * (least > 1)}, but got a tensor with {self.ndim} dimensions!"
+            f"torch.{name} requires a tensor with at least {least} dimension,"
+            f" but got a tensor with {self.ndim} dimensions!"
         )
     if not isinstance(where, int):
         return tensor_split_indices(self, where, dim)
@@ -391,6 +393,10 @@ def linalg_diagonal(self, offset, dim1, dim2):
 
 def narrow_tensor(self, dim, start, length):
     """``narrow`` from a position that a tensor tells."""
+    if start.ndim or start.is_floating_point() or scalar_name(start.dtype) == "Bool":
+        raise RuntimeError(
+            f"start must be an 0-dim integral Tensor.\n  start: {brief(start)}"
+        )
     return self.narrow(dim, int(start.item()), length)
 
 
@@ -448,6 +454,8 @@ def sum_to_size(self, size):
         raise RuntimeError(
             f"size {{{list(size)}}} is not expandable to size {{{list(shape)}}}."
         )
+    if not size:
+        return self.sum()
     dims = list(range(lead))
     dims += [lead + i for i, n in enumerate(size) if n == 1 and shape[lead + i] != 1]
     result = self.sum(dims, keepdim=True) if dims else self

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.ops import advanced_indexing, indexing_kernels, movement, picking
+from rushlight.ops import (
+    advanced_indexing,
+    index_slices,
+    indexing_kernels,
+    movement,
+    picking,
+    scattering,
+)
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 aten = torch.ops.aten
@@ -52,12 +59,12 @@ def test_gather_and_scatter_equal_the_oracle(dim, shape):
     x, y = pair(noise(5, 6, 7))
     i, j = pair(whole(5, *shape))
     u, v = pair(noise(*shape, seed=2))
-    k = indexing_kernels
+    k = scattering
     same(picking.gather(x, dim, i), torch.gather(y, dim, j))
     same(k.scatter_add(x, dim, i, u), torch.scatter_add(y, dim, j, v))
     same(k.scatter_value(x, dim, i, 2.5), torch.scatter(y, dim, j, 2.5))
     for reduce, theirs in (("add", "sum"), ("multiply", "prod")):
-        ours = k.scatter_reduce(x, dim, i, u, reduce)
+        ours = k.scatter_reduce_old(x, dim, i, u, reduce)
         same(ours, torch.scatter_reduce(y, dim, j, v, theirs), 1e-4)
         ours = k.scatter_value_reduce(x, dim, i, 1.5, reduce)
         same(ours, torch.scatter(y, dim, j, 1.5, reduce=reduce), 1e-4)
@@ -69,7 +76,7 @@ def test_scatter_src_equals_the_oracle(dim):
     order = np.stack([np.random.default_rng(k).permutation(6) for k in range(6)])
     i, j = pair(order if dim else order.T)
     u, v = pair(noise(6, 6, seed=2))
-    same(indexing_kernels.scatter_src(x, dim, i, u), torch.scatter(y, dim, j, v))
+    same(scattering.scatter_src(x, dim, i, u), torch.scatter(y, dim, j, v))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "int64"])
@@ -78,10 +85,10 @@ def test_index_add_and_fill_equal_the_oracle(dim, dtype):
     x, y = pair(noise(5, 6), dtype)
     i, j = pair(np.array([1, 4, 1]))
     u, v = pair(noise(3, 6) if dim == 0 else noise(5, 3), dtype)
-    ours = indexing_kernels.index_add(x, dim, i, u, alpha=2)
+    ours = index_slices.index_add(x, dim, i, u, alpha=2)
     same(ours, torch.index_add(y, dim, j, v, alpha=2), 2e-2)
     i, j = pair(np.array([1, -1]))
-    same(indexing_kernels.index_fill(x, dim, i, 3), torch.index_fill(y, dim, j, 3))
+    same(index_slices.index_fill(x, dim, i, 3), torch.index_fill(y, dim, j, 3))
 
 
 def indices_of(kinds):
@@ -173,7 +180,7 @@ def bad(*values):
 
 
 def test_bad_indices_are_refused():
-    x, k = rl.zeros(3, 4), indexing_kernels
+    x, k = rl.zeros(3, 4), scattering
     with pytest.raises(IndexError, match="index out of range in self"):
         picking.index_select(x, 0, bad(0, 5))
     with pytest.raises(IndexError, match="index out of range in self"):
@@ -186,7 +193,7 @@ def test_bad_indices_are_refused():
         k.scatter_value(x, 1, rows, 1.0)
     message = "index -4 is out of bounds for dimension 0 with size 3"
     with pytest.raises(IndexError, match=message):
-        k.index_fill(x, 0, bad(-4), 1.0)
+        index_slices.index_fill(x, 0, bad(-4), 1.0)
     with pytest.raises(IndexError, match=message):
         advanced_indexing.index(x, [bad(-4)])
     with pytest.raises(IndexError, match="tried to access index 12 on a tensor of 12"):
@@ -197,7 +204,7 @@ def test_bad_indices_are_refused():
 
 
 def test_operands_that_do_not_fit_are_refused():
-    x, k = rl.zeros(3, 4), indexing_kernels
+    x, k = rl.zeros(3, 4), scattering
     with pytest.raises(IndexError, match="Index is supposed to be a vector"):
         picking.index_select(x, 0, rl.zeros(2, 2, dtype=rl.int64))
     with pytest.raises(RuntimeError, match="same number of dimensions as input"):
@@ -227,7 +234,7 @@ def test_results_are_the_same_bits_for_any_number_of_threads():
     try:
         for count in (1, 2):
             rl.set_num_threads(count)
-            added = indexing_kernels.scatter_add(weight, 0, index, x)
+            added = scattering.scatter_add(weight, 0, index, x)
             grad = indexing_kernels.embedding_dense_backward(x, words, 40, -1, False)
             found.append((added.tolist(), grad.tolist()))
     finally:
