@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 from rushlight.compiler.lower_schedule import lower
 
 
@@ -81,9 +79,9 @@ class BuiltText:
 def native(function):
     """The native kernel of a function, from the cache where it is there."""
     from rushlight.backends.cpu import cache
+    from rushlight.compiler.emit.llvm import emit
 
-    digest = hashlib.sha256(str(function).encode()).hexdigest()
-    return cache.native(function.name, digest, lambda: function)
+    return cache.native_text(function.name, emit(function))
 
 
 def check(array, tensor):

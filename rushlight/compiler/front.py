@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
-import sys
 from dataclasses import dataclass
+
+from rushlight.compiler.fingerprint import fingerprint
 
 SYMBOLS = str.maketrans(
     {"-": "m", ".": "p", "+": "", "(": "", ")": "", ",": "_", " ": "", "'": ""}
@@ -59,23 +60,8 @@ class Front:
 
     @functools.cached_property
     def digest(self) -> str:
-        """A digest of all that describes this kernel.
-
-        For a function that its module's file alone makes what it is, of that file.
-        A lambda, a function made inside another, or one typed at a prompt may share
-        name and file with others: what it computes is added.
-        """
-        from rushlight.backends.cpu import cache
-
-        module = sys.modules.get(self.function.__module__)
-        path = getattr(module, "__file__", None) or self.function.__code__.co_filename
-        try:
-            digest = cache.source_digest(path)
-        except OSError:
-            return fingerprint(self.function)
-        if "<" in self.function.__qualname__:
-            return digest + fingerprint(self.function)
-        return digest
+        """A digest of all that describes this kernel; see `fingerprint`."""
+        return fingerprint(self.function)
 
     def native(self, *specialization):
         """The native kernel of a specialisation, built at most once a process."""
@@ -131,32 +117,6 @@ def refuse_complex(name, dtypes, error):
             raise NotImplementedError(
                 f'"{name}" is not implemented for {dtype}: {error}'
             ) from error
-
-
-def fingerprint(function, seen=()) -> str:
-    """What a function computes, as text: its code, and the values that it refers to.
-
-    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 1)
-    True
-    >>> fingerprint(lambda x: x + 1) == fingerprint(lambda x: x + 2)
-    False
-    """
-    code = getattr(function, "__code__", None)
-    if code is None or function in seen:
-        return getattr(function, "__qualname__", None) or repr(function)
-    cells = [cell.cell_contents for cell in function.__closure__ or ()]
-    found = [function.__globals__.get(name) for name in code.co_names]
-    values = [*cells, *(function.__defaults__ or ()), *found]
-    inner = [fingerprint(value, (*seen, function)) for value in values]
-    return repr((code.co_code, _constants(code), code.co_names, inner))
-
-
-def _constants(code):
-    """A code object's constants, with those of the functions inside it."""
-    return [
-        (value.co_code, _constants(value)) if hasattr(value, "co_code") else value
-        for value in code.co_consts
-    ]
 
 
 def symbol(*parts) -> str:

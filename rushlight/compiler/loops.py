@@ -31,6 +31,7 @@ import textwrap
 from functools import cached_property
 
 from rushlight.compiler.expr import FLOATS, SHORT_NAMES, Type
+from rushlight.compiler.fingerprint import fingerprint
 
 LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 COMPUTED = {"float16": "float32", "bfloat16": "float32"}
@@ -92,7 +93,14 @@ class Source:
     @cached_property
     def tree(self):
         """The ``def`` statement, its lines numbered as in the file."""
-        lines, start = inspect.getsourcelines(self.function)
+        try:
+            lines, start = inspect.getsourcelines(self.function)
+        except OSError:
+            self.fail(
+                self.function,
+                "its source text is not known: a loop kernel is read from a file or "
+                "from a notebook's cell, not from a string or a bare prompt",
+            )
         tree = ast.parse(textwrap.dedent("".join(lines))).body[0]
         ast.increment_lineno(tree, start - 1)
         return tree
@@ -112,7 +120,10 @@ class Source:
         return note.id if isinstance(note, ast.Name) else None
 
     def lookup(self, name):
-        """The value of a global or built-in name, else None."""
+        """The value of a name from the enclosing functions, a global or a built-in."""
+        free = self.function.__code__.co_freevars
+        if name in free:
+            return self.function.__closure__[free.index(name)].cell_contents
         scope = self.function.__globals__
         if name in scope:
             return scope[name]
@@ -158,12 +169,17 @@ class Loops(Source):
 
             kernel = cache.native(
                 self.kernel_name(choices),
-                cache.source_digest(self.file),
+                self.digest,
                 lambda: self.lower(**choices),
             )
             # several threads may get here at once: all must keep the same machine code
             kernel = self.specialized.setdefault(key, kernel)
         return kernel
+
+    @cached_property
+    def digest(self):
+        """A digest of all that describes this kernel; see `fingerprint`."""
+        return fingerprint(self.function)
 
     def kernel_name(self, choices):
         """A symbol that tells this specialisation from the others."""
@@ -174,9 +190,8 @@ class Loops(Source):
         """The source text, and the loop IR read from it for the chosen dtypes."""
         from rushlight.compiler.loops_reader import read_kernel
 
-        return inspect.getsource(self.function), read_kernel(
-            self, type_table(choices), choices
-        )
+        function = read_kernel(self, type_table(choices), choices)
+        return inspect.getsource(self.function), function
 
     def lower(self, **choices):
         """The loop IR after every pass, as emitters see it.

@@ -16,12 +16,22 @@ from rushlight.compiler.expr import Binary, Const, Expr, Select, Unary, Var, i64
 def map_expr(e: Expr, change, memo=None) -> Expr:
     """``e`` with ``change`` applied to every node, arguments first."""
     memo = {} if memo is None else memo
-    known = memo.get(id(e))
-    if known is None:
-        args = tuple(map_expr(arg, change, memo) for arg in e.args)
-        same = all(a is b for a, b in zip(args, e.args, strict=True))
-        known = memo[id(e)] = change(e if same else e.rebuild(args)), e
-    return known[0]
+    pending = [e]
+    while pending:
+        node = pending[-1]
+        if id(node) in memo:
+            pending.pop()
+            continue
+        missing = [arg for arg in node.args if id(arg) not in memo]
+        if missing:
+            pending.extend(reversed(missing))
+            continue
+        pending.pop()
+        args = tuple(memo[id(arg)][0] for arg in node.args)
+        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        # the node is kept too, so that its id is not reused
+        memo[id(node)] = change(node if same else node.rebuild(args)), node
+    return memo[id(e)][0]
 
 
 def map_statement(s, on_expr, on_body):

@@ -22,7 +22,8 @@ def _max(left, right):
     return binary("max", left, right)
 
 
-INDEX_RULES = Rules(
+# Rules that hold for numbers that wrap: data of 64 bits.
+DATA_ROWS = (
     # Neutral and absorbing elements
     (x + 0, x),
     (0 + x, x),
@@ -49,14 +50,6 @@ INDEX_RULES = Rules(
     ((x + y) - y, x),
     ((x + y) - x, y),
     ((x - y) + y, x),
-    # Quotients and remainders
-    ((x // a) // b, x // fold(a * b), (a > 0) & (b > 0)),
-    ((x * a) // a, x, a != 0),
-    ((x * a) % a, 0, a != 0),
-    ((x * a) // b, x * fold(a // b), (b > 0) & (a % b == 0)),
-    ((x * a) % b, 0, (b > 0) & (a % b == 0)),
-    ((x * a + y) // a, x + y // a, a > 0),
-    ((x * a + y) % a, y % a, a > 0),
     ((x % a) % a, x % a, a > 0),
     ((x % a) // a, 0, a > 0),
     # The smaller and the larger
@@ -66,32 +59,47 @@ INDEX_RULES = Rules(
     (_max(x, _min(x, y)), x),
     (_min(_min(x, a), b), _min(x, fold(_min(a, b)))),
     (_max(_max(x, a), b), _max(x, fold(_max(a, b)))),
-    # Comparisons; those of shifted values assume that nothing wraps, as in indices
+    # Comparisons
     (x == x, true),
     (x <= x, true),
     (x >= x, true),
     (x != x, false),
     (x < x, false),
     (x > x, false),
+)
+# Rules that assume that nothing wraps, as indices do not.
+COUNTING_ROWS = (
+    ((x // a) // b, x // fold(a * b), (a > 0) & (b > 0)),
+    ((x * a) // a, x, a != 0),
+    ((x * a) % a, 0, a != 0),
+    ((x * a) // b, x * fold(a // b), (b > 0) & (a % b == 0)),
+    ((x * a) % b, 0, (b > 0) & (a % b == 0)),
+    ((x * a + y) // a, x + y // a, a > 0),
+    ((x * a + y) % a, y % a, a > 0),
     (x + a < b, x < fold(b - a)),
     (x + a <= b, x <= fold(b - a)),
     (x + a == b, x == fold(b - a)),
     (x + a > b, x > fold(b - a)),
     (x + a >= b, x >= fold(b - a)),
 )
+DATA_RULES = Rules(*DATA_ROWS)
+INDEX_RULES = Rules(*DATA_ROWS, *COUNTING_ROWS)
 
 
-def simplify(e):
+def simplify(e, rules=INDEX_RULES):
     """An integer or logical expression in simpler form; floats are left alone.
+
+    Args:
+        rules: `DATA_RULES` where 64-bit integers are data, which may wrap.
 
     >>> i = ir.Var("i", ir.i64)
     >>> simplify((i * 4 + 8) // 4)
     i + 2
     """
-    return map_expr(e, simplify_node)
+    return map_expr(e, lambda node: simplify_node(node, rules))
 
 
-def simplify_node(e):
+def simplify_node(e, rules=INDEX_RULES):
     """One node whose arguments are simple already."""
     if isinstance(e, ir.Select):
         return _simplify_select(e)
@@ -106,8 +114,8 @@ def simplify_node(e):
         return _evaluated(e, left.value, right.value)
     if left.type != ir.i64:
         return e  # narrower integers are data: their comparisons may wrap
-    result = INDEX_RULES(e)
-    return e if result is None else simplify(result)
+    result = rules(e)
+    return e if result is None else simplify(result, rules)
 
 
 def _evaluated(e, left, right):

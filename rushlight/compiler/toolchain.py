@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from rushlight.backends.cpu.cache import TARGETS, chosen_target
 from rushlight.compiler.emit.llvm import AS_WRITTEN
 
 
@@ -30,9 +31,12 @@ def _llvm():
 def _machine():
     """The target machine of this host, with full-width vectors."""
     llvm = _llvm()
-    features = llvm.get_host_cpu_features().flatten() + ",-prefer-256-bit"
+    cpu, features = chosen_target(), "-prefer-256-bit"
+    if cpu is None:
+        cpu = llvm.get_host_cpu_name()
+        features = llvm.get_host_cpu_features().flatten() + "," + features
     return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
+        cpu=cpu,
         features=features,
         opt=2,
         jit=True,
@@ -44,6 +48,8 @@ def _machine():
 @functools.cache
 def has_masked_vectors() -> bool:
     """Whether this host loads and stores any lanes of a full vector by a mask."""
+    if chosen_target():
+        return "avx512f" in TARGETS[chosen_target()]
     features = _llvm().get_host_cpu_features()
     return all(features.get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
 
@@ -53,6 +59,8 @@ def identity() -> str:
     llvm = _llvm()
     version = ".".join(map(str, llvm.llvm_version_info))
     features = llvm.get_host_cpu_features().flatten()
+    if chosen_target():
+        return f"llvm-{version} {chosen_target()}"
     return f"llvm-{version} {llvm.get_host_cpu_name()} {features}"
 
 

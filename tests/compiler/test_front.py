@@ -3,7 +3,7 @@
 import pytest
 
 import rushlight as rl
-from rushlight.compiler.front import fingerprint
+from rushlight.compiler.fingerprint import fingerprint
 from rushlight.dispatch.library import _scoped_library
 
 

@@ -6,9 +6,9 @@ import itertools
 import numpy as np
 import pytest
 
-from rushlight.backends.cpu.cache import native
 from rushlight.backends.cpu.launch import launch
 from rushlight.compiler import expr as ir
+from rushlight.compiler.build import native
 from rushlight.compiler.builder import Builder
 from rushlight.compiler.emit.python import render
 from rushlight.compiler.emit.reference import execute
@@ -20,7 +20,7 @@ SMALL = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=16)
 
 
 def run_native(function, arrays, ints, total):
-    kernel = native(function.name, "test", lambda: function)
+    kernel = native(function)
     launch(kernel, [a.ctypes.data for a in arrays], ints, total, 1)
 
 

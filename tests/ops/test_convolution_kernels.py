@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from rushlight.backends.cpu.cache import native
 from rushlight.backends.cpu.launch import launch
 from rushlight.compiler import expr as ir
+from rushlight.compiler.build import native
 from rushlight.compiler.emit.python import render
 from rushlight.compiler.emit.reference import execute
 from rushlight.compiler.schedules.contraction import Tile
@@ -28,7 +28,7 @@ CHOICES = [
 
 
 def run_native(function, arrays, ints, total):
-    kernel = native(function.name, "test", lambda: function)
+    kernel = native(function)
     launch(kernel, [a.ctypes.data for a in arrays], ints, total, 1)
 
 

@@ -1,11 +1,12 @@
 """Finds a kernel's machine code: in memory, in the pack, in its own file, or builds it.
 
-A kernel is known by a digest of its name and specialisation, the sources that it came
-from, the compiler's sources, the LLVM release and this CPU. The directory is
-``$RUSHLIGHT_CACHE``, else ``rushlight/<cpu>`` in the user's cache directory. Entries
-are written to a temporary file and renamed, so processes may fill the cache side by
-side; an entry whose header or checksum does not hold is deleted and built again, never
-run.
+A kernel is known by what it computes: a digest of its LLVM IR, the LLVM release and
+this CPU. Notes lead there from what is known before anything is compiled: the kernel's
+specialisation, a digest of all that describes it, and the compiler's sources. The
+directory is ``$RUSHLIGHT_CACHE``, else ``rushlight/<cpu>`` in the user's cache
+directory; one that others may write is not used. Entries are written to a temporary
+file and renamed, so processes may fill the cache side by side; an entry whose header or
+checksum does not hold is replaced, never run.
 
 ``python -m rushlight.backends.cpu.cache pack`` joins the single files into one pack
 that is mapped once; ``list`` and ``clear`` do what they say.
@@ -27,11 +28,14 @@ from rushlight.backends.cpu.image import (
     pack,
 )
 
-FORMAT = 1  # part of every key; raised, all is forgotten
+FORMAT = 2  # part of every key; raised, all is forgotten
 PACK_MAGIC = b"RLPACK01"
 PACK_HEADER = struct.Struct("<8sQ16s")  # magic, entries, checksum of the index
 PACK_ENTRY = struct.Struct("<16sQQ")  # key, offset, length
 SUFFIX = ".kernel"
+NOTE_SUFFIX = ".note"
+NOTE_MAGIC = b"RLNOTE01"  # then the note's own key, the kernel's, and a checksum
+NOTE_SIZE = 56
 
 counts = {"built": 0, "loaded": 0, "refused": 0}
 _kernels: dict = {}
@@ -61,17 +65,45 @@ def native(name: str, digest: str, lower):
 
     Args:
         name: what the function is called, which also tells its specialisations apart.
-        digest: of the sources that define it (see `source_digest`).
+        digest: of all that decides what it computes (see `compiler.fingerprint`).
         lower: called without arguments on a miss; returns the function.
     """
+    note = key_digest((name, digest), name)
+    kernel = _kernels.get(note)
+    if kernel is None:
+        key = _noted(note)
+        if key is not None:
+            kernel = _kernels.get(key) or _stored(key, name)
+        if kernel is None:
+            from rushlight.compiler.emit.llvm import emit
+
+            text = emit(lower())
+            kernel = native_text(name, text)
+            _write_note(note, text_digest(text))
+        _kernels[note] = kernel
+    return kernel
+
+
+def native_text(name: str, text: str):
+    """The kernel of a module of LLVM IR; the same one for the same text."""
 
     def build():
-        from rushlight.compiler.emit.llvm import emit
         from rushlight.compiler.toolchain import compile_ir
 
-        return compile_ir(emit(lower())).object
+        return compile_ir(text).object
 
-    return load_or_build((name, digest), name, build)
+    key = text_digest(text)
+    kernel = _kernels.get(key)
+    if kernel is None:
+        kernel = _stored(key, name) or _built(key, name, build)
+        _kernels[key] = kernel
+    return kernel
+
+
+def text_digest(text: str) -> bytes:
+    """The 16 bytes that name what a module of LLVM IR is compiled to."""
+    target = f"{FORMAT}\0{llvm_release()}\0{cpu_identity()}\0"
+    return blake2b((target + text).encode(), digest_size=16).digest()
 
 
 def key_digest(key: tuple, entry: str) -> bytes:
@@ -83,21 +115,33 @@ def key_digest(key: tuple, entry: str) -> bytes:
 def _stored(digest, entry):
     """The kernel from the disk, or None; damaged files are removed."""
     packed = _packed_entries().get(digest)
-    path = None
-    if packed is None:
-        path = _path(digest)
-        packed = _read(path) if path else None
+    if packed is not None:
+        kernel = _opened(packed, digest, entry)
+        if kernel is not None:
+            return kernel
+        _damaged.add(digest)
+    path = _path(digest)
+    packed = _read(path) if path else None
     if packed is None:
         return None
+    kernel = _opened(packed, digest, entry)
+    if kernel is None:
+        _remove(path)
+    return kernel
+
+
+def _opened(packed, digest, entry):
+    """The kernel of a packed image, or None where it is damaged."""
     try:
         kernel = Image(packed, digest).kernel(entry)
     except ImageError:
         counts["refused"] += 1
-        if path:
-            _remove(path)
         return None
     counts["loaded"] += 1
     return kernel
+
+
+_damaged: set = set()  # entries of the pack that are to be replaced
 
 
 def _built(digest, entry, build):
@@ -106,10 +150,38 @@ def _built(digest, entry, build):
     packed = pack(link(build()), digest)
     kernel = Image(packed, digest).kernel(entry)
     path = _path(digest)
-    if path:
-        write_atomically(path, packed)
+    if path and write_atomically(path, packed) and digest in _damaged:
+        _damaged.discard(digest)
+        merge()
     counts["built"] += 1
     return kernel
+
+
+# Notes: the key that a kernel was found to have.
+
+
+def _noted(note):
+    """The key that a note leads to, or None."""
+    for data in (_packed_entries().get(note), _read(_path(note, NOTE_SUFFIX))):
+        if data is not None and _is_note(data, note):
+            return bytes(data[24:40])
+    return None
+
+
+def _is_note(data, note):
+    data = bytes(data)
+    return (
+        len(data) == NOTE_SIZE
+        and data[:24] == NOTE_MAGIC + note
+        and checksum(data[:40]) == data[40:]
+    )
+
+
+def _write_note(note, key):
+    path = _path(note, NOTE_SUFFIX)
+    if path:
+        data = NOTE_MAGIC + note + key
+        write_atomically(path, data + checksum(data))
 
 
 # What a key depends on besides the kernel's own sources.
@@ -121,9 +193,33 @@ def _environment() -> bytes:
     return text.encode()
 
 
+TARGETS = {
+    "x86-64": "sse2",
+    "x86-64-v2": "sse4_2",
+    "x86-64-v3": "avx2 fma",
+    "x86-64-v4": "avx2 fma avx512f avx512bw avx512vl",
+}
+
+
+def chosen_target() -> str | None:
+    """The processor that ``$RUSHLIGHT_TARGET`` names; None for this host.
+
+    Raises:
+        ValueError: it is none of `TARGETS`.
+    """
+    name = os.environ.get("RUSHLIGHT_TARGET")
+    if name and name not in TARGETS:
+        raise ValueError(
+            f"RUSHLIGHT_TARGET={name} is no target; there are {', '.join(TARGETS)}"
+        )
+    return name or None
+
+
 @functools.cache
 def cpu_identity() -> str:
     """The processor's model and instruction sets, from the system."""
+    if chosen_target():
+        return f"{chosen_target()} {TARGETS[chosen_target()]}"
     wanted = (
         "vendor_id",
         "cpu family",
@@ -236,18 +332,30 @@ def directory() -> str | None:
     except OSError:
         return None
     # Code is run from here: nobody else may be able to put it here.
-    others_write = facts.st_mode & 0o022
-    if not chosen and (facts.st_uid != os.getuid() or others_write):
-        return None
-    return place
+    others_write = facts.st_mode & 0o022 or facts.st_uid not in (0, os.getuid())
+    if not others_write:
+        return place
+    if chosen:
+        import warnings
+
+        warnings.warn(
+            f"RUSHLIGHT_CACHE={place} is not used: other users may write there, and "
+            "compiled kernels would be run from it. Nothing is kept between processes."
+            f"\n  remedy: chmod go-w {place}, or choose a directory of your own",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+    return None
 
 
-def _path(digest):
+def _path(digest, suffix=SUFFIX):
     place = directory()
-    return place and os.path.join(place, digest.hex() + SUFFIX)
+    return place and os.path.join(place, digest.hex() + suffix)
 
 
 def _read(path):
+    if path is None:
+        return None
     try:
         with open(path, "rb", buffering=0) as file:
             return file.read()
@@ -271,7 +379,9 @@ def write_atomically(path: str, data: bytes) -> bool:
         folder, f".{name}.{os.getpid()}.{threading.get_ident()}.new"
     )
     try:
-        with open(temporary, "wb") as file:
+        # For the owner alone, whatever the mask: nobody else may change code.
+        mode = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+        with os.fdopen(os.open(temporary, mode, 0o600), "wb") as file:
             file.write(data)
         os.replace(temporary, path)
     except OSError:
@@ -333,11 +443,12 @@ def merge() -> int:
         return 0
     old = _Pack(os.path.join(place, "pack"))
     images = {key: bytes(old.get(key)) for key in old.rows}
-    names = [name for name in os.listdir(place) if name.endswith(SUFFIX)]
+    names = [n for n in os.listdir(place) if n.endswith((SUFFIX, NOTE_SUFFIX))]
     for name in names:
-        images[bytes.fromhex(name.removesuffix(SUFFIX))] = (
-            _read(os.path.join(place, name)) or b""
-        )
+        key = bytes.fromhex(name.partition(".")[0])
+        data = _read(os.path.join(place, name)) or b""
+        if _is_sound(data, key):
+            images[key] = data
     images = {
         key: packed for key, packed in sorted(images.items()) if _is_sound(packed, key)
     }
@@ -353,10 +464,12 @@ def merge() -> int:
         for name in names:
             _remove(os.path.join(place, name))
     _packed_entries.cache_clear()
-    return len(images)
+    return sum(len(packed) != NOTE_SIZE for packed in images.values())
 
 
 def _is_sound(packed, key):
+    if _is_note(packed, key):
+        return True
     try:
         body_of(packed, key)
     except ImageError:
@@ -373,7 +486,8 @@ def clear() -> int:
         else [
             name
             for name in os.listdir(place)
-            if name.endswith((SUFFIX, ".new")) or name in ("pack", "sources")
+            if name.endswith((SUFFIX, NOTE_SUFFIX, ".new"))
+            or name in ("pack", "sources")
         ]
     )
     for name in names:

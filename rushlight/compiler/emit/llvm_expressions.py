@@ -49,8 +49,21 @@ class Expressions:
     def typed(self, e):
         return f"{type_name(e.type)} {self.value(e)}"
 
+    def in_float32(self, e):
+        """An operation on bfloat16, whose values are bits here: done in float32."""
+        wide = [
+            ir.cast(ir.f32, arg) if arg.type.name == "bfloat16" else arg
+            for arg in e.args
+        ]
+        if isinstance(e, ir.Call):
+            kind = ir.f32.like(e.type) if e.type.name == "bfloat16" else e.type
+            return self.value(ir.cast(e.type, ir.Call(e.name, kind, *wide)))
+        return self.value(ir.cast(e.type, e.rebuild(wide)))
+
     def unary(self, e):
         (inner,) = e.args
+        if e.type.name == "bfloat16":
+            return self.in_float32(e)
         type = type_name(e.type)
         if e.op == "not":
             return self.fresh(f"xor {self.typed(inner)}, {literal_ones(e.type)}")
@@ -68,6 +81,8 @@ class Expressions:
     def binary(self, e):
         left, right = e.args
         type = left.type
+        if type.name == "bfloat16":
+            return self.in_float32(e)
         if e.op in EXTREMES:
             return self.extreme(e.op, type, left, right)
         if e.op in HELPERS:
@@ -130,6 +145,9 @@ class Expressions:
         return self.fresh(f"call {type_name(type)} @{mangled}({operands})")
 
     def call(self, e):
+        if any(arg.type.name == "bfloat16" for arg in e.args if arg.type.is_float):
+            if e.name != "dot_bf16" and e.name not in ir.FAULTS:
+                return self.in_float32(e)
         if e.name in INTRINSICS:
             return self.intrinsic(INTRINSICS[e.name], e.type, *map(self.typed, e.args))
         if e.name in SPECIAL_CALLS:
@@ -202,11 +220,15 @@ class Expressions:
         """``accumulator + a0 b0 + a1 b1`` over pairs of bfloat16 lanes."""
         accumulator, a, b = e.args
         lanes, result = e.type.lanes, type_name(e.type)
-        pair = type_name(a.type)
+        pair = f"<{a.type.lanes} x bfloat>"
         name = self.module.declare(
             f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", result, result, pair, pair
         )
-        operands = ", ".join(map(self.typed, (accumulator, a, b)))
+        pairs = [
+            f"{pair} " + self.fresh(f"bitcast {self.typed(side)} to {pair}")
+            for side in (a, b)
+        ]
+        operands = ", ".join([self.typed(accumulator), *pairs])
         return self.fresh(f"call {result} @{name}({operands})")
 
     def cast(self, e):
@@ -229,6 +251,12 @@ class Expressions:
         if source.name == "float32" and target.name == "bfloat16":
             mangled, _ = self.module.helper("to_bfloat16", (source,))
             return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
+        if source.name == "bfloat16":  # its bits are the upper half of a float's
+            bits = type_name(ir.u32.like(source))
+            upper = literal(ir.u32.like(source), 16)
+            wide = self.fresh(f"zext {from_name} {value} to {bits}")
+            shifted = self.fresh(f"shl {bits} {wide}, {upper}")
+            return self.fresh(f"bitcast {bits} {shifted} to {to_name}")
         return self.fresh(
             f"{cast_instruction(source, target)} {from_name} {value} to {to_name}"
         )

@@ -45,7 +45,7 @@ HELPERS = ("floordiv", "mod", "tdiv", "rem")  # operations written in `mathemati
 TYPES = {
     "bool": "i1",
     "float16": "half",
-    "bfloat16": "bfloat",
+    "bfloat16": "i16",  # its bits: most processors have no instructions for it
     "float32": "float",
     "float64": "double",
 }
@@ -89,8 +89,16 @@ def _float_bits(name, value):
     except OverflowError:
         rounded = struct.pack(">f", float("inf") if value > 0 else float("-inf"))
     if name == "bfloat16":
-        return f"0xR{rounded[:2].hex().upper()}"
+        return str(_bfloat16_bits(int.from_bytes(rounded, "big"), value != value))
     return f"0x{struct.pack('>d', struct.unpack('>f', rounded)[0]).hex().upper()}"
+
+
+def _bfloat16_bits(bits, is_nan):
+    """The upper half of a float's bits, rounded to even, as a signed number."""
+    if is_nan:
+        return 0x7FC0
+    half = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return half - 0x10000 if half >= 0x8000 else half
 
 
 def suffix(type) -> str:
@@ -98,7 +106,7 @@ def suffix(type) -> str:
     if isinstance(type, ir.Pointer):
         return "p0"
     if type.is_float:
-        name = {"float16": "f16", "bfloat16": "bf16", "float32": "f32"}.get(
+        name = {"float16": "f16", "bfloat16": "i16", "float32": "f32"}.get(
             type.name, "f64"
         )
     else:
@@ -125,7 +133,11 @@ def cast_hops(source, target):
     small = ("float16", "bfloat16")
     middle = ir.f32.like(source)
     hops = []
-    if source.name in small and target.name != "float32" and not target.is_bool:
+    if (
+        source.name == "bfloat16"
+        and target.is_bool
+        or (source.name in small and target.name != "float32" and not target.is_bool)
+    ):
         hops.append(middle)
     elif target.name in small and source.name != "float32":
         hops.append(middle)

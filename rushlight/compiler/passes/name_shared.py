@@ -1,4 +1,4 @@
-"""Names the values that are used more than once.
+"""Names the values that are used more than once, and cuts trees that grow deep.
 
 Law: the values of the expressions do not change, and each shared node is computed
 once, before its first use.
@@ -9,9 +9,10 @@ once, before its first use.
 
 from __future__ import annotations
 
-from rushlight.compiler.expr import Const, Expr, Let, Load, Var
+from rushlight.compiler.expr import Const, Let, Load, Pointer, Var
 
 TRIVIAL = (Const, Var)
+DEEP = 60  # levels from which a value gets a name: later passes recurse
 
 
 def name_shared(roots, stem: str = "v", keep_loads: bool = False):
@@ -26,25 +27,33 @@ def name_shared(roots, stem: str = "v", keep_loads: bool = False):
         The statements, and the roots rewritten over the new names.
     """
     uses = _count_uses(roots)
-    names, statements = {}, []
+    names, depths, statements = {}, {}, []
 
-    def visit(e: Expr) -> Expr:
-        if isinstance(e, TRIVIAL):
-            return e
-        if id(e) in names:
-            return names[id(e)]
-        args = tuple(map(visit, e.args))
+    def finish(e):
+        args = tuple(names[id(arg)] for arg in e.args)
         unchanged = all(a is b for a, b in zip(args, e.args, strict=True))
         result = e if unchanged else e.rebuild(args)
-        if uses[id(e)] > 1 or keep_loads and isinstance(e, Load):
+        depth = 1 + max((depths.get(id(arg), 0) for arg in e.args), default=0)
+        wanted = uses[id(e)] > 1 or keep_loads and isinstance(e, Load)
+        if wanted or depth >= DEEP and not isinstance(e.type, Pointer):
             var = Var(f"{stem}{len(statements)}", e.type)
             statements.append(Let(var, result))
-            result = var
-        names[id(e)] = result
-        return result
+            result, depth = var, 0
+        names[id(e)], depths[id(e)] = result, depth
 
-    trees = tuple(map(visit, roots))
-    return tuple(statements), trees
+    pending = list(reversed(roots))
+    while pending:
+        e = pending[-1]
+        if id(e) in names:
+            pending.pop()
+        elif isinstance(e, TRIVIAL):
+            names[id(e)] = e
+        else:
+            missing = [arg for arg in e.args if id(arg) not in names]
+            if not missing:
+                finish(e)
+            pending.extend(reversed(missing))
+    return tuple(statements), tuple(names[id(e)] for e in roots)
 
 
 def _count_uses(roots):

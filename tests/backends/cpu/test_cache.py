@@ -175,6 +175,102 @@ def test_a_directory_that_others_may_write_is_not_used(tmp_path, monkeypatch):
     cache.directory.cache_clear()
 
 
+def test_a_chosen_directory_that_others_may_write_is_refused_aloud(folder):
+    os.chmod(folder, 0o777)
+    cache.directory.cache_clear()
+    with pytest.warns(RuntimeWarning, match="(?s)other users may write.*go-w"):
+        assert cache.directory() is None
+    assert works(find()) and entries(folder) == []
+    os.chmod(folder, 0o755)
+
+
+def test_entries_are_writable_by_their_owner_alone(folder):
+    before = os.umask(0)
+    try:
+        find()
+    finally:
+        os.umask(before)
+    assert entries(folder)[0].stat().st_mode & 0o777 == 0o600
+
+
+def test_a_damaged_entry_of_the_pack_is_replaced_in_it(folder):
+    for number in range(3):
+        find(f"k{number}")
+    cache.merge()
+    data = bytearray((folder / "pack").read_bytes())
+    data[-20] ^= 1
+    (folder / "pack").write_bytes(data)
+    for refused in (1, 0):
+        cache.forget()
+        cache.counts.update(built=0, loaded=0, refused=0)
+        assert all(works(find(f"k{number}")) for number in range(3))
+        assert cache.counts == {
+            "built": refused,
+            "loaded": 3 - refused,
+            "refused": refused,
+        }
+    assert entries(folder) == []
+
+
+def constant_kernel(name, value):
+    """A function that writes one number."""
+    from rushlight.compiler import expr as ir
+    from rushlight.compiler.builder import Builder
+
+    b = Builder()
+    b.store(ir.argument(0, ir.i64), 0, ir.Const(ir.i64, value))
+    return ir.kernel(name, b.statements)
+
+
+def written(kernel):
+    out = array.array("q", [0])
+    launch(kernel, (out.buffer_info()[0],), (), 1, 1)
+    return out[0]
+
+
+def test_a_note_leads_to_a_kernel_without_lowering_it(folder):
+    def lower():
+        return constant_kernel("noted", 5)
+
+    def never():
+        raise AssertionError("lowered again")
+
+    assert written(cache.native("noted", "as told", lower)) == 5
+    for packed in (False, True):
+        cache.forget()
+        assert written(cache.native("noted", "as told", never)) == 5
+        assert not packed and cache.merge() == 1 or packed
+
+
+@pytest.mark.parametrize("damage", ["flip", "cut", "swap"])
+def test_a_damaged_note_is_written_anew(folder, damage):
+    for value in (1, 2):
+        cache.native(f"n{value}", "told", lambda v=value: constant_kernel(f"n{v}", v))
+    first, second = sorted(folder.glob("*" + cache.NOTE_SUFFIX))
+    data = bytearray(first.read_bytes())
+    if damage == "flip":
+        data[30] ^= 1
+    first.write_bytes(
+        {"flip": data, "cut": data[:-1], "swap": second.read_bytes()}[damage]
+    )
+    for _ in range(2):
+        cache.forget()
+        for value in (1, 2):
+            make = lambda v=value: constant_kernel(f"n{v}", v)  # noqa: E731
+            assert written(cache.native(f"n{value}", "told", make)) == value
+    assert cache.counts["built"] == 2
+
+
+def test_kernels_are_known_by_what_they_compute(folder):
+    for told in ("this way", "that way"):
+        assert (
+            written(cache.native("same", told, lambda: constant_kernel("same", 3))) == 3
+        )
+    assert cache.counts["built"] == 1
+    other = cache.native("same", "a third way", lambda: constant_kernel("same", 4))
+    assert written(other) == 4
+
+
 def test_the_key_follows_the_source(folder, tmp_path):
     source = tmp_path / "kernel.py"
     source.write_text("x = 1\n")
