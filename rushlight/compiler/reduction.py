@@ -20,7 +20,7 @@ from rushlight.compiler.pointwise import COMPLEX_PARTS, COMPUTED_IN
 from rushlight.compiler.reduction_loops import across, along, segments
 
 
-def reduction(identity, prepare=None, accumulate=None, finish=None):
+def reduction(identity, prepare=None, accumulate=None, finish=None, widens=False):
     """Makes a function that combines two states a reduction kernel.
 
     Args:
@@ -32,6 +32,7 @@ def reduction(identity, prepare=None, accumulate=None, finish=None):
         accumulate: from a state and a value to the next state, where that is cheaper
             than combining with a prepared value; may take the same parameters.
         finish: from a state to the outputs, by default the state; may take ``scalar``.
+        widens: whether float32 values are to be computed in float64.
 
     Several state variables are passed and returned as a tuple.
 
@@ -41,7 +42,9 @@ def reduction(identity, prepare=None, accumulate=None, finish=None):
     """
 
     def decorate(function):
-        return Reduction(function, identity, prepare, accumulate, finish)
+        kernel = Reduction(function, identity, prepare, accumulate, finish)
+        kernel.widens = widens
+        return kernel
 
     return decorate
 
@@ -53,7 +56,12 @@ class Reduction(Front):
     description asks for it, a float64 scalar; the integers are sizes and input strides
     of three reduced loops, then sizes, input strides and output strides of three kept
     ones. It handles a range of the flattened kept index.
+
+    Attributes:
+        widens: whether float32 values are to be computed in float64.
     """
+
+    widens = False
 
     def __init__(self, function, identity, prepare, accumulate, finish):
         super().__init__(function)

@@ -6,9 +6,9 @@ from rushlight.compiler import expr as ir
 from rushlight.compiler.builder import Builder
 from rushlight.compiler.expr import Const, as_expr, i64
 
-# Each accumulator takes in 32 values, then passes its result on to one that takes in
-# 32 of those: the error of a long sum grows with the number of such blocks only.
-CHUNK, LEVELS = 32, 2
+# Each accumulator takes in 16 values, then passes its result on to one that takes in
+# 16 of those, and so on: the error of a long sum grows with its logarithm at first.
+CHUNK, LEVELS = 16, 3
 ZERO = Const(i64, 0)
 
 

@@ -28,7 +28,9 @@ ACROSS = cython.declare(int64_t, 512)
 # of threads, by the reductions that may be applied to their own results.
 PART = cython.declare(int64_t, 65536)
 _IN_PARTS = frozenset(("sum", "mean", "prod", "amax", "amin", "any", "all"))
-_EMPTY_REFUSED = frozenset(("amax", "amin", "argmax", "argmin"))
+_EMPTY_REFUSED = frozenset(
+    ("amax", "amin", "argmax", "argmin", "max_with_index", "min_with_index")
+)
 
 # Types that are accumulated in a wider one: parts would be rounded.
 _HALF = cython.declare(cython.bint[64])
@@ -173,6 +175,8 @@ class ReductionKernel(Kernel):
         compute: str = x.dtype_.name
         if self.rule != "bool" and self.rule != "int64":
             compute = out.name
+            if compute == "float32" and self.source.widens:
+                compute = "float64"
         key = (x.dtype_.name, out.name, compute)
         kernel = self.special.get(key)
         if kernel is None:

@@ -7,7 +7,7 @@ operators under ``create_graph``.
 from math import prod as product
 
 import rushlight
-from rushlight.compiler.language import mean, pointwise, rowwise, rsqrt, total
+from rushlight.compiler.language import maximum, mean, pointwise, rowwise, rsqrt, total
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of
@@ -15,21 +15,29 @@ from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
 from rushlight.ops.shared import conjugated
 
 
+def _centered(x, dim, eps):
+    """Distances from the mean, the mean, and the reciprocal deviation.
+
+    What the mean was rounded by is the mean of the distances, which are exact.
+    """
+    center = mean(x, over=dim)
+    gap = x - center
+    shift = mean(gap, over=dim)
+    spread = maximum(mean(gap * gap, over=dim) - shift * shift, 0)
+    return gap - shift, center + shift, rsqrt(spread + eps)
+
+
 @rowwise
 def layer_norm_kernel(x, dim, eps):
     """The row with mean zero and variance one; its mean and reciprocal deviation."""
-    center = mean(x, over=dim)
-    gap = x - center
-    rstd = rsqrt(mean(gap * gap, over=dim) + eps)
+    gap, center, rstd = _centered(x, dim, eps)
     return gap * rstd, center, rstd
 
 
 @rowwise
 def layer_norm_affine_kernel(x, weight, bias, dim, eps):
     """``layer_norm_kernel``, scaled and shifted."""
-    center = mean(x, over=dim)
-    gap = x - center
-    rstd = rsqrt(mean(gap * gap, over=dim) + eps)
+    gap, center, rstd = _centered(x, dim, eps)
     return gap * rstd * weight + bias, center, rstd
 
 
@@ -59,9 +67,8 @@ def layer_norm_parameters_kernel(grad, x, center, rstd, dim):
 @rowwise
 def moments_kernel(x, dim, eps):
     """The mean of a row and its reciprocal deviation."""
-    center = mean(x, over=dim)
-    gap = x - center
-    return center, rsqrt(mean(gap * gap, over=dim) + eps)
+    _, center, rstd = _centered(x, dim, eps)
+    return center, rstd
 
 
 @rowwise
@@ -71,9 +78,9 @@ def rms_norm_kernel(x, dim, eps):
 
 
 @pointwise
-def apply_norm(x, scale, shift):
-    """``x * scale + shift``."""
-    return x * scale + shift
+def apply_norm(x, center, scale, shift):
+    """``(x - center) * scale + shift``."""
+    return (x - center) * scale + shift
 
 
 @pointwise
@@ -350,11 +357,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     scale = _of_channels(rstd, C)
     if weight is not None:
         scale = scale * weight.to(wide)
-    shift = -_of_channels(center, C) * scale
-    if bias is not None:
-        shift = shift + bias.to(wide)
+    middle = _of_channels(center, C)
+    shift = ops.zeros_like(middle) if bias is None else bias.to(wide).expand([N, C])
     result = ops._batch_norm_apply(
-        x.reshape([N, C, HxW]), scale.unsqueeze(-1), shift.unsqueeze(-1)
+        x.reshape([N, C, HxW]), *(v.unsqueeze(-1) for v in (middle, scale, shift))
     )
     result = laid_out(result.reshape(input.shape), format)
     kept = _kept(input, weight, bias)
@@ -488,9 +494,9 @@ def native_batch_norm(
         center, spread = running_mean.to(wide), running_var.to(wide)
     invstd = ops.rsqrt(spread + eps)
     scale = invstd if weight is None else invstd * weight
-    shift = -center * scale if bias is None else bias - center * scale
+    shift = ops.zeros_like(center) if bias is None else bias
     result = ops._batch_norm_apply(
-        input, _channels(scale, input.ndim), _channels(shift, input.ndim)
+        input, *(_channels(value, input.ndim) for value in (center, scale, shift))
     )
     if not training:
         nothing = ops.empty((0,), dtype=wide, device=input.device)

@@ -30,7 +30,7 @@ def mean(left, right):
     return left + right
 
 
-@reduction(identity=1)
+@reduction(identity=1, widens=True)
 def prod(left, right):
     """Multiplies."""
     return left * right
@@ -129,7 +129,7 @@ def _moments(name, finish):
     combine.__name__ = name
     return reduction(
         identity=(0, 0, 0), prepare=lambda x: (x * 0 + 1, x, x * 0),
-        accumulate=accumulate, finish=finish,
+        accumulate=accumulate, finish=finish, widens=True,
     )(combine)  # fmt: skip
 
 
@@ -357,6 +357,9 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     _require_floating(self)
     if dtype is not None:
         self = self.to(dtype)
+    if self.dtype.itemsize == 2:  # squares would overflow, sums lose their ends
+        wide = self.to(rushlight.float32)
+        return vector_norm(wide, ord, dim, keepdim, None).to(self.dtype)
     dims = wrap_dims(dim, self.ndim)
     if not dims:
         return (self != 0).to(real_of(self)) if ord == 0 else ops.abs(self)

@@ -18,6 +18,8 @@ from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
+from rushlight.dispatch.dispatcher import TYPE_NAMES
+
 GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors
 EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
@@ -31,6 +33,8 @@ def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
     found = _NATIVE.get(key)
     if found is None:
         types = {"T": dtype.name}
+        if dtype.name == "float32":  # long sums would lose what a double keeps
+            types["A"] = "float64"
         if name == "cumulate_columns":
             types["across"] = frozen
             types["multiply"] = flag
@@ -130,6 +134,11 @@ def cumprod(self: Tensor, dim, dtype=None):
 
 def logcumsumexp(self: Tensor, dim):
     """Logarithms of the sums of exponentials so far along ``dim``."""
+    if self.dtype_.category < 2:
+        raise NotImplementedError(
+            f'"logcumsumexp_out_cpu" not implemented for '
+            f"'{TYPE_NAMES[self.dtype_.name]}': convert it to a floating-point type"
+        )
     return scan("logcumsumexp_kernel", self, dim, self.dtype_)
 
 

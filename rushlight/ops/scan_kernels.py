@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from rushlight.compiler.language import exp, is_complex, log1p, log_add_exp
-from rushlight.compiler.loops import A, T, loops, loops_inline
+from rushlight.compiler.loops import A, T, local, loops, loops_inline, vectorized
 
 
 @loops
@@ -35,22 +35,27 @@ def cumulate_columns(
     begin: int,
     end: int,
 ):
-    """Sums (or products) so far of whole rows: each from the row before it."""
+    """Sums (or products) so far of whole rows, in stripes of columns."""
+    mass = local("A", 256)
     first_o = 0 if across else begin
     last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
     for o in range(first_o, last_o):
-        base = o * size * inner
-        for i in range(first_i, last_i):
-            out[base + i] = x[base + i]
-        for k in range(1, size):
-            row = base + k * inner
-            for i in range(first_i, last_i):
-                if multiply:
-                    out[row + i] = out[row - inner + i] * x[row + i]
-                else:
-                    out[row + i] = out[row - inner + i] + x[row + i]
+        for stripe in range(first_i, last_i, 256):
+            width = min(last_i - stripe, 256)
+            base = o * size * inner + stripe
+            for i in range(width):
+                mass[i] = A(x[base + i])
+                out[base + i] = x[base + i]
+            for k in range(1, size):
+                row = base + k * inner
+                for i in vectorized(width):
+                    if multiply:
+                        mass[i] = mass[i] * A(x[row + i])
+                    else:
+                        mass[i] = mass[i] + A(x[row + i])
+                    out[row + i] = T(mass[i])
 
 
 @loops
