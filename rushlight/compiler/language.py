@@ -203,17 +203,13 @@ def isfinite(x):
 
 
 def sign(x):
-    """-1, 0 or 1 by the sign, for complex values the direction; NaN stays NaN."""
-    if isinstance(x, Complex):
-        size = abs(x)
-        flat = size == 0
-        return Complex(select(flat, 0, x.real / size), select(flat, 0, x.imag / size))
+    """-1, 0 or 1 by the sign; 0 for NaN."""
     if x.type.is_bool:
         return x
     zero, one = expr.Const(x.type, 0), expr.Const(x.type, 1)
     if not (x.type.is_float or x.type.is_signed):
         return select(x > 0, one, zero)
-    return select(x > 0, one, select(x < 0, -one, select(x == 0, zero, x)))
+    return select(x > 0, one, select(x < 0, -one, zero))
 
 
 def signbit(x):
@@ -234,10 +230,17 @@ def reciprocal(x):
 
 
 def clamp(x, low=None, high=None):
-    """``x`` held within bounds; NaN stays NaN."""
+    """``x`` held within bounds; NaN stays NaN, and so does a bound that is NaN."""
+    if x.type.is_bool:
+        x = x if low is None else maximum(x, low)
+        return x if high is None else minimum(x, high)
     if low is not None:
-        x = maximum(x, low)
-    return x if high is None else minimum(x, high)
+        x = select((x < low) | _is_nan_bound(low, x), low, x)
+    return x if high is None else select((x > high) | _is_nan_bound(high, x), high, x)
+
+
+def _is_nan_bound(bound, x):
+    return isnan(bound if isinstance(bound, Expr) else constant(bound, x))
 
 
 def logical_not(x):

@@ -16,8 +16,8 @@ CUBIC = 0.044715
 
 @pointwise
 def relu(x):
-    """Not below zero; NaN stays NaN."""
-    return L.maximum(x, 0)
+    """Not below zero; NaN and negative zero stay."""
+    return L.clamp(x, 0)
 
 
 @pointwise
@@ -96,7 +96,7 @@ def mish_backward(grad, x):
 @pointwise
 def elu(x, alpha, scale, input_scale):
     """Linear above zero, a scaled expm1 below."""
-    below = L.expm1(L.minimum(x, 0) * input_scale) * (alpha * scale)
+    below = L.expm1(L.clamp(x, None, 0) * input_scale) * (alpha * scale)
     return L.select(x <= 0, below, x * scale)
 
 
@@ -139,7 +139,7 @@ def softplus_backward(grad, x, beta, limit):
 @pointwise
 def hardtanh(x, low, high):
     """Between two bounds."""
-    return L.minimum(L.maximum(x, low), high)
+    return L.clamp(x, low, high)
 
 
 @pointwise
@@ -187,7 +187,7 @@ def hardshrink_backward(grad, x, lambd):
 @pointwise
 def softshrink_kernel(x, lambd):
     """Zero within the band, moved by its half width outside."""
-    low = L.select(x < -lambd, x + lambd, x * 0)
+    low = L.select(x < -lambd, x + lambd, L.select(L.isnan(x), x, 0))
     return L.select(x > lambd, x - lambd, low)
 
 

@@ -14,8 +14,6 @@ LN2 = math.log(2)
 
 maximum = pointwise(L.maximum)
 minimum = pointwise(L.minimum)
-fmax = pointwise(L.fmax)
-fmin = pointwise(L.fmin)
 atan2 = pointwise(L.atan2)
 copysign = pointwise(L.copysign)
 pow = pointwise(L.pow)
@@ -101,14 +99,7 @@ def rdiv(x, y):
 @pointwise
 def floor_divide(x, y):
     """Quotient rounded down; floats by way of the remainder, as exact as that."""
-    refuse_truth(x, "div_floor")
-    if not x.type.is_float:
-        return L.floor_div(x, y)
-    quotient = (x - L.remainder(x, y)) / y
-    rounded = L.floor(quotient)
-    rounded = L.select(quotient - rounded > 0.5, rounded + 1, rounded)
-    rounded = L.select(quotient == 0, L.copysign(rounded * 0, x / y), rounded)
-    return L.select(y == 0, x / y, rounded)
+    return L.floor_div(x, y)
 
 
 @pointwise
@@ -193,9 +184,9 @@ def nextafter(x, y):
 
 @pointwise
 def heaviside(x, y):
-    """0 below zero, ``y`` at zero, 1 above."""
+    """1 above zero, ``y`` at zero, else 0."""
     step = L.select(x > 0, L.constant(1, x), L.constant(0, x))
-    return L.select(x == 0, y, L.select(L.isnan(x), x, step))
+    return L.select(x == 0, y, step)
 
 
 @pointwise
@@ -291,19 +282,35 @@ def masked_fill(x, mask, value):
 @pointwise
 def clamp_both(x, low, high):
     """``x`` held between two bounds; the upper one wins if they cross."""
-    return L.minimum(L.maximum(x, low), high)
+    return L.clamp(x, low, high)
 
 
 @pointwise
 def clamp_min(x, low):
     """``x``, but not less than ``low``."""
-    return L.maximum(x, low)
+    return L.clamp(x, low)
 
 
 @pointwise
 def clamp_max(x, high):
     """``x``, but not more than ``high``."""
-    return L.minimum(x, high)
+    return L.clamp(x, None, high)
+
+
+@pointwise
+def fmax(x, y):
+    """The larger; the other side where one is NaN, the first of two zeros."""
+    if x.type.is_bool:
+        return x | y
+    return L.select((x >= y) | L.isnan(y), x, y)
+
+
+@pointwise
+def fmin(x, y):
+    """The smaller; the other side where one is NaN, the first of two zeros."""
+    if x.type.is_bool:
+        return x & y
+    return L.select((x <= y) | L.isnan(y), x, y)
 
 
 def is_one(value):

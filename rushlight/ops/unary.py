@@ -9,6 +9,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
+MOST_FACTORIAL = 170  # the largest number whose factorial a float64 can hold
 LN10 = math.log(10)
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
 HALF_SQRT_PI = math.sqrt(math.pi) / 2
@@ -194,6 +195,7 @@ def zeta(s, q):
         total = total + L.pow(q + step, -s)
     end = q + 20
     power = L.pow(end, -s)
+    start = total
     total = total + power * end / (s - 1) + 0.5 * power
     rising, down = s, power / end
     for number, coefficient in enumerate(EULER_MACLAURIN):
@@ -201,8 +203,9 @@ def zeta(s, q):
         low = 2 * number + 1
         rising = rising * (s + low) * (s + (low + 1))
         down = down / (end * end)
-    total = L.select((q <= 0) & (q == L.floor(q)), math.inf, total)
-    total = L.select((q <= 0) & (s != L.floor(s)), math.nan, total)
+    total = L.select(power == 0, start, total)
+    pole = L.select(q == L.floor(q), L.constant(math.inf, q), math.nan)
+    total = L.select((q <= 0) & ((s != L.floor(s)) | (q == L.floor(q))), pole, total)
     return L.select(s == 1, math.inf, L.select(s < 1, math.nan, total))
 
 
@@ -317,7 +320,8 @@ def polygamma(n, self):
     if n == 1:
         return ops._trigamma(self)
     sign = -1.0 if n % 2 == 0 else 1.0
-    return ops.special_zeta(n + 1, self) * (sign * math.factorial(n))
+    scale = float(math.factorial(n)) if n <= MOST_FACTORIAL else math.inf
+    return ops.special_zeta(n + 1, self) * (sign * scale)
 
 
 def polygamma_(self, n):
