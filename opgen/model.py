@@ -10,7 +10,15 @@ RULES = {
     "promote", "promote_float", "bool", "same", "int64", "sum", "float", "real",
     "with_index",
 }  # fmt: skip
-TAGS = {"random", "data_dependent", "view_or_copy", "factory"}
+TAGS = {
+    "random", "data_dependent", "view_or_copy", "factory",
+    # which types `out=` may have, where it is not what is usual for the kind
+    "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth",
+    "out_quiet",  # `out=` is resized without a warning
+    "out_plain",  # `out=` is resized row by row, whatever the result's layout
+    "out_leaf",  # `out=` may require gradients, which nothing will flow to
+    "out_detached",  # `out=` takes values from inputs that require gradients
+}  # fmt: skip
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}
 
 

@@ -88,6 +88,8 @@ def nonzero(input, *, out=None, as_tuple=False):
         as_tuple: return a vector for each dimension, not one row for each element.
     """
     if as_tuple:
+        if out is not None:
+            raise TypeError("nonzero(): argument 'out' cannot be given with as_tuple")
         return tuple(call.nonzero_numpy(input))
     return call.nonzero(input) if out is None else call.nonzero(input, out=out)
 
@@ -141,8 +143,9 @@ def tensordot(a, b, dims=2, out=None):
         if a.shape[i] != b.shape[j] and 1 in (a.shape[i], b.shape[j]):
             a = a.sum([i], keepdim=True) if b.shape[j] == 1 else a
             b = b.sum([j], keepdim=True) if a.shape[i] == 1 else b
-    result = call.tensordot(a, b, left, right)
-    return result if out is None else out.copy_(result)
+    if out is None:
+        return call.tensordot(a, b, left, right)
+    return call.tensordot(a, b, left, right, out=out)
 
 
 def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):

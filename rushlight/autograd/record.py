@@ -32,6 +32,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Derivative,
     Operator,
     Recorder,
+    refuse_gradient,
     set_recorder,
 )
 
@@ -417,6 +418,16 @@ def copy_before_change(target: Tensor, st: cython.pointer(ThreadState)) -> Tenso
     return copy
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def any_wants_grad(out: object) -> cython.bint:
+    """Whether one of the outputs given for a call wants a gradient."""
+    for t in (out,) if isinstance(out, Tensor) else out:
+        if isinstance(t, Tensor) and cython.cast(Tensor, t).wants_grad:
+            return True
+    return False
+
+
 @cython.final
 @cython.cclass
 class GraphRecorder(Recorder):
@@ -433,11 +444,13 @@ class GraphRecorder(Recorder):
         d: Derivative = op.derivative
         needs: uint64_t
         if op.form == OUT:
-            raise RuntimeError(
-                f"{op.name.split('.')[0]}(): functions with out=... arguments don't "
-                "support automatic differentiation, but one of the arguments requires "
-                "grad."
-            )
+            if op.functional.derivative is not None and not op.out_detached:
+                refuse_gradient(op)
+            elif op.functional.derivative is not None and any_wants_grad(
+                cython.cast(object, slots[op.n_args - 1])
+            ):
+                refuse_gradient(op)
+            return self.keep_books(op, slots, keys)
         if d is None or not st.grad_mode:
             return self.keep_books(op, slots, keys)
         needs = group_needs(d, slots)

@@ -68,7 +68,13 @@ cdef class Operator:
     cdef readonly Operator inplace
     cdef readonly Operator out
     cdef readonly tuple returns
-    cdef object return_type
+    cdef readonly object return_type
+    cdef int out_rule               # what `out=` may be, for the form that writes into it
+    cdef bint out_detached          # it takes values whatever gradient they have
+    cdef bint out_quiet             # it is resized without a warning
+    cdef bint out_plain             # row by row
+    cdef bint out_leaf              # it may require gradients
+    cdef str base_name(self)
     cdef readonly tuple entry       # the generated row; () for operators from outside
     cdef object call(self, PyObject** slots)
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
@@ -76,6 +82,7 @@ cdef class Operator:
 
 cdef void set_recorder(Recorder recorder)
 cdef object copy_into(Tensor target, object source)
+cdef object refuse_gradient(Operator op)
 
 cdef dict keyword_dict(PyObject** args, Py_ssize_t n, PyObject* kwnames)
 # TypeError in PyTorch's words for arguments that no overload takes.

@@ -19,9 +19,17 @@ from cython.cimports.rushlight.core.keys import (
     KEY_AUTOGRAD,
     KEY_PRIVATEUSE1,
 )
+from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import any_shrunk
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
+from cython.cimports.rushlight.dispatch.outputs import (
+    ANY,
+    CAST,
+    EXACT,
+    check_output_type,
+    fit_like,
+)
 from cython.cimports.rushlight.dispatch.signature import Bound, Signature, release
 
 from rushlight.dispatch.keys import DispatchKey, KeySet
@@ -227,22 +235,46 @@ class DerivedKernel(Kernel):
             finally:
                 slots[0] = cython.cast(cython.pointer(PyObject), written)
             return overwrite(written, result, op)
+        target: object = None
+        if op.form == OUT:
+            target = cython.cast(object, slots[op.n_args - 1])
+            take_type(op, slots, target)
         # At the composite level (keys == 0) the functional form dispatches anew.
         result = source.run(slots, keys) if keys else source.call(slots)
         if op.form == INPLACE:
             return overwrite(written, result, op)
-        target = cython.cast(object, slots[op.n_args - 1])
         if isinstance(result, (tuple, list)):
             if len(target) != len(result):
                 raise TypeError(
-                    f"{op.name}: argument 'out' must be {len(result)} tensors, "
+                    f"{op.base_name()}(): argument 'out' must be {len(result)} tensors, "
                     f"not {len(target)}"
                 )
             filled = [fill_out(t, r, op) for t, r in zip(target, result)]
-            return (
-                type(target)(filled) if type(target) in (list, tuple) else tuple(filled)
-            )
+            return tuple(filled) if len(op.returns) > 1 else None
         return fill_out(target, result, op)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def take_type(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: object
+) -> cython.int:
+    """An output's type stands in for the ``dtype=`` that a reduction was not given."""
+    at: cython.int
+    t: Tensor
+    if op.out_rule == EXACT or not isinstance(target, Tensor):
+        return 0
+    at = op.signature.find("dtype")
+    if at < 0:
+        return 0
+    t = target
+    given = cython.cast(object, slots[at])
+    if given is None:
+        if op.out_rule == ANY or t.dtype_.category >= 2:
+            slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
+    elif given is not t.dtype_:
+        check_output_type(EXACT, given, t, op.base_name())
+    return 0
 
 
 @cython.cfunc
@@ -268,47 +300,38 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
             f"{op.name}: output with shape {list(target.shape)} doesn't match the "
             f"broadcast shape {list(result.shape)}"
         )
-    check_cast(result, target)
+    check_output_type(CAST, result.dtype_, target, op.base_name())
+    refuse_internal_overlap(target)
     return copy_into(target, result)
 
 
 @cython.cfunc
-def fill_out(target: Tensor, result: Tensor, op: Operator) -> object:
-    check_cast(result, target)
-    if target.shape != result.shape:
-        target.resize_(result.shape)
-    return copy_into(target, result)
-
-
-@cython.cfunc
-def check_cast(result: Tensor, target: Tensor):
-    a: cython.int = result.dtype_.category
-    b: cython.int = target.dtype_.category
-    if a > b and not (a == 1 and b == 0 and False):
-        raise RuntimeError(
-            f"result type {TYPE_NAMES.get(result.dtype_.name)} can't be cast to the "
-            f"desired output type {TYPE_NAMES.get(target.dtype_.name)}"
+def fill_out(target: object, result: Tensor, op: Operator) -> object:
+    """Move a fresh result to where the caller wants it."""
+    written: Tensor
+    if not isinstance(target, Tensor):
+        raise TypeError(
+            f"{op.base_name()}(): argument 'out' must be Tensor, not "
+            f"{type(target).__name__}"
         )
+    written = target
+    if result.dtype_.category >= 2 and state().grad_mode:
+        if (written.wants_grad and not op.out_leaf) or (
+            result.wants_grad and not op.out_detached
+        ):
+            refuse_gradient(op)
+    check_output_type(op.out_rule, result.dtype_, written, op.base_name())
+    refuse_internal_overlap(written)
+    fit_like(written, result, op.out_quiet, op.out_plain)
+    return copy_into(written, result.detach() if result.wants_grad else result)
 
 
-TYPE_NAMES = {
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "float32": "Float",
-    "float64": "Double",
-    "bool": "Bool",
-    "bfloat16": "BFloat16",
-    "complex32": "ComplexHalf",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-}
+@cython.cfunc
+def refuse_gradient(op: Operator):
+    raise RuntimeError(
+        f"{op.base_name()}(): functions with out=... arguments don't support automatic "
+        "differentiation, but one of the arguments requires grad."
+    )
 
 
 @cython.cfunc
@@ -512,6 +535,19 @@ class Operator:
         """Link the in-place and ``out=`` forms derived from this operator."""
         self.inplace = inplace
         self.out = out
+
+    def set_out_rule(self, rule, tags):
+        """Which types ``out=`` may have, and how it differs from what is usual."""
+        self.out_rule = rule
+        self.out_detached = "out_detached" in tags
+        self.out_quiet = "out_quiet" in tags
+        self.out_plain = "out_plain" in tags
+        self.out_leaf = "out_leaf" in tags
+
+    @cython.cfunc
+    def base_name(self) -> str:
+        """``add`` for ``add.Tensor``."""
+        return self.name.split(".")[0]
 
     def set_return_type(self, kind):
         """Wrap results of several tensors in a named tuple class."""

@@ -2,26 +2,9 @@ from libc.stdint cimport int64_t, uint64_t
 from cpython.object cimport PyObject
 from rushlight.backends.cpu.launch cimport NativeKernel, kernel_t
 from rushlight.core.dtype cimport DType
-from rushlight.core.iteration cimport MAX_OPERANDS, Operand
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Kernel, Operator
-
-# Operands of one elementwise call while it is prepared.
-ctypedef struct Call:
-    int n                           # inputs
-    int n_out
-    Operand operands[12]            # outputs first, then inputs
-    PyObject* values[12]            # the inputs: tensors or numbers
-    bint is_tensor[12]
-    double scalars[24]              # 16 bytes for each scalar operand
-    int compute                     # dtype codes
-    int result
-    int ndim
-    int64_t sizes[64]
-    int64_t numel
-    bint flat                       # all tensors of one shape, row-major
-    bint mixed                      # some tensor's dtype is not the compute dtype
-    int device_kind
+from rushlight.dispatch.loops cimport Call
 
 cdef class PointwiseKernel(Kernel):
     cdef readonly object source     # compiler.pointwise.Pointwise
@@ -44,5 +27,4 @@ cdef class PointwiseKernel(Kernel):
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
 
-cdef int run_call(kernel_t fn, Call* call) except -1
 cdef int promote_call(Call* call, unsigned int promoting) except -1

@@ -11,9 +11,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
-    parallel_for,
     raise_fault,
-    run_here,
 )
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import (
@@ -24,10 +22,8 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.elements import write_wrapped
 from cython.cimports.rushlight.core.iteration import (
-    LoopPlan,
     Operand,
     broadcast_operands,
-    make_plan,
     output_strides,
 )
 from cython.cimports.rushlight.core.overlap import (
@@ -42,11 +38,12 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Kernel,
     Operator,
 )
+from cython.cimports.rushlight.dispatch.loops import Call, run_call
+from cython.cimports.rushlight.dispatch.outputs import check_output_type, fit_output
 
-from rushlight.dispatch.dispatcher import TYPE_NAMES
+from rushlight.dispatch.outputs import TYPE_NAMES
 
 GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
-CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
 UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 
 # Result rules of the tables, by number.
@@ -274,142 +271,6 @@ def store_scalars(call: cython.pointer(Call)) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
-    """Loop a kernel over all elements."""
-    data: cython.p_char[12]
-    ints: int64_t[25]
-    k: cython.int
-    count: cython.int = call.n + call.n_out
-    rows: int64_t
-    if call.numel == 0:
-        return 0
-    if not call.flat:
-        return run_general(fn, call)
-    ints[0] = call.numel
-    for k in range(count):
-        data[k] = call.operands[k].data
-        ints[1 + k] = 0
-        if k < call.n_out or call.is_tensor[k - call.n_out]:
-            ints[1 + k] = call.operands[k].itemsize
-        ints[1 + count + k] = ints[1 + k] * CHUNK
-    if call.numel <= GRAIN:
-        return run_here(fn, data, ints, 1)
-    rows = call.numel // CHUNK
-    ints[0] = CHUNK
-    with cython.nogil:
-        parallel_for(fn, data, ints, rows, GRAIN // CHUNK)
-        if rows * CHUNK < call.numel:
-            ints[0] = call.numel - rows * CHUNK
-            for k in range(count):
-                data[k] += rows * ints[1 + count + k]
-            run_here(fn, data, ints, 1)
-    return 0
-
-
-TILE_INNER = cython.declare(int64_t, 16)
-TILE_OUTER = cython.declare(int64_t, 64)
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
-    """Whether an operand lies densest along the outer of the two native loops.
-
-    Then a row of it touches a new cache line at each step; tiles use all of a line.
-    """
-    k: cython.int
-    if plan.sizes[0] < TILE_INNER or plan.sizes[1] < TILE_INNER:
-        return False
-    for k in range(plan.n_operands):
-        if (
-            plan.strides[k][1] != 0
-            and plan.strides[k][1] <= 16
-            and (plan.strides[k][0] >= 64 * plan.strides[k][1])
-        ):
-            return True
-    return False
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(-1, check=False)
-def run_tiles(
-    fn: kernel_t,
-    data: cython.pp_char,
-    ints: cython.pointer(int64_t),
-    plan: cython.pointer(LoopPlan),
-) -> cython.int:
-    """The two native loops in tiles that fit the first-level cache."""
-    part: cython.p_char[12]
-    k: cython.int
-    i: int64_t = 0
-    j: int64_t
-    rows: int64_t
-    while i < plan.sizes[1]:
-        rows = min(TILE_OUTER, plan.sizes[1] - i)
-        j = 0
-        while j < plan.sizes[0]:
-            ints[0] = min(TILE_INNER, plan.sizes[0] - j)
-            for k in range(plan.n_operands):
-                part[k] = data[k] + i * plan.strides[k][1] + j * plan.strides[k][0]
-            run_here(fn, part, ints, rows)
-            j += TILE_INNER
-        i += TILE_OUTER
-    ints[0] = plan.sizes[0]
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
-    """Strided operands: merge dimensions, loop the outer ones here."""
-    plan: LoopPlan
-    data: cython.p_char[12]
-    index: int64_t[64]
-    ints: int64_t[25]
-    count: cython.int = call.n + call.n_out
-    k: cython.int
-    d: cython.int
-    grain: int64_t
-    make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
-    if plan.ndim == 1:
-        plan.sizes[1] = 1
-        for k in range(count):
-            plan.strides[k][1] = 0
-    ints[0] = plan.sizes[0]
-    for k in range(count):
-        data[k] = call.operands[k].data
-        ints[1 + k] = plan.strides[k][0]
-        ints[1 + count + k] = plan.strides[k][1]
-    for d in range(2, plan.ndim):
-        index[d] = 0
-    grain = GRAIN // plan.sizes[0] + 1
-    tiled: cython.bint = crosses(cython.address(plan))
-    with cython.nogil:
-        while True:
-            if tiled:
-                run_tiles(fn, data, ints, cython.address(plan))
-            else:
-                parallel_for(fn, data, ints, plan.sizes[1], grain)
-            d = 2
-            while d < plan.ndim:
-                index[d] += 1
-                for k in range(count):
-                    data[k] += plan.strides[k][d]
-                if index[d] < plan.sizes[d]:
-                    break
-                for k in range(count):
-                    data[k] -= plan.strides[k][d] * plan.sizes[d]
-                index[d] = 0
-                d += 1
-            if d >= plan.ndim:
-                break
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
 def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.int:
     operand: cython.pointer(Operand) = cython.address(call.operands[k])
     operand.data = t.storage.data + t.offset * t.dtype_.itemsize
@@ -423,21 +284,28 @@ def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.i
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def result_strides(
+    call: cython.pointer(Call), strides: cython.pointer(int64_t)
+) -> cython.bint:
+    """The strides that suit the inputs; True where they are row-major."""
+    tensors: Operand[12]
+    i: cython.int
+    n: cython.int = 0
+    for i in range(call.n):
+        if call.is_tensor[i]:
+            tensors[n] = call.operands[call.n_out + i]
+            n += 1
+    return output_strides(tensors, n, call.ndim, call.sizes, strides)
+
+
+@cython.cfunc
 def fresh_output(
     call: cython.pointer(Call), code: cython.int, device: Device
 ) -> Tensor:
     """A result laid out as the inputs are."""
     strides: int64_t[64]
-    tensors: Operand[12]
-    i: cython.int
-    n: cython.int = 0
-    if call.flat:
-        return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
-    for i in range(call.n):
-        if call.is_tensor[i]:
-            tensors[n] = call.operands[call.n_out + i]
-            n += 1
-    if output_strides(tensors, n, call.ndim, call.sizes, strides):
+    if call.flat or result_strides(call, strides):
         return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
     return new_empty(call.ndim, call.sizes, strides, dtype_of(code), device)
 
@@ -467,19 +335,27 @@ def same_sizes(t: Tensor, call: cython.pointer(Call)) -> cython.bint:
 
 
 @cython.cfunc
-def check_target(t: Tensor, call: cython.pointer(Call), name: str):
-    """Refuse to write where the result's type, shape or memory does not allow it."""
-    result: DType = dtype_of(call.result)
+@cython.exceptval(-1, check=False)
+def prepare_target(
+    t: Tensor, call: cython.pointer(Call), op: Operator, result: DType
+) -> cython.int:
+    """Refuse to write where type, shape or memory do not allow it; resize ``out``."""
+    strides: int64_t[64]
     i: cython.int
     if (t.storage.device.kind == 2) != (call.device_kind == 2):
         raise RuntimeError(
             "Expected all tensors to be on the same device, but the result goes to "
-            f"{t.storage.device}{describe(call, name)}"
+            f"{t.storage.device}{describe(call, op.name)}"
         )
-    if result.category > t.dtype_.category:
-        raise RuntimeError(
-            f"result type {TYPE_NAMES.get(result.name)} can't be cast to the desired "
-            f"output type {TYPE_NAMES.get(t.dtype_.name)}"
+    check_output_type(op.out_rule, result, t, op.base_name())
+    if op.form == OUT and not same_sizes(t, call):
+        plain: cython.bint = call.flat or result_strides(call, strides)
+        fit_output(
+            t,
+            call.ndim,
+            call.sizes,
+            cython.NULL if plain else strides,
+            op.out_quiet,
         )
     refuse_internal_overlap(t)
     for i in range(call.n):
@@ -487,6 +363,7 @@ def check_target(t: Tensor, call: cython.pointer(Call), name: str):
             refuse_partial_overlap(
                 t, cython.cast(Tensor, cython.cast(object, call.values[i]))
             )
+    return 0
 
 
 @cython.cfunc
@@ -797,9 +674,6 @@ class PointwiseKernel(Kernel):
         elif op.form == OUT:
             given = cython.cast(object, slots[op.n_args - 1])
             targets.extend([given] if isinstance(given, Tensor) else given)
-            for target in targets:
-                if not same_sizes(target, call):
-                    target.resize_([call.sizes[k] for k in range(call.ndim)])
         else:
             device = device_of_call(call)
             for k in range(self.n_outputs):
@@ -807,7 +681,8 @@ class PointwiseKernel(Kernel):
                 targets.append(fresh_output(call, code, device))
         for k in range(self.n_outputs):
             if op.form != FUNCTIONAL:
-                check_target(targets[k], call, op.name)
+                code = call.result if outs is None else _code_named(outs[k])
+                prepare_target(targets[k], call, op, dtype_of(code))
             set_output(call, k, targets[k])
         if call.device_kind != 2:
             store_scalars(call)

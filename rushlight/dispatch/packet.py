@@ -211,7 +211,10 @@ def call_with_out(
             try:
                 check_out(op, out)
                 bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
-                return op.out.call(bound.slots)
+                result = op.out.call(bound.slots)
+                if op.return_type is not None and type(result) is tuple:
+                    return op.return_type(result)
+                return result
             finally:
                 release(cython.address(bound))
         release(cython.address(bound))
@@ -229,7 +232,7 @@ def call_with_out(
 
 @cython.cfunc
 def check_out(op: Operator, out: object):
-    several: cython.bint = len(op.returns) > 1
+    several: cython.bint = len(op.returns) > 1 or op.returns[0][0] == 2
     if several:
         if isinstance(out, (tuple, list)) and all(isinstance(t, Tensor) for t in out):
             return

@@ -18,7 +18,7 @@ from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 
-from rushlight.dispatch.dispatcher import TYPE_NAMES
+from rushlight.dispatch.outputs import TYPE_NAMES
 
 GRAIN = cython.declare(int64_t, 32768)
 # Results side by side are computed together, by reading across rows: narrow pieces of

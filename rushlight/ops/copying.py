@@ -17,7 +17,7 @@ from cython.cimports.rushlight.core.overlap import (
     refuse_partial_overlap,
 )
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from cython.cimports.rushlight.dispatch.kernels import Call, run_call
+from cython.cimports.rushlight.dispatch.loops import Call, run_call
 
 from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like

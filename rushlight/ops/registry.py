@@ -19,6 +19,7 @@ from rushlight.dispatch.dispatcher import (
 )
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
+from rushlight.dispatch.outputs import OUT_RULES
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.ops.return_types import return_type
 
@@ -160,7 +161,8 @@ def make_operator(entry, namespace="aten"):
             node_name=node_name(name),
         )
     if variants & OUT:
-        out_row = ("out", 0 if len(returns) == 1 else 2, ..., True, 0, 1)
+        several = len(returns) > 1 or returns[0][0] == 2
+        out_row = ("out", 2 if several else 0, ..., True, 0, 1)
         out = Operator(
             namespace,
             f"{name}.{overload + '_' if overload else ''}out",
@@ -171,9 +173,18 @@ def make_operator(entry, namespace="aten"):
             entry=entry,
             node_name=node_name(name),
         )
+        out.set_out_rule(out_rule(kind, entry[12]), entry[12])
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
     return op
+
+
+def out_rule(kind, tags):
+    """The number of the rule for the type of ``out=``, tagged or usual for the kind."""
+    for tag in tags:
+        if tag.removeprefix("out_") in OUT_RULES:
+            return OUT_RULES[tag.removeprefix("out_")]
+    return OUT_RULES["cast" if kind in ("pointwise", "reduction") else "exact"]
 
 
 def node_name(name):

@@ -105,9 +105,9 @@ def softsign(input):
     return input / (input.abs() + 1)
 
 
-def logsigmoid(input):
+def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))`` without overflow."""
-    return call.log_sigmoid(input)
+    return call.log_sigmoid(input, out=out)
 
 
 def glu(input, dim=-1):

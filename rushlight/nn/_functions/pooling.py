@@ -122,6 +122,8 @@ def avg_pool2d(
     ceil_mode=False,
     count_include_pad=True,
     divisor_override=None,
+    *,
+    out=None,
 ):
     """Mean of each window over the last two dimensions."""
     stride = () if stride is None else stride
@@ -133,6 +135,7 @@ def avg_pool2d(
         ceil_mode,
         count_include_pad,
         divisor_override,
+        out=out,
     )
 
 
@@ -144,6 +147,8 @@ def avg_pool3d(
     ceil_mode=False,
     count_include_pad=True,
     divisor_override=None,
+    *,
+    out=None,
 ):
     """Mean of each window over the last three dimensions."""
     stride = () if stride is None else stride
@@ -155,6 +160,7 @@ def avg_pool3d(
         ceil_mode,
         count_include_pad,
         divisor_override,
+        out=out,
     )
 
 

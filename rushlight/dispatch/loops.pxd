@@ -1,0 +1,23 @@
+from libc.stdint cimport int64_t
+from cpython.object cimport PyObject
+from rushlight.backends.cpu.launch cimport kernel_t
+from rushlight.core.iteration cimport Operand
+
+# Operands of one elementwise call while it is prepared.
+ctypedef struct Call:
+    int n                           # inputs
+    int n_out
+    Operand operands[12]            # outputs first, then inputs
+    PyObject* values[12]            # the inputs: tensors or numbers
+    bint is_tensor[12]
+    double scalars[24]              # 16 bytes for each scalar operand
+    int compute                     # dtype codes
+    int result
+    int ndim
+    int64_t sizes[64]
+    int64_t numel
+    bint flat                       # all tensors of one shape, row-major
+    bint mixed                      # some tensor's dtype is not the compute dtype
+    int device_kind
+
+cdef int run_call(kernel_t fn, Call* call) except -1

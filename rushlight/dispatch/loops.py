@@ -1,0 +1,151 @@
+"""Runs an elementwise kernel over all elements of a prepared call."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.launch import (
+    kernel_t,
+    parallel_for,
+    run_here,
+)
+from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
+
+GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
+CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
+    """Loop a kernel over all elements."""
+    data: cython.p_char[12]
+    ints: int64_t[25]
+    k: cython.int
+    count: cython.int = call.n + call.n_out
+    rows: int64_t
+    if call.numel == 0:
+        return 0
+    if not call.flat:
+        return run_general(fn, call)
+    ints[0] = call.numel
+    for k in range(count):
+        data[k] = call.operands[k].data
+        ints[1 + k] = 0
+        if k < call.n_out or call.is_tensor[k - call.n_out]:
+            ints[1 + k] = call.operands[k].itemsize
+        ints[1 + count + k] = ints[1 + k] * CHUNK
+    if call.numel <= GRAIN:
+        return run_here(fn, data, ints, 1)
+    rows = call.numel // CHUNK
+    ints[0] = CHUNK
+    with cython.nogil:
+        parallel_for(fn, data, ints, rows, GRAIN // CHUNK)
+        if rows * CHUNK < call.numel:
+            ints[0] = call.numel - rows * CHUNK
+            for k in range(count):
+                data[k] += rows * ints[1 + count + k]
+            run_here(fn, data, ints, 1)
+    return 0
+
+
+TILE_INNER = cython.declare(int64_t, 16)
+TILE_OUTER = cython.declare(int64_t, 64)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
+    """Whether an operand lies densest along the outer of the two native loops.
+
+    Then a row of it touches a new cache line at each step; tiles use all of a line.
+    """
+    k: cython.int
+    if plan.sizes[0] < TILE_INNER or plan.sizes[1] < TILE_INNER:
+        return False
+    for k in range(plan.n_operands):
+        if (
+            plan.strides[k][1] != 0
+            and plan.strides[k][1] <= 16
+            and (plan.strides[k][0] >= 64 * plan.strides[k][1])
+        ):
+            return True
+    return False
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(-1, check=False)
+def run_tiles(
+    fn: kernel_t,
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    plan: cython.pointer(LoopPlan),
+) -> cython.int:
+    """The two native loops in tiles that fit the first-level cache."""
+    part: cython.p_char[12]
+    k: cython.int
+    i: int64_t = 0
+    j: int64_t
+    rows: int64_t
+    while i < plan.sizes[1]:
+        rows = min(TILE_OUTER, plan.sizes[1] - i)
+        j = 0
+        while j < plan.sizes[0]:
+            ints[0] = min(TILE_INNER, plan.sizes[0] - j)
+            for k in range(plan.n_operands):
+                part[k] = data[k] + i * plan.strides[k][1] + j * plan.strides[k][0]
+            run_here(fn, part, ints, rows)
+            j += TILE_INNER
+        i += TILE_OUTER
+    ints[0] = plan.sizes[0]
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
+    """Strided operands: merge dimensions, loop the outer ones here."""
+    plan: LoopPlan
+    data: cython.p_char[12]
+    index: int64_t[64]
+    ints: int64_t[25]
+    count: cython.int = call.n + call.n_out
+    k: cython.int
+    d: cython.int
+    grain: int64_t
+    make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
+    if plan.ndim == 1:
+        plan.sizes[1] = 1
+        for k in range(count):
+            plan.strides[k][1] = 0
+    ints[0] = plan.sizes[0]
+    for k in range(count):
+        data[k] = call.operands[k].data
+        ints[1 + k] = plan.strides[k][0]
+        ints[1 + count + k] = plan.strides[k][1]
+    for d in range(2, plan.ndim):
+        index[d] = 0
+    grain = GRAIN // plan.sizes[0] + 1
+    tiled: cython.bint = crosses(cython.address(plan))
+    with cython.nogil:
+        while True:
+            if tiled:
+                run_tiles(fn, data, ints, cython.address(plan))
+            else:
+                parallel_for(fn, data, ints, plan.sizes[1], grain)
+            d = 2
+            while d < plan.ndim:
+                index[d] += 1
+                for k in range(count):
+                    data[k] += plan.strides[k][d]
+                if index[d] < plan.sizes[d]:
+                    break
+                for k in range(count):
+                    data[k] -= plan.strides[k][d] * plan.sizes[d]
+                index[d] = 0
+                d += 1
+            if d >= plan.ndim:
+                break
+    return 0

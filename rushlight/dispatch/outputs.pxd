@@ -1,0 +1,16 @@
+from libc.stdint cimport int64_t
+from rushlight.core.dtype cimport DType
+from rushlight.core.tensor cimport Tensor
+
+cdef enum:
+    CAST = 0
+    EXACT = 1
+    ANY = 2
+    JOINED = 3
+    KERNEL = 4
+    TRUTH = 5
+
+cdef str type_name(DType dtype)
+cdef int check_output_type(int rule, DType result, Tensor target, str name) except -1
+cdef int fit_output(Tensor target, int ndim, const int64_t* sizes, const int64_t* strides, bint quiet) except -1
+cdef int fit_like(Tensor target, Tensor result, bint quiet, bint plain) except -1

@@ -1,0 +1,139 @@
+"""The rules of `out=`: which types it may have, when and how it is resized."""
+
+from __future__ import annotations
+
+import warnings
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.geometry import is_dense
+from cython.cimports.rushlight.core.tensor import Tensor
+
+TYPE_NAMES = {
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "float32": "Float",
+    "float64": "Double",
+    "bool": "Bool",
+    "bfloat16": "BFloat16",
+    "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+}
+
+# How the type of `out` relates to the result's, by the number of the rule.
+OUT_RULES = {
+    "cast": CAST,  # any type of no lower category
+    "exact": EXACT,  # the result's own type
+    "any": ANY,  # every type
+    "joined": JOINED,  # as "cast", refused with TypeError
+    "kernel": KERNEL,  # as "cast", refused as a missing kernel
+    "truth": TRUTH,  # bool or uint8
+}
+
+
+@cython.cfunc
+def type_name(dtype: DType) -> str:
+    """``Float`` for ``float32``, as messages spell types."""
+    return TYPE_NAMES.get(dtype.name, dtype.name)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_output_type(
+    rule: cython.int, result: DType, target: Tensor, name: str
+) -> cython.int:
+    """Refuse an output whose type the operator's rule does not allow."""
+    own: DType = target.dtype_
+    if own is result or rule == ANY:
+        return 0
+    if rule == TRUTH and own.code == 0:
+        return 0
+    if rule == EXACT or rule == TRUTH:
+        raise RuntimeError(
+            f"{name}: Expected out tensor to have dtype {result.name}, but got "
+            f"{own.name} instead"
+        )
+    if result.category <= own.category:
+        return 0
+    message = (
+        f"result type {type_name(result)} can't be cast to the desired output type "
+        f"{type_name(own)}"
+    )
+    if rule == JOINED:
+        raise TypeError(f"{name}: {message}")
+    if rule == KERNEL:
+        raise NotImplementedError(f"{name}: not implemented for '{type_name(own)}'")
+    raise RuntimeError(message)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fit_output(
+    target: Tensor,
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    quiet: cython.bint,
+) -> cython.int:
+    """Give an output the result's sizes and strides where its sizes differ."""
+    d: cython.int
+    same: cython.bint = target.ndim_ == ndim
+    if same:
+        for d in range(ndim):
+            if target.sizes[d] != sizes[d]:
+                same = False
+                break
+    if same:
+        return 0
+    wanted = [sizes[d] for d in range(ndim)]
+    if target.numel_ and not quiet:
+        warnings.warn(
+            "An output with one or more elements was resized since it had shape "
+            f"{list(target.shape)}, which does not match the required output shape "
+            f"{wanted}. This behavior is deprecated, and in a future release outputs "
+            "will not be resized unless they have zero elements. You can explicitly "
+            "reuse an out tensor t by resizing it, inplace, to zero elements with "
+            "t.resize_(0).",
+            UserWarning,
+            stacklevel=2,
+        )
+    target.resize_(wanted)
+    if strides != cython.NULL:
+        target.set_geometry(ndim, sizes, strides, target.offset)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fit_like(
+    target: Tensor, result: Tensor, quiet: cython.bint, plain: cython.bint
+) -> cython.int:
+    """Give an output the sizes of a result, and its strides if they leave no gaps."""
+    if not plain and is_dense(result.ndim_, result.sizes, result.strides):
+        return fit_output(target, result.ndim_, result.sizes, result.strides, quiet)
+    return fit_output(target, result.ndim_, result.sizes, cython.NULL, quiet)
+
+
+def prepare(target, result, rule="exact", name="out"):
+    """Check and resize an ``out=`` of a function that computed its result first.
+
+    Raises:
+        TypeError: ``target`` is no tensor.
+        RuntimeError: its type does not fit, or gradients would be lost.
+    """
+    if not isinstance(target, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}"
+        )
+    check_output_type(OUT_RULES[rule], result.dtype, target, name)
+    fit_like(target, result, False, False)
+    return target
