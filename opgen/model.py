@@ -17,6 +17,8 @@ TAGS = {
     "out_quiet",  # `out=` is resized without a warning
     "out_plain",  # `out=` is resized row by row, whatever the result's layout
     "out_leaf",  # `out=` may require gradients, which nothing will flow to
+    "out_apart",  # `out=` shares no part of an input's memory, or all of it
+    "out_alone",  # `out=` shares no memory with an input
     "out_detached",  # `out=` takes values from inputs that require gradients
 }  # fmt: skip
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}

@@ -5,8 +5,8 @@ import math
 import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
-from rushlight.dispatch.dispatcher import TYPE_NAMES
 from rushlight.dispatch.kernels import run_pointwise
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.shared import conjugated
 

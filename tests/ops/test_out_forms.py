@@ -155,3 +155,22 @@ def test_out_has_the_oracles_rules(info, function):
         if not same and not (name in KEPT and refused):  # ours may take more types
             wrong.append((name, want[:3], got[:3]))
     assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", "gather index_select cumsum cat add neg".split())
+def test_an_output_in_the_memory_of_an_input_is_refused_as_the_oracle_refuses(name):
+    told = []
+    for module in (torch, rl):
+        for shift in (0, 1):
+            buffer = module.arange(8.0)
+            x, out = buffer[:6], buffer[shift : shift + 6]
+            index = module.tensor([0, 1, 2, 3, 4, 5])
+            first = [x[:3], x[3:]] if name == "cat" else x
+            rest = {"gather": (0, index), "index_select": (0, index), "add": (x,),
+                    "neg": ()}.get(name, (0,))  # fmt: skip
+            try:
+                told.append(getattr(module, name)(first, *rest, out=out).tolist())
+            except RuntimeError as error:
+                told.append(str(error)[:60])
+    assert told[:2] == told[2:]
