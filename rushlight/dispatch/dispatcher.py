@@ -19,11 +19,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_AUTOGRAD,
     KEY_PRIVATEUSE1,
 )
-from cython.cimports.rushlight.core.overlap import (
-    refuse_internal_overlap,
-    refuse_overlap,
-    refuse_partial_overlap,
-)
+from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import any_shrunk
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
@@ -33,6 +29,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     EXACT,
     check_output_type,
     fit_like,
+    refuse_shared,
 )
 from cython.cimports.rushlight.dispatch.signature import Bound, Signature, release
 
@@ -244,7 +241,7 @@ class DerivedKernel(Kernel):
             target = cython.cast(object, slots[op.n_args - 1])
             take_type(op, slots, target)
             if op.out_overlap and isinstance(target, Tensor):
-                refuse_shared(op, slots, target)
+                refuse_shared(slots, op.n_args - 1, target, op.out_overlap)
         # At the composite level (keys == 0) the functional form dispatches anew.
         result = source.run(slots, keys) if keys else source.call(slots)
         if op.form == INPLACE:
@@ -280,24 +277,6 @@ def take_type(
             slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
     elif given is not t.dtype_:
         check_output_type(EXACT, given, t, op.base_name())
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def refuse_shared(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: Tensor
-) -> cython.int:
-    """Refuse an output in memory that the operator reads."""
-    i: cython.int
-    for i in range(op.n_args - 1):
-        value = cython.cast(object, slots[i])
-        for item in value if isinstance(value, (list, tuple)) else (value,):
-            if isinstance(item, Tensor):
-                if op.out_overlap == 2:
-                    refuse_overlap(target, item)
-                else:
-                    refuse_partial_overlap(target, item)
     return 0
 
 

@@ -1,4 +1,5 @@
 from libc.stdint cimport int64_t
+from cpython.object cimport PyObject
 from rushlight.core.dtype cimport DType
 from rushlight.core.tensor cimport Tensor
 
@@ -14,3 +15,4 @@ cdef str type_name(DType dtype)
 cdef int check_output_type(int rule, DType result, Tensor target, str name) except -1
 cdef int fit_output(Tensor target, int ndim, const int64_t* sizes, const int64_t* strides, bint quiet) except -1
 cdef int fit_like(Tensor target, Tensor result, bint quiet, bint plain) except -1
+cdef int refuse_shared(PyObject** slots, int count, Tensor target, int least) except -1

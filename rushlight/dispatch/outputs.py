@@ -5,9 +5,14 @@ from __future__ import annotations
 import warnings
 
 import cython
+from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import is_dense
+from cython.cimports.rushlight.core.overlap import (
+    refuse_overlap,
+    refuse_partial_overlap,
+)
 from cython.cimports.rushlight.core.tensor import Tensor
 
 TYPE_NAMES = {
@@ -123,17 +128,22 @@ def fit_like(
     return fit_output(target, result.ndim_, result.sizes, cython.NULL, quiet)
 
 
-def prepare(target, result, rule="exact", name="out"):
-    """Check and resize an ``out=`` of a function that computed its result first.
-
-    Raises:
-        TypeError: ``target`` is no tensor.
-        RuntimeError: its type does not fit, or gradients would be lost.
-    """
-    if not isinstance(target, Tensor):
-        raise TypeError(
-            f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}"
-        )
-    check_output_type(OUT_RULES[rule], result.dtype, target, name)
-    fit_like(target, result, False, False)
-    return target
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_shared(
+    slots: cython.pointer(cython.pointer(PyObject)),
+    count: cython.int,
+    target: Tensor,
+    least: cython.int,
+) -> cython.int:
+    """Refuse an output in memory that is read: in part, or from ``least`` 2 on in all."""
+    i: cython.int
+    for i in range(count):
+        value = cython.cast(object, slots[i])
+        for item in value if isinstance(value, (list, tuple)) else (value,):
+            if isinstance(item, Tensor):
+                if least == 2:
+                    refuse_overlap(target, item)
+                else:
+                    refuse_partial_overlap(target, item)
+    return 0
