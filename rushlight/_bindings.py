@@ -93,11 +93,11 @@ def is_nonzero(input):
     return bool(input)
 
 
-def result_type(tensor1, tensor2):
+def result_type(tensor, other):
     """The type that arithmetic on the two would have."""
     from rushlight.dispatch.kernels import promoted_type
 
-    return promoted_type((tensor1, tensor2))
+    return promoted_type((tensor, other))
 
 
 def _legacy_init(self, *args, dtype=None, device=None):
@@ -188,6 +188,7 @@ def _methods():
     )
     yield "storage", lambda self: self.untyped_storage()
     yield "__tensor_flatten__", None
+    yield "__array_priority__", 1000  # NumPy's numbers leave operators to tensors
 
 
 def _h(self):

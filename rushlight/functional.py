@@ -33,9 +33,9 @@ def block_diag(*tensors):
     return call.block_diag(_listed(tensors))
 
 
-def chain_matmul(*matrices):
+def chain_matmul(*matrices, out=None):
     """The product of the matrices, in the cheapest order."""
-    return call.chain_matmul(_listed(matrices))
+    return call.chain_matmul(_listed(matrices), out=out)
 
 
 def meshgrid(*tensors, indexing="ij"):
@@ -78,6 +78,11 @@ def split(tensor, split_size_or_sections, dim=0):
     if isinstance(split_size_or_sections, (list, tuple)):
         return call.split_with_sizes(tensor, split_size_or_sections, dim)
     return call.split(tensor, split_size_or_sections, dim)
+
+
+def _split_method(self, split_size, dim=0):
+    """Views of parts along a dimension: of one size, or of given sizes."""
+    return split(self, split_size, dim)
 
 
 def nonzero(input, *, out=None, as_tuple=False):
@@ -384,5 +389,12 @@ def _summed(tensor, names, needed):
     return tensor.sum(gone), [name for name in names if name in needed]
 
 
-for _method in (nonzero, norm, split, unique, unique_consecutive):
+def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
+    """The vector norm of the elements along dimensions."""
+    return norm(self, p, dim, keepdim, dtype=dtype)
+
+
+for _method in (nonzero, unique, unique_consecutive):
     install(_method.__name__, _method)
+install("split", _split_method)
+install("norm", _norm_method)

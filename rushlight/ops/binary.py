@@ -6,6 +6,7 @@ import math
 import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
+from rushlight.core.factories import wrapped_number
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated
@@ -349,6 +350,36 @@ def divide_mode(self, other, rounding_mode):
 def subtract(self, other, alpha):
     """Another name of ``sub``."""
     return ops.sub(self, other, alpha=alpha)
+
+
+def add_to_number(self, other, alpha):
+    """A number first: it stays as weak in promotion as it is second."""
+    return ops.add(wrapped_number(self), other, alpha=alpha)
+
+
+def sub_from_number(self, other, alpha):
+    """A number first."""
+    return ops.sub(wrapped_number(self), other, alpha=alpha)
+
+
+def mul_number(self, other):
+    """A number first."""
+    return ops.mul(wrapped_number(self), other)
+
+
+def div_number(self, other):
+    """A number first."""
+    return ops.div(wrapped_number(self), other)
+
+
+def div_number_mode(self, other, rounding_mode):
+    """A number first."""
+    return ops.div(wrapped_number(self), other, rounding_mode=rounding_mode)
+
+
+def floor_divide_number(self, other):
+    """A number first."""
+    return ops.floor_divide(wrapped_number(self), other)
 
 
 def remainder_of_scalar(self, other):

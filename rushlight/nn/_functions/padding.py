@@ -105,33 +105,33 @@ def _wrapped(input, dim, before, after):
     return [kept[place % len(kept)] for place in range(-before, len(kept) + after)]
 
 
-def one_hot(tensor, num_classes=-1):
+def one_hot(input, num_classes=-1):
     """A last dimension with 1 at each class number and 0 elsewhere.
 
     >>> one_hot(rl.tensor([0, 2])).tolist()
     [[1, 0, 0], [0, 0, 1]]
     """
-    if tensor.dtype != rl.int64:
+    if input.dtype != rl.int64:
         raise RuntimeError(
             "one_hot is only applicable to index tensor of type LongTensor."
         )
-    if tensor.numel() == 0:
+    if input.numel() == 0:
         if num_classes <= 0:
             raise RuntimeError(
-                "Can not infer total number of classes from empty tensor."
+                "Can not infer total number of classes from empty input."
             )
-        return tensor.new_empty((*tensor.shape, num_classes))
-    if tensor.min() < 0:
+        return input.new_empty((*input.shape, num_classes))
+    if input.min() < 0:
         raise RuntimeError("Class values must be non-negative.")
-    largest = int(tensor.max())
+    largest = int(input.max())
     if num_classes == -1:
         num_classes = largest + 1
     elif num_classes < 1:
         raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
-    result = tensor.new_zeros((*tensor.shape, num_classes))
-    return result.scatter_(-1, tensor.unsqueeze(-1), 1)
+    result = input.new_zeros((*input.shape, num_classes))
+    return result.scatter_(-1, input.unsqueeze(-1), 1)
 
 
 def pixel_shuffle(input, upscale_factor):
