@@ -53,9 +53,11 @@ from rushlight.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from rushlight import _bindings
+from rushlight import _bindings, legacy as _legacy
+from rushlight.legacy import TypedStorage, set_default_tensor_type, tensortype
 from rushlight._bindings import (
     as_tensor,
+    asarray,
     broadcast_shapes,
     is_complex,
     is_conj,
@@ -94,6 +96,8 @@ from rushlight.random import (
     set_rng_state,
 )
 from rushlight import nn, optim
+
+globals().update(_legacy.names())
 
 __version__ = "0.1.0"
 newaxis = None

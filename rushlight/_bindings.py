@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from rushlight import legacy
 from rushlight.autograd import methods as _autograd
 from rushlight.core import indexing, interop, pickling, printing, views
+from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size
@@ -25,6 +27,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     >>> tensor([[1, 2], [3, 4]]).shape
     rushlight.Size([2, 2])
     """
+    if dtype is not None:
+        dtype = by_python_type(dtype)
+    if isinstance(data, legacy.TypedStorage):
+        data = data.tolist()
     if isinstance(data, Tensor):
         result = data.detach().clone().to(dtype=dtype or data.dtype)
         if device is not None:
@@ -53,6 +59,48 @@ def as_tensor(data, dtype=None, device=None):
     if dtype is not None and result.dtype is not dtype:
         result = result.to(dtype)
     return result if device is None else result.to(device)
+
+
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+    """``obj`` as a tensor that shares its memory where it can.
+
+    Args:
+        obj: a tensor, an array, an object with a buffer, numbers or sequences.
+        copy: True for memory of its own, False to refuse a copy.
+
+    Raises:
+        ValueError: a copy is needed and was refused.
+
+    >>> asarray([1, 2])
+    tensor([1, 2])
+    """
+    dtype = None if dtype is None else by_python_type(dtype)
+    shared = True
+    if isinstance(obj, Tensor):
+        result = obj
+    elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
+        result = interop.from_numpy(obj)
+    elif hasattr(obj, "__dlpack__"):
+        result = interop.from_dlpack(obj)
+    elif isinstance(obj, (bytes, bytearray, memoryview)):
+        result = interop.frombuffer(obj, dtype=dtype or get_default_dtype())
+    else:
+        shared, result = False, tensor(obj, dtype=dtype)
+        if copy is False:
+            raise ValueError("can't alias arbitrary sequence into a tensor.")
+    wanted = dtype or result.dtype
+    if copy is False and wanted is not result.dtype:
+        raise ValueError(
+            f"can't alias tensor with dtype '{result.dtype}' into dtype '{wanted}'."
+        )
+    result = result.to(dtype=wanted, device=device)
+    if shared and copy:
+        result = result.clone()
+    if requires_grad and not result.requires_grad:
+        result = (result.detach() if result is obj else result).requires_grad_()
+    elif not requires_grad and result.requires_grad:
+        result = result.detach()
+    return result
 
 
 def broadcast_shapes(*shapes):
@@ -102,46 +150,24 @@ def result_type(tensor, other):
 
 def _legacy_init(self, *args, dtype=None, device=None):
     """``Tensor(2, 3)``: uninitialised sizes; ``Tensor([1, 2])``: data as floats."""
-    if len(args) == 1 and not isinstance(args[0], int):
-        data = args[0]
-        if type(data).__name__ == "Size":
-            source = call.empty(data)
-        else:
-            source = (
-                data if isinstance(data, Tensor) else tensor(data).to(tensor(0.0).dtype)
-            )
+    data = args[0] if len(args) == 1 else None
+    if isinstance(data, Tensor):
+        source = data
     else:
-        source = call.empty(args)
+        source = legacy.construct(get_default_dtype(), args, tensor, device)
     views.set_source(self, source)
 
 
 def _type(self, dtype=None, non_blocking=False):
     """The data type's old name, or a conversion to another type."""
     if dtype is None:
-        return f"rushlight.{_OLD_NAMES.get(self.dtype.name, 'Tensor')}"
-    if isinstance(dtype, str):
-        wanted = dtype.rpartition(".")[2]
-        names = [name for name, old in _OLD_NAMES.items() if old == wanted]
-        if not names:
-            raise ValueError(f"invalid type: '{dtype}'")
-        from rushlight.core.dtype import all_dtypes
-
-        dtype = all_dtypes()[names[0]]
-    return self.to(dtype)
+        return legacy.type_name(self)
+    return self.to(legacy.dtype_of_type(dtype))
 
 
-_OLD_NAMES = {
-    "float32": "FloatTensor",
-    "float64": "DoubleTensor",
-    "float16": "HalfTensor",
-    "bfloat16": "BFloat16Tensor",
-    "uint8": "ByteTensor",
-    "int8": "CharTensor",
-    "int16": "ShortTensor",
-    "int32": "IntTensor",
-    "int64": "LongTensor",
-    "bool": "BoolTensor",
-}
+def _new(self, *args, device=None):
+    """A tensor of this one's dtype: sizes, or a sequence's numbers."""
+    return legacy.construct(self.dtype, args, tensor, device)
 
 
 _AUTOGRAD_METHODS = (
@@ -186,7 +212,9 @@ def _methods():
             requires_grad=requires_grad,
         ),
     )
-    yield "storage", lambda self: self.untyped_storage()
+    yield "storage", legacy.storage
+    yield "_typed_storage", legacy.typed_storage
+    yield "new", _new
     yield "__tensor_flatten__", None
     yield "__array_priority__", 1000  # NumPy's numbers leave operators to tensors
 

@@ -58,6 +58,9 @@ _FLOAT_LIMITS = {
     "float64": (1.7976931348623157e308, 2.0**-52, 2.0**-1022, 5e-324, 64, 1e-15),
     "float8_e5m2": (57344.0, 0.25, 2.0**-14, 2.0**-16, 8, 1.0),
     "float8_e4m3fn": (448.0, 0.125, 2.0**-6, 2.0**-9, 8, 1.0),
+    "float8_e5m2fnuz": (57344.0, 0.125, 2.0**-15, 2.0**-17, 8, 1.0),
+    "float8_e4m3fnuz": (240.0, 0.125, 2.0**-7, 2.0**-10, 8, 1.0),
+    "float8_e8m0fnu": (2.0**127, 1.0, 2.0**-127, 2.0**-127, 8, 1.0),
 }
 
 
@@ -143,6 +146,14 @@ def all_dtypes():
     named = dict(_NAMES)
     named.update((alias, _NAMES[name]) for alias, name in _ALIASES.items())
     return named
+
+
+_PYTHON = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
+
+
+def by_python_type(kind):
+    """A data type itself, or the one that a Python type of numbers stands for."""
+    return kind if isinstance(kind, DType) else _NAMES[_PYTHON[kind]]
 
 
 def by_code(code):
@@ -292,7 +303,7 @@ class finfo:
         self.dtype = type.name
         self.max, self.eps, self.tiny, self.smallest_subnormal = limits[:4]
         self.bits, self.resolution = limits[4:]
-        self.min = -self.max
+        self.min = self.tiny if self.dtype == "float8_e8m0fnu" else -self.max
         self.smallest_normal = self.tiny
 
     def __repr__(self):

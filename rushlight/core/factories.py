@@ -5,13 +5,32 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
-from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
+from cython.cimports.rushlight.core.dtype import (
+    DType,
+    default_dtype,
+    dtype_of,
+    promote_codes,
+)
 from cython.cimports.rushlight.core.elements import write_item
 from cython.cimports.rushlight.core.iteration import Operand, output_strides
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, new_empty
 from cython.cimports.rushlight.core.window import read_sizes
 
+from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import channels_last, channels_last_3d, preserve_format
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_sequence(data: object) -> cython.bint:
+    """Whether data has elements, in order: no tensor, text, mapping or number."""
+    if isinstance(data, (list, tuple)):
+        return True
+    if isinstance(data, (Tensor, str, bytes, dict, int, float, complex)):
+        return False
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        return False
+    return getattr(data, "ndim", None) != 0
 
 
 @cython.cfunc
@@ -19,17 +38,7 @@ from rushlight.core.layout import channels_last, channels_last_3d, preserve_form
 def find_shape(data: object, sizes: cython.pointer(int64_t)) -> cython.int:
     """Sizes along the first elements; returns how many dimensions."""
     n: cython.int = 0
-    while True:
-        if isinstance(data, Tensor):
-            t: Tensor = data
-            for i in range(t.ndim_):
-                sizes[n] = t.sizes[i]
-                n += 1
-            return n
-        if isinstance(data, (str, bytes)) or not hasattr(data, "__len__"):
-            return n
-        if getattr(data, "ndim", None) == 0:
-            return n
+    while is_sequence(data):
         if n == MAX_DIMS:
             raise ValueError(f"too many dimensions: at most {MAX_DIMS}")
         sizes[n] = len(data)
@@ -37,39 +46,60 @@ def find_shape(data: object, sizes: cython.pointer(int64_t)) -> cython.int:
         if sizes[n - 1] == 0:
             return n
         data = data[0]
+    if n and isinstance(data, (str, bytes)):
+        raise ValueError(f"too many dimensions '{type(data).__name__}'")
+    return n
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def rank_of(item: object) -> cython.int:
-    """0 bool, 1 int, 2 float, 3 complex."""
-    if isinstance(item, bool):
-        return 0
-    if isinstance(item, int):
-        return 1
-    if isinstance(item, float):
-        return 2
-    if isinstance(item, complex):
-        return 3
+def code_of(item: object) -> cython.int:
+    """The number of the dtype that one element asks for."""
+    kind = type(item)
+    if kind is float:
+        return default_dtype().code
+    if kind is int:
+        return 4
+    if kind is bool:
+        return 11
     if isinstance(item, Tensor):
-        return cython.cast(Tensor, item).dtype_.category
-    kind = getattr(getattr(item, "dtype", None), "kind", None)
-    if kind in ("b", "i", "u", "f", "c"):
-        return {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[kind]
-    raise TypeError(f"new(): invalid data type '{type(item).__name__}'")
+        return cython.cast(Tensor, item).dtype_.code
+    given = getattr(item, "dtype", None)
+    if given is not None and getattr(given, "name", None) in _KINDS:
+        return _KINDS[given.name]
+    if isinstance(item, bool):
+        return 11
+    if isinstance(item, int):
+        return 4
+    if isinstance(item, float):
+        return default_dtype().code
+    if isinstance(item, complex):
+        return default_dtype().to_complex().code
+    if isinstance(item, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
+
+
+_KINDS = cython.declare(dict, {name: t.code for name, t in all_dtypes().items()})
 
 
 @cython.cfunc
 @cython.exceptval(-2, check=False)
-def find_rank(data: object, depth: cython.int) -> cython.int:
-    """The highest rank among all leaves; -1 where there are none."""
+def common_code(data: object, depth: cython.int) -> cython.int:
+    """The number of the dtype that holds all leaves; -1 where there are none."""
     best: cython.int = -1
+    code: cython.int
     if depth == 0 or isinstance(data, Tensor):
-        return rank_of(data)
+        return code_of(data)
+    given = getattr(data, "dtype", None)
+    if given is not None and getattr(given, "name", None) in _KINDS:
+        return _KINDS[given.name]
     for item in data:
-        best = max(best, find_rank(item, depth - 1))
-        if best == 3:
-            break
+        code = common_code(item, depth - 1)
+        if best < 0:
+            best = code
+        elif code >= 0 and code != best:
+            best = promote_codes(best, code)
     return best
 
 
@@ -89,7 +119,7 @@ def fill(
     i: int64_t
     if dim == ndim:
         if isinstance(data, Tensor):
-            data = data.item()
+            data = only_element(data)
         elif hasattr(data, "item") and not isinstance(data, (int, float, complex)):
             data = data.item()
         return write_item(code, at, data)
@@ -108,22 +138,25 @@ def fill(
 
 
 @cython.cfunc
+def only_element(data: Tensor) -> object:
+    """The one element of a tensor among numbers."""
+    if data.numel_ == 1:
+        return data.item()
+    if data.dtype_.category <= 1:
+        raise TypeError(
+            "only integer tensors of a single element can be converted to an index, not"
+            f" one of sizes {list(data.shape)}"
+        )
+    raise ValueError(
+        "only one element tensors can be converted to Python scalars, not one of sizes"
+        f" {list(data.shape)}"
+    )
+
+
+@cython.cfunc
 def infer_dtype(data: object, ndim: cython.int) -> DType:
-    rank: cython.int = find_rank(data, ndim)
-    first = data
-    while not isinstance(first, Tensor) and hasattr(first, "__len__") and len(first):
-        if getattr(first, "ndim", 1) == 0:
-            break
-        first = first[0]
-    if isinstance(first, Tensor) and rank == first.dtype.category:
-        return first.dtype
-    if rank == 0:
-        return dtype_of(11)
-    if rank == 1:
-        return dtype_of(4)
-    if rank == 3:
-        return default_dtype().to_complex()
-    return default_dtype()
+    code: cython.int = common_code(data, ndim)
+    return default_dtype() if code < 0 else dtype_of(code)
 
 
 def from_sequence(data, dtype, device):

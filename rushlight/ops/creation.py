@@ -3,16 +3,16 @@
 import math
 
 import rushlight
-from rushlight.compiler.loops import A, T, loops
+from rushlight.compiler.loops import A, I, T, loops
 from rushlight.ops import call as ops
-from rushlight.ops.native import name_of, run
+from rushlight.ops.native import COMPLEX, REAL, name_of, require, run
 
 
 @loops
-def count_up(out: "T*", start: "T*", step: "T*", begin: int, end: int):
-    """``out[i] = start + i * step``, in the type of the elements."""
+def count_up(out: "T*", start: "I*", step: "I*", begin: int, end: int):
+    """``out[i] = start + i * step``, rounded to the type of the elements."""
     for i in range(begin, end):
-        out[i] = start[0] + T(i) * step[0]
+        out[i] = T(start[0] + I(i) * step[0])
 
 
 @loops
@@ -25,9 +25,9 @@ def count_whole(out: "T*", start: int, step: int, begin: int, end: int):
 @loops
 def count_between(
     out: "T*",
-    start: "A*",
-    end_value: "A*",
-    step: "A*",
+    start: "I*",
+    end_value: "I*",
+    step: "I*",
     half: int,
     last: int,
     begin: int,
@@ -35,8 +35,8 @@ def count_between(
 ):
     """Steps up from the start in the first half, down from the end in the second."""
     for i in range(begin, end):
-        up = start[0] + A(i) * step[0]
-        down = end_value[0] - A(last - i) * step[0]
+        up = I(A(start[0]) + A(I(A(I(i)) * A(step[0]))))
+        down = I(A(end_value[0]) - A(I(A(I(last - i)) * A(step[0]))))
         out[i] = T(up if i < half else down)
 
 
@@ -145,16 +145,36 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
         RuntimeError: the step is zero, or leads away from the end.
     """
     start, end, step = _number(start), _number(end), _number(step)
-    _check_range(start, end, step)
     if dtype is None:
         whole = all(isinstance(value, int) for value in (start, end, step))
         dtype = rushlight.int64 if whole else rushlight.get_default_dtype()
-    if dtype.category <= 1:
+    require("arange_cpu", dtype, REAL)
+    for value in (start, end, step):
+        if isinstance(value, complex):
+            raise RuntimeError(
+                f"value cannot be converted to type double without overflow: {value}"
+            )
+    if dtype is rushlight.int64 and math.isfinite(start) and math.isfinite(end):
         start, end, step = int(start), int(end), int(step)
+    _check_range(start, end, step)
+    if dtype is rushlight.int64:
         length = -((start - end) // step)
     else:
-        length = math.ceil((end - start) / step)
-    return _counted(start, step, max(length, 0), dtype, device)
+        length = math.ceil((float(end) - float(start)) / float(step))
+    if dtype.category == 1:
+        start, step = int(start), int(step)
+    return _counted(start, step, _length(length), dtype, device)
+
+
+def _length(length):
+    """A number of elements that 64 bits can count.
+
+    Raises:
+        RuntimeError: it has more.
+    """
+    if length >= 2**63:
+        raise RuntimeError(f"invalid size, possible overflow? {length} elements")
+    return max(length, 0)
 
 
 def range_step(start, end, step, dtype, layout, device, pin_memory):
@@ -164,7 +184,9 @@ def range_step(start, end, step, dtype, layout, device, pin_memory):
     length = math.floor((end - start) / step) + 1
     if dtype is None:
         dtype = rushlight.get_default_dtype()
-    return _counted(start, step, length, dtype, device)
+    if dtype.category == 1:
+        start, step = int(start), int(step)
+    return _counted(start, step, _length(length), dtype, device)
 
 
 def _number(value):
@@ -181,17 +203,52 @@ def _check_range(start, end, step):
 
 
 def _counted(start, step, length, dtype, device):
-    """``length`` numbers; half precision counts in float32, as its steps would drift."""
-    compute = dtype
-    if dtype.name in ("float16", "bfloat16"):
-        compute = rushlight.float32
-    out = ops.empty((length,), dtype=compute, device=device)
-    if isinstance(start, int) and dtype.category == 1:
-        run(count_whole, [out], [start, step], length, T=name_of(compute))
+    """``length`` numbers, counted in int64 or double precision and rounded once."""
+    out = ops.empty((length,), dtype=dtype, device=device)
+    name = name_of(dtype)
+    if dtype.category == 1:
+        run(count_whole, [out], [start, step], length, T=name)
         return out
-    pair = [scalar_tensor(v, compute, None, device, None) for v in (start, step)]
-    run(count_up, [out, *pair], [], length, T=name_of(compute))
-    return out if compute is dtype else out.to(dtype)
+    wide = rushlight.float64
+    pair = [scalar_tensor(v, wide, None, device, None) for v in (start, step)]
+    run(count_up, [out, *pair], [], length, T=name, I="float64")
+    return out
+
+
+def _end(value, name, operator):
+    """A number, which a tensor without dimensions may hold."""
+    if hasattr(value, "dtype") and getattr(value, "ndim", 0):
+        raise RuntimeError(
+            f"{operator} only supports 0-dimensional start and end tensors, but got"
+            f" {name} with {value.ndim} dimension(s)."
+        )
+    return _number(value)
+
+
+def _ends(start, end, steps, dtype, operator):
+    """Both ends as the dtype holds them, and the dtype.
+
+    Raises:
+        RuntimeError: an end has dimensions or is too large, or there are too few steps.
+    """
+    start, end = _end(start, "start", operator), _end(end, "end", operator)
+    if steps < 0:
+        raise RuntimeError(f"number of steps must be non-negative, got {steps}")
+    turned = isinstance(start, complex) or isinstance(end, complex)
+    if dtype is None:
+        dtype = rushlight.get_default_dtype()
+        dtype = dtype.to_complex() if turned else dtype
+    elif turned and not dtype.is_complex:
+        raise RuntimeError(
+            f"torch.{operator}(): inferred dtype {rushlight.complex64} can't be safely"
+            f" cast to passed dtype {dtype}"
+        )
+    require(f"{operator}_cpu", dtype, REAL | COMPLEX)
+    if steps > 1:
+        start, end = (
+            scalar_tensor(v, dtype, None, "cpu", None).item() for v in (start, end)
+        )
+    return start, end, dtype
 
 
 def linspace(start, end, steps, dtype, layout, device, pin_memory):
@@ -200,28 +257,42 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory):
     Raises:
         RuntimeError: the number of steps is negative.
     """
-    start, end = _number(start), _number(end)
-    if steps < 0:
-        raise RuntimeError("number of steps must be non-negative")
-    if dtype is None:
-        dtype = rushlight.get_default_dtype()
-    compute = rushlight.float64 if dtype.name != "float32" else rushlight.float32
-    gap = (end - start) / (steps - 1) if steps > 1 else 0.0
+    start, end, dtype = _ends(start, end, steps, dtype, "linspace")
+    if dtype.is_complex:
+        a, b, real = complex(start), complex(end), dtype.to_real()
+        parts = [
+            _between(x, y, steps, real, device)
+            for x, y in ((a.real, b.real), (a.imag, b.imag))
+        ]
+        return ops.complex(*parts)
+    return _between(start, end, steps, dtype, device)
+
+
+def _between(start, end, steps, dtype, device):
+    """Real numbers; each operation rounds to the type, integers count in doubles."""
+    compute = rushlight.float64 if dtype.category == 1 else dtype
+    first, last = (scalar_tensor(v, compute, None, "cpu", None) for v in (start, end))
+    gap = (last - first) / (steps - 1) if steps > 1 else first * 0
     out = ops.empty((steps,), dtype=dtype, device=device)
-    values = [scalar_tensor(v, compute, None, device, None) for v in (start, end, gap)]
+    values = [value.to(out.device) for value in (first, last, gap)]
     half = steps // 2 if steps > 1 else 1
     run(
         count_between, [out, *values], [half, steps - 1], steps,
-        T=name_of(dtype), A=name_of(compute),
+        T=name_of(dtype), I=name_of(compute),
+        A="float64" if compute.itemsize == 8 else "float32",
     )  # fmt: skip
     return out
 
 
 def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
-    """Powers of the base, computed in double precision."""
-    if dtype is None:
-        dtype = rushlight.get_default_dtype()
-    exponents = linspace(start, end, steps, rushlight.float64, None, device, None)
+    """Powers of the base, computed in double precision from the ends as the dtype's."""
+    start, end, dtype = _ends(start, end, steps, dtype, "logspace")
+    wide = rushlight.complex128 if dtype.is_complex else rushlight.float64
+    exponents = linspace(start, end, steps, wide, None, device, None)
+    if dtype.is_complex and base > 0:
+        size = ops.pow(float(base), exponents.real)
+        turn = exponents.imag * math.log(base)
+        return ops.complex(size * ops.cos(turn), size * ops.sin(turn)).to(dtype)
     return ops.pow(float(base), exponents).to(dtype)
 
 
@@ -255,10 +326,12 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory):
 
 
 def _triangle(row, col, device, dtype, keeps):
+    dtype = rushlight.int64 if dtype is None else dtype
+    require("tril_indices", dtype, (3, 4))
     rows = ops.unsqueeze(ops.arange(row, device=device), 1)
     columns = ops.unsqueeze(ops.arange(col, device=device), 0)
     places = ops.nonzero(ops.expand(keeps(rows, columns), (row, col)))
-    return places.t().contiguous().to(rushlight.int64 if dtype is None else dtype)
+    return places.t().contiguous().to(dtype)
 
 
 def _window(length, periodic, dtype, device, shape):
@@ -273,6 +346,10 @@ def _window(length, periodic, dtype, device, shape):
         )
     if dtype is None:
         dtype = rushlight.get_default_dtype()
+    if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(
+            f"window functions expect floating point dtypes, got: {dtype}"
+        )
     if length <= 1:
         return ops.ones((length,), dtype=dtype, device=device)
     last = length if periodic else length - 1

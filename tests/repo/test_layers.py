@@ -14,7 +14,7 @@ LAYERS = (
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
     ("autograd",),
-    ("random", "_bindings", "functional"),
+    ("random", "_bindings", "functional", "legacy"),
     ("nn", "optim", "utils", "serialization", "linalg", "special"),
     ("datasets", "transforms", "testing", "func"),
     ("_explain", "__main__", "__init__"),

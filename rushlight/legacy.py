@@ -1,0 +1,384 @@
+"""Names from before dtypes: ``FloatTensor`` and its kind, and storages with a type."""
+
+from __future__ import annotations
+
+import warnings
+
+from rushlight.core.dtype import DType, all_dtypes, set_default_dtype
+from rushlight.core.layout import Size, strided
+from rushlight.core.storage import UntypedStorage
+from rushlight.core.tensor import Tensor
+from rushlight.core.window import make_tensor
+from rushlight.ops import call
+
+# The part of the old names that stands for a dtype.
+WORDS = {
+    "float32": "Float",
+    "float64": "Double",
+    "float16": "Half",
+    "bfloat16": "BFloat16",
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "bool": "Bool",
+    "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+}
+TENSORS = [name for name in list(WORDS)[:10]]
+STORAGES = [*TENSORS, "complex64", "complex128"]
+
+
+def type_name(tensor):
+    """What ``Tensor.type()`` answers: ``"torch.FloatTensor"``."""
+    name = tensor.dtype.name
+    word = WORDS.get(name) or name.replace("float", "Float")
+    device = tensor.device.type
+    return f"torch.{'' if device == 'cpu' else device + '.'}{word}Tensor"
+
+
+def dtype_of_type(kind):
+    """The dtype that ``Tensor.type(kind)`` converts to.
+
+    Raises:
+        ValueError: there is no such type.
+    """
+    if isinstance(kind, DType):
+        return kind
+    if isinstance(kind, tensortype):
+        return kind.dtype
+    if isinstance(kind, type) and issubclass(kind, Tensor):
+        return all_dtypes()["float32"]
+    word = kind.rpartition(".")[2] if isinstance(kind, str) else None
+    for name, known in WORDS.items():
+        if word == known + "Tensor":
+            return all_dtypes()[name]
+    raise ValueError(f"invalid type: {kind!r}")
+
+
+def construct(dtype, args, tensor, device=None):
+    """The old constructor: sizes, a sequence, a tensor or a storage of the type.
+
+    Args:
+        tensor: makes a tensor of a sequence.
+
+    Raises:
+        TypeError: the argument is a number that is no size, or of another type.
+    """
+    if not args:
+        return call.empty((0,), dtype=dtype, device=device)
+    first = args[0]
+    if len(args) == 1 and isinstance(first, (TypedStorage, UntypedStorage)):
+        return _over(first, dtype)
+    if len(args) == 1 and isinstance(first, Tensor):
+        if first.dtype is not dtype:
+            raise TypeError(
+                f"expected a tensor of type {dtype} (got {type_name(first)})\n"
+                "  remedy: convert it with .to(...)"
+            )
+        return call.alias(first.detach())
+    if len(args) == 1 and isinstance(first, Size):
+        return call.empty(first, dtype=dtype, device=device)
+    if all(isinstance(size, int) for size in args):
+        return call.empty(args, dtype=dtype, device=device)
+    if len(args) == 1 and hasattr(first, "__len__"):
+        return tensor(first, dtype=dtype, device=device)
+    raise TypeError(
+        f"new(): data must be a sequence (got {type(first).__name__})\n"
+        "  remedy: tensor(...) makes a tensor of a number"
+    )
+
+
+def _over(storage, dtype):
+    """A vector over a storage's memory."""
+    if isinstance(storage, TypedStorage):
+        if storage.dtype is not dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {WORDS[dtype.name]} or an UntypedStorage, "
+                f"but got type {WORDS[storage.dtype.name]} for argument 1 'storage'"
+            )
+        storage = storage._untyped_storage
+    count = storage.nbytes() // dtype.itemsize
+    return make_tensor(storage, (count,), (1,), 0, dtype)
+
+
+class tensortype(type):
+    """The type of ``FloatTensor`` and its kind: a dtype seen as a class."""
+
+    def __instancecheck__(cls, value):
+        return isinstance(value, Tensor) and (
+            value.dtype is cls.dtype and value.device.type == "cpu"
+        )
+
+    def __call__(cls, *args):
+        from rushlight._bindings import tensor
+
+        return construct(cls.dtype, args, tensor)
+
+    def __repr__(cls):
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+def _tensor_type(name):
+    body = {
+        "__doc__": f"Tensors of {name}; called, an old constructor.",
+        "__module__": "rushlight",
+        "dtype": all_dtypes()[name],
+        "layout": strided,
+        "is_cuda": False,
+        "is_sparse": False,
+    }
+    return tensortype(WORDS[name] + "Tensor", (), body)
+
+
+def set_default_tensor_type(t):
+    """Choose the type of tensors made from Python floats, by an old name.
+
+    Args:
+        t: one of the floating-point types, or its name.
+
+    Raises:
+        TypeError: it is not a floating-point type.
+
+    >>> import rushlight as rl
+    >>> rl.set_default_tensor_type("torch.DoubleTensor")
+    >>> rl.tensor(1.0).dtype
+    rushlight.float64
+    >>> rl.set_default_tensor_type(rl.FloatTensor)
+    """
+    if isinstance(t, DType):
+        raise TypeError(f"invalid type object: {t!r}")
+    dtype = dtype_of_type(t)
+    if not dtype.is_floating_point:
+        raise TypeError(
+            "only floating-point types are supported as the default type, "
+            f"but got {dtype!r}"
+        )
+    set_default_dtype(dtype)
+
+
+class _LegacyStorageMeta(type):
+    """Lets ``FloatStorage`` and its kind ask for a typed storage's dtype."""
+
+    def __instancecheck__(cls, value):
+        dtype = cls.__dict__.get("dtype")
+        if not isinstance(dtype, DType):
+            return type.__instancecheck__(cls, value)
+        return type(value) is TypedStorage and value.dtype is dtype
+
+    def __call__(cls, *args, **options):
+        dtype = cls.__dict__.get("dtype")
+        if isinstance(dtype, DType):
+            return TypedStorage(*args, dtype=dtype, **options)
+        return type.__call__(cls, *args, **options)
+
+    def __repr__(cls):
+        return f"<class 'torch.{cls.__name__}'>"
+
+
+class TypedStorage(metaclass=_LegacyStorageMeta):
+    """Memory seen as elements of one dtype.
+
+    >>> import rushlight as rl
+    >>> rl.TypedStorage([1, 2], dtype=rl.int8).tolist()
+    [1, 2]
+    """
+
+    def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
+        from rushlight._bindings import tensor
+
+        dtype = all_dtypes()["float32"] if dtype is None else dtype
+        data = wrap_storage
+        if (
+            data is None
+            and args
+            and isinstance(args[0], (TypedStorage, UntypedStorage))
+        ):
+            data = args[0]
+        if data is None:
+            made = construct(dtype, args, tensor, device)
+            data = made.untyped_storage()
+        if isinstance(data, TypedStorage):
+            data = data._untyped_storage
+        self._untyped_storage = data
+        self._dtype = dtype
+
+    @property
+    def dtype(self):
+        """The type of the elements."""
+        return self._dtype
+
+    @property
+    def device(self):
+        """Where the memory is."""
+        return self._untyped_storage.device
+
+    @property
+    def is_cuda(self):
+        """Whether the memory is a GPU's."""
+        return self.device.type == "cuda"
+
+    def untyped(self):
+        """The memory without a type."""
+        return self._untyped_storage
+
+    def _tensor(self):
+        return _over(self._untyped_storage, self._dtype)
+
+    def __len__(self):
+        return self._untyped_storage.nbytes() // self._dtype.itemsize
+
+    size = __len__
+
+    def nbytes(self):
+        """The number of bytes."""
+        return self._untyped_storage.nbytes()
+
+    def element_size(self):
+        """The bytes of one element."""
+        return self._dtype.itemsize
+
+    def data_ptr(self):
+        """The address of the first element."""
+        return self._untyped_storage.data_ptr()
+
+    def tolist(self):
+        """The elements as Python numbers."""
+        return self._tensor().tolist()
+
+    def __iter__(self):
+        return iter(self.tolist())
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            raise RuntimeError(
+                "slices are only supported in UntypedStorage.__getitem__\n"
+                "  remedy: slice a tensor over the storage"
+            )
+        if not -len(self) <= index < len(self):
+            raise IndexError(
+                f"index {index} out of range for storage of size {len(self)}"
+            )
+        return self._tensor()[index].item()
+
+    def __setitem__(self, index, value):
+        self._tensor()[index] = value
+
+    def fill_(self, value):
+        """Every element becomes the value."""
+        self._tensor().fill_(value)
+        return self
+
+    def copy_(self, source, non_blocking=None):
+        """The elements of another storage, converted."""
+        if isinstance(source, TypedStorage):
+            self._tensor().copy_(source._tensor())
+        else:
+            self._untyped_storage.copy_(source)
+        return self
+
+    def resize_(self, size):
+        """Room for so many elements."""
+        self._untyped_storage.resize_(size * self._dtype.itemsize)
+        return self
+
+    def clone(self):
+        """A copy with memory of its own."""
+        return TypedStorage(
+            wrap_storage=self._untyped_storage.clone(), dtype=self._dtype
+        )
+
+    def cpu(self):
+        """Itself on the CPU."""
+        return self
+
+    def type(self, dtype=None):
+        """The old name of the type, or a copy with another one."""
+        if dtype is None:
+            return f"torch.{WORDS[self._dtype.name]}Storage"
+        return self._to(dtype_of_type(dtype.replace("Storage", "Tensor")))
+
+    def _to(self, dtype):
+        made = self._tensor().to(dtype, copy=True)
+        return TypedStorage(wrap_storage=made.untyped_storage(), dtype=dtype)
+
+    def is_shared(self):
+        """Whether other processes see the memory."""
+        return False
+
+    def pickle_storage_type(self):
+        """The name that files have for the type."""
+        return f"{WORDS[self._dtype.name]}Storage"
+
+    def __eq__(self, other):
+        if not isinstance(other, TypedStorage):
+            return NotImplemented
+        same = self.dtype is other.dtype and len(self) == len(other)
+        return same and self.data_ptr() == other.data_ptr()
+
+    __hash__ = object.__hash__
+
+    def __repr__(self):
+        values = "".join(f" {value}\n" for value in self.tolist())
+        return (
+            f"{values}[torch.storage.TypedStorage(dtype=torch.{self._dtype.name}, "
+            f"device={self.device}) of size {len(self)}]"
+        )
+
+    def __reduce__(self):
+        return _typed, (self._untyped_storage, self._dtype)
+
+
+def _typed(storage, dtype):
+    return TypedStorage(wrap_storage=storage, dtype=dtype)
+
+
+def _converter(name):
+    def convert(self):
+        return self._to(all_dtypes()[name])
+
+    convert.__doc__ = f"A copy with elements of {name}."
+    return convert
+
+
+for _name in STORAGES:
+    _method = WORDS[_name].lower()
+    setattr(TypedStorage, _method, _converter(_name))
+
+
+def typed_storage(tensor):
+    """The memory of a tensor, with its dtype."""
+    return TypedStorage(wrap_storage=tensor.untyped_storage(), dtype=tensor.dtype)
+
+
+def storage(tensor):
+    """The same, for programs that call ``Tensor.storage()``."""
+    warnings.warn(
+        "TypedStorage is deprecated. It will be removed in the future and "
+        "UntypedStorage will be the only storage class. To access UntypedStorage "
+        "directly, use tensor.untyped_storage() instead of tensor.storage()",
+        UserWarning,
+        stacklevel=2,
+    )
+    return typed_storage(tensor)
+
+
+def _storage_type(name):
+    body = {
+        "__doc__": f"Storages of {name}; called, one of them.",
+        "__module__": "rushlight",
+        "dtype": all_dtypes()[name],
+    }
+    return _LegacyStorageMeta(WORDS[name] + "Storage", (), body)
+
+
+def names():
+    """Every old name with its class."""
+    found = {WORDS[name] + "Tensor": _tensor_type(name) for name in TENSORS}
+    found |= {WORDS[name] + "Storage": _storage_type(name) for name in STORAGES}
+    return found
