@@ -1,0 +1,101 @@
+"""Sums, moments and norms keep their last digits, whatever their size and direction."""
+
+import math
+
+import numpy as np
+import pytest
+
+import rushlight
+
+EPSILON = {"float32": 2.0**-23}
+
+
+def error(result, exact):
+    """The largest distance, relative to the larger results."""
+    exact = np.asarray(exact, dtype="float64")
+    scale = np.maximum(abs(exact), abs(exact).max() * 1e-3)
+    return (abs(result.to(rushlight.float64).numpy() - exact) / scale).max()
+
+
+def numbers(*shape, offset=0.5):
+    noise = np.random.default_rng(0).standard_normal(shape)
+    return (noise * 0.3 + offset).astype("float32")
+
+
+@pytest.mark.parametrize("size", [1, 15, 16, 17, 4096, 300_000])
+def test_running_sums_are_right_to_their_last_digit(size):
+    x = numbers(size)
+    exact = np.cumsum(x.astype("float64"))
+    assert error(rushlight.from_numpy(x).cumsum(0), exact) < EPSILON["float32"]
+
+
+@pytest.mark.parametrize("columns", [1, 63, 64, 255, 256, 257, 600])
+def test_running_sums_of_columns_are_right_whatever_their_number(columns):
+    x = numbers(500, columns)
+    t = rushlight.from_numpy(x)
+    exact = np.cumsum(x.astype("float64"), 0)
+    assert error(t.cumsum(0), exact) < EPSILON["float32"]
+    near_one = (1 + x * 0.01).astype("float32")
+    exact = np.cumprod(near_one.astype("float64"), 0)
+    assert error(rushlight.from_numpy(near_one).cumprod(0), exact) < EPSILON["float32"]
+
+
+@pytest.mark.parametrize("dim", [0, 1])
+@pytest.mark.parametrize("offset", [0.5, 1000.0])
+@pytest.mark.parametrize("shape", [(30_000, 24), (24, 30_000)])
+def test_moments_do_not_depend_on_the_direction_or_the_mean(shape, offset, dim):
+    x = numbers(*shape, offset=offset)
+    t, wide = rushlight.from_numpy(x), x.astype("float64")
+    assert error(t.sum(dim), wide.sum(dim)) < 4 * EPSILON["float32"]
+    assert error(t.mean(dim), wide.mean(dim)) < 4 * EPSILON["float32"]
+    assert error(t.var(dim), wide.var(dim, ddof=1)) < EPSILON["float32"]
+    assert error(t.std(dim), wide.std(dim, ddof=1)) < EPSILON["float32"]
+
+
+@pytest.mark.parametrize("norm", ["batch_norm", "layer_norm", "group_norm"])
+def test_normalised_values_survive_a_large_mean(norm):
+    x = numbers(16, 8, 12, 12, offset=1000.0) * np.float32(3)
+    t, wide = rushlight.from_numpy(x), x.astype("float64")
+    functional = rushlight.nn.functional
+    result, axes = {
+        "batch_norm": lambda: (
+            functional.batch_norm(t, None, None, training=True), (0, 2, 3)),
+        "layer_norm": lambda: (functional.layer_norm(t, (8, 12, 12)), (1, 2, 3)),
+        "group_norm": lambda: (functional.group_norm(t, 1), (1, 2, 3)),
+    }[norm]()  # fmt: skip
+    gap = wide - wide.mean(axes, keepdims=True)
+    exact = gap / np.sqrt((gap * gap).mean(axes, keepdims=True) + 1e-5)
+    assert abs(result.numpy() - exact).max() < 3e-4
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 0.5])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_norms_of_narrow_types_are_summed_in_a_wider_one(dtype, p):
+    x = rushlight.from_numpy(numbers(400) * np.float32(8)).to(getattr(rushlight, dtype))
+    wide = abs(x.to(rushlight.float64).numpy())
+    exact = (wide**p).sum() ** (1 / p)
+    limit = rushlight.finfo(getattr(rushlight, dtype)).max
+    result = rushlight.linalg.vector_norm(x, p).item()
+    if exact > limit:
+        assert result == math.inf
+    else:
+        half = rushlight.finfo(getattr(rushlight, dtype)).eps / 2
+        assert abs(result - exact) <= exact * half * 1.01
+
+
+def test_angles_of_every_size_are_reduced_exactly():
+    mpmath = pytest.importorskip("mpmath", reason="the reference values come from it")
+    rng = np.random.default_rng(0)
+    x = np.concatenate([
+        np.exp(rng.uniform(20, 709, 300)), [6381956970095103.0 * 2.0**797, 1e22, 1e308],
+    ])  # fmt: skip
+    for name in ("sin", "cos", "tan"):
+        result = getattr(rushlight, name)(rushlight.from_numpy(x)).numpy()
+        with mpmath.workprec(1200):
+            exact = [float(getattr(mpmath, name)(mpmath.mpf(v))) for v in x.tolist()]
+        assert error(rushlight.from_numpy(result / exact), np.ones(len(x))) < 3e-16
+
+
+@pytest.mark.parametrize("order", [171, 2**31])
+def test_polygamma_ends_for_every_order(order):
+    assert rushlight.polygamma(order, rushlight.tensor([1.0])).shape == (1,)
