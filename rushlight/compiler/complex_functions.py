@@ -66,7 +66,7 @@ def wide(function):
 def _ordered(z):
     """The larger and the smaller size of the parts; NaN last."""
     x, y = abs(z.real), abs(z.imag)
-    swap = (x < y) | _isnan(x)
+    swap = (x < y) | _isnan(y)
     return select(swap, y, x), select(swap, x, y)
 
 
@@ -77,7 +77,7 @@ def _length(z):
     root = _call("sqrt", ratio * ratio + 1.0)
     plain = (large == 0) | (large == math.inf)
     flat = select(_isinf(z.real) | _isinf(z.imag), math.inf, large)
-    return select(plain, flat, large * root)
+    return select(plain | _isinf(z.real) | _isinf(z.imag), flat, large * root)
 
 
 def magnitude(z):
@@ -95,10 +95,19 @@ def angle(z):
     return _atan2(z.imag, z.real)
 
 
+@wide
 def exp(z):
-    """By the real exponential, and the sine and cosine of the angle."""
-    size = _call("exp", z.real)
-    return Complex(size * _call("cos", z.imag), size * _call("sin", z.imag))
+    """``exp x cos y + i exp x sin y``; zeros stay zeros beside infinities."""
+    x, y = z.real, z.imag
+    far = abs(x) > 700.0
+    half = _call("exp", select(far & ~_isinf(x), x * 0.5, x))
+    again = select(far & ~_isinf(x), half, 1.0)
+    real = (half * _call("cos", y)) * again
+    imag = (half * _call("sin", y)) * again
+    lost = ~(abs(y) < math.inf)
+    real = select(lost & (x == -math.inf), 0.0, select(lost & (x == math.inf), x, real))
+    imag = select(lost & (x == -math.inf), 0.0, imag)
+    return Complex(real, select(y == 0, y, imag))
 
 
 def _squares_less_one(large, small):
@@ -220,7 +229,7 @@ def tanh(z):
     turn = select((abs(y) > 1.0) & ~lost, sine * cosine, y)
     imag = select(level, _copysign(_number(0.0, y), turn), imag)
     imag = select(y == 0, y, imag)
-    real = select((x == 0) & lost, x, real)
+    real = select(lost, select(x == 0, x, math.nan), real)
     return Complex(select(level, one, real), imag)
 
 
@@ -294,7 +303,10 @@ def atanh(z):
     far = (abs(x) > 1e100) | (abs(y) > 1e100)
     u, v = select(far, 0.0, x), select(far, 0.0, y)
     near = _square(1.0 - abs(u)) + v * v
-    real = _copysign(_call("log1p", abs(u) * 4.0 / near) * 0.25, x)
+    real = _call("log1p", abs(u) * 4.0 / near) * 0.25
+    touching = (abs(u) == 1.0) & (abs(v) < 1e-8)
+    real = select(touching, (_call("log", abs(v)) - math.log(2)) * -0.5, real)
+    real = _copysign(real, x)
     imag = _atan2(v * 2.0, (1.0 - u) * (u + 1.0) - v * v) * 0.5
     large, small = _ordered(z)
     ratio = small / large
@@ -345,15 +357,37 @@ def log_add_exp(x, y):
     return Complex(select(lost, math.nan, real), select(lost, math.nan, imag))
 
 
+def _cornered(z):
+    """An infinite value as the corner or side of a unit square, NaN as zero."""
+    return [
+        _copysign(select(_isinf(p), _number(1.0, p), 0.0), p) for p in (z.real, z.imag)
+    ]
+
+
+def _without_nan(z):
+    return [select(_isnan(p), 0.0, p) for p in (z.real, z.imag)]
+
+
+def _product(x, y):
+    """``x y``; infinite beside an infinity, as C has it, where the formula gives NaN."""
+    plain = x * y
+    lost = _isnan(plain.real) & _isnan(plain.imag)
+    left = _isinf(x.real) | _isinf(x.imag)
+    right = _isinf(y.real) | _isinf(y.imag)
+    (a, b), (c, d) = _cornered(x), _cornered(y)
+    (e, f), (g, h) = _without_nan(x), _without_nan(y)
+    a, b = select(left, a, e), select(left, b, f)
+    c, d = select(right, c, g), select(right, d, h)
+    mended = lost & (left | right)
+    return Complex(
+        select(mended, (a * c - b * d) * math.inf, plain.real),
+        select(mended, (a * d + b * c) * math.inf, plain.imag),
+    )
+
+
 def pow(x, y):
-    """``exp(y log(x))``; of zero, zero, but one for a zero exponent."""
-    z = log(x) * y
-    result = exp(z)
-    zero = (x.real == 0) & (x.imag == 0)
-    one = (y.real == 0) & (y.imag == 0)
-    real = select(one, 1.0, select(zero, 0.0, result.real))
-    imag = select(one, 0.0, select(zero, 0.0, result.imag))
-    return Complex(real, imag)
+    """``exp(y log(x))``."""
+    return exp(_product(y, log(x)))
 
 
 FUNCTIONS = {

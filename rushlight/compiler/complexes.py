@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.compiler import expr
-from rushlight.compiler.expr import Expr
+from rushlight.compiler.expr import Call, Expr
 
 # The dtypes of complex numbers, and those of their parts.
 PARTS = {"complex64": "float32", "complex128": "float64"}
@@ -79,10 +79,18 @@ class Complex:
         large = expr.select(steep, b.imag, b.real)
         small = expr.select(steep, b.real, b.imag)
         ratio = small / large
-        scale = large + small * ratio
-        top = expr.select(steep, a.real * ratio + a.imag, a.real + a.imag * ratio)
-        cross = expr.select(steep, a.imag * ratio - a.real, a.imag - a.real * ratio)
-        return Complex(top / scale, cross / scale)
+        scale = 1.0 / _fma(small, ratio, large)
+        first = expr.select(steep, a.imag, a.real)
+        second = expr.select(steep, a.real, a.imag)
+        top = _fma(second, ratio, first) * scale
+        turned = expr.select(steep, first, -first)
+        rest = expr.select(steep, -second, second)
+        cross = _fma(turned, ratio, rest) * scale
+        nothing = (b.real == 0) & (b.imag == 0)
+        return Complex(
+            expr.select(nothing, a.real / abs(b.real), top),
+            expr.select(nothing, a.imag / abs(b.imag), cross),
+        )
 
     def __rtruediv__(self, other):
         return Complex.pair(self, other)[1] / self
@@ -104,6 +112,10 @@ class Complex:
         return (a.real != b.real) | (a.imag != b.imag)
 
     __hash__ = object.__hash__
+
+
+def _fma(x, y, z):
+    return Call("fma", x.type, x, y, z)
 
 
 def is_real(value) -> bool:

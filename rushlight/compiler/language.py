@@ -204,12 +204,32 @@ def isfinite(x):
 
 def sign(x):
     """-1, 0 or 1 by the sign; 0 for NaN."""
+    real_only(x)
     if x.type.is_bool:
         return x
     zero, one = expr.Const(x.type, 0), expr.Const(x.type, 1)
     if not (x.type.is_float or x.type.is_signed):
         return select(x > 0, one, zero)
     return select(x > 0, one, select(x < 0, -one, zero))
+
+
+def sgn(x):
+    """`sign`; for complex values the direction, zero at zero."""
+    if not isinstance(x, Complex):
+        return sign(x)
+    size = abs(x)
+    flat = size == 0
+    return Complex(select(flat, 0, x.real / size), select(flat, 0, x.imag / size))
+
+
+def real_only(*values):
+    """Refuses complex values where a formula could be applied to them but is not meant.
+
+    Raises:
+        TypeError: a value is complex.
+    """
+    if any(isinstance(value, Complex) for value in values):
+        raise TypeError("complex values are not meant here")
 
 
 def signbit(x):

@@ -204,7 +204,7 @@ class Loops(Source):
 
         try:
             return lower(self.trace(**choices)[1])
-        except (AttributeError, KeyError, TypeError) as error:
+        except (AttributeError, KeyError, SyntaxError, TypeError) as error:
             refuse_complex(self.name, repr(choices), error)
             raise
 

@@ -127,6 +127,7 @@ def in_double(function):
     """A float32 function of two values that is computed in float64."""
 
     def widened(x, y):
+        L.real_only(x, y)
         if not hasattr(x.type, "name") or x.type.name != "float32":
             return function(x, y)
         wide = function(L.cast(x, "float64"), L.cast(y, "float64"))
@@ -394,9 +395,9 @@ def pow_scalar(self, exponent):
         RuntimeError: an integer tensor is raised to a negative integer.
     """
     if exponent == 2:
-        if self.is_floating_point() or isinstance(exponent, int):
+        if self.dtype.category >= 2 or isinstance(exponent, int):
             return ops.mul(self, self) if self.dtype.category else ops._pow(self, 2)
-    elif self.is_floating_point():
+    elif self.dtype.category >= 2:
         if exponent == 0.5:
             return ops.sqrt(self)
         if exponent == -1:
@@ -405,9 +406,20 @@ def pow_scalar(self, exponent):
             return ops.rsqrt(self)
         if exponent == 3:
             return ops.mul(ops.mul(self, self), self)
-    elif isinstance(exponent, int) and exponent < 0 and not self.is_complex():
+        if self.is_complex():
+            return complex_power(self, exponent)
+    elif isinstance(exponent, int) and exponent < 0:
         raise RuntimeError("Integers to negative integer powers are not allowed.")
     return ops._pow(self, exponent)
+
+
+def complex_power(self, exponent):
+    """Powers of zero and infinity too where the exponent is a small whole number."""
+    if exponent == -2:
+        return ops.reciprocal(ops.mul(self, self))
+    if exponent == 1:
+        return ops.clone(self)
+    return ops.ones_like(self) if exponent == 0 else ops._pow(self, exponent)
 
 
 def pow_gradient(grad, self, exponent):

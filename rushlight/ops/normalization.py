@@ -260,7 +260,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     _check_parameter("weight", weight, normalized_shape)
     if eps is None:
         eps = rushlight.finfo(_wide(input.dtype)).eps
-    if not input.dtype.is_floating_point:
+    if input.dtype.category < 2:
         raise NotImplementedError(
             f"\"rms_norm\" not implemented for '{input.dtype.name.capitalize()}'"
         )

@@ -36,7 +36,12 @@ def prod(left, right):
     return left * right
 
 
-@reduction(identity=0, prepare=lambda x: L.select(L.isnan(x), 0, x))
+def _number_or_zero(x):
+    L.real_only(x)
+    return L.select(L.isnan(x), 0, x)
+
+
+@reduction(identity=0, prepare=_number_or_zero)
 def nansum(left, right):
     """Adds what is a number."""
     return left + right

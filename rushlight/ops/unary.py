@@ -52,6 +52,7 @@ ceil = pointwise(L.ceil)
 trunc = pointwise(L.trunc)
 round = pointwise(L.round)
 sign = pointwise(L.sign)
+sgn = pointwise(L.sgn)
 signbit = pointwise(L.signbit)
 isnan = pointwise(L.isnan)
 isinf = pointwise(L.isinf)
@@ -68,6 +69,8 @@ def neg(x):
             "Negation, the `-` operator, on a bool tensor is not supported. If you are "
             "trying to invert a mask, use the `~` or `logical_not()` operator instead."
         )
+    if L.is_complex(x):
+        return 0 - x  # zeros come out positive
     return -x
 
 
@@ -92,12 +95,14 @@ def frac(x):
 @pointwise
 def isposinf(x):
     """Whether a value is +inf."""
+    L.real_only(x)
     return x == math.inf if x.type.is_float else x != x
 
 
 @pointwise
 def isneginf(x):
     """Whether a value is -inf."""
+    L.real_only(x)
     return x == -math.inf if x.type.is_float else x != x
 
 
@@ -123,6 +128,7 @@ def sinc(x):
 @pointwise
 def logit(x, eps):
     """The log-odds; ``eps`` keeps the argument away from 0 and 1."""
+    L.real_only(x)
     if eps is not None:
         x = L.clamp(x, eps, 1 - eps)
     return L.log(x / (1 - x))
