@@ -16,6 +16,7 @@ import threading
 import rushlight as rl
 from rushlight.core import interop
 from rushlight.core.dtype import DType
+from rushlight.core.old_files import OldFile
 from rushlight.core.pickled import Reader
 from rushlight.core.serialization import DTYPES, Archive, Writer, replacing, window
 from rushlight.core.storage import UntypedStorage
@@ -215,14 +216,18 @@ def _write(obj, file, folder, protocol):
     pickler = _Pickler(body, protocol)
     pickler.dump(obj)
     writer = Writer(file, folder)
-    writer.record("data.pkl", body.getbuffer())
-    writer.record(".format_version", b"1")
-    writer.record(".storage_alignment", b"64")
-    writer.record("byteorder", sys.byteorder.encode())
-    for number, storage in pickler.storages.values():
-        writer.record(f"data/{number}", interop.storage_buffer(storage))
-    writer.record("version", b"3\n")
-    writer.close()
+    try:
+        writer.record("data.pkl", body.getbuffer())
+        writer.record(".format_version", b"1")
+        writer.record(".storage_alignment", b"64")
+        writer.record("byteorder", sys.byteorder.encode())
+        for number, storage in pickler.storages.values():
+            writer.record(f"data/{number}", interop.storage_buffer(storage))
+        writer.record("version", b"3\n")
+        writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
 
 
 # -- names that a checkpoint may use -------------------------------------------------
@@ -285,9 +290,10 @@ class _StorageName:
 class _Placed:
     """A storage that has been read, and the type that its persistent id named."""
 
-    def __init__(self, storage, dtype):
+    def __init__(self, storage, dtype, start=0):
         self.storage = storage
         self.dtype = dtype
+        self.start = start  # elements before it, where it is part of another
 
 
 def _rebuild_tensor(
@@ -300,6 +306,9 @@ def _rebuild_tensor(
     dtype=None,
     metadata=None,
 ):
+    start = place.start
+    if start and type(offset) is int:
+        offset += start
     tensor = window(place.storage, offset, sizes, strides, dtype or place.dtype)
     return tensor.requires_grad_() if requires_grad else tensor
 
@@ -416,12 +425,7 @@ class _Storages:
         self.found: dict[str, object] = {}
 
     def __call__(self, persistent):
-        if not isinstance(persistent, tuple) or len(persistent) < 5:
-            raise pickle.UnpicklingError(f"unknown persistent id {persistent!r}")
-        tag, kind, key, location, count = persistent[:5]
-        proper = isinstance(kind, _StorageName) and isinstance(key, str)
-        if tag != "storage" or not proper or type(count) is not int or count < 0:
-            raise pickle.UnpicklingError(f"unknown persistent id {persistent!r}")
+        kind, key, location, count = _check_persistent(persistent)
         if key not in self.found:
             n_bytes = count * kind.dtype.itemsize
             self.found[key] = self.put(
@@ -446,6 +450,38 @@ class _Storages:
             "available here.\n"
             "  Use load with map_location='cpu' to put its tensors in host memory."
         )
+
+
+def _check_persistent(persistent):
+    """The kind, key, device and length of a storage that a file names."""
+    if not isinstance(persistent, tuple) or len(persistent) < 5:
+        raise pickle.UnpicklingError(f"unknown persistent id {persistent!r}")
+    tag, kind, key, location, count = persistent[:5]
+    proper = isinstance(kind, _StorageName) and isinstance(key, str)
+    if tag != "storage" or not proper or type(count) is not int or count < 0:
+        raise pickle.UnpicklingError(f"unknown persistent id {persistent!r}")
+    return kind, key, location, count
+
+
+class _OldStorages(_Storages):
+    """The storages of a file from before 1.6; its bytes come after the value."""
+
+    def __call__(self, persistent):
+        kind, key, location, count = _check_persistent(persistent)
+        storage = self.archive.storage(
+            key, count, kind.dtype.itemsize, lambda made: self.put(made, location)
+        )
+        part = persistent[5] if len(persistent) > 5 else None
+        start = 0
+        if part is not None:
+            if (
+                not isinstance(part, tuple)
+                or len(part) != 3
+                or type(part[1]) is not int
+            ):
+                raise pickle.UnpicklingError(f"unknown persistent id {persistent!r}")
+            start = part[1]
+        return _Placed(storage, kind.dtype, start)
 
 
 class _TrustingUnpickler(pickle.Unpickler):
@@ -511,11 +547,8 @@ def _read(file, title, map_location, weights_only, mapped):
     start = file.read(4)
     if not start:
         raise EOFError(f"Ran out of input: {title} is empty")
-    if start[:2] == b"\x80\x02" or start[:1] == b"\x80":
-        raise RuntimeError(
-            f"load: {title} is in the format that PyTorch wrote before 1.6\n"
-            "  load it in PyTorch and save it again to get the present format"
-        )
+    if start[:1] == b"\x80":
+        return _read_old(start + file.read(), title, map_location, weights_only)
     archive = Archive(file, title, mapped)
     storages = _Storages(archive, map_location)
     program = archive.read("data.pkl")
@@ -523,6 +556,19 @@ def _read(file, title, map_location, weights_only, mapped):
         names = _Globals()
         return Reader(program, names.find, names.may_call, storages).load()
     return _TrustingUnpickler(io.BytesIO(program), storages).load()
+
+
+def _read_old(data, title, map_location, weights_only):
+    """A file from before PyTorch 1.6."""
+    file = OldFile(data, title)
+    storages = _OldStorages(file, map_location)
+    if weights_only:
+        names = _Globals()
+        value = file.value(names.find, names.may_call, storages)
+    else:
+        value = file.trusted_value(lambda part: _TrustingUnpickler(part, storages))
+    file.fill_storages()
+    return value
 
 
 def get_unsafe_globals_in_checkpoint(f) -> list[str]:

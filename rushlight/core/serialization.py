@@ -1,12 +1,14 @@
 """Checkpoint files: an archive of named records, written whole or not at all."""
 
 import contextlib
+import fcntl
 import io
 import math
 import mmap
 import os
 import struct
 import sys
+import time
 import zlib
 
 from rushlight.core import interop
@@ -18,6 +20,8 @@ ALIGNMENT = 64  # of every record, so that a file can be mapped and used in plac
 LOCAL_HEADER = 30  # bytes of a zip record's own header, before its name
 DTYPES = all_dtypes()
 LARGEST = 2**62
+OLDEST, NEWEST = 1, 10  # versions of the format that can be read
+PATIENCE = 5  # seconds from a draft's last change until it may be found abandoned
 STORED = 0  # a zip record's way of compression: none
 
 
@@ -34,9 +38,11 @@ def replacing(path):
             yield file
         return
     folder, name = os.path.split(target)
-    draft = os.path.join(folder, f".{name}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    remove_drafts(folder, name)
+    draft = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.draft")
     try:
         with open(draft, "xb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)  # until this process ends, however it does
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -48,6 +54,21 @@ def replacing(path):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(draft)
         raise
+
+
+def remove_drafts(folder, name):
+    """Removes what killed savings of this file have left: drafts that nobody writes."""
+    start, now = f".{name}.", time.time()
+    with contextlib.suppress(OSError), os.scandir(folder or ".") as entries:
+        for entry in entries:
+            if not entry.name.startswith(start) or not entry.name.endswith(".draft"):
+                continue
+            with contextlib.suppress(OSError):
+                if now - entry.stat().st_mtime < PATIENCE:
+                    continue  # its writer may not have locked it yet
+                with open(entry.path, "rb") as file:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    os.unlink(entry.path)
 
 
 def sync_folder(folder):
@@ -78,7 +99,72 @@ class Writer:
         self.archive.writestr(info, data)
 
     def close(self):
+        """Writes the directory of the records."""
         self.archive.close()
+
+    def abandon(self):
+        """Writes nothing more: the file cannot take it, or nobody wants it."""
+        self.archive.fp = None
+
+
+def fold(name):
+    """A name as readers compare it: capital letters of ASCII are small ones."""
+    return name.translate(_SMALL)
+
+
+_SMALL = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+
+
+def index_records(infos):
+    """Records by folded name; of several with one name the one that PyTorch finds.
+
+    It sorts the directory by the heap and halves its way to a name, so which of equal
+    names it finds follows from where they all stand.
+    """
+    names = [fold(info.filename) for info in infos]
+    records = dict(zip(names, infos))
+    if len(records) == len(infos):
+        return records
+    keys = [name.encode("utf-8", "surrogateescape") for name in names]
+    order = heap_order(keys)
+    for name in records:
+        wanted = name.encode("utf-8", "surrogateescape")
+        low, high = 0, len(order) - 1
+        while low <= high:
+            middle = (low + high) // 2
+            if keys[order[middle]] == wanted:
+                records[name] = infos[order[middle]]
+                break
+            if keys[order[middle]] < wanted:
+                low = middle + 1
+            else:
+                high = middle - 1
+    return records
+
+
+def heap_order(keys):
+    """Places in ascending order of their keys, equal ones as a heap leaves them.
+
+    >>> heap_order(["b", "a", "c"])
+    [1, 0, 2]
+    """
+    order = list(range(len(keys)))
+
+    def sink(root, end):
+        while (child := 2 * root + 1) < end:
+            if child + 1 < end and keys[order[child]] < keys[order[child + 1]]:
+                child += 1
+            if not keys[order[root]] < keys[order[child]]:
+                break
+            order[root], order[child] = order[child], order[root]
+            root = child
+
+    for root in range((len(keys) - 2) // 2, -1, -1):
+        sink(root, len(keys))
+    for end in range(len(keys) - 1, 0, -1):
+        order[0], order[end] = order[end], order[0]
+        sink(0, end)
+    return order
 
 
 class Archive:
@@ -97,8 +183,7 @@ class Archive:
         self.title = title
         self.size = file.seek(0, io.SEEK_END)
         try:
-            self.archive = zipfile.ZipFile(file)
-            self.records = {info.filename: info for info in self.archive.infolist()}
+            infos = zipfile.ZipFile(file).infolist()
         except (
             zipfile.BadZipFile,
             ValueError,
@@ -111,10 +196,15 @@ class Archive:
             raise RuntimeError(
                 self.unreadable(f"no directory of records ({error})")
             ) from error
-        names = [name for name in self.records if name.endswith("/data.pkl")]
-        if not names:
-            raise RuntimeError(self.unreadable("it has no record data.pkl"))
-        self.folder = min(names, key=len)[: -len("data.pkl")]
+        self.folder = self.common_folder([info.filename for info in infos])
+        self.records = index_records(infos)
+        if self.folder + "constants.pkl" in self.records:
+            raise RuntimeError(
+                f"load: {title} is a TorchScript archive, which holds a program"
+            )
+        for name in "version", "data.pkl":
+            if self.folder + name not in self.records:
+                raise RuntimeError(self.unreadable(f"it has no record {name}"))
         self.map = (
             mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
         )
@@ -129,8 +219,31 @@ class Archive:
             "fetch it again, or load an earlier checkpoint"
         )
 
+    def common_folder(self, names):
+        """The folder that all records are in, its slash and all, in small letters.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        folder, slash, _ = (names[0] if names else "").partition("/")
+        strangers = [name for name in names if not name.startswith(folder + slash)]
+        if not slash or strangers:
+            raise RuntimeError(
+                self.unreadable(
+                    "file in archive is not in a subdirectory: "
+                    f"{[*strangers, *names, 'there is none'][0]}"
+                )
+            )
+        return fold(folder + slash)
+
     def check_order(self):
         """Refuses numbers whose bytes run the other way."""
+        version = self.read("version").strip()
+        if not version.isdigit() or not OLDEST <= int(version) <= NEWEST:
+            raise RuntimeError(
+                f"load: {self.title} has version {version!r}; versions {OLDEST} to "
+                f"{NEWEST} can be read"
+            )
         if self.folder + "byteorder" in self.records:
             order = self.read("byteorder")
             if order.decode("latin-1") != sys.byteorder:
@@ -145,7 +258,7 @@ class Archive:
         Raises:
             RuntimeError: there is no such record, or it does not lie inside the file.
         """
-        info = self.records.get(self.folder + name)
+        info = self.records.get(self.folder + fold(name))
         if info is None:
             raise RuntimeError(self.unreadable(f"it has no record {name}"))
         if info.compress_type != STORED or info.flag_bits & 1:
@@ -166,7 +279,7 @@ class Archive:
 
     def check(self, name, data):
         """Compares a record with the checksum that was written with it."""
-        if zlib.crc32(data) != self.records[self.folder + name].CRC:
+        if zlib.crc32(data) != self.records[self.folder + fold(name)].CRC:
             raise RuntimeError(self.unreadable(f"record {name} has a wrong checksum"))
 
     def read(self, name):

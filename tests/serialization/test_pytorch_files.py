@@ -102,9 +102,3 @@ def test_a_model_and_its_optimizer_move_between_the_libraries(tmp_path):
     optimizer.load_state_dict(back["optimizer"])
     for name, value in saved["model"].items():
         assert torch.equal(back["model"][name], value), name
-
-
-def test_files_from_before_1_6_are_named_with_the_remedy(tmp_path):
-    torch.save([1], tmp_path / "old.pt", _use_new_zipfile_serialization=False)
-    with pytest.raises(RuntimeError, match="save it again"):
-        rl.load(tmp_path / "old.pt")
