@@ -1,35 +1,63 @@
 """Tensors taken apart for Python's pickle, and copied with all that they hold."""
 
 import copy
+import copyreg
+import warnings
 
-from rushlight.core import interop
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 
 
 def reduce_tensor(tensor):
-    """How Python's pickle takes a tensor apart: bytes, type, sizes and attributes."""
-    data = None
-    if tensor.device.type != "meta":
-        plain = tensor.detach().resolve_conj().resolve_neg().contiguous()
-        data = bytes(interop.buffer_of(plain))
-    geometry = tuple(tensor.shape), tensor.dtype, tensor.requires_grad
-    return rebuild, (type(tensor), data, *geometry), dict(tensor.__dict__) or None
+    """How Python's pickle takes a tensor apart: a window on its storage.
+
+    Tensors of one pickle that share a storage share one when they come back.
+    """
+    warn_of_hooks(tensor)
+    wanted = tensor.requires_grad
+    attributes = dict(tensor.__dict__) or None
+    kind = type(tensor)
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.detach().resolve_conj().resolve_neg()
+    geometry = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
+    parts = kind, tensor.untyped_storage(), *geometry, tensor.dtype, wanted
+    return rebuild, parts, attributes
 
 
-def rebuild(kind, data, shape, dtype, requires_grad):
+def reduce_storage(storage):
+    """How Python's pickle takes a storage apart: its bytes, or how many on ``meta``."""
+    if storage.device.type == "meta":
+        return rebuild_storage, (storage.nbytes(), storage.device)
+    return rebuild_storage, (storage.bytes(), None)
+
+
+def rebuild_storage(contents, device):
+    """The storage that ``reduce_storage`` took apart."""
+    return UntypedStorage(contents, device=device)
+
+
+copyreg.pickle(UntypedStorage, reduce_storage)
+
+
+def warn_of_hooks(tensor):
+    """Say of hooks, which no file can hold, that they stay behind."""
+    for hook in (tensor._backward_hooks or {}).values():
+        if not getattr(hook, "__torch_unserializable__", False):
+            warnings.warn(
+                f"backward hook {hook!r} on tensor will not be serialized.  If this is "
+                "expected, you can decorate the function with "
+                "@rushlight.utils.hooks.unserializable_hook to suppress this warning",
+                stacklevel=4,
+            )
+
+
+def rebuild(kind, storage, offset, sizes, strides, dtype, requires_grad):
     """The tensor that ``reduce_tensor`` took apart."""
-    if data is None:
-        strides = interop.row_major_strides(shape)
-        size = dtype.itemsize * (shape[0] * strides[0] if shape else 1)
-        storage = UntypedStorage(size, device="meta")
-        tensor = make_tensor(storage, shape, strides, 0, dtype)
-    else:
-        tensor = interop.from_buffer(bytearray(data), dtype, shape)
+    tensor = make_tensor(storage, sizes, strides, offset, dtype)
     if kind is not Tensor:
         tensor = Tensor._make_subclass(kind, tensor)
-    return tensor.requires_grad_(requires_grad)
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
 
 
 def copy_storage(storage, memo):
@@ -67,7 +95,8 @@ def deepcopy_tensor(tensor, memo):
     if type(tensor) is not Tensor:
         copied = Tensor._make_subclass(type(tensor), copied)
     memo[id(tensor)] = copied
-    copied.requires_grad_(tensor.requires_grad)
+    if tensor.requires_grad:
+        copied.requires_grad_()
     if tensor.grad is not None:
         copied.grad = deepcopy_tensor(tensor.grad, memo)
     if tensor.__dict__:

@@ -102,9 +102,11 @@ def test_a_clone_is_independent():
     assert storage.tolist() == [1, 2]
 
 
-def test_a_raw_storage_cannot_be_pickled():
-    with pytest.raises(TypeError, match="cannot pickle a raw storage"):
-        pickle.dumps(UntypedStorage(3))
+def test_a_pickled_storage_keeps_its_bytes():
+    storage = UntypedStorage([1, 2, 3])
+    assert pickle.loads(pickle.dumps(storage)).tolist() == [1, 2, 3]
+    meta = pickle.loads(pickle.dumps(UntypedStorage(7, device=Device("meta"))))
+    assert meta.nbytes() == 7 and meta.device.type == "meta"
 
 
 def test_a_meta_storage_has_a_size_but_no_bytes():
