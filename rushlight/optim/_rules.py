@@ -41,6 +41,27 @@ def check_modes(fused, foreach, differentiable):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
+def check_capturable(group, parameter):
+    """Refuse steps for recording on a GPU of parameters that are not on one."""
+    if group.get("capturable") and parameter.device.type != "cuda":
+        raise AssertionError(
+            "If capturable=True, params and state_steps must be on supported devices: "
+            f"['cuda'], not {parameter.device.type}."
+        )
+
+
+def parts_of(value):
+    """A complex tensor's real and imaginary parts as a window on it; else the value."""
+    if isinstance(value, Tensor) and value.is_complex():
+        return rl.view_as_real(value)
+    return value
+
+
+def complex_or_real(parameter, value):
+    """A number for both parts of a complex parameter, or for a real one."""
+    return complex(value, value) if parameter.is_complex() else value
+
+
 def zero_step():
     """The counter of steps that every parameter's state has."""
     return rl.tensor(0.0, dtype=rl.float32)
@@ -92,7 +113,16 @@ class Elementwise(Optimizer):
             state = self.state[parameter]
             if not state:
                 self._init_state(group, parameter, state)
-            self._update(group, parameter, -grad if group["maximize"] else grad, state)
+            check_capturable(group, parameter)
+            if group["maximize"]:
+                grad = -grad
+            if parameter.is_complex():
+                # each part of a complex number steps as a real one does
+                parts = rl.view_as_real(parameter), rl.view_as_real(grad)
+                shown = {name: parts_of(value) for name, value in state.items()}
+                self._update(group, *parts, shown)
+            else:
+                self._update(group, parameter, grad, state)
 
     def _check_grad(self, grad):
         if grad.is_sparse:

@@ -8,6 +8,7 @@ from rushlight.optim._rules import (
     check_lr,
     check_modes,
     check_not_negative,
+    complex_or_real,
     number,
     zero_step,
 )
@@ -81,7 +82,8 @@ class Adagrad(Elementwise):
 
     def _init_state(self, group, parameter, state):
         state["step"] = zero_step()
-        state["sum"] = rl.full_like(parameter, group["initial_accumulator_value"])
+        start = complex_or_real(parameter, group["initial_accumulator_value"])
+        state["sum"] = rl.full_like(parameter, start)
 
     def _update(self, group, parameter, grad, state):
         state["step"] += 1

@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import Elementwise, check_lr, number, zero_step
+from rushlight.optim._rules import (
+    Elementwise,
+    check_lr,
+    complex_or_real,
+    number,
+    zero_step,
+)
 
 __all__ = ["Rprop"]
 
@@ -56,7 +62,8 @@ class Rprop(Elementwise):
     def _init_state(self, group, parameter, state):
         state["step"] = zero_step()
         state["prev"] = rl.zeros_like(parameter)
-        state["step_size"] = rl.full_like(parameter, float(number(group["lr"])))
+        size = complex_or_real(parameter, float(number(group["lr"])))
+        state["step_size"] = rl.full_like(parameter, size)
 
     def _update(self, group, parameter, grad, state):
         smaller, larger = group["etas"]
