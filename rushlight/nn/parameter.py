@@ -46,9 +46,9 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         if not isinstance(data, Tensor):
-            raise TypeError(
-                "Parameter(): argument 'data' must be Tensor, "
-                f"not {type(data).__name__}"
+            raise AttributeError(
+                f"'{type(data).__name__}' object has no attribute 'detach': "
+                "Parameter() takes a Tensor"
             )
         # A user's subclass keeps its type and is marked instead.
         tensor = data.detach().requires_grad_(requires_grad)

@@ -10,10 +10,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.nn.modules import _state
 from rushlight.nn.modules._hooks import (
     WrappedHook,
-    buffer_registration_hooks,
     call_with_hooks,
-    module_registration_hooks,
-    parameter_registration_hooks,
     register_module_backward_hook,
     register_module_buffer_registration_hook,
     register_module_forward_hook,
@@ -22,18 +19,6 @@ from rushlight.nn.modules._hooks import (
     register_module_full_backward_pre_hook,
     register_module_module_registration_hook,
     register_module_parameter_registration_hook,
-)
-from rushlight.nn.modules._hooks import (
-    global_backward_hooks as _global_backward_hooks,
-)
-from rushlight.nn.modules._hooks import (
-    global_backward_pre_hooks as _global_backward_pre_hooks,
-)
-from rushlight.nn.modules._hooks import (
-    global_forward_hooks as _global_forward_hooks,
-)
-from rushlight.nn.modules._hooks import (
-    global_forward_pre_hooks as _global_forward_pre_hooks,
 )
 from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.utils.hooks import RemovableHandle
@@ -49,6 +34,19 @@ __all__ = [
     "register_module_module_registration_hook",
     "register_module_parameter_registration_hook",
 ]
+
+# The hooks on all modules, by registration number; the functions above fill them.
+_global_buffer_registration_hooks = OrderedDict()
+_global_module_registration_hooks = OrderedDict()
+_global_parameter_registration_hooks = OrderedDict()
+_global_backward_pre_hooks = OrderedDict()
+_global_backward_hooks = OrderedDict()
+_global_forward_pre_hooks = OrderedDict()
+_global_forward_hooks = OrderedDict()
+_global_forward_hooks_always_called = OrderedDict()
+_global_forward_hooks_with_kwargs = OrderedDict()
+# None until a global backward hook is registered; then whether those are full ones.
+_global_is_full_backward_hook = None
 
 _HOOK_TABLES = (
     "_backward_pre_hooks",
@@ -183,7 +181,7 @@ class Module:
                 f"cannot assign '{_typename(tensor)}' object to buffer '{name}' "
                 "(torch Tensor or None required)"
             )
-        for hook in buffer_registration_hooks.values():
+        for hook in _global_buffer_registration_hooks.values():
             changed = hook(self, name, tensor)
             if changed is not None:
                 tensor = changed
@@ -217,7 +215,7 @@ class Module:
                     "function of another Tensor, compute the value in the forward() "
                     "method."
                 )
-            for hook in parameter_registration_hooks.values():
+            for hook in _global_parameter_registration_hooks.values():
                 changed = hook(self, name, param)
                 if changed is not None:
                     param = changed
@@ -235,7 +233,7 @@ class Module:
         self.add_module(name, module)
 
     def _announce_module(self, name, module):
-        for hook in module_registration_hooks.values():
+        for hook in _global_module_registration_hooks.values():
             changed = hook(self, name, module)
             if changed is not None:
                 module = changed
@@ -847,7 +845,7 @@ def _parse_to(args, kwargs):
         values.pop("memory_format", None),
     )
     values.pop("copy", None)
-    if values or len(rest) > 1 or (not args and not kwargs):
+    if values or len(rest) > 1:
         raise TypeError(
             "to() received an invalid combination of arguments; expected (device, "
             "dtype, non_blocking), (dtype, non_blocking) or (tensor, non_blocking)"

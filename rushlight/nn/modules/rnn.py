@@ -222,10 +222,32 @@ class RNNBase(Module):
                 f"{type(self).__name__}: Expected input to be 2D or 3D, got "
                 f"{tensor.dim()}D instead"
             )
+        own = self._flat_weights[0].dtype
+        if tensor.dtype is not own:
+            raise ValueError(
+                f"{type(self).__name__} input dtype ({tensor.dtype}) does not match "
+                f"weight dtype ({own}). Convert input: input.to({own}), or convert "
+                f"model: model.to({tensor.dtype})"
+            )
         if tensor.size(-1) != self.input_size:
             raise RuntimeError(
                 "input.size(-1) must be equal to input_size. Expected "
                 f"{self.input_size}, got {tensor.size(-1)}"
+            )
+
+    def _check_hidden_dims(self, hx, batched):
+        """Refuses a hidden state with a batch where the input has none, or without."""
+        if hx is None:
+            return
+        given = hx if isinstance(hx, (tuple, list)) else (hx,)
+        wanted = 3 if batched else 2
+        if any(each.dim() != wanted for each in given):
+            found = ", ".join(f"{each.dim()}-D" for each in given)
+            names = "hx and cx" if len(given) > 1 else "hx"
+            raise RuntimeError(
+                f"For {'' if batched else 'un'}batched {wanted}-D input, {names} should "
+                f"also be {wanted}-D but got "
+                + (f"({found}) tensors" if len(given) > 1 else f"{found} tensor")
             )
 
     def _first_state(self, hx, samples, like, order):
@@ -253,6 +275,7 @@ class RNNBase(Module):
         if isinstance(input, PackedSequence):
             return self._forward_packed(input, hx)
         batched = input.dim() == 3
+        self._check_hidden_dims(hx, batched)
         if not batched:
             input = input.unsqueeze(0 if self.batch_first else 1)
             if hx is not None:
@@ -482,6 +505,12 @@ class RNNCellBase(Module):
             raise ValueError(
                 f"{name}: Expected input to be 1D or 2D, got {input.dim()}D instead"
             )
+        for number, each in enumerate(state or ()):
+            if each.dim() not in (1, 2):
+                what = f"hx[{number}]" if self._mode == "LSTM" else "hidden"
+                raise ValueError(
+                    f"{name}: Expected {what} to be 1D or 2D, got {each.dim()}D instead"
+                )
         batched = input.dim() == 2
         rows = input if batched else input.unsqueeze(0)
         count = 2 if self._mode == "LSTM" else 1

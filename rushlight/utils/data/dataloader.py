@@ -15,6 +15,11 @@ from rushlight.utils.data.sampler import (
     draw_seed,
 )
 
+_FIXED = frozenset(
+    ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset")
+    + ("persistent_workers",)
+)  # what the order of the batches was made of
+
 
 class DataLoader:
     """An iterable over the batches of a data set.
@@ -98,6 +103,15 @@ class DataLoader:
         plain = default_convert if batch_sampler is None else default_collate
         self.collate_fn = plain if collate_fn is None else collate_fn
         self._iterator: Any = None
+        self._complete = True
+
+    def __setattr__(self, name, value):
+        if name in _FIXED and self.__dict__.get("_complete"):
+            raise ValueError(
+                f"{name} attribute should not be set after {type(self).__name__} is "
+                "initialized"
+            )
+        super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator:
         source = Source(
@@ -112,9 +126,9 @@ class DataLoader:
         from rushlight.utils.data.parallel import ParallelIterator
 
         if not self.persistent_workers:
-            return ParallelIterator(self, source, draw_seed(self.generator))
+            return ParallelIterator(self, source)
         if self._iterator is None:
-            self._iterator = ParallelIterator(self, source, draw_seed(self.generator))
+            self._iterator = ParallelIterator(self, source)
         else:
             self._iterator.restart()
         return self._iterator
@@ -137,10 +151,10 @@ class SerialIterator:
     """One pass over the batches, fetched in this process as they are asked for."""
 
     def __init__(self, loader: DataLoader, source: Source):
-        # Drawn though no worker wants it: num_workers then leaves the order as it is.
-        draw_seed(loader.generator)
         self.sampler = loader.index_sampler()
         self.indices = iter(self.sampler)
+        # Drawn though no worker wants it: num_workers then leaves the order as it is.
+        draw_seed(loader.generator)
         self.fetch = source.open()
 
     def __iter__(self):

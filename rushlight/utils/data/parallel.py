@@ -9,6 +9,7 @@ from multiprocessing import connection as pipes
 from typing import Any
 
 from rushlight.utils.data import transport, worker
+from rushlight.utils.data.sampler import draw_seed
 
 PATIENCE = 5.0  # seconds for a worker to end by itself before it is made to
 
@@ -80,20 +81,21 @@ class Crew:
 class ParallelIterator:
     """Batches from the workers, in the sampler's order unless told otherwise."""
 
-    def __init__(self, loader, source, base_seed):
+    def __init__(self, loader, source):
         self.sampler = loader.index_sampler()
+        indices = iter(self.sampler)  # which may draw numbers before the seed is drawn
         self.timeout = loader.timeout
         self.in_order = loader.in_order
         self.persistent = loader.persistent_workers
         self.ahead = max(1, loader.prefetch_factor)
-        self.crew = Crew(loader, source, base_seed)
+        self.crew = Crew(loader, source, draw_seed(loader.generator))
         weakref.finalize(self, self.crew.close)
         self.epoch = 0
-        self._begin()
+        self._begin(indices)
 
-    def _begin(self):
+    def _begin(self, indices):
         count = len(self.crew.processes)
-        self.indices = iter(self.sampler)
+        self.indices = indices
         self.ready: dict[int, tuple] = {}  # batch number -> (status, value)
         self.owner: dict[int, int] = {}  # batch number -> its worker
         self.waiting = [0] * count  # batches each worker still owes
@@ -112,7 +114,7 @@ class ParallelIterator:
             number, header, _ = self._receive()
             if header == ("restarted", self.epoch):
                 late.discard(number)
-        self._begin()
+        self._begin(iter(self.sampler))
 
     def __iter__(self):
         return self

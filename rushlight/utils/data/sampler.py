@@ -136,14 +136,12 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self):
-        return iter(
-            rl.multinomial(
-                self.weights,
-                self.num_samples,
-                self.replacement,
-                generator=self.generator,
-            ).tolist()
-        )
+        yield from rl.multinomial(
+            self.weights,
+            self.num_samples,
+            self.replacement,
+            generator=self.generator,
+        ).tolist()
 
     def __len__(self):
         return self.num_samples
