@@ -1,5 +1,6 @@
 """Derivatives of running sums and products, and functions made of them."""
 
+import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.shared import conjugated, wrap_dim
 
@@ -36,8 +37,9 @@ def logcumsumexp_gradient(grad, self, result, dim):
     if grad.is_complex():
         tail = (ops.log(conjugated(grad)) - result).flip([dim]).logcumsumexp(dim)
         return conjugated(ops.exp(tail.flip([dim]) + self))
-    rising = ops.where(grad > 0, ops.log(ops.abs(grad)), -float("inf"))
-    falling = ops.where(grad < 0, ops.log(ops.abs(grad)), -float("inf"))
+    lowest = rushlight.finfo(grad.dtype).min  # its difference to a result is finite
+    rising = ops.where(grad > 0, ops.log(ops.abs(grad)), lowest)
+    falling = ops.where(grad < 0, ops.log(ops.abs(grad)), lowest)
 
     def share(logarithms):
         tail = (logarithms - result).flip([dim]).logcumsumexp(dim).flip([dim])

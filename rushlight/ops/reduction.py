@@ -180,7 +180,7 @@ def spread_evenly(grad, self, result, dim=(), keepdim=False):
     """The gradient shared by all elements that equal the extreme."""
     grad = unreduce(grad, self.ndim, dim, keepdim)
     result = unreduce(result, self.ndim, dim, keepdim)
-    mask = (self == result) | (self != self)
+    mask = (self == result) | ((self != self) & (result != result))
     return ops.where(mask, grad / mask.sum(wrap_dims(dim, self.ndim), keepdim=True), 0)
 
 

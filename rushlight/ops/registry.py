@@ -142,7 +142,7 @@ def make_operator(entry, namespace="aten"):
         derivative=derivative,
         tags=entry[12],
         entry=entry,
-        is_view=kind == "view" and name != "detach",
+        is_view=(kind == "view" and name != "detach") or name in _RESHAPERS,
         node_name=node_name(name),
     )
     if len(returns) > 1 and returns[0][1]:
@@ -174,6 +174,8 @@ def make_operator(entry, namespace="aten"):
             node_name=node_name(name),
         )
         out.set_out_rule(out_rule(kind, entry[12]), entry[12])
+    if inplace is not None and name in _STEPS:
+        inplace.set_derivative(_FLAT)
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
     return op
@@ -185,6 +187,20 @@ def out_rule(kind, tags):
         if tag.removeprefix("out_") in OUT_RULES:
             return OUT_RULES[tag.removeprefix("out_")]
     return OUT_RULES["cast" if kind in ("pointwise", "reduction") else "exact"]
+
+
+def flat_gradients(needs, grad):
+    """Zeros for both operands of a comparison in place."""
+    zeros = call.zeros_like(grad)
+    return zeros if needs & 1 else None, zeros if needs & 2 else None
+
+
+# Comparisons have truth values as results, but in place their results may be floats,
+# which belong to the graph: their gradient is zero.
+_STEPS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
+_FLAT = Derivative(
+    __name__, "flat_gradients", (), ((0, False), (1, False)), 0, (0,), flat_gradients
+)
 
 
 def node_name(name):
@@ -200,6 +216,8 @@ def make_derivative(row):
     return Derivative(module, function, saved, groups, flags, outputs)
 
 
+# These give a tensor another shape in place; no element changes.
+_RESHAPERS = frozenset(("as_strided_", "squeeze_", "t_", "transpose_", "unsqueeze_"))
 # Functions with a twin that writes into its first argument: its name ends in "_".
 _WRITERS = frozenset(("index_put",))
 

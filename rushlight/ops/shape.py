@@ -393,9 +393,28 @@ def slice_scatter(self, src, dim, start, end, step):
 
 
 def as_strided_scatter(self, src, size, stride, storage_offset):
-    """A copy with a strided view overwritten."""
+    """A copy with a strided view overwritten.
+
+    Raises:
+        RuntimeError: a gradient is wanted and the input is not row-major: the
+            gradient knows one numbering of the elements only.
+    """
+    if self.requires_grad and not self.is_contiguous():
+        raise RuntimeError(
+            "as_strided_scatter is currently only supported for contiguous inputs, "
+            f"got strides {self.stride()} for sizes {list(self.shape)}"
+        )
     result = ops.clone(self)
     _written(ops.as_strided(result, size, stride, storage_offset), src, "slice")
+    return result
+
+
+def as_strided_window(grad, size, stride, storage_offset):
+    """What PyTorch says of the overwritten input: the window of the gradient alone."""
+    grad = grad.contiguous()
+    result = ops.zeros_like(grad)
+    window = ops.as_strided(grad, size, stride, storage_offset)
+    ops.as_strided(result, size, stride, storage_offset).copy_(window)
     return result
 
 

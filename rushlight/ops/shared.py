@@ -13,9 +13,9 @@ def not_implemented(name):
     """Refuses a backward pass that has no formula.
 
     Raises:
-        NotImplementedError: always.
+        RuntimeError: always.
     """
-    raise NotImplementedError(f"the derivative for 'aten::{name}' is not implemented.")
+    raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
 def wrap_dim(dim, ndim):

@@ -108,6 +108,9 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
     size = ordered.shape[-1]
     last = (present if skip else ops.full_like(present, size)) - 1
     ranks = q.reshape([-1]) * ops.clamp_min(last, 0).to(q.dtype)
+    if not skip:
+        # NaN sorts last: where there is one, every quantile is the last element
+        ranks = ops.where(present < size, float(size - 1), ranks)
     low, high = ops.floor(ranks), ops.ceil(ranks)
     if interpolation == "nearest":
         low = high = ops.round(ranks)
@@ -118,8 +121,6 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         above = ops.gather(ordered, -1, high.to(rushlight.int64))
         share = ranks - low if interpolation == "linear" else 0.5
         result = ops.lerp(below, above, share)
-    spoiled = present == 0 if skip else present < size
-    result = ops.where(spoiled, math.nan, result)
     result = result.movedim(-1, 0)
     if keepdim and dim is None:
         result = result.reshape([-1, *[1] * ndim])
