@@ -1,4 +1,4 @@
-"""Enlarging and shrinking images by interpolation, one dimension after another."""
+"""Enlarging and shrinking images by interpolation: checks, and the sizes to reach."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import warnings
 
 import rushlight as rl
 from rushlight.nn._functions import pooling
+from rushlight.ops import call
 
 _LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
-_SMOOTH = ("linear", "bilinear", "bicubic", "trilinear")
+_SMOOTH = ("linear", "bilinear", "bicubic", "trilinear", "lanczos")
+_NEEDS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5, "lanczos": 4}
+_LARGEST = 2**63
 
 
 def interpolate(
@@ -31,7 +34,13 @@ def interpolate(
             ``"bicubic"``, ``"trilinear"`` or ``"area"``.
         align_corners: whether the outer elements' centres stay in place.
         recompute_scale_factor: derive the scale from the whole sizes reached.
-        antialias: not offered; shrink with ``"area"`` instead.
+        antialias: let all elements count that an output covers when shrinking with
+            ``"bilinear"`` or ``"bicubic"``.
+
+    Raises:
+        ValueError: sizes or factors don't fit, or options that exclude each other.
+        NotImplementedError: the mode has no meaning for the input's rank.
+        RuntimeError: an input or output without elements.
     """
     if mode in ("nearest", "area", "nearest-exact"):
         if align_corners is not None:
@@ -41,48 +50,125 @@ def interpolate(
             )
     elif align_corners is None:
         align_corners = False
-    if antialias:
-        raise NotImplementedError("interpolate: antialias=True is not offered")
-    sizes, scales = _target_sizes(
-        input,
-        size,
-        scale_factor,
-        recompute_scale_factor or mode == "area" and size is None,
-    )
+    sizes, factors = _given(input, size, scale_factor)
+    if recompute_scale_factor and size is not None:
+        raise ValueError(
+            "recompute_scale_factor is not meaningful with an explicit size."
+        )
+    if antialias and not (
+        mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4
+    ):
+        raise ValueError(
+            "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes "
+            "and requires a 4-D tensor as input"
+        )
+    if mode == "lanczos" and not antialias:
+        raise ValueError("Lanczos mode requires antialias=True")
+    if mode == "lanczos" and align_corners:
+        raise ValueError("Lanczos mode does not support align_corners=True")
+    if mode == "area" and sizes is None:
+        recompute_scale_factor = True
+    if sizes is None:
+        sizes = [_scaled(n, factor) for n, factor in zip(input.shape[2:], factors)]
+    if recompute_scale_factor or factors is None:
+        factors = [0.0] * len(sizes)
+    _check_mode(input.ndim, mode)
     if mode == "area":
-        pools = {
+        pool = {
             3: pooling.adaptive_avg_pool1d,
             4: pooling.adaptive_avg_pool2d,
             5: pooling.adaptive_avg_pool3d,
-        }
-        return pools[input.dim()](input, tuple(sizes))
-    _check_mode(input.dim(), mode)
-    for index, (wanted, scale) in enumerate(zip(sizes, scales)):
-        input = _resample(input, 2 + index, wanted, scale, mode, align_corners)
-    return input
+        }[input.ndim]
+        return pool(input, tuple(sizes))
+    _check_elements(input, sizes, mode)
+    return call._resample(
+        input, sizes, [float(f) for f in factors], mode, bool(align_corners), antialias
+    )
 
 
 def _check_mode(ndim, mode):
-    if ndim not in _LINEAR or mode not in ("nearest", "nearest-exact", *_SMOOTH):
-        raise NotImplementedError(
-            "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
-            f"{ndim}D) for the modes: nearest | linear | bilinear | bicubic | "
-            f"trilinear | area | nearest-exact (got {mode})"
+    needs = _NEEDS.get(mode)
+    if ndim in _LINEAR:
+        if mode in ("nearest", "nearest-exact", "area") or needs == ndim:
+            return
+        if mode in ("linear", "bilinear", "trilinear"):
+            raise NotImplementedError(
+                f"Got {ndim}D input, but {mode} mode needs {needs}D input"
+            )
+    raise NotImplementedError(
+        "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
+        f"{ndim}D) for the modes: nearest | linear | bilinear | bicubic | "
+        f"trilinear | lanczos | area | nearest-exact (got {mode})"
+    )
+
+
+def _check_elements(input, sizes, mode):
+    own, ndim = list(input.shape[2:]), input.ndim
+    if min(own) <= 0 or min(sizes) <= 0:
+        names = {3: "W", 4: "HW", 5: "DHW"}[ndim]
+
+        def told(values):
+            return ", ".join(f"{name}: {n}" for name, n in zip(names, values))
+
+        raise RuntimeError(
+            "Input and output sizes should be greater than 0, but got input "
+            f"({told(own)}) output ({told(sizes)})"
         )
-    if mode in _SMOOTH and mode != _LINEAR[ndim] and (mode, ndim) != ("bicubic", 4):
-        needs = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}[mode]
+    if input.shape[1] == 0:
+        raise RuntimeError(
+            f"Non-empty {ndim}D data tensor expected but got a tensor with sizes "
+            f"{list(input.shape)}"
+        )
+    cells = math.prod(input.shape[:2]) * math.prod(sizes)
+    if cells * input.element_size() >= _LARGEST:
+        raise RuntimeError(
+            "Storage size calculation overflowed with sizes="
+            f"{[*input.shape[:2], *sizes]}"
+        )
+    bytes_too = mode.startswith("nearest") or mode in ("bilinear", "bicubic", "lanczos")
+    if not input.is_floating_point() and not (input.dtype == rl.uint8 and bytes_too):
         raise NotImplementedError(
-            f"Got {ndim}D input, but {mode} mode needs {needs}D input"
+            f'"upsample_{mode}{ndim - 2}d" not implemented for '
+            f"'{input.dtype.name.capitalize()}'"
         )
 
 
-def _target_sizes(input, size, scale_factor, recompute):
-    """The size of each spatial dimension, and the factor where one was given."""
-    spatial = input.shape[2:]
+def _scaled(size, factor):
+    """``size * factor`` as a whole number.
+
+    Raises:
+        RuntimeError: the product is no number of elements.
+    """
+    product = size * float(factor)
+    if not math.isfinite(product) or abs(product) >= _LARGEST:
+        raise RuntimeError(
+            "value cannot be converted to type int64_t without overflow\n"
+            f"  scale_factor: {factor}"
+        )
+    return math.trunc(product)
+
+
+def _whole(value):
+    """The number of a whole size, or None."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, rl.Tensor):
+        if value.numel() != 1 or value.is_floating_point():
+            return None
+        return int(value)
+    try:
+        return value.__index__()
+    except AttributeError:
+        return None
+
+
+def _given(input, size, scale_factor):
+    """The sizes or the factors that were given, one for each dimension in space."""
     if size is not None and scale_factor is not None:
         raise ValueError("only one of size or scale_factor should be defined")
     if size is None and scale_factor is None:
         raise ValueError("either size or scale_factor should be defined")
+    spatial = input.shape[2:]
     given = size if size is not None else scale_factor
     many = isinstance(given, (tuple, list))
     if many and len(given) != len(spatial):
@@ -91,69 +177,26 @@ def _target_sizes(input, size, scale_factor, recompute):
         raise ValueError(
             f"Input and {what} must have the same number of spatial dimensions, but "
             f"got input with spatial dimensions of {list(spatial)} and {name} "
-            f"{given}."
+            f"{given}. Please provide input tensor in (N, C, d1, d2, ...,dK) format and "
+            f"{what} in (o1, o2, ...,oK) format."
         )
-    values = tuple(given) if many else (given,) * len(spatial)
+    values = list(given) if many else [given] * len(spatial)
     if size is not None:
-        if recompute:
-            raise ValueError(
-                "recompute_scale_factor is not meaningful with an explicit size."
+        whole = [_whole(value) for value in values]
+        if None in whole:
+            raise TypeError(
+                "expected size to be one of int or Tuple[int] or Tuple[int, int] or "
+                f"Tuple[int, int, int], but got size with types "
+                f"{[type(value) for value in values]}"
             )
-        return values, (None,) * len(values)
-    sizes = tuple(math.floor(n * factor) for n, factor in zip(spatial, values))
-    return sizes, (None,) * len(sizes) if recompute else values
-
-
-def _source_positions(size, wanted, scale, align_corners, exact_centres):
-    """Where in the source each output element lies, as fractions of elements."""
-    if align_corners:
-        step = (size - 1) / (wanted - 1) if wanted > 1 else 0.0
-        return [index * step for index in range(wanted)]
-    step = 1.0 / scale if scale else size / wanted
-    shift = 0.5 if exact_centres else 0.0
-    return [(index + shift) * step - shift for index in range(wanted)]
-
-
-def _cubic_weights(t):
-    """Weights of the four neighbours for a fraction, by cubic convolution."""
-    a = -0.75
-
-    def near(x):
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x):
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return far(t + 1), near(t), near(1 - t), far(2 - t)
-
-
-def _resample(input, dim, wanted, scale, mode, align_corners):
-    size = input.size(dim)
-    last = size - 1
-    if mode in ("nearest", "nearest-exact"):
-        step = 1.0 / scale if scale else size / wanted
-        shift = 0.5 if mode == "nearest-exact" else 0.0
-        chosen = [min(int((index + shift) * step), last) for index in range(wanted)]
-        return input.index_select(dim, rl.tensor(chosen))
-    places = _source_positions(size, wanted, scale, align_corners, True)
-    if mode == "bicubic":
-        floors = [math.floor(place) for place in places]
-        weights = [_cubic_weights(p - f) for p, f in zip(places, floors)]
-        offsets = (-1, 0, 1, 2)
-    else:
-        places = [max(place, 0.0) for place in places]
-        floors = [min(int(place), last) for place in places]
-        weights = [(1 - (p - f), p - f) for p, f in zip(places, floors)]
-        offsets = (0, 1)
-    shape = [1] * input.dim()
-    shape[dim] = wanted
-    result = None
-    for tap, offset in enumerate(offsets):
-        chosen = [min(max(floor + offset, 0), last) for floor in floors]
-        weight = rl.tensor([w[tap] for w in weights], dtype=input.dtype).view(shape)
-        part = input.index_select(dim, rl.tensor(chosen)) * weight
-        result = part if result is None else result + part
-    return result
+        return whole, None
+    for value in values:
+        if isinstance(value, rl.Tensor) or not isinstance(value, (int, float)):
+            raise TypeError(
+                "expected scale_factor to be a number or a tuple of numbers, but got "
+                f"{type(value).__name__}"
+            )
+    return None, values
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
