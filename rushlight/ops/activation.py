@@ -2,6 +2,7 @@
 
 import math
 
+import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.ops import call as ops
@@ -27,8 +28,8 @@ def threshold(x, limit, value):
 
 
 @pointwise
-def threshold_backward(grad, x, limit):
-    """The gradient above the limit."""
+def threshold_backward(x, grad, limit):
+    """The gradient above the limit; laid out as ``x`` is, which comes first."""
     return L.select(x <= limit, 0, grad)
 
 
@@ -117,7 +118,7 @@ def leaky_relu(x, negative_slope):
 
 
 @pointwise
-def leaky_relu_backward(grad, x, negative_slope, self_is_result):
+def leaky_relu_backward(x, grad, negative_slope):
     """The slope at the input; the result has its sign."""
     return L.select(x > 0, grad, grad * negative_slope)
 
@@ -203,6 +204,25 @@ def prelu_kernel(x, weight):
     return L.select(x > 0, x, x * weight)
 
 
+def threshold_backward_of(grad_output, self, threshold):
+    """The kernel takes the other order."""
+    return ops._threshold_backward(self, grad_output, threshold)
+
+
+def leaky_relu_backward_of(grad_output, self, negative_slope, self_is_result):
+    """The kernel takes the other order.
+
+    Raises:
+        RuntimeError: a negative slope, where only the result is there.
+    """
+    if self_is_result and negative_slope < 0:
+        raise RuntimeError(
+            "In-place leakyReLu backward calculation is triggered with a negative slope "
+            "which is not supported. Please call the forward function out of place."
+        )
+    return ops._leaky_relu_backward(self, grad_output, negative_slope)
+
+
 def relu6(self):
     """Between 0 and 6."""
     return ops.hardtanh(self, 0, 6)
@@ -230,9 +250,11 @@ def softshrink(self, lambd):
     Raises:
         RuntimeError: ``lambd`` is negative.
     """
-    if lambd < 0:
+    largest = rushlight.finfo(self.dtype).max if self.is_floating_point() else math.inf
+    if not 0 <= lambd <= largest:
         raise RuntimeError(
-            f"lambda must be greater or equal to 0, but found to be {float(lambd)}."
+            f"lambda must be in range [0, {largest:g}] for input dtype "
+            f"{self.dtype.name.capitalize()}, but found {float(lambd):g}"
         )
     return ops._softshrink(self, lambd)
 
@@ -253,6 +275,8 @@ def prelu(self, weight):
             f"prelu: Type promoting not supported. Got {self.dtype} and {weight.dtype}"
         )
     if weight.numel() != 1:
+        if self.ndim == 0:
+            raise RuntimeError("Not allow zero-dim input tensor.")
         channels = self.shape[1] if self.ndim > 1 else 1
         if self.ndim == 0 or channels != weight.numel():
             raise RuntimeError(

@@ -172,8 +172,18 @@ def kl_div(self, target, reduction, log_target):
 
 
 def soft_margin_loss(self, target, reduction):
-    """``log(1 + exp(-target * self))``."""
-    return reduce(ops.log1p(ops.exp(-target * self)), reduction)
+    """``log(1 + exp(-target * self))``.
+
+    Raises:
+        RuntimeError: the shapes can't be broadcast to the input's.
+    """
+    costs = ops.log1p(ops.exp(-self * target))
+    if costs.shape != self.shape:
+        raise RuntimeError(
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+            f"{list(costs.shape)}"
+        )
+    return reduce(costs, reduction)
 
 
 def nll_loss(self, target, weight, reduction, ignore_index):

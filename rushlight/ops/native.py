@@ -13,7 +13,8 @@ from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from rushlight.backends.cpu.launch import launch
 
 # A flag tensor starts at this value; a kernel that meets a bad index writes it there.
-NO_FAULT = -(2**63)
+# It is no round number: the lowest and the highest int64 are bad indices that occur.
+NO_FAULT = -0x5F3A_91C4_27D6_B80E
 
 # Kernels that only move elements see them as integers of the same width.
 MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}

@@ -23,7 +23,7 @@ from rushlight.ops.native import USUAL, as_pairs, brief, from_pairs, mover, requ
 
 GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
-NO_FAULT = cython.declare(int64_t, -9223372036854775807)
+NO_FAULT = cython.declare(int64_t, -0x5F3A91C427D6B80E)
 _NATIVE = cython.declare(dict, {})
 _INDEX = cython.declare(object, None)
 

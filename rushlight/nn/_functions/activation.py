@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 
 import rushlight as rl
@@ -78,11 +79,22 @@ def threshold(input, threshold, value, inplace=False):
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """``leaky_relu`` with slopes drawn between ``lower`` and ``upper`` in training."""
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
+    if lower > upper:
+        raise RuntimeError(
+            "Lower bound should be less than or equal to the upper bound"
+        )
     if not training:
-        return leaky_relu(input, (lower + upper) / 2, inplace)
-    slope = rl.empty_like(input).uniform_(lower, upper)
-    result = rl.where(input > 0, input, input * slope)
-    return input.copy_(result) if inplace else result
+        slope = (lower + upper) / 2
+        return leaky_relu(input if inplace else input.contiguous(), slope, inplace)
+    # Slopes are drawn for the elements that need one, in their order.
+    values = input.detach().contiguous()
+    sloped = values <= 0
+    slopes = rl.empty(int(sloped.sum()), dtype=rl.float64).uniform_(lower, upper)
+    noise = rl.ones_like(values).masked_scatter_(sloped, slopes.to(values.dtype))
+    return input.mul_(noise) if inplace else noise * input
 
 
 def tanh(input):
@@ -107,7 +119,7 @@ def softsign(input):
 
 def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))`` without overflow."""
-    return call.log_sigmoid(input, out=out)
+    return call.log_sigmoid(input.contiguous(), out=out)
 
 
 def glu(input, dim=-1):
@@ -173,10 +185,11 @@ def gumbel_softmax(logits, tau=1, hard=False, eps=1e-10, dim=-1):
     """
     if eps != 1e-10:
         warnings.warn("`eps` parameter is deprecated and has no effect.", stacklevel=2)
-    noise = -rl.empty_like(logits).exponential_().log()
+    rows = rl.contiguous_format
+    noise = -rl.empty_like(logits, memory_format=rows).exponential_().log()
     soft = ((logits + noise) / tau).softmax(dim)
     if not hard:
         return soft
     index = soft.argmax(dim, keepdim=True)
-    one_hot = rl.zeros_like(logits).scatter_(dim, index, 1.0)
+    one_hot = rl.zeros_like(logits, memory_format=rows).scatter_(dim, index, 1.0)
     return one_hot - soft.detach() + soft

@@ -71,8 +71,7 @@ def _same_size(input, target):
         "broadcasting. Please ensure they have the same size.",
         stacklevel=3,
     )
-    sizes = rl.broadcast_shapes(input.shape, target.shape)
-    return input.expand(sizes), target.expand(sizes)
+    return rl.broadcast_tensors(input, target)
 
 
 def _weighted(loss, weight, input, number, by_weight):
@@ -252,7 +251,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
 def soft_margin_loss(input, target, size_average=None, reduce=None, reduction="mean"):
     """``log(1 + exp(-target * input))`` for targets of 1 and -1."""
     number = chosen_reduction(size_average, reduce, reduction)
-    return reduce_loss((-target * input).exp().log1p(), number)
+    return call.soft_margin_loss(input, target, number)
 
 
 def margin_ranking_loss(
@@ -326,10 +325,12 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
+    _check_multi_margin(input, target, weight)
     single = input.dim() < 2
     if single:
         input = input.reshape(-1)
     index = target.reshape(1) if single else target.reshape(-1, 1)
+    _check_labels(index, input.size(-1), "target out of range")
     gap = (margin - input.gather(-1, index) + input).clamp_min(0)
     if p == 2:
         gap = gap * gap
@@ -340,6 +341,54 @@ def multi_margin_loss(
     return reduce_loss(loss.reshape(target.shape) if single else loss, number)
 
 
+def _check_labels(labels, classes, words):
+    """Labels are class numbers, or the words are raised as a RuntimeError."""
+    if labels.is_meta or not labels.numel():
+        return
+    low, high = labels.aminmax()
+    if low < 0 or high >= classes:
+        raise RuntimeError(
+            f"{words}\n  labels: {low.item()} to {high.item()}\n  classes: {classes}"
+        )
+
+
+def _check_long(target):
+    if target.dtype != rl.int64:
+        raise RuntimeError(
+            f"expected scalar type Long but found {target.dtype.name.capitalize()}"
+        )
+
+
+def _check_multi_margin(input, target, weight):
+    """Refuses operands that ``multi_margin_loss`` has no meaning for."""
+    ndim = input.dim()
+    if ndim > 2 or (ndim and input.size(-1) == 0):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but "
+            f"got: {list(input.shape)}"
+        )
+    samples = input.size(0) if ndim == 2 else 1
+    if target.dim() > 1 or target.numel() != samples:
+        raise RuntimeError(
+            "target tensor should be 1-D with size equal to the input's batch size. "
+            f"Expected target size [{samples}], but got {list(target.shape)}"
+        )
+    classes = input.size(-1) if ndim else 1
+    if weight is not None and weight.numel() != classes:
+        raise RuntimeError(
+            f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
+        )
+    _check_long(target)
+    _check_float("multi_margin_loss", input)
+
+
+def _check_float(name, input):
+    if not input.is_floating_point():
+        raise NotImplementedError(
+            f"\"{name}\" not implemented for '{input.dtype.name.capitalize()}'"
+        )
+
+
 def multilabel_margin_loss(
     input, target, size_average=None, reduce=None, reduction="mean"
 ):
@@ -348,6 +397,28 @@ def multilabel_margin_loss(
     A target row lists class numbers and ends at its first -1.
     """
     number = chosen_reduction(size_average, reduce, reduction)
+    ndim = input.dim()
+    if ndim > 2 or (ndim and input.size(-1) == 0):
+        raise RuntimeError(
+            "Expected non-empty vector or matrix with optional 0-dim batch size, but "
+            f"got: {list(input.shape)}"
+        )
+    if target.shape != input.shape and not (
+        ndim < 2 and target.numel() == input.numel()
+    ):
+        raise RuntimeError(
+            f"inconsistent target size: {list(target.shape)} for input of size: "
+            f"{list(input.shape)}"
+        )
+    _check_long(target)
+    _check_float("multilabel_margin_loss", input)
+    if target.numel() and not target.is_meta:
+        low, high = target.aminmax()
+        if low < -1 or high >= (input.size(-1) if ndim else 1):
+            raise RuntimeError(
+                f"argument #2 'target' is out of range\n  labels: {low.item()} to "
+                f"{high.item()}"
+            )
     if input.dim() == 0:
         input, target = input.reshape(1), target.reshape(1)
     listed = (target < 0).long().cumsum(-1) == 0

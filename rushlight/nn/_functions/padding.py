@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
+from rushlight.ops.formats import format_of
 
 
 def pad(input, pad, mode="constant", value=None):
@@ -18,7 +19,7 @@ def pad(input, pad, mode="constant", value=None):
         mode: ``"constant"``, ``"reflect"``, ``"replicate"`` or ``"circular"``.
         value: what ``"constant"`` puts there; 0 where it is left out.
     """
-    pad = tuple(pad)
+    pad = _whole_numbers(pad)
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
     if len(pad) // 2 > input.dim():
@@ -31,6 +32,10 @@ def pad(input, pad, mode="constant", value=None):
         return _pad_constant(input, pad, 0 if value is None else value)
     if value is not None and value != 0:
         raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if not isinstance(mode, str):
+        raise TypeError(
+            f"pad(): argument 'mode' must be str, not {type(mode).__name__}"
+        )
     places = {
         "reflect": _reflected,
         "replicate": _replicated,
@@ -43,13 +48,50 @@ def pad(input, pad, mode="constant", value=None):
             "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for "
             "now"
         )
+    _check_padded(input, pad, mode)
+    format = format_of(input) if mode != "circular" else None
     for index in range(0, len(pad), 2):
         dim = input.dim() - 1 - index // 2
         before, after = pad[index : index + 2]
         if before or after:
             chosen = places(input, dim, before, after)
-            input = input.index_select(dim, rl.tensor(chosen))
-    return input
+            input = input.index_select(dim, rl.tensor(chosen, dtype=rl.int64))
+    return input if format is None else input.contiguous(memory_format=format)
+
+
+def _whole_numbers(pad):
+    """The paddings as a tuple of int.
+
+    Raises:
+        TypeError: they are no sequence of whole numbers.
+    """
+    try:
+        return tuple(value.__index__() for value in pad)
+    except (AttributeError, TypeError):
+        raise TypeError(
+            "pad(): argument 'pad' (position 2) must be tuple of ints, not "
+            f"{type(pad).__name__}"
+        ) from None
+
+
+def _check_padded(input, pad, mode):
+    """Refuses samples without elements, and paddings that leave none."""
+    spatial = len(pad) // 2
+    first = input.dim() - spatial - 1
+    if mode != "circular" and 0 in input.shape[first:]:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly "
+            "0 batch size and other non-zero dimensions for input, but got: "
+            f"{list(input.shape)}"
+        )
+    for index in range(0, len(pad), 2):
+        dim = input.dim() - 1 - index // 2
+        size = input.size(dim) + pad[index] + pad[index + 1]
+        if size < 1 and mode != "circular" or size < 0:
+            raise RuntimeError(
+                f"input (size {input.size(dim)} at dimension {dim}) is too small: padded "
+                f"by {pad[index]} and {pad[index + 1]} its size would be {size}"
+            )
 
 
 def _pad_constant(input, pad, value):
@@ -65,15 +107,20 @@ def _pad_constant(input, pad, value):
                 f"{after} resulted in a negative output size, which is invalid. Check "
                 f"dimension {dim} of your input."
             )
-        start, stop = max(-before, 0), sizes[dim] - max(-after, 0)
+        start = min(max(-before, 0), sizes[dim])
+        stop = max(sizes[dim] - max(-after, 0), start)
         if (start, stop) != (0, sizes[dim]):
-            source = source.narrow(dim, start, max(stop - start, 0))
+            source = source.narrow(dim, start, stop - start)
         target.append((dim, max(before, 0), source.size(dim)))
         sizes[dim] = size
-    result = input.new_full(sizes, value)
+    result = input.new_empty(sizes)
+    format = format_of(input)
+    if format is not None:
+        result = rl.empty_like(result, memory_format=format)
+    result = result.fill_(value)
     window = result
     for dim, start, length in target:
-        window = window.narrow(dim, start, length)
+        window = window.narrow(dim, min(start, window.size(dim)), length)
     window.copy_(source)
     return result
 
@@ -111,6 +158,11 @@ def one_hot(input, num_classes=-1):
     >>> one_hot(rl.tensor([0, 2])).tolist()
     [[1, 0, 0], [0, 0, 1]]
     """
+    if isinstance(num_classes, bool) or not isinstance(num_classes, int):
+        raise TypeError(
+            "one_hot(): argument 'num_classes' (position 2) must be int, not "
+            f"{type(num_classes).__name__}"
+        )
     if input.dtype != rl.int64:
         raise RuntimeError(
             "one_hot is only applicable to index tensor of type LongTensor."
@@ -126,8 +178,6 @@ def one_hot(input, num_classes=-1):
     largest = int(input.max())
     if num_classes == -1:
         num_classes = largest + 1
-    elif num_classes < 1:
-        raise RuntimeError("num_classes should be positive")
     elif largest >= num_classes:
         raise RuntimeError("Class values must be smaller than num_classes.")
     result = input.new_zeros((*input.shape, num_classes))
@@ -137,6 +187,10 @@ def one_hot(input, num_classes=-1):
 def pixel_shuffle(input, upscale_factor):
     """Move channels ``(C * r * r, H, W)`` into space: ``(C, H * r, W * r)``."""
     factor = upscale_factor
+    if factor <= 0:
+        raise RuntimeError(
+            f"pixel_shuffle expects a positive upscale_factor, but got {factor}"
+        )
     if input.dim() < 3:
         raise RuntimeError(
             "pixel_shuffle expects input to have at least 3 dimensions, but got input "
@@ -152,13 +206,23 @@ def pixel_shuffle(input, upscale_factor):
     planes = input.reshape(
         math.prod(lead), channels // factor**2, factor, factor, height, width
     )
-    moved = planes.permute(0, 1, 4, 2, 5, 3)
-    return moved.reshape(*lead, channels // factor**2, height * factor, width * factor)
+    moved = planes.permute(0, 1, 4, 2, 5, 3).clone(memory_format=rl.contiguous_format)
+    moved = moved.view(*lead, channels // factor**2, height * factor, width * factor)
+    return _formatted_alike(moved, input)
 
 
 def pixel_unshuffle(input, downscale_factor):
     """Move blocks of ``(C, H * r, W * r)`` into channels: ``(C * r * r, H, W)``."""
     factor = downscale_factor
+    if input.dim() < 3:
+        raise RuntimeError(
+            "pixel_unshuffle expects input to have at least 3 dimensions, but got input "
+            f"with {input.dim()} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(
+            f"pixel_unshuffle expects a positive downscale_factor, but got {factor}"
+        )
     *lead, channels, height, width = input.shape
     if height % factor or width % factor:
         raise RuntimeError(
@@ -168,8 +232,14 @@ def pixel_unshuffle(input, downscale_factor):
         )
     rows, columns = height // factor, width // factor
     planes = input.reshape(math.prod(lead), channels, rows, factor, columns, factor)
-    moved = planes.permute(0, 1, 3, 5, 2, 4)
-    return moved.reshape(*lead, channels * factor**2, rows, columns)
+    moved = planes.permute(0, 1, 3, 5, 2, 4).clone(memory_format=rl.contiguous_format)
+    moved = moved.view(*lead, channels * factor**2, rows, columns)
+    return _formatted_alike(moved, input)
+
+
+def _formatted_alike(result, input):
+    format = format_of(input)
+    return result if format is None else result.contiguous(memory_format=format)
 
 
 def channel_shuffle(input, groups):

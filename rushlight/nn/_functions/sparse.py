@@ -133,6 +133,7 @@ def embedding_bag(
     _check_bags(
         input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse
     )
+    _check_bag_types(input, weight, offsets, per_sample_weights)
     if input.dim() == 2:
         bags, length = input.shape
         bag_of = rl.arange(bags).repeat_interleave(length)
@@ -141,38 +142,102 @@ def embedding_bag(
             per_sample_weights = per_sample_weights.reshape(-1)
     else:
         bags, bag_of = _bags_from_offsets(input, offsets, include_last_offset)
+        counted = bag_of.numel()  # less than all where a last offset ends the bags
+        if counted < input.numel():
+            input = input[:counted]
+            if per_sample_weights is not None:
+                per_sample_weights = per_sample_weights[:counted]
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     if padding_idx is not None:
-        kept = input != padding_idx % weight.size(0)
+        kept = input != _row_number(padding_idx, weight)
         input, bag_of = input[kept], bag_of[kept]
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights[kept]
-    rows = call.embedding(weight, input, -1, scale_grad_by_freq, sparse)
+    try:
+        rows = call.embedding(weight, input, -1, scale_grad_by_freq, sparse)
+    except IndexError:
+        raise RuntimeError(
+            "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to "
+            f"be {_first_outside(input, weight.size(0))}\n  rows: {weight.size(0)}"
+        ) from None
+    # Half precision is summed in float32.
+    half = rows.dtype in (rl.float16, rl.bfloat16)
+    if half:
+        rows = rows.float()
     if per_sample_weights is not None:
-        rows = rows * per_sample_weights.unsqueeze(-1)
-    return _reduce_bags(rows, bag_of, bags, mode)
+        rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(-1)
+    result = _reduce_bags(rows, bag_of, bags, mode)
+    return result.to(weight.dtype) if half else result
+
+
+def _row_number(padding_idx, weight):
+    rows = weight.size(0)
+    if not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"padding_idx must be within the number of embeddings, {-rows} through "
+            f"{rows - 1}, but got {padding_idx}"
+        )
+    return padding_idx % rows
+
+
+def _first_outside(input, rows):
+    outside = (input < 0) | (input >= rows)
+    return input[outside][0].item()
+
+
+def _check_bag_types(input, weight, offsets, per_sample_weights):
+    if not weight.is_floating_point():
+        raise RuntimeError(
+            "expected scalar type Float, Double, Half or BFloat16 for weight but found "
+            f"{weight.dtype.name.capitalize()}"
+        )
+    for name, tensor in (("indices", input), ("offsets", offsets)):
+        if tensor is not None and tensor.dtype not in (rl.int64, rl.int32):
+            raise RuntimeError(
+                f"Expected tensor for argument #1 '{name}' to have one of the following "
+                f"scalar types: Long, Int; but got {tensor.dtype.name} instead (while "
+                "checking arguments for embedding_bag)"
+            )
+    if per_sample_weights is not None and per_sample_weights.dtype != weight.dtype:
+        raise RuntimeError(
+            "embedding_bag: expected per_sample_weights to have the dtype of weight: "
+            f"{weight.dtype}, but got {per_sample_weights.dtype}"
+        )
 
 
 def _bags_from_offsets(input, offsets, include_last_offset):
-    starts = offsets.tolist()
-    if starts and starts[0] != 0:
+    """How many bags there are, and the bag of each index.
+
+    Raises:
+        RuntimeError: the offsets don't rise from 0 to the input's length at most.
+    """
+    length, count = input.numel(), offsets.numel()
+    offsets = offsets.to(rl.int64)
+    if include_last_offset and count == 0:
+        raise RuntimeError("include_last_offset: number of offset should be at least 1")
+    if count and offsets[0] != 0:
         raise RuntimeError(
             "offsets[0] has to be 0, i.e., the first sequence in the mini-batch has "
-            f"to start from position 0. However, got {starts[0]}"
+            f"to start from position 0. However, got {offsets[0].item()}"
         )
-    ends = starts[1:] if include_last_offset else [*starts[1:], input.numel()]
-    if starts and ends and ends[-1] > input.numel():
+    if count and offsets[-1] > length:
         raise RuntimeError(
             "offsets[-1] can not be greater than input's length "
-            f"{input.numel()} but got offsets[-1] of {ends[-1]}"
+            f"{length} but got offsets[-1] of {offsets[-1].item()}"
         )
-    numbers = [
-        bag
-        for bag, (start, end) in enumerate(zip(starts, ends))
-        for _ in range(end - start)
-    ]
-    return len(ends), rl.tensor(numbers, dtype=rl.int64)
+    ends = offsets[1:]
+    if not include_last_offset:
+        ends = rl.cat([ends, rl.tensor([length])]) if count else ends
+    starts = offsets[: ends.numel()]
+    lengths = ends - starts
+    if lengths.numel() and (lengths.min() < 0 or offsets.max() > length):
+        raise RuntimeError(
+            "embedding_bag: expected offsets that do not fall, each between 0 and the "
+            f"input's length {length}, but got {offsets.tolist()}"
+        )
+    numbers = rl.arange(ends.numel()).repeat_interleave(lengths)
+    return ends.numel(), numbers
 
 
 def _reduce_bags(rows, bag_of, bags, mode):
