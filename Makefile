@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench clean
+.PHONY: demo test build lint docs bench sanitize clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.backends.cpu.warm
@@ -30,6 +30,11 @@ docs: build $(STAMPS)/docs          ## reference pages, and the examples in the 
 
 bench: build $(TEST_SETUP)          ## the speed table, beside PyTorch
 	$(RUN) -m benchmarks
+
+# Needs gcc's libasan and libubsan, some 2 GB of disk and an hour of two cores. The
+# checked build lies in build/sanitize, beside the fast one. TESTS chooses a part.
+sanitize: build $(TEST_SETUP)       ## the tests on a core with every check compiled in
+	PYTHON=$(abspath $(RUN)) tools/sanitize $(TESTS)
 
 clean:                              ## everything that a build made
 	rm -rf build dist *.egg-info rushlight/_generated

@@ -16,8 +16,10 @@ COMPILED = [
     "core.state",
     "core.dtype",
     "core.device",
+    "core.guard",
     "core.storage",
     "core.geometry",
+    "core.formats",
     "core.elements",
     "core.tensor",
     "core.window",
@@ -74,6 +76,12 @@ DIRECTIVES = {
     "embedsignature": False,
     "binding": True,
 }
+# `make sanitize` builds with every check that the compilers have to offer.
+SANITIZE = os.environ.get("RUSHLIGHT_SANITIZE") == "1"
+SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+SANITIZED = ["-O1", "-g", "-fno-omit-frame-pointer", "-w", *SANITIZERS]
+if SANITIZE:
+    DIRECTIVES |= {"boundscheck": True, "nonecheck": True, "initializedcheck": True}
 
 
 def extensions():
@@ -87,9 +95,11 @@ def extensions():
             yield Extension(
                 f"rushlight.{name}",
                 [str(source)],
-                extra_compile_args=["-O2", "-fno-strict-aliasing", "-fwrapv", "-w"]
+                extra_compile_args=SANITIZED
+                if SANITIZE
+                else ["-O2", "-fno-strict-aliasing", "-fwrapv", "-w"]
                 + (VECTORIZE if name in VECTORIZED else []),
-                extra_link_args=["-lpthread"],
+                extra_link_args=["-lpthread", *(SANITIZERS if SANITIZE else [])],
             )
 
 

@@ -12,12 +12,14 @@ from cython.cimports.rushlight.core.dtype import (
     promote_codes,
 )
 from cython.cimports.rushlight.core.elements import write_item
+from cython.cimports.rushlight.core.formats import format_strides
+from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.iteration import Operand, output_strides
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, new_empty
 from cython.cimports.rushlight.core.window import read_sizes
 
 from rushlight.core.dtype import all_dtypes
-from rushlight.core.layout import channels_last, channels_last_3d, preserve_format
+from rushlight.core.layout import contiguous_format, preserve_format
 
 
 @cython.cfunc
@@ -198,23 +200,6 @@ def read_size(size: object, sizes: cython.pointer(int64_t)) -> cython.int:
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
-def channels_last_strides(
-    n: cython.int, sizes: cython.pointer(int64_t), strides: cython.pointer(int64_t)
-) -> cython.int:
-    """Channels densest, then the last spatial dimension, and so on outwards."""
-    step: int64_t = 1
-    i: cython.int
-    strides[1] = 1
-    step = sizes[1] if sizes[1] > 1 else 1
-    for i in range(n - 1, 1, -1):
-        strides[i] = step
-        step *= sizes[i] if sizes[i] > 1 else 1
-    strides[0] = step
-    return 0
-
-
-@cython.cfunc
 def empty_in_format(
     n: cython.int,
     sizes: cython.pointer(int64_t),
@@ -223,18 +208,9 @@ def empty_in_format(
     memory_format: object,
 ) -> Tensor:
     strides: int64_t[64]
-    wanted: cython.int = 0
-    if memory_format is channels_last:
-        wanted = 4
-    elif memory_format is channels_last_3d:
-        wanted = 5
-    if wanted == 0:
+    if memory_format is None or memory_format is contiguous_format:
         return new_empty(n, sizes, cython.NULL, kind, device)
-    if n != wanted:
-        raise RuntimeError(
-            f"required rank {wanted} tensor to use {memory_format.name} format"
-        )
-    channels_last_strides(n, sizes, strides)
+    format_strides(n, sizes, strides, memory_format)
     return new_empty(n, sizes, strides, kind, device)
 
 
@@ -298,8 +274,9 @@ def empty_like(
     target: Device = self.storage.device if device is None else as_device(device)
     if memory_format is not None and memory_format is not preserve_format:
         return empty_in_format(self.ndim_, self.sizes, kind, target, memory_format)
-    if self.row_major:
-        return new_empty(self.ndim_, self.sizes, cython.NULL, kind, target)
+    if self.row_major or is_dense(self.ndim_, self.sizes, self.strides):
+        # where sizes of one leave a choice, it is kept
+        return new_empty(self.ndim_, self.sizes, self.strides, kind, target)
     operand.ndim = self.ndim_
     operand.sizes = self.sizes
     operand.strides = self.strides

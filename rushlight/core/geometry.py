@@ -230,6 +230,25 @@ def multiply(a: int64_t, b: int64_t) -> int64_t:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
+def same_strides(
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    new_sizes: cython.pointer(cython.const[int64_t]),
+    new_strides: cython.pointer(int64_t),
+) -> cython.void:
+    """The old strides where the sizes stay as they are."""
+    i: cython.int
+    for i in range(ndim):
+        if sizes[i] != new_sizes[i]:
+            return
+    for i in range(ndim):
+        new_strides[i] = strides[i]
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
 def view_strides(
     ndim: cython.int,
     sizes: cython.pointer(cython.const[int64_t]),
@@ -251,6 +270,8 @@ def view_strides(
     for i in range(ndim):
         if sizes[i] == 0:
             row_major(new_ndim, new_sizes, new_strides)
+            if ndim == new_ndim:
+                same_strides(ndim, sizes, strides, new_sizes, new_strides)
             return True
     step = strides[ndim - 1]
     for i in range(ndim - 1, -1, -1):

@@ -45,7 +45,7 @@ cdef extern from "sys/mman.h" nogil:
     int munmap(void*, size_t)
     int mprotect(void*, size_t, int)
     int madvise(void*, size_t, int)
-    int PROT_READ, PROT_WRITE, PROT_EXEC
+    int PROT_NONE, PROT_READ, PROT_WRITE, PROT_EXEC
     int MAP_PRIVATE, MAP_ANONYMOUS, MADV_HUGEPAGE
     void* MAP_FAILED
 

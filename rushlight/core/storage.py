@@ -18,6 +18,11 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+from cython.cimports.rushlight.core.guard import (
+    drop_guarded,
+    guarded_block,
+    guarding,
+)
 from cython.cimports.rushlight.core.posix import (
     MADV_HUGEPAGE,
     MAP_ANONYMOUS,
@@ -88,9 +93,15 @@ def take_block(
     if n_bytes >> 47:
         refuse(n_bytes)
     index: cython.int = class_of(n_bytes)
-    block: cython.p_char = pop_block(index)
-    if block == cython.NULL:
-        block = refill(cython.address(index), n_bytes)
+    block: cython.p_char
+    if guarding:
+        block = guarded_block(n_bytes)
+        if block == cython.NULL:
+            refuse(n_bytes)
+    else:
+        block = pop_block(index)
+        if block == cython.NULL:
+            block = refill(cython.address(index), n_bytes)
     size: cython.size_t = class_size(index)
     capacity[0] = size
     counts.live += 1
@@ -115,8 +126,11 @@ def give_block(
 ) -> cython.void:
     """Returns a block to its list; ``n_bytes`` is what had been asked for."""
     index: cython.int = class_of(capacity)
-    cython.cast(cython.pp_char, data)[0] = waiting[index]
-    waiting[index] = data
+    if guarding:
+        drop_guarded(data, n_bytes)
+    else:
+        cython.cast(cython.pp_char, data)[0] = waiting[index]
+        waiting[index] = data
     counts.live -= 1
     counts.live_freed += 1
     counts.allocated -= capacity

@@ -98,6 +98,7 @@ from rushlight.core.layout import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    preserve_format,
     strided,
 )
 
@@ -450,7 +451,7 @@ class Tensor:
 
     def is_contiguous(self, memory_format=contiguous_format):
         """Whether elements lie row by row (or in ``memory_format``)."""
-        if memory_format is contiguous_format:
+        if memory_format is contiguous_format or memory_format is preserve_format:
             return self.row_major
         if memory_format is channels_last:
             return self.ndim_ == 4 and is_channels_last(4, self.sizes, self.strides)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.formats import format_strides
 from cython.cimports.rushlight.core.geometry import (
     __builtin_mul_overflow,
     multiply,
-    row_major,
     span,
     view_strides,
     wrap_dim,
@@ -269,14 +269,17 @@ def expand(self: Tensor, size, implicit=False):
             f"of sizes provided ({n}) must be greater or equal to the number of "
             f"dimensions in the tensor ({self.ndim_})"
         )
-    for i in range(n):
+    for i in range(n - 1, -1, -1):
         if i < shift:
             if sizes[i] < 0:
                 raise RuntimeError(
                     f"The expanded size of the tensor ({sizes[i]}) isn't allowed in a "
                     f"leading, non-existing dimension {i}"
                 )
+            # a new dimension of one element continues the next one, as it costs nothing
             strides[i] = 0
+            if sizes[i] == 1 and self.ndim_:
+                strides[i] = multiply(sizes[i + 1], strides[i + 1])
             continue
         own = self.sizes[i - shift]
         strides[i] = self.strides[i - shift]
@@ -573,13 +576,18 @@ def resize_(self: Tensor, size, memory_format=None):
     strides: int64_t[64]
     n: cython.int = read_sizes(size, sizes)
     storage: Storage = self.storage
+    same: cython.bint = n == self.ndim_
+    for i in range(n if same else 0):
+        same = same and sizes[i] == self.sizes[i]
+    if same and memory_format is None:
+        return self
     for i in range(n):
         if sizes[i] < 0:
             raise RuntimeError(
                 f"Trying to create tensor with negative dimension {sizes[i]}: {list(size)}"
             )
     need: int64_t = span(n, sizes, cython.NULL, self.offset, self.dtype_.itemsize)
-    row_major(n, sizes, strides)
+    format_strides(n, sizes, strides, memory_format)
     if cython.cast(cython.size_t, need) > storage.n_bytes:
         resize_storage(storage, need)
     self.set_geometry(n, sizes, strides, self.offset)

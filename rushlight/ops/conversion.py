@@ -4,6 +4,7 @@ import rushlight
 from rushlight.compiler.language import pointwise
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.formats import format_of
 
 
 @pointwise
@@ -21,6 +22,10 @@ def contiguous(self, memory_format):
     """Itself, or a copy in the format."""
     if self.is_contiguous(memory_format):
         return self
+    if memory_format is rushlight.preserve_format:
+        raise RuntimeError(
+            "preserve memory format is unsupported by the contiguous operator"
+        )
     return ops.clone(self, memory_format=memory_format)
 
 
@@ -32,7 +37,11 @@ def to_options(
     same = same and (device is None or device == self.device)
     if same and not copy and memory_format in (None, rushlight.preserve_format):
         return self
-    if same and not copy and self.is_contiguous(memory_format):
+    if (
+        same
+        and not copy
+        and memory_format is (format_of(self) or rushlight.contiguous_format)
+    ):
         return self
     return ops._to_copy(self, dtype=dtype, device=device, memory_format=memory_format)
 

@@ -117,7 +117,7 @@ def clone(self: Tensor, memory_format=None):
     result: Tensor
     if self.row_major and memory_format is None:
         result = new_empty(
-            self.ndim_, self.sizes, cython.NULL, self.dtype_, self.storage.device
+            self.ndim_, self.sizes, self.strides, self.dtype_, self.storage.device
         )
     else:
         result = empty_like(self, None, None, None, None, memory_format)

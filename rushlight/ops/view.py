@@ -1,7 +1,9 @@
 """Composites and derivatives of the views; the views themselves are compiled."""
 
+import rushlight
 from rushlight.core.views import refuse_many, set_source
 from rushlight.ops import call as ops
+from rushlight.ops.formats import format_of
 from rushlight.ops.native import brief, scalar_name
 from rushlight.ops.shared import wrap_dim
 
@@ -493,8 +495,10 @@ def as_strided_(self, size, stride, storage_offset):
 
 
 def resize_as_(self, the_template, memory_format):
-    """The other tensor's sizes."""
-    return self.resize_(the_template.shape)
+    """The other tensor's sizes, in the format asked for."""
+    if memory_format is rushlight.preserve_format:
+        memory_format = format_of(the_template) or rushlight.contiguous_format
+    return self.resize_(the_template.shape, memory_format=memory_format)
 
 
 def conj_physical_(self):
