@@ -232,7 +232,7 @@ def prune(task: GraphTask) -> cython.int:
         slot = place
         frame = cython.address(task.frames[slot])
         node: Node = cython.cast(Node, cython.cast(object, frame.node))
-        behind = frame.reach and not frame.captured and node.is_accumulator
+        behind = frame.reach and not frame.captured
         for i in range(node.n_edges):
             target: object = node.edges[i]
             if (
@@ -277,7 +277,11 @@ def want(task: GraphTask, inputs, accumulate: cython.bint) -> cython.int:
     slot: cython.int
     for place, one in enumerate(inputs):
         tensor, node, number = edge_of(one)
+        if accumulate and tensor is not None:
+            tensor.retain_grad()
         if node is None:
+            if tensor is None or tensor.requires_grad:
+                continue  # a view made under no_grad: nothing leads to it
             raise RuntimeError(
                 "One of the differentiated Tensors does not require grad"
             )
@@ -288,9 +292,6 @@ def want(task: GraphTask, inputs, accumulate: cython.bint) -> cython.int:
         if not accumulate:
             task.frames[slot].captured = True
             task.captures.setdefault((slot, number), []).append(place)
-        elif not cython.cast(Node, node).is_accumulator:
-            task.frames[slot].captured = True  # retain_grad does the rest
-            tensor.retain_grad()
     return prune(task)
 
 
@@ -606,9 +607,7 @@ def run_backward(
         if inputs is not None:
             want(task, inputs, accumulate_grad)
         for i in range(ready):
-            if task.frames[i].dependencies == 0 and (
-                task.frames[i].reach or not task.pruned
-            ):
+            if task.frames[i].dependencies == 0:
                 push(task, i)
         sweep(task)
         if task.callbacks is not None:

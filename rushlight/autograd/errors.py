@@ -15,6 +15,10 @@ INFERENCE_SAVED = (
     "can make a clone to get a normal tensor and use it in autograd, or use "
     "`rushlight.no_grad()` instead of `rushlight.inference_mode()`."
 )
+DETACHED_IN_PLACE = (
+    "Trying to use a saved tensor that has been detached in-place, i.e. with .detach_()."
+    "This is not supported, please use out-of-place `.detach()` instead"
+)
 CREATE_GRAPH_CYCLE = (
     "Using backward() with create_graph=True will create a reference cycle between the "
     "parameter and its gradient which can cause a memory leak. We recommend using "
@@ -63,10 +67,13 @@ def describe_view_refusal(kind: str, operator: str, number: int, indirect: bool)
         if indirect
         else "is being modified inplace"
     )
-    if kind in ("no_grad", "inference_mode") or not operator:
-        subject = f"A view was created in {kind} mode and "
-        if kind == "inference_mode":
-            subject = "A view was created in inference mode and "
-    else:
+    mode = "inference" if kind == "inference_mode" else "no_grad"
+    subject = f"A view was created in {mode} mode and "
+    if operator and kind in ("no_grad", "inference_mode"):
+        subject = (
+            f"Output {number} of {operator} is a view of a view which was created in "
+            f"{mode} mode and "
+        )
+    elif operator:
         subject = f"Output {number} of {operator} is a view and "
     return subject + change + _REMEDIES[kind]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 
-from rushlight.autograd.methods import version_of
+from rushlight.autograd.methods import set_version, version_of
 from rushlight.core import state
 from rushlight.core.state import (
     is_grad_enabled,
@@ -237,4 +237,4 @@ class _unsafe_preserve_version_counter(ModeDecorator):
 
     def __exit__(self, *_raised):
         for tensor, version in zip(self.tensors, self.versions):
-            tensor.untyped_storage().version = version
+            set_version(tensor, version)

@@ -62,7 +62,7 @@ def root_gradient(output: object, grad: object, place: object) -> object:
         return grad
     tensor: Tensor = cython.cast(Tensor, output)
     if grad is None:
-        if not tensor.wants_grad:
+        if not tensor.requires_grad:
             return None
         if tensor.numel_ != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
@@ -231,6 +231,8 @@ def grad(
         )
     roots: tuple = as_tuple(outputs)
     wanted: tuple = as_tuple(inputs)
+    if len(wanted) == 0:
+        raise RuntimeError("`inputs` argument to `grad()` cannot be empty.")
     results: list = run_backward(
         roots,
         root_gradients(roots, grad_outputs),
@@ -283,7 +285,7 @@ def register_hook(self, hook):
     argument. Returns a handle whose ``remove()`` takes the hook away.
     """
     tensor: Tensor = self
-    if not tensor.wants_grad:
+    if not tensor.requires_grad:
         raise RuntimeError(
             "cannot register a hook on a tensor that doesn't require gradient"
         )
@@ -295,7 +297,7 @@ def register_hook(self, hook):
 def register_post_accumulate_grad_hook(self, hook):
     """Call ``hook(tensor)`` after each change of this leaf's ``.grad`` by backward."""
     tensor: Tensor = self
-    if not tensor.wants_grad:
+    if not tensor.requires_grad:
         raise RuntimeError(
             "cannot register a hook on a tensor that doesn't require gradient"
         )
@@ -309,7 +311,7 @@ def register_post_accumulate_grad_hook(self, hook):
 def retain_grad(self):
     """Let ``backward`` set ``.grad`` of this tensor though it is no leaf."""
     tensor: Tensor = self
-    if not tensor.wants_grad:
+    if not tensor.requires_grad:
         raise RuntimeError("can't retain_grad on Tensor that has requires_grad=False")
     if view_grad_fn(tensor) is None:
         return
@@ -498,6 +500,11 @@ def detach_(self):
 
 def version_of(tensor) -> int:
     return cython.cast(Tensor, tensor).version()
+
+
+def set_version(tensor, version: int64_t):
+    """Make ``version`` the number of in-place changes of a tensor and its relatives."""
+    cython.cast(Tensor, tensor).own_counter().value = version
 
 
 def bump_version(tensor):

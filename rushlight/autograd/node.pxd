@@ -21,6 +21,7 @@ cdef class Node:
     cdef tuple edge_numbers         # all the numbers where there are more than four edges, else None
     cdef tuple saved                # values for the formula: SavedTensor where it was a tensor, else the value
     cdef bint released
+    cdef bint keeps_number         # saved a number where a tensor might have been: runs once only
     cdef bint multi                 # formula wants all the gradients: a tuple, not the first
     cdef bint is_accumulator
     # shape and dtype of the first output; meta_ndim is -1 where they stand in metas
@@ -42,6 +43,7 @@ cdef class Node:
 
 cdef class AccumulateGrad(Node):
     cdef readonly Tensor variable
+    cdef bint busy                  # a thread is adding to the leaf's gradient
 
 # An in-place operator on a view, seen from the base: swaps the slice's gradient.
 cdef class CopySlices(Node):
@@ -62,6 +64,8 @@ cdef int set_history(Tensor result, Node node, int index) except -1
 cdef int describe_output(Node node, int index, Tensor result) except -1
 # The same for the result of an in-place operator, whose edge 0 is the tensor itself; after the version bump.
 cdef int rebase_history(Tensor tensor, Node node) except -1
+# Gives a view that was itself reshaped in place its history anew; its base has not changed.
+cdef int replay_view(Tensor tensor) except -1
 # Whether a differentiable call on this tensor has to be recorded; brings a stale view up to date.
 cdef bint tracks_gradient(Tensor tensor) except -1
 # grad_fn of a view, made anew where its base changed in place.

@@ -14,6 +14,7 @@ from cython.cimports.rushlight.core._python import (
     Py_INCREF,
 )
 from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.posix import sched_yield
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
@@ -53,7 +54,10 @@ class Node:
     @cython.exceptval(-1, check=False)
     def release(self) -> cython.int:
         """Drop the saved tensors; a node that saved none can run again."""
-        if self.saved is not None:
+        if self.keeps_number:
+            self.saved = None
+            self.released = True
+        elif self.saved is not None:
             for value in self.saved:
                 if isinstance(value, (SavedTensor, list)):
                     self.saved = None
@@ -155,13 +159,20 @@ class AccumulateGrad(Node):
         leaf: Tensor = self.variable
         if grads is None or not leaf.wants_grad:
             return None
-        if leaf.grad_ is not None:
-            if state().grad_mode:
+        # Other threads run while a kernel does, and may bring the same leaf a gradient.
+        while self.busy:
+            with cython.nogil:
+                sched_yield()
+        self.busy = True
+        try:
+            if leaf.grad_ is None:
+                leaf.grad_ = first_gradient(leaf, cython.cast(Tensor, grads))
+            elif state().grad_mode:
                 leaf.grad_ = leaf.grad_ + grads
             else:
                 leaf.grad_.add_(grads)
-        else:
-            leaf.grad_ = first_gradient(leaf, cython.cast(Tensor, grads))
+        finally:
+            self.busy = False
         if leaf.hooks is not None:
             leaf.hooks.run_post_accumulate(leaf)
         return None
@@ -301,16 +312,19 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     if node.released:
         raise RuntimeError(errors.SECOND_BACKWARD)
     mask: object = needs
-    n_saved: cython.int = 0 if node.saved is None else len(node.saved)
+    if needs == 0:
+        return None  # run for its hooks' sake
+    kept: tuple = node.saved  # another thread may let go of them meanwhile
+    n_saved: cython.int = 0 if kept is None else len(kept)
     if n_saved > VECTOR_ARGS:
-        return node.formula(mask, first, *unpack_all(list(node.saved), node))
+        return node.formula(mask, first, *unpack_all(list(kept), node))
     args[0] = cython.NULL
     args[1] = cython.cast(cython.pointer(PyObject), mask)
     args[2] = cython.cast(cython.pointer(PyObject), first)
     i: cython.int
     try:
         for i in range(n_saved):
-            value = node.saved[i]
+            value = kept[i]
             if type(value) is SavedTensor:
                 value = cython.cast(SavedTensor, value).unpack(node)
             elif type(value) is list:
@@ -497,7 +511,7 @@ def tracks_gradient(tensor: Tensor) -> cython.bint:
         and (tensor.view_version != tensor.version())
     ):
         refresh_view(tensor)
-    return tensor.wants_grad
+    return tensor.wants_grad or (tensor.base is not None and tensor.base.wants_grad)
 
 
 @cython.cfunc
@@ -505,6 +519,14 @@ def view_grad_fn(tensor: Tensor) -> object:
     if tensor.base is not None and tensor.view_version != tensor.version():
         refresh_view(tensor)
     return tensor.grad_fn_
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def replay_view(tensor: Tensor) -> cython.int:
+    tensor.view_replay = None
+    tensor.view_version = -1
+    return refresh_view(tensor)
 
 
 @cython.cfunc
@@ -549,7 +571,9 @@ def check_inplace(tensor: Tensor) -> cython.int:
     if tensor.base is not None:
         if tensor.view_creation != VIEW_DEFAULT:
             refuse_view(tensor, False)
-        if tensor.base.wants_grad and tensor.base.grad_fn_ is None:
+        if tensor.base.grad_fn_ is None and (
+            tensor.wants_grad or tensor.base.wants_grad
+        ):
             raise RuntimeError(
                 "a view of a leaf Variable that requires grad is being used in an "
                 "in-place operation."

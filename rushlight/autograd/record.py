@@ -10,6 +10,7 @@ from cython.cimports.rushlight.autograd.node import (
     check_inplace,
     gradient_edge,
     rebase_history,
+    replay_view,
     set_history,
     tracks_gradient,
 )
@@ -37,6 +38,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 )
 
 _ONE = cython.declare(uint64_t, 1)
+TENSOR_OR_NUMBER = cython.declare(cython.int, 4)  # a signature's kind of argument
 _BOTH = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
@@ -124,6 +126,8 @@ def mark_view(
         return
     if source.inference and not st.inference_mode:
         return
+    if differentiable(source) and not differentiable(result):
+        return  # the bytes of floats as integers
     result.base = source if source.base is None else source.base
     if (
         source.view_replay is not None
@@ -318,6 +322,7 @@ def saved_value(what: cython.int, item: object, node: Node) -> object:
 @cython.cfunc
 def save_values(
     node: Node,
+    op: Operator,
     d: Derivative,
     slots: cython.pointer(cython.pointer(PyObject)),
     needs: uint64_t,
@@ -343,6 +348,12 @@ def save_values(
             item = cython.cast(object, slots[d.index[i]])
             if replaced is not None and d.index[i] == 0 and what == 0:
                 item = replaced
+            if (
+                op.signature.kinds[d.index[i]] == TENSOR_OR_NUMBER
+                and what == 0
+                and not isinstance(item, Tensor)
+            ):
+                node.keeps_number = True  # a second backward is refused, as of a tensor
             values.append(saved_value(what, item, node))
     node.saved = tuple(values)
 
@@ -468,7 +479,7 @@ class GraphRecorder(Recorder):
             mark_views(op, result, slots, st)
         node: Node = self.new_node(op, d, slots, st)
         tie_results(node, d, result, subject)
-        save_values(node, d, slots, needs, result, None)
+        save_values(node, op, d, slots, needs, result, None)
         return result
 
     @cython.cfunc
@@ -504,6 +515,11 @@ class GraphRecorder(Recorder):
         target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         original: object = None
         check_inplace(target)
+        if op.is_view and target.base is not None and target.base.wants_grad:
+            run_below(op, slots, keys, st)  # another shape of the same window
+            target.bump_version()
+            replay_view(target)
+            return target
         if d.formula is None:
             d.load()
         if d.saves_self:
@@ -514,13 +530,13 @@ class GraphRecorder(Recorder):
                 f"{op.name}: the tensor written to is not differentiable"
             )
         if not d.saves_result:
-            save_values(node, d, slots, needs, target, original)
+            save_values(node, op, d, slots, needs, target, original)
         run_below(op, slots, keys, st)
         target.bump_version()
         note_modification(target)
         rebase_history(target, node)
         if d.saves_result:
-            save_values(node, d, slots, needs, target, original)
+            save_values(node, op, d, slots, needs, target, original)
         return target
 
     @cython.cfunc

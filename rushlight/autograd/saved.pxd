@@ -7,6 +7,7 @@ cdef class SavedTensor:
     cdef bint is_output
     cdef bint requires_grad
     cdef bint packed
+    cdef bint inner                 # an input that had a grad_fn: detach_() would lose it
     cdef int output_number
     cdef int watch                  # bucket of the storage in the table of watched storages, or -1
     cdef int64_t version

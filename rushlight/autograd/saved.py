@@ -198,6 +198,8 @@ class SavedTensor:
             raise RuntimeError(errors.SECOND_BACKWARD)
         if tensor.version() != self.version:
             raise_modified(self, owner)
+        if self.inner and tensor.grad_fn_ is None:
+            raise RuntimeError(errors.DETACHED_IN_PLACE)
         if self.is_output and state().grad_mode:
             return attach(tensor, owner, self.output_number)
         return tensor
@@ -270,6 +272,7 @@ def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedT
         )
     else:
         saved.tensor = tensor
+        saved.inner = tensor.grad_fn_ is not None
     if state().hooks_enabled:
         hooks = current_hooks()
         if hooks is not None:
@@ -292,7 +295,7 @@ def note_modification(tensor: Tensor) -> cython.int:
 @cython.cfunc
 def raise_modified(saved: SavedTensor, owner: object) -> object:
     tensor: Tensor = saved.tensor
-    maker: object = owner if saved.is_output else tensor.grad_fn_
+    maker: object = owner if saved.is_output else tensor.grad_fn  # which may refuse
     raise RuntimeError(
         describe_modified(
             tensor.dtype_,

@@ -24,6 +24,7 @@ from cython.cimports.rushlight.core.dlpack import (
 )
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import DEFERRED, KEY_CONJUGATE
+from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage, wrap
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
 
@@ -281,7 +282,7 @@ def to_numpy(tensor: Tensor, force=False):
 
     if force:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
-    if tensor.wants_grad:
+    if state().grad_mode and tensor.requires_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. "
             "Use tensor.detach().numpy() instead."

@@ -1,17 +1,25 @@
 from libc.stdint cimport int64_t, uint32_t
 from rushlight.core.device cimport Device
 
+# Counts in-place changes where a storage's own number does not do: `.data` starts a count
+# of its own, and a tensor keeps its count when it is given other data.
+cdef class VersionCounter:
+    cdef int64_t value
+
 cdef class Storage:
     cdef char* data                 # NULL for meta storages and for zero bytes
     cdef size_t n_bytes             # Python sees the method nbytes(), as PyTorch has it
     cdef size_t capacity            # bytes reserved in the pool; 0 where `owner` holds the memory
     cdef public uint32_t version    # the counter shared by base, views and detach()ed aliases
+    cdef VersionCounter counter     # what they share instead, from the first `x.data = y` on
     cdef readonly Device device
     cdef object owner               # keeps foreign memory alive (NumPy, DLPack, mmap)
     cdef bint can_resize
     cdef int lent                   # how many others look at the bytes: no resizing
     cdef object __weakref__
 
+# The counter of all that look at a storage, from now on apart from its number.
+cdef VersionCounter shared_counter(Storage storage)
 # The fast path of every allocation: contents undefined, 64-byte aligned.
 cdef Storage allocate(size_t n_bytes, Device device)
 # Foreign memory, kept alive by `owner`.

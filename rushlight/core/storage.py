@@ -355,6 +355,13 @@ def position(storage: Storage, index) -> cython.Py_ssize_t:
 
 
 @cython.final
+@cython.no_gc
+@cython.cclass
+class VersionCounter:
+    """How often the tensors that share it have been changed in place."""
+
+
+@cython.final
 @cython.no_gc  # its references never lead back to it, and untracked is faster
 @cython.freelist(256)
 @cython.cclass
@@ -525,10 +532,9 @@ class Storage:
         )
 
     def __reduce__(self):
-        raise TypeError(
-            "cannot pickle a raw storage: save the tensors that view it with "
-            "rushlight.save, or pickle its bytes()"
-        )
+        if self.device.kind == META:
+            return rebuild_storage, (self.n_bytes, self.device)
+        return rebuild_storage, (self.bytes(), None)
 
 
 @cython.final
@@ -548,7 +554,20 @@ class HeldBuffer:
             PyBuffer_Release(cython.address(self.view))
 
 
+@cython.cfunc
+def shared_counter(storage: Storage) -> VersionCounter:
+    if storage.counter is None:
+        storage.counter = VersionCounter.__new__(VersionCounter)
+        storage.counter.value = storage.version
+    return storage.counter
+
+
 UntypedStorage = Storage
+
+
+def rebuild_storage(contents, device):
+    """The storage that pickle took apart: its bytes, or how many where it has none."""
+    return Storage(contents, device=device)
 
 
 def wrap_address(address: uintptr_t, n_bytes: cython.size_t, owner, device=None):

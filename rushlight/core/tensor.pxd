@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t, uint32_t
 from rushlight.core.dtype cimport DType
 from rushlight.core.device cimport Device
-from rushlight.core.storage cimport Storage
+from rushlight.core.storage cimport Storage, VersionCounter
 
 cdef enum:
     INLINE_DIMS = 6
@@ -40,7 +40,7 @@ cdef class Tensor:
     cdef int64_t view_version       # version() when grad_fn_ of a view was last set
     cdef object view_replay         # callable(base) -> view where as_strided would not do, else None
     cdef object hooks               # autograd.hooks.TensorHooks or None
-    cdef int64_t own_version        # -1: the storage's counter; `.data` aliases count on their own
+    cdef VersionCounter counter     # None: the storage's; shared with views and detached aliases
     cdef dict __dict__
     cdef object __weakref__
 
@@ -48,6 +48,7 @@ cdef class Tensor:
     cdef char* pointer(self) noexcept
     cdef int64_t version(self) noexcept
     cdef void bump_version(self) noexcept
+    cdef VersionCounter own_counter(self)
     cdef int set_geometry(self, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset) except -1
 
 # Fresh tensors. `empty_like_geometry` keeps dense layouts; strides NULL means row-major.

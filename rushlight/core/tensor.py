@@ -91,7 +91,13 @@ from cython.cimports.rushlight.core.slots import (
     SLOT_XOR,
 )
 from cython.cimports.rushlight.core.state import state
-from cython.cimports.rushlight.core.storage import Storage, allocate, any_shrunk
+from cython.cimports.rushlight.core.storage import (
+    Storage,
+    VersionCounter,
+    allocate,
+    any_shrunk,
+    shared_counter,
+)
 
 from rushlight.core.layout import (
     Size,
@@ -273,7 +279,7 @@ def alias(
     t.dtype_ = source.dtype_
     t.keys = source.keys
     t.inference = source.inference
-    t.own_version = source.own_version
+    t.counter = source.counter
     t.set_geometry(ndim, sizes, strides, offset)
     return t
 
@@ -337,7 +343,6 @@ class Tensor:
         self.strides[0] = 1
         self.ndim_ = 1
         self.row_major = True
-        self.own_version = -1
         self.storage = NOWHERE
         self.dtype_ = FLOAT32
         self.keys = HOST_KEYS
@@ -380,17 +385,28 @@ class Tensor:
     @cython.cfunc
     @cython.exceptval(check=False)
     def version(self) -> int64_t:
-        if self.own_version >= 0:
-            return self.own_version
+        if self.counter is not None:
+            return self.counter.value
+        if self.storage.counter is not None:
+            return self.storage.counter.value
         return self.storage.version
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def bump_version(self) -> cython.void:
-        if self.own_version >= 0:
-            self.own_version += 1
+        if self.counter is not None:
+            self.counter.value += 1
+        elif self.storage.counter is not None:
+            self.storage.counter.value += 1
         else:
             self.storage.version += 1
+
+    @cython.cfunc
+    def own_counter(self) -> VersionCounter:
+        """The count that the tensor keeps, with its relatives, on other storages."""
+        if self.counter is None:
+            self.counter = shared_counter(self.storage)
+        return self.counter
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -560,12 +576,14 @@ class Tensor:
     @property
     def requires_grad(self):
         """Whether gradients flow to this tensor."""
-        if self.wants_grad or self.base is None or not self.base.wants_grad:
-            return self.wants_grad
-        return unary(SLOT_GRAD_FN, self) is not None  # the base has come to need one
+        return self.wants_grad or (self.base is not None and self.base.wants_grad)
 
     @requires_grad.setter
     def requires_grad(self, value):
+        if type(value) is not bool:
+            raise RuntimeError(
+                f"requires_grad must be a bool, not {type(value).__name__}"
+            )
         set_requires_grad(self, value)
 
     def requires_grad_(self, requires_grad=True):
@@ -622,7 +640,7 @@ class Tensor:
     def data(self):
         """The same elements without history, with a version counter of its own."""
         t: Tensor = alias(self, self.ndim_, self.sizes, self.strides, self.offset)
-        t.own_version = 0
+        t.counter = VersionCounter.__new__(VersionCounter)
         return t
 
     @data.setter
@@ -637,7 +655,7 @@ class Tensor:
         t.dtype_ = data.dtype_
         t.keys = data.keys
         t.inference = data.inference
-        t.own_version = data.own_version
+        t.counter = data.counter
         t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
         if requires_grad:
             set_requires_grad(t, True)
@@ -965,8 +983,7 @@ def set_data(t: Tensor, value: Tensor):
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
-    if t.own_version < 0:
-        t.own_version = t.storage.version
+    t.own_counter()
     t.storage = value.storage
     t.dtype_ = value.dtype_
     t.keys = value.keys
@@ -979,5 +996,6 @@ def install(name, value, kind=Tensor):
     body: cython.pointer(PyTypeObject) = cython.cast(
         cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
     )
+    body.tp_flags &= ~(cython.cast(cython.ulong, 1) << 8)  # programs may assign too
     cython.cast(dict, cython.cast(object, body.tp_dict))[name] = value
     PyType_Modified(body)

@@ -449,8 +449,8 @@ def diagonal(self: Tensor, offset, dim1, dim2):
     """The diagonals of the matrices in two dimensions, as the last dimension."""
     sizes: int64_t[64]
     strides: int64_t[64]
-    a: cython.int = wrap_dim(dim1, self.ndim_, False)
-    b: cython.int = wrap_dim(dim2, self.ndim_, False)
+    a: cython.int = wrap_dim(dim1, self.ndim_)
+    b: cython.int = wrap_dim(dim2, self.ndim_)
     n: cython.int = 0
     i: cython.int
     length: int64_t
@@ -599,6 +599,7 @@ def set_source(self: Tensor, source: Tensor):
     self.storage = source.storage
     self.dtype_ = source.dtype_
     self.keys = source.keys
+    self.inference = source.inference
     if source is not self:
         self.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
     return self

@@ -443,9 +443,12 @@ def accept_rare(
 ) -> cython.int:
     good: cython.bint = True
     if kind == 11 or kind == 12:
-        if isinstance(item, Tensor) and cython.cast(Tensor, item).numel_ == 1:
-            own(bound, i, item.item())
-            return 0
+        if isinstance(item, Tensor):
+            good = cython.cast(Tensor, item).ndim_ == 0 and not item.requires_grad
+            if good:
+                own(bound, i, item.item())
+                return 0
+            return WRONG_TYPE + i
         good = isinstance(item, (float, int)) or hasattr(item, "__float__")
     elif kind == 13 or kind == 14:
         if type(item).__name__ in ("bool_", "bool") and not isinstance(item, bool):
