@@ -1,0 +1,334 @@
+"""Makes one call on both sides and says how the answers differ."""
+
+from __future__ import annotations
+
+import functools
+import re
+import warnings
+
+import numpy as np
+import torch
+
+import rushlight
+from tests.fuzz.specs import DOUBLE, INEXACT, Side, TensorSpec
+
+TOLERANCE = {  # relative, absolute: those of assert_close
+    "float16": (1e-3, 1e-5),
+    "bfloat16": (1.6e-2, 1e-5),
+    "float32": (1.3e-6, 1e-5),
+    "float64": (1e-7, 1e-7),
+    "complex64": (1.3e-6, 1e-5),
+    "complex128": (1e-7, 1e-7),
+}
+EPSILON = {
+    "float16": 9.8e-4,
+    "bfloat16": 7.8e-3,
+    "float32": 1.2e-7,
+    "float64": 2.2e-16,
+    "complex64": 1.2e-7,
+    "complex128": 2.2e-16,
+}
+# What no message of ours may say: the insides of Python or of the implementation.
+INTERNAL = re.compile(
+    r"has no attribute|object is not|too large to convert|unhashable|^\d+$|unpack"
+    r"|NoneType|list index|tuple index|must be real number|cannot be interpreted"
+    r"|not supported between|unsupported operand|assert|bad operand|<lambda>|C long"
+    r"|positional arguments? but|NULL|math domain|cannot convert float"
+)
+# Python's own argument errors, which users know: allowed where PyTorch gives TypeError.
+PYTHONS = re.compile(
+    r"takes \d+ positional|takes from|unexpected keyword|missing \d+ required"
+    r"|multiple values"
+)
+REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)
+NO_MEMORY = re.compile(r"allocate memory|[Ii]nvalid buffer size|out of memory|alloc")
+
+
+class Answer:
+    """What a call gave: a result, or an exception; and its arguments afterwards."""
+
+    def __init__(self, result=None, error=None, side=None, drew=False):
+        self.result, self.error, self.side, self.drew = result, error, side, drew
+
+
+def present(case):
+    """Whether both sides have what the case calls."""
+    return None not in (lookup(torch, case.path), lookup(rushlight, case.path))
+
+
+@functools.cache
+def lookup(module, path):
+    kind, name = path
+    target = module.Tensor if kind == "method" else module
+    for part in name.split("."):
+        target = getattr(target, part, None)
+    return target
+
+
+def call(module, case, wide=False):
+    """The case's answer in a library."""
+    side = Side(module, wide)
+    args = side.build(case.args)
+    kwargs = side.build(case.kwargs)
+    module.manual_seed(7)
+    state = module.get_rng_state().numpy().tobytes() if module is torch else b""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            result = lookup(module, case.path)(*args, **kwargs)
+    except Exception as error:  # every kind is an answer
+        return Answer(error=error, side=side)
+    drew = module is torch and module.get_rng_state().numpy().tobytes() != state
+    return Answer(result, None, side, drew)
+
+
+def leaves(module, result):
+    """The tensors and numbers of a result, with their places in it."""
+    if isinstance(result, (list, tuple)):
+        if isinstance(result, module.Size):
+            return [("", tuple(result))]
+        return [
+            (f"[{i}]{place}", leaf)
+            for i, item in enumerate(result)
+            for place, leaf in leaves(module, item)
+        ]
+    return [("", result)]
+
+
+def compare(case):
+    """(kind, text) of a difference between the two sides, or None.
+
+    Kinds: ``refused``, ``accepted``, ``class``, ``words``, ``structure``,
+    ``dtype``, ``shape``, ``strides``, ``values``, ``argument``, ``alias``, ``gradient``.
+    """
+    expected = call(torch, case)
+    return None if unfit(expected) else judge(case, expected, call(rushlight, case))
+
+
+def unfit(expected):
+    """Whether PyTorch's answer says nothing: no memory, or a failure of its own."""
+    error = expected.error
+    if error is None:
+        return False
+    if isinstance(error, REFUSALS) and "INTERNAL ASSERT" not in str(error):
+        return bool(NO_MEMORY.search(str(error)))
+    return True
+
+
+def judge(case, expected, found):
+    if expected.error is not None:
+        return judge_refusal(expected.error, found.error)
+    if found.error is not None:
+        return "refused", f"{type(found.error).__name__}: {found.error}"
+    theirs, ours = leaves(torch, expected.result), leaves(rushlight, found.result)
+    if [p for p, _ in theirs] != [p for p, _ in ours]:
+        return "structure", f"{len(ours)} leaves, not {len(theirs)}"
+    wide = functools.cache(lambda: call(torch, case, wide=True))
+    for at, ((place, t), (_, r)) in enumerate(zip(theirs, ours, strict=True)):
+        trouble = judge_leaf(t, r, expected, found, at, wide, case)
+        if trouble:
+            return trouble[0], f"result{place}: {trouble[1]}"
+    return judge_arguments(case, expected, found, wide) or judge_gradients(
+        case, expected, found, wide
+    )
+
+
+def judge_refusal(error, ours):
+    if ours is None:
+        return "accepted", f"PyTorch: {type(error).__name__}: {str(error)[:160]}"
+    text = str(ours)
+    if not isinstance(ours, (*REFUSALS, OverflowError, ZeroDivisionError, MemoryError)):
+        return "class", f"{type(ours).__name__}: {text[:160]} for {type(error).__name__}"
+    if INTERNAL.search(text) and not (PYTHONS.search(text) or same_words(text, error)):
+        return "words", f"{type(ours).__name__}: {text[:160]} for {str(error)[:100]}"
+    kinds = {type(ours), type(error)}
+    if type(ours) is not type(error) and not kinds <= {TypeError, ValueError}:
+        note = f"{type(ours).__name__}: {text[:100]}"
+        return "class", f"{note} for {type(error).__name__}: {str(error)[:100]}"
+    return None
+
+
+def same_words(text, error):
+    return text.split("\n")[0][:30] in str(error)
+
+
+def judge_leaf(theirs, ours, expected, found, at, wide, case):
+    if not isinstance(theirs, torch.Tensor):
+        if isinstance(theirs, (bool, int, float, complex, str, tuple)):
+            same = theirs == ours or (theirs != theirs and ours != ours)
+            if not same and isinstance(theirs, (float, complex)):
+                same = bool(np.isclose(ours, theirs, rtol=1e-5, equal_nan=True))
+            return None if same else ("values", f"{ours!r}, not {theirs!r}")
+        return None
+    if not isinstance(ours, rushlight.Tensor):
+        return "structure", f"{type(ours).__name__} for a tensor"
+    a, b = expected.side.read(theirs), found.side.read(ours)
+    if a[0] != b[0]:
+        return "dtype", f"{b[0]}, not {a[0]}"
+    if a[1] != b[1]:
+        return "shape", f"{b[1]}, not {a[1]}"
+    random = expected.drew or "empty" in case.path[1] or "resize" in case.path[1]
+    if not random:
+        def reference():
+            answer = wide()
+            if answer.error is not None:
+                return None
+            return answer.side.read(leaves(torch, answer.result)[at][1])[3]
+
+        trouble = differ(a[0], a[3], b[3], reference)
+        if trouble:
+            return "values", trouble
+    if theirs.numel() > 1 and a[2] != b[2]:
+        return "strides", f"{b[2]}, not {a[2]} of {a[1]}"
+    if theirs.requires_grad != ours.requires_grad:
+        return "gradient", f"requires_grad is {ours.requires_grad}"
+    return judge_alias(theirs, ours, expected, found)
+
+
+def judge_alias(theirs, ours, expected, found):
+    """A result shares memory with the same arguments on both sides."""
+    for key, (tensor, spec) in expected.side.tensors.items():
+        twin = found.side.tensors[key][0]
+        if not (tensor.numel() and theirs.numel()):
+            continue
+        shared = tensor.untyped_storage().data_ptr() == (
+            theirs.untyped_storage().data_ptr()
+        )
+        ours_too = twin.untyped_storage().data_ptr() == (
+            ours.untyped_storage().data_ptr()
+        )
+        if shared != ours_too or (tensor is theirs) != (twin is ours):
+            return "alias", f"shares memory with {spec!r}: {ours_too}, not {shared}"
+    return None
+
+
+def differ(dtype, theirs, ours, reference):
+    """How elements differ beyond rounding, or None."""
+    if theirs.dtype.kind not in "fc":
+        wrong = np.flatnonzero(theirs != ours)
+    else:
+        rtol, atol = TOLERANCE[dtype]
+        with np.errstate(all="ignore"):
+            close = np.isclose(ours, theirs, rtol=rtol, atol=atol, equal_nan=True)
+            if theirs.dtype.kind == "c":  # a NaN in either part, in either part
+                close |= np.isnan(ours) & np.isnan(theirs)
+        wrong = np.flatnonzero(~close)
+    if wrong.size and dtype in INEXACT:
+        wrong = wrong[~as_exact(dtype, theirs[wrong], ours[wrong], reference, wrong)]
+    if not wrong.size:
+        return None
+    at = wrong[0]
+    return f"{wrong.size} of {theirs.size}: [{at}] is {ours[at]}, not {theirs[at]}"
+
+
+def as_exact(dtype, theirs, ours, reference, wrong):
+    """Where ours is about as close to the result in double precision as PyTorch's."""
+    exact = reference() if dtype in DOUBLE else None
+    if exact is None or exact.size <= wrong[-1]:
+        return np.zeros(wrong.size, bool)
+    with np.errstate(all="ignore"):
+        exact = exact[wrong]
+        error = np.abs(ours.astype(exact.dtype) - exact)
+        allowed = 3 * np.abs(theirs.astype(exact.dtype) - exact)
+        allowed += 4 * EPSILON[dtype] * np.abs(exact)
+        return (error <= allowed) | (np.isnan(exact) & np.isnan(ours))
+
+
+def judge_arguments(case, expected, found, wide):
+    """Both sides leave their arguments in the same state."""
+    if expected.drew or "empty" in case.path[1] or "resize" in case.path[1]:
+        return None
+    for key, (tensor, spec) in expected.side.tensors.items():
+        a = expected.side.read(tensor)
+        b = found.side.read(found.side.tensors[key][0])
+        if a[0] != b[0] or a[1] != b[1]:
+            return "argument", f"{b[0]}{b[1]}, not {a[0]}{a[1]}"
+
+        def reference(key=key):
+            answer = wide()
+            if answer.error is not None or key not in answer.side.tensors:
+                return None
+            return answer.side.read(answer.side.tensors[key][0])[3]
+
+        trouble = differ(a[0], a[3], b[3], reference)
+        if trouble:
+            return "argument", f"{spec!r} afterwards: {trouble}"
+    return None
+
+
+def gradients(answer, module):
+    """Gradients of all results by all arguments, for fixed random cotangents."""
+    results = [
+        leaf
+        for _, leaf in leaves(module, answer.result)
+        if isinstance(leaf, module.Tensor) and leaf.requires_grad
+    ]
+    inputs = [
+        tensor
+        for tensor, spec in answer.side.tensors.values()
+        if spec.grad and tensor.is_leaf and tensor.requires_grad
+    ]
+    if not results or not inputs:
+        return None
+    draw = np.random.default_rng(3)
+    cotangents = []
+    for result in results:
+        dtype = str(result.dtype).rpartition(".")[2]
+        values = draw.normal(size=result.numel())
+        if dtype.startswith("complex"):
+            values = values + 1j * draw.normal(size=result.numel())
+        spec = TensorSpec.dense(values, dtype, tuple(result.shape))
+        cotangents.append(Side(module).build(spec))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return module.autograd.grad(results, inputs, cotangents, allow_unused=True)
+
+
+def judge_gradients(case, expected, found, wide):
+    if expected.drew or any(spec.dtype == "bfloat16" for _, spec in
+                            expected.side.tensors.values() if spec.grad):
+        return None
+    try:
+        theirs = gradients(expected, torch)
+    except Exception:  # PyTorch has no gradient here
+        return None
+    if theirs is None:
+        return None
+    try:
+        ours = gradients(found, rushlight)
+    except Exception as error:
+        return "gradient", f"{type(error).__name__}: {error}"
+    if ours is None or len(ours) != len(theirs):
+        return "gradient", "there is none"
+    for at, (a, b) in enumerate(zip(theirs, ours, strict=True)):
+        if a is None or b is None:
+            other = b if a is None else a
+            if other is not None and bool((other != 0).any()):
+                return "gradient", f"[{at}] is {b}, not {a}"
+            continue
+        trouble = judge_gradient(at, a, b, wide)
+        if trouble:
+            return "gradient", f"[{at}]: {trouble}"
+    return None
+
+
+def judge_gradient(at, a, b, wide):
+    (name, sizes, _, x), (ours, our_sizes, _, y) = Side(torch).read(a), Side(
+        rushlight
+    ).read(b)
+    if (name, sizes) != (ours, our_sizes):
+        return f"{ours}{our_sizes}, not {name}{sizes}"
+
+    def reference():
+        answer = wide()
+        if answer.error is not None:
+            return None
+        try:
+            grads = gradients(answer, torch)
+        except Exception:  # no judge then
+            return None
+        if grads is None or at >= len(grads) or grads[at] is None:
+            return None
+        return Side(torch).read(grads[at])[3]
+
+    return differ(name, x, y, reference)

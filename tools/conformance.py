@@ -1,0 +1,89 @@
+"""Holds PyTorch's own databases of operators, modules and optimizers as a gate.
+
+    python -m tools.conformance            # nothing that passed before may fail
+    python -m tools.conformance --record   # what fails now becomes the baseline
+
+The runner stands outside this repository, in the folder that ``CONFORMANCE`` names, by
+default ``../shared/conformance``; where there is none, nothing is checked. The baseline,
+``tests/conformance.json``, lists for each yardstick the names that do not pass yet.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+BASELINE = ROOT / "tests" / "conformance.json"
+
+
+def runner():
+    """The scoreboard program, or None."""
+    folder = Path(os.environ.get("CONFORMANCE", ROOT.parent / "shared" / "conformance"))
+    program = folder / "scoreboard.py"
+    return program if program.exists() else None
+
+
+def measure(program, only):
+    """For each yardstick: how many pass, of how many, and the names that do not."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "scores.json")
+        command = [sys.executable, str(program), "--quick", "--only", only]
+        # it exits with 1 while anything is missing: the file is what counts
+        subprocess.run(
+            [*command, "--json", path],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            check=False,
+        )
+        with open(path) as file:
+            scores = json.load(file)["yardsticks"]
+    return {
+        name: {
+            "passed": row["passed"],
+            "total": row["total"],
+            "failing": sorted({text.rpartition(":")[0] for text in row["failing"]}),
+        }
+        for name, row in scores.items()
+    }
+
+
+def losses(before, now):
+    """(yardstick, name) of everything that passed in the baseline and does not now."""
+    return [
+        (yardstick, name)
+        for yardstick, row in now.items()
+        for name in row["failing"]
+        if yardstick in before and name not in before[yardstick]["failing"]
+    ]
+
+
+def main():
+    """Runs the yardsticks; the exit status says whether anything was lost."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--record", action="store_true", help="write the baseline")
+    parser.add_argument("--only", default=".", help="yardsticks whose name matches")
+    options = parser.parse_args()
+    program = runner()
+    if program is None:
+        print("conformance: no runner here; nothing was checked")
+        return 0
+    now = measure(program, options.only)
+    if options.record:
+        kept = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+        BASELINE.write_text(json.dumps({**kept, **now}, indent=1) + "\n")
+        return 0
+    lost = losses(json.loads(BASELINE.read_text()), now)
+    for yardstick, name in lost:
+        print(f"conformance: {name} passed in '{yardstick}' and does not now")
+    empty = [yardstick for yardstick, row in now.items() if not row["total"]]
+    for yardstick in empty:
+        print(f"conformance: '{yardstick}' did not run")
+    return int(bool(lost or empty))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
