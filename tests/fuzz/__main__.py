@@ -19,7 +19,8 @@ import time
 import traceback
 
 BATCH = 4000  # cases of one process: it starts in a few seconds
-PATIENCE = 20  # seconds for one case
+PATIENCE = 60  # seconds for one case: kernels may have to be compiled
+START = 300  # seconds for a process to begin, on a busy machine
 MEMORY = 6 << 30
 
 
@@ -118,7 +119,7 @@ class Run:
         self.process = subprocess.Popen(
             command, stdout=self.log, stderr=subprocess.PIPE
         )
-        self.seen = time.monotonic() + 60  # the start takes a while
+        self.seen = time.monotonic() + START
 
     def follow(self):
         """Reads new lines; True while the range is not done."""
