@@ -130,6 +130,7 @@ setup(
         compiler_directives=DIRECTIVES,
         annotate=False,
         quiet=True,
+        nthreads=2,
         # Checkouts beside each other may share what Cython has made from equal sources.
         cache=os.environ.get("CYTHON_CACHE_DIR") or None,
     ),
