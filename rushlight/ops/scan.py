@@ -18,7 +18,7 @@ from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
-from rushlight.dispatch.dispatcher import TYPE_NAMES
+from rushlight.dispatch.outputs import TYPE_NAMES
 
 GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors

@@ -1,8 +1,8 @@
 """Runs many cases in processes of their own, which may die or never end.
 
-    python -m tests.fuzz --cases 100000 --jobs 2
-    python -m tests.fuzz --case 4711 -v        # one case again, in this process
-    python -m tests.fuzz --only '^index' --cases 5000
+python -m tests.fuzz --cases 100000 --jobs 2
+python -m tests.fuzz --case 4711 -v        # one case again, in this process
+python -m tests.fuzz --only '^index' --cases 5000
 """
 
 from __future__ import annotations

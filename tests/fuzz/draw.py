@@ -22,7 +22,6 @@ from tests.fuzz.specs import (
     Buffer,
     Named,
     TensorSpec,
-    dense_strides,
     from_values,
 )
 
@@ -156,7 +155,12 @@ def carry_tensor(tensor):
     flat = t.as_strided((span,), (1,), t.storage_offset()).clone()
     raw = flat.view(torch.uint8).numpy().view(BITS[dtype])
     return TensorSpec(
-        Buffer(raw), dtype, t.shape, t.stride(), 0, tensor.requires_grad and t.numel() > 0
+        Buffer(raw),
+        dtype,
+        t.shape,
+        t.stride(),
+        0,
+        tensor.requires_grad and t.numel() > 0,
     )
 
 
@@ -166,8 +170,12 @@ def carry_tensor(tensor):
 def random_sizes(rng, rank=None):
     rank = rng.choice((0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8)) if rank is None else rank
     limit = 5 if rank < 5 else 3
-    return [rng.choice((0, 1, 1, 2, 3, limit, limit)) if rng.random() < 0.5 else
-            rng.randint(1, limit) for _ in range(rank)]
+    return [
+        rng.choice((0, 1, 1, 2, 3, limit, limit))
+        if rng.random() < 0.5
+        else rng.randint(1, limit)
+        for _ in range(rank)
+    ]
 
 
 def random_values(rng, dtype, count):
@@ -476,7 +484,9 @@ def draw(seed, index):
         if not args or not isinstance(args[0], TensorSpec):
             return None
         if path[1].endswith("_") and not path[1].startswith("__"):
-            first = args[0]  # leaves that need gradients are refused: rarely of interest
+            first = args[
+                0
+            ]  # leaves that need gradients are refused: rarely of interest
             if rng.random() < 0.9:
                 free = TensorSpec(
                     first.buffer, first.dtype, first.sizes, first.strides, first.offset

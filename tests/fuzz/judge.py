@@ -138,7 +138,10 @@ def judge_refusal(error, ours):
         return "accepted", f"PyTorch: {type(error).__name__}: {str(error)[:160]}"
     text = str(ours)
     if not isinstance(ours, (*REFUSALS, OverflowError, ZeroDivisionError, MemoryError)):
-        return "class", f"{type(ours).__name__}: {text[:160]} for {type(error).__name__}"
+        return (
+            "class",
+            f"{type(ours).__name__}: {text[:160]} for {type(error).__name__}",
+        )
     if INTERNAL.search(text) and not (PYTHONS.search(text) or same_words(text, error)):
         return "words", f"{type(ours).__name__}: {text[:160]} for {str(error)[:100]}"
     kinds = {type(ours), type(error)}
@@ -169,6 +172,7 @@ def judge_leaf(theirs, ours, expected, found, at, wide, case):
         return "shape", f"{b[1]}, not {a[1]}"
     random = expected.drew or "empty" in case.path[1] or "resize" in case.path[1]
     if not random:
+
         def reference():
             answer = wide()
             if answer.error is not None:
@@ -287,8 +291,11 @@ def gradients(answer, module):
 
 
 def judge_gradients(case, expected, found, wide):
-    if expected.drew or any(spec.dtype == "bfloat16" for _, spec in
-                            expected.side.tensors.values() if spec.grad):
+    if expected.drew or any(
+        spec.dtype == "bfloat16"
+        for _, spec in expected.side.tensors.values()
+        if spec.grad
+    ):
         return None
     try:
         theirs = gradients(expected, torch)
@@ -315,9 +322,10 @@ def judge_gradients(case, expected, found, wide):
 
 
 def judge_gradient(at, a, b, wide):
-    (name, sizes, _, x), (ours, our_sizes, _, y) = Side(torch).read(a), Side(
-        rushlight
-    ).read(b)
+    (name, sizes, _, x), (ours, our_sizes, _, y) = (
+        Side(torch).read(a),
+        Side(rushlight).read(b),
+    )
     if (name, sizes) != (ours, our_sizes):
         return f"{ours}{our_sizes}, not {name}{sizes}"
 
