@@ -24,6 +24,8 @@ from rushlight.compiler.loops import (
 FUNCTIONS = {
     "select": lambda condition, yes, no: yes if condition else no,
     "isinf": np.isinf,
+    "is_complex": np.iscomplexobj,
+    "log_add_exp": lambda x, y: np.log(np.exp(x) + np.exp(y)),
     "isfinite": np.isfinite,
     "bits_of": lambda x: x.view(f"int{8 * x.itemsize}"),
 }

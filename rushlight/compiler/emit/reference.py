@@ -110,12 +110,11 @@ def select(condition, yes, no):
 
 def _match(left, right):
     """Both values with the type of the one that is not a bare literal."""
-    bare = (bool, int, float)
-    if isinstance(left, bare) and isinstance(right, bare):
+    if _is_bare(left) and _is_bare(right):
         return np.asarray(left)[()], np.asarray(right)[()]
-    if isinstance(left, (bool, int, float)):
+    if _is_bare(left):
         left = right.dtype.type(left)
-    if isinstance(right, (bool, int, float)):
+    if _is_bare(right):
         right = left.dtype.type(right)
     return left, right
 
@@ -134,7 +133,12 @@ def fma(a, b, c):
 
 
 def _dtype_of(*values):
-    return next(v.dtype for v in values if not isinstance(v, (bool, int, float)))
+    return next(v.dtype for v in values if not _is_bare(v))
+
+
+def _is_bare(value):
+    """Whether a value is a literal: NumPy's float64 is a Python float, but typed."""
+    return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
 
 
 def _in_double(function):
