@@ -96,9 +96,9 @@ class _Walk:
     def function(self, value):
         home = value.__module__ or ""
         self.parts.append(f"function {home}.{value.__qualname__}")
-        if home.startswith(COMPILER):
-            return ()
         cells = [_content(cell) for cell in value.__closure__ or ()]
+        if home.startswith(COMPILER) and _is_of(value, sys.modules.get(home)):
+            return cells  # its source is part of every key
         parts = [
             value.__code__,
             value.__defaults__,
@@ -156,6 +156,11 @@ class _Walk:
             return self.unknown()
         self.parts.append(text)
         return (type(value),)
+
+
+def _is_of(function, module):
+    """Whether a function stands in its module's file, and was not made from elsewhere."""
+    return function.__code__.co_filename == getattr(module, "__file__", None)
 
 
 def _content(cell):

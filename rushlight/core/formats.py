@@ -49,9 +49,9 @@ def channels_last_strides(
     step: int64_t = 1
     i: cython.int
     strides[1] = 1
-    step = sizes[1] if sizes[1] > 1 else 1
-    for i in range(ndim - 1, 1, -1):
+    step = sizes[1]
+    for i in range(ndim - 1, 1, -1):  # sizes of 0 make strides of 0, as PyTorch's do
         strides[i] = step
-        step = multiply(step, sizes[i] if sizes[i] > 1 else 1)
+        step = multiply(step, sizes[i])
     strides[0] = step
     return 0

@@ -1,6 +1,7 @@
 """Functions of two or three tensors, element by element."""
 
 import cmath
+import functools
 import math
 
 import rushlight
@@ -100,6 +101,7 @@ def rdiv(x, y):
 @pointwise
 def floor_divide(x, y):
     """Quotient rounded down; floats by way of the remainder, as exact as that."""
+    refuse_truth(x, "div_floor")
     return L.floor_div(x, y)
 
 
@@ -126,6 +128,7 @@ def rremainder(x, y):
 def in_double(function):
     """A float32 function of two values that is computed in float64."""
 
+    @functools.wraps(function)
     def widened(x, y):
         L.real_only(x, y)
         if not hasattr(x.type, "name") or x.type.name != "float32":
@@ -133,7 +136,6 @@ def in_double(function):
         wide = function(L.cast(x, "float64"), L.cast(y, "float64"))
         return L.cast(wide, "float32")
 
-    widened.__name__, widened.__doc__ = function.__name__, function.__doc__
     return widened
 
 

@@ -97,7 +97,7 @@ def a_mask_of_another_length(rl):
 @mistake(
     IndexError,
     """
-take(): the tensor is empty
+take(): tried to take from an empty tensor
   self: float32[0, 3] on cpu
 """,
 )

@@ -76,7 +76,6 @@ def an_empty_interval_of_integers(rl):
     """
 unsupported operation: more than one element of the written-to tensor refers to a \
 single memory location. Please clone() the tensor before performing the operation.
-  operator: add_.Tensor
   written to: float32[3] with strides [0]
 """,
 )
@@ -91,6 +90,8 @@ def writing_to_elements_that_share_memory(rl):
 unsupported operation: some elements of the input tensor and the written-to tensor \
 refer to a single memory location. Please clone() the tensor before performing the \
 operation.
+  written to: float32[3] with strides [1] from element 1
+  input: float32[3] with strides [1] from element 0 of the same storage
 """,
 )
 def shifting_a_vector_within_itself(rl):

@@ -29,7 +29,7 @@ def indexing_with_floats(rl):
 @mistake(
     IndexError,
     """
-only integers, slices (`:`), ellipsis (`...`), None and long or byte tensors are \
+only integers, slices (`:`), ellipsis (`...`), None and long or byte Variables are \
 valid indices (got float)
 """,
 )
@@ -166,7 +166,10 @@ def making_a_tensor_of_ragged_rows(rl):
 @mistake(
     TypeError,
     """
-add() got an unexpected keyword argument 'beta'
+add() received an invalid combination of arguments - got (Tensor, Tensor, beta=int), \
+but expected one of:
+ * (Tensor self, Tensor other, *, Number alpha = 1)
+ * (Number self, Tensor other, *, Number alpha = 1)
 """,
 )
 def a_keyword_that_no_overload_has(rl):

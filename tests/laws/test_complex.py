@@ -136,7 +136,9 @@ def test_reductions_and_gradients_agree(sizes, layout, name, dim, dtype):
         sizes[dim] = 2
 
     def run(framework):
-        x = numbers(framework, sizes, layout, dtype).detach().cos().requires_grad_()
+        # near the real line: elsewhere a cosine is too large for float32's products
+        x = numbers(framework, sizes, layout, dtype) * 0.025
+        x = x.detach().cos().requires_grad_()
         y = x.norm(dim=dim) if name == "norm" else getattr(x, name)(dim)
         y.abs().sum().backward()
         return y, x.grad

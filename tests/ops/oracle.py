@@ -7,7 +7,12 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 
-TOLERANCE = {"float32": (1e-4, 3e-5), "float64": (1e-7, 1e-9)}
+TOLERANCE = {
+    "float32": (1e-4, 3e-5),
+    "float64": (1e-7, 1e-9),
+    "complex64": (1e-4, 3e-5),
+    "complex128": (1e-7, 1e-9),
+}
 
 
 def to_rushlight(value, carried=None):

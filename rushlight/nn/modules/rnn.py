@@ -192,6 +192,10 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     @property
+    def _flat_weights(self):
+        return [weight for weights in self.all_weights for weight in weights]
+
+    @property
     def all_weights(self):
         """The parameters of each layer and direction."""
         return [[getattr(self, name) for name in names] for names in self._all_weights]
