@@ -11,6 +11,7 @@ default ``../shared/conformance``; where there is none, nothing is checked. The 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,10 +46,16 @@ def measure(program, only):
         name: {
             "passed": row["passed"],
             "total": row["total"],
-            "failing": sorted({text.rpartition(":")[0] for text in row["failing"]}),
+            "failing": sorted(names_of(row["failing"])),
         }
         for name, row in scores.items()
     }
+
+
+def names_of(failing):
+    """The names of what fails; running out of time says nothing, on a busy machine."""
+    pairs = (text.rpartition(":") for text in failing)
+    return {name for name, _, status in pairs if status != "timeout"}
 
 
 def losses(before, now):
@@ -76,7 +83,13 @@ def main():
         kept = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
         BASELINE.write_text(json.dumps({**kept, **now}, indent=1) + "\n")
         return 0
-    lost = losses(json.loads(BASELINE.read_text()), now)
+    before = json.loads(BASELINE.read_text())
+    lost = losses(before, now)
+    if lost:  # once more, with kernels that are compiled by now
+        names = "|".join(re.escape(name) for name in dict(lost))
+        again = measure(program, f"^({names})$")
+        lost = sorted(set(lost) & set(losses(before, again)))
+        now |= again
     for yardstick, name in lost:
         print(f"conformance: {name} passed in '{yardstick}' and does not now")
     empty = [yardstick for yardstick, row in now.items() if not row["total"]]
