@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench sanitize clean
+.PHONY: demo test build lint docs bench fuzz sanitize clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.backends.cpu.warm
@@ -35,6 +35,9 @@ bench: build $(TEST_SETUP)          ## the speed table, beside PyTorch
 # checked build lies in build/sanitize, beside the fast one. TESTS chooses a part.
 sanitize: build $(TEST_SETUP)       ## the tests on a core with every check compiled in
 	PYTHON=$(abspath $(RUN)) tools/sanitize $(TESTS)
+
+fuzz: build $(TEST_SETUP)            ## random calls of operators, beside PyTorch
+	$(RUN) -m tests.fuzz
 
 clean:                              ## everything that a build made
 	rm -rf build dist *.egg-info rushlight/_generated
