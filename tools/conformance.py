@@ -83,7 +83,7 @@ def main():
         kept = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
         BASELINE.write_text(json.dumps({**kept, **now}, indent=1) + "\n")
         return 0
-    before = json.loads(BASELINE.read_text())
+    before = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
     lost = losses(before, now)
     if lost:  # once more, with kernels that are compiled by now
         names = "|".join(re.escape(name) for name in dict(lost))
