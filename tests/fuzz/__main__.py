@@ -110,15 +110,16 @@ class Run:
         self.launch()
 
     def launch(self):
-        self.log = tempfile.TemporaryFile("w+")
+        # two descriptions of one file: the worker's place in it is its own
+        written = tempfile.NamedTemporaryFile("w")
+        self.log = open(written.name)
         self.read_to, self.last, self.phase = 0, self.next, "launch"
         self.text = ""
         command = [sys.executable, "-m", "tests.fuzz", "--seed", str(self.options.seed)]
         command += ["--only", self.options.only]
         command += ["--worker", str(self.next), str(self.stop)]
-        self.process = subprocess.Popen(
-            command, stdout=self.log, stderr=subprocess.PIPE
-        )
+        self.process = subprocess.Popen(command, stdout=written, stderr=subprocess.PIPE)
+        written.close()
         self.seen = time.monotonic() + START
 
     def follow(self):
