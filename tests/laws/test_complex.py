@@ -115,7 +115,9 @@ def numbers(framework, sizes, layout, dtype, shift=0):
 @settings(max_examples=60, deadline=None)
 def test_functions_and_gradients_agree_on_every_layout(sizes, one, two, name, dtype):
     def run(framework):
-        x = numbers(framework, sizes, one, dtype).detach().sin().requires_grad_()
+        # near the real line, as below
+        x = numbers(framework, sizes, one, dtype) * 0.025
+        x = x.detach().sin().requires_grad_()
         weight = numbers(framework, sizes, two, dtype, 1)
         y = getattr(x * 0.5 + 0.1j, name)()
         (y * weight).abs().sum().backward()
