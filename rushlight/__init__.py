@@ -29,7 +29,7 @@ from rushlight.core.layout import (
 )
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
-from rushlight.core.factories import get_default_device, set_default_device
+from rushlight.core.device import get_default_device, set_default_device
 from rushlight.core.interop import frombuffer, from_dlpack, from_numpy
 from rushlight.core.printing import set_printoptions
 from rushlight.core.random import Generator, default_generator

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight import legacy
 from rushlight.autograd import methods as _autograd
 from rushlight.core import indexing, interop, pickling, printing, views
+from rushlight.core.device import get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
@@ -29,6 +30,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     """
     if dtype is not None:
         dtype = by_python_type(dtype)
+    if device is None and not isinstance(data, Tensor):
+        device = get_default_device()
     if isinstance(data, legacy.TypedStorage):
         data = data.tolist()
     if isinstance(data, Tensor):
@@ -48,6 +51,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
 
 def as_tensor(data, dtype=None, device=None):
     """``data`` as a tensor, without a copy where the memory can be shared."""
+    if device is None and not isinstance(data, Tensor):
+        device = get_default_device()
     if isinstance(data, Tensor):
         result = data
     elif hasattr(data, "__array_interface__"):
@@ -76,6 +81,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     """
     dtype = None if dtype is None else by_python_type(dtype)
     shared = True
+    if device is None and not isinstance(obj, Tensor):
+        device = get_default_device()
     if isinstance(obj, Tensor):
         result = obj
     elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
@@ -85,7 +92,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     elif isinstance(obj, (bytes, bytearray, memoryview)):
         result = interop.frombuffer(obj, dtype=dtype or get_default_dtype())
     else:
-        shared, result = False, tensor(obj, dtype=dtype)
+        shared, result = False, tensor(obj, dtype=dtype, device=device)
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
     wanted = dtype or result.dtype

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.core.state import pop_mode, push_mode
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.dispatcher import function_modes
 
 
 class TorchFunctionMode:
@@ -19,11 +19,11 @@ class TorchFunctionMode:
         )
 
     def __enter__(self):
-        function_modes().append(self)
+        push_mode(self)
         return self
 
     def __exit__(self, *raised):
-        function_modes().remove(self)
+        pop_mode()
 
 
 def has_torch_function(relevant_args):

@@ -6,3 +6,4 @@ cdef class Device:
 cdef Device CPU_DEVICE
 cdef Device META_DEVICE
 cdef Device as_device(object spec)
+cdef Device default_device()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import functools
+import threading
+
 import cython
+from cython.cimports.rushlight.core.state import ThreadState, state
 
 _KINDS = cython.declare(dict, {"cpu": 0, "cuda": 1, "meta": 2, "privateuseone": 3})
 _BACKEND_NAME = cython.declare(list, ["privateuseone"])
@@ -79,6 +83,24 @@ class Device:
     def __reduce__(self):
         return (Device, (self.type, self.index))
 
+    def __enter__(self):
+        """Factories of this thread put their tensors here until the block ends."""
+        _THREADS.left.append(switch_default(self))
+        return self
+
+    def __exit__(self, *raised):
+        switch_default(_THREADS.left.pop())
+
+    def __call__(self, function):
+        """``function`` with this device as the default while it runs."""
+
+        @functools.wraps(function)
+        def wrapped(*args, **kwargs):
+            with self:
+                return function(*args, **kwargs)
+
+        return wrapped
+
 
 CPU_DEVICE = cython.declare(Device, Device("cpu"))
 META_DEVICE = cython.declare(Device, Device("meta"))
@@ -95,6 +117,60 @@ def as_device(spec: object) -> Device:
     if spec == "cpu":
         return CPU_DEVICE
     return Device(spec)
+
+
+class _Threads(threading.local):
+    """What each thread goes back to at the end of its ``with device:`` blocks."""
+
+    def __init__(self):
+        self.left = []
+
+
+_THREADS = cython.declare(object, _Threads())
+# the state of a thread holds numbers only: what they mean lives here
+_DEFAULTS = cython.declare(dict, {})
+
+
+@cython.cfunc
+def default_device() -> Device:
+    st: cython.pointer(ThreadState) = state()
+    if not st.elsewhere:
+        return CPU_DEVICE
+    return _DEFAULTS[st.device_kind, st.device_index]
+
+
+@cython.cfunc
+def switch_default(where: object) -> Device:
+    """Says where this thread's factories put their tensors; where they did before."""
+    st: cython.pointer(ThreadState) = state()
+    previous: Device = default_device() if st.elsewhere else None
+    device: Device = where
+    index: cython.int
+    if device is not None:
+        index = -1 if device.index is None else device.index
+        _DEFAULTS[device.kind, index] = device
+        st.device_kind, st.device_index = device.kind, index
+    st.elsewhere = device is not None
+    return previous
+
+
+def get_default_device():
+    """Where factories without ``device=`` put this thread's tensors."""
+    return default_device()
+
+
+def set_default_device(device):
+    """Choose where factories without ``device=`` put this thread's tensors.
+
+    Args:
+        device: a device or its name; None goes back to the CPU.
+
+    >>> set_default_device("meta")
+    >>> get_default_device()
+    device(type='meta')
+    >>> set_default_device(None)
+    """
+    switch_default(None if device is None else as_device(device))
 
 
 def rename_privateuse1_backend(name):

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+from cython.cimports.rushlight.core.device import (
+    CPU_DEVICE,
+    Device,
+    as_device,
+    default_device,
+)
 from cython.cimports.rushlight.core.dtype import (
     DType,
     default_dtype,
@@ -284,25 +289,6 @@ def empty_like(
     if output_strides(cython.address(operand), 1, self.ndim_, self.sizes, strides):
         return new_empty(self.ndim_, self.sizes, cython.NULL, kind, target)
     return new_empty(self.ndim_, self.sizes, strides, kind, target)
-
-
-_DEFAULT_DEVICE = cython.declare(Device, CPU_DEVICE)
-
-
-@cython.cfunc
-def default_device() -> Device:
-    return _DEFAULT_DEVICE
-
-
-def get_default_device():
-    """Where factories without ``device=`` put their tensors."""
-    return _DEFAULT_DEVICE
-
-
-def set_default_device(device):
-    """Choose where factories without ``device=`` put their tensors."""
-    global _DEFAULT_DEVICE
-    _DEFAULT_DEVICE = as_device(device)
 
 
 def wrapped_number(value):

@@ -11,6 +11,10 @@ ctypedef struct ThreadState:
     bint forward_ad
     uint64_t sequence               # next autograd sequence number
     int reentrant_depth
+    int modes                       # active function modes
+    bint elsewhere                  # factories go to the device named below
+    int device_kind
+    int device_index                # -1: none
 
 # NULL only with an exception set (Cython's rule for pointers).
 cdef ThreadState* state()

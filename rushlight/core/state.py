@@ -1,5 +1,7 @@
 """What each thread has switched on: gradient recording, inference, dispatch keys."""
 
+import threading
+
 import cython
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import calloc, free
@@ -116,3 +118,31 @@ def include_keys(bits: uint64_t, replace: cython.bint = False) -> int:
     previous: uint64_t = state().included
     state().included = bits if replace else previous | bits
     return previous
+
+
+class _Modes(threading.local):
+    """The function modes of each thread; the last runs first."""
+
+    def __init__(self):
+        self.stack = []
+
+
+_MODES = cython.declare(object, _Modes())
+
+
+def push_mode(mode):
+    """Makes a function mode the first to see this thread's calls."""
+    _MODES.stack.append(mode)
+    state().modes = len(_MODES.stack)
+
+
+def pop_mode():
+    """Takes the innermost function mode off this thread's stack."""
+    mode = _MODES.stack.pop()
+    state().modes = len(_MODES.stack)
+    return mode
+
+
+def function_modes():
+    """This thread's active function modes; the last runs first."""
+    return tuple(_MODES.stack)

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint64_t
 from cpython.object cimport PyObject
+from rushlight.core.state cimport ThreadState
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.signature cimport Bound, Signature
 
@@ -78,6 +79,7 @@ cdef class Operator:
     cdef str base_name(self)
     cdef readonly tuple entry       # the generated row; () for operators from outside
     cdef object call(self, PyObject** slots)
+    cdef object call_elsewhere(self, PyObject** slots, ThreadState* st)
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
     cdef object run(self, PyObject** slots, uint64_t keys)
 

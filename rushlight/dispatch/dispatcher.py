@@ -13,7 +13,7 @@ from cython.cimports.rushlight.core._python import (
     PyVectorcall_Call,
     __builtin_clzll,
 )
-from cython.cimports.rushlight.core.device import Device
+from cython.cimports.rushlight.core.device import Device, default_device
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
@@ -33,6 +33,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
 )
 from cython.cimports.rushlight.dispatch.signature import Bound, Signature, release
 
+from rushlight.core.state import pop_mode, push_mode
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -42,10 +43,8 @@ _AUTOGRAD_BITS = cython.declare(
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
-_DEFAULT_BITS = cython.declare(uint64_t, 1)  # where factories go: CPU
 _TWO_DEVICES = cython.declare(uint64_t, 5)  # CPU and Meta at once
 _PLAIN_TYPES = cython.declare(dict, {})  # type -> overrides nothing
-_MODES = cython.declare(list, [])  # active Python function modes
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 _EVERY_OPERATOR = cython.declare(list, [])
 _COPY = cython.declare(Operator, None)
@@ -596,10 +595,13 @@ class Operator:
         bits: uint64_t = 0
         one: uint64_t = 1
         wants: cython.bint = False
-        exotic: cython.bint = len(_MODES) > 0
+        exotic: cython.bint
         i: cython.int
         t: Tensor
         st: cython.pointer(ThreadState) = state()
+        exotic = st.modes > 0
+        if st.elsewhere:
+            return self.call_elsewhere(slots, st)
         for i in range(self.n_tensors):
             item = cython.cast(object, slots[self.tensor_args[i]])
             if type(item) is Tensor:
@@ -650,7 +652,28 @@ class Operator:
                 return (bits & ~cython.cast(uint64_t, 15)) | (
                     one << cython.cast(Device, device).kind
                 )
-        return bits if bits else _DEFAULT_BITS
+        return bits if bits else one  # the CPU
+
+    @cython.cfunc
+    def call_elsewhere(
+        self,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        st: cython.pointer(ThreadState),
+    ) -> object:
+        """The call under a default device, of which what it calls itself knows nothing."""
+        device: object = default_device()
+        i: cython.int
+        made: cython.bint = self.device_arg >= 0
+        for i in range(self.n_tensors):
+            if isinstance(cython.cast(object, slots[self.tensor_args[i]]), Tensor):
+                made = False  # it follows its argument
+        if made and cython.cast(object, slots[self.device_arg]) is None:
+            slots[self.device_arg] = cython.cast(cython.pointer(PyObject), device)
+        st.elsewhere = False
+        try:
+            return self.call(slots)
+        finally:
+            st.elsewhere = True
 
     @cython.cfunc
     def run(
@@ -767,12 +790,13 @@ def ask_overrides(
         ):
             kinds.append(type(arg))
     packet = _PACKETS.get((op.namespace, op.name.split(".")[0]), op)
-    if _MODES:
-        mode = _MODES.pop()
+    st: cython.pointer(ThreadState) = state()
+    if st.modes:
+        mode = pop_mode()
         try:
             answer = mode.__torch_function__(packet, tuple(kinds), args, keywords)
         finally:
-            _MODES.append(mode)
+            push_mode(mode)
         if answer is not NotImplemented:
             return answer
     for kind in kinds:
@@ -816,11 +840,6 @@ def flatten(args: tuple) -> list:
         else:
             flat.append(arg)
     return flat
-
-
-def function_modes():
-    """The stack of active function modes; the last runs first."""
-    return _MODES
 
 
 _PACKETS = cython.declare(dict, {})
@@ -873,13 +892,6 @@ def forget(op):
 def forget_packet(namespace, name):
     """Take a name out of the registry."""
     _PACKETS.pop((namespace, name), None)
-
-
-def set_default_device_bits(kind: cython.int):
-    """Where factories without ``device=`` put their tensors."""
-    global _DEFAULT_BITS
-    one: uint64_t = 1
-    _DEFAULT_BITS = one << kind
 
 
 # -- vectorcall entry points -----------------------------------------------------------

@@ -328,10 +328,11 @@ def triu_indices(row, col, offset, dtype, layout, device, pin_memory):
 def _triangle(row, col, device, dtype, keeps):
     dtype = rushlight.int64 if dtype is None else dtype
     require("tril_indices", dtype, (3, 4))
-    rows = ops.unsqueeze(ops.arange(row, device=device), 1)
-    columns = ops.unsqueeze(ops.arange(col, device=device), 0)
+    # their number is found by counting: on the CPU, whatever the device
+    rows = ops.unsqueeze(ops.arange(row, device="cpu"), 1)
+    columns = ops.unsqueeze(ops.arange(col, device="cpu"), 0)
     places = ops.nonzero(ops.expand(keeps(rows, columns), (row, col)))
-    return places.t().contiguous().to(dtype)
+    return places.t().contiguous().to(device=device, dtype=dtype)
 
 
 def _window(length, periodic, dtype, device, shape):
