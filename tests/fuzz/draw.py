@@ -458,10 +458,15 @@ def fresh_arguments(rng, info):
     return None
 
 
+def chosen(seed, index):
+    """Which of the operators a case is about."""
+    return random.Random(f"{seed}:{index // RUN}").randrange(len(operators()))
+
+
 def draw(seed, index):
     """The case of a number, or None where it names no possible call."""
     rng = random.Random(f"{seed}:{index}")
-    at = random.Random(f"{seed}:{index // RUN}").randrange(len(operators()))
+    at = chosen(seed, index)
     info, public = operators()[at]
     notes = []
     made = fresh_arguments(rng, info) if rng.random() < 0.4 else None
