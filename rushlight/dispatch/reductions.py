@@ -295,16 +295,18 @@ class ReductionKernel(Kernel):
         d: cython.int
         at: cython.int = 0
         item: int64_t = x.dtype_.itemsize
+        # nothing is read of an empty operand: whatever its strides, its loops merge
+        step: int64_t = item if count else 0
         for d in range(x.ndim_):
             if (gone >> d) & 1:
                 rs[nr] = x.sizes[d]
-                ri[nr] = x.strides[d] * item
+                ri[nr] = x.strides[d] * step
                 ro[nr] = 0
                 nr += 1
                 at += 1 if keepdim else 0
             else:
                 ks[nk] = x.sizes[d]
-                ki[nk] = x.strides[d] * item
+                ki[nk] = x.strides[d] * step
                 ko[nk] = out.strides[at] * out.dtype_.itemsize
                 nk += 1
                 at += 1

@@ -178,3 +178,16 @@ def test_gradients_of_what_was_broadcast_are_summed_as_the_oracles_are(source, s
         ((y * x) + y.expand(shape) * 2).sum().backward()
         gradients.append(y.grad)
     assert_same(*gradients, "gradient")
+
+
+@pytest.mark.parametrize("strides", [(1, 1, 9, 9, 3, 1), (5, 7, 1, 0, 2, 11)])
+@pytest.mark.parametrize("name", ["sum", "mean", "std", "any", "all", "logsumexp"])
+def test_nothing_is_reduced_whatever_the_strides_of_an_empty_tensor(name, strides):
+    plain = rushlight.zeros(2, 3, 0, 2, 3, 3)
+    strange = plain.as_strided(plain.shape, strides)
+    for dim in ((2,), (2, 4), (0, 2, 5)):
+        for keepdim in (False, True):
+            expected = getattr(plain, name)(dim=dim, keepdim=keepdim)
+            found = getattr(strange, name)(dim=dim, keepdim=keepdim)
+            assert repr(found) == repr(expected)
+            assert found.stride() == expected.stride()
