@@ -14,6 +14,7 @@ from setuptools.command.sdist import sdist
 ROOT = Path(__file__).parent
 COMPILED = [
     "core.state",
+    "core.type_names",
     "core.dtype",
     "core.device",
     "core.guard",

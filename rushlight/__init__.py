@@ -122,12 +122,13 @@ def __getattr__(name):
 
     if name in _ON_DEMAND:
         return import_module(f"rushlight.{name}")
-    if name == "return_types":
-        return import_module("rushlight.ops.return_types")
-    if name == "explain":
-        globals()[name] = import_module("rushlight._explain").explain
-        return globals()[name]
-    if name in ("load", "save"):
-        globals()[name] = getattr(import_module("rushlight.serialization"), name)
-        return globals()[name]
-    raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
+    found = import_module("rushlight._on_demand").find(name)
+    if found is None:
+        from sys import modules
+
+        from rushlight._missing import MissingName
+
+        raise MissingName(modules["rushlight"], name)
+    if not hasattr(found, "__path__"):
+        globals()[name] = found
+    return found

@@ -338,7 +338,7 @@ def _encode(text, encoding):
     return text.encode("latin1")
 
 
-def _layout(name):
+def _get_layout(name):
     if name != "torch.strided":
         raise pickle.UnpicklingError(f"layout {name!r} is not supported")
     return rl.strided
@@ -366,7 +366,7 @@ def _callables() -> dict:
         "torch._utils._rebuild_parameter": _rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
-        "torch.serialization._get_layout": _layout,
+        "torch.serialization._get_layout": _get_layout,
         "_codecs.encode": _encode,
     }
     for module in "builtins", "__builtin__":

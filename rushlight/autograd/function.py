@@ -142,7 +142,7 @@ class FunctionMeta(type):
         cls._backward_cls = type(
             name + "Backward",
             (BackwardCFunction,),
-            {"_forward_cls": cls, "__module__": "rushlight.autograd.function"},
+            {"_forward_cls": cls, "__module__": __name__},
         )
         super().__init__(name, bases, namespace)
 

@@ -13,6 +13,7 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, alias
 
 from rushlight.autograd import errors
+from rushlight.core import naming
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _KEPT_LINES = 256
@@ -92,8 +93,8 @@ def describe_modified(
         origin = f", which is output {number} of {errors.operator_of(maker)},"
     text = (
         "one of the variables needed for gradient computation has been modified by an "
-        f"inplace operation: [rushlight.{type_name(dtype)} {list(sizes)}]{origin} is "
-        f"at version {version}; expected version {expected} instead.\n"
+        f"inplace operation: [{naming.package}.{type_name(dtype)} {list(sizes)}]"
+        f"{origin} is at version {version}; expected version {expected} instead.\n"
         f"  needed by: {owner.name()}\n"
     )
     where = modified_at(address)

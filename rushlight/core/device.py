@@ -8,6 +8,8 @@ import threading
 import cython
 from cython.cimports.rushlight.core.state import ThreadState, state
 
+from rushlight.core import naming
+
 _KINDS = cython.declare(dict, {"cpu": 0, "cuda": 1, "meta": 2, "privateuseone": 3})
 _BACKEND_NAME = cython.declare(list, ["privateuseone"])
 
@@ -34,7 +36,8 @@ class Device:
             device, index = "cuda", device
         if not isinstance(device, str):
             raise TypeError(
-                "device(): argument 'device' must be str, int or rushlight.device, "
+                "device(): argument 'device' must be str, int or "
+                f"{naming.package}.device, "
                 f"not {type(device).__name__}"
             )
         self._parse(device, index)
@@ -177,7 +180,7 @@ def rename_privateuse1_backend(name):
     """Give the PrivateUse1 device type a name of its own, such as ``"toy"``."""
     if _BACKEND_NAME[0] not in ("privateuseone", name):
         raise RuntimeError(
-            "rushlight.rename_privateuse1_backend() has already been set: the backend "
+            f"{naming.package}.rename_privateuse1_backend() has already been set: the backend "
             f"is called '{_BACKEND_NAME[0]}'"
         )
     if name in _KINDS and _KINDS[name] != 3:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import cython
 
+from rushlight.core import naming
+
 # (name, PyTorch's number, bytes, category, signed); categories as in dtype.pxd
 _ROWS = (
     ("uint8", 0, 1, 1, False),
@@ -74,7 +76,7 @@ class DType:
     """
 
     def __init__(self):
-        raise TypeError("cannot create 'rushlight.dtype' instances")
+        raise TypeError(f"cannot create '{naming.package}.dtype' instances")
 
     @property
     def is_floating_point(self):
@@ -95,7 +97,7 @@ class DType:
         return _COMPLEX.get(self.name, self)
 
     def __repr__(self):
-        return "rushlight." + self.name
+        return f"{naming.package}.{self.name}"
 
     def __reduce__(self):
         return (_by_name, (self.name,))
@@ -296,8 +298,8 @@ class finfo:
         type = _DEFAULT if type is None else type.to_real()
         if type.name not in _FLOAT_LIMITS:
             raise TypeError(
-                f"rushlight.finfo() requires a floating point input type. {type!r} is "
-                "not one: use rushlight.iinfo for integers"
+                f"{naming.package}.finfo() requires a floating point input type. {type!r} is "
+                f"not one: use {naming.package}.iinfo for integers"
             )
         limits = _FLOAT_LIMITS[type.name]
         self.dtype = type.name
@@ -325,8 +327,8 @@ class iinfo:
     def __init__(self, type):
         if type.category != 1:
             raise TypeError(
-                f"rushlight.iinfo() requires an integer input type. {type!r} is not one: "
-                "use rushlight.finfo for floating point"
+                f"{naming.package}.iinfo() requires an integer input type. {type!r} is not one: "
+                f"use {naming.package}.finfo for floating point"
             )
         self.dtype = type.name
         self.bits = 8 * type.itemsize

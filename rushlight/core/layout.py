@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight.core import naming
+
 
 class Size(tuple):
     """The sizes of a tensor.
@@ -20,7 +22,7 @@ class Size(tuple):
         return count
 
     def __repr__(self):
-        return f"rushlight.Size({list(self)})"
+        return f"{naming.package}.Size({list(self)})"
 
     def __add__(self, other):
         return Size(tuple.__add__(self, tuple(other)))
@@ -50,7 +52,7 @@ class _Named:
         self.name = name
 
     def __repr__(self):
-        return f"rushlight.{self.name}"
+        return f"{naming.package}.{self.name}"
 
     def __reduce__(self):
         return (_named, (self.name,))

@@ -16,6 +16,8 @@ from cython.cimports.rushlight.core.device import CPU_DEVICE, as_device
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
+from rushlight.core import naming
+
 DEFAULT_SEED = 67280421310721
 STATE_BYTES = 5056
 # PyTorch's layout: seed, left, seeded, next, 624 words of 8 bytes, three doubles of
@@ -214,12 +216,12 @@ class Generator:
         """
         if not isinstance(new_state, Tensor):
             raise TypeError(
-                f"expected a rushlight.ByteTensor, but got {type(new_state).__name__}"
+                f"expected a {naming.package}.ByteTensor, but got {type(new_state).__name__}"
             )
         state: Tensor = new_state
         if state.dtype_.code != 0 or state.storage.device.kind != 0:
             raise TypeError(
-                "RNG state must be a rushlight.ByteTensor on the cpu, but got "
+                f"RNG state must be a {naming.package}.ByteTensor on the cpu, but got "
                 f"{state.dtype_} on {state.storage.device}"
             )
         if not state.is_contiguous():
@@ -237,7 +239,7 @@ class Generator:
         return (restore, (str(self.device), self.state_bytes()))
 
     def __repr__(self):
-        return f"<rushlight.Generator on {self.device}, seed {self.first_seed}>"
+        return f"<{naming.package}.Generator on {self.device}, seed {self.first_seed}>"
 
 
 def restore(device, data):
@@ -271,7 +273,7 @@ def generator_or_default(generator) -> Generator:
         return shared
     if not isinstance(generator, Generator):
         raise TypeError(
-            f"expected a rushlight.Generator, got {type(generator).__name__}"
+            f"expected a {naming.package}.Generator, got {type(generator).__name__}"
         )
     return generator
 

@@ -37,6 +37,8 @@ from cython.cimports.rushlight.core.posix import (
     posix_memalign,
 )
 
+from rushlight.core import naming
+
 ALIGNMENT = cython.declare(cython.size_t, 64)
 LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
 SLACK = cython.declare(int64_t, 64 << 20)  # cached beyond the peak, see trim()
@@ -527,7 +529,7 @@ class Storage:
         if self.data != cython.NULL:
             values = "".join(f" {value}\n" for value in self.bytes())
         return (
-            f"{values}[rushlight.storage.UntypedStorage(device={self.device}) "
+            f"{values}[{naming.package}.storage.UntypedStorage(device={self.device}) "
             f"of size {self.n_bytes}]"
         )
 

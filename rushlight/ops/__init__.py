@@ -35,6 +35,6 @@ class _Namespace:
 def __getattr__(name):
     if name.startswith("__"):
         raise AttributeError(name)
-    if find_spec(f"{__name__}.{name}") is not None:  # a family, not imported yet
-        return import_module(f"{__name__}.{name}")
+    if find_spec(f"rushlight.ops.{name}") is not None:  # a family, not imported yet
+        return import_module(f"rushlight.ops.{name}")
     return _Namespace(name)

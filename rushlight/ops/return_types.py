@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from operator import itemgetter
 
+from rushlight.core import naming
+
 _known = {}
 
 
@@ -17,7 +19,7 @@ class ReturnType(tuple):
         body = ",\n".join(
             f"{name}={value!r}" for name, value in zip(self._fields, self)
         )
-        return f"rushlight.return_types.{type(self).__name__}(\n{body})"
+        return f"{naming.package}.return_types.{type(self).__name__}(\n{body})"
 
     def __reduce__(self):
         return (_rebuild, (type(self).__name__, self._fields, tuple(self)))

@@ -17,7 +17,11 @@ LAYERS = (
     ("random", "_bindings", "functional", "legacy"),
     ("nn", "optim", "utils", "serialization", "linalg", "special"),
     ("datasets", "transforms", "testing", "func"),
-    ("_explain", "__main__", "__init__"),
+    # what programs ask about the place they run in, and PyTorch's other names
+    ("torch_version", "version", "types", "storage", "_utils", "_C", "__config__"),
+    ("accelerator", "mps", "xpu", "mtia", "futures", "fx", "jit", "amp"),
+    ("hub", "onnx", "profiler", "distributed", "multiprocessing", "_facts"),
+    ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
 )
 NUMBERS = {name: number for number, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if "_generated" not in path.parts)

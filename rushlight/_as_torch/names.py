@@ -1,0 +1,120 @@
+"""Which of Rushlight's modules stand for which of PyTorch's."""
+
+from __future__ import annotations
+
+OURS = "rushlight"
+THEIRS = "torch"
+
+# Modules that PyTorch has under another name.
+MOVED = {"rushlight.ops.return_types": "torch.return_types"}
+FOUND = {theirs: ours for ours, theirs in MOVED.items()}
+
+# What is Rushlight's alone, and keeps its name; modules inside of it too.
+OWN = (
+    "_as_torch",
+    "_bindings",
+    "_explain",
+    "_generated",
+    "_missing",
+    "autograd.anomaly",
+    "autograd.engine",
+    "autograd.errors",
+    "autograd.hooks",
+    "autograd.methods",
+    "autograd.node",
+    "autograd.record",
+    "autograd.saved",
+    "backends.cpu.",
+    "core",
+    "datasets",
+    "dispatch",
+    "kernels",
+    "legacy",
+    "nn._functions",
+    "nn.modules._backward_hook",
+    "nn.modules._hooks",
+    "nn.modules._state",
+    "ops.",
+    "run",
+    "te",
+    "transforms",
+)
+
+
+def is_own(path):
+    """Whether a module, by its path inside the package, has no place in PyTorch.
+
+    >>> is_own("core.dtype"), is_own("nn.functional"), is_own("ops"), is_own("ops.unary")
+    (True, False, False, True)
+    """
+    return any(
+        path.startswith(name)
+        if name.endswith(".")
+        else path == name or path.startswith(name + ".")
+        for name in OWN
+    )
+
+
+def theirs(name):
+    """PyTorch's name for one of Rushlight's modules; None for those that it lacks.
+
+    >>> theirs("rushlight.nn.init"), theirs("rushlight.core.dtype")
+    ('torch.nn.init', None)
+    """
+    if name == OURS:
+        return THEIRS
+    if name in MOVED:
+        return MOVED[name]
+    path = name.removeprefix(OURS + ".")
+    if path == name or is_own(path):
+        return None
+    return f"{THEIRS}.{path}"
+
+
+def ours(name):
+    """The module that stands for one of PyTorch's, whether or not it exists.
+
+    >>> ours("torch.nn.init"), ours("torch.core.dtype")
+    ('rushlight.nn.init', None)
+    """
+    if name == THEIRS:
+        return OURS
+    if name in FOUND:
+        return FOUND[name]
+    path = name.removeprefix(THEIRS + ".")
+    if path == name or is_own(path):
+        return None
+    return f"{OURS}.{path}"
+
+
+# Where PyTorch says that things are defined, for those that Rushlight defines elsewhere.
+# Compiled types, which have to be renamed in memory, and classes alike.
+HOMES = {
+    "rushlight.core.tensor.Tensor": "torch.Tensor",
+    "rushlight.core.dtype.DType": "torch.dtype",
+    "rushlight.core.device.Device": "torch.device",
+    "rushlight.core.random.Generator": "torch._C.Generator",
+    "rushlight.core.storage.Storage": "torch.storage.UntypedStorage",
+    "rushlight.core.layout.Size": "torch.Size",
+    "rushlight.core.layout.Layout": "torch.layout",
+    "rushlight.core.layout.MemoryFormat": "torch.memory_format",
+    "rushlight.core.dtype.finfo": "torch.finfo",
+    "rushlight.core.dtype.iinfo": "torch.iinfo",
+    "rushlight.legacy.TypedStorage": "torch.storage.TypedStorage",
+    "rushlight.autograd.anomaly.detect_anomaly": "torch.autograd.anomaly_mode.detect_anomaly",
+    "rushlight.autograd.anomaly.set_detect_anomaly": (
+        "torch.autograd.anomaly_mode.set_detect_anomaly"
+    ),
+}
+
+# Public modules that hold what others define: the first that holds it names it.
+FRONTS = (
+    "rushlight.nn.functional",
+    "rushlight.random",
+    "rushlight.library",
+    "rushlight.overrides",
+    "rushlight.storage",
+    "rushlight.autograd.graph",
+    "rushlight.autograd",
+    "rushlight",
+)
