@@ -168,6 +168,17 @@ def test_parameters_that_are_not_contiguous_take_the_same_steps(torch):
     torch.testing.assert_close(torch.tensor(ours.tolist()), theirs.detach())
 
 
+@pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW"])
+def test_gradients_may_lie_otherwise_than_their_parameters(torch, name):
+    leaves = []
+    for lib, kind in ((rl, optim), (torch, torch.optim)):
+        leaf = lib.arange(12.0).reshape(4, 3).t().requires_grad_()
+        leaf.grad = lib.arange(12.0).reshape(3, 4) - 5
+        getattr(kind, name)([leaf], lr=0.5, foreach=lib is rl or None).step()
+        leaves.append(leaf)
+    torch.testing.assert_close(torch.tensor(leaves[0].tolist()), leaves[1].detach())
+
+
 @pytest.mark.parametrize("name", ["SGD", "Adam"])
 def test_a_learning_rate_may_be_a_tensor(torch, name):
     race = Race(torch, name, {})

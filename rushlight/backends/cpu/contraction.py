@@ -473,7 +473,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
         or weight.ndim_ != 2
         or weight.dtype_ is not input.dtype_
         or not is_plain(input)
-        or not (n == 2 or input.contiguous)
+        or not (n == 2 or input.row_major)
         or input.sizes[n - 1] != weight.sizes[1]
         or weight.sizes[1] == 0
     ):
@@ -481,7 +481,7 @@ def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
     if bias is not None and (
         bias.ndim_ != 1
         or bias.sizes[0] != weight.sizes[0]
-        or not bias.contiguous
+        or not bias.row_major
         or bias.dtype_ is not input.dtype_
     ):
         return None
@@ -542,7 +542,7 @@ def matrices_added(
     if (
         beta == 0
         or a.sizes[1] == 0
-        or not addend.contiguous
+        or not addend.row_major
         or n == 0
         or n > 2
         or addend.sizes[n - 1] != b.sizes[1]

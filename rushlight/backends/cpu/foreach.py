@@ -78,7 +78,7 @@ def same_layout(lists) -> cython.bint:
             reference = first[i]
             tensor = tensors[i]
             if (
-                not tensor.contiguous
+                not tensor.row_major
                 or tensor.dtype_ is not head.dtype_
                 or tensor.device is not head.device
                 or tensor.ndim_ != reference.ndim_
