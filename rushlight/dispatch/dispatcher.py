@@ -325,7 +325,9 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
     check_output_type(op.out_rule, result.dtype_, written, op.base_name())
     refuse_internal_overlap(written)
     fit_like(written, result, op.out_quiet, op.out_plain)
-    return copy_into(written, result.detach() if result.wants_grad else result)
+    if result.wants_grad and not op.out_detached:
+        result = result.detach()
+    return copy_into(written, result)
 
 
 @cython.cfunc

@@ -106,6 +106,18 @@ def spread_of_complex(*args):
     return importlib.import_module("rushlight.ops.reduction").spread_of_complex(*args)
 
 
+@cython.cfunc
+def as_real(number: object) -> object:
+    """A correction as what can be taken from a count."""
+    if type(number) is int or type(number) is float or type(number) is bool:
+        if -(2**63) <= number < 2**64 or type(number) is float:
+            return number
+        raise OverflowError("int too big to convert")
+    if number.imag:
+        raise RuntimeError("value cannot be converted to type double without overflow")
+    return number.real
+
+
 @cython.cclass
 class ReductionKernel(Kernel):
     """A reduction: result type by rule, loops merged, one generated kernel a type.
@@ -129,14 +141,19 @@ class ReductionKernel(Kernel):
         self.special = {}
 
     @cython.cfunc
-    @cython.exceptval(0)
+    @cython.exceptval(0, check=True)
     def reduced_dims(self, x: Tensor, dim: object) -> uint64_t:
-        """A bit for each dimension that goes; all of them where none is named."""
+        """A bit for each dimension that goes; all of them where none is named.
+
+        To ``any`` and ``all`` an empty list names no dimension, and none goes.
+        """
         one: uint64_t = 1
         bits: uint64_t = 0
         d: cython.int
-        if dim is None or (type(dim) is not int and len(dim) == 0):
+        if dim is None:
             return ~bits
+        if type(dim) is not int and len(dim) == 0:
+            return bits if self.rule == "bool" else ~bits
         for item in (dim,) if isinstance(dim, int) else dim:
             d = wrap_dim(item, x.ndim_)
             if (bits >> d) & 1:
@@ -157,8 +174,9 @@ class ReductionKernel(Kernel):
                 return dtype_of(4)
         elif self.rule == "float":
             if own.category < 2:
+                which = "Input" if wanted is None else "Optional"
                 raise RuntimeError(
-                    f"{self.name}(): could not infer output dtype. Input dtype must be "
+                    f"{self.name}(): could not infer output dtype. {which} dtype must be "
                     "either a floating point or complex dtype. Got: "
                     f"{TYPE_NAMES.get(own.name)}"
                 )
@@ -207,7 +225,12 @@ class ReductionKernel(Kernel):
         correction: object = 0
         if self.correction_at >= 0:
             correction = cython.cast(object, slots[self.correction_at])
-            correction = 1 if correction is None else correction
+            correction = 1 if correction is None else as_real(correction)
+            if x.dtype_.category < 2:
+                raise RuntimeError(
+                    "std and var only support floating point and complex dtypes, but "
+                    f"got {TYPE_NAMES.get(x.dtype_.name)}"
+                )
             if x.dtype_.category == 3:
                 return spread_of_complex(self.source.name, x, dim, correction, keepdim)
         return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted, correction)
