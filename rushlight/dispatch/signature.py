@@ -318,7 +318,8 @@ class Signature:
 
     def explain_type(self, base, args, keywords, i: cython.int):
         """Which argument has a type that its kind refuses."""
-        name = self.names[i]
+        # a method's own tensor is never wrong: functions call it their input
+        name = "input" if self.names[i] == "self" else self.names[i]
         wanted = KIND_NAMES[self.kinds[i]]
         if i < len(args):
             value, place = args[i], f" (position {i + 1})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 
 import rushlight
@@ -133,6 +134,9 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     )
     if not phases:
         return ops.new_zeros(grad, shape)
+    if any(map(any, margins)) and not is_finite(weight):
+        settings = stride, padding, dilation, groups
+        return input_gradient_by_taps(grad, shape, weight, *settings)
     result = ops.new_zeros(grad, shape) if gaps else fresh(grad, shape)
     turned = turn_weight(weight, groups)
     source = Padding(*grad.shape[:2], sizes, margins).run(grad)
@@ -149,6 +153,36 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
             grain,
         )
     return result
+
+
+def is_finite(weight):
+    """Whether the sum of the weights is a number; so is each weight then."""
+    if not weight.is_floating_point():
+        return True
+    return math.isfinite(ops.sum(weight).item())
+
+
+def input_gradient_by_taps(grad, shape, weight, stride, padding, dilation, groups):
+    """The same, one tap after another.
+
+    The kernels multiply the zeros around ``grad``, too: that of an infinite weight
+    would be NaN where that weight has no share in the gradient.
+    """
+    images, rows, *sizes = grad.shape
+    wide = [size + 2 * p for size, p in zip(shape[2:], padding, strict=True)]
+    result = ops.new_zeros(grad, (*shape[:2], *wide))
+    lines = grad.reshape(images, groups, rows // groups, math.prod(sizes))
+    blocks = weight.unflatten(0, (groups, rows // groups)).transpose(1, 2)
+    for tap in itertools.product(*map(range, weight.shape[2:])):
+        part = ops.matmul(blocks[(..., *tap)], lines)
+        window = [
+            slice(k * d, k * d + (size - 1) * s + 1, s)
+            for k, d, s, size in zip(tap, dilation, stride, sizes, strict=True)
+        ]
+        result[(..., *window)].add_(part.reshape(*shape[:2], *sizes))
+    for dim, (size, p) in enumerate(zip(shape[2:], padding, strict=True), 2):
+        result = result.narrow(dim, p, size)
+    return result.contiguous()
 
 
 def turn_weight(weight, groups):

@@ -217,7 +217,7 @@ def input_plan(input, weight, output, stride, padding, dilation, groups):
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     phases, gaps = [], False
-    for phase in itertools.product(*map(range, g.stride)):
+    for phase in itertools.product(*map(range, map(min, g.stride, g.input))):
         axes = [
             PhaseAxis(*values)
             for values in zip(

@@ -2,11 +2,14 @@
 
 import math
 
+import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.native import scalar_name
 
 NONE, MEAN, SUM = 0, 1, 2
+FLOATING, COMPLEX = 2, 3  # categories of types
 
 
 @pointwise
@@ -70,8 +73,41 @@ def reduce(costs, reduction):
     return costs.sum() if reduction == SUM else costs
 
 
+def require_float(kernel, self, target):
+    """Refuses operands whose common type isn't floating.
+
+    Raises:
+        NotImplementedError: it is another type, in the words for such a kernel.
+    """
+    dtype = rushlight.result_type(self, target)
+    if dtype.category == FLOATING:
+        return
+    raise NotImplementedError(
+        f"\"{kernel}\" not implemented for '{scalar_name(dtype)}'"
+    )
+
+
+def check_cast(source, target):
+    """Refuses to write results of one type where those of another belong.
+
+    Raises:
+        RuntimeError: it would lose what they are.
+    """
+    if not rushlight.can_cast(source, target):
+        raise RuntimeError(
+            f"result type {scalar_name(source)} can't be cast to the desired output "
+            f"type {scalar_name(target)}"
+        )
+
+
 def mse_loss(self, target, reduction):
-    """Squares, then the mean or the sum."""
+    """Squares, then the mean or the sum.
+
+    Raises:
+        NotImplementedError: the tensors aren't floating.
+    """
+    if self.dtype.category != FLOATING or target.dtype is not self.dtype:
+        require_float("mse_cpu", self, target)
     return reduce(ops._squared_difference(self, target), reduction)
 
 
@@ -113,6 +149,8 @@ def smooth_l1_loss(self, target, reduction, beta):
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return l1_loss(self, target, reduction)
+    if self.dtype.category != FLOATING or target.dtype is not self.dtype:
+        require_float("smooth_l1_cpu", self, target)
     return reduce(ops._smooth_l1(self, target, beta), reduction)
 
 
@@ -130,6 +168,13 @@ def huber_loss(self, target, reduction, delta):
     """
     if delta <= 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    if self.dtype.category != FLOATING or target.dtype is not self.dtype:
+        common = rushlight.result_type(self, target)
+        check_cast(common, self.dtype)
+        require_float("huber_cpu", self, target)
+        if common is not self.dtype:
+            costs = ops._huber(self, target, delta).to(self.dtype)
+            return reduce(costs, reduction)
     return reduce(ops._huber(self, target, delta), reduction)
 
 
@@ -146,26 +191,48 @@ def binary_cross_entropy(self, target, weight, reduction):
         RuntimeError: a probability is outside of [0, 1].
         ValueError: the shapes differ.
     """
+    if target.dtype is not self.dtype:
+        raise RuntimeError(
+            f"Found dtype {scalar_name(target.dtype)} but expected "
+            f"{scalar_name(self.dtype)}"
+        )
+    if self.dtype.category != FLOATING:
+        require_float("binary_cross_entropy", self, target)
     if self.device.type != "meta" and self.numel():
         outside = ops.any((self < 0) | (self > 1)).item()
         if outside:
             raise RuntimeError("all elements of input should be between 0 and 1")
     costs = ops._bce(self, target)
-    return reduce(costs if weight is None else costs * weight, reduction)
+    return reduce(costs if weight is None else ops.mul_(costs, weight), reduction)
 
 
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """The cost of each logit, weighted; ``pos_weight`` counts for the positive side."""
-    if pos_weight is None:
+    if self.dtype.category != FLOATING:
+        require_float("log_sigmoid_cpu", self, self)
+    if target.dtype is not self.dtype:
+        # what is computed from the target first has the target's dtype
+        check_cast(rushlight.result_type(self, target), target.dtype)
+    if pos_weight is None and target.dtype.category != COMPLEX:
         costs = ops._bce_with_logits(self, target)
+        costs = costs if target.dtype is self.dtype else costs.to(target.dtype)
     else:
-        share = (pos_weight - 1) * target + 1
-        costs = (1 - target) * self - share * ops.log_sigmoid(self)
-    return reduce(costs if weight is None else costs * weight, reduction)
+        share = 1 if pos_weight is None else (pos_weight - 1) * target + 1
+        costs = ops.ones_like(target).sub_(target).mul_(self)
+        costs = costs.sub_(share * ops.log_sigmoid(self))
+    return reduce(costs if weight is None else costs.mul_(weight), reduction)
 
 
 def kl_div(self, target, reduction, log_target):
-    """``target * (log(target) - self)``."""
+    """``target * (log(target) - self)``.
+
+    Raises:
+        RuntimeError: a tensor isn't floating.
+    """
+    kinds = self.dtype.category, target.dtype.category
+    if kinds != (FLOATING, FLOATING):
+        kind = "Complex" if COMPLEX in kinds else "Integral"
+        raise RuntimeError(f"kl_div: {kind} inputs not supported.")
     if log_target:
         return reduce(ops.exp(target) * (target - self), reduction)
     return reduce(ops.xlogy(target, target) - target * self, reduction)
@@ -177,12 +244,13 @@ def soft_margin_loss(self, target, reduction):
     Raises:
         RuntimeError: the shapes can't be broadcast to the input's.
     """
-    costs = ops.log1p(ops.exp(-self * target))
-    if costs.shape != self.shape:
+    if target.requires_grad:
         raise RuntimeError(
-            f"output with shape {list(self.shape)} doesn't match the broadcast shape "
-            f"{list(costs.shape)}"
+            "The function 'soft_margin_loss' is not differentiable with respect to "
+            "argument 'target'. This input cannot have requires_grad True."
         )
+    # in place: the result has the input's dtype and shape
+    costs = ops.log1p(ops.exp_(ops.mul_(ops.neg(self), target)))
     return reduce(costs, reduction)
 
 
@@ -207,7 +275,12 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
             f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
         )
     channels = 0 if self.ndim == 1 else 1
-    if self.shape == target.shape and target.is_floating_point():
+    if self.shape == target.shape:
+        if not target.is_floating_point():
+            raise RuntimeError(
+                "Expected floating point type for target with class probabilities, got "
+                f"{scalar_name(target.dtype)}"
+            )
         return _with_probabilities(
             self, target, weight, reduction, label_smoothing, channels
         )

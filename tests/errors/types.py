@@ -133,7 +133,7 @@ def gradients_of_integers(rl):
 @mistake(
     TypeError,
     """
-exp(): argument 'self' (position 1) must be Tensor, not str
+exp(): argument 'input' (position 1) must be Tensor, not str
 """,
 )
 def taking_the_exponential_of_text(rl):

@@ -309,19 +309,30 @@ def judge_gradients(case, expected, found, wide):
         return "gradient", f"{type(error).__name__}: {error}"
     if ours is None or len(ours) != len(theirs):
         return "gradient", "there is none"
+    exact = functools.cache(lambda: wide_gradients(wide()))
     for at, (a, b) in enumerate(zip(theirs, ours, strict=True)):
         if a is None or b is None:
             other = b if a is None else a
             if other is not None and bool((other != 0).any()):
                 return "gradient", f"[{at}] is {b}, not {a}"
             continue
-        trouble = judge_gradient(at, a, b, wide)
+        trouble = judge_gradient(at, a, b, exact)
         if trouble:
             return "gradient", f"[{at}]: {trouble}"
     return None
 
 
-def judge_gradient(at, a, b, wide):
+def wide_gradients(answer):
+    """PyTorch's gradients in double precision; None where it has none."""
+    if answer.error is not None:
+        return None
+    try:
+        return gradients(answer, torch)
+    except Exception:  # no judge then
+        return None
+
+
+def judge_gradient(at, a, b, exact):
     (name, sizes, _, x), (ours, our_sizes, _, y) = (
         Side(torch).read(a),
         Side(rushlight).read(b),
@@ -330,13 +341,7 @@ def judge_gradient(at, a, b, wide):
         return f"{ours}{our_sizes}, not {name}{sizes}"
 
     def reference():
-        answer = wide()
-        if answer.error is not None:
-            return None
-        try:
-            grads = gradients(answer, torch)
-        except Exception:  # no judge then
-            return None
+        grads = exact()
         if grads is None or at >= len(grads) or grads[at] is None:
             return None
         return Side(torch).read(grads[at])[3]

@@ -101,9 +101,9 @@ def l1_loss(
     """Absolute difference of input and target."""
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
-    loss = (input - target).abs()
     if weight is None:
-        return reduce_loss(loss, number)
+        return call.l1_loss(input, target, number)
+    loss = (input - target).abs()
     return _weighted(loss, weight, input, number, by_weight=True)
 
 
@@ -113,18 +113,14 @@ def smooth_l1_loss(
     """Squared difference over ``2 * beta`` below ``beta``, else absolute."""
     input, target = _same_size(input, target)
     number = chosen_reduction(size_average, reduce, reduction)
-    if beta < 0:
-        raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0.0:
-        return reduce_loss((input - target).abs(), number)
+        return call.l1_loss(input, target, number)
     return call.smooth_l1_loss(input, target, number, beta)
 
 
 def huber_loss(input, target, reduction="mean", delta=1.0, weight=None):
     """Half the squared difference below ``delta``, else linear."""
     input, target = _same_size(input, target)
-    if delta <= 0:
-        raise RuntimeError("huber_loss does not support non-positive values for delta.")
     number = reduction_number(reduction)
     if weight is None:
         return call.huber_loss(input, target, number, delta)
@@ -185,11 +181,7 @@ def kl_div(
                 stacklevel=2,
             )
         number = reduction_number("sum" if reduction == "batchmean" else reduction)
-    if log_target:
-        loss = target.exp() * (target - input)
-    else:
-        loss = rl.xlogy(target, target) - target * input
-    loss = reduce_loss(loss, number)
+    loss = call.kl_div(input, target, number, log_target=log_target)
     if reduction == "batchmean" and input.dim() != 0:
         loss = loss / input.size(0)
     return loss
@@ -207,14 +199,7 @@ def poisson_nll_loss(
 ):
     """Negative log likelihood of counts under Poisson distributions."""
     number = chosen_reduction(size_average, reduce, reduction)
-    if log_input:
-        loss = input.exp() - target * input
-    else:
-        loss = input - target * (input + eps).log()
-    if full:
-        stirling = target * target.log() - target + 0.5 * (2 * math.pi * target).log()
-        loss = loss + stirling.masked_fill(target <= 1, 0)
-    return reduce_loss(loss, number)
+    return call.poisson_nll_loss(input, target, log_input, full, eps, number)
 
 
 def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"):
@@ -244,7 +229,7 @@ def gaussian_nll_loss(input, target, var, full=False, eps=1e-6, reduction="mean"
         var.clamp_(min=eps)
     loss = 0.5 * (var.log() + (input - target) ** 2 / var)
     if full:
-        loss = loss + 0.5 * math.log(2 * math.pi)
+        loss += 0.5 * math.log(2 * math.pi)
     return reduce_loss(loss, reduction_number(reduction))
 
 
@@ -265,8 +250,7 @@ def margin_ranking_loss(
             f"got sizes: input1: {input1.size()}, input2: {input2.size()}, target: "
             f"{target.size()} "
         )
-    loss = (-target * (input1 - input2) + margin).clamp_min(0)
-    return reduce_loss(loss, number)
+    return call.margin_ranking_loss(input1, input2, target, margin, number)
 
 
 def hinge_embedding_loss(
@@ -274,10 +258,7 @@ def hinge_embedding_loss(
 ):
     """``x`` where the target is 1, ``max(0, margin - x)`` where it is -1."""
     number = chosen_reduction(size_average, reduce, reduction)
-    zero = input.new_zeros(())
-    apart = rl.where(target != 1, (margin - input).clamp_min(0), zero)
-    together = rl.where(target != -1, input, zero)
-    return reduce_loss(apart + together, number)
+    return call.hinge_embedding_loss(input, target, margin, number)
 
 
 def cosine_embedding_loss(
@@ -285,28 +266,7 @@ def cosine_embedding_loss(
 ):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
     number = chosen_reduction(size_average, reduce, reduction)
-    if target.dim() not in (0, 1):
-        raise RuntimeError(
-            "0D or 1D target tensor expected, multi-target not supported"
-        )
-    if target.dim() == 1 and not input1.dim() == input2.dim() == 2:
-        raise RuntimeError(
-            "1D target tensor expects 2D input tensors, but found inputs with sizes "
-            f"{list(input1.shape)} and {list(input2.shape)}."
-        )
-    if target.dim() == 0 and not input1.dim() == input2.dim() == 1:
-        raise RuntimeError(
-            "0D target tensor expects 1D input tensors, but found inputs with sizes "
-            f"{list(input1.shape)} and {list(input2.shape)}."
-        )
-    tiny = 1e-12
-    along = (input1 * input2).sum(-1)
-    lengths = ((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny)
-    cosine = along / lengths.sqrt()
-    zero = input1.new_zeros(())
-    together = rl.where(target == 1, 1 - cosine, zero)
-    apart = rl.where(target == -1, (cosine - margin).clamp_min(0), zero)
-    return reduce_loss(together + apart, number)
+    return call.cosine_embedding_loss(input1, input2, target, margin, number)
 
 
 def multi_margin_loss(
@@ -325,68 +285,7 @@ def multi_margin_loss(
         raise ValueError("only p == 1 and p == 2 supported")
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    _check_multi_margin(input, target, weight)
-    single = input.dim() < 2
-    if single:
-        input = input.reshape(-1)
-    index = target.reshape(1) if single else target.reshape(-1, 1)
-    _check_labels(index, input.size(-1), "target out of range")
-    gap = (margin - input.gather(-1, index) + input).clamp_min(0)
-    if p == 2:
-        gap = gap * gap
-    if weight is not None:
-        gap = gap * weight[index]
-    wrong = rl.ones_like(input).scatter_(-1, index, 0.0)
-    loss = (gap * wrong).mean(-1)
-    return reduce_loss(loss.reshape(target.shape) if single else loss, number)
-
-
-def _check_labels(labels, classes, words):
-    """Labels are class numbers, or the words are raised as a RuntimeError."""
-    if labels.is_meta or not labels.numel():
-        return
-    low, high = labels.aminmax()
-    if low < 0 or high >= classes:
-        raise RuntimeError(
-            f"{words}\n  labels: {low.item()} to {high.item()}\n  classes: {classes}"
-        )
-
-
-def _check_long(target):
-    if target.dtype != rl.int64:
-        raise RuntimeError(
-            f"expected scalar type Long but found {target.dtype.name.capitalize()}"
-        )
-
-
-def _check_multi_margin(input, target, weight):
-    """Refuses operands that ``multi_margin_loss`` has no meaning for."""
-    ndim = input.dim()
-    if ndim > 2 or (ndim and input.size(-1) == 0):
-        raise RuntimeError(
-            "Expected non-empty vector or matrix with optional 0-dim batch size, but "
-            f"got: {list(input.shape)}"
-        )
-    samples = input.size(0) if ndim == 2 else 1
-    if target.dim() > 1 or target.numel() != samples:
-        raise RuntimeError(
-            "target tensor should be 1-D with size equal to the input's batch size. "
-            f"Expected target size [{samples}], but got {list(target.shape)}"
-        )
-    classes = input.size(-1) if ndim else 1
-    if weight is not None and weight.numel() != classes:
-        raise RuntimeError(
-            f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
-        )
-    _check_long(target)
-    _check_float("multi_margin_loss", input)
-
-
-def _check_float(name, input):
-    if not input.is_floating_point():
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for '{input.dtype.name.capitalize()}'"
-        )
+    return call.multi_margin_loss(input, target, p, margin, weight, number)
 
 
 def multilabel_margin_loss(
@@ -397,38 +296,7 @@ def multilabel_margin_loss(
     A target row lists class numbers and ends at its first -1.
     """
     number = chosen_reduction(size_average, reduce, reduction)
-    ndim = input.dim()
-    if ndim > 2 or (ndim and input.size(-1) == 0):
-        raise RuntimeError(
-            "Expected non-empty vector or matrix with optional 0-dim batch size, but "
-            f"got: {list(input.shape)}"
-        )
-    if target.shape != input.shape and not (
-        ndim < 2 and target.numel() == input.numel()
-    ):
-        raise RuntimeError(
-            f"inconsistent target size: {list(target.shape)} for input of size: "
-            f"{list(input.shape)}"
-        )
-    _check_long(target)
-    _check_float("multilabel_margin_loss", input)
-    if target.numel() and not target.is_meta:
-        low, high = target.aminmax()
-        if low < -1 or high >= (input.size(-1) if ndim else 1):
-            raise RuntimeError(
-                f"argument #2 'target' is out of range\n  labels: {low.item()} to "
-                f"{high.item()}"
-            )
-    if input.dim() == 0:
-        input, target = input.reshape(1), target.reshape(1)
-    listed = (target < 0).long().cumsum(-1) == 0
-    index = target.masked_fill(~listed, 0)
-    member = rl.zeros_like(input).scatter_add_(-1, index, listed.to(input.dtype)) > 0
-    chosen = input.gather(-1, index).unsqueeze(-1)
-    gap = (1 - chosen + input.unsqueeze(-2)).clamp_min(0)
-    counted = listed.unsqueeze(-1) & ~member.unsqueeze(-2)
-    loss = (gap * counted.to(input.dtype)).sum((-1, -2)) / input.size(-1)
-    return reduce_loss(loss, number)
+    return call.multilabel_margin_loss(input, target, number)
 
 
 def multilabel_soft_margin_loss(
@@ -439,7 +307,8 @@ def multilabel_soft_margin_loss(
     loss = -(target * call.log_sigmoid(input) + (1 - target) * call.log_sigmoid(-input))
     if weight is not None:
         loss = loss * weight
-    return reduce_loss(loss.mean(-1), number)
+    last = input.dim() - 1
+    return reduce_loss(loss.sum(last) / input.size(last), number)
 
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
@@ -490,11 +359,9 @@ def triplet_margin_loss(
     """``max(0, margin + |anchor - positive| - |anchor - negative|)``."""
     number = chosen_reduction(size_average, reduce, reduction)
     _check_margin(margin)
-
-    def distance(a, b):
-        return pairwise_distance(a, b, p, eps)
-
-    return _triplet(anchor, positive, negative, distance, margin, swap, number)
+    return call.triplet_margin_loss(
+        anchor, positive, negative, margin, p, eps, swap, number
+    )
 
 
 def triplet_margin_with_distance_loss(

@@ -9,7 +9,7 @@ _NUMBERS = {"none": 0, "mean": 1, "sum": 2}
 
 def reduction_number(reduction):
     """The operators' number for ``"none"``, ``"mean"`` or ``"sum"``."""
-    number = _NUMBERS.get(reduction)
+    number = _NUMBERS.get(reduction) if isinstance(reduction, str) else None
     if number is not None:
         return number
     if reduction == "elementwise_mean":
