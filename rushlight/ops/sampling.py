@@ -8,6 +8,7 @@ from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
+from rushlight.ops.native import scalar_name
 
 FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
 NAMES = {
@@ -156,6 +157,10 @@ def bernoulli_float(self, p, generator):
     """Ones with probability ``p``, else zeros."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
+    if self.dtype.category == 3:
+        raise NotImplementedError(
+            f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_name(self.dtype)}'"
+        )
     return _fill(self, distributions.fill_bernoulli, generator, p)
 
 
@@ -383,29 +388,50 @@ def dropout_mask(self, p, shape=None):
         if shape is None
         else _empty(shape, self.dtype, self.device)
     )
+    if self.dtype.category != 2:  # refused for what the mask would be divided by
+        return bernoulli_float(noise, 1 - p, None).div_(1 - p)
     return _fill(
         noise, distributions.fill_bernoulli, None, 1 - p, _inverse(1 - p, self.dtype)
     )
 
 
+def _passes(input, p, train):
+    _check_dropout(p)
+    return p == 0 or not train or input.numel() == 0
+
+
 def dropout(input, p, train):
     """Elements zeroed with probability ``p``, the others scaled by ``1 / (1 - p)``."""
-    _check_dropout(p)
-    if p == 0 or not train or input.numel() == 0:
+    if _passes(input, p, train):
         return input
     if p == 1:
         return ops.mul(input, ops.zeros_like(input))
     return ops.mul(input, dropout_mask(input, p))
 
 
+def dropout_(self, p, train):
+    """The same in place."""
+    if _passes(self, p, train):
+        return self
+    return self.mul_(ops.new_zeros(self, []) if p == 1 else dropout_mask(self, p))
+
+
 def feature_dropout(input, p, train):
     """Whole channels zeroed with probability ``p``."""
-    _check_dropout(p)
-    if p == 0 or not train or input.numel() == 0:
+    if _passes(input, p, train):
         return input
     if p == 1:
         return ops.mul(input, ops.zeros_like(input))
     return ops.mul(input, dropout_mask(input, p, _channels(input)))
+
+
+def feature_dropout_(self, p, train):
+    """The same in place."""
+    if _passes(self, p, train):
+        return self
+    if p == 1:
+        return self.mul_(ops.new_zeros(self, []))
+    return self.mul_(dropout_mask(self, p, _channels(self)))
 
 
 def _channels(input):
@@ -419,25 +445,53 @@ def _channels(input):
 
 def alpha_dropout(input, p, train):
     """Dropout that keeps the mean and variance of SELU's outputs."""
-    return _alpha_dropout(input, p, train, input.shape)
+    return _alpha_dropout(input, p, train, False)
+
+
+def alpha_dropout_(self, p, train):
+    """The same in place."""
+    return _alpha_dropout_(self, p, train, False)
 
 
 def feature_alpha_dropout(input, p, train):
     """Whole channels dropped, keeping the mean and variance of SELU's outputs."""
-    return _alpha_dropout(input, p, train, _channels(input))
+    return _alpha_dropout(input, p, train, True)
 
 
-def _alpha_dropout(input, p, train, shape):
-    _check_dropout(p)
-    if p == 0 or not train or input.numel() == 0:
+def feature_alpha_dropout_(self, p, train):
+    """The same in place."""
+    return _alpha_dropout_(self, p, train, True)
+
+
+def _alpha_dropout(input, p, train, channels):
+    if _passes(input, p, train):
         return input
     if p == 1:
         return ops.mul(input, ops.zeros_like(input))
+    scale, shift = _alpha_noise(input, p, channels)
+    return ops.mul(input, scale).add_(shift)
+
+
+def _alpha_dropout_(self, p, train, channels):
+    if _passes(self, p, train):
+        return self
+    if p == 1:
+        return self.mul_(ops.new_zeros(self, []))
+    scale, shift = _alpha_noise(self, p, channels)
+    return self.mul_(scale).add_(shift)
+
+
+def _alpha_noise(input, p, channels):
+    """What an input is multiplied by, and what is added to it then."""
     alpha = 1.7580993408473766
     scale = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    noise = bernoulli_float(_empty(shape, input.dtype, input.device), 1 - p, None)
-    shift = ops.add(ops.mul(ops.sub(noise, 1), alpha * scale), alpha * scale * p)
-    return ops.add(ops.mul(input, ops.mul(noise, scale)), shift)
+    if channels:
+        noise = _empty(_channels(input), input.dtype, input.device)
+    else:
+        noise = ops.empty_like(input)
+    noise = bernoulli_float(noise, 1 - p, None)
+    shift = ops.add(noise, -1).mul_(alpha * scale).add_(alpha * scale * p)
+    return noise.mul_(scale), shift
 
 
 def native_dropout(input, p, train):

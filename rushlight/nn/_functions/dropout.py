@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
-import rushlight as rl
 from rushlight.ops import call
-
-# The value that selu tends to for very negative inputs.
-_SELU_LIMIT = -1.7580993408473766
 
 
 def _check_probability(p):
@@ -21,61 +16,31 @@ def dropout(input, p=0.5, training=True, inplace=False):
     """Zero each element with probability ``p`` in training; scale up the others."""
     if p < 0.0 or p > 1.0:
         _check_probability(p)
-    if not inplace:
-        return call.dropout(input, p, training)
-    if p == 0 or not training or input.numel() == 0:
-        return input
-    if p == 1:
-        return input.zero_()
-    return input.mul_(rl.empty_like(input).bernoulli_(1 - p).div_(1 - p))
-
-
-def _channel_noise(input):
-    """An empty tensor with one element for each channel of each sample."""
-    if input.dim() < 2:
-        raise RuntimeError(
-            "Feature dropout requires at least 2 dimensions in the input"
-        )
-    return input.new_empty((*input.shape[:2], *(1,) * (input.dim() - 2)))
-
-
-def _store(input, result, inplace):
-    return input.copy_(result) if inplace else result
+    if inplace:
+        return call.dropout_(input, p, training)
+    return call.dropout(input, p, training)
 
 
 def _drop_channels(input, p, training, inplace):
-    if p == 0 or not training or input.numel() == 0:
-        return input
-    if p == 1:
-        return _store(input, input * rl.zeros_like(input), inplace)
-    noise = _channel_noise(input).bernoulli_(1 - p).div_(1 - p)
-    return input.mul_(noise) if inplace else input * noise
-
-
-def _drop_to_limit(input, p, training, inplace, channels):
-    """Set elements to selu's limit, then restore the mean and the variance."""
-    if p == 0 or not training or input.numel() == 0:
-        return input
-    if p == 1:
-        return _store(input, input * rl.zeros_like(input), inplace)
-    keep = _channel_noise(input) if channels else rl.empty_like(input)
-    keep.bernoulli_(1 - p)
-    scale = 1.0 / math.sqrt((_SELU_LIMIT**2 * p + 1) * (1 - p))
-    shift = (keep - 1) * (-_SELU_LIMIT * scale) + -_SELU_LIMIT * scale * p
-    result = input * (keep * scale) + shift
-    return _store(input, result, inplace)
+    if inplace:
+        return call.feature_dropout_(input, p, training)
+    return call.feature_dropout(input, p, training)
 
 
 def alpha_dropout(input, p=0.5, training=False, inplace=False):
     """Dropout that keeps the mean and variance of ``selu`` activations."""
     _check_probability(p)
-    return _drop_to_limit(input, p, training, inplace, channels=False)
+    if inplace:
+        return call.alpha_dropout_(input, p, training)
+    return call.alpha_dropout(input, p, training)
 
 
 def feature_alpha_dropout(input, p=0.5, training=False, inplace=False):
     """``alpha_dropout`` of whole channels."""
     _check_probability(p)
-    return _drop_to_limit(input, p, training, inplace, channels=True)
+    if inplace:
+        return call.feature_alpha_dropout_(input, p, training)
+    return call.feature_alpha_dropout(input, p, training)
 
 
 def dropout1d(input, p=0.5, training=True, inplace=False):
@@ -91,8 +56,9 @@ def dropout1d(input, p=0.5, training=True, inplace=False):
         )
     if ndim == 3:
         return _drop_channels(input, p, training, inplace)
-    result = _drop_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
-    return input if inplace else result
+    if inplace:
+        return _drop_channels(input.unsqueeze_(0), p, training, True).squeeze_(0)
+    return _drop_channels(input.unsqueeze(0), p, training, False).squeeze(0)
 
 
 def dropout2d(input, p=0.5, training=True, inplace=False):
@@ -138,5 +104,6 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
         )
     if ndim != 4:
         return _drop_channels(input, p, training, inplace)
-    result = _drop_channels(input.unsqueeze(0), p, training, inplace).squeeze(0)
-    return input if inplace else result
+    if inplace:
+        return _drop_channels(input.unsqueeze_(0), p, training, True).squeeze_(0)
+    return _drop_channels(input.unsqueeze(0), p, training, False).squeeze(0)
