@@ -78,15 +78,7 @@ from rushlight.nn._functions.norm import (
     normalize,
     rms_norm,
 )
-from rushlight.nn._functions.padding import (
-    channel_shuffle,
-    fold,
-    one_hot,
-    pad,
-    pixel_shuffle,
-    pixel_unshuffle,
-    unfold,
-)
+from rushlight.nn._functions.padding import fold, pad, unfold
 from rushlight.nn._functions.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
@@ -124,6 +116,7 @@ from rushlight.ops import call
 
 # Operators that need no more than their name.
 celu_ = call.celu_
+channel_shuffle = call.channel_shuffle
 conv1d = call.conv1d
 conv2d = call.conv2d
 conv3d = call.conv3d
@@ -136,6 +129,9 @@ hardshrink = call.hardshrink
 hardtanh_ = call.hardtanh_
 leaky_relu_ = call.leaky_relu_
 linear = call.linear
+one_hot = call.one_hot
+pixel_shuffle = call.pixel_shuffle
+pixel_unshuffle = call.pixel_unshuffle
 prelu = call.prelu
 relu_ = call.relu_
 selu_ = call.selu_

@@ -591,3 +591,41 @@ def batch_norm_gradients(
     if needs & 4:
         d_bias = grad.sum(dims)
     return d_input, d_weight, d_bias
+
+
+def instance_norm(
+    input,
+    weight,
+    bias,
+    running_mean,
+    running_var,
+    use_input_stats,
+    momentum,
+    eps,
+    cudnn_enabled,
+):
+    """Each channel of each sample takes the part of a channel in one batch norm.
+
+    Raises:
+        RuntimeError: there is nothing to take mean and variance from.
+    """
+    if not use_input_stats and (running_mean is None or running_var is None):
+        raise RuntimeError(
+            "Expected running_mean and running_var to be defined when "
+            "use_input_stats is false"
+        )
+    samples, channels = input.size(0), input.size(1)
+
+    def of_all(vector):
+        return None if vector is None else vector.repeat(samples)
+
+    mean, var = of_all(running_mean), of_all(running_var)
+    sizes = [1, samples * channels, *input.shape[2:]]
+    result = ops.batch_norm(
+        input.contiguous().view(sizes), of_all(weight), of_all(bias), mean, var,
+        use_input_stats, momentum, eps, cudnn_enabled,
+    )  # fmt: skip
+    for vector, parts in ((running_mean, mean), (running_var, var)):
+        if vector is not None:
+            vector.detach().copy_(parts.detach().view(samples, channels).mean(0))
+    return result.view(input.shape)

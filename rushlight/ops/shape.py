@@ -8,6 +8,7 @@ from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
+from rushlight.ops.formats import format_of
 from rushlight.ops.native import brief, require
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
@@ -441,17 +442,30 @@ def constant_pad_nd(self, pad, value):
     widths = [(0, 0)] * (self.ndim - len(pad) // 2)
     widths += [(pad[i], pad[i + 1]) for i in range(len(pad) - 2, -1, -2)]
     sizes = [n + before + after for n, (before, after) in zip(self.shape, widths)]
-    if any(size < 0 for size in sizes):
-        raise RuntimeError(
-            f"The input size {list(self.shape)}, plus negative padding {list(pad)} "
-            "resulted in a negative output size"
-        )
-    result = ops.full(sizes, value, dtype=self.dtype, device=self.device)
-    inside, source = result, self
     for dim, (before, after) in enumerate(widths):
-        length = self.shape[dim] + min(before, 0) + min(after, 0)
-        source = source.narrow(dim, max(-before, 0), max(length, 0))
-        inside = inside.narrow(dim, max(before, 0), max(length, 0))
+        if not 0 <= sizes[dim] < 2**63:
+            raise RuntimeError(
+                f"The input size {self.shape[dim]}, plus negative padding {before} and "
+                f"{after} resulted in a negative output size, which is invalid. Check "
+                f"dimension {dim} of your input."
+            )
+    source, window = self, []
+    for dim, (before, after) in enumerate(widths):
+        start = min(max(-before, 0), self.shape[dim])
+        stop = max(self.shape[dim] - max(-after, 0), start)
+        if (start, stop) != (0, self.shape[dim]):
+            source = source.narrow(dim, start, stop - start)
+        if before > 0 or after > 0:
+            window.append((dim, max(before, 0), stop - start))
+    if not window:
+        return source.clone()
+    result = ops.empty(sizes, dtype=self.dtype, device=self.device)
+    format = format_of(self)
+    if format is not None:
+        result = ops.empty_like(result, memory_format=format)
+    inside = result.fill_(value)
+    for dim, start, length in window:
+        inside = inside.narrow(dim, min(start, inside.shape[dim]), length)
     inside.copy_(source)
     return result
 
@@ -481,8 +495,33 @@ def one_hot(self, num_classes):
             num_classes = largest + 1
         elif largest >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
-    places = ops.arange(num_classes, device=self.device)
-    return ops.eq(self.unsqueeze(-1), places).to(rushlight.int64)
+    result = ops.zeros(
+        [*self.shape, num_classes], dtype=rushlight.int64, device=self.device
+    )
+    return result.scatter_(-1, self.unsqueeze(-1), 1) if self.numel() else result
+
+
+def _check_image(name, self, factor_name, factor):
+    if self.ndim < 3:
+        raise RuntimeError(
+            f"{name} expects input to have at least 3 dimensions, but got input with "
+            f"{self.ndim} dimension(s)"
+        )
+    if factor <= 0:
+        raise RuntimeError(f"{name} expects a positive {factor_name}, but got {factor}")
+
+
+def _moved(blocks, order, sizes, like):
+    """The blocks in another order, in the memory format of ``like``."""
+    result = blocks.permute(order).reshape(sizes)
+    if result.data_ptr() == like.data_ptr():
+        result = result.clone()
+    return _in_format(result, like)
+
+
+def _in_format(result, like):
+    format = format_of(like)
+    return result if format is None else result.contiguous(memory_format=format)
 
 
 def pixel_shuffle(self, upscale_factor):
@@ -492,13 +531,9 @@ def pixel_shuffle(self, upscale_factor):
         RuntimeError: the channels aren't divisible by the factor's square.
     """
     r = upscale_factor
-    if self.ndim < 3:
-        raise RuntimeError(
-            "pixel_shuffle expects input to have at least 3 dimensions, but got input "
-            f"with {self.ndim} dimension(s)"
-        )
+    _check_image("pixel_shuffle", self, "upscale_factor", r)
     *lead, channels, height, width = self.shape
-    if r <= 0 or channels % (r * r):
+    if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
             f"the square of upscale_factor, but input.size(-3)={channels} is not "
@@ -508,7 +543,7 @@ def pixel_shuffle(self, upscale_factor):
     blocks = self.reshape([*lead, channels // (r * r), r, r, height, width])
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
     sizes = [*lead, channels // (r * r), height * r, width * r]
-    return blocks.permute(order).reshape(sizes)
+    return _moved(blocks, order, sizes, self)
 
 
 def pixel_unshuffle(self, downscale_factor):
@@ -518,22 +553,19 @@ def pixel_unshuffle(self, downscale_factor):
         RuntimeError: height or width isn't divisible by the factor.
     """
     r = downscale_factor
-    if self.ndim < 3:
-        raise RuntimeError(
-            "pixel_unshuffle expects input to have at least 3 dimensions, but got input "
-            f"with {self.ndim} dimension(s)"
-        )
+    _check_image("pixel_unshuffle", self, "downscale_factor", r)
     *lead, channels, height, width = self.shape
-    if r <= 0 or height % r or width % r:
+    if height % r or width % r:
         raise RuntimeError(
             "pixel_unshuffle expects height and width to be divisible by "
-            f"downscale_factor, but {height} x {width} is not divisible by {r}"
+            f"downscale_factor, but input of size {height}x{width} is not divisible "
+            f"by {r}"
         )
     n = len(lead)
     blocks = self.reshape([*lead, channels, height // r, r, width // r, r])
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
     sizes = [*lead, channels * r * r, height // r, width // r]
-    return blocks.permute(order).reshape(sizes)
+    return _moved(blocks, order, sizes, self)
 
 
 def channel_shuffle(self, groups):
@@ -542,12 +574,24 @@ def channel_shuffle(self, groups):
     Raises:
         RuntimeError: the channels aren't divisible by the number of groups.
     """
-    if self.ndim < 3 or groups <= 0 or self.shape[1] % groups:
+    if self.ndim < 3:
         raise RuntimeError(
-            "Number of channels must be divisible by groups. Got "
-            f"{self.shape[1] if self.ndim > 1 else 0} channels and {groups} groups."
+            "channel_shuffle expects input with > 2 dims, but got input with sizes "
+            f"{list(self.shape)}"
+        )
+    if groups <= 0:
+        raise RuntimeError(
+            "Number of groups to divide channels in must be positive. Value of "
+            f"groups:{groups}"
         )
     batch, channels, *rest = self.shape
-    inner = math.prod(rest)
-    blocks = self.reshape([batch, groups, channels // groups, inner])
-    return blocks.transpose(1, 2).reshape(self.shape)
+    if channels % groups:
+        raise RuntimeError(
+            f"Number of channels must be divisible by groups. Got {channels} channels "
+            f"and {groups} groups."
+        )
+    if self.numel() == 0:
+        return self.alias()
+    blocks = self.reshape([batch, groups, channels // groups, *rest])
+    order = [0, 2, 1, *range(3, blocks.ndim)]
+    return _moved(blocks, order, self.shape, self)

@@ -74,39 +74,10 @@ def instance_norm(
             "Expected more than 1 spatial element when training, got input size "
             f"{input.shape}"
         )
-    if use_input_stats and (running_mean is None) != (running_var is None):
-        raise ValueError(
-            "running_mean and running_var must either both be None or neither be None"
-        )
-    if not use_input_stats and (running_mean is None or running_var is None):
-        raise RuntimeError(
-            "Expected running_mean and running_var to be defined when "
-            "use_input_stats is false"
-        )
-    samples, channels = input.shape[:2]
-
-    def of_all(vector):
-        return None if vector is None else vector.repeat(samples)
-
-    # Each channel of each sample takes the part of a channel in one batch norm.
-    input = input.contiguous()
-    mean, var = of_all(running_mean), of_all(running_var)
-    result = call.batch_norm(
-        input.view(1, samples * channels, *input.shape[2:]),
-        of_all(weight),
-        of_all(bias),
-        mean,
-        var,
-        use_input_stats,
-        momentum,
-        eps,
-        False,
+    return call.instance_norm(
+        *(input, weight, bias, running_mean, running_var),
+        *(use_input_stats, momentum, eps, False),
     )
-    if use_input_stats and running_mean is not None:
-        with rl.no_grad():
-            running_mean.copy_(mean.view(samples, channels).mean(0))
-            running_var.copy_(var.view(samples, channels).mean(0))
-    return result.view(input.shape)
 
 
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):

@@ -1,0 +1,202 @@
+"""Padding by other elements than one value, and windows as columns."""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.ops import call as ops
+from rushlight.ops.formats import format_of
+
+LARGEST = 2**63 - 1
+
+
+def pad(self, pad, mode, value):
+    """Elements added before and after the last dimensions.
+
+    Raises:
+        NotImplementedError: there is no such mode, or none for so many dimensions.
+        RuntimeError: an odd number of widths, too many, or too wide for the mode.
+    """
+    if mode != "constant" and mode not in PLACES:
+        raise NotImplementedError(f"Unrecognised padding mode {mode}")
+    if len(pad) % 2:
+        raise RuntimeError("Padding length must be divisible by 2")
+    if len(pad) // 2 > self.ndim:
+        raise RuntimeError(
+            "Padding length should be less than or equal to two times the input "
+            f"dimension but got padding length {len(pad)} and input of dimension "
+            f"{self.ndim}"
+        )
+    if mode == "constant":
+        return ops.constant_pad_nd(self, pad, 0 if value is None else float(value))
+    if value:
+        raise RuntimeError(f'Padding mode "{mode}" doesn\'t take in value argument')
+    if self.ndim - len(pad) // 2 not in (1, 2) or not 2 <= len(pad) <= 6:
+        raise NotImplementedError(
+            "Only 2D, 3D, 4D, 5D padding with non-constant padding are supported for "
+            "now"
+        )
+    _check_padded(self, pad, mode)
+    format = format_of(self) if mode != "circular" else None
+    result = self
+    for index in range(0, len(pad), 2):
+        dim = self.ndim - 1 - index // 2
+        before, after = pad[index : index + 2]
+        if before or after:
+            chosen = PLACES[mode](result, dim, before, after)
+            chosen = rushlight.tensor(chosen, dtype=rushlight.int64)
+            result = result.index_select(dim, chosen)
+    if result is self:
+        return self.clone()
+    return result if format is None else result.contiguous(memory_format=format)
+
+
+def _check_padded(input, pad, mode):
+    """Refuses samples without elements, and paddings that leave none."""
+    spatial = len(pad) // 2
+    first = input.ndim - spatial - 1
+    if mode != "circular" and 0 in input.shape[first:]:
+        raise RuntimeError(
+            f"Expected {spatial + 1}D or {spatial + 2}D (batch mode) tensor with possibly "
+            "0 batch size and other non-zero dimensions for input, but got: "
+            f"{list(input.shape)}"
+        )
+    for index in range(0, len(pad), 2):
+        dim = input.ndim - 1 - index // 2
+        before, after = pad[index : index + 2]
+        size = input.shape[dim] + before + after
+        if size > LARGEST or (size < 1 and mode != "circular") or size < 0:
+            raise RuntimeError(
+                f"input (size {input.shape[dim]} at dimension {dim}) is too small: "
+                f"padded by {before} and {after} its size would be {size}"
+            )
+
+
+def _reflected(input, dim, before, after):
+    size = input.shape[dim]
+    if before >= size or after >= size:
+        raise RuntimeError(
+            "Argument #4: Padding size should be less than the corresponding input "
+            f"dimension, but got: padding ({before}, {after}) at dimension {dim} of "
+            f"input {list(input.shape)}"
+        )
+    last = size - 1
+    return [last - abs(last - abs(place)) for place in range(-before, size + after)]
+
+
+def _replicated(input, dim, before, after):
+    last = input.shape[dim] - 1
+    check_storage([*input.shape[:dim], last + 1 + before + after])
+    return [min(max(place, 0), last) for place in range(-before, last + 1 + after)]
+
+
+def _wrapped(input, dim, before, after):
+    size = input.shape[dim]
+    if before > size or after > size:
+        raise RuntimeError("Padding value causes wrapping around more than once.")
+    # What is cut off at one edge is not there to wrap around to the other.
+    kept = range(max(-before, 0), size - max(-after, 0))
+    before, after = max(before, 0), max(after, 0)
+    return [kept[place % len(kept)] for place in range(-before, len(kept) + after)]
+
+
+PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+
+
+def check_storage(sizes):
+    """Refuses sizes that no memory has.
+
+    Raises:
+        RuntimeError: their product has more than 48 bits.
+    """
+    count = 1
+    for size in sizes:
+        count *= size
+    if count >> 48:
+        raise RuntimeError(f"can't allocate memory for a tensor of sizes {list(sizes)}")
+
+
+# Windows as columns
+
+
+def blocks(size, kernel, dilation, padding, stride):
+    """How many positions a window takes along each of two dimensions.
+
+    Raises:
+        RuntimeError: it takes none.
+    """
+    counts = tuple(
+        (s + 2 * p - d * (k - 1) - 1) // t + 1
+        for s, k, d, p, t in zip(size, kernel, dilation, padding, stride)
+    )
+    if min(counts) < 1:
+        raise RuntimeError(
+            f"Given input with spatial size {tuple(size)}, kernel_size={kernel}, "
+            f"dilation={dilation}, padding={padding}, calculated shape of the array "
+            f"of sliding blocks as {counts}, but its components must be at least one."
+        )
+    return counts
+
+
+def check_windows(kernel, dilation, padding, stride):
+    """Refuses windows of no size, and steps that lead nowhere.
+
+    Raises:
+        RuntimeError: a value is too small, or there aren't two.
+    """
+    named = (
+        ("kernel_size", kernel, 1, "greater than zero"),
+        ("dilation", dilation, 1, "greater than zero"),
+        ("padding", padding, 0, "non-negative"),
+        ("stride", stride, 1, "greater than zero"),
+    )
+    for name, values, *_ in named:
+        if len(values) != 2:
+            raise RuntimeError(
+                f"It is expected {name} equals to 2, but got size {len(values)}"
+            )
+    for name, values, least, words in named:
+        if min(values) < least:
+            raise RuntimeError(f"{name} should be {words}, but got {tuple(values)}")
+
+
+def im2col(self, kernel_size, dilation, padding, stride):
+    """The windows of an image as columns: ``(N, C * kh * kw, L)``.
+
+    Raises:
+        RuntimeError: the image has no elements, or the windows don't fit.
+    """
+    kernel, dilation, padding, stride = (
+        tuple(values) for values in (kernel_size, dilation, padding, stride)
+    )
+    check_windows(kernel, dilation, padding, stride)
+    wrong = self.ndim not in (3, 4) or 0 in self.shape[self.ndim - 3 :]
+    if wrong and self.ndim < 3:
+        self.size(2 if self.size(1) else 1)  # what is missing is out of range
+    if wrong:
+        raise RuntimeError(
+            "Expected 3D or 4D (batch mode) tensor with possibly 0 batch size and other "
+            f"non-zero dimensions for input, but got: {list(self.shape)}"
+        )
+    image = self if self.ndim == 4 else self.unsqueeze(0)
+    rows, columns = blocks(image.shape[-2:], kernel, dilation, padding, stride)
+    check_storage([*self.shape[:-2], rows, columns, *kernel])
+    if any(padding):
+        image = ops.constant_pad_nd(
+            image, [padding[1], padding[1], padding[0], padding[0]], 0
+        )
+    down = [
+        i * dilation[0] + r * stride[0] for i in range(kernel[0]) for r in range(rows)
+    ]
+    across = [
+        j * dilation[1] + c * stride[1]
+        for j in range(kernel[1])
+        for c in range(columns)
+    ]
+    picked = image.index_select(2, rushlight.tensor(down))
+    picked = picked.index_select(3, rushlight.tensor(across))
+    samples, channels = image.shape[:2]
+    picked = picked.view(samples, channels, kernel[0], rows, kernel[1], columns)
+    result = picked.permute(0, 1, 2, 4, 3, 5).reshape(
+        samples, channels * kernel[0] * kernel[1], rows * columns
+    )
+    return result if self.ndim == 4 else result.squeeze(0)
