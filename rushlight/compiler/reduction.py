@@ -8,12 +8,14 @@ combined in turn, which bounds the error of floating-point sums.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 
 from rushlight.compiler import expr as ir
 from rushlight.compiler.complexes import Complex
 from rushlight.compiler.expr import Const, Type, Var, i64
+from rushlight.compiler.fingerprint import fingerprint
 from rushlight.compiler.front import Front, symbol
 from rushlight.compiler.passes.name_shared import name_shared
 from rushlight.compiler.pointwise import COMPLEX_PARTS, COMPUTED_IN
@@ -68,6 +70,12 @@ class Reduction(Front):
         self.identity, self.combine = identity, function
         self.prepare = prepare or (lambda x: x)
         self.accumulate, self.finish = accumulate, finish
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A digest of all its parts: one combination may be finished in several ways."""
+        parts = self.identity, self.prepare, self.accumulate, self.finish
+        return fingerprint(self.function, *parts)
 
     def specialize(self, in_dtype, out_dtypes, compute):
         """The native kernel for these dtypes.

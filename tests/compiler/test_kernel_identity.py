@@ -14,7 +14,7 @@ from rushlight.backends.cpu import cache
 from rushlight.backends.cpu.launch import launch
 from rushlight.compiler import fingerprint as prints
 from rushlight.compiler.front import Front
-from rushlight.compiler.language import pointwise, select
+from rushlight.compiler.language import pointwise, reduction, select
 from rushlight.compiler.loops import Source, loops
 
 
@@ -103,6 +103,32 @@ def copied(out: "T*", x: "T*", begin: int, end: int):
     for i in range(begin, end):
         out[i] = x[i] + 1
 """
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"identity": 1},
+        {"prepare": lambda x: x + 1},
+        {"accumulate": lambda state, x: state - x},
+        {"finish": lambda total: total * 3},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_reductions_that_share_a_combination_are_not_the_same(changed):
+    def add(left, right):
+        return left + right
+
+    usual = {
+        "identity": 0,
+        "prepare": lambda x: x,
+        "accumulate": lambda state, x: state + x,
+        "finish": lambda total: total,
+    }
+    assert reduction(**usual)(add).digest == reduction(**usual)(add).digest
+    assert (
+        reduction(**usual)(add).digest != reduction(**{**usual, **changed})(add).digest
+    )
 
 
 def test_a_notebook_cell_defines_kernels():
