@@ -104,13 +104,19 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
 
     Args:
         p: the order; ``"fro"`` is 2, ``"nuc"`` the sum of singular values.
+
+    Raises:
+        RuntimeError: there is no norm of that name or order.
     """
+    options = {} if out is None else {"out": out}
     if p == "nuc":
         return _nuclear_norm(input, dim, keepdim)
+    if isinstance(p, str) and p != "fro":
+        dims = (-2, -1) if dim is None else dim
+        return call.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype, **options)
     if isinstance(dim, int):
         dim = [dim]
     order = 2 if p in ("fro", None) else p
-    options = {} if out is None else {"out": out}
     return call.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, **options)
 
 
@@ -129,7 +135,7 @@ def tensordot(a, b, dims=2, out=None):
         dims: how many last dimensions of ``a`` meet the first of ``b``, or two lists.
 
     Raises:
-        RuntimeError: the number of dimensions is negative or too large.
+        RuntimeError: ``dims`` is neither, or its number is negative or too large.
     """
     if isinstance(dims, Tensor):
         dims = dims.tolist()
@@ -142,12 +148,13 @@ def tensordot(a, b, dims=2, out=None):
                 f"{dims} with {a.ndim} and {b.ndim} dimensions"
             )
         left, right = list(range(-dims, 0)), list(range(dims))
+    elif isinstance(dims, (tuple, list)):
+        left, right = dims
     else:
-        left, right = (list(side) for side in dims)
-    for i, j in zip(left, right):
-        if a.shape[i] != b.shape[j] and 1 in (a.shape[i], b.shape[j]):
-            a = a.sum([i], keepdim=True) if b.shape[j] == 1 else a
-            b = b.sum([j], keepdim=True) if a.shape[i] == 1 else b
+        raise RuntimeError(
+            "tensordot expects dims to be int or tuple[list[int], list[int]] or "
+            f"list[list[int]] containing two lists, but got dims={dims}"
+        )
     if out is None:
         return call.tensordot(a, b, left, right)
     return call.tensordot(a, b, left, right, out=out)
@@ -217,41 +224,63 @@ def sorted_keys(keys):
     return sorted(set(keys))
 
 
+_COMPUTE_MODES = {
+    "use_mm_for_euclid_dist_if_necessary": None,
+    "use_mm_for_euclid_dist": 1,
+    "donot_use_mm_for_euclid_dist": 2,
+}
+
+
 def cdist(x1, x2, p=2.0, compute_mode="use_mm_for_euclid_dist_if_necessary"):
     """Distances between all pairs of rows of two matrices.
 
+    Args:
+        p: the order of the distance.
+        compute_mode: how PyTorch may compute the distances; here they are all direct.
+
     Raises:
         RuntimeError: the rows differ in length, or ``p`` is negative.
+        ValueError: there is no such mode.
     """
-    if x1.ndim < 2 or x2.ndim < 2:
-        raise RuntimeError(
-            "cdist only supports at least 2D tensors, X1 got: "
-            f"{x1.ndim}D, X2 got: {x2.ndim}D"
-        )
-    if x1.shape[-1] != x2.shape[-1]:
-        raise RuntimeError(
-            "X1 and X2 must have the same number of columns. X1: "
-            f"{x1.shape[-1]} X2: {x2.shape[-1]}"
-        )
-    if p < 0:
-        raise RuntimeError("cdist only supports non-negative p values")
-    gaps = x1.unsqueeze(-2) - x2.unsqueeze(-3)
-    return call.linalg_vector_norm(gaps, p, [-1])
+    known = isinstance(compute_mode, str) and compute_mode in _COMPUTE_MODES
+    if not known:
+        raise ValueError(f"{compute_mode} is not a valid value for compute_mode")
+    return call.cdist(x1, x2, p, _COMPUTE_MODES[compute_mode])
 
 
-def einsum(equation, *operands):
+def einsum(*args):
     """Sums of products, by Einstein's convention.
 
     Args:
-        equation: subscripts such as ``"bij,bjk->bik"``; ``...`` stands for the rest.
-        operands: the tensors, as arguments or as one list.
+        args: subscripts such as ``"bij,bjk->bik"``, where ``...`` stands for the rest,
+            and the tensors, one by one or as one list; or tensors and lists of
+            dimensions by turns.
 
     Raises:
         RuntimeError: the equation doesn't fit the operands.
+        ValueError: there are no operands.
+        TypeError: an argument is no equation or no tensor.
     """
-    if not isinstance(equation, str):
-        equation, operands = _from_sublists(equation, *operands)
+    if len(args) < 2:
+        raise ValueError(
+            "einsum(): must specify the equation string and at least one operand, or at "
+            "least one operand and its subscripts list"
+        )
+    equation, operands = args[0], args[1:]
+    if isinstance(equation, Tensor):
+        equation, operands = _from_sublists(*args)
+    elif not isinstance(equation, str):
+        raise TypeError(
+            "einsum(): argument 'equation' (position 1) must be str, not "
+            f"{type(equation).__name__}"
+        )
     operands = _listed(operands)
+    for place, operand in enumerate(operands):
+        if not isinstance(operand, Tensor):
+            raise TypeError(
+                f"expected Tensor as element {place} in argument 1, but got "
+                f"{type(operand).__name__}"
+            )
     inputs, output = _subscripts(equation, operands)
     result, letters = operands[0], inputs[0]
     result, letters = _without_repeats(result, letters)
@@ -272,8 +301,20 @@ def _from_sublists(first, *rest):
     output = items.pop() if len(items) % 2 else None
     letters = string.ascii_letters
 
+    def letter(item):
+        if item is ...:
+            return "..."
+        if isinstance(item, float):
+            raise TypeError("'float' object cannot be interpreted as an integer")
+        if not 0 <= item < len(letters):
+            raise ValueError(
+                "einsum(): subscript in subscript list is not within the valid range "
+                f"[0, {len(letters)})"
+            )
+        return letters[item]
+
     def spelled(sublist):
-        return "".join("..." if item is ... else letters[item] for item in sublist)
+        return "".join(letter(item) for item in sublist)
 
     equation = ",".join(spelled(sublist) for sublist in items[1::2])
     if output is not None:
@@ -304,6 +345,10 @@ def _subscripts(equation, operands):
             name for name in set(flat) if flat.count(name) == 1 and len(name) == 1
         )
     for name in output:
+        if output.count(name) > 1:
+            raise RuntimeError(
+                f"einsum(): output subscript {name} appears more than once in the output"
+            )
         if not any(name in names for names in named):
             raise RuntimeError(
                 f"einsum(): output subscript {name} does not appear in the equation for "
@@ -370,6 +415,10 @@ def _contract(a, names_a, b, names_b, later):
                 )
             sizes[name] = max(known, size) if 0 not in (known, size) else 0
 
+    names = [*batch, *only_a, *only_b]
+    if not inner:
+        return _beside(a, names_a, names) * _beside(b, names_b, names), names
+
     def arranged(tensor, names, groups):
         order = [name for group in groups for name in group]
         tensor = tensor.permute([names.index(name) for name in order])
@@ -378,8 +427,16 @@ def _contract(a, names_a, b, names_b, later):
 
     left = arranged(a, names_a, (batch, only_a, inner))
     right = arranged(b, names_b, (batch, inner, only_b))
-    names = [*batch, *only_a, *only_b]
     return call.bmm(left, right).reshape([sizes[name] for name in names]), names
+
+
+def _beside(tensor, names, wanted):
+    """The tensor with its dimensions in an order, of size one where it has none."""
+    here = [name for name in wanted if name in names]
+    tensor = tensor.permute([names.index(name) for name in here])
+    for place, name in enumerate(wanted):
+        tensor = tensor if name in names else tensor.unsqueeze(place)
+    return tensor
 
 
 def _summed(tensor, names, needed):

@@ -223,6 +223,8 @@ class ReductionKernel(Kernel):
         if self.dtype_at >= 0:
             wanted = cython.cast(object, slots[self.dtype_at])
         correction: object = 0
+        if self.positional and (x.dtype_.category == 3 or x.dtype_.code == 11):
+            self.check_ordered(x)
         if self.correction_at >= 0:
             correction = cython.cast(object, slots[self.correction_at])
             correction = 1 if correction is None else as_real(correction)
@@ -274,6 +276,13 @@ class ReductionKernel(Kernel):
             self.launch(x, out, second, gone, keepdim, count, number, kernel)
         return out if second is None else (out, second)
 
+    def check_ordered(self, x: Tensor):
+        """Positions of extremes are asked of real numbers, and mostly not of bools."""
+        if x.dtype_.category == 3:
+            raise RuntimeError(f"{self.name}(): does not support complex input")
+        if self.rule == "int64":
+            raise RuntimeError(f"{self.name}(): does not support bool input")
+
     @cython.cfunc
     def check_empty(self, x: Tensor, gone: uint64_t):
         """Extremes of nothing do not exist."""
@@ -281,7 +290,8 @@ class ReductionKernel(Kernel):
         if name not in _EMPTY_REFUSED:
             return
         if ~gone == 0:
-            raise RuntimeError(
+            fault = IndexError if self.positional else RuntimeError
+            raise fault(
                 f"{self.name}(): Expected reduction dim to be specified for input.numel() "
                 "== 0. Specify the reduction dim with the 'dim' argument."
             )

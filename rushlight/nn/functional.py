@@ -142,25 +142,7 @@ threshold_ = call.threshold_
 
 def bilinear(input1, input2, weight, bias=None):
     """``input1 @ weight[o] @ input2`` for each output feature ``o``."""
-    if input1.shape[:-1] != input2.shape[:-1]:
-        raise RuntimeError(
-            "bilinear(): input batch dimensions do not match\n"
-            f"  input1: {list(input1.shape)}\n  input2: {list(input2.shape)}"
-        )
-    if input1.size(-1) != weight.size(1) or input2.size(-1) != weight.size(2):
-        raise RuntimeError(
-            f"bilinear(): input1 size does not match weight size: got "
-            f"{input1.size(-1)} and {input2.size(-1)} but expected {weight.size(1)} "
-            f"and {weight.size(2)}"
-        )
-    lead = input1.shape[:-1]
-    left = input1.reshape(-1, input1.size(-1))
-    right = input2.reshape(-1, input2.size(-1), 1)
-    # (in1, out * in2): one matrix product for all output features.
-    folded = weight.permute(1, 0, 2).reshape(weight.size(1), -1)
-    halfway = (left @ folded).view(-1, weight.size(0), weight.size(2))
-    result = (halfway @ right).squeeze(-1).view(*lead, weight.size(0))
-    return result if bias is None else result + bias
+    return call.bilinear(input1, input2, weight, bias)
 
 
 __all__ = [

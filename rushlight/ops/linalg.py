@@ -10,10 +10,11 @@ import rushlight
 from rushlight.backends.cpu import contraction
 from rushlight.backends.cpu.contraction import pair_product, vector_product
 from rushlight.core.dtype import all_dtypes, by_code
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.native import brief
-from rushlight.ops.shared import conjugated
+from rushlight.ops.shared import conjugated, wrap_dim, wrap_dims
 
 # What sums are held in while a product of each dtype is formed.
 SUM_TYPES = {
@@ -39,6 +40,9 @@ OLD_NAMES = {
     "int16": "short int",
     "int8": "signed char",
     "uint8": "unsigned char",
+    "uint16": "short unsigned int",
+    "uint32": "unsigned int",
+    "uint64": "long unsigned int",
     "bool": "bool",
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
@@ -116,7 +120,8 @@ def sum_type(tensor, operator):
     name = SUM_TYPES.get(tensor.dtype.name)
     if name is None:
         raise NotImplementedError(
-            f"\"{operator}\" not implemented for '{tensor.dtype.name.capitalize()}'\n"
+            f'"{operator}" not implemented for '
+            f"'{TYPE_NAMES.get(tensor.dtype.name, tensor.dtype.name)}'\n"
             f"  self: {brief(tensor)}"
         )
     return tensor.dtype if name == tensor.dtype.name else getattr(rushlight, name)
@@ -125,6 +130,23 @@ def sum_type(tensor, operator):
 def like(result, tensor):
     """The result in the dtype of an operand."""
     return result if result.dtype is tensor.dtype else result.to(tensor.dtype)
+
+
+def number_for(value, dtype):
+    """A factor as products of a dtype take it: whole for integers, real for floats.
+
+    Raises:
+        RuntimeError: the dtype has no such number.
+    """
+    if dtype.category == 3:
+        return value
+    if isinstance(value, complex) and value.imag == 0:
+        value = value.real
+    whole = dtype.category < 2
+    if isinstance(value, complex) or (whole and not -(2.0**63) <= value < 2.0**63):
+        name = OLD_NAMES.get(dtype.name, dtype.name)
+        raise RuntimeError(f"value cannot be converted to type {name} without overflow")
+    return int(value) if whole else value
 
 
 def check_dtypes(operator, a, b, names=("m1", "m2")):
@@ -170,6 +192,8 @@ def check_batches(operator, a, b):
         RuntimeError: a dimension, a batch size or a dtype does not fit.
     """
     operands = f"\n  batch1: {brief(a)}\n  batch2: {brief(b)}"
+    if operator in ("addbmm", "baddbmm") and a.ndim == 3 and b.ndim < 3:
+        wrap_dim(2, b.ndim)  # asked for the columns first
     for name, tensor in (("batch1", a), ("batch2", b)):
         if tensor.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor{operands}")
@@ -180,8 +204,10 @@ def check_batches(operator, a, b):
             f"{operands}"
         )
     if a.dtype is not b.dtype:
+        sum_type(a, operator)
+        kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b)]
         raise RuntimeError(
-            f"expected scalar type {a.dtype.name} but found {b.dtype.name}{operands}"
+            f"expected scalar type {kinds[0]} but found {kinds[1]}{operands}"
         )
 
 
@@ -212,7 +238,10 @@ def bmm(self, mat2):
 def addmm(self, mat1, mat2, beta=1, alpha=1):
     """``beta * self + alpha * mat1 @ mat2``."""
     if self.dtype.category == 2:
-        result = contraction.matrices_added(self, mat1, mat2, beta, alpha)
+        try:
+            result = contraction.matrices_added(self, mat1, mat2, beta, alpha)
+        except TypeError:  # a complex factor
+            result = None
         if result is not None:
             return result
     check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
@@ -229,13 +258,13 @@ def _added(operator, self, a, b, beta, alpha):
     """The product plus an addend that expands to its shape."""
     sums = sum_type(a, "addmm_impl_cpu_")
     if self.dtype is not a.dtype:
+        kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (self, b)]
         raise RuntimeError(
             "self and mat2 must have the same dtype, but got "
-            f"{self.dtype.name} and {b.dtype.name}\n  {operator}: {brief(self)}, "
+            f"{kinds[0]} and {kinds[1]}\n  {operator}: {brief(self)}, "
             f"{brief(a)}, {brief(b)}"
         )
-    if a.dtype.category < 2:
-        beta, alpha = int(beta), int(alpha)
+    beta, alpha = number_for(beta, a.dtype), number_for(alpha, a.dtype)
     shape = (*a.shape[:-1], b.shape[-1])
     if beta == 0:  # NaN and infinity in self are not to be seen
         return like(product(a, b, sums, None, alpha), self)
@@ -290,16 +319,16 @@ def dot(self, tensor):
             f"1D tensors expected, but got {self.ndim}D and {tensor.ndim}D tensors\n"
             f"  self: {brief(self)}\n  tensor: {brief(tensor)}"
         )
+    if self.dtype is not tensor.dtype:
+        raise RuntimeError(
+            "dot : expected both vectors to have same dtype, but found "
+            f"{TYPE_NAMES.get(self.dtype.name)} and {TYPE_NAMES.get(tensor.dtype.name)}"
+        )
     if self.shape[0] != tensor.shape[0]:
         raise RuntimeError(
             f"inconsistent tensor size, expected tensor [{self.shape[0]}] and src "
             f"[{tensor.shape[0]}] to have the same number of elements, but got "
             f"{self.shape[0]} and {tensor.shape[0]} elements respectively"
-        )
-    if self.dtype is not tensor.dtype:
-        raise RuntimeError(
-            "dot : expected both vectors to have same dtype, but found "
-            f"{self.dtype.name} and {tensor.dtype.name}"
         )
     if self.is_complex():
         return embedding_of_complex.dot_product(self, tensor, real_dot)
@@ -313,25 +342,52 @@ def real_dot(x, y):
 
 def linear(input, weight, bias=None):
     """``input @ weight.T + bias`` over the last dimension."""
-    if input.ndim > 2 and not input.is_contiguous():
+    rowwise = input.ndim < 3 or input.is_contiguous()
+    if not rowwise:
         input = input.contiguous()  # its rows must lie one after another
     result = contraction.linear(input, weight, bias)
     if result is not None:
         return result
-    if input.ndim == 0 or weight.ndim not in (1, 2):
+    if input.ndim == 0 or weight.ndim == 0:
         raise RuntimeError(
             "both arguments to linear need to be at least 1D, but they are "
             f"{input.ndim}D and {weight.ndim}D"
         )
-    if weight.ndim == 2 and input.ndim > 1:
-        check_linear(input, weight, bias)
-        wide = sum_type(input, "addmm_impl_cpu_")
-        rows = input.reshape(prod(input.shape[:-1]), input.shape[-1])
-        result = product(rows, weight.t(), wide)
-        result = result.reshape(*input.shape[:-1], weight.shape[0])
-    else:
-        result = ops.matmul(input, weight.t())
+    if weight.ndim > 2:
+        raise RuntimeError(
+            f"t() expects a tensor with <= 2 dimensions, but self is {weight.ndim}D\n"
+            f"  weight: {brief(weight)}"
+        )
+    usual = bias is None or (bias.ndim == 1 and bias.shape[0] == weight.shape[0])
+    if not usual or weight.ndim == 1 or (bias is not None and input.ndim == 1):
+        return _linear_of_any_bias(input, weight, bias, rowwise)
+    if input.ndim == 1:
+        return ops.mv(weight, input)
+    check_linear(input, weight, bias)
+    rows = input.reshape(prod(input.shape[:-1]), input.shape[-1])
+    result = product(rows, weight.t(), sum_type(input, "addmm_impl_cpu_"))
+    result = result.reshape(*input.shape[:-1], weight.shape[0])
     return like(result if bias is None else result + bias, input)
+
+
+def _linear_of_any_bias(input, weight, bias, rowwise):
+    """A bias that repeats over rows, or has one for each, or a weight of one row.
+
+    A bias that is a vector but for sizes of one is added to the rows of a matrix,
+    another to the result in its own shape.
+    """
+    rows = input if input.ndim == 2 else input.reshape(-1, input.shape[-1])
+    shape = (*input.shape[:-1], *weight.shape[:-1])
+    if bias is not None:
+        vector = bias.ndim == 1 or sum(size != 1 for size in bias.shape) == 1
+        if input.ndim == 2 or (rowwise and vector):
+            return ops.addmm(bias, rows, weight.t()).reshape(shape)
+    if weight.ndim == 1:
+        result = ops.matmul(input, weight)
+    else:
+        check_linear(input, weight, None)
+        result = ops.mm(rows, weight.t()).reshape(shape)
+    return result if bias is None else result.add_(bias)
 
 
 def check_linear(input, weight, bias):
@@ -349,44 +405,53 @@ def check_linear(input, weight, bias):
             f"{input.shape[-1]} and {weight.shape[1]}x{weight.shape[0]}): input has "
             f"{input.shape[-1]} features but weight takes {weight.shape[1]}{operands}"
         )
-    if bias is not None and (bias.ndim > 1 or bias.numel() not in (1, weight.shape[0])):
-        raise RuntimeError(
-            f"linear: bias must have {weight.shape[0]} elements, one for each row of "
-            f"weight{operands}"
-        )
-    if (
-        input.dtype is not weight.dtype
-        or bias is not None
-        and bias.dtype is not input.dtype
-    ):
-        kinds = [OLD_NAMES.get(t.dtype.name, t.dtype.name) for t in (input, weight)]
-        raise RuntimeError(
-            "mat1 and mat2 must have the same dtype, but got "
-            f"{kinds[0]} and {kinds[1]}{operands}"
-        )
+    for name, other in (("mat1", input), ("self", bias)):
+        if other is not None and other.dtype is not weight.dtype:
+            kinds = [TYPE_NAMES.get(t.dtype.name) for t in (other, weight)]
+            raise RuntimeError(
+                f"{name} and mat2 must have the same dtype, but got "
+                f"{kinds[0]} and {kinds[1]}{operands}"
+            )
 
 
 # Derivatives
 
 
-def linear_backward(grad, input, weight, needs):
+def linear_backward(grad, input, weight, bias_shape, needs):
     """Gradients of ``linear`` for its input, weight and bias.
 
     Args:
         needs: bit ``i`` asks for gradient ``i``.
     """
     d_input = d_weight = d_bias = None
+    single = weight.ndim == 1
+    arriving = grad.unsqueeze(-1) if single else grad
     if needs & 1:
-        d_input = ops.matmul(grad, conjugated(weight))
+        matrix = weight.unsqueeze(0) if single else weight
+        d_input = ops.matmul(arriving, conjugated(matrix))
     if needs & 6:
-        count = math.prod(grad.shape[:-1])
-        rows = grad if grad.ndim == 2 else grad.reshape(count, grad.shape[-1])
+        count = math.prod(arriving.shape[:-1])
+        rows = arriving
+        if arriving.ndim != 2:
+            rows = arriving.reshape(count, arriving.shape[-1])
         if needs & 2:
             flat = input.reshape(count, input.shape[-1])
             d_weight = ops.mm(rows.t(), conjugated(flat))
+            d_weight = d_weight.squeeze(0) if single else d_weight
         if needs & 4:
-            d_bias = ops.sum(rows, (0,))
+            d_bias = _bias_gradient(grad, rows, bias_shape)
     return d_input, d_weight, d_bias
+
+
+def _bias_gradient(grad, rows, shape):
+    """What arrives, summed over all for which a bias of this shape stands."""
+    if len(shape) == 1:
+        return ops.sum(rows, (0,))
+    try:
+        fits = tuple(rushlight.broadcast_shapes(shape, grad.shape)) == tuple(grad.shape)
+    except RuntimeError:
+        fits = False
+    return (grad if fits else rows).sum_to_size(shape)
 
 
 # Compositions
@@ -446,37 +511,76 @@ def addbmm(self, batch1, batch2, beta=1, alpha=1):
 
 def addmv(self, mat, vec, beta=1, alpha=1):
     """``beta * self + alpha * mat @ vec``."""
-    if mat.dtype.category < 2:
-        beta, alpha = int(beta), int(alpha)
+    check_addmv(self, mat, vec)
+    beta, alpha = number_for(beta, mat.dtype), number_for(alpha, mat.dtype)
     scaled = ops.mv(mat, vec) * alpha
     return scaled if beta == 0 else self * beta + scaled
 
 
+def check_addmv(self, mat, vec):
+    """Refuses what cannot be added to the product of a matrix and a vector.
+
+    Raises:
+        RuntimeError: a number of dimensions, a size or a dtype does not fit.
+    """
+    operands = f"\n  self: {brief(self)}\n  mat: {brief(mat)}\n  vec: {brief(vec)}"
+    if mat.ndim != 2 or vec.ndim != 1 or self.ndim > 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got {self.ndim}, {mat.ndim}, "
+            f"{vec.ndim}{operands}"
+        )
+    rows = self.numel()
+    if mat.shape[1] != vec.shape[0] or (rows != mat.shape[0] and rows != 1):
+        if self.ndim == 0:
+            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise RuntimeError(
+            f"size mismatch, got input ({rows}), mat ({mat.shape[0]}x{mat.shape[1]}), "
+            f"vec ({vec.shape[0]}){operands}"
+        )
+    if not self.dtype is mat.dtype is vec.dtype:
+        kinds = [TYPE_NAMES.get(t.dtype.name) for t in (self, mat, vec)]
+        raise RuntimeError(
+            "addmv input tensors must have the same dtype, but got "
+            f"{kinds[0]}, {kinds[1]}, and {kinds[2]}{operands}"
+        )
+
+
 def addr(self, vec1, vec2, beta=1, alpha=1):
     """``beta * self + alpha * outer(vec1, vec2)``."""
-    product = outer(vec1, vec2)
+    check_vectors("addr", vec1=vec1, vec2=vec2)
+    shape = (vec1.shape[0], vec2.shape[0])
+    addend = self if tuple(self.shape) == shape else self.expand(shape)
+    product = vec1.unsqueeze(1) * vec2
     kind = rushlight.promote_types(self.dtype, product.dtype)
     if kind is rushlight.bool:
         scaled = product & bool(alpha)
-        return scaled | (self & bool(beta))
-    if kind.category < 2:
-        for name, value in (("beta", beta), ("alpha", alpha)):
-            if isinstance(value, float):
-                raise RuntimeError(
-                    f"For integral input tensors, argument {name} must not be a "
-                    "floating point number."
-                )
-    scaled = product * alpha
-    return scaled if beta == 0 else self * beta + scaled
+        return scaled | (addend & bool(beta))
+    for name, value in (("beta", beta), ("alpha", alpha)):
+        if kind.category < 2 and isinstance(value, (float, complex)):
+            raise RuntimeError(
+                f"For integral input tensors, argument {name} must not be a "
+                "floating point number."
+            )
+    scaled = product.to(kind) * number_for(alpha, kind)
+    return scaled if beta == 0 else addend.to(kind) * number_for(beta, kind) + scaled
+
+
+def check_vectors(operator, **vectors):
+    """Refuses what is no vector.
+
+    Raises:
+        RuntimeError: an operand has not one dimension.
+    """
+    for name, vector in vectors.items():
+        if vector.ndim != 1:
+            raise RuntimeError(
+                f"{operator}: Expected 1-D argument {name}, but got {vector.ndim}-D"
+            )
 
 
 def outer(self, vec2):
     """All products of an element of one vector and one of another."""
-    for name, vector in (("self", self), ("vec2", vec2)):
-        if vector.ndim != 1:
-            raise RuntimeError(
-                f"outer: Expected 1-D argument {name}, but got {vector.ndim}-D"
-            )
+    check_vectors("outer", self=self, vec2=vec2)
     return self.unsqueeze(1) * vec2
 
 
@@ -498,16 +602,27 @@ def inner(self, other):
 
 
 def tensordot(self, other, dims_self, dims_other):
-    """Products summed over pairs of dimensions."""
+    """Products summed over pairs of dimensions; what one size repeats is summed first."""
     if len(dims_self) != len(dims_other):
         raise RuntimeError(
             "both dimension lists should have same length\n"
             f"  got {list(dims_self)} and {list(dims_other)}"
         )
-    mine = [d % self.ndim for d in dims_self]
-    theirs = [d % other.ndim for d in dims_other]
+    if self.dtype is not other.dtype:
+        raise RuntimeError(
+            f"both inputs should have same dtype\n  {brief(self)}, {brief(other)}"
+        )
+    mine, theirs = wrap_dims(dims_self, self.ndim), wrap_dims(dims_other, other.ndim)
+    if len(dims_self) == 0:
+        mine = theirs = []
     for i, j in zip(mine, theirs, strict=True):
-        if self.shape[i] != other.shape[j]:
+        if self.shape[i] == other.shape[j]:
+            continue
+        if other.shape[j] == 1:
+            self = self.sum([i], keepdim=True, dtype=self.dtype)
+        elif self.shape[i] == 1:
+            other = other.sum([j], keepdim=True, dtype=other.dtype)
+        else:
             raise RuntimeError(
                 "contracted dimensions need to match, but first has size "
                 f"{self.shape[i]} in dim {i} and second has size {other.shape[j]} in "
@@ -515,18 +630,10 @@ def tensordot(self, other, dims_self, dims_other):
             )
     kept = [d for d in range(self.ndim) if d not in mine]
     others = [d for d in range(other.ndim) if d not in theirs]
-    depth = 1
-    for i in mine:
-        depth *= self.shape[i]
     rows, columns = [self.shape[d] for d in kept], [other.shape[d] for d in others]
-    count = 1
-    for size in rows:
-        count *= size
-    width = 1
-    for size in columns:
-        width *= size
-    left = self.permute(*kept, *mine).reshape(count, depth)
-    right = other.permute(*theirs, *others).reshape(depth, width)
+    depth = prod(self.shape[i] for i in mine)
+    left = self.permute(*kept, *mine).reshape(prod(rows), depth)
+    right = other.permute(*theirs, *others).reshape(depth, prod(columns))
     return ops.mm(left, right).reshape([*rows, *columns])
 
 

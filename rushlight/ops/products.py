@@ -1,6 +1,11 @@
 """Products of vectors and matrices that are made of simpler ones."""
 
+import math
+
+import rushlight
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.native import brief
 from rushlight.ops.shared import wrap_dim
 
 
@@ -10,7 +15,25 @@ def _rmatmul(self, other):
 
 
 def linalg_vecdot(x, y, dim):
-    """The sum of the products along ``dim``."""
+    """The sum of the products along ``dim``.
+
+    Raises:
+        RuntimeError: the dtypes differ, or are not floating.
+    """
+    kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, y)]
+    if x.dtype.category < 2:
+        raise RuntimeError(
+            "linalg.vecdot: Expected a floating point or complex tensor as input. Got "
+            f"{kinds[0]}"
+        )
+    if x.dtype is not y.dtype:
+        raise RuntimeError(
+            "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
+            f"{kinds[0]} and y of type {kinds[1]} instead"
+        )
+    if x.ndim == 1 and y.ndim == 1 and x.shape == y.shape:
+        wrap_dim(dim, 1)
+        return ops.vdot(x, y)
     return (x.conj() * y).sum([dim])
 
 
@@ -59,12 +82,25 @@ def linalg_cross(self, other, dim):
         raise RuntimeError(
             "linalg.cross: inputs must have the same number of dimensions."
         )
+    if self.ndim == 0:
+        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
+    wrap_dim(dim, self.ndim)
     if self.shape[dim] != 3 or other.shape[dim] != 3:
         raise RuntimeError(
             f"linalg.cross: inputs dimension {dim} must have length 3. Got "
             f"{self.shape[dim]} and {other.shape[dim]}"
         )
     self, other = ops.broadcast_tensors([self, other])
+    if self.dtype.category == 0 or self.dtype.name in ("uint16", "uint32", "uint64"):
+        raise NotImplementedError(
+            f"\"cross\" not implemented for '{TYPE_NAMES[self.dtype.name]}'"
+        )
+    if self.dtype is not other.dtype:
+        raise RuntimeError(
+            f"expected scalar type {TYPE_NAMES[self.dtype.name]} but found "
+            f"{TYPE_NAMES[other.dtype.name]}\n"
+            f"  cross: {brief(self)}, {brief(other)}"
+        )
     return self.roll([-1], [dim]) * other.roll([-2], [dim]) - (
         self.roll([-2], [dim]) * other.roll([-1], [dim])
     )
@@ -81,11 +117,122 @@ def cross(self, other, dim):
 
 
 def cosine_similarity(x1, x2, dim, eps):
-    """The dot product over the lengths, each at least ``eps``."""
-    x1, x2 = ops.broadcast_tensors([x1, x2])
+    """The dot product over the lengths, each at least ``eps``.
+
+    Raises:
+        RuntimeError: the inputs are not floating, or ``eps`` is negative.
+    """
+    kind = rushlight.promote_types(x1.dtype, x2.dtype)
+    if kind.category != 2:
+        raise RuntimeError(
+            "expected common dtype to be floating point, yet common dtype is "
+            f"{TYPE_NAMES.get(kind.name, kind.name)}"
+        )
+    if not eps >= 0:
+        raise RuntimeError(f"eps must be non-negative, got: {eps}")
+    x1, x2 = ops.broadcast_tensors([x1.to(kind), x2.to(kind)])
     dim = wrap_dim(dim, x1.ndim)
-    first = ops.linalg_vector_norm(x1, 2, [dim], True)
-    second = ops.linalg_vector_norm(x2, 2, [dim], True)
-    x1 = x1 / ops.clamp_min(first, eps)
-    x2 = x2 / ops.clamp_min(second, eps)
-    return (x1 * x2).sum([dim])
+    return (_unit(x1, dim, eps) * _unit(x2, dim, eps)).sum([dim])
+
+
+def _unit(x, dim, eps):
+    """Vectors over their lengths; where those are small the slope is still theirs."""
+    length = ops.linalg_vector_norm(x, 2, [dim], True).clone()
+    with rushlight.no_grad():
+        length.clamp_min_(eps)
+    return x / length
+
+
+def pairwise_distance(x1, x2, p, eps, keepdim):
+    """The norm of ``x1 - x2 + eps`` along the last dimension."""
+    return ops.norm(x1 - x2 + eps, p, [-1], keepdim)
+
+
+def bilinear(input1, input2, weight, bias):
+    """``input1 @ weight[o] @ input2`` for each output feature ``o``.
+
+    Raises:
+        RuntimeError: sizes or dtypes don't fit.
+    """
+    _check_bilinear(input1, input2, weight, bias)
+    count = math.prod(input1.shape[:-1])
+    left = input1.reshape(count, input1.shape[-1])
+    right = input2.reshape(count, input2.shape[-1], 1)
+    # (in1, out * in2): one matrix product for all output features
+    features, _, width = weight.shape
+    folded = weight.permute(1, 0, 2).reshape(weight.shape[1], features * width)
+    halfway = ops.mm(left, folded).reshape(count, features, width)
+    result = ops.bmm(halfway, right).reshape(*input1.shape[:-1], features)
+    return result if bias is None else result + bias
+
+
+def _check_bilinear(input1, input2, weight, bias):
+    if input1.ndim != input2.ndim:
+        raise RuntimeError(
+            "bilinear(): input dimensions do not match: got "
+            f"{input1.ndim} and {input2.ndim}"
+        )
+    for dim in range(input1.ndim - 1):
+        if input1.shape[dim] != input2.shape[dim]:
+            raise RuntimeError(
+                f"bilinear(): input batch dimensions do not match at dim {dim}: got "
+                f"{input1.shape[dim]} and {input2.shape[dim]}"
+            )
+    if weight.ndim != 3 or input1.ndim == 0:
+        if 0 in (weight.ndim, input1.ndim):
+            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+        raise (RuntimeError if weight.ndim > 3 else IndexError)(
+            f"bilinear(): weight must have three dimensions, but has {weight.ndim}"
+        )
+    for place, x in ((1, input1), (2, input2)):
+        if x.shape[-1] != weight.shape[place]:
+            raise RuntimeError(
+                f"bilinear(): input{place} size does not match weight size: got "
+                f"{x.shape[-1]} but expected {weight.shape[place]}"
+            )
+    if bias is not None and bias.ndim and bias.shape[0] != weight.shape[0]:
+        raise RuntimeError(
+            "bilinear(): bias size does not match weight size: got "
+            f"{bias.shape[0]} but expected {weight.shape[0]}"
+        )
+    named = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    kinds = {name: t.dtype.name for name, t in named.items() if t is not None}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {listed}")
+
+
+def cdist(x1, x2, p, compute_mode):
+    """The norms of the differences of all pairs of rows.
+
+    Raises:
+        RuntimeError: the rows differ in length, an input isn't floating, or ``p`` is
+            negative.
+    """
+    for name, x in (("X1", x1), ("X2", x2)):
+        if x.ndim < 2:
+            raise RuntimeError(
+                f"cdist only supports at least 2D tensors, {name} got: {x.ndim}D"
+            )
+    if x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            "X1 and X2 must have the same number of columns. X1: "
+            f"{x1.shape[-1]} X2: {x2.shape[-1]}"
+        )
+    for name, x in (("X1", x1), ("X2", x2)):
+        if not x.is_floating_point():
+            raise RuntimeError(
+                f"cdist only supports floating-point dtypes, {name} got: "
+                f"{TYPE_NAMES.get(x.dtype.name, x.dtype.name)}"
+            )
+    if not p >= 0:
+        raise RuntimeError("cdist only supports non-negative p values")
+    if x1.dtype is not x2.dtype and x1.numel() and x2.numel():
+        raise RuntimeError(
+            f"expected scalar type {TYPE_NAMES[x1.dtype.name]} but found "
+            f"{TYPE_NAMES[x2.dtype.name]}\n  cdist: {brief(x1)}, {brief(x2)}"
+        )
+    gaps = x1.unsqueeze(-2) - x2.to(x1.dtype).unsqueeze(-3)
+    if not gaps.numel():
+        return ops.sum(gaps, [-1])
+    return ops.linalg_vector_norm(gaps, p, [-1])

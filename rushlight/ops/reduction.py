@@ -5,6 +5,7 @@ import math
 import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import reduction
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.shared import (
     conjugated,
@@ -148,8 +149,15 @@ def _deviation(state, scalar):
 
 var = _moments("var", _variance)
 std = _moments("std", _deviation)
-var_mean = _moments("var_mean", lambda s, scalar: (_variance(s, scalar), s[1]))
-std_mean = _moments("std_mean", lambda s, scalar: (_deviation(s, scalar), s[1]))
+
+
+def _mean(state):
+    """Nothing has no mean."""
+    return L.select(state[0] > 0, state[1], math.nan)
+
+
+var_mean = _moments("var_mean", lambda s, scalar: (_variance(s, scalar), _mean(s)))
+std_mean = _moments("std_mean", lambda s, scalar: (_deviation(s, scalar), _mean(s)))
 
 
 def prod_gradient(grad, self, result, dim=None, keepdim=False):
@@ -184,6 +192,13 @@ def spread_evenly(grad, self, result, dim=(), keepdim=False):
     return ops.where(mask, grad / mask.sum(wrap_dims(dim, self.ndim), keepdim=True), 0)
 
 
+def share_evenly(grad, self, result, dim, keepdim):
+    """The gradient shared by all elements that equal the extreme; NaN equals nothing."""
+    grad = unreduce(grad, self.ndim, dim, keepdim)
+    mask = self == unreduce(result, self.ndim, dim, keepdim)
+    return grad * mask / mask.sum(wrap_dims(dim, self.ndim), keepdim=True)
+
+
 def scatter_back(grad, shape, dim, index, keepdim):
     """Zeros, with the gradient at the chosen positions."""
     if not shape:
@@ -199,10 +214,12 @@ def nanmean(self, dim, keepdim, dtype):
     Raises:
         RuntimeError: the input isn't floating.
     """
+    if self.is_complex():
+        raise RuntimeError("nansum on CPU does not support complex inputs")
     if not self.is_floating_point():
         raise RuntimeError(
             f"nanmean(): expected input to have floating point or complex dtype but got "
-            f"{self.dtype}"
+            f"{TYPE_NAMES[self.dtype.name]}"
         )
     present = ops.logical_not(ops.isnan(self.detach())).sum(dim, keepdim)
     return ops.nansum(self, dim, keepdim, dtype=dtype) / present
@@ -218,6 +235,11 @@ def aminmax(self, dim, keepdim):
         raise RuntimeError(
             "aminmax(): cannot compute aminmax over an empty dimension as the operation "
             "has no identity."
+        )
+    if dim is not None and self.ndim and not self.shape[wrap_dim(dim, self.ndim)]:
+        raise IndexError(
+            f"aminmax: Expected reduction dim {wrap_dim(dim, self.ndim)} to have "
+            "non-zero size."
         )
     dims = [] if dim is None else [dim]
     return ops.amin(self, dims, keepdim), ops.amax(self, dims, keepdim)
@@ -318,11 +340,40 @@ def std_mean_gradient(grads, self, result, dim, correction, keepdim):
     )  # fmt: skip
 
 
-def _require_floating(self):
-    if not (self.is_floating_point() or self.is_complex()):
+def _check_norm(self, ord, dtype):
+    """Refuses what has no norm, and a dtype that cannot hold it.
+
+    Raises:
+        RuntimeError: the input or the dtype isn't floating, or the order isn't real.
+    """
+    own = TYPE_NAMES[self.dtype.name]
+    if self.dtype.category < 2:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
-            f"Got {self.dtype}"
+            f"Got {own}"
+        )
+    if isinstance(ord, complex):
+        raise RuntimeError(
+            "linalg.vector_norm: Expected a non-complex scalar as the order of norm."
+        )
+    if dtype is None:
+        return
+    other = TYPE_NAMES.get(dtype.name, dtype.name)
+    if dtype.category < 2:
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be floating point or complex, but got "
+            f"{other}"
+        )
+    if dtype.category != self.dtype.category:
+        kind = "complex" if self.is_complex() else "real"
+        raise RuntimeError(
+            f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got "
+            f"{other}"
+        )
+    if rushlight.promote_types(self.dtype, dtype) is not dtype:
+        raise RuntimeError(
+            f"linalg.vector_norm: the dtype of the input ({own}) should be convertible "
+            f"without narrowing to the specified dtype ({other})"
         )
 
 
@@ -359,7 +410,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     Raises:
         RuntimeError: the input isn't floating, or has no elements and no norm.
     """
-    _require_floating(self)
+    _check_norm(self, ord, dtype)
     if dtype is not None:
         self = self.to(dtype)
     if self.dtype.itemsize == 2:  # squares would overflow, sums lose their ends
@@ -401,7 +452,7 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
     if ord == 1:
         return grad * ops.sgn(self)
     if ord == 2:
-        return ops.masked_fill(self * (grad / result), result == 0, 0)
+        return ops.masked_fill(self / result, result == 0, 0) * grad
     size = ops.abs(self)
     if abs(ord) == math.inf:
         mask = size == result
@@ -425,6 +476,13 @@ def norm_along(self, p, dim, keepdim, dtype):
 
 def dist(self, other, p):
     """The norm of the difference."""
+    if 0 in (self.dtype.category, other.dtype.category):
+        ops.sub(self, other)  # refused, as the difference of truth values
+        raise RuntimeError(
+            "Subtraction, the `-` operator, with a bool tensor is not supported. If you "
+            "are trying to invert a mask, use the `~` or `logical_not()` operator "
+            "instead."
+        )
     return ops.linalg_vector_norm(self - other, p)
 
 

@@ -1,8 +1,9 @@
 """Softmax and its logarithm, forward and backward, over any axis."""
 
 from rushlight.compiler.language import exp, largest, log, rowwise, total
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.native import fresh, name_of
+from rushlight.ops.native import fresh
 from rushlight.ops.rows import over
 from rushlight.ops.shared import wrap_dim
 
@@ -33,11 +34,13 @@ def log_softmax_backward_kernel(grad, y, dim):
     return grad - exp(y) * total(grad, over=dim)
 
 
-def _check_floating(self, name):
-    if not self.is_floating_point():
-        raise NotImplementedError(
-            f"\"{name}\" not implemented for '{self.dtype.name.capitalize()}'"
-        )
+def _of_nothing(self, dim, name):
+    """What is not floating has a softmax only where it has no elements."""
+    wrap_dim(dim, self.ndim)
+    if self.numel():
+        kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
+        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+    return fresh(self, self.shape)
 
 
 def softmax(self, dim, dtype):
@@ -61,7 +64,8 @@ def softmax_forward(self, dim, half_to_float):
         NotImplementedError: the input isn't floating.
         IndexError: there is no such dimension.
     """
-    _check_floating(self, "softmax_lastdim_kernel_impl")
+    if not self.is_floating_point():
+        return _of_nothing(self, dim, "softmax_lastdim_kernel_impl")
     return over(softmax_kernel, [self], dim)
 
 
@@ -72,7 +76,8 @@ def log_softmax_forward(self, dim, half_to_float):
         NotImplementedError: the input isn't floating.
         IndexError: there is no such dimension.
     """
-    _check_floating(self, "log_softmax_lastdim_kernel_impl")
+    if not self.is_floating_point():
+        return _of_nothing(self, dim, "log_softmax_lastdim_kernel_impl")
     return over(log_softmax_kernel, [self], dim)
 
 

@@ -3,6 +3,7 @@
 import math
 
 import rushlight
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.shared import wrap_dim
 
@@ -18,17 +19,18 @@ def cov(self, correction, fweights, aweights):
             f"cov(): expected input to have two or fewer dimensions but got an input "
             f"with {self.ndim} dimensions"
         )
-    if self.dtype.category < 2:
+    if self.dtype.category == 0:
+        raise RuntimeError("cov(): bool dtype is not supported for input")
+    if self.dtype.category == 1:
         self = self.to(rushlight.get_default_dtype())
     rows = self.reshape([1, -1]) if self.ndim < 2 else self
     weights = None
-    for weight in (fweights, aweights):
+    for name, weight in (("fweights", fweights), ("aweights", aweights)):
         if weight is not None:
-            if weight.ndim > 1 or weight.numel() != rows.shape[1]:
-                raise RuntimeError(
-                    "cov(): weights must be a vector, one per observation"
-                )
+            check_weights(name, weight, rows.shape[1])
             weights = weight if weights is None else weights * weight
+    if weights is not None and self.numel() and not weights.sum().item():
+        raise RuntimeError("cov(): weights sum to zero, can't be normalized")
     if weights is None:
         total, means = rows.shape[1], rows.mean([1], True)
         left = max(total - correction, 0)
@@ -43,6 +45,32 @@ def cov(self, correction, fweights, aweights):
     weighted = gaps if weights is None else gaps * weights
     result = ops.mm(weighted, gaps.t().to(weighted.dtype).conj()) / left
     return result.reshape([]) if result.numel() == 1 else result
+
+
+def check_weights(name, weight, count):
+    """Refuses weights of observations that are none.
+
+    Raises:
+        RuntimeError: their number, dtype or sign isn't right.
+    """
+    if weight.ndim > 1:
+        raise RuntimeError(
+            f"cov(): expected {name} to have one or fewer dimensions but got {name} "
+            f"with {weight.ndim} dimensions"
+        )
+    wanted, category = ("integral", 1) if name == "fweights" else ("floating point", 2)
+    if weight.dtype.category != category:
+        raise RuntimeError(
+            f"cov(): expected {name} to have {wanted} dtype but got {name} with "
+            f"{TYPE_NAMES[weight.dtype.name]} dtype"
+        )
+    if weight.numel() != count:
+        raise RuntimeError(
+            f"cov(): expected {name} to have the same numel as there are observations in "
+            f"the input but got {weight.numel()} != {count}"
+        )
+    if count and ops.min(weight).item() < 0:
+        raise RuntimeError(f"cov(): {name} cannot be negative")
 
 
 def corrcoef(self):
@@ -99,6 +127,15 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         raise RuntimeError("quantile() q must be a scalar or 1D tensor")
     if self.numel() == 0:
         raise RuntimeError("quantile() input tensor must be non-empty")
+    if self.dtype.name not in ("float32", "float64"):
+        raise RuntimeError(
+            "quantile() input tensor must be either float or double dtype, but got "
+            f"{TYPE_NAMES[self.dtype.name]}"
+        )
+    if q.dtype is not self.dtype:
+        raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
+    if not ops.all(ops.logical_and(q >= 0, q <= 1)).item():
+        raise RuntimeError("quantile() q values must be in the range [0, 1]")
     ndim = self.ndim
     flat = self.flatten() if dim is None else self.movedim(dim, -1)
     if ndim == 0:
@@ -121,11 +158,11 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         above = ops.gather(ordered, -1, high.to(rushlight.int64))
         share = ranks - low if interpolation == "linear" else 0.5
         result = ops.lerp(below, above, share)
-    result = result.movedim(-1, 0)
     if keepdim and dim is None:
-        result = result.reshape([-1, *[1] * ndim])
+        result = result.reshape([*[1] * ndim, -1])
     elif keepdim and ndim:
-        result = result.unsqueeze(wrap_dim(dim, ndim) + 1)
+        result = result.unsqueeze(wrap_dim(dim, ndim))
+    result = result.movedim(-1, 0)
     return result if q.ndim else result.squeeze(0)
 
 

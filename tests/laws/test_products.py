@@ -115,3 +115,46 @@ def narrowed(t, kept):
     if kept == "column" and t.ndim and t.shape[-1]:
         return t[..., :1]
     return t.reshape(-1)[0] if kept == "one" and t.numel() else t
+
+
+INPUTS = [(4,), (3, 4), (1, 4), (2, 3, 4), (1, 1, 4), (2, 1, 3, 4), (0, 4), (2, 0, 4)]
+BIASES = [
+    None, (), (1,), (5,), (4,), (1, 5), (3, 5), (3, 1), (6, 5), (6, 1), (1, 1, 5),
+    (1, 3, 5), (2, 1, 5), (2, 3, 5), (2, 3, 1), (1, 1, 1), (2, 1, 1), (2, 1, 3, 5),
+]  # fmt: skip
+
+
+def answer(call, *tensors):
+    """A result and the gradients of its sum of squares, or the kind of refusal."""
+    leaves = [t.detach().requires_grad_() for t in tensors if t is not None]
+    parts = iter(leaves)
+    try:
+        result = call(*(None if t is None else next(parts) for t in tensors))
+    except (RuntimeError, IndexError) as error:
+        return type(error).__name__
+    (result * result).sum().backward()
+    return [result.tolist(), *(t.grad.tolist() for t in leaves)]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("rows", [(5, 4), (4,)], ids=["matrix", "vector"])
+@pytest.mark.parametrize("sizes", INPUTS, ids=str)
+def test_linear_takes_the_biases_that_the_oracles_does(sizes, rows, turned):
+    for shape in BIASES:
+        answers = []
+        for lib in (rl, torch):
+            x, weight, bias = (
+                None if s is None else counted(lib, s) for s in (sizes, rows, shape)
+            )
+            if turned:
+                x = x.transpose(0, -1).contiguous().transpose(0, -1)
+            answers.append(answer(lib.nn.functional.linear, x, weight, bias))
+        assert answers[0] == answers[1], (sizes, rows, shape)
+
+
+def counted(lib, sizes):
+    """Small whole numbers, whose products are exact."""
+    total = 1
+    for size in sizes:
+        total *= size
+    return (lib.arange(float(total)) % 7 - 3).reshape(sizes)

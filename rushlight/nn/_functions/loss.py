@@ -313,16 +313,12 @@ def multilabel_soft_margin_loss(
 
 def pairwise_distance(x1, x2, p=2.0, eps=1e-6, keepdim=False):
     """``p``-norm of ``x1 - x2 + eps`` along the last dimension."""
-    return (x1 - x2 + eps).norm(p, -1, keepdim)
+    return rl.ops.call.pairwise_distance(x1, x2, p, eps, keepdim)
 
 
 def cosine_similarity(x1, x2, dim=1, eps=1e-8):
     """Cosine of the angle between two tensors' vectors along a dimension."""
-    sizes = rl.broadcast_shapes(x1.shape, x2.shape)
-    x1, x2 = x1.expand(sizes), x2.expand(sizes)
-    unit1 = x1 / x1.norm(2, dim, keepdim=True).clamp_min(eps)
-    unit2 = x2 / x2.norm(2, dim, keepdim=True).clamp_min(eps)
-    return (unit1 * unit2).sum(dim)
+    return rl.ops.call.cosine_similarity(x1, x2, dim, eps)
 
 
 def _check_margin(margin):
