@@ -30,6 +30,8 @@ COMPILED = [
     "core.distributions",
     "core.normal",
     "core.multinomial",
+    "core.variates",
+    "core.implicit",
     "core.views",
     "core.indexing",
     "core.factories",

@@ -143,9 +143,9 @@ def broadcast_to(self, size):
 
 
 def broadcast_tensors(tensors):
-    """Every tensor expanded to the common shape."""
-    shape = common_shape([tensor.shape for tensor in tensors])
-    return [tensor.expand(shape) for tensor in tensors]
+    """Every tensor expanded to the common shape; itself where it has that shape."""
+    shape = tuple(common_shape([tensor.shape for tensor in tensors]))
+    return [t if t.shape == shape else t.expand(shape) for t in tensors]
 
 
 def common_shape(shapes):
