@@ -105,6 +105,7 @@ newaxis = None
 # What not every program uses is imported when it is first asked for.
 _ON_DEMAND = (
     "cuda",
+    "distributions",
     "library",
     "linalg",
     "special",

@@ -16,6 +16,7 @@ LAYERS = (
     ("autograd",),
     ("random", "_bindings", "functional", "legacy"),
     ("nn", "optim", "utils", "serialization", "linalg", "special"),
+    ("distributions",),
     ("datasets", "transforms", "testing", "func"),
     # what programs ask about the place they run in, and PyTorch's other names
     ("torch_version", "version", "types", "storage", "_utils", "_C", "__config__"),
