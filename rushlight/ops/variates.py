@@ -9,7 +9,7 @@ from rushlight.core import implicit, variates
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
 from rushlight.ops.sampling import FLOATS, NAMES
-from rushlight.ops.shared import not_implemented  # noqa: F401  (a formula's name)
+from rushlight.ops.shared import not_implemented
 
 DOUBLE = 7
 LEAST = {6: 1.1754943508222875e-38, 7: 2.2250738585072014e-308}
