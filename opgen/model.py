@@ -19,6 +19,8 @@ TAGS = {
     "out_leaf",  # `out=` may require gradients, which nothing will flow to
     "out_apart",  # `out=` shares no part of an input's memory, or all of it
     "out_alone",  # `out=` shares no memory with an input
+    "alone",  # what is written, in place or as `out=`, shares none with other inputs
+    "folded",  # what is written may show one element at several places
     "out_detached",  # `out=` takes values from inputs that require gradients
 }  # fmt: skip
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}

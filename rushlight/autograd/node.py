@@ -59,7 +59,7 @@ class Node:
             self.released = True
         elif self.saved is not None:
             for value in self.saved:
-                if isinstance(value, (SavedTensor, list)):
+                if holds_tensor(value):
                     self.saved = None
                     self.released = True
                     break
@@ -184,6 +184,19 @@ class AccumulateGrad(Node):
 
     def name(self):
         return "AccumulateGrad"
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def holds_tensor(value: object) -> cython.bint:
+    """Whether a saved value is a tensor, or a list with tensors and not of sizes."""
+    if isinstance(value, SavedTensor):
+        return True
+    if isinstance(value, list):
+        for item in value:
+            if isinstance(item, SavedTensor):
+                return True
+    return False
 
 
 @cython.cfunc

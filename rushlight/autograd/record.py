@@ -33,9 +33,9 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Derivative,
     Operator,
     Recorder,
-    refuse_gradient,
     set_recorder,
 )
+from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
 
 _ONE = cython.declare(uint64_t, 1)
 TENSOR_OR_NUMBER = cython.declare(cython.int, 4)  # a signature's kind of argument
@@ -456,11 +456,11 @@ class GraphRecorder(Recorder):
         needs: uint64_t
         if op.form == OUT:
             if op.functional.derivative is not None and not op.out_detached:
-                refuse_gradient(op)
+                refuse_gradient(op.base_name())
             elif op.functional.derivative is not None and any_wants_grad(
                 cython.cast(object, slots[op.n_args - 1])
             ):
-                refuse_gradient(op)
+                refuse_gradient(op.base_name())
             return self.keep_books(op, slots, keys)
         if d is None or not st.grad_mode:
             return self.keep_books(op, slots, keys)

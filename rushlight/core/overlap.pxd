@@ -4,3 +4,4 @@ from rushlight.core.tensor cimport Tensor
 cpdef refuse_internal_overlap(Tensor t)
 cpdef refuse_partial_overlap(Tensor out, Tensor input)
 cpdef refuse_overlap(Tensor out, Tensor input)
+cdef bint repeats_elements(Tensor t) noexcept

@@ -55,6 +55,13 @@ def refuse(out: Tensor, other: Tensor):
     )
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def repeats_elements(t: Tensor) -> cython.bint:
+    """Whether a tensor shows one element at several places."""
+    return not t.row_major and overlaps_itself(t.ndim_, t.sizes, t.strides)
+
+
 @cython.ccall
 def refuse_internal_overlap(t: Tensor):
     """Refuses to write to a tensor that shows one element at several places.
@@ -71,7 +78,7 @@ def refuse_internal_overlap(t: Tensor):
     Traceback (most recent call last):
     RuntimeError: ...
     """
-    if t.row_major or not overlaps_itself(t.ndim_, t.sizes, t.strides):
+    if not repeats_elements(t):
         return
     raise RuntimeError(
         "unsupported operation: more than one element of the written-to tensor refers "

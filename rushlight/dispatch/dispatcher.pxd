@@ -85,9 +85,7 @@ cdef class Operator:
 
 cdef void set_recorder(Recorder recorder)
 cdef object copy_into(Tensor target, object source)
-cdef object refuse_gradient(Operator op)
 
-cdef dict keyword_dict(PyObject** args, Py_ssize_t n, PyObject* kwnames)
 # TypeError in PyTorch's words for arguments that no overload takes.
 cdef object raise_mismatch(str name, list overloads, PyObject** args, Py_ssize_t n, PyObject* kwnames, int code)
 cdef void enable_vectorcall(object kind, object instance, void* field, unsigned long flags) noexcept

@@ -19,7 +19,10 @@ from cython.cimports.rushlight.core.keys import (
     KEY_AUTOGRAD,
     KEY_PRIVATEUSE1,
 )
-from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
+from cython.cimports.rushlight.core.overlap import (
+    refuse_internal_overlap,
+    repeats_elements,
+)
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import any_shrunk
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
@@ -29,9 +32,17 @@ from cython.cimports.rushlight.dispatch.outputs import (
     EXACT,
     check_output_type,
     fit_like,
+    refuse_gradient,
+    refuse_reading,
     refuse_shared,
+    write_folded,
 )
-from cython.cimports.rushlight.dispatch.signature import Bound, Signature, release
+from cython.cimports.rushlight.dispatch.signature import (
+    Bound,
+    Signature,
+    keyword_dict,
+    release,
+)
 
 from rushlight.core.state import pop_mode, push_mode
 from rushlight.dispatch.keys import DispatchKey, KeySet
@@ -226,6 +237,8 @@ class DerivedKernel(Kernel):
         written: Tensor = None
         if op.form == INPLACE:
             written = cython.cast(Tensor, cython.cast(object, slots[0]))
+            if op.out_overlap & 4:
+                refuse_shared(slots, 1, op.n_args, written, 2)
         if not keys and op.form == INPLACE and wants_graph(op, slots):
             # What the composite's parts save must not be what is overwritten.
             copy = written.clone()
@@ -239,8 +252,8 @@ class DerivedKernel(Kernel):
         if op.form == OUT:
             target = cython.cast(object, slots[op.n_args - 1])
             take_type(op, slots, target)
-            if op.out_overlap and isinstance(target, Tensor):
-                refuse_shared(slots, op.n_args - 1, target, op.out_overlap)
+            if op.out_overlap & 7:
+                refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
         # At the composite level (keys == 0) the functional form dispatches anew.
         result = source.run(slots, keys) if keys else source.call(slots)
         if op.form == INPLACE:
@@ -303,6 +316,8 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
             f"broadcast shape {list(result.shape)}"
         )
     check_output_type(CAST, result.dtype_, target, op.base_name())
+    if op.out_overlap & 8 and repeats_elements(target):
+        return write_folded(target, result, True)
     refuse_internal_overlap(target)
     return copy_into(target, result)
 
@@ -321,21 +336,19 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
         if (written.wants_grad and not op.out_leaf) or (
             result.wants_grad and not op.out_detached
         ):
-            refuse_gradient(op)
+            refuse_gradient(op.base_name())
     check_output_type(op.out_rule, result.dtype_, written, op.base_name())
+    if (
+        op.out_overlap & 8
+        and repeats_elements(written)
+        and result.shape == written.shape
+    ):
+        return write_folded(written, result.detach(), False)
     refuse_internal_overlap(written)
     fit_like(written, result, op.out_quiet, op.out_plain)
     if result.wants_grad and not op.out_detached:
         result = result.detach()
     return copy_into(written, result)
-
-
-@cython.cfunc
-def refuse_gradient(op: Operator):
-    raise RuntimeError(
-        f"{op.base_name()}(): functions with out=... arguments don't support automatic "
-        "differentiation, but one of the arguments requires grad."
-    )
 
 
 @cython.cfunc
@@ -387,13 +400,11 @@ class Derivative:
 
     @cython.cfunc
     def load(self) -> object:
-        if self.formula is None:
-            if self.function is None:
-                self.formula = _not_implemented
-            else:
-                self.formula = getattr(
-                    importlib.import_module(self.module), self.function
-                )
+        if self.formula is None and self.function is None:
+            self.formula = _not_implemented
+        elif self.formula is None:
+            module = importlib.import_module(self.module)
+            self.formula = getattr(module, self.function)
         return self.formula
 
 
@@ -547,7 +558,12 @@ class Operator:
         self.out_quiet = "out_quiet" in tags
         self.out_plain = "out_plain" in tags
         self.out_leaf = "out_leaf" in tags
+        self.set_overlap(tags)
+
+    def set_overlap(self, tags):
+        """What memory the written tensor may share."""
         self.out_overlap = 2 if "out_alone" in tags else "out_apart" in tags
+        self.out_overlap += 4 * ("alone" in tags) + 8 * ("folded" in tags)
 
     @cython.cfunc
     def base_name(self) -> str:
@@ -910,7 +926,7 @@ def operator_vectorcall(
     bound: Bound
     n: cython.Py_ssize_t = (nargsf << 1) >> 1
     code: cython.int
-    bound.n_made = 0
+    bound.n_made = bound.strict = 0
     try:
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
         if code:
@@ -918,21 +934,6 @@ def operator_vectorcall(
         return op.call(bound.slots)
     finally:
         release(cython.address(bound))
-
-
-@cython.cfunc
-def keyword_dict(
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
-) -> dict:
-    keywords = {}
-    i: cython.int = 0
-    if kwnames != cython.NULL:
-        for name in cython.cast(tuple, cython.cast(object, kwnames)):
-            keywords[name] = cython.cast(object, args[n + i])
-            i += 1
-    return keywords
 
 
 @cython.cfunc

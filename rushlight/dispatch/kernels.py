@@ -29,6 +29,7 @@ from cython.cimports.rushlight.core.iteration import (
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     refuse_partial_overlap,
+    repeats_elements,
 )
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import (
@@ -39,7 +40,11 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Operator,
 )
 from cython.cimports.rushlight.dispatch.loops import Call, run_call
-from cython.cimports.rushlight.dispatch.outputs import check_output_type, fit_output
+from cython.cimports.rushlight.dispatch.outputs import (
+    check_output_type,
+    fit_output,
+    write_folded,
+)
 
 from rushlight.dispatch.outputs import TYPE_NAMES
 
@@ -671,6 +676,8 @@ class PointwiseKernel(Kernel):
                     f"output with shape {list(targets[0].shape)} doesn't match the "
                     f"broadcast shape {[call.sizes[k] for k in range(call.ndim)]}"
                 )
+            if op.out_overlap & 8 and repeats_elements(targets[0]):
+                return write_folded(targets[0], op.functional.call(slots), True)
         elif op.form == OUT:
             given = cython.cast(object, slots[op.n_args - 1])
             targets.extend([given] if isinstance(given, Tensor) else given)

@@ -15,4 +15,7 @@ cdef str type_name(DType dtype)
 cdef int check_output_type(int rule, DType result, Tensor target, str name) except -1
 cdef int fit_output(Tensor target, int ndim, const int64_t* sizes, const int64_t* strides, bint quiet) except -1
 cdef int fit_like(Tensor target, Tensor result, bint quiet, bint plain) except -1
-cdef int refuse_shared(PyObject** slots, int count, Tensor target, int least) except -1
+cdef int refuse_shared(PyObject** slots, int first, int last, Tensor target, int least) except -1
+cdef int refuse_reading(PyObject** slots, int last, object target, int overlap) except -1
+cpdef write_folded(Tensor target, Tensor result, bint changed_only)
+cdef refuse_gradient(str name)

@@ -34,6 +34,8 @@ TYPE_NAMES = {
     "uint64": "UInt64",
 }
 
+_FOLDED = cython.declare(object, None)
+
 # How the type of `out` relates to the result's, by the number of the rule.
 OUT_RULES = {
     "cast": CAST,  # any type of no lower category
@@ -132,13 +134,14 @@ def fit_like(
 @cython.exceptval(-1, check=False)
 def refuse_shared(
     slots: cython.pointer(cython.pointer(PyObject)),
-    count: cython.int,
+    first: cython.int,
+    last: cython.int,
     target: Tensor,
     least: cython.int,
 ) -> cython.int:
     """Refuse an output in memory that is read: in part, or from ``least`` 2 on in all."""
     i: cython.int
-    for i in range(count):
+    for i in range(first, last):
         value = cython.cast(object, slots[i])
         for item in value if isinstance(value, (list, tuple)) else (value,):
             if isinstance(item, Tensor):
@@ -147,3 +150,44 @@ def refuse_shared(
                 else:
                     refuse_partial_overlap(target, item)
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_reading(
+    slots: cython.pointer(cython.pointer(PyObject)),
+    last: cython.int,
+    target: object,
+    overlap: cython.int,
+) -> cython.int:
+    """Refuse outputs in memory that is read, as the operator's tags have it."""
+    for item in target if isinstance(target, (list, tuple)) else (target,):
+        if not isinstance(item, Tensor):
+            continue
+        if overlap & 3:
+            refuse_shared(slots, 0, last, item, overlap & 3)
+        else:
+            refuse_shared(slots, 0, 1, item, 1)
+            refuse_shared(slots, 1, last, item, 2)
+    return 0
+
+
+@cython.ccall
+def write_folded(target: Tensor, result: Tensor, changed_only: cython.bint):
+    """Writes to a tensor that shows one element at several places."""
+    return _FOLDED(target, result, changed_only)
+
+
+def set_folded_writer(function):
+    """Name the function that writes to tensors that show elements several times."""
+    global _FOLDED
+    _FOLDED = function
+
+
+@cython.cfunc
+def refuse_gradient(name: str):
+    """Refuse to write to ``out=`` what gradients would have to flow through."""
+    raise RuntimeError(
+        f"{name}(): functions with out=... arguments don't support automatic "
+        "differentiation, but one of the arguments requires grad."
+    )

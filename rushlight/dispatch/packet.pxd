@@ -7,3 +7,4 @@ cdef class OperatorPacket:
     cdef readonly list overloads
     cdef Operator first
     cdef readonly str doc
+    cdef bint strict                # as a function: `permute(x, 0, 1)` is refused

@@ -8,10 +8,9 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import (
     Operator,
     enable_vectorcall,
-    keyword_dict,
     raise_mismatch,
 )
-from cython.cimports.rushlight.dispatch.signature import Bound, release
+from cython.cimports.rushlight.dispatch.signature import Bound, keyword_dict, release
 
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 
@@ -40,6 +39,20 @@ class OperatorPacket:
     def remove_overload(self, op):
         """Forget a schema."""
         self.overloads.remove(op)
+
+    def as_function(self):
+        """The packet of the functions, which take integers one by one first at most.
+
+        As methods they may follow the tensor: ``x.permute(0, 1)``.
+        """
+        op: Operator
+        for op in self.overloads:
+            if any(row[5] & 4 and row[1] > 3 for row in op.signature.rows[1:]):
+                twin = OperatorPacket(op.namespace, self.name, self.overloads)
+                cython.cast(OperatorPacket, twin).strict = True
+                cython.cast(OperatorPacket, twin).overloads = self.overloads
+                return twin
+        return self
 
     def __getattr__(self, name):
         if name in ("__name__", "__qualname__"):
@@ -103,6 +116,7 @@ def packet_vectorcall(
     if kwnames != cython.NULL and has_python_keyword(kwnames):
         return call_with_keywords(packet, args, n, kwnames)
     bound.n_made = 0
+    bound.strict = packet.strict
     op = packet.first
     try:
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
@@ -168,6 +182,11 @@ def call_with_keywords(
             f"{packet.name}() got an unexpected keyword argument 'requires_grad'"
         )
     wanted = keywords.pop("requires_grad", False)
+    if wanted is not None and type(wanted) is not bool:
+        raise TypeError(
+            f"{packet.name}(): argument 'requires_grad' must be bool, not "
+            f"{type(wanted).__name__}"
+        )
     result = cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
         *[cython.cast(object, args[i]) for i in range(n)], **keywords
     )
@@ -203,6 +222,7 @@ def call_with_out(
     names = tuple(keywords)
     for op in packet.overloads:
         bound.n_made = 0
+        bound.strict = packet.strict
         code = op.signature.bind(
             raw, n, cython.cast(cython.pointer(PyObject), names), cython.address(bound)
         )

@@ -8,6 +8,7 @@ ctypedef struct Bound:
     PyObject* slots[24]
     PyObject* made[24]
     int n_made
+    int strict                      # lists of integers are given as lists
 
 cdef class Signature:
     cdef readonly str name
@@ -30,3 +31,4 @@ cdef class Signature:
 
 cdef void release(Bound* bound) noexcept
 cdef int own(Bound* bound, int slot, object value) except -1
+cdef dict keyword_dict(PyObject** args, Py_ssize_t n, PyObject* kwnames)

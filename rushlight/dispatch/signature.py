@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.rushlight.core.device import Device, as_device
@@ -143,7 +144,9 @@ class Signature:
             if i >= self.n_positional:
                 return TOO_MANY
             if self.flags[i] & 4 and (
-                is_integer(args[i]) if self.kinds[i] > 3 else is_tensor(args[i])
+                is_integer(args[i]) and not (bound.strict and i)
+                if self.kinds[i] > 3
+                else is_tensor(args[i])
             ):
                 code = self.gather(i, args, n, bound)
                 if code:
@@ -194,11 +197,9 @@ class Signature:
         for j in range(i, n):
             if not is_integer(args[j]):
                 return WRONG_TYPE + i
-        own(
-            bound,
-            i,
-            tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)]),
-        )
+        numbers = tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)])
+        check_widths(numbers)
+        own(bound, i, numbers)
         return 0
 
     @cython.cfunc
@@ -251,6 +252,7 @@ class Signature:
             return 0
         elif kind == 7 or kind == 8:
             if type(item) is int:
+                check_width(item)
                 bound.slots[i] = value
                 return 0
         elif kind == 4 or kind == 5 or kind == 6:
@@ -282,7 +284,9 @@ class Signature:
                 cython.cast(cython.pointer(PyObject), item)
             ):
                 return WRONG_TYPE + i
-            own(bound, i, as_integer(item))
+            number = as_integer(item)
+            check_width(number)
+            own(bound, i, number)
             return 0
         if kind <= 10:
             return accept_integers(i, self.list_size[i], item, bound)
@@ -306,7 +310,7 @@ class Signature:
             return f"{base}() got multiple values for argument '{self.names[i]}'"
         if kind == MISSING:
             missing = [
-                f'"{self.names[j]}"'
+                f'"{called(self.names[j])}"'
                 for j in range(len(args), self.n_args)
                 if self.defaults[j] is Ellipsis and self.names[j] not in keywords
             ]
@@ -318,8 +322,7 @@ class Signature:
 
     def explain_type(self, base, args, keywords, i: cython.int):
         """Which argument has a type that its kind refuses."""
-        # a method's own tensor is never wrong: functions call it their input
-        name = "input" if self.names[i] == "self" else self.names[i]
+        name = called(self.names[i])
         wanted = KIND_NAMES[self.kinds[i]]
         if i < len(args):
             value, place = args[i], f" (position {i + 1})"
@@ -339,6 +342,12 @@ class Signature:
                     f"element of type {type(odd[0][1]).__name__} at pos {odd[0][0]}"
                 )
         return f"{base}(): argument '{name}'{place} must be {wanted}, not {found}"
+
+
+@cython.cfunc
+def called(name: str) -> str:
+    """A method's own tensor is never wrong: functions call it their input."""
+    return "input" if name == "self" else name
 
 
 @cython.cfunc
@@ -362,6 +371,43 @@ def is_integer(value: cython.pointer(PyObject)) -> cython.bint:
 @cython.exceptval(check=False)
 def is_tensor(value: cython.pointer(PyObject)) -> cython.bint:
     return isinstance(cython.cast(object, value), Tensor)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1, check=False)
+def check_width(item: object) -> cython.int:
+    """Refuses an integer that 64 bits cannot hold."""
+    overflow: cython.int = 0
+    PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
+    if overflow:
+        raise ValueError("Overflow when unpacking long long")
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def check_widths(items: object) -> cython.int:
+    """The same for each integer of a list."""
+    overflow: cython.int = 0
+    place: cython.int = 0
+    for item in items:
+        place += 1
+        PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
+        if overflow:
+            raise TypeError(
+                f'failed to unpack the object at pos {place} with error "Overflow '
+                'when unpacking long long"'
+            )
+    return 0
+
+
+@cython.cfunc
+def counted(item: object) -> object:
+    """The number of a device."""
+    number = as_integer(item)
+    check_width(number)
+    return number
 
 
 @cython.cfunc
@@ -420,12 +466,17 @@ def accept_integers(
                 ):
                     return WRONG_TYPE + i
         if plain:
+            check_widths(item)
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
         else:
-            own(bound, i, tuple([as_integer(element) for element in item]))
+            numbers = tuple([as_integer(element) for element in item])
+            check_widths(numbers)
+            own(bound, i, numbers)
         return 0
     if size > 0 and is_integer(cython.cast(cython.pointer(PyObject), item)):
-        own(bound, i, (as_integer(item),) * size)
+        number = as_integer(item)
+        check_width(number)
+        own(bound, i, (number,) * size)
         return 0
     if isinstance(item, Tensor) and cython.cast(Tensor, item).ndim_ == 1:
         own(bound, i, tuple(item.tolist()))
@@ -457,6 +508,9 @@ def accept_rare(
             return 0
         good = isinstance(item, bool)
     elif kind == 15 or kind == 16:
+        if isinstance(item, bytes):
+            own(bound, i, item.decode())
+            return 0
         good = isinstance(item, str)
     elif kind == 17:
         if item in _PYTHON_DTYPES:
@@ -464,8 +518,13 @@ def accept_rare(
             return 0
         good = isinstance(item, DType)
     elif kind == 18:
-        if isinstance(item, (str, int)) and not isinstance(item, bool):
-            own(bound, i, as_device(item))
+        if isinstance(item, bytes):
+            item = item.decode()
+        if isinstance(item, str) or (
+            not isinstance(item, bool)
+            and is_integer(cython.cast(cython.pointer(PyObject), item))
+        ):
+            own(bound, i, as_device(item if isinstance(item, str) else counted(item)))
             return 0
         good = isinstance(item, Device)
     elif kind == 19:
@@ -481,3 +540,18 @@ def accept_rare(
         return WRONG_TYPE + i
     bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
     return 0
+
+
+@cython.cfunc
+def keyword_dict(
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> dict:
+    keywords = {}
+    i: cython.int = 0
+    if kwnames != cython.NULL:
+        for name in cython.cast(tuple, cython.cast(object, kwnames)):
+            keywords[name] = cython.cast(object, args[n + i])
+            i += 1
+    return keywords

@@ -8,6 +8,7 @@ import rushlight
 from rushlight.compiler.loops import A, T, i64, loops
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.overlap import refuse_overlap
+from rushlight.ops.folded import add_folded, write_folded
 from rushlight.ops.indexing_kernels import wrapped
 from rushlight.ops.native import (
     USUAL,
@@ -288,6 +289,11 @@ def index_put_(self, indices, values, accumulate=False):
         if mask is not None and not shares_storage(self, values):
             return self.masked_fill_(mask, values.item())
     _refuse_sharing(self, [*given, values])
+    if any(n > 1 and not step for n, step in zip(self.shape, self.stride())):
+        if accumulate:
+            zeros = filled(self, self.shape, 0)
+            return add_folded(self, index_put(zeros, indices, values, True))
+        return write_folded(self, index_put(self, indices, values), True)
     apart = not (shares_storage(self, values) or values.dtype is not self.dtype)
     if given and apart and self.is_contiguous():
         places = Places(self, indices)

@@ -19,7 +19,7 @@ from rushlight.dispatch.dispatcher import (
 )
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
-from rushlight.dispatch.outputs import OUT_RULES
+from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.ops.return_types import return_type
 
@@ -44,7 +44,14 @@ def load(entries):
         define_packet(entries[at:end])
         at = end
     set_copy_operator(call.copy_.overloads[0])
+    set_folded_writer(write_folded)
     defer()
+
+
+def write_folded(target, result, changed_only):
+    """Writes to a tensor that shows one element at several places."""
+    module = importlib.import_module("rushlight.ops.folded")
+    return module.write_folded(target, result, changed_only)
 
 
 def defer():
@@ -107,7 +114,7 @@ def publish(name, packet, inplace_packet, variants, namespace):
         return
     target = namespaces.setdefault(namespace, {})
     prefix = "" if namespace is None else namespace.replace(".", "_") + "_"
-    target[name.removeprefix(prefix)] = packet
+    target[name.removeprefix(prefix)] = packet.as_function()
     if inplace_packet is not None:
         target[name.removeprefix(prefix) + "_"] = inplace_packet
 
@@ -174,6 +181,8 @@ def make_operator(entry, namespace="aten"):
             node_name=node_name(name),
         )
         out.set_out_rule(out_rule(kind, entry[12]), entry[12])
+    if inplace is not None:
+        inplace.set_overlap(entry[12])
     if inplace is not None and name in _STEPS:
         inplace.set_derivative(_FLAT)
     op.set_forms(inplace, out)

@@ -19,11 +19,14 @@ from rushlight.compiler.loops import (
     loops,
     loops_inline,
 )
+from rushlight.ops import tie_order
 from rushlight.ops.native import (
     FLOATS,
     INTEGERS,
     REAL,
     brief,
+    fault_flag,
+    fault_in,
     filled,
     fresh,
     name_of,
@@ -33,22 +36,15 @@ from rushlight.ops.native import (
     scalar_name,
     wrap_dim,
 )
+from rushlight.ops.tie_order import any_first, comes_first
 
 RUN = 16  # rows this short are sorted by insertion
-FEW = 64  # and so are selections of up to this many
+FEW = 64  # and so are selections of up to this many from short rows
 WHOLE = frozenset((27, 28, 29))  # unsigned types that are sorted and little else
 MANY = 256  # rows this long are sorted by the bytes of their elements
 
 
 # ---- kernels
-
-
-@loops_inline
-def comes_first(x, y, descending):
-    """Whether ``x`` belongs strictly before ``y``; NaN counts as the largest value."""
-    above = x > y or (x != x and y == y)
-    below = x < y or (y != y and x == x)
-    return above if descending else below
 
 
 @loops_inline
@@ -193,15 +189,6 @@ def radix_rows(
             out[k] = x[base + here]
 
 
-@loops_inline
-def any_first(x, start, stop, worst, largest):
-    """Whether an element of a span belongs before ``worst``; read in vectors."""
-    found = False
-    for k in range(start, stop):
-        found = found | comes_first(x[k], worst, largest)
-    return found
-
-
 @loops
 def top_rows(
     out: "T*",
@@ -233,103 +220,6 @@ def top_rows(
                         out[j] = v
                         index[j] = k - row * size
                         held = min(held + 1, count)
-
-
-@loops_inline
-def comes_last(v, place, w, other, largest):
-    """Whether ``v`` belongs after ``w``; of equals, the one further on does."""
-    tie = place > other and not comes_first(v, w, largest)
-    return tie or comes_first(w, v, largest)
-
-
-@loops_inline
-def sift(out, index, base, start, count, v, place, largest):
-    """Lets a value sink from ``start`` in a heap whose root belongs last."""
-    hole = start
-    child = 2 * hole + 1
-    while child < count:
-        c = base + child
-        if child + 1 < count:
-            if comes_last(out[c + 1], index[c + 1], out[c], index[c], largest):
-                child = child + 1
-        c = base + child
-        if comes_last(out[c], index[c], v, place, largest):
-            out[base + hole] = out[c]
-            index[base + hole] = index[c]
-            hole = child
-            child = 2 * hole + 1
-        else:
-            child = count
-    out[base + hole] = v
-    index[base + hole] = place
-
-
-@loops
-def heap_rows(
-    out: "T*",
-    index: "i64*",
-    x: "T*",
-    size: int,
-    count: int,
-    largest: int,
-    begin: int,
-    end: int,
-):
-    """The first elements of each row, kept in a heap while reading it; then in order."""
-    for row in range(begin, end):
-        base = row * count
-        line = row * size
-        for k in range(count):
-            out[base + k] = x[line + k]
-            index[base + k] = k
-        for k in range(count // 2):
-            start = count // 2 - 1 - k
-            here = base + start
-            sift(out, index, base, start, count, out[here], index[here], largest)
-        for start in range(count, size, 64):
-            stop = min(start + 64, size)
-            if any_first(x, line + start, line + stop, out[base], largest):
-                for k in range(start, stop):
-                    v = x[line + k]
-                    if comes_first(v, out[base], largest):
-                        sift(out, index, base, 0, count, v, k, largest)
-        for k in range(count - 1):
-            last = count - 1 - k
-            v = out[base + last]
-            place = index[base + last]
-            out[base + last] = out[base]
-            index[base + last] = index[base]
-            sift(out, index, base, 0, last, v, place, largest)
-
-
-@loops
-def pick_rows(
-    out: "T*",
-    place: "i64*",
-    values: "T*",
-    index: "i64*",
-    size: int,
-    rank: int,
-    median: int,
-    skip: int,
-    begin: int,
-    end: int,
-):
-    """One element of each sorted row: a rank, or the median."""
-    for row in range(begin, end):
-        base = row * size
-        k = rank
-        if median:
-            good = size
-            while good > 0 and values[base + good - 1] != values[base + good - 1]:
-                good = good - 1
-            k = (size - 1) // 2
-            if skip and good > 0:
-                k = (good - 1) // 2
-            elif good < size:
-                k = good
-        out[row] = values[base + k]
-        place[row] = index[base + k]
 
 
 @loops
@@ -442,7 +332,7 @@ def _rows(x, dim):
     inverse = [order.index(d) for d in range(x.dim())]
 
     def back(result):
-        return result.permute(inverse).contiguous()
+        return result.permute(inverse).clone(memory_format=rushlight.contiguous_format)
 
     return x.permute(order).contiguous(), back, size
 
@@ -485,7 +375,14 @@ def sort(self, dim=-1, descending=False, stable=True):
     _check_sortable("sort", "sorting_kernel_method_name", self, WHOLE | REAL | {11})
     rows, back, size = _rows(self, dim)
     values, index = _sorted_rows(rows, size, descending)
-    return back(values), back(index)
+    return _laid_as(self, back(values)), _laid_as(self, back(index))
+
+
+def _laid_as(x, result):
+    """A result in the layout of what it was made from, where that leaves no gaps."""
+    if x.is_contiguous():
+        return result
+    return rushlight.empty_like(x, dtype=result.dtype).copy_(result)
 
 
 def _check_sortable(operator, kernel, x, codes):
@@ -519,37 +416,38 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError(
             f"topk: selected index k out of range\n  self: {brief(self)}\n  k: {k}"
         )
-    size = self.shape[dim] if self.dim() else 1
-    few = k <= FEW
-    if 0 < k and (few or k <= size // 4) and self.numel():
-        rows, back, size = _rows(self, dim)
-        shape = [*rows.shape[:-1], k] if rows.dim() else []
-        out, index = fresh(self, shape), fresh(self, shape, rushlight.int64)
-        types = {"T": name_of(self.dtype), "largest": int(bool(largest))}
-        ints = [size, k, types["largest"]]
-        total = rows.numel() // size
-        kernel = top_rows if few else heap_rows
+    if not k or not self.numel():
+        shape = list(self.shape)
+        shape[dim : dim + 1] = [k] if shape else []
+        return fresh(self, shape), fresh(self, shape, rushlight.int64)
+    rows, back, size = _rows(self, dim)
+    shape = [*rows.shape[:-1], k] if rows.dim() else []
+    out, index = fresh(self, shape), fresh(self, shape, rushlight.int64)
+    if size > 1:
+        _top(out, index, rows, size, k, int(bool(largest)), sorted)
+    else:
+        out.copy_(rows), index.zero_()
+    return back(out), back(index)
+
+
+def _top(out, index, rows, size, k, largest, sorted):
+    """The first elements of each row; which of equal ones, as PyTorch has it."""
+    types = {"T": name_of(rows.dtype), "largest": largest}
+    ints, total = [size, k, largest], rows.numel() // size
+    few = k <= FEW and sorted
+    if k * 64 <= size:
+        kernel = tie_order.first_by_heap
         run(kernel, [out, index, rows], ints, total, 2 * size, **types)
-        return back(out), back(index)
-    values, index = sort(self, dim, largest)
-    if self.dim() == 0:
-        return values, index
-    return values.narrow(dim, 0, k).contiguous(), index.narrow(dim, 0, k).contiguous()
-
-
-def _pick(x, dim, keepdim, rank, median=0, skip=0):
-    """One element of each sorted row along ``dim``, and its place."""
-    dim = wrap_dim(dim, x.dim())
-    rows, _, size = _rows(x, dim)
-    values, index = _sorted_rows(rows, size, False)
-    shape = list(x.shape)
-    if shape:
-        shape[dim : dim + 1] = [1] if keepdim else []
-    out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
-    types = {"T": name_of(x.dtype), "median": median, "skip": skip}
-    ints = [size, rank, median, skip]
-    run(pick_rows, [out, place, values, index], ints, prod(shape), **types)
-    return out, place
+        return
+    if few:
+        run(top_rows, [out, index, rows], ints, total, 2 * size, **types)
+        flag = fault_flag(rows)
+        run(tie_order.find_ties, [flag, out, rows], ints[:2], total, size, T=types["T"])
+    if not few or fault_in(flag) is not None:
+        spare = fresh(rows, rows.shape), fresh(rows, rows.shape, rushlight.int64)
+        operands, types["ordered"] = [out, index, rows, *spare], int(bool(sorted))
+        ints.append(types["ordered"])
+        run(tie_order.first_by_parts, operands, ints, total, 8 * size, **types)
 
 
 def kthvalue(self, k, dim=-1, keepdim=False):
@@ -558,31 +456,63 @@ def kthvalue(self, k, dim=-1, keepdim=False):
     Raises:
         RuntimeError: there is no such element.
     """
-    require("kthvalue_cpu", self.dtype, REAL, self)
     dim = wrap_dim(dim, self.dim())
+    _check_rank_dim("kthvalue", self, dim)
     if not 1 <= k <= (self.shape[dim] if self.dim() else 1):
         raise RuntimeError(
             f"kthvalue(): selected number k out of range for dimension {dim}\n"
             f"  self: {brief(self)}\n  k: {k}"
         )
-    return _pick(self, dim, keepdim, k - 1)
+    if not self.dim():
+        return self.clone(), filled(self, (), 0, rushlight.int64)
+    require("kthvalue_cpu", self.dtype, REAL, self)
+    return _choose(tie_order.quick_select, self, dim, keepdim, [k - 1])
+
+
+def _choose(kernel, x, dim, keepdim, ints):
+    """One element of each row along ``dim`` and its place, by an unstable selection."""
+    rows, _, size = _rows(x, dim)
+    shape = list(x.shape)
+    if shape:
+        shape[dim : dim + 1] = [1] if keepdim else []
+    out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
+    spare = fresh(x, rows.shape), fresh(x, rows.shape, rushlight.int64)
+    operands = [out, place, rows, *spare]
+    run(kernel, operands, [size, *ints], prod(shape), 8 * size, T=name_of(x.dtype))
+    return out, place
+
+
+def mode(self, dim=-1, keepdim=False):
+    """The most frequent element along ``dim``, the smallest of several, and its place."""
+    dim = wrap_dim(dim, self.dim())
+    _check_rank_dim("mode", self, dim)
+    if not self.dim():
+        return self.clone(), filled(self, (), 0, rushlight.int64)
+    require("mode_cpu", self.dtype, REAL | {11}, self)
+    return _choose(tie_order.mode_rows, self, dim, keepdim, [])
+
+
+def _check_rank_dim(operator, x, dim):
+    if x.dim() and x.shape[dim] == 0:
+        raise IndexError(
+            f"{operator}(): Expected reduction dim {dim} to have non-zero size.\n"
+            f"  self: {brief(x)}"
+        )
 
 
 def _median_along(operator, x, dim, keepdim, skip):
     require("median_out", x.dtype, REAL, x)
     dim = wrap_dim(dim, x.dim())
-    if x.dim() and x.shape[dim] == 0:
-        raise IndexError(
-            f"{operator}(): Expected reduction dim {dim} to have non-zero size."
-        )
-    return _pick(x, dim, keepdim, 0, 1, skip)
+    _check_rank_dim(operator, x, dim)
+    return _choose(tie_order.median_rows, x, dim, keepdim, [skip])
 
 
 def _median(x, skip):
     require("median_cpu", x.dtype, REAL, x)
     if x.numel() == 0:
         return filled(x, (), float("nan") if x.dtype.is_floating_point else -(2**63))
-    return _pick(x.contiguous().view(-1), 0, False, 0, 1, skip)[0]
+    flat = x.contiguous().view(-1)
+    return _choose(tie_order.median_rows, flat, 0, False, [skip])[0]
 
 
 def median(self):
