@@ -171,7 +171,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
     if dim is None:
         found = call._unique2(input, sorted, return_inverse, return_counts)
     else:
-        found = _unique_slices(input, dim, sort=True)
+        found = call.unique_dim(input, dim, sorted, return_inverse, return_counts)
     return _asked_for(found, return_inverse, return_counts)
 
 
@@ -180,7 +180,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     if dim is None:
         found = call._unique_consecutive(input, return_inverse, return_counts)
     else:
-        found = _unique_slices(input, dim, sort=False)
+        found = call.unique_dim_consecutive(input, dim, return_inverse, return_counts)
     return _asked_for(found, return_inverse, return_counts)
 
 
@@ -192,36 +192,6 @@ def _asked_for(found, return_inverse, return_counts):
     if return_counts:
         asked.append(counts)
     return asked[0] if len(asked) == 1 else tuple(asked)
-
-
-def _unique_slices(input, dim, sort):
-    """Slices compared as tuples of numbers."""
-    from rushlight import int64, tensor
-
-    moved = input.movedim(dim, 0)
-    keys = [tuple(row) for row in moved.reshape(moved.shape[0], -1).tolist()]
-    if sort:
-        groups = {key: number for number, key in enumerate(sorted_keys(keys))}
-        inverse = [groups[key] for key in keys]
-    else:
-        inverse, number = [], -1
-        for place, key in enumerate(keys):
-            number += place == 0 or key != keys[place - 1]
-            inverse.append(number)
-    total = max(inverse, default=-1) + 1
-    first = [inverse.index(number) for number in range(total)]
-    counts = [inverse.count(number) for number in range(total)]
-    values = moved.index_select(0, tensor(first, dtype=int64)).movedim(0, dim)
-    return values, tensor(inverse, dtype=int64), tensor(counts, dtype=int64)
-
-
-def sorted_keys(keys):
-    """The different keys in order.
-
-    >>> sorted_keys([(2,), (1,), (2,)])
-    [(1,), (2,)]
-    """
-    return sorted(set(keys))
 
 
 _COMPUTE_MODES = {

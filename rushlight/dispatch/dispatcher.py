@@ -338,11 +338,7 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
         ):
             refuse_gradient(op.base_name())
     check_output_type(op.out_rule, result.dtype_, written, op.base_name())
-    if (
-        op.out_overlap & 8
-        and repeats_elements(written)
-        and result.shape == written.shape
-    ):
+    if op.out_overlap & 8 and repeats_elements(written):
         return write_folded(written, result.detach(), False)
     refuse_internal_overlap(written)
     fit_like(written, result, op.out_quiet, op.out_plain)

@@ -306,11 +306,14 @@ def result_strides(
 
 @cython.cfunc
 def fresh_output(
-    call: cython.pointer(Call), code: cython.int, device: Device
+    call: cython.pointer(Call),
+    code: cython.int,
+    device: Device,
+    plain: cython.bint = False,
 ) -> Tensor:
-    """A result laid out as the inputs are."""
+    """A result laid out as the inputs are, or row by row."""
     strides: int64_t[64]
-    if call.flat or result_strides(call, strides):
+    if plain or call.flat or result_strides(call, strides):
         return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
     return new_empty(call.ndim, call.sizes, strides, dtype_of(code), device)
 
@@ -640,7 +643,10 @@ class PointwiseKernel(Kernel):
         examine(cython.address(call), op.name)
         if op.form == FUNCTIONAL and self.n_outputs == 1:
             result: Tensor = fresh_output(
-                cython.address(call), call.result, device_of_call(cython.address(call))
+                cython.address(call),
+                call.result,
+                device_of_call(cython.address(call)),
+                op.out_plain,
             )
             set_output(cython.address(call), 0, result)
             if call.device_kind == 2:

@@ -15,6 +15,8 @@ from cython.cimports.rushlight.core.overlap import (
 )
 from cython.cimports.rushlight.core.tensor import Tensor
 
+from rushlight.core.views import resize_
+
 TYPE_NAMES = {
     "uint8": "Byte",
     "int8": "Char",
@@ -113,7 +115,7 @@ def fit_output(
             UserWarning,
             stacklevel=2,
         )
-    target.resize_(wanted)
+    resize_(target, wanted)
     if strides != cython.NULL:
         target.set_geometry(ndim, sizes, strides, target.offset)
     return 0

@@ -18,6 +18,7 @@ from rushlight.ops.native import (
     fault_in,
     filled,
     fresh,
+    laid_as,
     mover,
     name_of,
     require,
@@ -278,7 +279,7 @@ def index_put(self, indices, values, accumulate=False):
     if out.data_ptr() == self.data_ptr():
         out = out.clone()
     _write(places, out, values, accumulate)
-    return places.apart(out).contiguous()
+    return laid_as(self, places.apart(out))
 
 
 def index_put_(self, indices, values, accumulate=False):
@@ -488,7 +489,7 @@ def put(self, index, source, accumulate=False):
     ints = [self.numel(), types["add"], parts]
     run_whole(put_kernel, operands, ints, index.numel(), **types)
     _raise_fault(flag, self)
-    return out
+    return laid_as(self, out)
 
 
 def _check_flat(operator, x, index, nothing):

@@ -13,7 +13,15 @@ def write_folded(target, result, changed_only):
 
     Returns:
         The target.
+
+    Raises:
+        RuntimeError: the sizes differ.
     """
+    if target.shape != result.shape:
+        raise RuntimeError(
+            f"a tensor of shape {list(target.shape)} shows elements at several places "
+            f"and cannot be resized to {list(result.shape)}"
+        )
     folded, view = unfolded(target)
     if not target.numel():
         return target

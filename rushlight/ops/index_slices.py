@@ -13,6 +13,7 @@ from rushlight.ops.native import (
     brief,
     fault_flag,
     filled,
+    laid_as,
     mover,
     name_of,
     require,
@@ -153,7 +154,7 @@ def index_fill(self, dim, index, value):
     require("index_fill_cpu", self.dtype, MOVED, self)
     out = self.contiguous().clone()
     _put(out, dim, index, filled(self, (), value), True, "")
-    return out
+    return laid_as(self, out)
 
 
 def index_fill_tensor(self, dim, index, value):

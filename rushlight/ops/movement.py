@@ -9,6 +9,7 @@ from rushlight.ops.native import (
     around,
     brief,
     fresh,
+    laid_as,
     mover,
     name_of,
     run,
@@ -90,7 +91,7 @@ def flip(self, dims):
     out = self
     for dim in chosen:
         out = _flip_one(out, dim)
-    return out if chosen else self.clone()
+    return laid_as(self, out) if chosen else self.clone()
 
 
 def roll(self, shifts, dims=()):
@@ -106,6 +107,8 @@ def roll(self, shifts, dims=()):
         raise RuntimeError(
             f"shifts and dimensions must align. shifts: {len(shifts)}, dims:{len(dims)}"
         )
+    if not self.numel():
+        return self.clone()
     if dims and self.dim() == 0:
         raise IndexError(
             f"Dimension specified as {dims[0]} but tensor has no dimensions"
@@ -128,6 +131,7 @@ def _triangle(operator, x, diagonal, upper):
     x = x.contiguous()
     out = fresh(x, x.shape)
     rows, columns = x.shape[-2:]
+    diagonal = max(-rows, min(columns, diagonal))  # all or nothing beyond
     types = {"T": name_of(x.dtype), "upper": upper}
     ints = [rows, columns, diagonal, upper]
     total = prod(x.shape[:-1])

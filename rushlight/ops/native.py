@@ -11,6 +11,7 @@ from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.backends.cpu.launch import launch
+from rushlight.core.factories import empty_like
 
 # A flag tensor starts at this value; a kernel that meets a bad index writes it there.
 # It is no round number: the lowest and the highest int64 are bad indices that occur.
@@ -38,6 +39,13 @@ def fresh(like: Tensor, sizes, dtype: DType = None):
         like.dtype_ if dtype is None else dtype,
         like.storage.device,
     )
+
+
+def laid_as(x: Tensor, result: Tensor):
+    """A row-major result in the layout of what it was made from, gaps left out."""
+    if x.row_major:
+        return result
+    return empty_like(x, result.dtype_).copy_(result)
 
 
 def filled(like: Tensor, sizes, value, dtype: DType = None):

@@ -154,6 +154,7 @@ def make_operator(entry, namespace="aten"):
     )
     if len(returns) > 1 and returns[0][1]:
         op.set_return_type(return_type(name, tuple(row[1] for row in returns)))
+    op.set_out_rule(0, entry[12])  # its own result may be row by row, too
     inplace = out = None
     if variants & INPLACE:
         inplace = Operator(

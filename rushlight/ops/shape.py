@@ -372,23 +372,31 @@ def diagflat(self, offset):
     return ops.diag_embed(self.contiguous().view(-1), offset)
 
 
+def _with_room(x):
+    """A copy with the very strides, so that it can be written like its model."""
+    if any(not step and size > 1 for step, size in zip(x.stride(), x.shape)):
+        return ops.clone(x)
+    room = ops.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=x.device)
+    return ops.copy_(room, x)
+
+
 def diagonal_scatter(self, src, offset, dim1, dim2):
     """A copy with its diagonal overwritten."""
-    result = ops.clone(self)
+    result = _with_room(self)
     _written(ops.diagonal(result, offset, dim1, dim2), src, "diagonal")
     return result
 
 
 def select_scatter(self, src, dim, index):
     """A copy with one position overwritten."""
-    result = ops.clone(self)
+    result = _with_room(self)
     _written(ops.select(result, dim, index), src, "select")
     return result
 
 
 def slice_scatter(self, src, dim, start, end, step):
     """A copy with a range of positions overwritten."""
-    result = ops.clone(self)
+    result = _with_room(self)
     _written(call_slice(result, dim, start, end, step), src, "slice")
     return result
 
@@ -405,7 +413,7 @@ def as_strided_scatter(self, src, size, stride, storage_offset):
             "as_strided_scatter is currently only supported for contiguous inputs, "
             f"got strides {self.stride()} for sizes {list(self.shape)}"
         )
-    result = ops.clone(self)
+    result = _with_room(self)
     _written(ops.as_strided(result, size, stride, storage_offset), src, "slice")
     return result
 

@@ -29,6 +29,7 @@ from rushlight.ops.native import (
     fault_in,
     filled,
     fresh,
+    laid_as,
     name_of,
     require,
     run,
@@ -375,14 +376,7 @@ def sort(self, dim=-1, descending=False, stable=True):
     _check_sortable("sort", "sorting_kernel_method_name", self, WHOLE | REAL | {11})
     rows, back, size = _rows(self, dim)
     values, index = _sorted_rows(rows, size, descending)
-    return _laid_as(self, back(values)), _laid_as(self, back(index))
-
-
-def _laid_as(x, result):
-    """A result in the layout of what it was made from, where that leaves no gaps."""
-    if x.is_contiguous():
-        return result
-    return rushlight.empty_like(x, dtype=result.dtype).copy_(result)
+    return laid_as(self, back(values)), laid_as(self, back(index))
 
 
 def _check_sortable(operator, kernel, x, codes):

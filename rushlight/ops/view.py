@@ -2,6 +2,7 @@
 
 import rushlight
 from rushlight.core.views import refuse_many, set_source
+from rushlight.core.views import resize_ as resize_in_place
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
 from rushlight.ops.native import brief, scalar_name
@@ -492,6 +493,17 @@ def unsqueeze_(self, dim):
 def as_strided_(self, size, stride, storage_offset):
     """``as_strided`` in place."""
     return set_source(self, ops.as_strided(self, size, stride, storage_offset))
+
+
+def resize_(self, size, memory_format=None):
+    """New sizes, for tensors outside of graphs.
+
+    Raises:
+        RuntimeError: the tensor requires gradients.
+    """
+    if self.requires_grad:
+        raise RuntimeError("cannot resize variables that require grad")
+    return resize_in_place(self, size, memory_format)
 
 
 def resize_as_(self, the_template, memory_format):
