@@ -536,6 +536,10 @@ def accept_rare(
             own(bound, i, (item,) * size)
             return 0
         good = isinstance(item, (list, tuple))
+        if good and kind == 22:
+            for element in item:
+                if isinstance(element, (str, bytes, complex, list, tuple)):
+                    good = False
     if not good:
         return WRONG_TYPE + i
     bound.slots[i] = cython.cast(cython.pointer(PyObject), item)

@@ -35,7 +35,6 @@ from rushlight.nn._functions.attention import (
     _canonical_mask,
     _none_or_dtype,
     multi_head_attention_forward,
-    scaled_dot_product_attention,
 )
 from rushlight.nn._functions.dropout import (
     alpha_dropout,
@@ -134,6 +133,7 @@ pixel_shuffle = call.pixel_shuffle
 pixel_unshuffle = call.pixel_unshuffle
 prelu = call.prelu
 relu_ = call.relu_
+scaled_dot_product_attention = call.scaled_dot_product_attention
 selu_ = call.selu_
 softplus = call.softplus
 softshrink = call.softshrink

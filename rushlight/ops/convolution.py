@@ -26,7 +26,7 @@ from rushlight.ops.formats import (
     lines_channels_last,
     lines_laid_out,
 )
-from rushlight.ops.native import brief
+from rushlight.ops.native import brief, scalar_name
 
 COMPUTED = {
     "float16": "float32",
@@ -376,6 +376,13 @@ def planned(
             strict=True,
         )
     ]
+    if min(sizes) < 1 or max(sizes) >= 2**63:
+        given, made = (" x ".join(map(str, t)) for t in (input.shape[2:], sizes))
+        raise RuntimeError(
+            f"Given input size per channel: ({given}). Calculated output size per "
+            f"channel: ({made}). Output size is too "
+            + ("small" if min(sizes) < 1 else "large")
+        )
     return (input.shape[0], weight.shape[1] * groups, *sizes), *settings
 
 
@@ -774,7 +781,25 @@ def _transpose(
             ("dilation", dilation),
         )
     )
+    if bias is not None and bias.dtype is not x.dtype and n < 3:
+        bias = castable_bias(x, bias)
     result = ops.convolution(
         x, weight, bias, stride, padding, dilation, True, output_padding, groups
     )
     return result if is_batch else result.squeeze(0)
+
+
+def castable_bias(input, bias):
+    """A bias that is added to results of the input's type, of whatever type it is.
+
+    Raises:
+        RuntimeError: what it is would be lost.
+    """
+    if input.dtype.name in ("float16", "bfloat16") or input.dtype.category == 3:
+        return bias  # refused later, with all the operands
+    if not rushlight.can_cast(rushlight.result_type(input, bias), input.dtype):
+        raise RuntimeError(
+            f"result type {scalar_name(bias.dtype)} can't be cast to the desired output "
+            f"type {scalar_name(input.dtype)}"
+        )
+    return bias.to(input.dtype)

@@ -35,8 +35,8 @@ def smooth_l1(x, y, beta):
 def smooth_l1_backward(grad, x, y, beta):
     """The gap over ``beta``, held between -1 and 1."""
     gap = x - y
-    inside = grad * gap / beta
-    return L.select(abs(gap) < beta, inside, grad * L.sign(gap))
+    outside = L.select(gap >= beta, grad, grad * gap / beta)
+    return L.select(gap <= -beta, -grad, outside)
 
 
 @pointwise
@@ -50,6 +50,19 @@ def huber(x, y, delta):
 def huber_backward(grad, x, y, delta):
     """The gap, held between -delta and delta."""
     return grad * L.minimum(L.maximum(x - y, -delta), delta)
+
+
+@pointwise
+def soft_margin(x, y):
+    """Logistic loss of the margin ``x * y``."""
+    return L.log1p(L.exp(-x * y))
+
+
+@pointwise
+def soft_margin_backward(grad, x, y):
+    """The slope of the logistic loss: NaN where its exponential overflows."""
+    mass = L.exp(-x * y)
+    return -grad * y * mass / (1 + mass)
 
 
 @pointwise
@@ -100,6 +113,21 @@ def check_cast(source, target):
         )
 
 
+def refuse_gradient(operator, **tensors):
+    """Refuses tensors that PyTorch has no gradient for.
+
+    Raises:
+        RuntimeError: one of them requires a gradient.
+    """
+    for name, tensor in tensors.items():
+        wants = tensor is not None and tensor.requires_grad
+        if wants and rushlight.is_grad_enabled():
+            raise RuntimeError(
+                f"The function '{operator}' is not differentiable with respect to "
+                f"argument '{name}'. This input cannot have requires_grad True."
+            )
+
+
 def mse_loss(self, target, reduction):
     """Squares, then the mean or the sum.
 
@@ -145,7 +173,7 @@ def smooth_l1_loss(self, target, reduction, beta):
     Raises:
         RuntimeError: ``beta`` is negative.
     """
-    if beta < 0:
+    if not beta >= 0:
         raise RuntimeError("smooth_l1_loss does not support negative values for beta.")
     if beta == 0:
         return l1_loss(self, target, reduction)
@@ -166,7 +194,7 @@ def huber_loss(self, target, reduction, delta):
     Raises:
         RuntimeError: ``delta`` isn't positive.
     """
-    if delta <= 0:
+    if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     if self.dtype.category != FLOATING or target.dtype is not self.dtype:
         common = rushlight.result_type(self, target)
@@ -191,6 +219,8 @@ def binary_cross_entropy(self, target, weight, reduction):
         RuntimeError: a probability is outside of [0, 1].
         ValueError: the shapes differ.
     """
+    if weight is not None:
+        refuse_gradient("binary_cross_entropy", weight=weight)
     if target.dtype is not self.dtype:
         raise RuntimeError(
             f"Found dtype {scalar_name(target.dtype)} but expected "
@@ -199,15 +229,22 @@ def binary_cross_entropy(self, target, weight, reduction):
     if self.dtype.category != FLOATING:
         require_float("binary_cross_entropy", self, target)
     if self.device.type != "meta" and self.numel():
-        outside = ops.any((self < 0) | (self > 1)).item()
-        if outside:
-            raise RuntimeError("all elements of input should be between 0 and 1")
+        for name, tensor in (("input", self), ("target", target)):
+            low, high = ops.aminmax(tensor)
+            if not (low.item() >= 0 and high.item() <= 1):
+                raise RuntimeError(
+                    f"all elements of {name} should be between 0 and 1\n"
+                    f"  {name}: {low.item()} to {high.item()}"
+                )
     costs = ops._bce(self, target)
     return reduce(costs if weight is None else ops.mul_(costs, weight), reduction)
 
 
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
     """The cost of each logit, weighted; ``pos_weight`` counts for the positive side."""
+    if weight is not None or pos_weight is not None:
+        name = "binary_cross_entropy_with_logits"
+        refuse_gradient(name, weight=weight, pos_weight=pos_weight)
     if self.dtype.category != FLOATING:
         require_float("log_sigmoid_cpu", self, self)
     if target.dtype is not self.dtype:
@@ -215,7 +252,8 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
         check_cast(rushlight.result_type(self, target), target.dtype)
     if pos_weight is None and target.dtype.category != COMPLEX:
         costs = ops._bce_with_logits(self, target)
-        costs = costs if target.dtype is self.dtype else costs.to(target.dtype)
+        if target.dtype is not self.dtype or target.stride() != self.stride():
+            costs = ops.empty_like(target).copy_(costs)
     else:
         share = 1 if pos_weight is None else (pos_weight - 1) * target + 1
         costs = ops.ones_like(target).sub_(target).mul_(self)
@@ -238,24 +276,38 @@ def kl_div(self, target, reduction, log_target):
     return reduce(ops.xlogy(target, target) - target * self, reduction)
 
 
+def soft_margin_second_gradient(grad, grad_output, self, target):
+    """The logistic function's own slope."""
+    share = ops.sigmoid(self * target)
+    return grad * grad_output * target * target * share * (1 - share)
+
+
 def soft_margin_loss(self, target, reduction):
     """``log(1 + exp(-target * self))``.
 
     Raises:
-        RuntimeError: the shapes can't be broadcast to the input's.
+        RuntimeError: the input's dtype or shape isn't that of the result.
     """
-    if target.requires_grad:
+    refuse_gradient("soft_margin_loss", target=target)
+    if self.dtype.category not in (FLOATING, COMPLEX) or target.dtype is not self.dtype:
+        common = rushlight.result_type(self, target)
+        if common.category < FLOATING:
+            common = rushlight.get_default_dtype()
+        check_cast(common, self.dtype)
+        target = target.to(self.dtype)
+    costs = ops._soft_margin(self, target)
+    if costs.shape != self.shape:
         raise RuntimeError(
-            "The function 'soft_margin_loss' is not differentiable with respect to "
-            "argument 'target'. This input cannot have requires_grad True."
+            f"output with shape {list(self.shape)} doesn't match the broadcast shape "
+            f"{list(costs.shape)}"
         )
-    # in place: the result has the input's dtype and shape
-    costs = ops.log1p(ops.exp_(ops.mul_(ops.neg(self), target)))
     return reduce(costs, reduction)
 
 
 def nll_loss(self, target, weight, reduction, ignore_index):
     """The loss without the weights' sum."""
+    if weight is not None:
+        refuse_gradient("nll_loss_forward", weight=weight)
     return ops.nll_loss_forward(self, target, weight, reduction, ignore_index)[0]
 
 

@@ -15,6 +15,7 @@ from rushlight.ops.native import (
     name_of,
     run,
     run_whole,
+    scalar_name,
 )
 
 NONE, MEAN, SUM = 0, 1, 2
@@ -129,15 +130,10 @@ def _layout(operator, x, target, weight):
     """Checks the operands; returns samples, classes and places for each sample."""
     sizes, labels = tuple(x.shape), tuple(target.shape)
     if not sizes:
-        raise RuntimeError(f"{operator}: input tensor should be 1D or more, got 0D")
+        raise ValueError("Expected 1 or more dimensions (got 0)")
     single = len(sizes) == 1
     classes, samples = (sizes[0], 1) if single else (sizes[1], sizes[0])
     places = sizes[2:]
-    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
-        raise RuntimeError(
-            f"{operator}: expected target dtype to be int64 or uint8, but got"
-            f" {name_of(target.dtype)}\n  target: {brief(target)}"
-        )
     if labels and samples != labels[0]:
         raise ValueError(
             f"Expected input batch_size ({samples}) to match target batch_size"
@@ -148,11 +144,25 @@ def _layout(operator, x, target, weight):
             f"{operator}: size mismatch (got input: {list(sizes)} , target:"
             f" {list(labels)})\n  self: {brief(x)}\n  target: {brief(target)}"
         )
-    if weight is not None and weight.numel() != classes:
+    if weight is not None and (weight.ndim != 1 or weight.numel() != classes):
         raise RuntimeError(
             f"{operator}: weight tensor should be defined either for all {classes}"
             " classes or no classes but got weight tensor of shape:"
             f" {list(weight.shape)}"
+        )
+    if not x.is_floating_point():
+        raise NotImplementedError(
+            f"\"{operator}_out_frame\" not implemented for '{scalar_name(x.dtype)}'"
+        )
+    if weight is not None and weight.dtype is not x.dtype:
+        raise RuntimeError(
+            f"expected scalar type {scalar_name(x.dtype)} but found "
+            f"{scalar_name(weight.dtype)}\n  weight: {brief(weight)}"
+        )
+    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
+        raise RuntimeError(
+            f"{operator}: expected target dtype to be int64 or uint8, but got"
+            f" {name_of(target.dtype)}\n  target: {brief(target)}"
         )
     return samples, classes, prod(places)
 

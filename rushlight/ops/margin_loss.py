@@ -6,7 +6,7 @@ import math
 
 import rushlight
 from rushlight.ops import call as ops
-from rushlight.ops.loss import NONE, reduce
+from rushlight.ops.loss import NONE, reduce, refuse_gradient
 from rushlight.ops.native import scalar_name
 
 # What is added to squared lengths, so that those of zero can be divided by.
@@ -159,6 +159,8 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
     _check_types("multi_margin_loss", self, target)
+    if weight is not None:
+        refuse_gradient("multi_margin_loss", weight=weight)
     rows = self.reshape(-1) if single else self
     index = target.reshape(1) if single else target.reshape(-1, 1)
     _check_labels(index, 0, classes, "target out of range")

@@ -10,7 +10,7 @@ import rushlight
 from rushlight.compiler.language import maximum, mean, pointwise, rowwise, rsqrt, total
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import brief, fresh, name_of
+from rushlight.ops.native import brief, fresh, name_of, scalar_name
 from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
 from rushlight.ops.shared import conjugated
 
@@ -108,13 +108,14 @@ def _check_types(operator, input, *parameters):
         RuntimeError: dtypes don't go together.
     """
     dtype = input.dtype
-    if not dtype.is_floating_point:
-        raise NotImplementedError(
-            f"\"{operator}\" not implemented for '{dtype.name.capitalize()}'"
-        )
     given = [p.dtype for p in parameters if p is not None]
-    if all(kind is dtype for kind in given):
+    if dtype.is_floating_point and all(kind is dtype for kind in given):
         return
+    wrong = any(kind is not dtype for kind in given)
+    if not dtype.is_floating_point and (operator == "batch_norm" or not wrong):
+        raise NotImplementedError(
+            f"\"{operator}\" not implemented for '{scalar_name(dtype)}'"
+        )
     if dtype.itemsize != 2 or any(kind is not rushlight.float32 for kind in given):
         raise RuntimeError(
             "mixed dtype (CPU): expect parameter to have scalar type of Float\n"
@@ -258,12 +259,16 @@ def rms_norm(input, normalized_shape, weight, eps):
     """
     _, size = _rows_of(input, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
-    if eps is None:
-        eps = rushlight.finfo(_wide(input.dtype)).eps
     if input.dtype.category < 2:
         raise NotImplementedError(
-            f"\"rms_norm\" not implemented for '{input.dtype.name.capitalize()}'"
+            f"\"rms_norm\" not implemented for '{scalar_name(input.dtype)}'"
         )
+    if eps is None:
+        eps = rushlight.finfo(_wide(input.dtype)).eps
+    if input.dtype.category == 3:
+        dims = list(range(input.ndim - len(normalized_shape), input.ndim))
+        result = input * ops.rsqrt((input * input).mean(dims, True) + float(eps))
+        return result if weight is None else result * weight
     # Half precision is rounded once, after the scaling.
     result = ops._rms_norm(input.to(_wide(input.dtype)), size, eps)
     if weight is not None:
@@ -480,18 +485,21 @@ def native_batch_norm(
         raise RuntimeError(f"{missing} must be defined in evaluation mode")
     if format_of(input) is None:
         input = input.contiguous()
-    wide = _wide(input.dtype)
+        if 1 in input.shape:  # whose strides may be any
+            input = input.reshape([-1]).view(input.shape)
+    wide, eps = _wide(input.dtype), float(eps)
+    weight, bias = _flat(weight), _flat(bias)
     if training:
         source = input if input.dtype is wide else input.to(wide)
         spread, center = ops.var_mean(source, _others(input), correction=0)
         count = input.numel() // max(input.shape[1], 1)
         if running_mean is not None:
-            running_mean.lerp_(center.to(running_mean.dtype), momentum)
+            _blend(running_mean, center, momentum)
         if running_var is not None:
             unbiased = spread * (count / (count - 1) if count > 1 else float("nan"))
-            running_var.lerp_(unbiased.to(running_var.dtype), momentum)
+            _blend(running_var, unbiased, momentum)
     else:
-        center, spread = running_mean.to(wide), running_var.to(wide)
+        center, spread = _flat(running_mean).to(wide), _flat(running_var).to(wide)
     invstd = ops.rsqrt(spread + eps)
     scale = invstd if weight is None else invstd * weight
     shift = ops.zeros_like(center) if bias is None else bias
@@ -507,8 +515,27 @@ def native_batch_norm(
     return result, center, invstd
 
 
+def _flat(parameter):
+    """A parameter as a vector: it may have any shape of so many elements."""
+    if parameter is None or parameter.ndim == 1:
+        return parameter
+    return parameter.reshape([-1])
+
+
+def _blend(running, value, momentum):
+    """Lets the running statistics forget a share, and adds as much of the new ones.
+
+    Unlike an interpolation, it keeps infinities of one sign.
+    """
+    value, momentum = value.reshape(running.shape), float(momentum)
+    wide = running if running.dtype is value.dtype else running.to(value.dtype)
+    wide.mul_(1 - momentum).add_(value, alpha=momentum)
+    if wide is not running:
+        running.copy_(wide)
+
+
 def _check_channels(input, weight, bias, running_mean, running_var):
-    channels = input.shape[1]
+    channels = input.size(1)
     named = (
         ("running_mean", running_mean), ("running_var", running_var),
         ("weight", weight), ("bias", bias),
@@ -526,14 +553,16 @@ def native_batch_norm_backward(
 ):  # fmt: skip
     """Two sums for each channel, then one pass over the elements."""
     wide = _wide(input.dtype)
+    shape = None if weight is None else weight.shape
+    weight = _flat(weight)
     ndim, dims = input.ndim, _others(input)
     format = format_of(input)
     grad_out = grad_out.contiguous() if format is None else laid_out(grad_out, format)
     if train:
         center, invstd = save_mean.to(wide), save_invstd.to(wide)
     else:
-        center = running_mean.to(wide)
-        invstd = ops.rsqrt(running_var.to(wide) + eps)
+        center = _flat(running_mean).to(wide)
+        invstd = ops.rsqrt(_flat(running_var).to(wide) + float(eps))
     count = max(input.numel() // max(input.shape[1], 1), 1)
     middle = _channels(center, ndim)
     total = ops.sum(grad_out, dims, dtype=wide)
@@ -552,6 +581,8 @@ def native_batch_norm_backward(
         d_input = (grad_out * _channels(scale, ndim)).to(input.dtype)
     if output_mask[1]:
         d_weight = along * invstd
+        if shape is not None and len(shape) != 1:
+            d_weight = d_weight.reshape(shape)
     if output_mask[2]:
         d_bias = total
     return d_input, d_weight, d_bias

@@ -60,15 +60,16 @@ def _check_padded(input, pad, mode):
             "0 batch size and other non-zero dimensions for input, but got: "
             f"{list(input.shape)}"
         )
+    sizes = []
     for index in range(0, len(pad), 2):
-        dim = input.ndim - 1 - index // 2
         before, after = pad[index : index + 2]
-        size = input.shape[dim] + before + after
-        if size > LARGEST or (size < 1 and mode != "circular") or size < 0:
-            raise RuntimeError(
-                f"input (size {input.shape[dim]} at dimension {dim}) is too small: "
-                f"padded by {before} and {after} its size would be {size}"
-            )
+        sizes.append(input.shape[input.ndim - 1 - index // 2] + before + after)
+    none = max(sizes) < 1 and mode != "circular"  # one dimension may lose all
+    if none or min(sizes) < 0 or max(sizes) > LARGEST:
+        raise RuntimeError(
+            f"input ({list(input.shape)}) is too small: padded by {list(pad)} its last "
+            f"sizes would be {sizes[::-1]}"
+        )
 
 
 def _reflected(input, dim, before, after):

@@ -14,8 +14,9 @@ from math import prod
 
 import rushlight
 from rushlight.compiler.loops import A, T, i64, loops
+from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import filled, fresh, name_of, run
+from rushlight.ops.native import filled, fresh, name_of, run, scalar_name
 
 # Elements on either side of a position that count, for each mode.
 _REACH = {"nearest": 0, "nearest-exact": 0, "linear": 1, "cubic": 2, "lanczos": 3}
@@ -350,3 +351,150 @@ def resample_backward(
     if grad.dtype is not grad_output.dtype:
         grad = grad.to(grad_output.dtype)
     return laid_out(grad, format)
+
+
+# The operators of each mode
+
+
+def _check_elements(input, sizes, mode):
+    own, axes = list(input.shape[2:]), input.ndim - 2
+    if min(own) <= 0 or min(sizes) <= 0:
+        names = "DHW"[3 - axes :]
+
+        def told(values):
+            return ", ".join(f"{name}: {n}" for name, n in zip(names, values))
+
+        raise RuntimeError(
+            "Input and output sizes should be greater than 0, but got input "
+            f"({told(own)}) output ({told(sizes)})"
+        )
+    if input.shape[1] == 0:
+        raise RuntimeError(
+            f"Non-empty {axes + 2}D data tensor expected but got a tensor with sizes "
+            f"{list(input.shape)}"
+        )
+    cells = prod(input.shape[:2]) * prod(sizes)
+    if cells * input.element_size() >= 2**63:
+        raise RuntimeError(
+            "Storage size calculation overflowed with sizes="
+            f"{[*input.shape[:2], *sizes]}"
+        )
+    bytes_too = mode.startswith("nearest") or mode in ("bilinear", "bicubic", "lanczos")
+    if not input.is_floating_point() and not (
+        input.dtype is rushlight.uint8 and bytes_too
+    ):
+        raise NotImplementedError(
+            f'"upsample_{mode}{axes}d" not implemented for '
+            f"'{scalar_name(input.dtype)}'"
+        )
+
+
+def _scaled(size, factor):
+    """``size * factor`` as a whole number.
+
+    Raises:
+        RuntimeError: the product is no number of elements.
+    """
+    product = size * float(factor)
+    if not math.isfinite(product) or abs(product) >= 2**63:
+        raise RuntimeError(
+            "value cannot be converted to type int64_t without overflow\n"
+            f"  scale_factor: {factor}"
+        )
+    return math.trunc(product)
+
+
+def _upsample(
+    mode, axes, input, output_size, scale_factors, align_corners=False, antialias=False
+):
+    """The checked call of one mode.
+
+    Raises:
+        RuntimeError: sizes and factors don't fit the input.
+    """
+    if (output_size is None) == (scale_factors is None):
+        raise RuntimeError("Must specify exactly one of output_size and scale_factors")
+    given = scale_factors if output_size is None else output_size
+    if input.ndim != axes + 2 or len(given) != axes:
+        raise RuntimeError(
+            f"It is expected input_size equals to {axes + 2} and output_size equals to "
+            f"{axes}, but got size {input.ndim} and {len(given)}"
+        )
+    if output_size is None:
+        sizes = [_scaled(*pair) for pair in zip(input.shape[2:], given)]
+        factors = [float(factor) for factor in given]
+    else:
+        sizes, factors = list(given), [0.0] * axes
+    _check_elements(input, sizes, mode)
+    return ops._resample(input, sizes, factors, mode, align_corners, antialias)
+
+
+def upsample_nearest1d(input, output_size, scale_factors):
+    """The element before each position."""
+    return _upsample("nearest", 1, input, output_size, scale_factors)
+
+
+def _upsample_nearest_exact1d(input, output_size, scale_factors):
+    """The element whose centre is nearest."""
+    return _upsample("nearest-exact", 1, input, output_size, scale_factors)
+
+
+def upsample_nearest2d(input, output_size, scale_factors):
+    """The element before each position."""
+    return _upsample("nearest", 2, input, output_size, scale_factors)
+
+
+def _upsample_nearest_exact2d(input, output_size, scale_factors):
+    """The element whose centre is nearest."""
+    return _upsample("nearest-exact", 2, input, output_size, scale_factors)
+
+
+def upsample_nearest3d(input, output_size, scale_factors):
+    """The element before each position."""
+    return _upsample("nearest", 3, input, output_size, scale_factors)
+
+
+def _upsample_nearest_exact3d(input, output_size, scale_factors):
+    """The element whose centre is nearest."""
+    return _upsample("nearest-exact", 3, input, output_size, scale_factors)
+
+
+def upsample_linear1d(input, output_size, align_corners, scale_factors):
+    """Linear interpolation."""
+    return _upsample("linear", 1, input, output_size, scale_factors, align_corners)
+
+
+def upsample_bilinear2d(input, output_size, align_corners, scale_factors):
+    """Linear interpolation."""
+    return _upsample("bilinear", 2, input, output_size, scale_factors, align_corners)
+
+
+def upsample_trilinear3d(input, output_size, align_corners, scale_factors):
+    """Linear interpolation."""
+    return _upsample("trilinear", 3, input, output_size, scale_factors, align_corners)
+
+
+def upsample_bicubic2d(input, output_size, align_corners, scale_factors):
+    """Cubic interpolation."""
+    return _upsample("bicubic", 2, input, output_size, scale_factors, align_corners)
+
+
+def _upsample_bilinear2d_aa(input, output_size, align_corners, scale_factors):
+    """Linear interpolation, antialiased."""
+    return _upsample(
+        "bilinear", 2, input, output_size, scale_factors, align_corners, True
+    )
+
+
+def _upsample_bicubic2d_aa(input, output_size, align_corners, scale_factors):
+    """Cubic interpolation, antialiased."""
+    return _upsample(
+        "bicubic", 2, input, output_size, scale_factors, align_corners, True
+    )
+
+
+def _upsample_lanczos2d_aa(input, output_size, align_corners, scale_factors):
+    """Lanczos interpolation, antialiased."""
+    return _upsample(
+        "lanczos", 2, input, output_size, scale_factors, align_corners, True
+    )

@@ -112,6 +112,7 @@ def targets_of_another_length(rl):
     RuntimeError,
     """
 all elements of input should be between 0 and 1
+  input: 2.0 to 2.0
 """,
 )
 def predictions_that_are_no_probabilities(rl):

@@ -11,51 +11,6 @@ from rushlight.nn._functions.padding import pad
 from rushlight.ops import call
 
 
-def scaled_dot_product_attention(
-    query,
-    key,
-    value,
-    attn_mask=None,
-    dropout_p=0.0,
-    is_causal=False,
-    scale=None,
-    enable_gqa=False,
-):
-    """``softmax(query @ key.T * scale + mask) @ value``.
-
-    Args:
-        query: ``(N, ..., L, E)``.
-        key, value: ``(N, ..., S, E)`` and ``(N, ..., S, Ev)``.
-        attn_mask: added to the scores; where it is bool, False hides a key.
-        dropout_p: probability of dropping a weight; given explicitly, training or not.
-        is_causal: hide the keys after each query's own position.
-        scale: ``1 / sqrt(E)`` where it is left out.
-        enable_gqa: share each head of key and value among several of the query.
-    """
-    if is_causal and attn_mask is not None:
-        raise RuntimeError(
-            "scaled_dot_product_attention: Explicit attn_mask should not be set when "
-            "is_causal=True"
-        )
-    scale = 1.0 / math.sqrt(query.size(-1)) if scale is None else scale
-    if enable_gqa:
-        key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
-        value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
-    scores = (query * scale) @ key.transpose(-2, -1)
-    if is_causal:
-        attn_mask = rl.ones(query.size(-2), key.size(-2), dtype=rl.bool).tril()
-    if attn_mask is not None:
-        if attn_mask.dtype == rl.bool:
-            scores = scores.masked_fill(~attn_mask, float("-inf"))
-        else:
-            scores = scores + attn_mask
-    weights = call.softmax(scores, -1)
-    if attn_mask is not None and attn_mask.dtype == rl.bool:
-        # A query that may see no key at all gives zeros, not NaN.
-        weights = weights.masked_fill(~attn_mask.any(-1, keepdim=True), 0.0)
-    return dropout(weights, dropout_p) @ value if dropout_p else weights @ value
-
-
 def _canonical_mask(
     mask, mask_name, other_type, other_name, target_type, check_other=True
 ):

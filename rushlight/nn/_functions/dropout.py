@@ -102,7 +102,7 @@ def dropout3d(input, p=0.5, training=True, inplace=False):
             "or 5D inputs).",
             stacklevel=2,
         )
-    if ndim != 4:
+    if ndim == 5:
         return _drop_channels(input, p, training, inplace)
     if inplace:
         return _drop_channels(input.unsqueeze_(0), p, training, True).squeeze_(0)

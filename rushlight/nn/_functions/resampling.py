@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import rushlight as rl
 from rushlight.nn._functions import pooling
 from rushlight.ops import call
 
-_LINEAR = {3: "linear", 4: "bilinear", 5: "trilinear"}
-_SMOOTH = ("linear", "bilinear", "bicubic", "trilinear", "lanczos")
-_NEEDS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5, "lanczos": 4}
-_LARGEST = 2**63
+# Dimensions of the inputs that a mode is for, samples and channels included.
+_NEEDS = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}
 
 
 def interpolate(
@@ -55,6 +52,11 @@ def interpolate(
         raise ValueError(
             "recompute_scale_factor is not meaningful with an explicit size."
         )
+    if mode == "area" and sizes is None:
+        recompute_scale_factor = True
+    if recompute_scale_factor:
+        sizes = [int(n * factor) for n, factor in zip(input.shape[2:], factors)]
+        factors = None
     if antialias and not (
         mode in ("bilinear", "bicubic", "lanczos") and input.ndim == 4
     ):
@@ -62,90 +64,54 @@ def interpolate(
             "Anti-alias option is restricted to bilinear, bicubic, and lanczos modes "
             "and requires a 4-D tensor as input"
         )
-    if mode == "lanczos" and not antialias:
-        raise ValueError("Lanczos mode requires antialias=True")
-    if mode == "lanczos" and align_corners:
-        raise ValueError("Lanczos mode does not support align_corners=True")
-    if mode == "area" and sizes is None:
-        recompute_scale_factor = True
-    if sizes is None:
-        sizes = [_scaled(n, factor) for n, factor in zip(input.shape[2:], factors)]
-    if recompute_scale_factor or factors is None:
-        factors = [0.0] * len(sizes)
-    _check_mode(input.ndim, mode)
+    run = _operator(input.ndim, mode, align_corners, antialias)
     if mode == "area":
-        pool = {
-            3: pooling.adaptive_avg_pool1d,
-            4: pooling.adaptive_avg_pool2d,
-            5: pooling.adaptive_avg_pool3d,
-        }[input.ndim]
-        return pool(input, tuple(sizes))
-    _check_elements(input, sizes, mode)
-    return call._resample(
-        input, sizes, [float(f) for f in factors], mode, bool(align_corners), antialias
-    )
+        return run(input, sizes)
+    if mode in ("nearest", "nearest-exact"):
+        return run(input, sizes, factors)
+    return run(input, sizes, align_corners, factors)
 
 
-def _check_mode(ndim, mode):
-    needs = _NEEDS.get(mode)
-    if ndim in _LINEAR:
-        if mode in ("nearest", "nearest-exact", "area") or needs == ndim:
-            return
+_AREA = {
+    3: pooling.adaptive_avg_pool1d,
+    4: pooling.adaptive_avg_pool2d,
+    5: pooling.adaptive_avg_pool3d,
+}
+
+
+def _operator(ndim, mode, align_corners, antialias):
+    """What resamples inputs of so many dimensions by a mode.
+
+    Raises:
+        NotImplementedError: the mode has no meaning for them.
+        ValueError: the mode doesn't go with the other options.
+    """
+    if ndim in (3, 4, 5) and isinstance(mode, str):
+        axes = ndim - 2
+        if mode == "nearest":
+            return getattr(call, f"upsample_nearest{axes}d")
+        if mode == "nearest-exact":
+            return getattr(call, f"_upsample_nearest_exact{axes}d")
+        if mode == "area":
+            return _AREA[ndim]
+        if mode == "lanczos" and ndim == 4:
+            if align_corners:
+                raise ValueError("Lanczos mode does not support align_corners=True")
+            if not antialias:
+                raise ValueError("Lanczos mode requires antialias=True")
+            return call._upsample_lanczos2d_aa
+        if _NEEDS.get(mode) == ndim:
+            name = f"upsample_{mode}{axes}d"
+            return getattr(call, f"_{name}_aa" if antialias else name)
         if mode in ("linear", "bilinear", "trilinear"):
             raise NotImplementedError(
-                f"Got {ndim}D input, but {mode} mode needs {needs}D input"
+                f"Got {ndim}D input, but {mode} mode needs {_NEEDS[mode]}D input"
             )
     raise NotImplementedError(
         "Input Error: Only 3D, 4D and 5D input Tensors supported (got "
         f"{ndim}D) for the modes: nearest | linear | bilinear | bicubic | "
         f"trilinear | lanczos | area | nearest-exact (got {mode})"
     )
-
-
-def _check_elements(input, sizes, mode):
-    own, ndim = list(input.shape[2:]), input.ndim
-    if min(own) <= 0 or min(sizes) <= 0:
-        names = {3: "W", 4: "HW", 5: "DHW"}[ndim]
-
-        def told(values):
-            return ", ".join(f"{name}: {n}" for name, n in zip(names, values))
-
-        raise RuntimeError(
-            "Input and output sizes should be greater than 0, but got input "
-            f"({told(own)}) output ({told(sizes)})"
-        )
-    if input.shape[1] == 0:
-        raise RuntimeError(
-            f"Non-empty {ndim}D data tensor expected but got a tensor with sizes "
-            f"{list(input.shape)}"
-        )
-    cells = math.prod(input.shape[:2]) * math.prod(sizes)
-    if cells * input.element_size() >= _LARGEST:
-        raise RuntimeError(
-            "Storage size calculation overflowed with sizes="
-            f"{[*input.shape[:2], *sizes]}"
-        )
-    bytes_too = mode.startswith("nearest") or mode in ("bilinear", "bicubic", "lanczos")
-    if not input.is_floating_point() and not (input.dtype == rl.uint8 and bytes_too):
-        raise NotImplementedError(
-            f'"upsample_{mode}{ndim - 2}d" not implemented for '
-            f"'{input.dtype.name.capitalize()}'"
-        )
-
-
-def _scaled(size, factor):
-    """``size * factor`` as a whole number.
-
-    Raises:
-        RuntimeError: the product is no number of elements.
-    """
-    product = size * float(factor)
-    if not math.isfinite(product) or abs(product) >= _LARGEST:
-        raise RuntimeError(
-            "value cannot be converted to type int64_t without overflow\n"
-            f"  scale_factor: {factor}"
-        )
-    return math.trunc(product)
 
 
 def _whole(value):
@@ -181,7 +147,9 @@ def _given(input, size, scale_factor):
             f"{what} in (o1, o2, ...,oK) format."
         )
     values = list(given) if many else [given] * len(spatial)
-    if size is not None:
+    if size is None:
+        return None, values
+    if many:
         whole = [_whole(value) for value in values]
         if None in whole:
             raise TypeError(
@@ -190,13 +158,7 @@ def _given(input, size, scale_factor):
                 f"{[type(value) for value in values]}"
             )
         return whole, None
-    for value in values:
-        if isinstance(value, rl.Tensor) or not isinstance(value, (int, float)):
-            raise TypeError(
-                "expected scale_factor to be a number or a tuple of numbers, but got "
-                f"{type(value).__name__}"
-            )
-    return None, values
+    return values, None
 
 
 def upsample(input, size=None, scale_factor=None, mode="nearest", align_corners=None):
