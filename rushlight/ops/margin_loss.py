@@ -93,7 +93,7 @@ def triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduct
         )
 
     def distance(a, b):
-        return ops.norm(a - b + float(eps), p, [-1], False)
+        return ops.pairwise_distance(a, b, p, eps)
 
     near, far = distance(anchor, positive), distance(anchor, negative)
     if swap:
