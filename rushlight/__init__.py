@@ -106,6 +106,7 @@ newaxis = None
 _ON_DEMAND = (
     "cuda",
     "distributions",
+    "fft",
     "library",
     "linalg",
     "special",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 import sys
 import types
 
@@ -214,8 +215,8 @@ _FLAT = Derivative(
 
 
 def node_name(name):
-    """``log_softmax`` -> ``LogSoftmax``; leading underscores fall away."""
-    return "".join(part[:1].upper() + part[1:] for part in name.split("_") if part)
+    """``log_softmax`` -> ``LogSoftmax``, ``conv2d`` -> ``Conv2D``, ``_cdist`` -> ``Cdist``."""
+    return re.sub(r"(?:^|_|(?<=\d))_*([a-z])", lambda m: m[1].upper(), name).replace("_", "")
 
 
 def make_derivative(row):

@@ -15,7 +15,7 @@ LAYERS = (
     ("ops", "_generated"),
     ("autograd",),
     ("random", "_bindings", "functional", "legacy"),
-    ("nn", "optim", "utils", "serialization", "linalg", "special"),
+    ("nn", "optim", "utils", "serialization", "linalg", "special", "fft", "signal"),
     ("distributions",),
     ("datasets", "transforms", "testing", "func"),
     # what programs ask about the place they run in, and PyTorch's other names
