@@ -109,6 +109,7 @@ _ON_DEMAND = (
     "fft",
     "library",
     "linalg",
+    "signal",
     "special",
     "overrides",
     "datasets",

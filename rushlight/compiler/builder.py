@@ -26,6 +26,16 @@ class Builder:
         """What has been written so far at the outermost level."""
         return tuple(self._blocks[0])
 
+    @property
+    def block(self) -> list:
+        """The innermost open block, for those who write statements themselves."""
+        return self._blocks[-1]
+
+    @property
+    def names(self) -> set:
+        """What has been named so far, up to the numbers."""
+        return set(self._uses)
+
     def add(self, statement) -> None:
         """Append one statement to the innermost open block."""
         self._blocks[-1].append(statement)

@@ -242,6 +242,12 @@ def loops_inline(function) -> Inline:
     return Inline(function)
 
 
+def formula(function):
+    """Lets loop kernels call a function of symbolic values, such as a long polynomial."""
+    function.is_formula = True
+    return function
+
+
 def type_table(choices):
     """What every type name stands for: ``T`` and those derived from it, and the rest.
 

@@ -541,7 +541,8 @@ class Reader:
             return abs(values[0])
         if callee is min or callee is max:
             return self.extreme(node, callee, values)
-        if getattr(callee, "__module__", None) != LANGUAGE:
+        known = getattr(callee, "is_formula", False)
+        if not known and getattr(callee, "__module__", None) != LANGUAGE:
             self.fail(node, f"{node.func.id} is not a function of the kernel language")
         return callee(*values)
 

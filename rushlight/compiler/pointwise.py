@@ -29,12 +29,20 @@ def pointwise(function) -> Pointwise:
     return Pointwise(function)
 
 
+def without_halves(kernel):
+    """Lets a kernel refuse half-precision types, as PyTorch's does."""
+    kernel.halves = False
+    return kernel
+
+
 class Pointwise(Front):
     """An elementwise kernel; see `specialize`.
 
     The native code takes the data pointers of outputs, then inputs, and the integers
     ``n_inner``, the inner byte strides and the outer byte strides of every operand.
     """
+
+    halves = True  # whether half-precision types are taken
 
     @property
     def arity(self) -> int:
@@ -49,7 +57,15 @@ class Pointwise(Front):
             out_dtypes: names of the outputs' dtypes; results are cast to them.
             compute: the dtype that inputs are cast to, or a tuple of one for each.
             static: values of the trailing arguments, known when compiling.
+
+        Raises:
+            NotImplementedError: the type is one of half precision that is not taken.
         """
+        if not self.halves and compute in COMPUTED_IN:
+            old = "Half" if compute == "float16" else "BFloat16"
+            raise NotImplementedError(
+                f"\"{self.name}_cpu\" not implemented for '{old}'"
+            )
         return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
 
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):
@@ -63,7 +79,7 @@ class Pointwise(Front):
                 f"{self.name} computes {len(outputs)} values for "
                 f"{len(out_dtypes)} outputs"
             )
-        plan = _Plan(in_dtypes, out_dtypes)
+        plan = Plan(in_dtypes, out_dtypes)
         body = _body(plan, *without_faults(outputs), inputs)
         function = ir.kernel(
             self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(*body)
@@ -202,10 +218,11 @@ class _Operand:
         ]
 
 
-class _Plan:
+class Plan:
     """The loops around an elementwise body."""
 
-    def __init__(self, in_dtypes, out_dtypes):
+    def __init__(self, in_dtypes, out_dtypes, kind="vectorized"):
+        self.kind = kind
         count = len(in_dtypes) + len(out_dtypes)
         self.outputs = [
             _Operand(f"out{k}" if len(out_dtypes) > 1 else "out", k, dtype, count)
@@ -219,6 +236,12 @@ class _Plan:
         widest = max(operand.itemsize for operand in self.operands)
         room = min(BLOCK_BYTES, ALL_BLOCKS // count // 64 * 64)
         self.block = room // max(4, widest)
+
+    @property
+    def names(self):
+        """The names of the operands' variables."""
+        values = (value for o in self.operands for value in vars(o).values())
+        return {value.name for value in values if isinstance(value, Var)}
 
     def loops(self, body, found):
         """The whole program; ``body(b, flags, i, ...)`` writes the elementwise part."""
@@ -258,7 +281,7 @@ class _Plan:
                     ),
                 )
             )
-        with b.loop("i", ir.as_expr(0, i64), length, kind="vectorized") as i:
+        with b.loop("i", ir.as_expr(0, i64), length, kind=self.kind) as i:
             body(i, self.inputs, self.outputs)
         for operand in self.outputs:
             with b.when(~operand.direct):

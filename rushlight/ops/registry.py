@@ -216,7 +216,9 @@ _FLAT = Derivative(
 
 def node_name(name):
     """``log_softmax`` -> ``LogSoftmax``, ``conv2d`` -> ``Conv2D``, ``_cdist`` -> ``Cdist``."""
-    return re.sub(r"(?:^|_|(?<=\d))_*([a-z])", lambda m: m[1].upper(), name).replace("_", "")
+    return re.sub(r"(?:^|_|(?<=\d))_*([a-z])", lambda m: m[1].upper(), name).replace(
+        "_", ""
+    )
 
 
 def make_derivative(row):

@@ -35,7 +35,9 @@ def described(name, self, n_fft, hop_length, win_length, window, **flags):
     items = [f"{key}={_word(value)}" for key, value in flags.items()]
     shown = "None" if window is None else _tensor_word(window)
     sizes = [f"n_fft={n_fft}", f"hop_length={hop_length}", f"win_length={win_length}"]
-    return f"{name}({', '.join([_tensor_word(self), *sizes, f'window={shown}', *items])})"
+    return (
+        f"{name}({', '.join([_tensor_word(self), *sizes, f'window={shown}', *items])})"
+    )
 
 
 def _tensor_word(tensor):
@@ -193,7 +195,9 @@ def istft(
     weights = whole_window(weights, win_length, n_fft, self)
     spectra = self.unsqueeze(0) if self.ndim == 2 else self
     spectra = spectra.transpose(1, 2)
-    pieces = back_transformed(spectra, n_fft, window, normalized, onesided, return_complex)
+    pieces = back_transformed(
+        spectra, n_fft, window, normalized, onesided, return_complex
+    )
     frames = pieces.shape[1]
     whole = n_fft + hop_length * (frames - 1)
     pieces = pieces * weights.reshape([1, 1, n_fft])
@@ -253,7 +257,11 @@ def check_spectra(self, n_fft, onesided, call):
         onesided = size != n_fft
     expected = n_fft // 2 + 1 if onesided else n_fft
     if size != expected:
-        rule = "n_fft / 2 + 1 when onesided=True" if onesided else "n_fft when onesided=False"
+        rule = (
+            "n_fft / 2 + 1 when onesided=True"
+            if onesided
+            else "n_fft when onesided=False"
+        )
         raise RuntimeError(
             f"{call}: expected the frequency dimension (3rd to the last) of the input "
             f"tensor to match {rule}, but got {size}"

@@ -387,7 +387,9 @@ def frequencies(n, dtype, name):
     if dtype is not None and dtype.category < 2:
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if n < 0:
-        raise RuntimeError(f"Trying to create tensor with negative dimension {n}: [{n}]")
+        raise RuntimeError(
+            f"Trying to create tensor with negative dimension {n}: [{n}]"
+        )
 
 
 def fftfreq(n, d, dtype, layout, device, pin_memory):

@@ -249,7 +249,9 @@ class Lines:
             at = b.let("at", table + 0)
             x = [b.let("x", moved(scratch, now + room * k)) for k in range(2)]
             y = [b.let("y", moved(scratch, then + room * k)) for k in range(2)]
-            w = [b.let("w", moved(self.roots, at + (radix - 1) * m * k)) for k in (0, 1)]
+            w = [
+                b.let("w", moved(self.roots, at + (radix - 1) * m * k)) for k in (0, 1)
+            ]
             alone = b.let("alone", beside == 1)
             for r in self.chosen:
                 with b.when((radix == r) & alone):
@@ -390,7 +392,10 @@ class Lines:
                     for k in range(2)
                 )
                 pairs.append(
-                    [b.let("v", Shuffle(range(k, 2 * lanes, 2), low, high)) for k in (0, 1)]
+                    [
+                        b.let("v", Shuffle(range(k, 2 * lanes, 2), low, high))
+                        for k in (0, 1)
+                    ]
                 )
             for target, parts in zip(to, zip(*pairs, strict=True), strict=True):
                 for k, part in enumerate(interleaved(b, parts)):
@@ -437,7 +442,9 @@ class Lines:
         middle = b.let("middle", quotient(size, 2))
         # vectors over elements, as long as they don't meet
         pairs = b.let("pairs", quotient(size - 1, 2))
-        whole = b.let("whole", ir.select(lines == 1, pairs - remainder(pairs, lanes), 0))
+        whole = b.let(
+            "whole", ir.select(lines == 1, pairs - remainder(pairs, lanes), 0)
+        )
         backwards = range(lanes - 1, -1, -1)
         with b.loop("k", 1, whole + 1, lanes, kind="rolled") as k:
             far = b.let("far", size - k - (lanes - 1))

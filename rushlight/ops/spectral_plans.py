@@ -137,7 +137,12 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         if size % 2 == 0 and out_step == 1:
             in_kind, out_kind = PAIRED, COMPLEX
             length, out_count, out_step = size // 2, size // 2, 2
-    elif in_kind == REAL and size % 2 == 0 and in_step == 1 and out_count <= size // 2 + 1:
+    elif (
+        in_kind == REAL
+        and size % 2 == 0
+        and in_step == 1
+        and out_count <= size // 2 + 1
+    ):
         in_kind, out_kind = COMPLEX, PAIRED
         length, in_count, in_step = size // 2, size // 2, 2
     plan = plan_for(length, parts)

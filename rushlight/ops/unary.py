@@ -5,6 +5,7 @@ import math
 import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
+from rushlight.compiler.pointwise import without_halves
 from rushlight.ops import call as ops
 from rushlight.ops.shared import conjugated
 
@@ -170,6 +171,7 @@ def ndtr(x):
     return 0.5 * L.erfc(x * -math.sqrt(0.5))
 
 
+@without_halves
 @pointwise
 def log_ndtr(x):
     """Logarithm of ``ndtr``: by the scaled erfc on the left, by log1p on the right."""
@@ -193,6 +195,7 @@ EULER_MACLAURIN = (
 )  # fmt: skip
 
 
+@without_halves
 @pointwise
 def zeta(s, q):
     """Twenty terms of the sum; the rest by Euler and Maclaurin."""

@@ -1,0 +1,233 @@
+"""Orthogonal polynomials: a recurrence, or for Chebyshev's a cosine where that is one.
+
+Orders are truncated to integers; below zero all polynomials are zero.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.compiler.branching import branching
+from rushlight.compiler.language import acos, cos, sin
+from rushlight.compiler.loops import T, i64, loops_inline
+from rushlight.compiler.pointwise import without_halves
+
+NAN = math.nan
+
+
+@loops_inline
+def recurrence(x, n, first, second):
+    """Chebyshev's: ``2 x p(k - 1) - p(k - 2)``."""
+    value = first + T(0)
+    if n > 0:
+        before = first + T(0)
+        value = second + T(0)
+        k = i64(1)
+        while k < n and value == value:
+            after = (x + x) * value - before
+            before = value
+            value = after
+            k = k + 1
+    return value
+
+
+@loops_inline
+def ends(x, n, up, down):
+    """What polynomials are at one and, by the parity of the order, at minus one."""
+    odd = n % 2 != 0
+    value = T(up) if x > T(0) else (-T(down) if odd else T(down))
+    return value
+
+
+@loops_inline
+def chebyshev_t(x, order):
+    """cos(n arccos(x))."""
+    n = i64(order)
+    value = T(0)
+    if n >= 0:
+        if abs(x) == T(1):
+            value = ends(x, n, 1, 1)
+        elif n > 6 and abs(x) < T(1):
+            value = cos(T(n) * acos(x))
+        else:
+            value = recurrence(x, n, T(1), x)
+    return value
+
+
+@loops_inline
+def chebyshev_u(x, order):
+    """sin((n + 1) arccos(x)) / sin(arccos(x))."""
+    n = i64(order)
+    value = T(0)
+    if n >= 0:
+        if abs(x) == T(1):
+            value = ends(x, n, n + 1, n + 1)
+        elif n > 8 and abs(x) < T(1):
+            angle = acos(x)
+            value = sin(T(n + 1) * angle) / sin(angle)
+        else:
+            value = recurrence(x, n, T(1), x + x)
+    return value
+
+
+@loops_inline
+def chebyshev_v(x, order):
+    """cos((n + 1/2) arccos(x)) / cos(arccos(x) / 2)."""
+    n = i64(order)
+    value = T(0)
+    if n >= 0:
+        if abs(x) == T(1):
+            value = ends(x, n, 1, n + n + 1)
+        elif n > 8 and abs(x) < T(1):
+            angle = acos(x)
+            value = cos((T(n) + T(0.5)) * angle) / cos(angle * T(0.5))
+        else:
+            value = recurrence(x, n, T(1), x + x - T(1))
+    return value
+
+
+@loops_inline
+def chebyshev_w(x, order):
+    """sin((n + 1/2) arccos(x)) / sin(arccos(x) / 2)."""
+    n = i64(order)
+    value = T(0)
+    if n >= 0:
+        if abs(x) == T(1):
+            value = ends(x, n, n + n + 1, 1)
+        elif n > 8 and abs(x) < T(1):
+            angle = acos(x)
+            value = sin((T(n) + T(0.5)) * angle) / sin(angle * T(0.5))
+        else:
+            value = recurrence(x, n, T(1), x + x + T(1))
+    return value
+
+
+@without_halves
+@branching
+def chebyshev_polynomial_t(x, n):
+    """Of the first kind."""
+    return chebyshev_t(x, n)
+
+
+@without_halves
+@branching
+def chebyshev_polynomial_u(x, n):
+    """Of the second kind."""
+    return chebyshev_u(x, n)
+
+
+@without_halves
+@branching
+def chebyshev_polynomial_v(x, n):
+    """Of the third kind."""
+    return chebyshev_v(x, n)
+
+
+@without_halves
+@branching
+def chebyshev_polynomial_w(x, n):
+    """Of the fourth kind."""
+    return chebyshev_w(x, n)
+
+
+@without_halves
+@branching
+def shifted_chebyshev_polynomial_t(x, n):
+    """Of the first kind, from zero to one."""
+    return chebyshev_t(x + x - T(1), n)
+
+
+@without_halves
+@branching
+def shifted_chebyshev_polynomial_u(x, n):
+    """Of the second kind, from zero to one."""
+    return chebyshev_u(x + x - T(1), n)
+
+
+@without_halves
+@branching
+def shifted_chebyshev_polynomial_v(x, n):
+    """Of the third kind, from zero to one."""
+    return chebyshev_v(x + x - T(1), n)
+
+
+@without_halves
+@branching
+def shifted_chebyshev_polynomial_w(x, n):
+    """Of the fourth kind, from zero to one."""
+    return chebyshev_w(x + x - T(1), n)
+
+
+@loops_inline
+def hermite(x, order, factor, limit):
+    """``factor (x p(k) - k p(k - 1))``; NaN beyond where all values overflow."""
+    n = i64(order)
+    value = T(0)
+    if n > limit:
+        value = T(NAN)
+    elif n >= 0:
+        before = T(0)
+        value = T(1)
+        k = i64(0)
+        while k < n and value == value:
+            after = T(factor) * (x * value - T(k) * before)
+            before = value
+            value = after
+            k = k + 1
+    return value
+
+
+HERMITE_LIMIT = 512
+
+
+@without_halves
+@branching
+def hermite_polynomial_h(x, n):
+    """The physicists' polynomials."""
+    return hermite(x, n, 2, HERMITE_LIMIT)
+
+
+@without_halves
+@branching
+def hermite_polynomial_he(x, n):
+    """The probabilists' polynomials."""
+    return hermite(x, n, 1, HERMITE_LIMIT)
+
+
+@without_halves
+@branching
+def laguerre_polynomial_l(x, n):
+    """``(k + 1) p(k + 1) = (2 k + 1 - x) p(k) - k p(k - 1)``."""
+    order = i64(n)
+    value = T(0)
+    if order >= 0:
+        before = T(0)
+        value = T(1)
+        k = i64(0)
+        while k < order and value == value:
+            after = (T(k + k + 1) - x) * value - T(k) * before
+            before = value
+            value = after / T(k + 1)
+            k = k + 1
+    return value
+
+
+@without_halves
+@branching
+def legendre_polynomial_p(x, n):
+    """``(k + 1) p(k + 1) = (2 k + 1) x p(k) - k p(k - 1)``."""
+    order = i64(n)
+    value = T(0)
+    if order >= 0:
+        if abs(x) == T(1):
+            value = ends(x, order, 1, 1)
+        else:
+            before = T(0)
+            value = T(1)
+            k = i64(0)
+            while k < order and value == value:
+                after = T(k + k + 1) * x * value - T(k) * before
+                before = value
+                value = after / T(k + 1)
+                k = k + 1
+    return value

@@ -1,0 +1,359 @@
+"""Special functions: Bessel and Airy functions, inverses of the normal distribution.
+
+All are computed in double precision, whatever the type. Most are Chebyshev series on
+both sides of some argument: of the function itself, over its leading factors, and of what
+is left of its asymptotic form. Zeros are factors as well, so that the values around them
+keep their digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.compiler import language as L
+from rushlight.compiler.language import pointwise
+from rushlight.compiler.pointwise import without_halves
+from rushlight.ops import call as ops
+from rushlight.ops import special_tables as tables
+
+INF, NAN = math.inf, math.nan
+ROOT_HALF = math.sqrt(0.5)
+SQRT_TWO_PI = math.sqrt(2 * math.pi)
+TWO_OVER_PI = 2 / math.pi
+TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
+# Zeros of functions: each as the nearest double, and what is missing.
+J0_ZEROS = (
+    (2.404825557695773, -1.176691651530894e-16),
+    (5.520078110286311, 8.088597146146722e-17),
+)
+J1_ZEROS = (
+    (3.8317059702075125, -1.5269184090088067e-16),
+    (7.015586669815619, -9.414165653410389e-17),
+)
+AIRY_ZEROS = (
+    (-2.338107410459767, -3.912260409818305e-17),
+    (-4.08794944413097, -3.387261694242901e-16),
+)
+AIRY_RIGHT_START = 1.8856180831641267  # 2/3 x^1.5 at 2
+AIRY_LEFT_START = 7.453559924999299  # and at 5
+
+
+def series(t, coefficients):
+    """A Chebyshev series, by Clenshaw's recurrence."""
+    first, second = 0.0 * t, 0.0 * t
+    twice = t + t
+    for value in reversed(coefficients[1:]):
+        first, second = L.fma(twice, first, value - second), first
+    return L.fma(t, first, coefficients[0] - second)
+
+
+def wide(x):
+    """A value in double precision."""
+    return L.cast(x, "float64")
+
+
+# ---- modified Bessel functions
+
+
+def scaled_i0(a):
+    """``exp(-a) I0(a)`` from zero on."""
+    near = series(L.minimum(a, 8.0) * 0.25 - 1.0, tables.I0_NEAR)
+    far = series(16.0 / L.maximum(a, 8.0) - 1.0, tables.I0_FAR) / L.sqrt(a)
+    return L.select(a <= 8.0, near, far)
+
+
+def scaled_i1(a):
+    """``exp(-a) I1(a)`` from zero on."""
+    near = series(L.minimum(a, 8.0) * 0.25 - 1.0, tables.I1_NEAR) * a
+    far = series(16.0 / L.maximum(a, 8.0) - 1.0, tables.I1_FAR) / L.sqrt(a)
+    return L.select(a <= 8.0, near, far)
+
+
+@pointwise
+def i0(x):
+    """The modified Bessel function of the first kind, of order zero."""
+    a = abs(wide(x))
+    return scaled_i0(a) * L.exp(a)
+
+
+@pointwise
+def i0e(x):
+    """`i0` times ``exp(-|x|)``."""
+    return scaled_i0(abs(wide(x)))
+
+
+def signed(x, value):
+    """An odd function from its value at ``|x|``."""
+    return L.select(x < 0, -value, value)
+
+
+@pointwise
+def i1(x):
+    """The modified Bessel function of the first kind, of order one."""
+    x = wide(x)
+    a = abs(x)
+    return signed(x, scaled_i1(a) * L.exp(a))
+
+
+@pointwise
+def i1e(x):
+    """`i1` times ``exp(-|x|)``."""
+    x = wide(x)
+    return signed(x, scaled_i1(abs(x)))
+
+
+@without_halves
+@pointwise
+def modified_bessel_i0(x):
+    """`i0`, by another name."""
+    return i0.function(x)
+
+
+@without_halves
+@pointwise
+def modified_bessel_i1(x):
+    """`i1`, by another name."""
+    return i1.function(x)
+
+
+def second_kind(x, near, tail, scaled):
+    """K from what it is up to two, and the scaled series beyond."""
+    far = series(4.0 / L.maximum(x, 2.0) - 1.0, tail) / L.sqrt(x)
+    decay = L.exp(-L.maximum(x, 0.0))
+    value = L.select(
+        x <= 2.0, near / decay if scaled else near, far if scaled else far * decay
+    )
+    return L.select(x == 0, INF, L.select(x < 0, NAN, value))
+
+
+def k0_of(x, scaled):
+    """K0, or that times ``exp(x)``."""
+    small = L.minimum(L.maximum(x, 1e-300), 2.0)
+    rest = series(small * small * 0.5 - 1.0, tables.K0_NEAR)
+    near = rest - L.log(small * 0.5) * scaled_i0(small) * L.exp(small)
+    return second_kind(x, near, tables.K0_FAR, scaled)
+
+
+def k1_of(x, scaled):
+    """K1, or that times ``exp(x)``."""
+    small = L.minimum(L.maximum(x, 1e-308), 2.0)
+    rest = series(small * small * 0.5 - 1.0, tables.K1_NEAR) / small
+    near = rest + L.log(small * 0.5) * scaled_i1(small) * L.exp(small)
+    return second_kind(x, near, tables.K1_FAR, scaled)
+
+
+@without_halves
+@pointwise
+def modified_bessel_k0(x):
+    """The modified Bessel function of the second kind, of order zero."""
+    return k0_of(wide(x), False)
+
+
+@without_halves
+@pointwise
+def modified_bessel_k1(x):
+    """The modified Bessel function of the second kind, of order one."""
+    return k1_of(wide(x), False)
+
+
+@without_halves
+@pointwise
+def scaled_modified_bessel_k0(x):
+    """`modified_bessel_k0` times ``exp(x)``."""
+    return k0_of(wide(x), True)
+
+
+@without_halves
+@pointwise
+def scaled_modified_bessel_k1(x):
+    """`modified_bessel_k1` times ``exp(x)``."""
+    return k1_of(wide(x), True)
+
+
+# ---- Bessel functions
+
+
+def from_zeros(x, zeros):
+    """The product of ``x^2 - z^2``, exact near every zero."""
+    product = None
+    for high, low in zeros:
+        factor = ((x - high) - low) * ((x + high) + low)
+        product = factor if product is None else product * factor
+    return product
+
+
+def near_square(a):
+    """The argument of series in ``x^2`` up to eight."""
+    a = L.minimum(a, 8.0)
+    return a * a * (1 / 32) - 1.0
+
+
+def wave(a, p, q, order, shifted):
+    """The far form: amplitude times cosine, or a quarter turn ``shifted`` the sine.
+
+    The phase is ``a`` less ``pi / 4``, or for order one ``3 pi / 4``.
+    """
+    a = L.maximum(a, 8.0)
+    ratio = 8.0 / a
+    t = 2.0 * ratio * ratio - 1.0
+    p, q = series(t, p), ratio * series(t, q)
+    s, c = L.sin(a), L.cos(a)
+    cosine, sine = (s + c, s - c) if order == 0 else (s - c, -(s + c))
+    total = p * sine + q * cosine if shifted else p * cosine - q * sine
+    return total * L.sqrt(1 / (math.pi * a))
+
+
+def near_j0(a):
+    return series(near_square(a), tables.J0_NEAR) * from_zeros(a, J0_ZEROS)
+
+
+def near_j1(a):
+    return a * series(near_square(a), tables.J1_NEAR) * from_zeros(a, J1_ZEROS)
+
+
+@without_halves
+@pointwise
+def bessel_j0(x):
+    """The Bessel function of the first kind, of order zero."""
+    a = abs(wide(x))
+    far = wave(a, tables.P0_FAR, tables.Q0_FAR, 0, False)
+    return L.select(a <= 8.0, near_j0(a), far)
+
+
+@without_halves
+@pointwise
+def bessel_j1(x):
+    """The Bessel function of the first kind, of order one."""
+    x = wide(x)
+    a = abs(x)
+    far = wave(a, tables.P1_FAR, tables.Q1_FAR, 1, False)
+    return signed(x, L.select(a <= 8.0, near_j1(a), far))
+
+
+@without_halves
+@pointwise
+def bessel_y0(x):
+    """The Bessel function of the second kind, of order zero."""
+    x = wide(x)
+    a = L.minimum(L.maximum(x, 1e-308), 8.0)
+    rest = series(near_square(a), tables.Y0_NEAR)
+    near = rest + TWO_OVER_PI * L.log(a) * near_j0(a)
+    far = wave(x, tables.P0_FAR, tables.Q0_FAR, 0, True)
+    value = L.select(x <= 8.0, near, far)
+    return L.select(x == 0, -INF, L.select(x < 0, NAN, value))
+
+
+@without_halves
+@pointwise
+def bessel_y1(x):
+    """The Bessel function of the second kind, of order one."""
+    x = wide(x)
+    a = L.minimum(L.maximum(x, 1e-308), 8.0)
+    rest = series(near_square(a), tables.Y1_NEAR) * a
+    near = rest + TWO_OVER_PI * (L.log(a) * near_j1(a) - 1.0 / a)
+    far = wave(x, tables.P1_FAR, tables.Q1_FAR, 1, True)
+    value = L.select(x <= 8.0, near, far)
+    return L.select(x == 0, -INF, L.select(x < 0, NAN, value))
+
+
+@without_halves
+@pointwise
+def spherical_bessel_j0(x):
+    """sin(x) / x, one at zero and zero far out."""
+    x = wide(x)
+    square = x * x
+    total = 0.0 * square
+    for k in range(7, 0, -1):  # the power series up to one half
+        total = (total + 1.0) * square * (-1.0 / (2 * k * (2 * k + 1)))
+    value = L.select(abs(x) < 0.5, 1.0 + total, L.sin(x) / x)
+    return L.select(abs(x) == INF, 0.0, value)
+
+
+@without_halves
+@pointwise
+def airy_ai(x):
+    """The Airy function Ai."""
+    x = wide(x)
+    a = abs(x)
+    zeta = a * L.sqrt(a) * (2 / 3)
+    root = L.sqrt(L.sqrt(a))
+    middle = series((x + 1.5) * (2 / 7), tables.AIRY_MIDDLE)
+    for high, low in AIRY_ZEROS:
+        middle = middle * ((x - high) - low)
+    right = series(2.0 * AIRY_RIGHT_START / zeta - 1.0, tables.AIRY_RIGHT)
+    right = right * L.exp(-zeta) / (2 * math.sqrt(math.pi) * root)
+    ratio = AIRY_LEFT_START / zeta
+    t = 2.0 * ratio * ratio - 1.0
+    p, q = series(t, tables.AIRY_LEFT_P), series(t, tables.AIRY_LEFT_Q) / zeta
+    s, c = L.sin(zeta), L.cos(zeta)
+    left = ((c + s) * p + (s - c) * q) * (ROOT_HALF / math.sqrt(math.pi)) / root
+    value = L.select(x > 2.0, right, L.select(x < -5.0, left, middle))
+    value = L.select(x > 104.0, 0.0, value)
+    return L.select(a == INF, NAN, value)
+
+
+# ---- the normal distribution
+
+
+@without_halves
+@pointwise
+def ndtri(p):
+    """The inverse of `ndtr`: by erfinv in the middle, by asymptotic forms on both sides."""
+    p = wide(p)
+    small = L.minimum(p, 1.0 - p)
+    z = L.sqrt(-2.0 * L.log(L.maximum(small, 1e-320)))
+    inverse = 1.0 / z
+    low, high = 1 / 5, 1 / 2
+    t = (L.maximum(inverse, low) - (low + high) / 2) * (2 / (high - low))
+    near = series(L.minimum(t, 1.0), tables.NDTRI_2)
+    low, high = 1 / 39, 1 / 5
+    far = series(
+        (L.minimum(inverse, high) - (low + high) / 2) * (2 / (high - low)),
+        tables.NDTRI_5,
+    )
+    tail = z - (L.log(z) + L.select(inverse > 0.2, near, far)) * inverse
+    middle = math.sqrt(2) * L.erfinv(2.0 * p - 1.0)
+    value = L.select(small < 0.125, L.select(p < 0.5, -tail, tail), middle)
+    value = L.select(p == 0, -INF, L.select(p == 1, INF, value))
+    return L.select((p < 0) | (p > 1), NAN, value)
+
+
+@without_halves
+@pointwise
+def erfcx(x):
+    """``exp(x^2) erfc(x)``; what squaring loses is made up for."""
+    x = wide(x)
+    a = abs(x)
+    right = L.scaled_erfc(a)
+    square = x * x
+    lost = L.fma(x, x, -square)
+    power = L.exp(square)
+    power = L.select(square < 700.0, L.fma(power, lost, power), power)
+    return L.select(x < 0, L.select(a > 27.0, INF, 2.0 * power - right), right)
+
+
+# ---- gradients and other names
+
+
+def i1_slope(self, result):
+    """``I0(x) - I1(x) / x``; one half at zero."""
+    safe = ops.where(self == 0, 1.0, self)
+    return ops.where(self == 0, 0.5, ops.i0(self) - result / safe)
+
+
+def i1e_slope(self, result):
+    """``I0e(x) - (sign(x) + 1 / x) I1e(x)``; one half at zero."""
+    safe = ops.where(self == 0, 1.0, self)
+    slope = ops.special_i0e(self) - result * (ops.sgn(self) + 1 / safe)
+    return ops.where(self == 0, 0.5, slope)
+
+
+def special_round(self, decimals):
+    """`round`."""
+    return ops.round(self, decimals=decimals)
+
+
+def special_gamma_gradient(grad, self, other):
+    """The integrand."""
+    power = (self - 1) * ops.log(other) - other - ops.lgamma(self)
+    return grad * ops.exp(power)

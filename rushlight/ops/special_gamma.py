@@ -1,0 +1,236 @@
+"""Incomplete gamma functions, in double precision whatever the type.
+
+Near the order, and both large, Temme's uniform expansion; else the power series below the
+order and the continued fraction above it. What is smaller is computed, so that it keeps
+its digits.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.compiler import language as L
+from rushlight.compiler.branching import branching
+from rushlight.compiler.language import erfc, exp, expm1, lgamma, log, sqrt
+from rushlight.compiler.loops import T, f64, formula, loops_inline
+from rushlight.ops import special_tables as tables
+
+INF, NAN = math.inf, math.nan
+TWO_PI = 2 * math.pi
+
+
+@formula
+def gap_of_log(u):
+    """``u - log1p(u)``: by its series where the two cancel."""
+    total = 0.0 * u
+    for k in range(20, 1, -1):
+        total = total * u + (-1) ** k / k
+    return L.select(abs(u) < 0.1, total * u * u, u - L.log1p(u))
+
+
+@formula
+def temme(a, eta):
+    """Temme's sum: a polynomial in ``eta`` for each power of ``1 / a``."""
+    total = 0.0 * a
+    for row in reversed(tables.TEMME):
+        inner = 0.0 * eta
+        for value in reversed(row):
+            inner = L.fma(inner, eta, L.constant(value, eta))
+        total = total / a + inner
+    return total
+
+
+@formula
+def log_gamma_near_one(a):
+    """``log(gamma(1 + a))`` from zero to a half, by its power series."""
+    total = 0.0 * a
+    for value in reversed(LOG_GAMMA):
+        total = total * a + value
+    return total * a
+
+
+def _zeta(k):
+    """The Riemann zeta function at an integer from two on."""
+    ends = 30
+    total = sum(n**-k for n in range(1, ends))
+    return total + ends ** (1 - k) / (k - 1) + ends**-k / 2 + k * ends ** (-k - 1) / 12
+
+
+LOG_GAMMA = [-0.5772156649015329] + [
+    (-1) ** k * _zeta(float(k)) / k for k in range(2, 52)
+]
+
+
+@formula
+def log_gamma_rest(a):
+    """What Stirling's formula leaves of ``log(gamma(a))``, from ten on."""
+    square = 1.0 / (a * a)
+    total = 0.0 * a
+    for value in reversed(
+        (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360)
+    ):
+        total = total * square + value
+    return total / a
+
+
+@loops_inline
+def gamma_factor(a, x):
+    """``x^a exp(-x) / gamma(a + 1)``."""
+    value = f64(0)
+    if a < 10.0:
+        rest = log_gamma_next(a)
+        value = exp(a * log(x) - x - rest)
+    else:
+        gap = gap_of_log((x - a) / a)
+        value = exp(-a * gap - log_gamma_rest(a)) / sqrt(a * TWO_PI)
+    return value
+
+
+@loops_inline
+def log_gamma_next(a):
+    """``log(gamma(1 + a))``."""
+    value = f64(0)
+    if a <= 0.5:
+        value = log_gamma_near_one(a)
+    else:
+        value = lgamma(a + 1.0)
+    return value
+
+
+@loops_inline
+def gamma_series(a, x):
+    """The lower integral, by its power series."""
+    total = f64(1)
+    term = f64(1)
+    place = a + 0.0
+    while term > total * 1e-17:
+        place = place + 1.0
+        term = term * x / place
+        total = total + term
+    return total * gamma_factor(a, x)
+
+
+@loops_inline
+def gamma_fraction(a, x):
+    """The upper integral, by its continued fraction (Lentz's method)."""
+    base = x + 1.0 - a
+    front = f64(1e300)
+    back = 1.0 / base
+    total = back + 0.0
+    change = f64(0)
+    k = f64(0)
+    while abs(change - 1.0) > 1e-16 and k < 2000.0:
+        k = k + 1.0
+        step = -k * (k - a)
+        base = base + 2.0
+        back = 1.0 / (step * back + base)
+        front = base + step / front
+        change = back * front
+        total = total * change
+    return total * gamma_factor(a, x) * a
+
+
+@loops_inline
+def gamma_small(a, x):
+    """The upper integral for small arguments, where it is nearly one."""
+    total = f64(0)
+    term = f64(1)
+    k = f64(0)
+    while abs(term) > 1e-18 * abs(total) and k < 200.0:
+        k = k + 1.0
+        term = -term * x / k
+        total = total + term / (a + k)
+    rest = log_gamma_next(a)
+    value = -expm1(a * log(x) - rest) - a * exp(a * log(x) - rest) * total
+    return value
+
+
+@loops_inline
+def gamma_large(a, x, sign):
+    """Either integral where both are large and near each other, by Temme's expansion."""
+    u = (x - a) / a
+    gap = gap_of_log(u)
+    eta = sqrt(gap + gap)
+    eta = eta if u >= 0.0 else -eta
+    rest = exp(-a * gap) / sqrt(a * TWO_PI) * temme(a, eta)
+    value = 0.5 * erfc(sign * eta * sqrt(a * 0.5)) + sign * rest
+    return value
+
+
+@loops_inline
+def is_large(a, x):
+    """Whether `gamma_large` is the way."""
+    near = abs(x - a) / a
+    value = (a > 20.0) and (near < 0.3)
+    return value
+
+
+@branching
+def igamma(a, x):
+    """The lower incomplete gamma function over the whole."""
+    first = f64(a)
+    second = f64(x)
+    value = f64(NAN)
+    if first < 0.0 or second < 0.0 or first != first or second != second:
+        value = f64(NAN)
+    elif first == 0.0:
+        value = f64(1) if second > 0.0 else f64(NAN)
+    elif second == 0.0:
+        value = f64(0)
+    elif first == INF:
+        value = f64(NAN) if second == INF else f64(0)
+    elif second == INF:
+        value = f64(1)
+    elif is_large(first, second):
+        value = gamma_large(first, second, -1.0)
+    elif second > 1.0 and second > first:
+        value = 1.0 - gamma_upper(first, second)
+    else:
+        value = gamma_series(first, second)
+    return T(value)
+
+
+@loops_inline
+def gamma_upper(a, x):
+    """The upper integral, from the argument one on or above the order."""
+    value = f64(0)
+    if x < 1.1:
+        value = gamma_small(a, x)
+    else:
+        value = gamma_fraction(a, x)
+    return value
+
+
+@branching
+def igammac(a, x):
+    """The upper incomplete gamma function over the whole."""
+    first = f64(a)
+    second = f64(x)
+    value = f64(NAN)
+    if first < 0.0 or second < 0.0 or first != first or second != second:
+        value = f64(NAN)
+    elif first == 0.0:
+        value = f64(0) if second > 0.0 else f64(NAN)
+    elif second == 0.0:
+        value = f64(1)
+    elif first == INF:
+        value = f64(NAN) if second == INF else f64(1)
+    elif second == INF:
+        value = f64(0)
+    elif is_large(first, second):
+        value = gamma_large(first, second, 1.0)
+    elif second < 1.1:
+        if second <= 0.5:
+            if -0.4 / log(second) < first:
+                value = 1.0 - gamma_series(first, second)
+            else:
+                value = gamma_small(first, second)
+        elif second * 1.1 < first:
+            value = 1.0 - gamma_series(first, second)
+        else:
+            value = gamma_small(first, second)
+    elif second < first:
+        value = 1.0 - gamma_series(first, second)
+    else:
+        value = gamma_fraction(first, second)
+    return T(value)

@@ -1,0 +1,200 @@
+"""Window functions of given length: ``rushlight.signal.windows``.
+
+Each takes ``M``, the number of points, and as keywords ``sym``, whether the window is
+symmetric (for filters) or one period of a periodic one (for spectra), ``dtype``
+(float32 or float64), ``layout``, ``device`` and ``requires_grad``.
+
+>>> hann(5).tolist()
+[0.0, 0.5, 1.0, 0.5, 0.0]
+>>> hann(4, sym=False).tolist()
+[0.0, 0.5, 1.0, 0.5]
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import rushlight
+from rushlight import ops
+
+__all__ = [
+    "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
+    "general_hamming", "hamming", "hann", "kaiser", "nuttall",
+]  # fmt: skip
+
+
+def _window(function):
+    """Adds the keywords that all windows share, their checks and the trivial lengths."""
+
+    @functools.wraps(function)
+    def window(
+        M, *, sym=True, dtype=None, layout=rushlight.strided, device=None,
+        requires_grad=False, **shape,
+    ):  # fmt: skip
+        name = function.__name__
+        general = {"blackman", "hamming", "hann", "nuttall", "general_hamming"}
+        shown = "general_cosine" if name in general else name
+        if dtype is None:
+            dtype = rushlight.get_default_dtype()
+        function(None, sym, **shape)
+        if M < 0:
+            raise ValueError(f"{shown} requires non-negative window length, got M={M}")
+        if layout is not rushlight.strided:
+            raise ValueError(
+                f"{shown} is implemented for strided tensors only, got: {layout}"
+            )
+        if dtype not in (rushlight.float32, rushlight.float64):
+            raise ValueError(f"{shown} expects float32 or float64 dtypes, got: {dtype}")
+        options = {"dtype": dtype, "device": device}
+        if M == 0:
+            return rushlight.empty(0, **options, requires_grad=requires_grad)
+        if M == 1:
+            return rushlight.ones(1, **options, requires_grad=requires_grad)
+
+        def points(start, end):
+            values = ops.call.linspace(start, end, M, **options)
+            return values.requires_grad_() if requires_grad else values
+
+        # the number of steps that make one period
+        points.period = M - 1 if sym else M
+        points.last = M - 1
+        return function(points, sym, **shape)
+
+    return window
+
+
+@_window
+def exponential(points, sym, center=None, tau=1.0):
+    """Falls off exponentially on both sides of ``center``, by e every ``tau`` points.
+
+    Raises:
+        ValueError: ``tau`` is not positive, or a symmetric window has a centre.
+    """
+    if tau <= 0:
+        raise ValueError(f"Tau must be positive, got: {tau} instead.")
+    if sym and center is not None:
+        raise ValueError("Center must be None for symmetric windows")
+    if points is None:
+        return None
+    if center is None:
+        center = points.period / 2.0
+    scale = 1 / tau
+    distance = points(-center * scale, (-center + points.last) * scale)
+    return rushlight.exp(-rushlight.abs(distance))
+
+
+@_window
+def cosine(points, sym):
+    """One arch of a sine."""
+    if points is None:
+        return None
+    step = math.pi / (points.period + 1)
+    start = 0.5 * step
+    return rushlight.sin(points(start, start + points.last * step))
+
+
+@_window
+def gaussian(points, sym, std=1.0):
+    """A normal density of deviation ``std``, one at its middle.
+
+    Raises:
+        ValueError: ``std`` is not positive.
+    """
+    if std <= 0:
+        raise ValueError(f"Standard deviation must be positive, got: {std} instead.")
+    if points is None:
+        return None
+    start = -points.period / 2.0
+    scale = 1 / (std * math.sqrt(2))
+    distance = points(start * scale, (start + points.last) * scale)
+    return rushlight.exp(-(distance * distance))
+
+
+@_window
+def kaiser(points, sym, beta=12.0):
+    """Kaiser's window, by the Bessel function of order zero.
+
+    Raises:
+        ValueError: ``beta`` is negative.
+    """
+    if beta < 0:
+        raise ValueError(f"beta must be non-negative, got: {beta} instead.")
+    if points is None:
+        return None
+    start = -beta
+    step = 2.0 * beta / points.period
+    end = start + points.last * step
+    distance = points(start, min(end, beta))
+    top = rushlight.tensor(beta, dtype=distance.dtype, device=distance.device)
+    inside = beta * beta - distance * distance
+    return rushlight.special.i0(rushlight.sqrt(inside)) / rushlight.special.i0(top)
+
+
+@_window
+def general_cosine(points, sym, *, a):
+    """A sum of cosines with the weights ``a``, of alternating sign.
+
+    Raises:
+        TypeError: ``a`` is no list.
+        ValueError: ``a`` is empty.
+    """
+    if not isinstance(a, (list, tuple)):
+        raise TypeError("Coefficients must be a list/tuple")
+    if not a:
+        raise ValueError("Coefficients cannot be empty")
+    if points is None:
+        return None
+    step = 2 * math.pi / points.period
+    angle = points(0, points.last * step)
+    weights = rushlight.tensor(
+        [(-1) ** k * float(w) for k, w in enumerate(a)],
+        dtype=angle.dtype,
+        device=angle.device,
+    )
+    orders = rushlight.arange(len(a), dtype=angle.dtype, device=angle.device)
+    waves = rushlight.cos(orders.unsqueeze(-1) * angle)
+    return (weights.unsqueeze(-1) * waves).sum(0)
+
+
+@_window
+def general_hamming(points, sym, alpha=0.54):
+    """A cosine on a pedestal of height ``alpha``."""
+    return _cosines(points, sym, [alpha, 1.0 - alpha])
+
+
+@_window
+def hamming(points, sym):
+    """Hamming's window."""
+    return _cosines(points, sym, [0.54, 0.46])
+
+
+@_window
+def hann(points, sym):
+    """Hann's window: a raised cosine."""
+    return _cosines(points, sym, [0.5, 0.5])
+
+
+@_window
+def blackman(points, sym):
+    """Blackman's window."""
+    return _cosines(points, sym, [0.42, 0.5, 0.08])
+
+
+@_window
+def nuttall(points, sym):
+    """Nuttall's window of four cosines."""
+    return _cosines(points, sym, [0.3635819, 0.4891775, 0.1365995, 0.0106411])
+
+
+def _cosines(points, sym, weights):
+    return general_cosine.__wrapped__(points, sym, a=weights)
+
+
+@_window
+def bartlett(points, sym):
+    """A triangle that is zero at both ends."""
+    if points is None:
+        return None
+    step = 2.0 / points.period
+    return 1 - rushlight.abs(points(-1, -1 + points.last * step))
