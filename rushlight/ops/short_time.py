@@ -32,16 +32,20 @@ LEAST_ENVELOPE = 1e-11
 
 def described(name, self, n_fft, hop_length, win_length, window, **flags):
     """The call, as PyTorch's messages repeat it."""
-    items = [f"{key}={_word(value)}" for key, value in flags.items()]
-    shown = "None" if window is None else _tensor_word(window)
-    sizes = [f"n_fft={n_fft}", f"hop_length={hop_length}", f"win_length={win_length}"]
-    return (
-        f"{name}({', '.join([_tensor_word(self), *sizes, f'window={shown}', *items])})"
-    )
+    shown = "None"
+    if window is not None:
+        shown = f"{_kind_of(window)}{{{list(window.shape)}}}"
+    items = {
+        "n_fft": n_fft, "hop_length": hop_length, "win_length": win_length,
+        "window": shown, **{key: _word(value) for key, value in flags.items()},
+    }  # fmt: skip
+    words = ", ".join(f"{key}={value}" for key, value in items.items())
+    return f"{name}({_kind_of(self)}{list(self.shape)}, {words}) "
 
 
-def _tensor_word(tensor):
-    return f"torch.{TYPE_NAMES[tensor.dtype.name]}Tensor{list(tensor.shape)}"
+def _kind_of(tensor):
+    name = TYPE_NAMES[tensor.dtype.name]
+    return f"CPU{name}Type" if tensor.is_complex() else f"torch.{name}Tensor"
 
 
 def _word(value):
@@ -75,14 +79,15 @@ def stft(
                 "release."
             )
         warnings.warn(_NOT_COMPLEX, UserWarning, stacklevel=2)
-    call = described(
-        "stft", self, n_fft, hop_length, win_length, window,
-        normalized=normalized, onesided=onesided, return_complex=wanted,
-    )  # fmt: skip
-    check_signal(self, call)
-    signal = self.unsqueeze(0) if self.ndim == 1 else self
+    signal = self
     if center:
-        signal = padded(signal, n_fft // 2, pad_mode)
+        signal = padded(self, n_fft // 2, pad_mode)
+    call = described(
+        "stft", signal, n_fft, hop_length, win_length, window, normalized=normalized,
+        onesided=onesided, return_complex=wanted, align_to_window=align_to_window,
+    )  # fmt: skip
+    check_signal(signal, call)
+    signal = signal.unsqueeze(0) if self.ndim == 1 else signal
     check_lengths(signal.shape[1], n_fft, hop_length, win_length, window, call)
     taken = n_fft
     if not center and align_to_window:
@@ -114,9 +119,10 @@ def stft(
 
 def padded(signal, amount, mode):
     """The signal with half a window more on both sides."""
-    return rushlight.nn.functional.pad(
-        signal.unsqueeze(0), [amount, amount], mode
-    ).squeeze(0)
+    missing = max(3 - signal.ndim, 0)
+    whole = signal.reshape([*[1] * missing, *signal.shape])
+    whole = rushlight.nn.functional.pad(whole, [amount, amount], mode)
+    return whole.reshape([*signal.shape[:-1], whole.shape[-1]])
 
 
 def whole_window(window, win_length, n_fft, like):

@@ -53,7 +53,12 @@ def _zeta(k):
     """The Riemann zeta function at an integer from two on."""
     ends = 30
     total = sum(n**-k for n in range(1, ends))
-    return total + ends ** (1 - k) / (k - 1) + ends**-k / 2 + k * ends ** (-k - 1) / 12
+    total += ends ** (1 - k) / (k - 1) + ends**-k / 2
+    rising = k
+    for j, weight in enumerate((1 / 12, -1 / 720, 1 / 30240)):
+        total += weight * rising * ends ** (-k - 1 - 2 * j)
+        rising *= (k + 2 * j + 1) * (k + 2 * j + 2)
+    return total
 
 
 LOG_GAMMA = [-0.5772156649015329] + [

@@ -8,6 +8,7 @@ import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import COMPLEX, FLOATS, brief
+from rushlight.ops.shared import wrap_dim
 from rushlight.ops.spectral_plans import transform_lines
 
 PLAIN, BY_ROOT, BY_SIZE = 0, 1, 2  # what a transform of n elements is divided by
@@ -163,7 +164,7 @@ def wrapped(self, dim):
     """
     if self.ndim == 0:
         raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return rushlight.ops.shared.wrap_dim(dim, self.ndim)
+    return wrap_dim(dim, self.ndim)
 
 
 def check_points(count):
@@ -277,7 +278,7 @@ def shape_and_dims(self, s, dim):
         s = [s]
     if dim is not None:
         dim = [dim] if isinstance(dim, int) else list(dim)
-        dim = [rushlight.ops.shared.wrap_dim(d, self.ndim) for d in dim]
+        dim = [wrapped(self, d) for d in dim]
         if len(set(dim)) != len(dim):
             raise RuntimeError("FFT dims must be unique")
         if s is not None and len(s) != len(dim):

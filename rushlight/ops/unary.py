@@ -330,6 +330,9 @@ def polygamma(n, self):
         return ops._trigamma(self)
     sign = -1.0 if n % 2 == 0 else 1.0
     scale = float(math.factorial(n)) if n <= MOST_FACTORIAL else math.inf
+    if self.dtype.is_floating_point and self.dtype.itemsize == 2:
+        wide = self.to(rushlight.float32)
+        return (ops.special_zeta(n + 1, wide) * (sign * scale)).to(self.dtype)
     return ops.special_zeta(n + 1, self) * (sign * scale)
 
 

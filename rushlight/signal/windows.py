@@ -33,7 +33,7 @@ def _window(function):
         requires_grad=False, **shape,
     ):  # fmt: skip
         name = function.__name__
-        general = {"blackman", "hamming", "hann", "nuttall", "general_hamming"}
+        general = {"hamming", "hann", "nuttall", "general_hamming"}
         shown = "general_cosine" if name in general else name
         if dtype is None:
             dtype = rushlight.get_default_dtype()

@@ -1,0 +1,250 @@
+"""Fourier transforms: laws, every length and layout, and PyTorch's answers."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.autograd import gradcheck, gradgradcheck
+from rushlight.ops.spectral_plans import radices_of
+
+LENGTHS = [
+    *range(1, 36),
+    48,
+    49,
+    60,
+    97,
+    100,
+    128,
+    243,
+    256,
+    257,
+    500,
+    1000,
+    1009,
+    4096,
+]
+BOUND = {"complex64": 6e-7, "complex128": 4e-15}
+
+
+def numbers(*shape, dtype="complex128", seed=0):
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal(shape)
+    if dtype.startswith("complex"):
+        values = values + 1j * rng.standard_normal(shape)
+    return rl.from_numpy(values.astype(dtype))
+
+
+def error(result, expected):
+    """The largest difference, over the largest value."""
+    return np.abs(result.numpy() - expected).max() / max(np.abs(expected).max(), 1e-300)
+
+
+def sum_over_roots(x, forward=True):
+    """The transform by its definition, in double precision."""
+    n = x.shape[-1]
+    turns = np.outer(np.arange(n), np.arange(n)) % n
+    roots = np.exp((-2j if forward else 2j) * np.pi * turns / n)
+    return x.astype(complex) @ roots
+
+
+@pytest.mark.parametrize("dtype", BOUND)
+@pytest.mark.parametrize("n", LENGTHS)
+def test_transform_is_the_sum_over_roots_of_one(n, dtype):
+    x = numbers(3, n, dtype=dtype)
+    expected = sum_over_roots(x.numpy())
+    assert error(rl.fft.fft(x), expected) < BOUND[dtype]
+    assert error(rl.fft.fft(x.real), sum_over_roots(x.real.numpy())) < BOUND[dtype]
+    half = sum_over_roots(x.real.numpy())[:, : n // 2 + 1]
+    assert error(rl.fft.rfft(x.real), half) < BOUND[dtype]
+    back = sum_over_roots(x.numpy(), forward=False) / n
+    assert error(rl.fft.ifft(x), back) < BOUND[dtype]
+
+
+@pytest.mark.parametrize("lines", [1, 2, 7, 8, 9, 15, 16, 17, 33])
+@pytest.mark.parametrize("n", [2, 8, 15, 64, 100, 128, 1000])
+def test_any_number_of_lines_gives_what_each_gives_alone(n, lines):
+    for dtype in ("complex64", "complex128", "float32", "float64"):
+        x = numbers(lines, n, dtype=dtype)
+        alone = [rl.fft.fft(line).numpy() for line in x]
+        bound = BOUND[
+            "complex64" if dtype in ("complex64", "float32") else "complex128"
+        ]
+        assert error(rl.fft.fft(x), np.stack(alone)) < bound
+        assert error(rl.fft.fft(x.t(), dim=0), np.stack(alone).T) < bound
+        back = rl.fft.irfft(rl.fft.rfft(x.real if x.is_complex() else x), n)
+        assert error(back, (x.real if x.is_complex() else x).numpy()) < bound
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 12, 17, 100])
+def test_halves_are_inverses_of_each_other(n):
+    x = numbers(4, n, dtype="float64")
+    np.testing.assert_allclose(
+        rl.fft.irfft(rl.fft.rfft(x), n).numpy(), x.numpy(), atol=1e-13
+    )
+    np.testing.assert_allclose(
+        rl.fft.hfft(rl.fft.ihfft(x), n).numpy(), x.numpy(), atol=1e-13
+    )
+
+
+def test_energy_is_kept_by_ortho():
+    x = numbers(5, 60)
+    energy = (x.abs() ** 2).sum().item()
+    for result in (rl.fft.fft(x, norm="ortho"), rl.fft.fftn(x, norm="ortho")):
+        assert (result.abs() ** 2).sum().item() == pytest.approx(energy, rel=1e-13)
+
+
+def test_a_product_of_transforms_is_the_transform_of_a_convolution():
+    a, b = numbers(37), numbers(37, seed=1)
+    direct = sum(b[k] * a.roll(k) for k in range(37))
+    product = rl.fft.ifft(rl.fft.fft(a) * rl.fft.fft(b))
+    np.testing.assert_allclose(product.numpy(), direct.numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("dims", [(0, 1), (1, 0), (0, 2), (2, 0), (0, 1, 2), (2, 1, 0)])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
+def test_layouts_and_values_are_those_of_the_oracle(dims, order):
+    torch = pytest.importorskip("torch")
+    z = numbers(3, 4, 5).permute(order)
+    theirs = torch.from_numpy(z.numpy().copy(order="K"))
+    for name, ours, other in (
+        ("fftn", z, theirs), ("fftn", z.real, theirs.real), ("ifftn", z, theirs),
+        ("rfftn", z.real, theirs.real), ("irfftn", z, theirs), ("hfftn", z, theirs),
+        ("ihfftn", z.real, theirs.real),
+    ):  # fmt: skip
+        result = getattr(rl.fft, name)(ours, dim=dims)
+        expected = getattr(torch.fft, name)(other, dim=dims)
+        if ours.is_complex():
+            assert result.stride() == expected.stride(), name
+        assert error(result, expected.numpy()) < 1e-14, name
+
+
+def test_conjugates_and_negatives_are_seen():
+    x = numbers(3, 16)
+    plain = rl.fft.fft(x.conj().resolve_conj())
+    assert (rl.fft.fft(x.conj()) - plain).abs().max().item() < 1e-14
+    assert (rl.fft.rfft(x.conj().imag) + rl.fft.rfft(x.imag)).abs().max().item() < 1e-14
+
+
+def on_pairs(function):
+    """A function of complex numbers as one of pairs, with real results."""
+
+    def real(pairs):
+        result = function(rl.view_as_complex(pairs))
+        return rl.view_as_real(result) if result.is_complex() else result
+
+    return real
+
+
+def on_real(function):
+    """A function of real numbers with real results."""
+
+    def real(x):
+        result = function(x)
+        return rl.view_as_real(result.resolve_conj()) if result.is_complex() else result
+
+    return real
+
+
+@pytest.mark.parametrize("n", [None, 1, 4, 5])
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_gradients_of_one_dimension(norm, n):
+    z = numbers(2, 5, 2, dtype="float64").requires_grad_()
+    x = numbers(2, 6, dtype="float64").requires_grad_()
+    for name in ("fft", "ifft", "irfft", "hfft"):
+        function = getattr(rl.fft, name)
+        assert gradcheck(on_pairs(lambda t, f=function: f(t, n, norm=norm)), (z,))
+    for name in ("fft", "rfft", "ihfft"):
+        function = getattr(rl.fft, name)
+        assert gradcheck(on_real(lambda t, f=function: f(t, n, norm=norm)), (x,))
+    assert gradgradcheck(on_real(lambda t: rl.fft.rfft(t, n, norm=norm)), (x,))
+    assert gradgradcheck(on_pairs(lambda t: rl.fft.irfft(t, n, norm=norm)), (z,))
+
+
+def test_gradients_of_several_dimensions():
+    z = numbers(2, 3, 4, 2, dtype="float64").requires_grad_()
+    x = numbers(2, 3, 4, dtype="float64").requires_grad_()
+    for name in ("fftn", "ifftn", "irfftn", "hfftn"):
+        function = getattr(rl.fft, name)
+        assert gradcheck(on_pairs(lambda t, f=function: f(t, dim=(0, 2))), (z,))
+    for name in ("rfftn", "ihfftn", "fft2"):
+        assert gradcheck(on_real(getattr(rl.fft, name)), (x,))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m, x, z: m.fft.fft(x, n=0),
+        lambda m, x, z: m.fft.fft(x, norm="both"),
+        lambda m, x, z: m.fft.fft(x, dim=5),
+        lambda m, x, z: m.fft.rfft(z),
+        lambda m, x, z: m.fft.ihfft(z),
+        lambda m, x, z: m.fft.rfftn(z),
+        lambda m, x, z: m.fft.fftn(x, s=(2, 2), dim=(0,)),
+        lambda m, x, z: m.fft.fftn(x, dim=(0, 0)),
+        lambda m, x, z: m.fft.fftn(x, s=(1, 1, 1, 1)),
+        lambda m, x, z: m.fft.rfftn(x, dim=()),
+        lambda m, x, z: m.fft.irfftn(z, dim=()),
+        lambda m, x, z: m.fft.irfft(m.ones(1)),
+        lambda m, x, z: m.fft.fft(m.ones(3, dtype=m.float16)),
+        lambda m, x, z: m.fft.fft(m.tensor(1.0)),
+        lambda m, x, z: m.fft.fftfreq(3, dtype=m.int64),
+        lambda m, x, z: m.stft(m.ones(20), 8, window=m.ones(8)),
+        lambda m, x, z: m.stft(m.ones(20), 8, window=m.ones(7), return_complex=True),
+        lambda m, x, z: m.stft(m.ones(20), 8, 0, window=m.ones(8), return_complex=True),
+        lambda m, x, z: m.istft(m.ones(5, 3), 8, window=m.ones(8)),
+        lambda m, x, z: m.istft(m.ones(4, 3) * 1j, 8, window=m.ones(8)),
+    ],
+)
+def test_mistakes_are_refused_in_the_words_of_the_oracle(call):
+    torch = pytest.importorskip("torch")
+    x = np.ones((3, 4, 5), "float32")
+    with pytest.raises(Exception) as theirs:
+        call(torch, torch.from_numpy(x), torch.from_numpy(x * 1j))
+    with pytest.raises(type(theirs.value)) as ours:
+        call(rl, rl.from_numpy(x), rl.from_numpy(x * 1j))
+    assert str(ours.value).split("\n")[0] == str(theirs.value).split("\n")[0]
+
+
+@pytest.mark.parametrize("length", [50, 64])
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("normalized", [True, False])
+def test_short_time_transforms_are_undone(length, center, normalized):
+    x = numbers(2, length, dtype="float64")
+    window = rl.hamming_window(12, dtype=rl.float64)
+    settings = {
+        "hop_length": 4, "win_length": 12, "window": window, "center": center,
+        "normalized": normalized,
+    }  # fmt: skip
+    spectra = rl.stft(x, 16, **settings, return_complex=True)
+    assert spectra.shape[:2] == (2, 9)
+    if center:
+        back = rl.istft(spectra, 16, **settings, length=length)
+        np.testing.assert_allclose(back.numpy(), x.numpy(), atol=1e-13)
+
+
+def test_a_missing_window_is_warned_about():
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        rl.stft(rl.ones(20), 8, return_complex=True)
+    assert "A window was not provided" in str(seen[0].message)
+
+
+def test_plans_multiply_to_the_size():
+    for size in range(1, 300):
+        radices = radices_of(size)
+        if radices is None:
+            assert any(size % p == 0 for p in range(11, size + 1))
+        else:
+            assert np.prod(radices, initial=1) == size
+
+
+def test_shapes_are_known_without_data():
+    x = rl.empty(3, 10, device="meta")
+    assert rl.fft.rfft(x).shape == (3, 6)
+    assert rl.fft.fft2(x).dtype is rl.complex64
+    assert rl.fft.irfft(rl.empty(3, 6, device="meta", dtype=rl.complex128)).shape == (
+        3,
+        10,
+    )
