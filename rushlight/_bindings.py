@@ -271,6 +271,7 @@ def bind():
             install(name, function)
     for name in _AUTOGRAD_METHODS:
         install(name, getattr(_autograd, name))
+    install("_stand", None)  # under a transformation: what the tensor stands for
     install("backward", _autograd.tensor_backward)
     install("retains_grad", property(_autograd.retains_grad))
     install("_backward_hooks", property(_autograd.backward_hooks))

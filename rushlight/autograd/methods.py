@@ -23,8 +23,8 @@ from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
     VIEW_MULTI_OUTPUT,
     Tensor,
-    alias,
     new_empty,
+    same_window,
 )
 
 from rushlight.autograd import errors
@@ -465,9 +465,7 @@ def zeros_for_output(node, index):
 def shown_again(tensor, node, index, several):
     """A view of all of ``tensor`` as an output of a custom node."""
     source: Tensor = tensor
-    view: Tensor = alias(
-        source, source.ndim_, source.sizes, source.strides, source.offset
-    )
+    view: Tensor = same_window(source)
     view.base = source if source.base is None else source.base
     attach_output(view, node, index)
     forbid_rebase(view, several)

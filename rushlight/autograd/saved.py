@@ -10,7 +10,7 @@ import threading
 import cython
 from cython.cimports.libc.stdint import uint32_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.tensor import Tensor, alias
+from cython.cimports.rushlight.core.tensor import Tensor, same_window
 
 from rushlight.autograd import errors
 from rushlight.core import naming
@@ -235,9 +235,7 @@ class SavedTensor:
 @cython.cfunc
 def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
     """An alias of a detached tensor that belongs to the graph again."""
-    shown: Tensor = alias(
-        tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset
-    )
+    shown: Tensor = same_window(tensor)
     shown.grad_fn_ = node
     shown.output_number = number
     shown.wants_grad = True
@@ -268,9 +266,7 @@ def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedT
     if is_output:
         saved.is_output = True
         saved.output_number = tensor.output_number
-        saved.tensor = alias(
-            tensor, tensor.ndim_, tensor.sizes, tensor.strides, tensor.offset
-        )
+        saved.tensor = same_window(tensor)
     else:
         saved.tensor = tensor
         saved.inner = tensor.grad_fn_ is not None

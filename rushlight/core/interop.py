@@ -280,6 +280,8 @@ def to_numpy(tensor: Tensor, force=False):
     """
     import numpy
 
+    if tensor._stand is not None:
+        return tensor._stand.read("numpy")
     if force:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
     if state().grad_mode and tensor.requires_grad:

@@ -258,6 +258,8 @@ def tensor_repr(tensor) -> str:
     >>> tensor_repr(rl.tensor([[1.0, 2.5], [-3.0, 4.0]]))
     'tensor([[ 1.0000,  2.5000],\\n        [-3.0000,  4.0000]])'
     """
+    if tensor._stand is not None:
+        return tensor._stand.text(tensor)
     kind = type(tensor).__name__
     text = "tensor(" if kind in ("Tensor", "Parameter", "Buffer") else f"{kind}("
     indent = len(text)

@@ -54,6 +54,7 @@ cdef class Tensor:
 # Fresh tensors. `empty_like_geometry` keeps dense layouts; strides NULL means row-major.
 cdef Tensor new_empty(int ndim, const int64_t* sizes, const int64_t* strides, DType dtype, Device device)
 # Another window on the same storage; keeps keys, dtype, device; no autograd bookkeeping.
+cdef Tensor same_window(Tensor source)
 cdef Tensor alias(Tensor source, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset)
 
 # RuntimeError where the storage has been made smaller than what the tensor shows.

@@ -29,6 +29,7 @@ from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_BATCHED,
 )
 from cython.cimports.rushlight.core.slots import (
     SLOT_ABS,
@@ -204,6 +205,10 @@ def new_empty(
     return t
 
 
+# A tensor with this bit stands for another, under a transformation of functions.
+STAND_IN = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_BATCHED)
+
+
 @cython.cfunc
 def alias(
     source: Tensor,
@@ -219,6 +224,15 @@ def alias(
     t.inference = source.inference
     t.counter = source.counter
     t.set_geometry(ndim, sizes, strides, offset)
+    return t
+
+
+@cython.cfunc
+def same_window(source: Tensor) -> Tensor:
+    """An alias of all of a tensor, which stands for what the tensor stands for."""
+    t: Tensor = alias(source, source.ndim_, source.sizes, source.strides, source.offset)
+    if source.keys & STAND_IN:
+        t._stand = source._stand
     return t
 
 
@@ -577,7 +591,7 @@ class Tensor:
     @property
     def data(self):
         """The same elements without history, with a version counter of its own."""
-        t: Tensor = alias(self, self.ndim_, self.sizes, self.strides, self.offset)
+        t: Tensor = same_window(self)
         t.counter = VersionCounter.__new__(VersionCounter)
         return t
 
@@ -611,6 +625,8 @@ class Tensor:
             raise RuntimeError(
                 f"a Tensor with {self.numel_} elements cannot be converted to Scalar"
             )
+        if self.keys & STAND_IN:
+            return self._stand.read("item")
         if self.storage.data == cython.NULL and self.storage.device.kind == 2:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if self.keys & DEFERRED:
@@ -620,6 +636,8 @@ class Tensor:
 
     def tolist(self):
         """Nested lists of Python numbers; a number for no dimensions."""
+        if self.keys & STAND_IN:
+            return self._stand.read("tolist")
         if self.storage.device.kind == 2 and self.numel_:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if self.ndim_ == 0 or self.keys & DEFERRED:

@@ -603,3 +603,31 @@ def set_source(self: Tensor, source: Tensor):
     if source is not self:
         self.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
     return self
+
+
+def stand_in(self: Tensor, keys: uint64_t, without: cython.int = -1):
+    """A tensor of the same window for interpreters to know by its keys.
+
+    Args:
+        keys: dispatch keys that it carries beside the window's own.
+        without: a dimension of which it shows the first place only; -1 for none.
+    """
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    n: cython.int = 0
+    d: cython.int
+    for d in range(self.ndim_):
+        if d != without:
+            sizes[n] = self.sizes[d]
+            strides[n] = self.strides[d]
+            n += 1
+    result: Tensor = make_alias(self, n, sizes, strides, self.offset)
+    result.keys |= keys
+    return result
+
+
+def take_window(self: Tensor, other: Tensor, without: cython.int = -1):
+    """Shows from now on what another tensor shows, on its storage."""
+    shown: Tensor = stand_in(other, 0, without)
+    self.storage = shown.storage
+    self.set_geometry(shown.ndim_, shown.sizes, shown.strides, shown.offset)

@@ -575,7 +575,7 @@ class Operator:
         return int(key) in self.kernels
 
     def redispatch(self, keyset, *args):
-        """Call with the given keys instead of those of the arguments."""
+        """Call with the given keys; with those of the arguments where it is None."""
         slots: cython.pointer(PyObject)[24]
         i: cython.int
         if len(args) != self.n_args:
@@ -585,7 +585,7 @@ class Operator:
             )
         for i in range(self.n_args):
             slots[i] = cython.cast(cython.pointer(PyObject), args[i])
-        return self.run(slots, keyset.bits)
+        return self.call(slots) if keyset is None else self.run(slots, keyset.bits)
 
     @property
     def handled_bits(self):

@@ -21,6 +21,7 @@ class DispatchKey(enum.IntEnum):
     Functionalize = 11
     Conjugate = 12
     Negative = 13
+    Below = 14
     ADInplaceOrView = 16
     Autograd = 17
     Autocast = 20

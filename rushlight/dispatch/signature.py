@@ -8,6 +8,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.rushlight.core.device import Device, as_device
 from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.keys import KEY_BATCHED
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core import dtype as _dtypes
@@ -430,6 +431,14 @@ def accept_tensors(
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def stands_in(t: Tensor) -> cython.bint:
+    """Whether a transformation of functions sees more in a tensor than its number."""
+    return (t.keys >> KEY_BATCHED) & 1
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def accept_number(
     i: cython.int, item: object, bound: cython.pointer(Bound)
@@ -440,7 +449,7 @@ def accept_number(
         return 0
     if isinstance(item, Tensor):
         t: Tensor = item
-        if t.ndim_ == 0 and not t.wants_grad:
+        if t.ndim_ == 0 and not t.wants_grad and not stands_in(t):
             own(bound, i, t.item())
             return 0
         return WRONG_TYPE + i
@@ -497,6 +506,7 @@ def accept_rare(
     if kind == 11 or kind == 12:
         if isinstance(item, Tensor):
             good = cython.cast(Tensor, item).ndim_ == 0 and not item.requires_grad
+            good = good and not stands_in(item)
             if good:
                 own(bound, i, item.item())
                 return 0

@@ -512,7 +512,7 @@ def masked_fill_tensor(self, mask, value):
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
             f"with {value.ndim} dimension(s).\n  value: {brief(value)}"
         )
-    if value.requires_grad and self.dtype.category >= 2:
+    if value._stand is not None or (value.requires_grad and self.dtype.category >= 2):
         if mask.dtype.category == 0:
             return ops.where(mask, value.to(self.dtype), self)
     number = 0 if value.device.type == "meta" else value.item()

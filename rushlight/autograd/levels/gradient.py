@@ -1,0 +1,95 @@
+"""The level of reverse mode: a graph of its own over the values of the levels outside."""
+
+from __future__ import annotations
+
+from rushlight.autograd import methods
+from rushlight.autograd.levels.stack import (
+    BELOW,
+    INPLACE,
+    RECORDED,
+    STANDS,
+    Level,
+    Stand,
+    each,
+    follow,
+    imitate,
+    mapped,
+)
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch.keys import DispatchKey, KeySet
+
+KEYS = KeySet(RECORDED.bits | 1 << DispatchKey.Below)
+
+
+class GradientLevel(Level):
+    """Records the calls of one ``grad`` or ``vjp``; others' tensors are constants."""
+
+    title = "GradTrackingTensor"
+    records = True
+
+    def wrap(self, value):
+        tensor = imitate(value, STANDS | BELOW | RECORDED.bits)
+        tensor._stand = Stand(self, value)
+        return tensor
+
+    def variable(self, value):
+        """A tensor of this level to differentiate by."""
+        tensor = self.wrap(value)
+        if value.is_floating_point() or value.is_complex():
+            tensor.requires_grad_()
+        return tensor
+
+    def lifted(self, tensor):
+        return tensor if self.owns(tensor) else self.wrap(tensor)
+
+    def process(self, op, args):
+        if op.form == INPLACE and not self.owns(args[0]):
+            raise RuntimeError(
+                "During a grad (vjp, jvp, grad, etc) transform, the function provided "
+                f"attempted to call in-place operation (aten::{op.name}) that would "
+                "mutate a captured Tensor. This is not supported; please rewrite the "
+                "function being transformed to explicitly accept the mutated Tensor(s) "
+                "as inputs."
+            )
+        return op.redispatch(KEYS, *each(self.lifted, args))
+
+    def below(self, op, args):
+        """Compute a recorded call with the values, and wrap what comes."""
+        values = each(self.unwrap, args)
+        result = self.outside(op, values)
+        if op.form == INPLACE:
+            follow(args[0], values[0])
+            return args[0]
+        known = {
+            id(value): arg
+            for value, arg in zip(values, args)
+            if isinstance(value, Tensor)
+        }
+        return mapped(lambda t: known.get(id(t)) or self.wrap(t), result)
+
+    def gradients(self, outputs, inputs, cotangents, keep_graph=False, record=False):
+        """Values of the gradients by the inputs; None where nothing flows.
+
+        Args:
+            outputs: tensors of this level.
+            inputs: variables of this level.
+            cotangents: a gradient for each output, of this level or outside.
+        """
+        wanted = [
+            (output, cotangent)
+            for output, cotangent in zip(outputs, cotangents)
+            if output.requires_grad
+        ]
+        if not wanted:
+            return [None] * len(inputs)
+        outputs, cotangents = zip(*wanted)
+        return list(
+            methods.grad(
+                outputs,
+                inputs,
+                [None if c is None else self.lifted(c) for c in cotangents],
+                retain_graph=keep_graph or record,
+                create_graph=record,
+                allow_unused=True,
+            )
+        )

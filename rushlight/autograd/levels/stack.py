@@ -1,0 +1,215 @@
+"""The stack of open levels of each thread, and the way of a call through them."""
+
+from __future__ import annotations
+
+import threading
+
+from rushlight.core import state
+from rushlight.core.tensor import Tensor
+from rushlight.core.views import stand_in, take_window
+from rushlight.dispatch.dispatcher import set_fallback
+from rushlight.dispatch.keys import DispatchKey, KeySet
+
+STANDS = 1 << DispatchKey.Batched  # the key of every tensor that stands for another
+BELOW = 1 << DispatchKey.Below  # where autograd hands a call to the level outside
+RECORDED = KeySet.of(DispatchKey.Autograd, DispatchKey.ADInplaceOrView)
+INPLACE, OUT = 1, 2  # forms of operators
+
+
+class _Thread(threading.local):
+    def __init__(self):
+        self.open = []  # levels from the outside in
+        self.at = 0  # how many of them see a call that is made now
+
+
+THREAD = _Thread()
+
+
+def depth():
+    """How many levels see a call that is made now."""
+    return THREAD.at
+
+
+class Stand:
+    """What a tensor stands for: a value of the level outside its own."""
+
+    __slots__ = ("level", "value")
+
+    def __init__(self, level, value):
+        self.level, self.value = level, value
+
+    def read(self, method):
+        """The answer of ``item``, ``tolist`` or ``numpy``: the value's."""
+        return getattr(self.value, method)()
+
+    def text(self, tensor):
+        """What ``repr`` shows."""
+        name = self.level.title
+        return f"{name}(lvl={self.level.number}, value={self.value!r})"
+
+
+class Level:
+    """One transformation at work; subclasses say what it does with a call.
+
+    Attributes:
+        number: 1 for the outermost.
+        alive: False once the transformation is over; its tensors are values then.
+    """
+
+    title = "Tensor"
+    records = False  # whether recording of gradients is switched on inside
+
+    def __enter__(self):
+        _install()
+        self.hidden = THREAD.open
+        THREAD.open = [*THREAD.open[: THREAD.at], self]
+        self.number = THREAD.at = THREAD.at + 1
+        self.alive = True
+        self.outer_keys = state.set_keys(
+            state.included_keys() | STANDS, state.excluded_keys() & ~STANDS
+        )
+        self.outer_mode = state.is_grad_enabled()
+        if self.records:
+            state.set_grad_enabled(True)
+        return self
+
+    def __exit__(self, *raised):
+        self.alive = False
+        THREAD.open, THREAD.at = self.hidden, self.number - 1
+        state.set_keys(*self.outer_keys)
+        if self.records:
+            state.set_grad_enabled(self.outer_mode)
+
+    # -- tensors ---------------------------------------------------------------------
+
+    def wrap(self, value):
+        """A tensor of this level for a value of the level outside."""
+        raise NotImplementedError(f"{type(self).__name__} wraps nothing")
+
+    def owns(self, tensor):
+        """Whether a tensor is of this level."""
+        stand = tensor._stand
+        return stand is not None and stand.level is self
+
+    def unwrap(self, tensor):
+        """The value behind a tensor of this level; others as they are."""
+        stand = tensor._stand
+        return stand.value if stand is not None and stand.level is self else tensor
+
+    # -- calls -----------------------------------------------------------------------
+
+    def process(self, op, args):
+        """Do this level's part of a call, then `outside` the rest of it."""
+        raise NotImplementedError(f"{type(self).__name__} interprets nothing")
+
+    def outside(self, op, args):
+        """The call as the level outside sees it."""
+        with Outside(self):
+            return op.redispatch(None, *args)
+
+
+class Outside:
+    """Calls inside the block are those of the levels outside of one."""
+
+    __slots__ = ("at", "keys", "level", "recording")
+
+    def __init__(self, level):
+        self.level = level
+
+    def __enter__(self):
+        level = self.level
+        self.recording = state.set_grad_enabled(level.outer_mode)
+        self.keys = state.set_keys(*level.outer_keys)
+        self.at, THREAD.at = THREAD.at, level.number - 1
+
+    def __exit__(self, *raised):
+        THREAD.at = self.at
+        state.set_keys(*self.keys)
+        state.set_grad_enabled(self.recording)
+
+
+def _interpret(op, *args):
+    """The fallback of all operators: the innermost level takes the call."""
+    if not THREAD.at:
+        return op.redispatch(None, *each(plain, args))
+    return THREAD.open[THREAD.at - 1].process(op, each(_revived, args))
+
+
+def _revived(tensor):
+    """The value of a tensor whose transformation is over."""
+    while tensor._stand is not None and not tensor._stand.level.alive:
+        tensor = tensor._stand.value
+    return tensor
+
+
+def _below(op, *args):
+    """Autograd has recorded the call: the level outside computes it."""
+    level = THREAD.open[THREAD.at - 1]
+    return level.below(op, args)
+
+
+_installed = []
+
+
+def _install():
+    """Registers the fallbacks when the first level opens: until then calls pay nothing."""
+    if not _installed:
+        _installed.append(True)
+        set_fallback(DispatchKey.Batched, _interpret)
+        set_fallback(DispatchKey.Below, _below)
+
+
+# -- arguments -----------------------------------------------------------------------
+
+
+def each(function, args):
+    """The arguments with a function applied to every tensor, in lists too."""
+    found = []
+    for arg in args:
+        if isinstance(arg, Tensor):
+            arg = function(arg)
+        elif isinstance(arg, (list, tuple)) and any(isinstance(t, Tensor) for t in arg):
+            arg = [function(t) if isinstance(t, Tensor) else t for t in arg]
+        found.append(arg)
+    return found
+
+
+def tensors(args):
+    """All tensors among arguments, in lists too."""
+    for arg in args:
+        if isinstance(arg, Tensor):
+            yield arg
+        elif isinstance(arg, (list, tuple)):
+            for item in arg:
+                if isinstance(item, Tensor):
+                    yield item
+
+
+def mapped(function, result):
+    """A result with a function applied to its tensors; named tuples stay such."""
+    if isinstance(result, Tensor):
+        return function(result)
+    if isinstance(result, tuple):
+        parts = [mapped(function, item) for item in result]
+        return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
+    if isinstance(result, list):
+        return [mapped(function, item) for item in result]
+    return result
+
+
+def plain(tensor):
+    """The tensor with memory behind one that stands for it."""
+    while tensor._stand is not None:
+        tensor = tensor._stand.value
+    return tensor
+
+
+def follow(tensor, value, without=-1):
+    """Lets a tensor show what its value has come to show."""
+    if tensor.shape != value.shape or without >= 0 or tensor.stride() != value.stride():
+        take_window(tensor, value, without)
+
+
+def imitate(value, keys, without=-1):
+    """A fresh tensor with a value's window and the keys of stand-ins."""
+    return stand_in(value, keys, without)

@@ -1,0 +1,294 @@
+"""The level of forward mode: each tensor may carry a tangent beside its primal value.
+
+Linear operators act on tangents as they act on values. Any other operator's tangent
+comes from its gradient: the vector-Jacobian product is linear in its vector u, and the
+gradient of <J^T u, t> by u is J t (Pearlmutter's transposition, 1994; Townsend 2017). So
+whatever has a gradient that can be differentiated again has forward mode too.
+"""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.autograd.levels.gradient import GradientLevel
+from rushlight.autograd.levels.stack import (
+    INPLACE,
+    OUT,
+    STANDS,
+    Level,
+    Outside,
+    Stand,
+    each,
+    follow,
+    imitate,
+    mapped,
+    tensors,
+)
+from rushlight.core.tensor import Tensor
+
+# Operators that map the tangents of their tensors as the tensors themselves, whatever
+# other arguments they have. Views and their copies are, too.
+LINEAR = frozenset(
+    """
+    neg neg_ clone contiguous sum sum.dim mean mean.dim cumsum flip roll cat stack
+    index index_select gather diag diagonal_copy trace tril triu real imag conj_physical
+    resolve_conj resolve_neg _to_copy to.dtype repeat sum_to_size
+    masked_select take max_unpool2d max_unpool3d unfold_copy expand_copy
+    """.split()
+)
+
+
+class Dual(Stand):
+    """A primal value and its tangent, both of the level outside.
+
+    A view knows what it is a view of: its tangent is the same view of the other's.
+    """
+
+    __slots__ = ("source", "tangent", "view")
+
+    def __init__(self, level, value, tangent=None, source=None, view=None):
+        super().__init__(level, value)
+        self.tangent, self.source, self.view = tangent, source, view
+
+    def look(self):
+        """The tangent; None for zero."""
+        if self.tangent is None and self.source is not None:
+            whole = self.source.look()
+            if whole is not None:
+                self.tangent = self.view(whole)
+        return self.tangent
+
+    def own(self):
+        """The tangent to write into: zeros are made where there is none."""
+        if self.look() is None:
+            if self.source is None:
+                zeros = self.level.at_value(rushlight.zeros_like, self.value)
+                self.tangent = zeros
+            else:
+                self.tangent = self.view(self.source.own())
+        elif self.source is None and 0 in self.tangent.stride():
+            self.tangent = self.level.at_value(rushlight.clone, self.tangent)
+        return self.tangent
+
+
+def differentiable(tensor):
+    return tensor.is_floating_point() or tensor.is_complex()
+
+
+class TangentLevel(Level):
+    """Carries tangents through the calls of one ``jvp`` or ``dual_level``."""
+
+    title = "DualTensor"
+
+    def wrap(self, value, tangent=None, source=None, view=None):
+        tensor = imitate(value, STANDS)
+        tensor._stand = Dual(self, value, tangent, source, view)
+        return tensor
+
+    def at_value(self, function, *args):
+        """Calls a function as the levels outside would."""
+        with Outside(self):
+            return function(*args)
+
+    def tangent_of(self, tensor):
+        return tensor._stand.look() if self.owns(tensor) else None
+
+    def process(self, op, args):
+        if op.form == OUT:
+            return self.outside(op, each(self.unwrap, args))
+        if op.form == INPLACE:
+            return self.process_inplace(op, args)
+        mine = [t for t in tensors(args) if self.owns(t)]
+        values = each(self.unwrap, args)
+        if op.is_view or (op.view_or_copy and mine):
+            return self.process_view(op, args, values)
+        carried = any(self.tangent_of(t) is not None for t in mine)
+        if not carried:
+            result = self.outside(op, values)
+            known = {id(self.unwrap(t)): t for t in tensors(args)}
+            return mapped(lambda t: known.get(id(t)) or self.wrap(t), result)
+        result, found = self.push_forward(op, args, values)
+        return self.paired(result, found)
+
+    def paired(self, result, found):
+        """Results of this level, with their tangents in order."""
+        rest = iter(found)
+        return mapped(lambda value: self.wrap(value, next(rest)), result)
+
+    def process_view(self, op, args, values):
+        source = args[0]
+        result = self.outside(op, values)
+        if not self.owns(source):
+            return result
+        if result is values[0]:
+            return source
+        shares = op.is_view
+        others = values[1:]
+
+        def take(number):
+            def view(whole):
+                taken = self.outside(op, [whole, *others])
+                return taken if number is None else taken[number]
+
+            return view
+
+        if isinstance(result, Tensor):
+            if not differentiable(result):
+                return self.wrap(result)
+            if (
+                not shares
+                and result.untyped_storage() is not values[0].untyped_storage()
+            ):
+                whole = source._stand.look()
+                return self.wrap(result, None if whole is None else take(None)(whole))
+            return self.wrap(result, None, source._stand, take(None))
+        parts = [
+            self.wrap(part, None, source._stand, take(i))
+            for i, part in enumerate(result)
+        ]
+        return parts if isinstance(result, list) else tuple(parts)
+
+    # -- tangents of results -----------------------------------------------------------
+
+    def push_forward(self, op, args, values):
+        """The result's value, and the tangents of its tensors."""
+        if op.name in LINEAR and differentiable(next(tensors(values))):
+            result = self.outside(op, values)
+            moved = self.outside(op, each(self.tangent_or_zeros, args))
+            if any(moved is self.tangent_of(t) for t in tensors(args[:1])):
+                moved = self.at_value(rushlight.clone, moved)
+            return result, [t if differentiable(t) else None for t in tensors([moved])]
+        with Outside(self), GradientLevel() as inner:
+            return transpose_twice(inner, op, args, self)
+
+    def tangent_or_zeros(self, tensor):
+        tangent = self.tangent_of(tensor)
+        if tangent is not None:
+            return tangent
+        value = self.unwrap(tensor)
+        if not differentiable(value):
+            return value
+        return self.at_value(rushlight.zeros_like, value)
+
+    # -- in place --------------------------------------------------------------------
+
+    def process_inplace(self, op, args):
+        target = args[0]
+        values = each(self.unwrap, args)
+        carried = any(self.tangent_of(t) is not None for t in tensors(args))
+        if not self.owns(target):
+            if carried:
+                raise RuntimeError(
+                    "During a grad (vjp, jvp, grad, etc) transform, the function "
+                    f"provided attempted to call in-place operation (aten::{op.name}) "
+                    "that would mutate a captured Tensor. This is not supported; please "
+                    "rewrite the function being transformed to explicitly accept the "
+                    "mutated Tensor(s) as inputs."
+                )
+            self.outside(op, values)
+            return target
+        if op.is_view:  # another window on the same memory
+            self.outside(op, values)
+            tangent = target._stand.look()
+            if tangent is not None:
+                self.outside(op, [tangent, *values[1:]])
+            follow(target, values[0])
+            return target
+        if not carried:
+            self.outside(op, values)
+            follow(target, values[0])
+            return target
+        if not differentiable(target):
+            self.outside(op, values)
+            return target
+        self.write_tangent(op, args, values)
+        follow(target, values[0])
+        return target
+
+    def write_tangent(self, op, args, values):
+        """Compute the new tangent from the old values, then write both."""
+        stand = args[0]._stand
+        if op.name in ("zero_", "fill_.Scalar"):
+            self.outside(op, values)
+            self.at_value(Tensor.zero_, stand.own())
+            return
+        if op.name in ("copy_", "fill_.Tensor"):
+            self.outside(op, values)
+            moved = self.tangent_of(args[1]) if isinstance(args[1], Tensor) else None
+            own = stand.own()
+            if moved is None:
+                self.at_value(Tensor.zero_, own)
+            else:
+                self.at_value(Tensor.copy_, own, moved)
+            return
+        with Outside(self), GradientLevel() as inner:
+            if op.functional is not None:
+                result, found = transpose_twice(inner, op.functional, args, self)
+                computed = result
+            else:
+                computed, found = transpose_in_place(inner, op, args, self)
+        self.at_value(Tensor.copy_, values[0], computed)
+        if found[0] is None:
+            self.at_value(Tensor.zero_, stand.own())
+        else:
+            self.at_value(Tensor.copy_, stand.own(), found[0])
+
+
+def variables_of(inner, args, level):
+    """The arguments with variables in the place of tensors that have tangents."""
+    leaves, moved, made = [], [], {}
+
+    def swap(tensor):
+        tangent = level.tangent_of(tensor)
+        value = level.unwrap(tensor)
+        if tangent is None:
+            return value
+        if id(tensor) not in made:
+            made[id(tensor)] = inner.variable(value)
+            leaves.append(made[id(tensor)])
+            moved.append(tangent)
+        return made[id(tensor)]
+
+    return each(swap, args), leaves, moved
+
+
+def transpose_twice(inner, op, args, level):
+    """A result's value and its tangents, by way of the gradient."""
+    swapped, leaves, moved = variables_of(inner, args, level)
+    result = op.redispatch(None, *swapped)
+    return mapped(inner.unwrap, result), tangents_of(inner, op, result, leaves, moved)
+
+
+def transpose_in_place(inner, op, args, level):
+    """The same for an operator that has no form but the one that writes."""
+    swapped, leaves, moved = variables_of(inner, args, level)
+    swapped[0] = rushlight.clone(swapped[0])
+    result = op.redispatch(None, *swapped)
+    return inner.unwrap(result), tangents_of(inner, op, result, leaves, moved)
+
+
+def tangents_of(inner, op, result, leaves, moved):
+    """The tangents of a result's tensors; None for zero."""
+    outputs = list(tensors([result]))
+    tracked = [t for t in outputs if t.requires_grad]
+    found = dict.fromkeys(map(id, outputs))
+    if tracked:
+        vectors = [
+            inner.variable(rushlight.ones_like(inner.unwrap(t))) for t in tracked
+        ]
+        pulled = inner.gradients(tracked, leaves, vectors, record=True)
+        linear, along = [], []
+        for gradient, tangent in zip(pulled, moved):
+            if gradient is None:
+                continue
+            if gradient.requires_grad:
+                linear.append(gradient)
+                along.append(tangent)
+            elif not bool((inner.unwrap(gradient) == 0).all()):
+                raise NotImplementedError(
+                    f"Trying to use forward AD with {op.name} that does not support it "
+                    "because it has not been implemented yet."
+                )
+        pushed = inner.gradients(linear, vectors, along) if linear else []
+        for output, tangent in zip(tracked, pushed):
+            found[id(output)] = None if tangent is None else inner.unwrap(tangent)
+    return [found[id(t)] for t in outputs]
