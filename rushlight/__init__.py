@@ -107,6 +107,7 @@ _ON_DEMAND = (
     "cuda",
     "distributions",
     "fft",
+    "func",
     "library",
     "linalg",
     "signal",

@@ -35,3 +35,12 @@ __all__ = [
     "set_grad_enabled",
     "set_multithreading_enabled",
 ]
+
+
+def __getattr__(name):
+    # forward mode opens levels of interpreters: who does not use it loads none
+    if name == "forward_ad":
+        from importlib import import_module
+
+        return import_module("rushlight.autograd.forward_ad")
+    raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

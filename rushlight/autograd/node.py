@@ -14,6 +14,7 @@ from cython.cimports.rushlight.core._python import (
     Py_INCREF,
 )
 from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.keys import KEY_BATCHED
 from cython.cimports.rushlight.core.posix import sched_yield
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
@@ -245,6 +246,15 @@ def same_strides(a: Tensor, b: Tensor) -> cython.bint:
     return True
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def level_of(tensor: object) -> cython.int:
+    """The number of the transformation that a tensor belongs to; 0 for none."""
+    if tensor is None or tensor._stand is None:
+        return 0
+    return tensor._stand.level.number
+
+
 @cython.cclass
 class CopySlices(Node):
     """An in-place operator on a view, seen from the base of the view.
@@ -259,6 +269,8 @@ class CopySlices(Node):
             raise RuntimeError(errors.SECOND_BACKWARD)
         if grads is None:
             return tuple([None] * self.n_edges)
+        if (state().included >> KEY_BATCHED) & 1:
+            return self.apply_in_levels(grads, needs)
         result: Tensor = empty_as(self.base_geometry, cython.cast(Tensor, grads))
         result.copy_(grads)
         window: Tensor = self.view_of(result)
@@ -270,6 +282,24 @@ class CopySlices(Node):
             gradients[0] = inside
         if needs & 1:
             self.fill_window(window, gradients[0])
+            gradients[0] = result
+        return tuple(gradients)
+
+    def apply_in_levels(self, grads: object, needs: cython.ulonglong):
+        """The same under transformations: new tensors are of the gradients' levels."""
+        sizes, strides, _ = self.base_geometry
+        result = grads.new_empty_strided(sizes, strides).copy_(grads)
+        inside = self.inner.apply(self.view_of(result).clone(), needs)
+        gradients: list = [None] * self.n_edges
+        if type(inside) is tuple:
+            gradients = list(inside)
+        elif self.n_edges == 1:
+            gradients[0] = inside
+        if needs & 1:
+            own = gradients[0]
+            if level_of(own) > level_of(result):
+                result = own.new_empty_strided(sizes, strides).copy_(result)
+            self.fill_window(self.view_of(result), own)
             gradients[0] = result
         return tuple(gradients)
 

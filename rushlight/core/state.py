@@ -5,6 +5,7 @@ import threading
 import cython
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.rushlight.core.keys import KEY_BATCHED
 from cython.cimports.rushlight.core.posix import (
     pthread_getspecific,
     pthread_key_create,
@@ -42,6 +43,12 @@ def make_state() -> cython.pointer(ThreadState):
 def is_grad_enabled() -> bool:
     """Whether operators record what ``backward`` needs, in this thread."""
     return state().grad_mode
+
+
+def is_recording() -> bool:
+    """Whether calls may be differentiated: here, or by a transformation around them."""
+    st: cython.pointer(ThreadState) = state()
+    return st.grad_mode or (st.included >> KEY_BATCHED) & 1
 
 
 def set_grad_enabled(mode: cython.bint) -> bool:

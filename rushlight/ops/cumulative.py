@@ -2,7 +2,7 @@
 
 import rushlight
 from rushlight.ops import call as ops
-from rushlight.ops.shared import conjugated, wrap_dim
+from rushlight.ops.shared import conjugated, readable, wrap_dim
 
 
 def cumsum_gradient(grad, dim):
@@ -17,7 +17,7 @@ def cumprod_gradient(grad, self, dim, result):
     if self.ndim == 0 or self.numel() == 0:
         return grad
     grad = grad.to(self.dtype)
-    if not ops.any(self.detach() == 0).item():
+    if readable(self) and not ops.any(self.detach() == 0).item():
         return cumsum_gradient(grad * result, dim) / self
     size, parts = self.shape[dim], []
     for place in range(size):

@@ -8,6 +8,7 @@ import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.loss import NONE, reduce, refuse_gradient
 from rushlight.ops.native import scalar_name
+from rushlight.ops.shared import readable
 
 # What is added to squared lengths, so that those of zero can be divided by.
 TINY = 1e-12
@@ -129,7 +130,7 @@ def _check_labels(labels, low, high, words):
     Raises:
         RuntimeError: one isn't.
     """
-    if labels.is_meta or not labels.numel():
+    if not readable(labels) or not labels.numel():
         return
     least, most = labels.aminmax()
     if least < low or most >= high:

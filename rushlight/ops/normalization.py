@@ -8,6 +8,7 @@ from math import prod as product
 
 import rushlight
 from rushlight.compiler.language import maximum, mean, pointwise, rowwise, rsqrt, total
+from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of, scalar_name
@@ -229,7 +230,7 @@ def layer_norm_gradients(
     grad, input, normalized_shape, mean, rstd, weight, bias, eps, needs
 ):
     """By kernels, or by operators that can be differentiated again."""
-    if not rushlight.is_grad_enabled():
+    if not is_recording():
         mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
         return ops.native_layer_norm_backward(
             grad, input, normalized_shape, mean, rstd, weight, bias, mask
@@ -418,7 +419,7 @@ def group_norm_gradients(
     statistics = of_mean is not None or of_rstd is not None
     if grad is None:
         grad = ops.zeros_like(input)
-    if not rushlight.is_grad_enabled() and not statistics:
+    if not is_recording() and not statistics:
         mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
         return ops.native_group_norm_backward(
             grad, input, mean, rstd, weight, N, C, HxW, group, mask
@@ -596,7 +597,7 @@ def batch_norm_gradients(
     if input.ndim < 2:
         nothing = None if weight is None else ops.zeros_like(weight)
         return ops.zeros_like(input), nothing, nothing
-    if not rushlight.is_grad_enabled():
+    if not is_recording():
         mask = [bool(needs & 1), bool(needs & 2), bool(needs & 4)]
         return ops.native_batch_norm_backward(
             grad, input, weight, running_mean, running_var, saved_mean, saved_invstd,

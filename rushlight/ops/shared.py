@@ -18,6 +18,12 @@ def not_implemented(name):
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
+def readable(tensor):
+    """Whether a program may look at numbers: not without memory, not for a whole batch."""
+    stand = tensor._stand
+    return tensor.device.type != "meta" and (stand is None or stand.readable)
+
+
 def wrap_dim(dim, ndim):
     """A dimension counted from the front.
 

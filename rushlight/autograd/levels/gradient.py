@@ -15,6 +15,7 @@ from rushlight.autograd.levels.stack import (
     imitate,
     mapped,
 )
+from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
@@ -44,6 +45,9 @@ class GradientLevel(Level):
 
     def process(self, op, args):
         if op.form == INPLACE and not self.owns(args[0]):
+            if not is_grad_enabled():  # a sweep fills in what it has made
+                self.outside(op, each(self.unwrap, args))
+                return args[0]
             raise RuntimeError(
                 "During a grad (vjp, jvp, grad, etc) transform, the function provided "
                 f"attempted to call in-place operation (aten::{op.name}) that would "

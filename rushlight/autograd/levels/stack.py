@@ -38,6 +38,11 @@ class Stand:
     def __init__(self, level, value):
         self.level, self.value = level, value
 
+    @property
+    def readable(self):
+        """Whether there is one number for a program to look at."""
+        return self.value._stand is None or self.value._stand.readable
+
     def read(self, method):
         """The answer of ``item``, ``tolist`` or ``numpy``: the value's."""
         return getattr(self.value, method)()

@@ -99,6 +99,8 @@ class TangentLevel(Level):
             return self.process_inplace(op, args)
         mine = [t for t in tensors(args) if self.owns(t)]
         values = each(self.unwrap, args)
+        if op.name == "detach":
+            return mapped(self.wrap, self.outside(op, values))
         if op.is_view or (op.view_or_copy and mine):
             return self.process_view(op, args, values)
         carried = any(self.tangent_of(t) is not None for t in mine)
@@ -206,7 +208,8 @@ class TangentLevel(Level):
 
     def write_tangent(self, op, args, values):
         """Compute the new tangent from the old values, then write both."""
-        stand = args[0]._stand
+        target = args[0]
+        stand = target._stand
         if op.name in ("zero_", "fill_.Scalar"):
             self.outside(op, values)
             self.at_value(Tensor.zero_, stand.own())
@@ -220,10 +223,14 @@ class TangentLevel(Level):
             else:
                 self.at_value(Tensor.copy_, own, moved)
             return
+        # the old values, apart: what the levels outside save must not be written
+        copies = [values[0], stand.look()]
+        copies = [t if t is None else self.at_value(rushlight.clone, t) for t in copies]
+        before = self.wrap(*copies)
+        args = each(lambda t: before if t is target else t, args)
         with Outside(self), GradientLevel() as inner:
             if op.functional is not None:
-                result, found = transpose_twice(inner, op.functional, args, self)
-                computed = result
+                computed, found = transpose_twice(inner, op.functional, args, self)
             else:
                 computed, found = transpose_in_place(inner, op, args, self)
         self.at_value(Tensor.copy_, values[0], computed)
@@ -273,7 +280,8 @@ def tangents_of(inner, op, result, leaves, moved):
     found = dict.fromkeys(map(id, outputs))
     if tracked:
         vectors = [
-            inner.variable(rushlight.ones_like(inner.unwrap(t))) for t in tracked
+            inner.variable(inner.unwrap(rushlight.ones_like(inner.unwrap(t))))
+            for t in tracked
         ]
         pulled = inner.gradients(tracked, leaves, vectors, record=True)
         linear, along = [], []

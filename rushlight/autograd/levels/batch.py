@@ -1,0 +1,167 @@
+"""The level of batches: calls written for one example are made for all at once.
+
+A batched tensor shows its first example's window, so sizes, strides and ranks are those
+of one example; what it stands for has one dimension more. Operators get their rule by
+kind (`rules`): elementwise operators align their operands behind the batch, those with
+dimensions shift them, products and convolutions take the batch as their own. Whatever
+has no rule runs example by example, and a warning says so once.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import rushlight
+from rushlight.autograd.levels import rules
+from rushlight.autograd.levels.stack import (
+    INPLACE,
+    STANDS,
+    Level,
+    Outside,
+    Stand,
+    each,
+    imitate,
+    tensors,
+)
+from rushlight.core.tensor import Tensor
+
+RANDOM_REFUSED = (
+    "vmap: called random operation while in randomness error mode. Please either use "
+    "the 'same' or 'different' randomness flags on vmap or perform the randomness "
+    "operation out of vmap"
+)
+DYNAMIC = frozenset(
+    "nonzero masked_select _unique2 _unique_consecutive unique bincount".split()
+)
+_warned = set()
+
+
+class Batched(Stand):
+    """The value of all examples, and which of its dimensions counts them."""
+
+    __slots__ = ("dim",)
+
+    def __init__(self, level, value, dim):
+        super().__init__(level, value)
+        self.dim = dim
+
+    readable = False
+
+    def read(self, method):
+        if method == "numpy":
+            raise RuntimeError(
+                "vmap: It looks like you're calling .numpy() on a Tensor that is vmapped "
+                "over: one example has no memory of its own"
+            )
+        raise RuntimeError(
+            f"vmap: It looks like you're calling .{method}() on a Tensor, or using it "
+            "in data-dependent control flow. We don't support vmap over calling "
+            f".{method}() on a Tensor, please try to rewrite what you're doing with "
+            "other operations, such as where()."
+        )
+
+    def text(self, tensor):
+        number = self.level.number
+        return f"BatchedTensor(lvl={number}, bdim={self.dim}, value={self.value!r})"
+
+
+class BatchLevel(Level):
+    """One ``vmap`` at work."""
+
+    title = "BatchedTensor"
+
+    def __init__(self, size, randomness="error"):
+        self.size, self.randomness = size, randomness
+
+    def wrap(self, value, dim=0):
+        tensor = imitate(value, STANDS, dim)
+        tensor._stand = Batched(self, value, dim)
+        return tensor
+
+    def front(self, tensor):
+        """The value with the examples along its first dimension; a view."""
+        stand = tensor._stand
+        return stand.value if stand.dim == 0 else stand.value.movedim(stand.dim, 0)
+
+    def shares(self, tensor):
+        """Whether all examples see the same tensor."""
+        return not self.owns(tensor)
+
+    def filled(self, tensor):
+        """The same for any tensor: one that is not batched is repeated."""
+        if self.owns(tensor):
+            return self.front(tensor)
+        return tensor.unsqueeze(0).expand(self.size, *tensor.shape)
+
+    def process(self, op, args):
+        tags = op.entry[-1] if op.entry else ()
+        batched = any(self.owns(t) for t in tensors(args))
+        random = "random" in tags
+        if random and self.randomness == "error":
+            raise RuntimeError(RANDOM_REFUSED)
+        if not batched and not (random and self.randomness == "different"):
+            return self.outside(op, args)
+        name = op.name.split(".")[0]
+        if op.form == INPLACE and not self.owns(args[0]):
+            raise RuntimeError(
+                f"vmap: {op.name}(self, *extra_args) is not possible because there "
+                "exists a Tensor `other` in extra_args that has more elements than "
+                "`self`. This happened due to `other` being vmapped over but `self` not "
+                f"being vmapped over in a vmap. Please try to use out-of-place operators "
+                f"instead of {op.name}."
+            )
+        if name in DYNAMIC and not (name == "masked_select" and self.shares(args[1])):
+            raise RuntimeError(
+                f"vmap: It looks like you're calling {name}, whose result has a size "
+                "that depends on data: examples would differ in shape"
+            )
+        with Outside(self):
+            if not random:
+                rule = rules.rule_of(op)
+                if rule is not None:
+                    result = rule(self, op, args)
+                    if result is not NotImplemented:
+                        return result
+            return self.loop(op, args, random)
+
+    def loop(self, op, args, random=False):
+        """Example by example; the results are stacked."""
+        if not random and op.name not in _warned:
+            _warned.add(op.name)
+            warnings.warn(
+                "There is a performance drop because we have not yet implemented the "
+                f"batching rule for aten::{op.name}: it runs example by example",
+                UserWarning,
+                stacklevel=3,
+            )
+        if self.size == 0:
+            raise RuntimeError(
+                f"vmap: {op.name} runs example by example, and there is none: its "
+                "result has no shape"
+            )
+        state = rushlight.get_rng_state() if self.randomness == "same" else None
+        results = []
+        for i in range(self.size):
+
+            def example(tensor, i=i):
+                if not self.owns(tensor):
+                    return tensor
+                return tensor._stand.value.select(tensor._stand.dim, i)
+
+            if state is not None:
+                rushlight.set_rng_state(state)
+            results.append(op.redispatch(None, *each(example, args)))
+        if op.form == INPLACE:
+            return args[0]
+        return self.stacked(results)
+
+    def stacked(self, results):
+        first = results[0]
+        if isinstance(first, Tensor):
+            return self.wrap(rushlight.stack(results))
+        if isinstance(first, (tuple, list)):
+            parts = [self.stacked(list(items)) for items in zip(*results)]
+            if hasattr(first, "_fields"):
+                return type(first)(*parts)
+            return type(first)(parts)
+        return first

@@ -1,0 +1,566 @@
+"""How operators take a whole batch: rules by kind, found once for each operator.
+
+A rule is called as ``rule(level, op, args)`` while the levels outside see calls, with at
+least one batched tensor among the arguments. It returns tensors of the level, or
+NotImplemented where the arguments are of a form that it does not take.
+"""
+
+from __future__ import annotations
+
+import math
+
+import rushlight
+from rushlight.autograd.levels.stack import INPLACE, OUT, each, mapped, tensors
+from rushlight.core.tensor import Tensor
+
+_found = {}
+
+
+def rule_of(op):
+    """The operator's rule, or None."""
+    if op not in _found:
+        _found[op] = _choose(op)
+    return _found[op]
+
+
+def _choose(op):
+    if op.form == OUT or not op.entry:
+        return None
+    base = op.entry[0]
+    kind = op.entry[7][0]
+    if op.name == "view.dtype":
+        return None
+    if base in BY_NAME and op.form != INPLACE:
+        return BY_NAME[base]
+    if kind == "pointwise" or base in ELEMENTWISE:
+        return elementwise
+    if op.form == INPLACE:
+        return along_dim if base in ALONG else None
+    if kind == "reduction":
+        return reduction
+    if kind == "view" or base in ALONG:
+        return along_dim
+    return None
+
+
+# Beside those that are declared as such.
+ELEMENTWISE = frozenset(
+    """
+    clamp clamp_min clamp_max pow clone _to_copy zeros_like ones_like full_like
+    empty_like fill zero copy where threshold gelu gelu_backward floor_divide remainder
+    fmod div lerp addcmul addcdiv masked_fill detach alias _conj _neg_view view_as_real
+    contiguous resolve_conj resolve_neg polygamma angle complex polar nan_to_num
+    softplus softplus_backward mse_loss_none
+    """.split()
+)
+# Operators whose integer arguments called dim (or dims) name dimensions of every tensor
+# that they take, all of one rank.
+ALONG = frozenset(
+    """
+    cumsum cumprod logcumsumexp cummax cummin _softmax _log_softmax flip
+    sort argsort topk kthvalue mode gather scatter scatter_add
+    transpose unsqueeze select slice narrow unfold diagonal unbind split
+    split_with_sizes squeeze _softmax_backward_data _log_softmax_backward_data
+    """.split()
+)
+
+
+# -- elementwise -----------------------------------------------------------------------
+
+
+def elementwise(level, op, args):
+    """Operands are aligned at their last dimension, behind the batch."""
+    found = list(tensors(args))
+    rank = max(t.dim() for t in found)
+    if len({t.dtype for t in found}) > 1 and rank:
+        if any(t.dim() == 0 and level.owns(t) for t in found):
+            return NotImplemented  # a 0-dim tensor promotes less than a batch of them
+    if op.form == INPLACE and args[0].dim() < rank:
+        return NotImplemented
+
+    def aligned(tensor):
+        if not level.owns(tensor):
+            return tensor
+        value = level.front(tensor)
+        for _ in range(rank - tensor.dim()):
+            value = value.unsqueeze(1)
+        return value
+
+    result = op.redispatch(None, *each(aligned, args))
+    return args[0] if op.form == INPLACE else mapped(level.wrap, result)
+
+
+# -- dimensions ------------------------------------------------------------------------
+
+
+def along_dim(level, op, args):
+    """Dimensions are counted from behind the batch."""
+    names = [row[0] for row in op.entry[2]]
+    rank = args[0].dim()
+    if rank == 0 or any(t.dim() != rank for t in tensors(args)):
+        if op.entry[0] != "unsqueeze":
+            return NotImplemented
+    if op.name == "squeeze":
+        sizes = args[0].shape
+        dims = [d + 1 for d in range(rank) if sizes[d] == 1]
+        return level.wrap(level.front(args[0]).squeeze(dims))
+    whole = rank
+    if op.entry[0] == "unsqueeze":
+        whole = rank + 1
+    values = each(level.filled, args)
+    shifted = False
+    for i, name in enumerate(names):
+        if name in ("dim", "dims", "dim0", "dim1", "dim2", "dimension"):
+            if values[i] is None or values[i] == []:
+                return NotImplemented
+            values[i] = shift(values[i], whole)
+            shifted = True
+    if not shifted and op.entry[7][0] != "view":
+        return NotImplemented
+    if not shifted and op.entry[0] not in ("detach", "alias"):
+        return NotImplemented
+    result = op.redispatch(None, *values)
+    return args[0] if op.form == INPLACE else mapped(level.wrap, result)
+
+
+def shift(dim, rank):
+    if isinstance(dim, (list, tuple)):
+        return [shift(d, rank) for d in dim]
+    if not -rank <= dim < rank:
+        raise IndexError(
+            f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], "
+            f"but got {dim})"
+        )
+    return dim % rank + 1
+
+
+def reduction(level, op, args):
+    """The batch is kept; where no dimension is named, all of an example go."""
+    x = args[0]
+    names = [row[0] for row in op.entry[2]]
+    values = each(level.filled, args)
+    rank = x.dim()
+    if rank == 0:
+        values[0] = values[0].unsqueeze(1)
+    named = values[names.index("dim")] if "dim" in names else None
+    if named is not None and named != []:
+        if rank == 0:
+            shift(named, 1)
+            return NotImplemented
+        values[names.index("dim")] = shift(named, rank)
+        return mapped(level.wrap, op.redispatch(None, *values))
+    if "keepdim" in names and values[names.index("keepdim")]:
+        return NotImplemented
+    flat = values[0].flatten(1)
+    base = op.entry[0]
+    if base in ("max", "min"):
+        return level.wrap(getattr(flat, "a" + base)(1))
+    function = FLAT.get(base)
+    if function is None:
+        return NotImplemented
+    rest = {name: value for name, value in zip(names[1:], values[1:]) if name != "dim"}
+    rest.pop("keepdim", None)
+    result = function(flat, dim=1, **{k: v for k, v in rest.items() if v is not None})
+    return mapped(level.wrap, result)
+
+
+FLAT = {
+    name: getattr(rushlight.Tensor, name)
+    for name in (
+        *("sum", "nansum", "mean", "prod", "any", "all", "amax", "amin", "argmax"),
+        *("argmin", "count_nonzero", "var", "std", "logsumexp"),
+    )
+}
+
+
+# -- views with sizes ------------------------------------------------------------------
+
+
+def _sized(level, op, args):
+    x, size = args[0], list(args[1])
+    if -1 in size:
+        known = math.prod(n for n in size if n != -1)
+        if size.count(-1) > 1 or not known or x.numel() % known:
+            return NotImplemented
+        size[size.index(-1)] = x.numel() // known
+    return level.wrap(op.redispatch(None, level.front(x), [level.size, *size]))
+
+
+def _expand(level, op, args):
+    x, size = args[0], list(args[1])
+    extra = len(size) - x.dim()
+    if extra < 0:
+        return NotImplemented
+    value = level.front(x)
+    for _ in range(extra):
+        value = value.unsqueeze(1)
+    for i in range(extra, len(size)):
+        if size[i] == -1:
+            size[i] = x.shape[i - extra]
+    return level.wrap(value.expand(level.size, *size))
+
+
+def _permute(level, op, args):
+    x = args[0]
+    return level.wrap(level.front(x).permute(0, *shift(args[1], x.dim())))
+
+
+def _t(level, op, args):
+    x = args[0]
+    if x.dim() > 2:
+        return NotImplemented
+    value = level.front(x)
+    return level.wrap(value.transpose(1, 2) if x.dim() == 2 else value)
+
+
+def _put_back(level, op, args):
+    """The gradients of views that leave elements out: the sizes of all are given."""
+    names = [row[0] for row in op.entry[2]]
+    grad, sizes, *rest = args
+    rest = [
+        shift(value, len(sizes)) if name.startswith("dim") else value
+        for name, value in zip(names[2:], rest)
+    ]
+    whole = [level.size, *sizes]
+    return level.wrap(op.redispatch(None, level.front(grad), whole, *rest))
+
+
+def _as_strided(level, op, args):
+    x, size, stride, offset = args
+    value = level.front(x)
+    offset = value.storage_offset() if offset is None else offset
+    return level.wrap(
+        value.as_strided([level.size, *size], [value.stride(0), *stride], offset)
+    )
+
+
+def _joined(level, op, args):
+    """``cat`` and ``stack``."""
+    parts, dim = args
+    if not all(isinstance(t, Tensor) for t in parts):
+        return NotImplemented
+    rank = max(t.dim() for t in parts) + (op.entry[0] == "stack")
+    if rank == 0 or len({t.dtype for t in parts}) > 1:
+        return NotImplemented
+    if op.entry[0] == "cat" and len({t.dim() for t in parts}) > 1:
+        return NotImplemented
+    values = [level.filled(t) for t in parts]
+    return level.wrap(op.redispatch(None, values, shift(dim, rank)))
+
+
+def _repeat(level, op, args):
+    x, repeats = args
+    value = level.front(x)
+    for _ in range(len(repeats) - x.dim()):
+        value = value.unsqueeze(1)
+    return level.wrap(value.repeat(1, *repeats))
+
+
+# -- products --------------------------------------------------------------------------
+
+
+def lowered(level, tensor):
+    return level.front(tensor) if level.owns(tensor) else tensor
+
+
+def _product(level, op, args):
+    """``mm``, ``bmm``, ``mv`` and ``dot`` as products that broadcast."""
+    a, b = (lowered(level, t) for t in args[:2])
+    base = op.entry[0]
+    if base in ("mm", "bmm"):
+        return level.wrap(rushlight.matmul(a, b))
+    if base == "mv":
+        return level.wrap(rushlight.matmul(a, b.unsqueeze(-1)).squeeze(-1))
+    return level.wrap((a.unsqueeze(-2) @ b.unsqueeze(-1)).squeeze(-1).squeeze(-1))
+
+
+def _added_product(level, op, args):
+    c, a, b, beta, alpha = args
+    if not a.is_floating_point() and not a.is_complex():
+        return NotImplemented
+    product = rushlight.matmul(lowered(level, a), lowered(level, b))
+    if alpha != 1:
+        product = product * alpha
+    if beta == 0:
+        return level.wrap(product)
+    value = lowered(level, c)
+    if level.owns(c):
+        for _ in range(a.dim() - c.dim()):
+            value = value.unsqueeze(1)
+    return level.wrap(product + (value if beta == 1 else value * beta))
+
+
+def _linear(level, op, args):
+    x, weight, bias = args
+    if not level.owns(weight) and (bias is None or not level.owns(bias)):
+        return level.wrap(op.redispatch(None, level.front(x), weight, bias))
+    if not level.owns(weight):
+        return NotImplemented
+    w = level.front(weight)
+    rows = lowered(level, x)
+    single = x.dim() == 1
+    if single:
+        rows = rows.unsqueeze(-2)
+    between = max(0, (1 if single else x.dim() - 1) - 1)
+    matrix = w.mT
+    for _ in range(between):
+        matrix = matrix.unsqueeze(1)
+    result = rushlight.matmul(rows, matrix)
+    if single:
+        result = result.squeeze(-2)
+    if bias is not None:
+        shift_by = lowered(level, bias)
+        if level.owns(bias):
+            for _ in range(x.dim() - 1):
+                shift_by = shift_by.unsqueeze(1)
+        result = result + shift_by
+    return level.wrap(result)
+
+
+# -- images ----------------------------------------------------------------------------
+
+
+def merged(value, at=0):
+    """Two neighbouring dimensions as one."""
+    return value.flatten(at, at + 1)
+
+
+def _convolution(level, op, args):
+    x, weight, bias, *rest, groups = args
+    transposed = rest[3]
+    nd = weight.dim() - 2
+    if x.dim() != nd + 2:
+        return NotImplemented
+    if level.owns(x) and not level.owns(weight):
+        if bias is not None and level.owns(bias):
+            return NotImplemented
+        value = level.front(x)
+        result = op.redispatch(None, merged(value), weight, bias, *rest, groups)
+        return level.wrap(result.unflatten(0, (level.size, x.shape[0])))
+    if not level.owns(weight):
+        return NotImplemented
+    if not level.owns(x) and (groups != 1 or transposed):
+        x = level.wrap(level.filled(x))
+    filters = merged(level.front(weight))
+    shifts = None if bias is None else merged(level.filled(bias))
+    if level.owns(x):
+        inputs = merged(level.front(x).transpose(0, 1), 1)
+        groups *= level.size
+    else:
+        inputs = x
+    result = op.redispatch(None, inputs, filters, shifts, *rest, groups)
+    channels = result.shape[1] // level.size
+    return level.wrap(result.unflatten(1, (level.size, channels)), 1)
+
+
+def _convolution_backward(level, op, args):
+    names = [row[0] for row in op.entry[2]]
+    given = dict(zip(names, args))
+    grad, x, weight = args[:3]
+    mask = list(given["output_mask"])
+    if x.dim() != weight.dim():
+        return NotImplemented
+    if given["transposed"] and given["groups"] != 1:
+        return NotImplemented
+    examples = level.size
+    rest = args[3:-2]
+    groups = given["groups"] * examples
+    g = merged(level.filled(grad).transpose(0, 1), 1)
+    inputs = merged(level.filled(x).transpose(0, 1), 1)
+    filters = merged(level.filled(weight).contiguous())
+    if "bias_sizes" in given:
+        at = names.index("bias_sizes")
+        sizes = args[at]
+        rest = list(args[3:-2])
+        rest[at - 3] = None if sizes is None else [sizes[0] * examples]
+    found = op.redispatch(None, g, inputs, filters, *rest, groups, mask)
+    results = []
+    for i, (part, wanted) in enumerate(zip(found, mask)):
+        if not wanted or part is None:
+            results.append(None)
+        elif i == 0:
+            parts = part.unflatten(1, (examples, x.shape[1]))
+            results.append(level.wrap(parts, 1))
+        else:
+            results.append(
+                level.wrap(part.unflatten(0, (examples, part.shape[0] // examples)))
+            )
+    return tuple(results)
+
+
+def _pooling(nd):
+    def rule(level, op, args):
+        found = list(tensors(args))
+        ranks = {t.dim() for t in found}
+        if len(ranks) > 1 or not ranks <= {nd + 1, nd + 2}:
+            return NotImplemented
+        whole = ranks == {nd + 2}
+        count = found[0].shape[0]
+
+        def taken(tensor):
+            value = level.filled(tensor)
+            return merged(value) if whole else value
+
+        def given(value):
+            return level.wrap(
+                value.unflatten(0, (level.size, count)) if whole else value
+            )
+
+        return mapped(given, op.redispatch(None, *each(taken, args)))
+
+    return rule
+
+
+def _norm_of_rows(level, op, args):
+    """``native_layer_norm`` and ``_rms_norm``: the batch joins the rows."""
+    if any(level.owns(t) for t in tensors(args[1:])):
+        return NotImplemented
+    return mapped(level.wrap, op.redispatch(None, level.front(args[0]), *args[1:]))
+
+
+def _embedding(level, op, args):
+    weight, places, *rest = args
+    if level.owns(weight):
+        return NotImplemented
+    return level.wrap(op.redispatch(None, weight, level.front(places), *rest))
+
+
+def _index_select(level, op, args):
+    x, dim, places = args
+    if level.owns(places) or x.dim() == 0:
+        return NotImplemented
+    value = level.front(x)
+    return level.wrap(op.redispatch(None, value, shift(dim, x.dim()), places))
+
+
+def _index(level, op, args):
+    x, places = args
+    at = [i for i, item in enumerate(places) if item is not None]
+    if any(p is not None and level.owns(p) for p in places) or not level.owns(x):
+        return NotImplemented
+    if at != list(range(at[0], at[0] + len(at))):
+        return NotImplemented
+    if any(places[i].dtype in (rushlight.bool, rushlight.uint8) for i in at):
+        return NotImplemented
+    return level.wrap(op.redispatch(None, level.front(x), [None, *places]))
+
+
+# -- losses ----------------------------------------------------------------------------
+
+NONE, MEAN = 0, 1
+
+
+def _mse(level, op, args):
+    x, target, reduction = args
+    if x.shape != target.shape:
+        return NotImplemented
+    costs = op.redispatch(None, level.filled(x), level.filled(target), NONE)
+    if reduction != NONE:
+        flat = costs.flatten(1) if x.dim() else costs.unsqueeze(1)
+        costs = flat.mean(1) if reduction == MEAN else flat.sum(1)
+    return level.wrap(costs)
+
+
+def _mse_backward(level, op, args):
+    grad, x, target, reduction = args
+    if x.shape != target.shape:
+        return NotImplemented
+    g = level.filled(grad)
+    for _ in range(x.dim() - grad.dim()):
+        g = g.unsqueeze(-1)
+    if reduction == MEAN:
+        g = g / x.numel()
+    x, target = level.filled(x), level.filled(target)
+    return level.wrap(op.redispatch(None, g.expand_as(x), x, target, NONE))
+
+
+def _rows_of_classes(level, x, target):
+    """Log-probabilities and class numbers of all examples, one below the other."""
+    rows, labels = level.filled(x), level.filled(target)
+    if x.dim() == 1:
+        rows, labels = rows.unsqueeze(1), labels.unsqueeze(1)
+    return merged(rows), merged(labels)
+
+
+def _nll(level, op, args):
+    x, target, weight, reduction, ignored = args
+    if x.dim() > 2 or x.dim() != target.dim() + 1:
+        return NotImplemented
+    if weight is not None and level.owns(weight):
+        return NotImplemented
+    rows, labels = _rows_of_classes(level, x, target)
+    costs, _ = op.redispatch(None, rows, labels, weight, NONE, ignored)
+    costs = costs.view(level.size, -1)
+    counts = _weights(labels, weight, ignored, costs).sum(1)
+    if reduction == NONE:
+        costs = costs if x.dim() == 2 else costs.squeeze(1)
+    else:
+        costs = costs.sum(1) / (counts if reduction == MEAN else 1)
+    return level.wrap(costs), level.wrap(counts)
+
+
+def _weights(labels, weight, ignored, costs):
+    kept = (labels != ignored).to(costs.dtype)
+    if weight is not None:
+        kept = kept * weight[labels.clamp(0, weight.numel() - 1)]
+    return kept.view(costs.shape)
+
+
+def _nll_backward(level, op, args):
+    grad, x, target, weight, reduction, ignored, total = args
+    if x.dim() > 2 or x.dim() != target.dim() + 1:
+        return NotImplemented
+    if weight is not None and level.owns(weight):
+        return NotImplemented
+    rows, labels = _rows_of_classes(level, x, target)
+    g = level.filled(grad)
+    if reduction == MEAN:
+        g = g / level.filled(total)
+    count = rows.shape[0] // level.size
+    g = g.view(level.size, -1).expand(level.size, count).reshape(-1)
+    found = op.redispatch(None, g, rows, labels, weight, NONE, ignored, g.sum())
+    found = found.unflatten(0, (level.size, count))
+    return level.wrap(found if x.dim() == 2 else found.squeeze(1))
+
+
+BY_NAME = {
+    "mse_loss": _mse,
+    "mse_loss_backward": _mse_backward,
+    "nll_loss_forward": _nll,
+    "nll_loss_backward": _nll_backward,
+    "view": _sized,
+    "reshape": _sized,
+    "expand": _expand,
+    "permute": _permute,
+    "t": _t,
+    "as_strided": _as_strided,
+    "select_backward": _put_back,
+    "slice_backward": _put_back,
+    "diagonal_backward": _put_back,
+    "unfold_backward": _put_back,
+    "cat": _joined,
+    "stack": _joined,
+    "repeat": _repeat,
+    "mm": _product,
+    "bmm": _product,
+    "mv": _product,
+    "dot": _product,
+    "addmm": _added_product,
+    "baddbmm": _added_product,
+    "linear": _linear,
+    "convolution": _convolution,
+    "convolution_backward": _convolution_backward,
+    "native_layer_norm": _norm_of_rows,
+    "_rms_norm": _norm_of_rows,
+    "embedding": _embedding,
+    "index": _index,
+    "index_select": _index_select,
+}
+for _nd in (1, 2, 3):
+    for _name in (
+        f"max_pool{_nd}d_with_indices",
+        f"avg_pool{_nd}d",
+        f"adaptive_avg_pool{_nd}d",
+        f"adaptive_max_pool{_nd}d",
+    ):
+        BY_NAME[_name] = BY_NAME[f"{_name}_backward"] = _pooling(_nd)

@@ -1,0 +1,404 @@
+"""Gradients, products with Jacobians, and Jacobians of functions."""
+
+from __future__ import annotations
+
+import functools
+
+import rushlight
+from rushlight.autograd.levels.gradient import GradientLevel
+from rushlight.autograd.levels.tangent import TangentLevel
+from rushlight.core.tensor import Tensor
+from rushlight.func import _trees as trees
+from rushlight.func._batches import vmap
+
+__all__ = [
+    "grad",
+    "grad_and_value",
+    "hessian",
+    "jacfwd",
+    "jacrev",
+    "jvp",
+    "linearize",
+    "vjp",
+]
+
+
+def _chosen(args, argnums):
+    """The arguments that ``argnums`` names, as a nest: one of them or a tuple.
+
+    Raises:
+        RuntimeError: a number is none of an argument, or named twice.
+    """
+    single = isinstance(argnums, int)
+    numbers = (argnums,) if single else argnums
+    if not isinstance(numbers, tuple) or not all(isinstance(n, int) for n in numbers):
+        raise RuntimeError(f"argnums must be int or Tuple[int, ...], got: {argnums!r}")
+    if not numbers:
+        raise RuntimeError("argnums must be non-empty")
+    wrapped = []
+    for n in numbers:
+        if not -len(args) <= n < len(args):
+            raise RuntimeError(
+                f"Got argnum={n}, but only {len(args)} positional inputs"
+            )
+        wrapped.append(n % len(args))
+    if len(set(wrapped)) != len(wrapped):
+        raise RuntimeError(f"argnums elements must be unique, got {argnums}")
+    return wrapped, single
+
+
+def _replaced(args, numbers, values):
+    args = list(args)
+    for n, value in zip(numbers, values):
+        args[n] = value
+    return tuple(args)
+
+
+def _tensors(tree, name, what):
+    leaves, spec = trees.flatten(tree)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise RuntimeError(
+                f"{name}: Expected {what} to be Tensors, or nests of Tensors, but got "
+                f"{type(leaf).__name__}"
+            )
+    return leaves, spec
+
+
+def _split_aux(output, has_aux, name):
+    if not has_aux:
+        return output, None
+    if not (isinstance(output, tuple) and len(output) == 2):
+        raise RuntimeError(
+            f"{name}: output of function f should be a tuple: (output, aux) if has_aux "
+            f"is True, got {type(output).__name__}"
+        )
+    return output
+
+
+def grad_and_value(func, argnums=0, has_aux=False):
+    """A function that gives the gradient of ``func``, and its value.
+
+    Args:
+        func: returns a scalar tensor, or ``(scalar, aux)`` with ``has_aux``.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: ``func`` also returns something that is passed through.
+
+    Raises:
+        RuntimeError: the output is no scalar tensor, or an argument no tensor.
+
+    >>> grad_and_value(lambda x: (x * x).sum())(rl.tensor([1.0, 2.0]))
+    (tensor([2., 4.]), tensor(5.))
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        numbers, single = _chosen(args, argnums)
+        with GradientLevel() as level:
+            taken = args[numbers[0]] if single else tuple(args[n] for n in numbers)
+            leaves, spec = _tensors(taken, "grad", "the arguments to differentiate by")
+            variables = [level.variable(leaf) for leaf in leaves]
+            nest = trees.unflatten(variables, spec)
+            given = _replaced(args, numbers, (nest,) if single else nest)
+            output, aux = _split_aux(func(*given, **kwargs), has_aux, "grad_and_value")
+            if not isinstance(output, Tensor):
+                raise RuntimeError(
+                    "Expected f(*args) to return a Tensor, got tensor of type "
+                    f"{type(output).__name__}"
+                )
+            if output.dim():
+                raise RuntimeError(
+                    "Expected f(*args) to return a scalar tensor, got tensor with "
+                    f"{output.dim()} dims. Maybe you wanted to use the vjp or jacrev "
+                    "APIs instead?"
+                )
+            found = level.gradients([output], variables, [None])
+            values = [
+                rushlight.zeros_like(leaf) if g is None else level.unwrap(g)
+                for g, leaf in zip(found, leaves)
+            ]
+            value = level.unwrap(output)
+            aux = trees.mapped(lambda t: _lowered(level, t), aux)
+        gradient = trees.unflatten(values, spec)
+        return (gradient, (value, aux)) if has_aux else (gradient, value)
+
+    return wrapper
+
+
+def _lowered(level, leaf):
+    return level.unwrap(leaf) if isinstance(leaf, Tensor) else leaf
+
+
+def grad(func, argnums=0, has_aux=False):
+    """A function that gives the gradient of ``func``.
+
+    Args:
+        func: returns a scalar tensor, or ``(scalar, aux)`` with ``has_aux``.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: return ``(gradient, aux)``.
+
+    >>> grad(grad(lambda x: x**3))(rl.tensor(2.0))
+    tensor(12.)
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return wrapper
+
+
+def vjp(func, *primals, has_aux=False):
+    """The value of ``func`` and a function from cotangents to gradients.
+
+    Args:
+        func: a function of the primals.
+        primals: tensors or nests of them.
+        has_aux: ``func`` returns ``(output, aux)``; the result has ``aux`` at its end.
+
+    >>> value, pull = vjp(lambda x: x * x, rl.tensor([1.0, 2.0]))
+    >>> pull(rl.tensor([1.0, 10.0]))
+    (tensor([ 2., 40.]),)
+    """
+    with GradientLevel() as level:
+        leaves, spec = _tensors(primals, "vjp", "the primals")
+        variables = [level.variable(leaf) for leaf in leaves]
+        output = func(*trees.unflatten(variables, spec))
+        output, aux = _split_aux(output, has_aux, "vjp")
+        outputs, shape = _tensors(output, "vjp", "the outputs of f")
+        if not outputs:
+            raise RuntimeError(
+                "vjp(f, *primals): Expected f to return at least a Tensor"
+            )
+        values = [level.unwrap(t) for t in outputs]
+        aux = trees.mapped(lambda t: _lowered(level, t), aux)
+
+    def pull(cotangents, retain_graph=True, create_graph=None):
+        given, form = _tensors(cotangents, "vjp", "the cotangents")
+        if form != shape and not (len(given) == len(outputs) == 1):
+            raise RuntimeError(
+                "Expected pytree structure of cotangents to be the same as pytree "
+                "structure of outputs to the function."
+            )
+        for cotangent, value in zip(given, values):
+            if cotangent.shape != value.shape:
+                raise RuntimeError(
+                    "Expected cotangents to have the shapes of the outputs, but got "
+                    f"{tuple(cotangent.shape)} for {tuple(value.shape)}"
+                )
+        record = rushlight.is_grad_enabled() if create_graph is None else create_graph
+        found = level.gradients(outputs, variables, given, retain_graph, record)
+        results = [
+            rushlight.zeros_like(leaf) if g is None else _revived(level, g)
+            for g, leaf in zip(found, leaves)
+        ]
+        return trees.unflatten(results, spec)
+
+    result = trees.unflatten(values, shape)
+    return (result, pull, aux) if has_aux else (result, pull)
+
+
+def _revived(level, tensor):
+    return level.unwrap(tensor)
+
+
+def jvp(func, primals, tangents, *, strict=False, has_aux=False):
+    """The value of ``func`` and its derivative along the tangents.
+
+    Args:
+        func: a function of the primals.
+        primals: a tuple of tensors, or of nests of them.
+        tangents: the directions, of the same structure.
+        strict: refuse outputs that do not depend on the primals.
+        has_aux: ``func`` returns ``(output, aux)``.
+
+    >>> jvp(rl.sin, (rl.tensor(0.0),), (rl.tensor(2.0),))
+    (tensor(0.), tensor(2.))
+    """
+    if not isinstance(primals, tuple):
+        raise RuntimeError(
+            "jvp: Expected primals to be a tuple. E.g. it should be valid to call "
+            "f(*primals)."
+        )
+    leaves, spec = _tensors(primals, "jvp", "the primals")
+    moved, form = _tensors(tangents, "jvp", "the tangents")
+    if form != spec:
+        raise RuntimeError(
+            "jvp: Expected primals and tangents to have the same python structure."
+        )
+    for value, tangent in zip(leaves, moved):
+        if value.shape != tangent.shape:
+            raise RuntimeError(
+                "jvp: Expected tangents to have the shapes of the primals, but got "
+                f"{tuple(tangent.shape)} for {tuple(value.shape)}"
+            )
+    with TangentLevel() as level:
+        duals = [level.wrap(value, tangent) for value, tangent in zip(leaves, moved)]
+        output = func(*trees.unflatten(duals, spec))
+        output, aux = _split_aux(output, has_aux, "jvp")
+        outputs, shape = _tensors(output, "jvp", "the outputs of f")
+        values = [level.unwrap(t) for t in outputs]
+        found = [level.tangent_of(t) for t in outputs]
+        aux = trees.mapped(lambda t: _lowered(level, t), aux)
+    if strict and any(t is None for t in found):
+        raise RuntimeError(
+            "jvp(f, primals, tangents, strict=True): The output of f is independent of "
+            "the inputs. This is not allowed with strict=True."
+        )
+    pushed = [
+        rushlight.zeros_like(value) if tangent is None else tangent
+        for value, tangent in zip(values, found)
+    ]
+    result = trees.unflatten(values, shape), trees.unflatten(pushed, shape)
+    return (*result, aux) if has_aux else result
+
+
+def linearize(func, *primals):
+    """The value of ``func`` and a function from tangents to its derivative along them.
+
+    >>> value, push = linearize(lambda x: x * x, rl.tensor(3.0))
+    >>> push(rl.tensor(1.0))
+    tensor(6.)
+    """
+    output = func(*primals)
+
+    def push(*tangents):
+        return jvp(func, primals, tangents)[1]
+
+    return output, push
+
+
+# -- Jacobians -------------------------------------------------------------------------
+
+
+def _units(tensor):
+    """One tensor for each element: 1 there, 0 elsewhere."""
+    n = tensor.numel()
+    return rushlight.eye(n, dtype=tensor.dtype).view(n, *tensor.shape)
+
+
+def _basis(leaves):
+    """For all leaves together, as many directions as they have elements."""
+    total = sum(leaf.numel() for leaf in leaves)
+    basis, at = [], 0
+    for leaf in leaves:
+        block = rushlight.zeros(total, leaf.numel(), dtype=leaf.dtype)
+        block[at : at + leaf.numel()].fill_diagonal_(1)
+        basis.append(block.view(total, *leaf.shape))
+        at += leaf.numel()
+    return basis
+
+
+def jacrev(
+    func, argnums=0, *, has_aux=False, chunk_size=None, _preallocate_and_copy=False
+):
+    """A function that gives the Jacobian of ``func``, row by row of its output.
+
+    Args:
+        func: returns a tensor or a nest of them.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: ``func`` returns ``(output, aux)``; so does the result.
+        chunk_size: how many rows at once; None for all of them.
+
+    >>> jacrev(lambda x: x * x)(rl.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
+    if chunk_size is not None and chunk_size <= 0:
+        raise ValueError("jacrev: `chunk_size` should be greater than 0.")
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        numbers, single = _chosen(args, argnums)
+
+        def part(*chosen):
+            return func(*_replaced(args, numbers, chosen), **kwargs)
+
+        chosen = [args[n] for n in numbers]
+        found = vjp(part, *chosen, has_aux=has_aux)
+        output, pull = found[:2]
+        outputs, shape = trees.flatten(output)
+        rows = vmap(lambda *c: pull(trees.unflatten(c, shape)), chunk_size=chunk_size)(
+            *_basis(outputs)
+        )
+        by_input, spec = trees.flatten(rows)
+        results, at = [], 0
+        for value in outputs:
+            n = value.numel()
+            parts = [
+                block[at : at + n].reshape(*value.shape, *block.shape[1:])
+                for block in by_input
+            ]
+            nest = trees.unflatten(parts, spec)
+            results.append(nest[0] if single else nest)
+            at += n
+        jacobian = trees.unflatten(results, shape)
+        return (jacobian, found[2]) if has_aux else jacobian
+
+    return wrapper
+
+
+def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
+    """A function that gives the Jacobian of ``func``, column by column of its input.
+
+    Args:
+        func: returns a tensor or a nest of them.
+        argnums: the positions of the arguments to differentiate by.
+        has_aux: ``func`` returns ``(output, aux)``; so does the result.
+        randomness: as of `vmap`.
+
+    >>> jacfwd(rl.sin)(rl.zeros(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
+
+    @functools.wraps(func)
+    def wrapper(*args, **kwargs):
+        numbers, single = _chosen(args, argnums)
+
+        def part(*chosen):
+            return func(*_replaced(args, numbers, chosen), **kwargs)
+
+        chosen = tuple(args[n] for n in numbers)
+        leaves, spec = _tensors(chosen, "jacfwd", "the arguments to differentiate by")
+        kept = []
+
+        def push(*directions):
+            tangents = trees.unflatten(directions, spec)
+            found = jvp(part, chosen, tangents, has_aux=has_aux)
+            return found[1:] if has_aux else found[1]
+
+        basis = _basis(leaves)
+        if has_aux:
+            columns, aux = vmap(push, randomness=randomness)(*basis)
+            kept.append(trees.mapped(lambda t: t[0], aux))
+        else:
+            columns = vmap(push, randomness=randomness)(*basis)
+        outputs, shape = trees.flatten(columns)
+        results = []
+        for block in outputs:
+            sizes = block.shape[1:]
+            rows = block.movedim(0, -1)
+            parts, at = [], 0
+            for leaf in leaves:
+                n = leaf.numel()
+                parts.append(rows[..., at : at + n].reshape(*sizes, *leaf.shape))
+                at += n
+            nest = trees.unflatten(parts, spec)
+            results.append(nest[0] if single else nest)
+        jacobian = trees.unflatten(results, shape)
+        return (jacobian, kept[0]) if has_aux else jacobian
+
+    return wrapper
+
+
+def hessian(func, argnums=0):
+    """A function that gives the Hessian of ``func``: forward over reverse.
+
+    >>> hessian(lambda x: (x**3).sum())(rl.tensor([1.0, 2.0]))
+    tensor([[ 6.,  0.],
+            [ 0., 12.]])
+    """
+    return jacfwd(jacrev(func, argnums), argnums)

@@ -1,0 +1,153 @@
+"""Modules as functions of their parameters."""
+
+from __future__ import annotations
+
+import contextlib
+
+import rushlight
+
+__all__ = ["functional_call", "stack_module_state"]
+
+
+def functional_call(
+    module,
+    parameter_and_buffer_dicts,
+    args=None,
+    kwargs=None,
+    *,
+    tie_weights=True,
+    strict=False,
+):
+    """Calls a module with other tensors in the place of its parameters and buffers.
+
+    Args:
+        module: the module; it is left as it was.
+        parameter_and_buffer_dicts: names with their tensors, or several such.
+        args: the positional arguments, as a tuple; one that is none stands for itself.
+        kwargs: the keyword arguments.
+        tie_weights: a tensor given for one name counts for all names of the same one.
+        strict: every parameter and buffer must be given.
+
+    Raises:
+        RuntimeError: with ``strict``, names are missing or unknown.
+        ValueError: a name is given twice.
+
+    >>> layer = rl.nn.Linear(1, 1)
+    >>> functional_call(
+    ...     layer, {"weight": rl.ones(1, 1), "bias": rl.zeros(1)}, rl.ones(2, 1)
+    ... )
+    tensor([[1.],
+            [1.]])
+    """
+    if isinstance(parameter_and_buffer_dicts, (list, tuple)):
+        given = {}
+        for part in parameter_and_buffer_dicts:
+            twice = given.keys() & part.keys()
+            if twice:
+                raise ValueError(
+                    f"{sorted(twice)} appear in multiple dictionaries; behavior of "
+                    "functional call is ambiguous"
+                )
+            given.update(part)
+    else:
+        given = dict(parameter_and_buffer_dicts)
+    if args is None:
+        args = ()
+    elif not isinstance(args, tuple):
+        args = (args,)
+    with _replaced(module, given, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def _places(module):
+    """Where each parameter and buffer lies: ``{name: (table, key)}``."""
+    found = {}
+    for prefix, part in module.named_modules(remove_duplicate=False):
+        for table in (part._parameters, part._buffers):
+            for key in table:
+                found[f"{prefix}.{key}" if prefix else key] = (table, key)
+    return found
+
+
+@contextlib.contextmanager
+def _replaced(module, given, tie_weights, strict):
+    places = _places(module)
+    unknown = given.keys() - places.keys()
+    if strict:
+        missing = {n for n, (t, k) in places.items() if t[k] is not None} - given.keys()
+        if missing or unknown:
+            raise RuntimeError(
+                f"Missing key(s): {sorted(missing)}. Unexpected key(s): {sorted(unknown)}."
+            )
+    if tie_weights:
+        given = _tied(places, given)
+    before = []
+    try:
+        for name, tensor in given.items():
+            if name in places:
+                table, key = places[name]
+                before.append((table, key, table[key]))
+                table[key] = tensor
+        yield
+    finally:
+        for table, key, tensor in reversed(before):
+            table[key] = tensor
+
+
+def _tied(places, given):
+    """The same tensor for every name of a parameter of which one name is given."""
+    names = {}
+    for name, (table, key) in places.items():
+        if table[key] is not None:
+            names.setdefault(id(table[key]), []).append(name)
+    full = dict(given)
+    for group in names.values():
+        chosen = [name for name in group if name in given]
+        if len({id(given[name]) for name in chosen}) > 1:
+            raise ValueError(
+                f"functional_call got multiple values for keys {chosen}, which are tied. "
+                "Consider using tie_weights=False"
+            )
+        for name in group:
+            if chosen:
+                full.setdefault(name, given[chosen[0]])
+    return full
+
+
+def stack_module_state(models):
+    """Parameters and buffers of equal models, stacked for `vmap`.
+
+    Args:
+        models: modules of one class, all in the same mode.
+
+    Raises:
+        RuntimeError: there is none, or they differ in class or mode.
+
+    >>> params, buffers = stack_module_state([rl.nn.Linear(2, 3) for _ in range(5)])
+    >>> params["weight"].shape
+    rushlight.Size([5, 3, 2])
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: Expected at least one model, got 0.")
+    if len({model.training for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to have the same training/eval mode."
+        )
+    if len({type(model) for model in models}) > 1:
+        raise RuntimeError(
+            "stack_module_state: Expected all models to be of the same class."
+        )
+    params = {
+        name: _stacked([dict(m.named_parameters())[name] for m in models])
+        for name, _ in models[0].named_parameters()
+    }
+    buffers = {
+        name: _stacked([dict(m.named_buffers())[name] for m in models])
+        for name, _ in models[0].named_buffers()
+    }
+    return params, buffers
+
+
+def _stacked(tensors):
+    stacked = rushlight.stack([t.detach() for t in tensors])
+    return stacked.requires_grad_(tensors[0].requires_grad)

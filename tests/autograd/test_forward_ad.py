@@ -1,0 +1,86 @@
+"""Dual numbers: tangents go where values go, views and writes in place included."""
+
+import pytest
+
+import rushlight as rl
+from rushlight.autograd import forward_ad as fw
+
+
+def tangent_of(f, x, t):
+    with fw.dual_level():
+        return fw.unpack_dual(f(fw.make_dual(x, t))).tangent
+
+
+X, T = rl.tensor([1.0, -2.0, 3.0]), rl.tensor([0.5, 1.0, 2.0])
+
+
+def test_a_tangent_is_the_derivative_along_it():
+    rl.testing.assert_close(tangent_of(lambda x: x**2, X, T), 2 * X * T)
+    rl.testing.assert_close(tangent_of(rl.sin, X, T), X.cos() * T)
+    rl.testing.assert_close(tangent_of(lambda x: x @ x, X, T), 2 * (X @ T))
+
+
+def test_a_view_of_a_dual_sees_later_writes_and_a_write_to_a_view_reaches_the_base():
+    def f(x):
+        y = x.clone()
+        row = y[1:]
+        y.mul_(x)
+        row.add_(x[:2])
+        return y
+
+    expected = 2 * X * T + rl.cat([rl.zeros(1), T[:2]])
+    rl.testing.assert_close(tangent_of(f, X, T), expected)
+
+
+def test_tensors_made_inside_take_tangents_in_place():
+    def f(x):
+        out = rl.zeros(2, 3)
+        out[1] = x * 3
+        out[0].copy_(x)
+        return out
+
+    rl.testing.assert_close(tangent_of(f, X, T), rl.stack([T, 3 * T]))
+
+
+def test_filling_forgets_the_tangent():
+    assert (
+        tangent_of(lambda x: x.clone().fill_(2.0) * x, X, T).tolist()
+        == (2 * T).tolist()
+    )
+    assert tangent_of(lambda x: x.clone().zero_(), X, T).tolist() == [0.0, 0.0, 0.0]
+
+
+def test_reverse_over_forward_gives_second_derivatives():
+    x = X.clone().requires_grad_()
+    with fw.dual_level():
+        y = fw.unpack_dual((fw.make_dual(x, T) ** 3).sum())
+    (second,) = rl.autograd.grad(y.tangent, x)
+    rl.testing.assert_close(second, 6 * X * T)
+
+
+def test_integers_and_comparisons_have_no_tangent():
+    assert tangent_of(lambda x: x > 0, X, T) is None
+    assert tangent_of(lambda x: x.argmax(), X, T) is None
+    assert tangent_of(lambda x: x.long(), X, T) is None
+    assert tangent_of(lambda x: x.detach(), X, T) is None
+
+
+def test_a_dual_is_a_value_after_its_level():
+    with fw.dual_level():
+        dual = fw.make_dual(X, T)
+    assert fw.unpack_dual(dual).tangent is None
+    assert (dual + 1).tolist() == (X + 1).tolist()
+
+
+def test_mistakes_are_named():
+    with pytest.raises(RuntimeError, match="no level exists"):
+        fw.make_dual(X, T)
+    with pytest.raises(RuntimeError, match="no level is currently open"):
+        fw.exit_dual_level()
+    with fw.dual_level():
+        with pytest.raises(RuntimeError, match="same size as the primal"):
+            fw.make_dual(X, T[:2])
+        with pytest.raises(ValueError, match="floating point or complex"):
+            fw.make_dual(X.long(), T.long())
+        with pytest.raises(RuntimeError, match="Nested forward mode AD"):
+            fw.enter_dual_level()
