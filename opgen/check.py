@@ -70,6 +70,10 @@ def _check_implementation(entry, operators, faults):
     references = [entry.function]
     if entry.meta not in (None, "none"):
         references.append(entry.meta)
+    if entry.check is not None:
+        references.append(entry.check)
+        if entry.kind != "pointwise":
+            faults.add(entry.location, f"'check:' of '{entry.name}' is never called")
     for reference in references:
         module, attribute = locate(reference, entry.family)
         names = operators if module == CALL else defined_names(module)

@@ -7,8 +7,8 @@ from opgen.schema import Schema
 IMPLEMENTATIONS = ("pointwise", "reduction", "cpu", "explicit", "composite", "view")
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {
-    "promote", "promote_float", "bool", "same", "int64", "sum", "float", "real",
-    "with_index",
+    "promote", "promote_float", "promote_integer", "bool", "same", "int64", "sum",
+    "float", "real", "with_index",
 }  # fmt: skip
 TAGS = {
     "random", "data_dependent", "view_or_copy", "factory",
@@ -22,6 +22,12 @@ TAGS = {
     "alone",  # what is written, in place or as `out=`, shares none with other inputs
     "folded",  # what is written may show one element at several places
     "out_detached",  # `out=` takes values from inputs that require gradients
+    # of elementwise kernels
+    "wide_last",  # a lone last operand is not rounded to half precision
+    "rounded",  # numbers that are no operands are, too
+    "swapped",  # the second operand comes first where layouts differ
+    "copied",  # a new result is laid out as a dense copy of the operand would be
+    "numbers_apart",  # numbers are no operands where results are laid out
 }  # fmt: skip
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}
 
@@ -74,6 +80,7 @@ class Entry:
     operators: tuple[str, ...] = ()
     namespace: str | None = None
     meta: str | None = None
+    check: str | None = None
     rule: Rule | None = None
     derivative: tuple[Formula, ...] = ()
     outputs: tuple[int, ...] | None = None
@@ -108,7 +115,7 @@ class Entry:
         if self.namespace:
             lines.append(f"  namespace: {self.namespace}")
         lines.append(f"  {self.kind}: {self.function}")
-        for name in ("meta", "rule"):
+        for name in ("meta", "check", "rule"):
             value = getattr(self, name)
             if value is not None:
                 lines.append(f"  {'dtype' if name == 'rule' else name}: {value}")

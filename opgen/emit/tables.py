@@ -14,7 +14,8 @@ returns
 variants
     bits: 1 function, 2 method, 4 in-place, 8 ``out=``.
 implementation
-    ``(kind, module, attribute, attribute for meta or None, optional operands)``.
+    ``(kind, module, attribute, attribute for meta or None, optional operands,
+    module and attribute of what refuses operands or None)``.
 rule
     ``(name, indices of the arguments that decide)`` or None.
 derivative
@@ -79,7 +80,9 @@ def _implementation(entry):
     meta = None
     if entry.kind == "cpu" and entry.meta != "none":
         meta = entry.meta or attribute
-    return (entry.kind, module, attribute, meta, _optional_operands(entry, module))
+    check = None if entry.check is None else locate(entry.check, entry.family)
+    optional = _optional_operands(entry, module)
+    return (entry.kind, module, attribute, meta, optional, check)
 
 
 def _optional_operands(entry, module):

@@ -13,7 +13,7 @@ from rushlight.compiler import complex_functions, expr
 from rushlight.compiler.complexes import Complex, complex_function
 from rushlight.compiler.expr import Call, Expr, Reinterpret, Type, boolean, unify
 from rushlight.compiler.faults import refuse_zero
-from rushlight.compiler.pointwise import pointwise
+from rushlight.compiler.pointwise import computing, pointwise, rounded
 from rushlight.compiler.reduction import reduction
 from rushlight.compiler.rowwise import (
     element,
@@ -28,6 +28,8 @@ from rushlight.compiler.rowwise import (
 
 FRONT = (
     pointwise,
+    computing,
+    rounded,
     reduction,
     rowwise,
     element,

@@ -8,6 +8,7 @@ level of cache. An operand with stride zero fills its buffer once.
 from __future__ import annotations
 
 import inspect
+from contextvars import ContextVar
 from functools import partial
 
 from rushlight.compiler import expr as ir
@@ -22,6 +23,22 @@ from rushlight.compiler.passes.name_shared import name_shared
 BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
 ALL_BLOCKS = 12288
 COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
+
+
+_COMPUTING = ContextVar("computing", default="float32")
+
+
+def computing() -> str:
+    """The dtype that the kernel which is being traced computes in."""
+    return _COMPUTING.get()
+
+
+def rounded(x):
+    """``x`` as it is stored; only half precision is worked on in a wider type."""
+    kind = computing()
+    if kind not in COMPUTED_IN or isinstance(x, Complex) or not x.type.is_float:
+        return x
+    return ir.cast(x.type, ir.cast(Type(kind), x))
 
 
 def pointwise(function) -> Pointwise:
@@ -80,6 +97,7 @@ class Pointwise(Front):
                 f"{len(out_dtypes)} outputs"
             )
         plan = Plan(in_dtypes, out_dtypes)
+        plan.round_inputs(compute)
         body = _body(plan, *without_faults(outputs), inputs)
         function = ir.kernel(
             self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(*body)
@@ -96,7 +114,12 @@ class Pointwise(Front):
             _symbol(f"x{k}" if variadic else names[k], dtype)
             for k, dtype in enumerate(compute)
         ]
-        result = self.function(*inputs, *static)
+        half = [kind for kind in compute if kind in COMPUTED_IN]
+        token = _COMPUTING.set((half or [*compute, "float32"])[0])
+        try:
+            result = self.function(*inputs, *static)
+        finally:
+            _COMPUTING.reset(token)
         results = result if isinstance(result, tuple) else (result,)
         default = inputs[0] if inputs else Const(ir.f32, 0)
         return [_as_result(value, default) for value in results], inputs
@@ -166,6 +189,7 @@ class _Operand:
         self.stride = Var(f"{name}_stride", i64)
         self.outer = Var(f"{name}_outer", i64)
         self.direct = Var(f"{name}_direct", ir.boolean)
+        self.rounded = None  # a type of half precision that values are first brought to
         self.position, self.count = position, count
 
     def declare(self, b):
@@ -197,6 +221,9 @@ class _Operand:
         """The value at ``i`` of the current block, in the type computed in."""
         if not self.complex:
             value = ir.load(self.pointer, i)
+            if self.rounded is not None:
+                single = ir.cast(compute.type, value)
+                return ir.cast(compute.type, ir.cast(self.rounded, single))
             if isinstance(compute, Complex):
                 return Complex.of(value, compute.real.type)
             return ir.cast(compute.type, value)
@@ -242,6 +269,14 @@ class Plan:
         """The names of the operands' variables."""
         values = (value for o in self.operands for value in vars(o).values())
         return {value.name for value in values if isinstance(value, Var)}
+
+    def round_inputs(self, compute):
+        """Lets inputs of other types lose what half precision can't hold."""
+        if isinstance(compute, str):
+            compute = (compute,) * len(self.inputs)
+        for operand, kind in zip(self.inputs, compute, strict=True):
+            if kind in COMPUTED_IN and not operand.complex and operand.dtype != kind:
+                operand.rounded = Type(kind)
 
     def loops(self, body, found):
         """The whole program; ``body(b, flags, i, ...)`` writes the elementwise part."""

@@ -128,11 +128,13 @@ def same_geometry(
     ndim: cython.int,
     sizes: cython.pointer(cython.const[int64_t]),
 ) -> cython.int:
-    """0: operands differ; 1: all dense with equal strides; 2: all channels-last."""
+    """0: operands differ; 1: dense with equal strides; 2: channels-last; 3: row-major."""
     i: cython.int
     d: cython.int
     equal: cython.bint = True
     last: cython.bint = True
+    rows: cython.bint = True
+    step: int64_t
     for i in range(count):
         if inputs[i].ndim != ndim:
             return 0
@@ -141,8 +143,15 @@ def same_geometry(
                 return 0
             if inputs[i].strides[d] != inputs[0].strides[d]:
                 equal = False
+        step = 1
+        for d in range(ndim - 1, -1, -1):
+            if sizes[d] != 1:
+                rows = rows and inputs[i].strides[d] == step
+                step *= sizes[d]
         if last and not is_channels_last(ndim, sizes, inputs[i].strides):
             last = False
+    if rows:
+        return 3
     if last:
         return 2
     if equal and is_dense(ndim, sizes, inputs[0].strides):
@@ -169,6 +178,9 @@ def output_strides(
         row_major(ndim, sizes, strides)
         return True
     kind = same_geometry(inputs, count, ndim, sizes)
+    if kind == 3:
+        row_major(ndim, sizes, strides)
+        return True
     if kind == 1:
         for i in range(ndim):
             strides[i] = inputs[0].strides[i]

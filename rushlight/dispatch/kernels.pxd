@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t
 from cpython.object cimport PyObject
 from rushlight.backends.cpu.launch cimport NativeKernel, kernel_t
+from rushlight.core.device cimport Device
 from rushlight.core.dtype cimport DType
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Kernel, Operator
@@ -22,7 +23,20 @@ cdef class PointwiseKernel(Kernel):
     cdef short native_result[256]   # dtype code of what native[i] writes
     cdef Tensor run_uniform(self, Operator op, PyObject** slots, int count)
     cdef dict special
+    cdef object checker             # refuses operands by their types, or None
+    cdef unsigned int wide          # bit i: a number is not rounded to half precision
+    cdef int wide_lone              # operand that is not, if it has one element; or -1
+    cdef bint swapped               # the second operand comes first where layouts differ
+    cdef unsigned int shaped        # bit i: a number counts as a tensor of no dimension
+    cdef bint copied                # layouts count as those of dense copies
+    cdef bint plain_result          # a new result is row-major
     cdef int resolve(self, Call* call) except -1
+    cdef int check_operands(self, Call* call) except -1
+    cdef object compute_types(self, Call* call)
+    cdef int store_scalars(self, Call* call) except -1
+    cdef bint result_strides(self, Call* call, int64_t* strides) noexcept
+    cdef Tensor fresh_output(self, Call* call, int code, Device device)
+    cdef int prepare_target(self, Tensor t, Call* call, Operator op, DType result) except -1
     cdef tuple resolve_by_function(self, Call* call)
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)

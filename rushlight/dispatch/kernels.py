@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import warnings
 
 import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
@@ -21,6 +22,7 @@ from cython.cimports.rushlight.core.dtype import (
     promote_codes,
 )
 from cython.cimports.rushlight.core.elements import write_wrapped
+from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.iteration import (
     Operand,
     broadcast_operands,
@@ -60,12 +62,13 @@ RULES = {
     "int64": 4,
     "real": 5,
     "float": 6,
+    "promote_integer": 7,
 }
 # What a number operand is stored as, by the compute type's code.
 _SCALAR_CODE = cython.declare(cython.int[64])
 for _code in range(64):
     _SCALAR_CODE[_code] = _code
-for _code in (5, 15, 23, 24, 25, 26):
+for _code in (23, 24, 25, 26):
     _SCALAR_CODE[_code] = 6
 
 
@@ -255,13 +258,24 @@ def check_devices(
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def number_code(compute: cython.int, wide: cython.bint) -> cython.int:
+    """The type that a number operand is stored in."""
+    if wide and (compute == 5 or compute == 15):
+        return 6
+    return _SCALAR_CODE[compute]
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
-def store_scalars(call: cython.pointer(Call)) -> cython.int:
+def store_numbers(call: cython.pointer(Call), wide: cython.uint) -> cython.int:
     """Write number operands, in the compute type, where the kernel reads them."""
     i: cython.int
-    code: cython.int = _SCALAR_CODE[call.compute]
+    code: cython.int
     for i in range(call.n):
         if not call.is_tensor[i]:
+            code = number_code(call.compute, (wide >> i) & 1)
             call.operands[call.n_out + i].data = cython.cast(
                 cython.p_char, cython.address(call.scalars[2 * i])
             )
@@ -290,30 +304,54 @@ def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.i
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def result_strides(
-    call: cython.pointer(Call), strides: cython.pointer(int64_t)
+def strides_of_result(
+    call: cython.pointer(Call),
+    promoting: cython.uint,
+    swapped: cython.bint,
+    copied: cython.bint,
+    shaped: cython.uint,
+    strides: cython.pointer(int64_t),
 ) -> cython.bint:
-    """The strides that suit the inputs; True where they are row-major."""
+    """The strides that suit the inputs; True where they are row-major.
+
+    An input of another type than is computed in counts as its copy in that type does,
+    which is dense; the numbers of ``shaped`` count as tensors of no dimension.
+    """
     tensors: Operand[12]
+    dense: int64_t[768]
+    at: cython.pointer(int64_t)
     i: cython.int
+    k: cython.int
     n: cython.int = 0
-    for i in range(call.n):
-        if call.is_tensor[i]:
-            tensors[n] = call.operands[call.n_out + i]
-            n += 1
+    t: Tensor
+    for k in range(call.n):
+        i = 1 - k if swapped and k < 2 else k
+        if not call.is_tensor[i]:
+            if (shaped >> i) & 1:
+                tensors[n].ndim = 0
+                n += 1
+            continue
+        t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+        tensors[n] = call.operands[call.n_out + i]
+        if (
+            copied or ((promoting >> i) & 1 and t.dtype_.code != call.compute)
+        ) and not is_dense(t.ndim_, t.sizes, t.strides):
+            at = cython.address(dense[64 * n])
+            output_strides(cython.address(tensors[n]), 1, t.ndim_, t.sizes, at)
+            tensors[n].strides = at
+        n += 1
     return output_strides(tensors, n, call.ndim, call.sizes, strides)
 
 
 @cython.cfunc
-def fresh_output(
+def laid_out(
     call: cython.pointer(Call),
     code: cython.int,
     device: Device,
-    plain: cython.bint = False,
 ) -> Tensor:
     """A result laid out as the inputs are, or row by row."""
     strides: int64_t[64]
-    if plain or call.flat or result_strides(call, strides):
+    if call.flat or strides_of_result(call, 0, False, False, 0, strides):
         return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
     return new_empty(call.ndim, call.sizes, strides, dtype_of(code), device)
 
@@ -344,32 +382,15 @@ def same_sizes(t: Tensor, call: cython.pointer(Call)) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def prepare_target(
-    t: Tensor, call: cython.pointer(Call), op: Operator, result: DType
-) -> cython.int:
-    """Refuse to write where type, shape or memory do not allow it; resize ``out``."""
-    strides: int64_t[64]
+def refuse_growth(t: Tensor, call: cython.pointer(Call)) -> cython.int:
+    """An output that is an input too is not given another shape."""
     i: cython.int
-    if (t.storage.device.kind == 2) != (call.device_kind == 2):
-        raise RuntimeError(
-            "Expected all tensors to be on the same device, but the result goes to "
-            f"{t.storage.device}{describe(call, op.name)}"
-        )
-    check_output_type(op.out_rule, result, t, op.base_name())
-    if op.form == OUT and not same_sizes(t, call):
-        plain: cython.bint = call.flat or result_strides(call, strides)
-        fit_output(
-            t,
-            call.ndim,
-            call.sizes,
-            cython.NULL if plain else strides,
-            op.out_quiet,
-        )
-    refuse_internal_overlap(t)
+    k: cython.int
     for i in range(call.n):
-        if call.is_tensor[i]:
-            refuse_partial_overlap(
-                t, cython.cast(Tensor, cython.cast(object, call.values[i]))
+        if call.is_tensor[i] and cython.cast(object, call.values[i]) is t:
+            raise RuntimeError(
+                f"output with shape {list(t.shape)} doesn't match the broadcast "
+                f"shape {[call.sizes[k] for k in range(call.ndim)]}"
             )
     return 0
 
@@ -410,6 +431,13 @@ def check_mask(op: Operator, mask: object):
         kind = cython.cast(Tensor, mask).dtype_
         base = op.name.split(".")[0]
         if base == "where":
+            if kind.code == 0:
+                warnings.warn(
+                    "where received a uint8 condition tensor. This behavior is "
+                    "deprecated: use a boolean condition instead.",
+                    stacklevel=2,
+                )
+                return
             raise RuntimeError(
                 "where expected condition to be a boolean tensor, but got a tensor with "
                 f"dtype {TYPE_NAMES.get(kind.name)}\n  remedy: condition.bool()"
@@ -425,7 +453,15 @@ class PointwiseKernel(Kernel):
     """An elementwise operator: one generated kernel for each combination of types."""
 
     def __init__(
-        self, source, op: Operator, rule, promoting, static, module, optional=0
+        self,
+        source,
+        op: Operator,
+        rule,
+        promoting,
+        static,
+        module,
+        optional=0,
+        check=None,
     ):
         i: cython.int
         positions = [
@@ -456,6 +492,23 @@ class PointwiseKernel(Kernel):
         self.rule = RULES.get(rule, -1)
         if self.rule < 0:
             self.rule_function = getattr(importlib.import_module(module), rule)
+        if check is not None:
+            self.checker = getattr(importlib.import_module(check[0]), check[1])
+        tags = op.entry[12] if op.entry else ()
+        self.wide = 0
+        for i in range(self.n_operands):
+            if op.signature.rows[positions[i]][1] == 5 and "rounded" not in tags:
+                self.wide |= 1 << i
+        self.wide_lone = self.n_operands - 1 if "wide_last" in tags else -1
+        if self.wide_lone >= 0:
+            self.wide |= 1 << self.wide_lone
+        self.swapped = "swapped" in tags
+        self.copied = "copied" in tags
+        self.shaped = 0
+        for i in range(self.n_operands):
+            if op.signature.rows[positions[i]][1] == 4 and "numbers_apart" not in tags:
+                self.shaped |= 1 << i
+        self.plain_result = "out_plain" in tags
         self.special = {}
 
     @cython.cfunc
@@ -491,6 +544,8 @@ class PointwiseKernel(Kernel):
         dtype = dtype_of(call.compute)
         if self.rule == 1 and dtype.category < 2:
             call.compute = default_dtype().code
+        elif self.rule == 7 and dtype.category == 0:
+            call.compute = 4
         elif self.rule == 6 and dtype.category < 2:
             raise NotImplementedError(
                 f"{self.source.name} is not implemented for "
@@ -504,9 +559,104 @@ class PointwiseKernel(Kernel):
         elif self.rule == 5 and dtype.category == 3:
             call.result = dtype.to_real().code
         call.mixed = not uniform or code != call.compute
-        if _SCALAR_CODE[call.compute] != call.compute:
-            for i in range(call.n):  # numbers are of another type than the tensors
-                call.mixed = call.mixed or not call.is_tensor[i]
+        for i in range(call.n):  # numbers may be of another type than the tensors
+            if not call.is_tensor[i] and (
+                number_code(call.compute, (self.wide >> i) & 1) != call.compute
+            ):
+                call.mixed = True
+        if self.checker is not None and (
+            not uniform
+            or dtype.category != 2
+            or (self.n_optional and call.n == self.n_operands)
+        ):
+            self.check_operands(call)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def check_operands(self, call: cython.pointer(Call)) -> cython.int:
+        """Lets the operator's own rule refuse operands by their types."""
+        self.checker(*[cython.cast(object, call.values[i]) for i in range(call.n)])
+        return 0
+
+    @cython.cfunc
+    def compute_types(self, call: cython.pointer(Call)) -> object:
+        """The name of the compute type, or a tuple with one for each operand."""
+        name: str = dtype_of(call.compute).name
+        i: cython.int
+        wide: cython.bint
+        found: cython.bint = False
+        names: list
+        t: Tensor
+        if call.compute != 5 and call.compute != 15:
+            return name
+        names = []
+        for i in range(call.n):
+            wide = (self.wide >> i) & 1 and not call.is_tensor[i]
+            if i == self.wide_lone and call.is_tensor[i]:
+                t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+                wide = t.numel_ == 1 and t.dtype_.code != call.compute
+            found = found or wide
+            names.append("float32" if wide else name)
+        return tuple(names) if found else name
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def store_scalars(self, call: cython.pointer(Call)) -> cython.int:
+        return store_numbers(call, self.wide)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def result_strides(
+        self, call: cython.pointer(Call), strides: cython.pointer(int64_t)
+    ) -> cython.bint:
+        """The strides of a new result; True where they are row-major."""
+        if call.flat or self.plain_result:
+            return True
+        return strides_of_result(
+            call, self.promoting, self.swapped, self.copied, self.shaped, strides
+        )
+
+    @cython.cfunc
+    def fresh_output(
+        self, call: cython.pointer(Call), code: cython.int, device: Device
+    ) -> Tensor:
+        """A result laid out as the operator lays it out."""
+        strides: int64_t[64]
+        if self.result_strides(call, strides):
+            return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)
+        return new_empty(call.ndim, call.sizes, strides, dtype_of(code), device)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def prepare_target(
+        self, t: Tensor, call: cython.pointer(Call), op: Operator, result: DType
+    ) -> cython.int:
+        """Refuse to write where type, shape or memory do not allow it; resize ``out``."""
+        strides: int64_t[64]
+        i: cython.int
+        if (t.storage.device.kind == 2) != (call.device_kind == 2):
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but the result goes to "
+                f"{t.storage.device}{describe(call, op.name)}"
+            )
+        check_output_type(op.out_rule, result, t, op.base_name())
+        if op.form == OUT and not same_sizes(t, call):
+            refuse_growth(t, call)
+            plain: cython.bint = self.result_strides(call, strides)
+            fit_output(
+                t,
+                call.ndim,
+                call.sizes,
+                cython.NULL if plain else strides,
+                op.out_quiet,
+            )
+        refuse_internal_overlap(t)
+        for i in range(call.n):
+            if call.is_tensor[i]:
+                refuse_partial_overlap(
+                    t, cython.cast(Tensor, cython.cast(object, call.values[i]))
+                )
         return 0
 
     @cython.cfunc
@@ -642,16 +792,13 @@ class PointwiseKernel(Kernel):
             outs = self.resolve_by_function(cython.address(call))
         examine(cython.address(call), op.name)
         if op.form == FUNCTIONAL and self.n_outputs == 1:
-            result: Tensor = fresh_output(
-                cython.address(call),
-                call.result,
-                device_of_call(cython.address(call)),
-                op.out_plain,
+            result: Tensor = self.fresh_output(
+                cython.address(call), call.result, device_of_call(cython.address(call))
             )
             set_output(cython.address(call), 0, result)
             if call.device_kind == 2:
                 return result
-            store_scalars(cython.address(call))
+            self.store_scalars(cython.address(call))
             fn = cython.NULL
             if not call.mixed and not statics:
                 fn = self.native[(self.n_operands - call.n) * 64 + call.compute]
@@ -691,14 +838,14 @@ class PointwiseKernel(Kernel):
             device = device_of_call(call)
             for k in range(self.n_outputs):
                 code = call.result if outs is None else _code_named(outs[k])
-                targets.append(fresh_output(call, code, device))
+                targets.append(self.fresh_output(call, code, device))
         for k in range(self.n_outputs):
             if op.form != FUNCTIONAL:
                 code = call.result if outs is None else _code_named(outs[k])
-                prepare_target(targets[k], call, op, dtype_of(code))
+                self.prepare_target(targets[k], call, op, dtype_of(code))
             set_output(call, k, targets[k])
         if call.device_kind != 2:
-            store_scalars(call)
+            self.store_scalars(call)
             names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
             run_call(self.find(call, statics, names).fn, call)
         if op.form == OUT:
@@ -730,16 +877,18 @@ class PointwiseKernel(Kernel):
     ) -> NativeKernel:
         """The native kernel for these types, generated at the first need."""
         i: cython.int
-        scalar: str = dtype_of(_SCALAR_CODE[call.compute]).name
-        names = tuple(
-            [
-                cython.cast(Tensor, cython.cast(object, call.values[i])).dtype_.name
-                if call.is_tensor[i]
-                else scalar
-                for i in range(call.n)
-            ]
-        )
-        compute: str = dtype_of(call.compute).name
+        code: cython.int
+        t: Tensor
+        types: list = []
+        for i in range(call.n):
+            if call.is_tensor[i]:
+                t = cython.cast(Tensor, cython.cast(object, call.values[i]))
+                types.append(t.dtype_.name)
+            else:
+                code = number_code(call.compute, (self.wide >> i) & 1)
+                types.append(dtype_of(code).name)
+        names = tuple(types)
+        compute = self.compute_types(call)
         key = (names, outs, compute, statics)
         kernel = self.special.get(key)
         if kernel is None:
@@ -791,7 +940,7 @@ def run_pointwise(
         names = tuple(out_dtypes) if out_dtypes else (compute_name,)
         device = device_of_call(cython.address(call))
         outputs = [
-            fresh_output(cython.address(call), _code_named(n), device) for n in names
+            laid_out(cython.address(call), _code_named(n), device) for n in names
         ]
     else:
         widen(cython.address(call), outputs[0])
@@ -801,12 +950,13 @@ def run_pointwise(
         if cython.cast(Tensor, outputs[k]).storage.device.kind == 2:
             call.device_kind = 2
     if call.device_kind != 2:
-        store_scalars(cython.address(call))
-        scalar = dtype_of(_SCALAR_CODE[call.compute]).name
+        store_numbers(cython.address(call), 0xFFFFFFFF)
+        scalar = dtype_of(number_code(call.compute, True)).name
         types = tuple(
             [v.dtype.name if isinstance(v, Tensor) else scalar for v in inputs]
         )
-        kernel = source.specialize(types, names, compute_name, tuple(static))
+        kinds = [compute_name if isinstance(v, Tensor) else scalar for v in inputs]
+        kernel = source.specialize(types, names, tuple(kinds), tuple(static))
         run_call(cython.cast(NativeKernel, kernel).fn, cython.address(call))
     return outputs[0] if count == 1 else tuple(outputs)
 

@@ -8,6 +8,7 @@ import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.core.factories import wrapped_number
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated
@@ -95,7 +96,7 @@ def div(x, y):
 @pointwise
 def rdiv(x, y):
     """``y / x``."""
-    return y / x
+    return y / x if L.rounded(x) is x else y * L.rounded(1 / x)
 
 
 @pointwise
@@ -176,12 +177,14 @@ def logaddexp2(x, y):
 
 @pointwise
 def nextafter(x, y):
-    """One step of the bit pattern towards ``y``."""
-    bits = L.bits_of(x)
+    """One step of the bit pattern, in the stored type, towards ``y``."""
+    own = L.cast(x, L.computing())
+    bits = L.bits_of(own)
+    one = L.constant(1, bits)
     away = (y > x) == (x > 0)
-    stepped = L.reinterpret(L.select(away, bits + 1, bits - 1), x.type)
-    tiny = L.copysign(L.reinterpret(bits * 0 + 1, x.type), y)
-    stepped = L.select(x == 0, tiny, stepped)
+    stepped = L.reinterpret(L.select(away, bits + one, bits - one), own.type)
+    tiny = L.cast(L.reinterpret(bits * 0 + one, own.type), x.type)
+    stepped = L.select(x == 0, L.copysign(tiny, y), L.cast(stepped, x.type))
     stepped = L.select(x == y, y, stepped)
     return L.select(L.isnan(x) | L.isnan(y), x + y, stepped)
 
@@ -396,6 +399,8 @@ def pow_scalar(self, exponent):
     Raises:
         RuntimeError: an integer tensor is raised to a negative integer.
     """
+    if exponent == 0 or exponent == 1:
+        return plain_power(self, exponent)
     if exponent == 2:
         if self.dtype.category >= 2 or isinstance(exponent, int):
             return ops.mul(self, self) if self.dtype.category else ops._pow(self, 2)
@@ -415,13 +420,28 @@ def pow_scalar(self, exponent):
     return ops._pow(self, exponent)
 
 
+def plain_power(self, exponent):
+    """One, or the base itself, in the type that other powers would have."""
+    dtype = rushlight.result_type(self, exponent)
+    if exponent == 0:
+        return ops.ones_like(self, dtype=dtype)
+    return ops.clone(self) if dtype == self.dtype else self.to(dtype)
+
+
 def complex_power(self, exponent):
     """Powers of zero and infinity too where the exponent is a small whole number."""
     if exponent == -2:
         return ops.reciprocal(ops.mul(self, self))
-    if exponent == 1:
-        return ops.clone(self)
-    return ops.ones_like(self) if exponent == 0 else ops._pow(self, exponent)
+    return ops._pow(self, exponent)
+
+
+def pow_of_number(self, exponent):
+    """One to any power is one, to NaN too."""
+    if self == 1:
+        dtype = rushlight.result_type(self, exponent)
+        rows = rushlight.contiguous_format
+        return ops.ones_like(exponent, dtype=dtype, memory_format=rows)
+    return ops._pow_of_number(self, exponent)
 
 
 def pow_gradient(grad, self, exponent):
@@ -524,49 +544,83 @@ def copysign_gradient(grad, self, result):
     return grad * ops.where(self == 0, 0.0, result / self)
 
 
+@pointwise
+def ldexp_steps(x, steps):
+    """In three parts: the power alone may be out of range where the product is not."""
+    steps = L.clamp(steps, -3000, 3000)
+    part = L.exp2(L.floor(steps * (1 / 3)))
+    return x * part * part * L.exp2(steps - 2 * L.floor(steps * (1 / 3)))
+
+
+def scaled_type(dtype, steps):
+    """Computed in double precision, and of the first input's type."""
+    return "float64", (dtype.name,)
+
+
+def powers_of_two(exponents):
+    """Two to the power of each element."""
+    return ops.pow(2.0, exponents)
+
+
 def ldexp(self, other):
-    """``self * 2 ** other``."""
-    return self * ops.pow(2.0, other)
+    """``self * 2 ** other``; for integer powers of floats, of the floats' type.
+
+    Raises:
+        NotImplementedError: the powers are truth values, beside floats.
+    """
+    if self.dtype.category != 2 or other.dtype.category > 1:
+        return self * powers_of_two(other)
+    if other.dtype.category == 0:
+        raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
+    return ops._ldexp(self, other.to(rushlight.int32))
+
+
+def atan2_gradient(grad, self, other, across):
+    """``grad`` times a coordinate over the squared length, zero at the origin."""
+    square = self * self + other * other
+    slope = grad * across * square.reciprocal()
+    return ops.where(square == 0, grad * across * 0, slope)
 
 
 def gcd_pair(self, other):
     """Euclid's algorithm on whole tensors: ends when every remainder is zero."""
     self, other = ops.abs(self), ops.abs(other)
-    self, other = ops.broadcast_tensors([self, other])
     while ops.any(other).item():
         left = ops.fmod(self, ops.where(other == 0, 1, other))
         self, other = (
             ops.where(other == 0, self, other),
             ops.where(other == 0, 0, left),
         )
-    return ops.clone(self)
+    return self
 
 
 def gcd(self, other):
-    """Greatest common divisor.
-
-    Raises:
-        RuntimeError: an input is floating.
-    """
-    dtype = integer_type("gcd", self, other)
-    return gcd_pair(self.to(dtype), other.to(dtype))
+    """Greatest common divisor."""
+    result, self, other = as_integers("gcd", self, other)
+    return result.copy_(gcd_pair(self, other))
 
 
 def lcm(self, other):
-    """Least common multiple, zero if either is zero."""
-    dtype = integer_type("lcm", self, other)
-    self, other = self.to(dtype), other.to(dtype)
+    """Least common multiple, zero if either is zero; products of small types are wide."""
+    result, self, other = as_integers("lcm", self, other)
     divisor = gcd_pair(self, other)
     divisor = ops.where(divisor == 0, 1, divisor)
-    return ops.abs(ops._div_trunc(self, divisor) * other)
+    wide = rushlight.promote_types(result.dtype, rushlight.int32)
+    return result.copy_(ops.abs(ops._div_trunc(self, divisor).to(wide) * other))
 
 
-def integer_type(name, self, other):
-    """The common dtype of two integer tensors."""
+def as_integers(name, self, other):
+    """Where the result goes, and both inputs in its type.
+
+    Raises:
+        NotImplementedError: they are no integers.
+    """
+    self, other = ops.broadcast_tensors([self, other])
     dtype = rushlight.result_type(self, other)
     if dtype.category != 1:
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{dtype}'")
-    return dtype
+        kind = TYPE_NAMES.get(dtype.name, dtype.name)
+        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
+    return ops.bitwise_or(self, other), self.to(dtype), other.to(dtype)
 
 
 def xlogy_slope(self, other):
@@ -632,5 +686,5 @@ def clamp_gradients(grad, self, low, high, needs):
     if needs & 2 and is_tensor(low):
         d_low = ops.where((low < high) & (self < low), grad, 0)
     if needs & 4 and is_tensor(high):
-        d_high = ops.where((self > high) | (low >= high), grad, 0)
+        d_high = ops.where((self > high) | (high < low), grad, 0)
     return d_self, d_low, d_high

@@ -293,6 +293,7 @@ def make_pointwise(source, op):
         static_arguments(base.signature.rows),
         base.entry[7][1],
         base.entry[7][4] if len(base.entry[7]) > 4 else 0,
+        base.entry[7][5] if len(base.entry[7]) > 5 else None,
     )
 
 

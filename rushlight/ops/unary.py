@@ -6,10 +6,13 @@ import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
 from rushlight.compiler.pointwise import without_halves
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.operand_types import nan_to_num as refuse_complex_gradient
 from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
+MOST_DIGITS = 308  # the largest power of ten that a float64 can hold
 MOST_FACTORIAL = 170  # the largest number whose factorial a float64 can hold
 LN10 = math.log(10)
 TWO_OVER_SQRT_PI = 2 / math.sqrt(math.pi)
@@ -130,15 +133,15 @@ def sinc(x):
 def logit(x, eps):
     """The log-odds; ``eps`` keeps the argument away from 0 and 1."""
     L.real_only(x)
-    if eps is not None:
-        x = L.clamp(x, eps, 1 - eps)
+    if eps is not None and not eps < 0:
+        x = L.select(x < eps, eps, L.select(x > 1 - eps, 1 - eps, x))
     return L.log(x / (1 - x))
 
 
 @pointwise
 def logit_backward(grad, x, eps):
     """Zero outside [eps, 1 - eps]; NaN outside [0, 1] where there is no ``eps``."""
-    low, outside = (0, math.nan) if eps is None else (eps, 0)
+    low, outside = (0, math.nan) if eps is None or eps < 0 else (eps, 0)
     slope = grad / (x * (1 - x))
     return L.select((x < low) | (x > 1 - low), outside, slope)
 
@@ -197,7 +200,7 @@ EULER_MACLAURIN = (
 
 @without_halves
 @pointwise
-def zeta(s, q):
+def zeta_terms(s, q):
     """Twenty terms of the sum; the rest by Euler and Maclaurin."""
     total = L.pow(q, -s)
     for step in range(1, 20):
@@ -216,6 +219,37 @@ def zeta(s, q):
     pole = L.select(q == L.floor(q), L.constant(math.inf, q), math.nan)
     total = L.select((q <= 0) & ((s != L.floor(s)) | (q == L.floor(q))), pole, total)
     return L.select(s == 1, math.inf, L.select(s < 1, math.nan, total))
+
+
+def reflected_zeta(self, other):
+    """At negative points the terms below zero, and those above it.
+
+    With ``f`` the distance to the integer towards zero, the terms are
+    ``(-1)^s (f^-s + (f + 1)^-s + ... + |q|^-s)`` and ``(1 - f)^-s + (2 - f)^-s + ...``.
+    """
+    size = ops.abs(other)
+    rest = ops.frac(size)
+    below = ops._zeta(self, rest) - ops._zeta(self, size + 1)
+    sign = 1 - 2 * ops.remainder(self, 2)
+    return sign * below + ops._zeta(self, 1 - rest)
+
+
+def zeta(self, other):
+    """The Hurwitz zeta function; far below zero by its parts on both sides."""
+    result = ops._zeta(self, other)
+    if result.device.type == "meta":
+        return result
+    below = other < 0
+    if not below if isinstance(below, bool) else not ops.any(below).item():
+        return result
+    self, other = ops.broadcast_tensors(
+        [ops.full_like(result, t) if not hasattr(t, "dtype") else t.to(result.dtype)
+         for t in (self, other)]
+    )  # fmt: skip
+    whole = (self == ops.floor(self)) & (other != ops.floor(other))
+    return ops.where(
+        (other < 0) & whole & (self > 1), reflected_zeta(self, other), result
+    )
 
 
 @pointwise
@@ -272,6 +306,12 @@ def logit_second_gradient(grad, grad_output, self, eps):
 
 def nan_to_num(self, nan, posinf, neginf):
     """Zero for NaN and the dtype's extremes for infinities, unless told otherwise."""
+    if self.is_complex():
+        refuse_complex_gradient(self)
+        parts = nan_to_num(
+            ops.view_as_real(ops.resolve_conj(self)), nan, posinf, neginf
+        )
+        return ops.view_as_complex(parts)
     if not self.is_floating_point():
         return ops.clone(self)
     limits = rushlight.finfo(self.dtype)
@@ -283,19 +323,31 @@ def nan_to_num(self, nan, posinf, neginf):
     )
 
 
-def round_decimals(self, decimals):
+@pointwise
+def round_scaled(x, scale, down):
     """Scales, rounds, scales back."""
+    if down:
+        return L.round(x / scale) * scale
+    return L.round(x * scale) / scale
+
+
+def round_decimals(self, decimals):
+    """To a number of digits behind the point, or before it.
+
+    Raises:
+        NotImplementedError: the input is not floating.
+        ValueError: the number of digits is beyond 64 bits.
+    """
+    if self.dtype.category != 2:
+        kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
+        raise NotImplementedError(f"\"round_cpu\" not implemented for '{kind}'")
+    if not -(2**63) <= decimals < 2**63:
+        raise ValueError(f"Overflow when unpacking long long: {decimals}")
     if decimals == 0:
         return ops.round(self)
-    scale = 10.0 ** builtin_abs(decimals)
-    if decimals > 0:
-        return ops.round(self * scale) / scale
-    return ops.round(self / scale) * scale
-
-
-def builtin_abs(number):
-    """``abs`` of a Python number; this module's own name is the kernel."""
-    return number if number >= 0 else -number
+    digits = decimals if decimals > 0 else -decimals
+    scale = 10.0**digits if digits <= MOST_DIGITS else math.inf
+    return ops._round_scaled(self, scale, decimals < 0)
 
 
 def positive(self):
@@ -324,6 +376,8 @@ def polygamma(n, self):
     """
     if n < 0:
         raise RuntimeError(f"polygamma(n, x) does not support negative n, got n={n}")
+    if n >= 2**63:
+        raise ValueError(f"Overflow when unpacking long long: {n}")
     if n == 0:
         return ops.digamma(self)
     if n == 1:
@@ -337,8 +391,18 @@ def polygamma(n, self):
 
 
 def polygamma_(self, n):
-    """``polygamma`` written over its argument."""
-    return self.copy_(polygamma(n, self.clone()))
+    """``polygamma`` written over its argument.
+
+    Raises:
+        RuntimeError: the argument is of integers, which the result can't be cast to.
+    """
+    result = polygamma(n, self.clone())
+    if not rushlight.can_cast(result.dtype, self.dtype):
+        kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (result, self)]
+        raise RuntimeError(
+            f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
+        )
+    return self.copy_(result)
 
 
 def mvlgamma(self, p):
@@ -347,6 +411,8 @@ def mvlgamma(self, p):
     Raises:
         RuntimeError: an argument is too small, or p is not positive.
     """
+    if self.dtype.category == 0:
+        raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
     steps = ops.arange(p, dtype=self.dtype, device=self.device) * -0.5
