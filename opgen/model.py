@@ -24,6 +24,8 @@ TAGS = {
     "out_detached",  # `out=` takes values from inputs that require gradients
     # of elementwise kernels
     "wide_last",  # a lone last operand is not rounded to half precision
+    "strict",  # numbers beside tensors must be within the type's range
+    "wrapped",  # numbers that are no operands need not be
     "rounded",  # numbers that are no operands are, too
     "swapped",  # the second operand comes first where layouts differ
     "copied",  # a new result is laid out as a dense copy of the operand would be

@@ -196,10 +196,31 @@ def set_default_dtype(d):
     _DEFAULT = d
 
 
+# How messages spell types.
+TYPE_NAMES = {
+    "uint8": "Byte",
+    "int8": "Char",
+    "int16": "Short",
+    "int32": "Int",
+    "int64": "Long",
+    "float16": "Half",
+    "float32": "Float",
+    "float64": "Double",
+    "bool": "Bool",
+    "bfloat16": "BFloat16",
+    "complex32": "ComplexHalf",
+    "complex64": "ComplexFloat",
+    "complex128": "ComplexDouble",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+}
+
 # Order of widening inside a category, by code.
 _INTEGER_ORDER = cython.declare(dict, {0: 0, 1: 0, 2: 1, 3: 2, 4: 3})
 _FLOAT_WIDTH = cython.declare(dict, {5: 1, 15: 1, 6: 2, 7: 3})
 _PROMOTED = cython.declare(cython.int[4096])
+_WIDE_UNSIGNED = cython.declare(frozenset, frozenset(("uint16", "uint32", "uint64")))
 
 
 def _promote_rule(a, b):
@@ -210,6 +231,10 @@ def _promote_rule(a, b):
         a, b = b, a
     if b.category == 4 or a.category == 4:
         return None
+    if "float8" in a.name or "float8" in b.name:
+        return None
+    if b.name in _WIDE_UNSIGNED or a.name in _WIDE_UNSIGNED:
+        return a if a.category == 2 else None
     if a.category == 3:
         if b.category == 2:
             widest = _promote_rule(a.to_real(), b)
@@ -231,11 +256,6 @@ def _promote_rule(a, b):
 
 
 def _promote_integers(a, b):
-    wide = (27, 28, 29)
-    if a.code in wide or b.code in wide:
-        if a.is_signed or b.is_signed:
-            return None
-        return a if a.itemsize > b.itemsize else b
     if a.is_signed != b.is_signed:  # uint8 and a signed type
         signed = a if a.is_signed else b
         return _NAMES["int16"] if signed.itemsize == 1 else signed
@@ -260,11 +280,22 @@ _fill_promotions()
 def promote_codes(a: cython.int, b: cython.int) -> cython.int:
     common: cython.int = _PROMOTED[a * 64 + b]
     if common < 0:
-        raise RuntimeError(
-            f"Promotion for {dtype_of(a)!r} and {dtype_of(b)!r} is not supported: "
-            "convert one of them with .to(...)"
-        )
+        raise RuntimeError(_why_apart(dtype_of(a).name, dtype_of(b).name))
     return common
+
+
+def _why_apart(a, b):
+    kinds = "these"
+    if "float8" in a or "float8" in b:
+        kinds = "Float8"
+    elif a in _WIDE_UNSIGNED or b in _WIDE_UNSIGNED:
+        kinds = "uint16, uint32, uint64"
+    kinds += " Types" if kinds == "Float8" else " types"
+    first, second = [TYPE_NAMES.get(name, name.capitalize()) for name in (a, b)]
+    return (
+        f"Promotion for {kinds} is not supported, attempted to promote {first} and "
+        f"{second}\n  remedy: convert one of them with .to(...)"
+    )
 
 
 def promote_types(type1, type2):

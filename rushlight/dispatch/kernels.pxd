@@ -27,13 +27,13 @@ cdef class PointwiseKernel(Kernel):
     cdef unsigned int wide          # bit i: a number is not rounded to half precision
     cdef int wide_lone              # operand that is not, if it has one element; or -1
     cdef bint swapped               # the second operand comes first where layouts differ
+    cdef unsigned int strict        # bit i: a number must be within the type's range
     cdef unsigned int shaped        # bit i: a number counts as a tensor of no dimension
     cdef bint copied                # layouts count as those of dense copies
     cdef bint plain_result          # a new result is row-major
     cdef int resolve(self, Call* call) except -1
     cdef int check_operands(self, Call* call) except -1
     cdef object compute_types(self, Call* call)
-    cdef int store_scalars(self, Call* call) except -1
     cdef bint result_strides(self, Call* call, int64_t* strides) noexcept
     cdef Tensor fresh_output(self, Call* call, int code, Device device)
     cdef int prepare_target(self, Tensor t, Call* call, Operator op, DType result) except -1

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 
 import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
@@ -21,7 +20,7 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
     promote_codes,
 )
-from cython.cimports.rushlight.core.elements import write_wrapped
+from cython.cimports.rushlight.core.elements import write_element, write_wrapped
 from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.iteration import (
     Operand,
@@ -48,7 +47,8 @@ from cython.cimports.rushlight.dispatch.outputs import (
     write_folded,
 )
 
-from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.core.dtype import TYPE_NAMES
+from rushlight.dispatch.outputs import refuse_mask
 
 GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
@@ -86,6 +86,8 @@ def combine(higher: cython.int, lower: cython.int) -> cython.int:
     b = dtype_of(lower)
     if a.category == 3:
         return higher
+    if a.category < 2 and b.category == 3:
+        return lower
     if a.category == 2:
         if b.category == 3:
             return a.to_complex().code
@@ -269,22 +271,23 @@ def number_code(compute: cython.int, wide: cython.bint) -> cython.int:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def store_numbers(call: cython.pointer(Call), wide: cython.uint) -> cython.int:
+def store_numbers(
+    call: cython.pointer(Call), wide: cython.uint, strict: cython.uint
+) -> cython.int:
     """Write number operands, in the compute type, where the kernel reads them."""
     i: cython.int
     code: cython.int
+    at: cython.p_char
     for i in range(call.n):
         if not call.is_tensor[i]:
             code = number_code(call.compute, (wide >> i) & 1)
-            call.operands[call.n_out + i].data = cython.cast(
-                cython.p_char, cython.address(call.scalars[2 * i])
-            )
+            at = cython.cast(cython.p_char, cython.address(call.scalars[2 * i]))
+            call.operands[call.n_out + i].data = at
             call.operands[call.n_out + i].itemsize = dtype_of(code).itemsize
-            write_wrapped(
-                code,
-                call.operands[call.n_out + i].data,
-                cython.cast(object, call.values[i]),
-            )
+            if (strict >> i) & 1:
+                write_element(code, at, cython.cast(object, call.values[i]))
+            else:
+                write_wrapped(code, at, cython.cast(object, call.values[i]))
     return 0
 
 
@@ -425,27 +428,14 @@ def fits_int64(value: object) -> cython.bint:
 
 
 @cython.cfunc
-def check_mask(op: Operator, mask: object):
-    """Masks are boolean: numbers as masks are mostly mistakes."""
-    if isinstance(mask, Tensor) and cython.cast(Tensor, mask).dtype_.code != 11:
+@cython.exceptval(-1, check=False)
+def check_mask(op: Operator, mask: object) -> cython.int:
+    kind: DType
+    if isinstance(mask, Tensor):
         kind = cython.cast(Tensor, mask).dtype_
-        base = op.name.split(".")[0]
-        if base == "where":
-            if kind.code == 0:
-                warnings.warn(
-                    "where received a uint8 condition tensor. This behavior is "
-                    "deprecated: use a boolean condition instead.",
-                    stacklevel=2,
-                )
-                return
-            raise RuntimeError(
-                "where expected condition to be a boolean tensor, but got a tensor with "
-                f"dtype {TYPE_NAMES.get(kind.name)}\n  remedy: condition.bool()"
-            )
-        raise RuntimeError(
-            f"{base} only supports boolean masks, but got mask with dtype "
-            f"{kind.name}\n  remedy: mask.bool()"
-        )
+        if kind.code != 11:
+            refuse_mask(op.name.split(".")[0], kind)
+    return 0
 
 
 @cython.cclass
@@ -496,9 +486,13 @@ class PointwiseKernel(Kernel):
             self.checker = getattr(importlib.import_module(check[0]), check[1])
         tags = op.entry[12] if op.entry else ()
         self.wide = 0
+        self.strict = 0
         for i in range(self.n_operands):
-            if op.signature.rows[positions[i]][1] == 5 and "rounded" not in tags:
+            lone = op.signature.rows[positions[i]][1] == 5
+            if lone and "rounded" not in tags:
                 self.wide |= 1 << i
+            if (lone and "wrapped" not in tags) or "strict" in tags:
+                self.strict |= 1 << i
         self.wide_lone = self.n_operands - 1 if "wide_last" in tags else -1
         if self.wide_lone >= 0:
             self.wide |= 1 << self.wide_lone
@@ -601,11 +595,6 @@ class PointwiseKernel(Kernel):
         return tuple(names) if found else name
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def store_scalars(self, call: cython.pointer(Call)) -> cython.int:
-        return store_numbers(call, self.wide)
-
-    @cython.cfunc
     @cython.exceptval(check=False)
     def result_strides(
         self, call: cython.pointer(Call), strides: cython.pointer(int64_t)
@@ -678,6 +667,8 @@ class PointwiseKernel(Kernel):
         ints: int64_t[9]
         scalars: cython.double[4]
         numbers: cython.bint = False
+        number: cython.double
+        single: cython.float
         i: cython.int
         d: cython.int
         for i in range(count):
@@ -717,9 +708,11 @@ class PointwiseKernel(Kernel):
         for i in range(count):
             if data[1 + i] == cython.NULL:
                 if code == 6:
-                    cython.cast(cython.p_float, cython.address(scalars[i]))[0] = (
-                        cython.cast(object, slots[self.positions[i]])
-                    )
+                    number = cython.cast(object, slots[self.positions[i]])
+                    single = cython.cast(cython.float, number)
+                    if single - single != 0 and number - number == 0:
+                        return None  # too large: it may be refused
+                    cython.cast(cython.p_float, cython.address(scalars[i]))[0] = single
                 elif code == 7:
                     scalars[i] = cython.cast(object, slots[self.positions[i]])
                 else:
@@ -764,9 +757,8 @@ class PointwiseKernel(Kernel):
         count: cython.int = self.n_operands
         for _ in range(self.n_optional):
             item = cython.cast(object, slots[self.positions[count - 1]])
-            if (
-                item is not self.defaults[count - 1]
-                and item != self.defaults[count - 1]
+            if item is not self.defaults[count - 1] and (
+                item is True or item != self.defaults[count - 1]
             ):
                 break
             count -= 1
@@ -798,7 +790,7 @@ class PointwiseKernel(Kernel):
             set_output(cython.address(call), 0, result)
             if call.device_kind == 2:
                 return result
-            self.store_scalars(cython.address(call))
+            store_numbers(cython.address(call), self.wide, self.strict)
             fn = cython.NULL
             if not call.mixed and not statics:
                 fn = self.native[(self.n_operands - call.n) * 64 + call.compute]
@@ -845,7 +837,7 @@ class PointwiseKernel(Kernel):
                 self.prepare_target(targets[k], call, op, dtype_of(code))
             set_output(call, k, targets[k])
         if call.device_kind != 2:
-            self.store_scalars(call)
+            store_numbers(call, self.wide, self.strict)
             names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
             run_call(self.find(call, statics, names).fn, call)
         if op.form == OUT:
@@ -950,7 +942,7 @@ def run_pointwise(
         if cython.cast(Tensor, outputs[k]).storage.device.kind == 2:
             call.device_kind = 2
     if call.device_kind != 2:
-        store_numbers(cython.address(call), 0xFFFFFFFF)
+        store_numbers(cython.address(call), 0xFFFFFFFF, 0)
         scalar = dtype_of(number_code(call.compute, True)).name
         types = tuple(
             [v.dtype.name if isinstance(v, Tensor) else scalar for v in inputs]

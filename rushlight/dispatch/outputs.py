@@ -15,26 +15,8 @@ from cython.cimports.rushlight.core.overlap import (
 )
 from cython.cimports.rushlight.core.tensor import Tensor
 
+from rushlight.core.dtype import TYPE_NAMES
 from rushlight.core.views import resize_
-
-TYPE_NAMES = {
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "float32": "Float",
-    "float64": "Double",
-    "bool": "Bool",
-    "bfloat16": "BFloat16",
-    "complex32": "ComplexHalf",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "uint16": "UInt16",
-    "uint32": "UInt32",
-    "uint64": "UInt64",
-}
 
 _FOLDED = cython.declare(object, None)
 
@@ -192,4 +174,26 @@ def refuse_gradient(name: str):
     raise RuntimeError(
         f"{name}(): functions with out=... arguments don't support automatic "
         "differentiation, but one of the arguments requires grad."
+
+
+def refuse_mask(name, kind):
+    """Masks are boolean: numbers as masks are mostly mistakes.
+
+    Raises:
+        RuntimeError: the mask is of another type.
+    """
+    if name != "where":
+        raise RuntimeError(
+            f"{name} only supports boolean masks, but got mask with dtype {kind.name}\n"
+            "  remedy: mask.bool()"
+        )
+    if kind.name != "uint8":
+        raise RuntimeError(
+            "where expected condition to be a boolean tensor, but got a tensor with "
+            f"dtype {TYPE_NAMES.get(kind.name)}\n  remedy: condition.bool()"
+        )
+    warnings.warn(
+        "where received a uint8 condition tensor. This behavior is deprecated: use a "
+        "boolean condition instead.",
+        stacklevel=2,
     )

@@ -437,7 +437,7 @@ def complex_power(self, exponent):
 
 def pow_of_number(self, exponent):
     """One to any power is one, to NaN too."""
-    if self == 1:
+    if self == 1 and self is not True:
         dtype = rushlight.result_type(self, exponent)
         rows = rushlight.contiguous_format
         return ops.ones_like(exponent, dtype=dtype, memory_format=rows)

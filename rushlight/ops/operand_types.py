@@ -4,6 +4,7 @@ These run where operands are of several types, truth values, integers or complex
 where a number beside them is given: never in the usual case of floats of one type.
 """
 
+import rushlight
 from rushlight import is_grad_enabled
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -152,10 +153,35 @@ rounding = no_truth("round_vml_cpu")
 truncation = no_truth("trunc_vml_cpu")
 left_shift = no_truth("lshift_cpu")
 right_shift = no_truth("rshift_cpu")
-power = no_truth("pow")
-thresholding = no_truth("threshold_cpu")
+powers = no_truth("pow")
 clamping = no_truth("clamp_cpu")
 products = no_truth("addcmul_cpu_out")
+
+
+def power(base, exponent):
+    """No powers of truth values by truth values; powers within an integer type.
+
+    Raises:
+        NotImplementedError: both operands are truth values.
+        RuntimeError: the exponent is beyond the type of the base.
+    """
+    powers(base, exponent)
+    if isinstance(exponent, int) and hasattr(base, "dtype"):
+        limits = rushlight.iinfo(base.dtype) if base.dtype.category == 1 else None
+        if limits is not None and exponent > limits.max:
+            raise RuntimeError(
+                f"value cannot be converted to type {base.dtype.name}_t without overflow"
+            )
+
+
+def thresholding(self, threshold, value):
+    """No truth values.
+
+    Raises:
+        NotImplementedError: the input is boolean.
+    """
+    if self.dtype.category == 0:
+        raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
 
 
 def positive_part(self):

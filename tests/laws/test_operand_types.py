@@ -1,0 +1,132 @@
+"""Elementwise operators refuse, round and lay out operands as the oracle does."""
+
+import warnings
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import rushlight as rl
+
+from .test_strides import windows
+
+torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+inf, nan = float("inf"), float("nan")
+TRUTH = [
+    "t - 1", "1 - t", "t - t", "i - t", "t - i", "i - True", "f.sub(True)",
+    "lib.rsub(i, True)", "t << t", "t >> t", "t.relu()", "t.ceil()", "t.floor()",
+    "t.round()", "t.trunc()", "t.abs()", "lib.nn.functional.hardtanh(t)",
+    "lib.nn.functional.relu6(t)", "lib.nn.functional.threshold(t, 1, 1)",
+    "lib.nn.functional.softsign(t)", "lib.nn.functional.tanhshrink(t)",
+    "lib.pow(t, t)", "lib.pow(True, t)", "lib.clamp(t, t, t)",
+    "lib.addcmul(t, t, t)", "lib.mvlgamma(t, 1)", "t.square_()",
+    "lib.ldexp(f, t)", "lib.gcd(t, t)", "lib.round(t, decimals=1)",
+]  # fmt: skip
+OTHERS = [
+    "lib.add(i, i, alpha=0.5)", "lib.add(f, f, alpha=1j)", "lib.sub(i, i, alpha=True)",
+    "lib.heaviside(f, d)", "lib.heaviside(z, z)", "lib.lerp(f, d, 0.5)",
+    "lib.lerp(f, f, d)", "lib.lerp(i, i, 0.5)", "lib.lerp(i, i, i)",
+    "lib.addcdiv(f, i, i)", "lib.addcdiv(i, i, i)", "lib.deg2rad(z)", "lib.rad2deg(z)",
+    "i.polygamma_(1)", "lib.round(i, decimals=2)", "lib.round(f, decimals=2**64)",
+    "lib.ldexp(f, 2)", "lib.minimum(f[:1], f, out=f[:1])",
+    "lib.nn.functional.hardtanh(i.byte(), -1, 1)",
+    "lib.nn.functional.silu(z.requires_grad_())", "lib.nan_to_num(z.requires_grad_())",
+]  # fmt: skip
+TOO_LARGE = [
+    "lib.clamp(b, 300)", "lib.clamp(f, -1e40, 1)", "f.clamp_max_(1e40)",
+    "lib.clamp_min(h, 1e10)", "lib.addcmul(f, f, f, value=1e40)",
+    "lib.addcmul(b, b, b, value=-300)", "lib.addcdiv(f, f, f, value=1e40)",
+    "lib.add(h, h, alpha=1e10)", "lib.sub(b, b, alpha=300)", "lib.pow(b, 300)",
+    "lib.where(t, b, 300)", "lib.where(t, f, 1e40)", "lib.lerp(f, f, 1e40)",
+    "lib.masked_fill(b, t, 300)", "lib.nn.functional.leaky_relu(f, 1e40)",
+    "lib.nn.functional.elu(f, 1e40)", "lib.nn.functional.celu(f, 1e-40)",
+    "lib.nn.functional.softplus(f, 1e40)", "lib.nn.functional.hardshrink(f, 1e40)",
+    "lib.nn.functional.threshold(b, 1, 300)", "lib.nn.functional.hardtanh(h, -1e10, 1)",
+]  # fmt: skip
+TAKEN = [
+    "t.square()", "t.pow(True)", "t.pow(2)", "t.pow(0)", "i.pow(1.0)", "b.pow(1)",
+    "lib.pow(i, lib.tensor(-1))", "lib.pow(1, lib.tensor([1j, complex(nan, inf)]))",
+    "lib.pow(1, lib.tensor([nan]))", "lib.pow(lib.tensor([nan]), 0j)",
+    "lib.ldexp(h, i)", "lib.ldexp(f * 1e-30, lib.tensor(200))", "lib.ldexp(i, d)",
+    "lib.ldexp(lib.tensor([1.0, inf, 0.0]), lib.tensor([-149, 3000, 3000]))",
+    "lib.nan_to_num(lib.tensor([complex(nan, 1), complex(1, inf)]), 2.0, 7.0)",
+    "lib.round(f, decimals=40)", "lib.round(f, decimals=-(2**63))",
+    "lib.round(h * 0.523, decimals=6)",
+    "lib.logit(lib.tensor([0.5, 2.0, -1.0, nan]), -1e-40)",
+    "lib.logit(lib.tensor([0.5, 2.0, -1.0, nan]), 1.5)",
+    "lib.lcm(lib.tensor([-128, 100], dtype=lib.int8), lib.tensor([6, 99]).char())",
+    "lib.gcd(i, i, out=lib.empty(3, dtype=lib.uint16))", "f + 1e40", "b + 300", "b * -1",
+    "lib.nextafter(h, h * 2)", "lib.nextafter(h.bfloat16() * 0, h.bfloat16())",
+    "lib.nextafter(h, h * -inf)", "lib.where(b, f, d)",
+    "lib.polygamma(2, lib.tensor([-73.6, -30.5, 0.3], dtype=lib.float64))",
+    "lib.special.zeta(lib.tensor([4.0, 3.0, 2.0]), lib.tensor([-30.5, -7.3, -3.0]))",
+]  # fmt: skip
+
+
+def outcome(lib, text):
+    """What an expression gives on one side."""
+    names = {
+        "lib": lib, "inf": inf, "nan": nan,
+        "t": lib.tensor([True, False, True]), "i": lib.tensor([1, 2, 3]),
+        "b": lib.tensor([1, 2, 3], dtype=lib.uint8), "f": lib.tensor([0.5, 1.5, -2.0]),
+        "h": lib.tensor([0.5, 1.5, -2.0], dtype=lib.float16),
+        "d": lib.tensor([0.5, 1.5, -2.0], dtype=lib.float64),
+        "z": lib.tensor([1j, 1.0, 2.0]),
+    }  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return eval(text, names)
+
+
+@pytest.mark.parametrize("text", [*TRUTH, *OTHERS, *TOO_LARGE])
+def test_what_the_oracle_refuses_is_refused_in_its_words(text):
+    with pytest.raises((RuntimeError, TypeError, ValueError)) as expected:
+        outcome(torch, text)
+    with pytest.raises(type(expected.value)) as found:
+        outcome(rl, text)
+    words = str(expected.value).split(".")[0].split(" (")[0]
+    assert words in str(found.value)
+
+
+@pytest.mark.parametrize("text", TAKEN)
+def test_what_the_oracle_takes_gives_its_type_and_values(text):
+    expected, found = outcome(torch, text), outcome(rl, text)
+    assert str(found.dtype).rpartition(".")[2] == str(expected.dtype).rpartition(".")[2]
+    values = torch.tensor(found.tolist(), dtype=expected.dtype)
+    torch.testing.assert_close(values, expected, equal_nan=True)
+
+
+LAYOUTS = [
+    "lib.expm1(x)", "lib.isfinite(x * 1.0)", "lib.angle(x)", "x + 1.5", "lib.rsub(x, y)",
+    "lib.eq(x, y)", "x * y", "lib.atan2(x, y)", "lib.signbit(x)", "x.clamp(0, 2)",
+    "lib.pow(2.0, x)", "lib.gcd(x, y)", "y + x",
+]  # fmt: skip
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    windows(),
+    st.data(),
+    st.sampled_from(["int16", "float32", "bool"]),
+    st.sampled_from(LAYOUTS),
+)
+def test_results_are_laid_out_as_the_oracles_after_promotion(window, data, kind, text):
+    sizes, strides, offset = window
+    room = offset + 1 + sum(max(n - 1, 0) * s for n, s in zip(sizes, strides))
+    order = data.draw(st.permutations(range(len(sizes))))
+    other = data.draw(st.sampled_from(["int32", "float32"]))
+    found = []
+    for lib in (torch, rl):
+        base = lib.ones(room, dtype=getattr(lib, kind))
+        x = base.as_strided(sizes, strides, offset)
+        y = lib.ones([sizes[dim] for dim in order], dtype=getattr(lib, other))
+        back = [order.index(dim) for dim in range(len(sizes))]
+        names = {"lib": lib, "x": x, "y": y.permute(back)}
+        try:
+            result = eval(text, names)
+        except (RuntimeError, NotImplementedError) as error:
+            found.append(type(error))
+        else:
+            found.append(result.stride() if result.numel() > 1 else None)
+    assert found[0] == found[1]
