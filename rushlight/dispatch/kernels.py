@@ -347,12 +347,8 @@ def strides_of_result(
 
 
 @cython.cfunc
-def laid_out(
-    call: cython.pointer(Call),
-    code: cython.int,
-    device: Device,
-) -> Tensor:
-    """A result laid out as the inputs are, or row by row."""
+def laid_out(call: cython.pointer(Call), code: cython.int, device: Device) -> Tensor:
+    """A result laid out as the inputs are."""
     strides: int64_t[64]
     if call.flat or strides_of_result(call, 0, False, False, 0, strides):
         return new_empty(call.ndim, call.sizes, cython.NULL, dtype_of(code), device)

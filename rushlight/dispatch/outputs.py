@@ -174,6 +174,7 @@ def refuse_gradient(name: str):
     raise RuntimeError(
         f"{name}(): functions with out=... arguments don't support automatic "
         "differentiation, but one of the arguments requires grad."
+    )
 
 
 def refuse_mask(name, kind):
