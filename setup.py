@@ -42,6 +42,8 @@ COMPILED = [
     "backends.cpu.image",
     "backends.cpu.contraction",
     "backends.cpu.foreach",
+    "backends.cpu.lapack_tasks",
+    "backends.cpu.lapack",
     "dispatch.signature",
     "dispatch.outputs",
     "dispatch.dispatcher",

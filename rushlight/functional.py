@@ -108,24 +108,14 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     Raises:
         RuntimeError: there is no norm of that name or order.
     """
-    options = {} if out is None else {"out": out}
-    if p == "nuc":
-        return _nuclear_norm(input, dim, keepdim)
-    if isinstance(p, str) and p != "fro":
-        dims = (-2, -1) if dim is None else dim
-        return call.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype, **options)
     if isinstance(dim, int):
         dim = [dim]
+    options = {} if out is None else {"out": out}
+    if isinstance(p, str) and p != "fro":
+        dims = list(range(input.ndim)) if dim is None else dim
+        return call.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype, **options)
     order = 2 if p in ("fro", None) else p
     return call.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, **options)
-
-
-def _nuclear_norm(input, dim, keepdim):
-    raise NotImplementedError(
-        "norm(): the nuclear norm needs singular values, which are not there yet\n"
-        f"  input: {input.dtype.name}{list(input.shape)}\n"
-        f"  dim: {dim}, keepdim: {keepdim}"
-    )
 
 
 def tensordot(a, b, dims=2, out=None):

@@ -5,6 +5,7 @@ import math
 import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.linalg_checks import check_square
 from rushlight.ops.native import brief
 from rushlight.ops.shared import wrap_dim
 
@@ -43,11 +44,7 @@ def matrix_power(self, n):
     Raises:
         RuntimeError: the matrices aren't square, or the power is negative.
     """
-    if self.ndim < 2 or self.shape[-1] != self.shape[-2]:
-        raise RuntimeError(
-            "linalg.matrix_power: A must be batches of square matrices, but they are "
-            f"{list(self.shape)}"
-        )
+    check_square(self, "linalg.matrix_power")
     if n < 0:
         self, n = ops.linalg_inv(self), -n
     result = None
@@ -58,7 +55,7 @@ def matrix_power(self, n):
         self = ops.matmul(self, self) if n else self
     if result is None:
         eye = ops.eye(self.shape[-1], dtype=self.dtype, device=self.device)
-        return ops.clone(eye.expand(self.shape))
+        return ops.clone(self).copy_(eye)  # depends on the matrix, if in nothing
     return result
 
 

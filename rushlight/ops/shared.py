@@ -1,6 +1,7 @@
 """Small helpers of the operator families: dimensions, shapes, undefined gradients."""
 
 import math
+import warnings
 
 from rushlight.dispatch import deferred
 from rushlight.ops import call as ops
@@ -152,3 +153,13 @@ def convolution_second_gradients(
             grad_output, d_input, weight, None, *rest, [False, True, False]
         )[1]
     return to_grad, to_input, to_weight
+
+
+_told = set()
+
+
+def warn_once(message):
+    """Gives a warning the first time that it is due."""
+    if message not in _told:
+        _told.add(message)
+        warnings.warn(message, UserWarning, stacklevel=3)

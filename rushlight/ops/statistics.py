@@ -1,4 +1,4 @@
-"""Covariances, quantiles and norms that are made of simpler operators."""
+"""Covariances and quantiles that are made of simpler operators."""
 
 import math
 
@@ -183,51 +183,6 @@ def renorm(self, p, dim, maxnorm):
     lengths = ops.linalg_vector_norm(self, p, others, True)
     scale = ops.where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
     return self * scale
-
-
-def linalg_norm(self, ord, dim, keepdim, dtype):
-    """Of vectors where one dimension or none is given, of matrices for two.
-
-    Raises:
-        RuntimeError: the dimensions don't fit the order.
-    """
-    matrices = dim is not None and len(dim) == 2
-    matrices = matrices or (dim is None and ord is not None and self.ndim == 2)
-    if ord is not None and matrices or isinstance(ord, str):
-        dims = [0, 1] if dim is None else dim
-        return linalg_matrix_norm(self, ord, dims, keepdim, dtype)
-    if ord is not None and dim is None and self.ndim != 1:
-        raise RuntimeError(
-            "linalg.norm: If dim is not specified but ord is, the input must be 1D or "
-            f"2D. Got {self.ndim}D."
-        )
-    order = 2 if ord is None else ord
-    return ops.linalg_vector_norm(self, order, dim, keepdim, dtype=dtype)
-
-
-def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
-    """Root of the squares, or the largest or smallest sum of rows or columns.
-
-    Raises:
-        RuntimeError: the order is unknown, or needs singular values.
-    """
-    if len(dim) != 2:
-        raise RuntimeError(
-            f"linalg.matrix_norm: dim must be a 2-tuple. Got {list(dim)}"
-        )
-    if ord == "fro":
-        return ops.linalg_vector_norm(self, 2, dim, keepdim, dtype=dtype)
-    if isinstance(ord, str) or abs(ord) not in (1, math.inf):
-        raise RuntimeError(
-            f"linalg.matrix_norm: Order {ord} not supported: it needs singular values"
-        )
-    if dtype is not None:
-        self = self.to(dtype)
-    rows, columns = (wrap_dim(axis, self.ndim) for axis in dim)
-    along, across = (rows, columns) if abs(ord) == 1 else (columns, rows)
-    sums = ops.abs(self).sum([along], keepdim=True)
-    result = (ops.amax if ord > 0 else ops.amin)(sums, [across], True)
-    return result if keepdim else result.squeeze([rows, columns])
 
 
 def linalg_multi_dot(tensors):
