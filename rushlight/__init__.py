@@ -79,6 +79,7 @@ from rushlight.functional import (
     cdist,
     chain_matmul,
     einsum,
+    lu,
     meshgrid,
     nonzero,
     norm,
@@ -87,6 +88,7 @@ from rushlight.functional import (
     unique,
     unique_consecutive,
 )
+from rushlight.removed import eig, lstsq, matrix_rank, solve, symeig
 from rushlight.random import (
     fork_rng,
     get_rng_state,

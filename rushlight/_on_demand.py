@@ -10,6 +10,7 @@ MODULES = ("return_types", "torch_version")
 NAMES = {
     "_as_torch": ("install_as_torch",),
     "_explain": ("explain",),
+    "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "serialization": ("load", "save"),
 }
 _HOMES = {name: home for home, names in NAMES.items() for name in names}

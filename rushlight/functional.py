@@ -11,7 +11,7 @@ from rushlight.ops import call
 
 __all__ = [
     "atleast_1d", "atleast_2d", "atleast_3d", "block_diag", "broadcast_tensors",
-    "cartesian_prod", "cdist", "chain_matmul", "einsum", "meshgrid", "nonzero", "norm",
+    "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "nonzero", "norm",
     "split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
 
@@ -116,6 +116,34 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
         return call.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype, **options)
     order = 2 if p in ("fro", None) else p
     return call.linalg_vector_norm(input, order, dim, keepdim, dtype=dtype, **options)
+
+
+def lu(A, pivot=True, get_infos=False, out=None):
+    """LU factors and pivots; the older form of ``linalg.lu_factor``.
+
+    Args:
+        get_infos: return also which matrices are singular, rather than raise.
+        out: tensors to write the results into.
+    """
+    found = call._lu_with_info(A, pivot=pivot, check_errors=not get_infos)
+    if not get_infos:
+        found = tuple(found)[:2]
+    if out is None:
+        return found
+    if not isinstance(out, (tuple, list)):
+        raise TypeError(
+            f"argument 'out' must be tuple of Tensors, not {type(out).__name__}"
+        )
+    if len(out) != len(found):
+        raise TypeError(f"expected tuple of {len(found)} elements but got {len(out)}")
+    for target, result in zip(out, found):
+        target.resize_as_(result).copy_(result)
+    return out
+
+
+def _lu_method(self, pivot=True, get_infos=False):
+    """LU factors and pivots; the older form of ``linalg.lu_factor``."""
+    return lu(self, pivot, get_infos)
 
 
 def tensordot(a, b, dims=2, out=None):
@@ -415,3 +443,4 @@ for _method in (nonzero, unique, unique_consecutive):
     install(_method.__name__, _method)
 install("split", _split_method)
 install("norm", _norm_method)
+install("lu", _lu_method)

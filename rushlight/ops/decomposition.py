@@ -221,9 +221,10 @@ def ormqr(self, input2, input3, left, transpose):
         raise RuntimeError(
             f"{operator}: other.shape[{side}] must be equal to input.shape[-2]"
         )
-    if input2.shape[-1] > self.shape[-1]:
+    if input2.shape[-1] != min(input3.shape[side], self.shape[-1]):
         raise RuntimeError(
-            f"{operator}: tau.shape[-1] must be less than or equal to input.shape[-1]"
+            f"{operator}: tau.shape[-1] must be equal to min(other.shape[{side}], "
+            "input.shape[-1])"
         )
     _check_reflectors(operator, self, input2)
     if self.ndim != input3.ndim:

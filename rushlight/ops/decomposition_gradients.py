@@ -282,6 +282,8 @@ def _reflectors_backward(g, input, tau, C, adjoint):
 
 def householder_backward(grad, input, tau):
     """Gradients for the reflectors below the diagonal and for their factors."""
+    if input.numel() == 0 or tau.numel() == 0:
+        return None, None
     eye = ops.eye(*input.shape[-2:], dtype=input.dtype, device=input.device)
     return _reflectors_backward(grad, input, tau, eye, False)
 
@@ -289,7 +291,7 @@ def householder_backward(grad, input, tau):
 def ormqr_backward(grad, self, tau, other, left, transpose, needs):
     """Gradients for reflectors, factors and the matrix that they were applied to."""
     d_self = d_tau = d_other = None
-    if needs & 3:
+    if needs & 3 and self.numel() and tau.numel() and other.numel():
         if left:
             found = _reflectors_backward(grad, self, tau, other, transpose)
         else:  # C Q is the adjoint of Q^H C^H

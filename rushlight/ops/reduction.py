@@ -443,7 +443,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
 def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
     """Zero wherever the norm is zero, as the subgradient of least size."""
     if ord == 0:
-        return ops.zeros_like(self)
+        return None
     dims = wrap_dims(dim, self.ndim)
     if dims:
         grad = unreduce(grad, self.ndim, dims, keepdim)
@@ -458,8 +458,8 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
         mask = size == result
         shares = grad / mask.sum(dims, keepdim=True) if dims else grad
         return ops.where(mask, shares * ops.sgn(self), 0)
-    slope = ops.sgn(self) * size ** (ord - 1) * (grad / result ** (ord - 1))
-    return ops.masked_fill(slope, (result == 0) | (size == 0) & (ord < 1), 0)
+    slope = ops.sgn(self) * (size ** (ord - 1) / result ** (ord - 1))
+    return ops.masked_fill(slope, (result == 0) | (size == 0) & (ord < 1), 0) * grad
 
 
 def norm(self, p):

@@ -238,7 +238,10 @@ def _linalg_solve_ex(A, B, left, check_errors):
     result = _solved(factors, pivots, matrices, left)
     if check_errors:
         raise_faults(codes, "torch.linalg.solve_ex", A.ndim == 2)
-    return result.squeeze(-1) if vector else result, factors, pivots, codes
+    if vector:
+        result = result.squeeze(-1)
+        result = by_columns(result) if result.ndim > 1 else result
+    return result, factors, pivots, codes
 
 
 def linalg_solve_ex(A, B, left, check_errors):
@@ -274,17 +277,10 @@ def linalg_solve_triangular(self, B, upper, left, unitriangular):
     check_kernel("triangular_solve_cpu", self)
     batch = joint_batch(self, B)
     A, turned = _triangle(self, batch)
-    B = batched(B, batch)
-    if left:
-        result = by_columns(B)
-        form = "T" if turned else "N"
-        lapack.triangular_solve(A, result, True, upper != turned, form, unitriangular)
-        return result
-    # From the right the transposed equation is solved, and its solution seen transposed.
-    result = by_columns(B.transpose(-2, -1))
-    form = "N" if turned else "T"
-    lapack.triangular_solve(A, result, True, upper != turned, form, unitriangular)
-    return result.transpose(-2, -1)
+    result = by_columns(batched(B, batch))
+    form = "T" if turned else "N"
+    lapack.triangular_solve(A, result, left, upper != turned, form, unitriangular)
+    return result
 
 
 def triangular_solve(self, A, upper, transpose, unitriangular):
@@ -585,8 +581,6 @@ def _least_squares(A, B, rcond, driver, vector):
             rest = ops.abs(room.narrow(-2, columns, rows - columns))
             residuals = ops.square(rest).sum([-2])
     solution = room.narrow(-2, 0, columns)
-    if rows > columns:
-        solution = by_columns(solution)
     if A.numel() == 0:
         solution.zero_()
     return (

@@ -187,6 +187,8 @@ def det_backward(grad, A, det, LU, pivots):
     Where the result is to be differentiated again, a singular matrix has the matrix of
     its cofactors from singular values, which nothing divides by.
     """
+    if A.numel() == 0:
+        return ops.zeros_like(A)
     if rushlight.is_grad_enabled():
         if A.device.type != "meta" and (det == 0).any().item():
             return grad.unsqueeze(-1).unsqueeze(-1) * _cofactors(A)

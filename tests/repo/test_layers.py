@@ -14,7 +14,7 @@ LAYERS = (
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
     ("autograd",),
-    ("random", "_bindings", "functional", "legacy"),
+    ("random", "_bindings", "functional", "legacy", "lowrank", "removed"),
     ("nn", "optim", "utils", "serialization", "linalg", "special", "fft", "signal"),
     ("distributions",),
     ("datasets", "transforms", "testing", "func"),
