@@ -117,7 +117,8 @@ def _check_types(operator, input, *parameters):
         raise NotImplementedError(
             f"\"{operator}\" not implemented for '{scalar_name(dtype)}'"
         )
-    if dtype.itemsize != 2 or any(kind is not rushlight.float32 for kind in given):
+    half = dtype.is_floating_point and dtype.itemsize == 2
+    if not half or any(kind is not rushlight.float32 for kind in given):
         raise RuntimeError(
             "mixed dtype (CPU): expect parameter to have scalar type of Float\n"
             f"  input: {brief(input)}\n  parameters: {given}"
