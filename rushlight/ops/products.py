@@ -152,6 +152,12 @@ def bilinear(input1, input2, weight, bias):
         RuntimeError: sizes or dtypes don't fit.
     """
     _check_bilinear(input1, input2, weight, bias)
+    if input1.dtype.category == 2 and input1.dtype.itemsize == 2:
+        wide = [
+            None if t is None else t.to(rushlight.float32)
+            for t in (input1, input2, weight, bias)
+        ]
+        return bilinear(*wide).to(input1.dtype)
     count = math.prod(input1.shape[:-1])
     left = input1.reshape(count, input1.shape[-1])
     right = input2.reshape(count, input2.shape[-1], 1)
