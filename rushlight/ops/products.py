@@ -106,10 +106,9 @@ def linalg_cross(self, other, dim):
 def cross(self, other, dim):
     """Along the first dimension of size three unless one is given."""
     if dim is None:
-        sizes = [max(a, b) for a, b in zip(self.shape, other.shape)]
-        if 3 not in sizes:
+        if 3 not in self.shape:
             raise RuntimeError(f"no dimension of size 3 in input: {list(self.shape)}")
-        dim = sizes.index(3)
+        dim = list(self.shape).index(3)
     return linalg_cross(self, other, dim)
 
 
