@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import re
 from dataclasses import dataclass, field
 
 from opgen.schema import TENSOR_KINDS
@@ -19,6 +20,9 @@ BUILTINS = {
     "None", "True", "False", "bool", "enumerate", "float", "int", "isinstance", "len",
     "list", "range", "reversed", "sorted", "tuple", "zip",
 }  # fmt: skip
+# `not_implemented` where PyTorch has no derivative, `not_implemented("WORDS")` where it
+# has one that refuses with these words.
+NOT_IMPLEMENTED = re.compile(r"""not_implemented(?:\((["'])(?P<words>.+)\1\))?""")
 
 
 class FormulaError(ValueError):

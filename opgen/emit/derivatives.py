@@ -6,8 +6,7 @@ A function is called with the mask of wanted gradients, the gradient that arrive
 
 from dataclasses import dataclass
 
-from opgen.check import NOT_IMPLEMENTED
-from opgen.formulas import ARGUMENT, RESULT, translate
+from opgen.formulas import ARGUMENT, NOT_IMPLEMENTED, RESULT, translate
 from opgen.sources import defined_names
 
 MULTI, SAVES_SELF, SAVES_RESULT = 1, 2, 4
@@ -84,9 +83,13 @@ def write_family(family, derivatives):
 
 def _translate(formula, entry, operators, family):
     text = formula.text
-    if text == NOT_IMPLEMENTED:
+    refused = NOT_IMPLEMENTED.fullmatch(text)
+    if refused:
         translation = translate("None", entry, operators, family)
-        translation.text = f"shared.not_implemented('{entry.schema.full_name}')"
+        name, words = entry.schema.full_name, refused["words"]
+        translation.text = f"shared.not_implemented({name!r})"
+        if words is not None:
+            translation.text = f"shared.not_implemented({name!r}, {words!r})"
         return translation
     return translate(text, entry, operators, family)
 

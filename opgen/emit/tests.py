@@ -6,6 +6,8 @@ Elementwise operators have one by default, unless they say ``none``.
 
 import re
 
+from opgen.formulas import NOT_IMPLEMENTED
+
 _BETWEEN = re.compile(r"between\((-?[\d.]+), (-?[\d.]+)\)$")
 DEFAULT = (-3.0, 3.0)
 
@@ -45,7 +47,7 @@ def write_samples(entries):
             continue
         tensors = sum(arg.default is ... for arg in entry.schema.args)
         texts = [formula.text for formula in entry.derivative]
-        smooth = bool(texts) and "not_implemented" not in texts
+        smooth = bool(texts) and not any(map(NOT_IMPLEMENTED.fullmatch, texts))
         rows.append(
             f"    ({entry.name!r}, {entry.schema.overload!r}, {domain[0]}, "
             f"{domain[1]}, {tensors}, {smooth}, {entry.reference!r}),\n"

@@ -3,7 +3,6 @@
 import math
 import warnings
 
-import rushlight
 from rushlight.dispatch import deferred
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
@@ -11,12 +10,19 @@ from rushlight.ops.formats import format_of, laid_out
 conjugated = deferred.conj
 
 
-def not_implemented(name):
+def not_implemented(name, words=None):
     """Refuses a backward pass that has no formula.
 
+    Args:
+        name: the operator.
+        words: what PyTorch calls the derivative, where it declares that there is none.
+
     Raises:
-        RuntimeError: always.
+        NotImplementedError: there are such words.
+        RuntimeError: there are none.
     """
+    if words is not None:
+        raise NotImplementedError(f"the derivative for '{words}' is not implemented.")
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
@@ -113,8 +119,8 @@ def unpooled_gradient(grad, self, indices, dims):
 def compact(x):
     """The tensor row by row, with even strides beside a last dimension of pairs."""
     x = x.contiguous()
-    if any(step % 2 for step in x.stride()[:-1]):  # of dimensions of size one
-        return x.clone(memory_format=rushlight.contiguous_format)
+    if any(step % 2 for step in x.stride()[:-1]):
+        return x.clone()
     return x
 
 
