@@ -698,7 +698,7 @@ class Tensor:
         return unary(SLOT_REPR, self)
 
     def __format__(self, spec):
-        if self.ndim_ == 0 and spec:
+        if self.ndim_ == 0 and type(self) is Tensor and not self.is_meta:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 

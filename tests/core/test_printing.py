@@ -105,3 +105,23 @@ def test_options_are_put_back_after_the_block():
 def test_an_unknown_profile_is_named():
     with pytest.raises(ValueError, match="unknown profile 'loud'"):
         rl.set_printoptions(profile="loud")
+
+
+@pytest.mark.parametrize("value", [0.5, 3, True, 1 + 2j, [1.0], []])
+@pytest.mark.parametrize("spec", ["", ">8"])
+def test_a_single_number_is_formatted_as_the_number(value, spec):
+    texts = []
+    for module in (rl, torch):
+        try:
+            texts.append(format(module.tensor(value), spec))
+        except TypeError:
+            texts.append(TypeError)
+    assert texts[0] == texts[1]
+
+
+def test_parameters_and_sizes_alone_are_formatted_as_tensors():
+    for module in (rl, torch):
+        parameter = module.nn.Parameter(module.tensor(0.5))
+        assert f"{parameter}".startswith("Parameter containing")
+        assert f"{module.empty((), device='meta')}".startswith("tensor(...")
+        assert f"{module.tensor(0.5, requires_grad=True)}" == "0.5"
