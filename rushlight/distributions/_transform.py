@@ -125,6 +125,10 @@ class _InverseTransform(Transform):
         super().__init__(cache_size=transform._cache_size)
         self._inv = transform
 
+    def __getstate__(self):
+        # The transform drops its way back to here, so this one can keep its own.
+        return self.__dict__.copy()
+
     @constraints.dependent_property(is_discrete=False)
     def domain(self):
         return self._inv.codomain

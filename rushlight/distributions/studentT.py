@@ -50,7 +50,7 @@ class StudentT(Distribution):
     @property
     def variance(self):
         # Infinite from one to two degrees of freedom, undefined below.
-        df = rl.where(self.df > 2, self.df, math.nan)
+        df = rl.where(self.df > 2, self.df, 3.0)  # any number, which is not chosen
         finite = self.scale.pow(2) * df / (df - 2)
         rest = rl.where(self.df > 1, math.inf, math.nan).type_as(finite)
         return rl.where(self.df > 2, finite, rest)

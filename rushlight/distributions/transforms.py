@@ -251,11 +251,9 @@ class AffineTransform(Transform):
             result = rl.full_like(x, math.log(abs(self.scale)))
         else:
             result = self.scale.abs().log()
-        shape = x.shape
-        if self.event_dim:
-            result = result.view(*result.shape[: -self.event_dim], -1).sum(-1)
-            shape = shape[: -self.event_dim]
-        return result.expand(shape)
+        # Every element of an event is scaled, by whatever shape of scale.
+        result = result.expand(_broadcast(x.shape, self.scale))
+        return _sum_rightmost(result, self.event_dim)
 
     def forward_shape(self, shape):
         return _broadcast(shape, self.loc, self.scale)

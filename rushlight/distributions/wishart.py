@@ -12,7 +12,6 @@ from rushlight.distributions.chi2 import Chi2
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.multivariate_normal import (
     CovarianceParameter,
-    _inverse_factor,
     _log_diagonal,
 )
 
@@ -176,8 +175,7 @@ class Wishart(CovarianceParameter, ExponentialFamily):
     def log_prob(self, value):
         self._check_sample(value)
         nu, size = self.df, self._event_shape[-1]
-        inverse = _inverse_factor(self._unbroadcasted_scale_tril)
-        whitened = inverse @ value @ inverse.mT
+        whitened = rl.cholesky_solve(value, self._unbroadcasted_scale_tril)
         trace = whitened.diagonal(dim1=-2, dim2=-1).sum(-1)
         log_det = rl.linalg.slogdet(value).logabsdet
         return (

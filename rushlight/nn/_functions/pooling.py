@@ -101,11 +101,7 @@ def max_pool3d_with_indices(
 
 def _spread(value, count):
     """One number for each of ``count`` dimensions."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
-    for item in values:
-        if isinstance(item, (str, bytes)) or item is None:
-            raise TypeError(f"expected an int or ints, but got {value!r}")
-    return values
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
 
 
 def avg_pool1d(
