@@ -204,6 +204,14 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     vjp = backward
 
     @staticmethod
+    def vmap(info, in_dims, *args):
+        """The outputs for a whole batch, and the dimensions that count its examples."""
+        raise NotImplementedError(
+            "To use autograd.Function with vmap, you must either override the vmap "
+            "staticmethod or set generate_vmap_rule=True."
+        )
+
+    @staticmethod
     def jvp(ctx, *grad_inputs):
         """The tangents of the outputs, for forward mode."""
         raise NotImplementedError(
@@ -214,6 +222,15 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run ``forward`` and record it with the class's ``backward``."""
+        if state.is_transforming():
+            from rushlight.autograd.levels import custom
+
+            return custom.apply(cls, args, kwargs)
+        return cls.apply_here(*args, **kwargs)
+
+    @classmethod
+    def apply_here(cls, *args, **kwargs):
+        """The same whatever transformations are open."""
         node = cls._backward_cls()
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         node._tensor_flags = flags = tuple([isinstance(arg, Tensor) for arg in args])

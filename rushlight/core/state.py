@@ -51,6 +51,11 @@ def is_recording() -> bool:
     return st.grad_mode or (st.included >> KEY_BATCHED) & 1
 
 
+def is_transforming() -> bool:
+    """Whether a transformation of functions sees this thread's calls."""
+    return (state().included >> KEY_BATCHED) & 1
+
+
 def set_grad_enabled(mode: cython.bint) -> bool:
     """Switches recording on or off in this thread; returns what it was."""
     previous: cython.bint = state().grad_mode
