@@ -159,23 +159,88 @@ def jacobian(
         inputs: a tensor or a tuple of them.
         create_graph: make the result differentiable.
         strict: raise where an output does not depend on an input.
-        vectorize: accepted for old programs; rows are computed one by one.
-        strategy: "reverse-mode".
+        vectorize: compute all rows at once.
+        strategy: "reverse-mode", or "forward-mode" with ``vectorize``.
+
+    Raises:
+        ValueError: the strategy has another name.
+        NotImplementedError: forward mode without ``vectorize``.
+        RuntimeError: ``strict`` together with ``vectorize`` or forward mode.
     """
-    if strategy != "reverse-mode":
-        raise NotImplementedError(
-            f"jacobian: strategy {strategy!r} is not supported; use 'reverse-mode'"
+    if strategy not in ("reverse-mode", "forward-mode"):
+        raise ValueError(
+            'Expected strategy to be either "forward-mode" or "reverse-mode". Hint: If '
+            'your function has more outputs than inputs, "forward-mode" tends to be more '
+            'performant. Otherwise, prefer to use "reverse-mode".'
+        )
+    if strategy == "forward-mode":
+        return _forward_jacobian(func, inputs, create_graph, strict, vectorize)
+    if strict and vectorize:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and `vectorized=True` are "
+            "not supported together. Please either set `strict=False` or "
+            "`vectorize=False`."
         )
     with enable_grad():
         several, inputs = _as_tensors(inputs, "inputs", "jacobian")
         inputs = _prepared(inputs, create_graph)
         many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
+        rows = _rows_at_once if vectorize else _rows
         blocks = [
-            _rows(out, inputs, create_graph, "jacobian" if strict else None)
+            rows(out, inputs, create_graph, "jacobian" if strict else None)
             for out in outputs
         ]
     shown = tuple(_packed(_finish(block, create_graph), several) for block in blocks)
     return _packed(shown, many)
+
+
+def _forward_jacobian(func, inputs, create_graph, strict, vectorize):
+    if strict:
+        raise RuntimeError(
+            "torch.autograd.functional.jacobian: `strict=True` and "
+            '`strategy="forward-mode"` are not supported together (yet). Please either '
+            'set `strict=False` or `strategy="reverse-mode"`.'
+        )
+    if not vectorize:
+        raise NotImplementedError(
+            "Computing Jacobian using forward-AD or forward-over-reverse Hessian is only "
+            "implemented for `vectorize=True`."
+        )
+    if create_graph:
+        raise NotImplementedError(
+            "torch.autograd.functional.jacobian: `create_graph=True` and "
+            '`strategy="forward-mode"` are not supported together (yet).'
+        )
+    from rushlight.func import jacfwd
+
+    several, tensors = _as_tensors(inputs, "inputs", "jacobian")
+    tensors = tuple(one.detach() for one in tensors)
+    found = jacfwd(func, argnums=tuple(range(len(tensors))))(*tensors)
+    if several:
+        return found
+    many = isinstance(found[0], tuple)
+    return tuple(row[0] for row in found) if many else found[0]
+
+
+def _rows_at_once(output, inputs, create_graph, strict):
+    """The same for all rows together."""
+    n = output.numel()
+    starts = rushlight.eye(n, dtype=output.dtype).reshape(n, *output.shape)
+    found = grad(
+        (output,),
+        inputs,
+        (starts,),
+        retain_graph=True,
+        create_graph=create_graph,
+        allow_unused=True,
+        is_grads_batched=True,
+    )
+    return tuple(
+        one.new_zeros((*output.shape, *one.shape))
+        if value is None
+        else value.reshape(*output.shape, *one.shape)
+        for one, value in zip(inputs, found)
+    )
 
 
 def _rows(output, inputs, create_graph, strict):
@@ -216,6 +281,8 @@ def hessian(
     Arguments as in ``jacobian``.
     """
     several, tensors = _as_tensors(inputs, "inputs", "hessian")
+    if outer_jacobian_strategy == "forward-mode":
+        return _forward_hessian(func, tensors, several, create_graph, strict)
 
     def gradient(*args):
         _many, outputs = _as_tensors(func(*args), "outputs", "the function")
@@ -230,6 +297,25 @@ def hessian(
     if several:
         return rows
     return rows[0][0]
+
+
+def _forward_hessian(func, inputs, several, create_graph, strict):
+    """Forward over reverse mode."""
+    if strict or create_graph:
+        raise RuntimeError(
+            'hessian: `outer_jacobian_strategy="forward-mode"` takes neither '
+            "`strict=True` nor `create_graph=True`"
+        )
+    from rushlight.func import hessian as transformed
+
+    def scalar(*args):
+        _many, outputs = _as_tensors(func(*args), "outputs", "the function")
+        _require_scalar(outputs, "hessian")
+        return outputs[0].reshape(())
+
+    inputs = tuple(one.detach() for one in inputs)
+    rows = transformed(scalar, argnums=tuple(range(len(inputs))))(*inputs)
+    return rows if several else rows[0][0]
 
 
 def hvp(func, inputs, v=None, create_graph=False, strict=False):

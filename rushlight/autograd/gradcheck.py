@@ -51,7 +51,9 @@ def gradcheck(
         nondet_tol: how far two runs of the same backward may differ.
         check_undefined_grad: also check that a missing gradient counts as zero.
         check_grad_dtypes: also check that gradients have their inputs' dtypes.
-        check_batched_grad, check_batched_forward_grad, check_forward_ad: not supported.
+        check_batched_grad: also take a batch of gradients at once, and compare.
+        check_batched_forward_grad: the same for a batch of tangents.
+        check_forward_ad: also check forward mode.
         check_backward_ad: check reverse mode at all.
         fast_mode: compare one random projection of the Jacobian, not all of it.
         masked: accepted for old programs; tensors are always dense.
@@ -61,9 +63,6 @@ def gradcheck(
     >>> rl.autograd.gradcheck(lambda x: x.exp(), (x,))
     True
     """
-    _refuse_unsupported(
-        check_batched_grad, check_batched_forward_grad, check_forward_ad
-    )
     check = _Check(
         func, _as_tuple(inputs), eps, atol, rtol, nondet_tol, check_grad_dtypes
     )
@@ -73,6 +72,12 @@ def gradcheck(
             check.run(fast_mode)
             if check_undefined_grad:
                 check.check_undefined()
+            if check_batched_grad:
+                check.check_batches()
+        if check_forward_ad:
+            check.check_forward()
+            if check_batched_forward_grad:
+                check.check_forward_batches()
     except GradcheckError:
         if raise_exception:
             raise
@@ -104,12 +109,11 @@ def gradgradcheck(
     Args:
         grad_outputs: where the first backward starts; random where left out.
         gen_non_contig_grad_outputs: make the random ones strided.
-        check_fwd_over_rev: not supported.
+        check_fwd_over_rev: check forward over reverse mode, too.
         check_rev_over_rev: check reverse over reverse mode at all.
 
     The other arguments are those of ``gradcheck``.
     """
-    _refuse_unsupported(check_fwd_over_rev)
     inputs = _as_tuple(inputs)
     if grad_outputs is None:
         outputs = _differentiable(func(*inputs))
@@ -135,30 +139,78 @@ def gradgradcheck(
             materialize_grads=True,
         )
 
-    if not check_rev_over_rev:
-        return True
-    return gradcheck(
-        gradients,
-        inputs + grad_outputs,
-        eps=eps,
-        atol=atol,
-        rtol=rtol,
-        raise_exception=raise_exception,
-        nondet_tol=nondet_tol,
-        check_undefined_grad=check_undefined_grad,
-        check_grad_dtypes=check_grad_dtypes,
-        check_batched_grad=check_batched_grad,
-        fast_mode=fast_mode,
-        masked=masked,
+    options = {
+        "eps": eps,
+        "atol": atol,
+        "rtol": rtol,
+        "raise_exception": raise_exception,
+        "nondet_tol": nondet_tol,
+        "fast_mode": fast_mode,
+        "masked": masked,
+    }
+    passed = True
+    if check_rev_over_rev:
+        passed = gradcheck(
+            gradients,
+            inputs + grad_outputs,
+            check_undefined_grad=check_undefined_grad,
+            check_grad_dtypes=check_grad_dtypes,
+            check_batched_grad=check_batched_grad,
+            **options,
+        )
+    if passed and check_fwd_over_rev:
+        passed = gradcheck(
+            _pulled_back(func, inputs, count),
+            inputs + grad_outputs,
+            check_backward_ad=False,
+            check_forward_ad=True,
+            **options,
+        )
+    return passed
+
+
+def _pulled_back(func, inputs, count):
+    """The gradients as a function whose own calls forward mode can follow."""
+    from rushlight.func import vjp
+
+    wanted = [
+        i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad
+    ]
+    kept = [
+        isinstance(out, Tensor) and out.requires_grad
+        for out in _as_tuple(func(*inputs))
+    ]
+
+    def gradients(*args):
+        given, starts = list(args[:-count]), args[-count:]
+
+        def part(*variables):
+            for i, variable in zip(wanted, variables):
+                given[i] = variable
+            outputs = _as_tuple(func(*given))
+            return tuple(out for out, keep in zip(outputs, kept) if keep)
+
+        _value, pull = vjp(part, *[args[i] for i in wanted])
+        return pull(tuple(starts))
+
+    return gradients
+
+
+def _parts(tensor):
+    """The real numbers of a tensor in order: a complex one has two for each element."""
+    return (rushlight.view_as_real(tensor) if tensor.is_complex() else tensor).reshape(
+        -1
     )
 
 
-def _refuse_unsupported(*switches):
-    if any(switches):
-        raise NotImplementedError(
-            "gradcheck: forward mode and batched gradients are not supported; leave "
-            "check_forward_ad, check_fwd_over_rev and check_batched_grad off"
-        )
+def _unit(like, i):
+    """Zeros, but for a one in the ``i``-th of `_parts`."""
+    count = like.numel() * (2 if like.is_complex() else 1)
+    made = rushlight.zeros(count, dtype=like.dtype.to_real())
+    made[i] = 1
+    if like.is_complex():
+        made = rushlight.view_as_complex(made.reshape(-1, 2))
+    return made.reshape(like.shape)
 
 
 def _as_tuple(value):
@@ -216,11 +268,7 @@ class _Check:
                 "none of them have requires_grad=True."
             )
         for i, one in self.checked:
-            if one.is_complex():
-                raise NotImplementedError(
-                    f"gradcheck: input {i} is complex; only real inputs are supported"
-                )
-            if one.dtype != rushlight.float64:
+            if one.dtype not in (rushlight.float64, rushlight.complex128):
                 warnings.warn(
                     f"Input #{i} requires gradient and is not a double precision "
                     "floating point or complex. This check will likely fail if all the "
@@ -246,11 +294,6 @@ class _Check:
             output = _as_tuple(self.func(*self.inputs))[place]
             if not isinstance(output, Tensor) or not output.requires_grad:
                 continue
-            if output.is_complex():
-                raise NotImplementedError(
-                    f"gradcheck: output {place} is complex; only real ones are "
-                    "supported"
-                )
             if fast:
                 self.compare_projections(output, place)
             else:
@@ -291,14 +334,14 @@ class _Check:
     def analytical(self, output):
         """The Jacobian by each input, transposed: inputs down, outputs across."""
         columns = [[] for _ in self.checked]
-        for i in range(output.numel()):
-            start = rushlight.zeros(output.numel(), dtype=output.dtype)
-            start[i] = 1
-            gradients = self.pull(output, start.reshape(output.shape))
+        for i in range(_parts(output.detach()).numel()):
+            gradients = self.pull(output, _unit(output, i))
             for column, value in zip(columns, gradients):
-                column.append(value.reshape(-1))
+                column.append(_parts(value))
         return [
-            rushlight.stack(column, 1) if column else rushlight.zeros(one.numel(), 0)
+            rushlight.stack(column, 1)
+            if column
+            else rushlight.zeros(_parts(one.detach()).numel(), 0)
             for column, (_i, one) in zip(columns, self.checked)
         ]
 
@@ -336,16 +379,18 @@ class _Check:
         rows = []
         for index in itertools.product(*[range(size) for size in one.shape]):
             element = one.detach()[index]
-            rows.append(self.difference(element, place).reshape(-1))
+            for step in (1, 1j) if one.is_complex() else (1,):
+                rows.append(_parts(self.difference(element, place, step)))
         if not rows:
-            return rushlight.zeros(0, self.values()[place].numel(), dtype=one.dtype)
+            width = _parts(self.values()[place]).numel()
+            return rushlight.zeros(0, width, dtype=one.dtype.to_real())
         return rushlight.stack(rows, 0)
 
-    def difference(self, element, place):
+    def difference(self, element, place, step):
         """The change of an output per change of one element, which is put back."""
         middle = element.item()
         ends = []
-        for end in (middle - self.eps, middle + self.eps):
+        for end in (middle - self.eps * step, middle + self.eps * step):
             element.fill_(end)
             ends.append(self.values()[place])
         element.fill_(middle)
@@ -366,8 +411,9 @@ class _Check:
         found = self.pull(output, start)
         for (i, one), value in zip(self.checked, found):
             direction = _random_direction(one, source)
-            analytical = (value * direction).sum()
-            numerical = (self.along(one, direction, place) * start).sum()
+            analytical = (_parts(value) * _parts(direction)).sum()
+            moved = self.along(one, direction, place)
+            numerical = (_parts(moved) * _parts(start)).sum()
             if not self.close(analytical, numerical):
                 raise GradcheckError(
                     f"Jacobian mismatch for output {place} with respect to input {i},\n"
@@ -385,6 +431,100 @@ class _Check:
             ends.append(self.values()[place])
         one.detach().copy_(middle)
         return (ends[1] - ends[0]) / (2 * self.eps)
+
+    # -- forward mode ------------------------------------------------------------
+
+    def push(self, which, direction):
+        """The outputs' tangents along a direction of one input; None for zero."""
+        from rushlight.autograd import forward_ad
+
+        with forward_ad.dual_level(), no_grad():
+            inputs = [
+                one.detach() if isinstance(one, Tensor) else one for one in self.inputs
+            ]
+            inputs[which] = forward_ad.make_dual(inputs[which], direction)
+            outputs = _as_tuple(self.func(*inputs))
+            return [
+                forward_ad.unpack_dual(out).tangent
+                for out in outputs
+                if isinstance(out, Tensor)
+            ]
+
+    def check_forward(self):
+        """Each direction's tangents against the differences."""
+        values = self.values()
+        for i, one in self.checked:
+            rows = [
+                self.push(i, _unit(one, k)) for k in range(_parts(one.detach()).numel())
+            ]
+            for place, value in enumerate(values):
+                if not (value.is_floating_point() or value.is_complex()):
+                    continue
+                numerical = self.numerical(one, place)
+                found = [
+                    _parts(
+                        rushlight.zeros_like(value)
+                        if row[place] is None
+                        else row[place]
+                    )
+                    for row in rows
+                ]
+                if found and not self.close(rushlight.stack(found, 0), numerical):
+                    raise GradcheckError(
+                        f"Jacobian computed with forward mode mismatch for output {place} "
+                        f"with respect to input {i},\nnumerical:{numerical}\n"
+                        f"analytical:{rushlight.stack(found, 0)}\n"
+                    )
+
+    def check_forward_batches(self):
+        """A batch of directions against one after another."""
+        from rushlight.func import vmap
+
+        for i, one in self.checked:
+            some = rushlight.stack(
+                [_random_like(one, False).detach() for _ in range(2)]
+            )
+            values = self.values()
+
+            def tangents(direction, i=i, values=values):
+                found = self.push(i, direction)
+                return tuple(
+                    rushlight.zeros_like(value) if t is None else t
+                    for t, value in zip(found, values)
+                )
+
+            expected = [tangents(direction) for direction in some]
+            for place, found in enumerate(vmap(tangents)(some)):
+                self.compare_batch(found, [row[place] for row in expected], "forward")
+
+    def check_batches(self):
+        """A batch of gradients against one after another."""
+        outputs = _differentiable(self.func(*self.inputs))
+        inputs = [one for _i, one in self.checked]
+        for output in outputs:
+            some = rushlight.stack(
+                [_random_like(output, False).detach() for _ in range(2)]
+            )
+            expected = [self.pull(output, start) for start in some]
+            found = grad(
+                output,
+                inputs,
+                some,
+                retain_graph=True,
+                allow_unused=True,
+                is_grads_batched=True,
+            )
+            for at, value in enumerate(found):
+                if value is not None:
+                    self.compare_batch(value, [row[at] for row in expected], "backward")
+
+    def compare_batch(self, found, expected, mode):
+        expected = rushlight.stack(expected)
+        if not self.close(_parts(found.detach()), _parts(expected)):
+            raise GradcheckError(
+                f"While computing batched gradients in {mode} mode, got values that "
+                f"differ from those computed one by one:\n{found}\nnot {expected}"
+            )
 
     # -- missing gradients -----------------------------------------------------
 
@@ -409,6 +549,10 @@ class _Check:
 
 def _random_direction(like, source):
     """A random tensor of length one."""
-    values = [source.uniform(-1, 1) for _ in range(like.numel())]
-    made = rushlight.tensor(values, dtype=like.dtype).reshape(like.shape)
-    return made / (made * made).sum().sqrt() if values else made
+    count = like.numel() * (2 if like.is_complex() else 1)
+    values = [source.uniform(-1, 1) for _ in range(count)]
+    made = rushlight.tensor(values, dtype=like.dtype.to_real())
+    made = made / (made * made).sum().sqrt() if values else made
+    if like.is_complex():
+        made = rushlight.view_as_complex(made.reshape(-1, 2))
+    return made.reshape(like.shape)

@@ -209,17 +209,14 @@ def grad(
         only_inputs: kept for old programs; only True means something.
         allow_unused: give None for an input the outputs do not depend on, instead of
             an error.
-        is_grads_batched: not supported; differentiate in a loop.
+        is_grads_batched: the first dimension of the ``grad_outputs`` counts gradients
+            to start from, and that of the results what each gives.
         materialize_grads: give zeros for such an input.
     """
     if materialize_grads and allow_unused is False:
         raise ValueError(
             "Expected allow_unused to be True or not passed when "
             "materialize_grads=True, but got: allow_unused=False."
-        )
-    if is_grads_batched:
-        raise NotImplementedError(
-            "grad: is_grads_batched=True is not supported; call grad() for each row"
         )
     if not only_inputs:
         warnings.warn(
@@ -228,6 +225,19 @@ def grad(
             "rushlight.autograd.backward.",
             FutureWarning,
             stacklevel=2,
+        )
+    if is_grads_batched:
+        from rushlight.autograd.levels.batch import batched_grad
+
+        return batched_grad(
+            grad,
+            as_tuple(outputs),
+            as_tuple(inputs),
+            as_tuple(grad_outputs),
+            create_graph if retain_graph is None else retain_graph,
+            create_graph,
+            allow_unused,
+            materialize_grads,
         )
     roots: tuple = as_tuple(outputs)
     wanted: tuple = as_tuple(inputs)

@@ -237,8 +237,9 @@ class DerivedKernel(Kernel):
         written: Tensor = None
         if op.form == INPLACE:
             written = cython.cast(Tensor, cython.cast(object, slots[0]))
-            if op.out_overlap & 4:
-                refuse_shared(slots, 1, op.n_args, written, 2)
+            if op.out_overlap & 5:
+                least: cython.int = 2 if op.out_overlap & 4 else 1
+                refuse_shared(slots, 1, op.n_args, written, least)
         if not keys and op.form == INPLACE and wants_graph(op, slots):
             # What the composite's parts save must not be what is overwritten.
             copy = written.clone()
@@ -310,6 +311,8 @@ def wants_graph(
 
 @cython.cfunc
 def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
+    if result.shape != target.shape and op.entry and "grows" in op.entry[12]:
+        target.resize_(result.shape)
     if result.shape != target.shape:
         raise RuntimeError(
             f"{op.name}: output with shape {list(target.shape)} doesn't match the "

@@ -5,7 +5,9 @@ import math
 import rushlight
 from rushlight.compiler import language as L
 from rushlight.compiler.language import pointwise
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.shared import wrap_dim
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
@@ -254,7 +256,7 @@ def softshrink(self, lambd):
     if not 0 <= lambd <= largest:
         raise RuntimeError(
             f"lambda must be in range [0, {largest:g}] for input dtype "
-            f"{self.dtype.name.capitalize()}, but found {float(lambd):g}"
+            f"{TYPE_NAMES.get(self.dtype.name)}, but found {float(lambd):g}"
         )
     return ops._softshrink(self, lambd)
 
@@ -289,19 +291,49 @@ def prelu(self, weight):
     return ops._prelu_kernel(self, weight)
 
 
+def rrelu(self, lower, upper, training):
+    """``leaky_relu`` with slopes drawn between two bounds in training.
+
+    Raises:
+        RuntimeError: a bound is not finite, or the bounds are crossed.
+    """
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if not math.isfinite(bound):
+            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
+    if lower > upper:
+        raise RuntimeError(
+            "Lower bound should be less than or equal to the upper bound"
+        )
+    if not training:
+        return ops.leaky_relu(self, (lower + upper) / 2)
+    # Slopes are drawn for the elements that need one, in their order.
+    values = self.detach().contiguous()
+    sloped = values <= 0
+    slopes = rushlight.empty(int(sloped.sum()), dtype=rushlight.float64)
+    slopes = slopes.uniform_(lower, upper).to(values.dtype)
+    return rushlight.ones_like(values).masked_scatter_(sloped, slopes) * self
+
+
 def glu(self, dim):
     """``a * sigmoid(b)`` of the two halves.
 
     Raises:
         RuntimeError: the dimension can't be halved.
+        NotImplementedError: the input is not of real floats.
     """
     if self.ndim == 0:
-        raise RuntimeError("glu does not support 0-dimensional tensors")
+        raise RuntimeError(
+            "glu does not support scalars because halving size must be even"
+        )
+    dim = wrap_dim(dim, self.ndim)
     if self.shape[dim] % 2:
         raise RuntimeError(
             f"Halving dimension must be even, but dimension {dim} is size "
             f"{self.shape[dim]}"
         )
+    if self.dtype.category != 2:
+        kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
+        raise NotImplementedError(f"\"glu_cpu\" not implemented for '{kind}'")
     first, second = self.chunk(2, dim)
     return first * ops.sigmoid(second)
 

@@ -205,6 +205,7 @@ def xlogy(x, y):
 @pointwise
 def xlog1py(x, y):
     """x log(1 + y), zero for a zero ``x`` unless ``y`` is NaN."""
+    L.real_only(x, y)
     return L.select(L.isnan(y), y, L.select(x == 0, 0, x * L.log1p(y)))
 
 
@@ -373,6 +374,23 @@ def mul_number(self, other):
     return ops.mul(wrapped_number(self), other)
 
 
+def number_first(name):
+    """An operator of two tensors with a number as the first of them."""
+
+    def function(self, other):
+        return getattr(ops, name)(wrapped_number(self), other)
+
+    function.__name__ = function.__qualname__ = f"{name}_number"
+    return function
+
+
+bitwise_and_number = number_first("bitwise_and")
+bitwise_or_number = number_first("bitwise_or")
+bitwise_xor_number = number_first("bitwise_xor")
+bitwise_left_shift_number = number_first("bitwise_left_shift")
+bitwise_right_shift_number = number_first("bitwise_right_shift")
+
+
 def div_number(self, other):
     """A number first."""
     return ops.div(wrapped_number(self), other)
@@ -513,6 +531,22 @@ def float_power(self, exponent):
     if is_tensor(exponent):
         exponent = exponent.to(kind)
     return ops.pow(self, exponent)
+
+
+def float_power_(self, exponent):
+    """Written over a base that is in double precision already.
+
+    Raises:
+        RuntimeError: the base is of another type than the result.
+    """
+    result = float_power(self.clone(), exponent)
+    if result.dtype != self.dtype:
+        kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (self, result)]
+        raise RuntimeError(
+            f"the base given to float_power_ has dtype {kinds[0]} but the operation's "
+            f"result requires dtype {kinds[1]}"
+        )
+    return self.copy_(result)
 
 
 def share_where_larger(grad, self, other):

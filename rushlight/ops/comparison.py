@@ -54,8 +54,9 @@ def isclose(self, other, rtol, atol, equal_nan):
     """
     if self.dtype != other.dtype:
         raise RuntimeError(f"{self.dtype} did not match {other.dtype}")
-    if rtol < 0 or atol < 0:
-        name, value = ("rtol", rtol) if rtol < 0 else ("atol", atol)
+    rtol, atol = float(rtol), float(atol)
+    if not (rtol >= 0 and atol >= 0):
+        name, value = ("atol", atol) if rtol >= 0 else ("rtol", rtol)
         raise RuntimeError(
             f"{name} must be greater than or equal to zero, but got {value}"
         )

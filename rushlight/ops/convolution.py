@@ -333,13 +333,14 @@ def complex_convolution(input, weight, bias, *settings):
     parts = [None if t is None else ops.real(t) for t in (input, weight, bias)]
     expanded = [expand("stride", v, input.ndim - 2) for v in settings[:3]]
     check_convolution(*parts, *expanded, *settings[3:])
-    return embedding_of_complex.convolution(
+    result = embedding_of_complex.convolution(
         input,
         weight,
         bias,
         settings[3],
         lambda x, w, b: convolution(x, w, b, *settings),
     )
+    return in_layout(result, layout_of(input, weight))
 
 
 def planned(

@@ -417,12 +417,30 @@ def vander(x, columns, increasing):
     """
     if x.ndim != 1:
         raise RuntimeError("x must be a one-dimensional tensor.")
-    powers = linalg_vander(x, len(x) if columns is None else columns)
+    powers = _powers(x, len(x) if columns is None else columns)
     return powers if increasing else powers.flip(-1)
 
 
 def linalg_vander(x, columns):
-    """Increasing powers of every element."""
+    """Increasing powers of every element.
+
+    Raises:
+        RuntimeError: the input is of truth values, or fewer than two powers are wanted.
+    """
+    if x.dtype.category == 0:
+        raise RuntimeError(
+            "linalg.vander supports floating point, complex, and integer tensors, but "
+            "got Bool"
+        )
+    x = ops.atleast_1d(x)
+    columns = x.shape[-1] if columns is None else columns
+    if columns < 2:
+        raise RuntimeError("N must be greater than 1.")
+    powers = x.unsqueeze(-1).expand(*x.shape, columns - 1).cumprod(-1)
+    return ops.cat([ops.ones_like(powers.narrow(-1, 0, 1)), powers], -1)
+
+
+def _powers(x, columns):
     x = ops.atleast_1d(x)
     columns = x.shape[-1] if columns is None else columns
     exponents = ops.arange(columns, device=x.device)

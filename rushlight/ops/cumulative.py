@@ -48,44 +48,79 @@ def logcumsumexp_gradient(grad, self, result, dim):
     return share(rising) - share(falling)
 
 
-def _means(y, dim):
-    length = y.shape[dim]
-    return (y.narrow(dim, 1, length - 1) + y.narrow(dim, 0, length - 1)) / 2
+def _ends(y, dim):
+    """The points without the last, and without the first."""
+    dim = wrap_dim(dim, y.ndim)
+    length = max(y.shape[dim] - 1, 0)
+    return y.narrow(dim, 0, length), y.narrow(dim, min(y.shape[dim], 1), length)
 
 
-def _steps(x, y, dim):
-    """The distances between points, shaped so that they broadcast against ``y``."""
+def _check_points(name, y, x=None, dx=1):
+    """Refuses truth values, a single number, and a step that isn't real.
+
+    Raises:
+        RuntimeError: a point is a truth value, or the step isn't real.
+        IndexError: there is no dimension.
+    """
+    if y.dtype.category == 0 or (x is not None and x.dtype.category == 0):
+        which = "`y`" if x is None else "`x` or `y`"
+        raise RuntimeError(
+            f"{name}: received a bool input for {which}, but bool is not supported"
+        )
+    if isinstance(dx, (bool, complex)):
+        raise RuntimeError(f"{name}: Currently, we only support dx as a real number.")
+    if y.ndim == 0:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+
+
+def _steps(name, x, y, dim):
+    """The distances between points, shaped so that they broadcast against ``y``.
+
+    Raises:
+        RuntimeError: a vector doesn't have a place for each point.
+    """
+    dim = wrap_dim(dim, y.ndim)
     if x.ndim == 1:
-        x = x.reshape([-1, *[1] * (y.ndim - 1 - wrap_dim(dim, y.ndim))])
-        dim = 0
-    else:
-        dim = wrap_dim(dim, y.ndim) - y.ndim
-    length = x.shape[dim]
-    return x.narrow(dim, 1, length - 1) - x.narrow(dim, 0, length - 1)
+        if x.shape[0] != y.shape[dim]:
+            raise RuntimeError(
+                f"{name}: There must be one `x` value for each sample point"
+            )
+        x = x.reshape([-1, *[1] * (y.ndim - 1 - dim)])
+    x = x.reshape([*[1] * (y.ndim - x.ndim), *x.shape]) if x.ndim < y.ndim else x
+    left, right = _ends(x, dim)
+    return right - left
 
 
 def trapezoid_x(y, x, dim):
     """Widths times mean heights, summed."""
-    if y.shape[dim] == 0:
-        return ops.sum(y * 0, [dim])
-    return (_means(y, dim) * _steps(x, y, dim)).sum(dim)
+    _check_points("trapezoid", y, x)
+    if y.shape[wrap_dim(dim, y.ndim)] == 0:
+        return ops.sum(y * 0, [dim], dtype=y.dtype)
+    left, right = _ends(y, dim)
+    return ((left + right) * _steps("trapezoid", x, y, dim)).sum(dim) / 2.0
 
 
 def trapezoid_dx(y, dx, dim):
-    """One width times the mean heights, summed."""
-    if y.shape[dim] == 0:
-        return ops.sum(y * 0, [dim])
-    return _means(y, dim).sum(dim) * dx
+    """One width times the sum of the heights, the outer ones counted half."""
+    _check_points("trapezoid", y, dx=dx)
+    if y.shape[wrap_dim(dim, y.ndim)] == 0:
+        return ops.sum(y * 0, [dim], dtype=y.dtype)
+    return (y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5) * dx
 
 
 def cumulative_trapezoid_x(y, x, dim):
     """Widths times mean heights, summed so far."""
-    return (_means(y, dim) * _steps(x, y, dim)).cumsum(dim)
+    _check_points("cumulative_trapezoid", y, x)
+    left, right = _ends(y, dim)
+    steps = _steps("cumulative_trapezoid", x, y, dim)
+    return ((left + right) * steps).cumsum(dim) / 2.0
 
 
 def cumulative_trapezoid_dx(y, dx, dim):
     """One width times the mean heights, summed so far."""
-    return _means(y, dim).cumsum(dim) * dx
+    _check_points("cumulative_trapezoid", y, dx=dx)
+    left, right = _ends(y, dim)
+    return (dx / 2.0 * (left + right)).cumsum(dim)
 
 
 def diff(self, n, dim, prepend, append):

@@ -143,7 +143,8 @@ def number_for(value, dtype):
     if isinstance(value, complex) and value.imag == 0:
         value = value.real
     whole = dtype.category < 2
-    if isinstance(value, complex) or (whole and not -(2.0**63) <= value < 2.0**63):
+    limit = 1 << (8 * dtype.itemsize - (dtype.name[0] != "u"))
+    if isinstance(value, complex) or (whole and not -limit <= value < limit):
         name = OLD_NAMES.get(dtype.name, dtype.name)
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return int(value) if whole else value
@@ -192,8 +193,9 @@ def check_batches(operator, a, b):
         RuntimeError: a dimension, a batch size or a dtype does not fit.
     """
     operands = f"\n  batch1: {brief(a)}\n  batch2: {brief(b)}"
-    if operator in ("addbmm", "baddbmm") and a.ndim == 3 and b.ndim < 3:
-        wrap_dim(2, b.ndim)  # asked for the columns first
+    if operator in ("addbmm", "baddbmm"):  # the result's sizes are asked for first
+        wrap_dim(1, a.ndim)
+        wrap_dim(2, b.ndim)
     for name, tensor in (("batch1", a), ("batch2", b)):
         if tensor.ndim != 3:
             raise RuntimeError(f"{name} must be a 3D tensor{operands}")
@@ -250,6 +252,12 @@ def addmm(self, mat1, mat2, beta=1, alpha=1):
 
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
     """``beta * self + alpha * batch1 @ batch2``, for each matrix of a batch."""
+    if not self.dtype is batch1.dtype is batch2.dtype:
+        kinds = [OLD_NAMES.get(t.dtype.name) for t in (self, batch1, batch2)]
+        raise RuntimeError(
+            f"Input dtypes must be the same, got: input {kinds[0]}, batch1: {kinds[1]}, "
+            f"batch2: {kinds[2]}"
+        )
     check_batches("baddbmm", batch1, batch2)
     return _added("baddbmm", self, batch1, batch2, beta, alpha)
 

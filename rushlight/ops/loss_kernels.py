@@ -134,10 +134,10 @@ def _layout(operator, x, target, weight):
     single = len(sizes) == 1
     classes, samples = (sizes[0], 1) if single else (sizes[1], sizes[0])
     places = sizes[2:]
-    if labels and samples != labels[0]:
+    if not single and samples != (labels[0] if labels else None):
         raise ValueError(
             f"Expected input batch_size ({samples}) to match target batch_size"
-            f" ({labels[0]})."
+            f" ({labels[0] if labels else 0})."
         )
     if labels != (samples, *places) and not (single and not labels):
         raise RuntimeError(

@@ -192,9 +192,9 @@ def multilabel_margin_loss(self, target, reduction):
             f"inconsistent target size: {list(target.shape)} for input of size: "
             f"{list(self.shape)}"
         )
-    _check_types("multilabel_margin_loss", self, target)
     classes = self.shape[-1] if self.ndim else 1
     _check_labels(target, -1, classes, "argument #2 'target' is out of range")
+    _check_types("multilabel_margin_loss", self, target)
     if self.ndim == 0:
         self = self.reshape(1)
     target = target.reshape(self.shape)

@@ -13,7 +13,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of, scalar_name
 from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
-from rushlight.ops.shared import conjugated
+from rushlight.ops.shared import conjugated, wrap_dim
 
 
 def _centered(x, dim, eps):
@@ -117,7 +117,8 @@ def _check_types(operator, input, *parameters):
         raise NotImplementedError(
             f"\"{operator}\" not implemented for '{scalar_name(dtype)}'"
         )
-    if dtype.itemsize != 2 or any(kind is not rushlight.float32 for kind in given):
+    half = dtype.is_floating_point and dtype.itemsize == 2
+    if not half or any(kind is not rushlight.float32 for kind in given):
         raise RuntimeError(
             "mixed dtype (CPU): expect parameter to have scalar type of Float\n"
             f"  input: {brief(input)}\n  parameters: {given}"
@@ -479,6 +480,7 @@ def native_batch_norm(
     if input.ndim < 2 and input.numel() == 0:
         nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
         return ops.clone(input), nothing, nothing
+    wrap_dim(1, input.ndim)
     _check_channels(input, weight, bias, running_mean, running_var)
     _check_types("batch_norm", input, weight, bias, running_mean, running_var)
     if not training and (running_mean is None or running_var is None):
@@ -488,9 +490,12 @@ def native_batch_norm(
         input = input.contiguous()
         if 1 in input.shape:  # whose strides may be any
             input = input.reshape([-1]).view(input.shape)
+    elif 1 in input.shape and input.is_contiguous():
+        input = input.reshape([-1]).view(input.shape)  # the usual strides, even of ones
     wide, eps = _wide(input.dtype), float(eps)
     weight, bias = _flat(weight), _flat(bias)
     if training:
+        momentum = float(momentum)
         source = input if input.dtype is wide else input.to(wide)
         spread, center = ops.var_mean(source, _others(input), correction=0)
         count = input.numel() // max(input.shape[1], 1)
@@ -508,7 +513,8 @@ def native_batch_norm(
         input, *(_channels(value, input.ndim) for value in (center, scale, shift))
     )
     if not training:
-        nothing = ops.empty((0,), dtype=wide, device=input.device)
+        kept = _kept(input, weight, bias, running_mean)
+        nothing = ops.empty((0,), dtype=kept, device=input.device)
         return result, nothing, nothing
     kept = _kept(input, weight, bias, running_mean)
     if kept is not wide:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
@@ -201,3 +203,49 @@ def im2col(self, kernel_size, dilation, padding, stride):
         samples, channels * kernel[0] * kernel[1], rows * columns
     )
     return result if self.ndim == 4 else result.squeeze(0)
+
+
+def col2im(self, output_size, kernel_size, dilation, padding, stride):
+    """Sums columns ``(N, C * kh * kw, L)`` in the image that they are windows of.
+
+    Raises:
+        RuntimeError: the columns aren't those of such an image.
+    """
+    size, kernel, dilation, padding, stride = (
+        tuple(v) for v in (output_size, kernel_size, dilation, padding, stride)
+    )
+    check_windows(kernel, dilation, padding, stride)
+    if self.ndim not in (2, 3) or 0 in self.shape[self.ndim - 2 :]:
+        raise RuntimeError(
+            "Expected 2D or 3D (batch mode) tensor for input with possibly 0 batch size "
+            f"and non-zero dimensions for input, but got: {list(self.shape)}"
+        )
+    columns_in = self if self.ndim == 3 else self.unsqueeze(0)
+    samples, depth, length = columns_in.shape
+    window = kernel[0] * kernel[1]
+    if depth % window:
+        raise RuntimeError(
+            "Expected size of input's dimension 1 to be divisible by the product of "
+            f"kernel_size, but got input.size(1)={depth} and kernel_size={kernel}."
+        )
+    rows, columns = blocks(size, kernel, dilation, padding, stride)
+    if length != rows * columns:
+        raise RuntimeError(
+            f"Given output_size={size}, kernel_size={kernel}, dilation={dilation}, "
+            f"padding={padding}, stride={stride}, expected size of input's dimension "
+            f"2 to match the calculated number of sliding blocks {rows} * {columns} = "
+            f"{rows * columns}, but got input.size(2)={length}."
+        )
+    channels = depth // window
+    parts = columns_in.reshape([samples, channels, *kernel, rows, columns])
+    wide = [n + 2 * p for n, p in zip(size, padding)]
+    result = ops.new_zeros(self, [samples, channels, *wide])
+    for i, j in itertools.product(range(kernel[0]), range(kernel[1])):
+        top, left = i * dilation[0], j * dilation[1]
+        down = slice(top, top + (rows - 1) * stride[0] + 1, stride[0])
+        across = slice(left, left + (columns - 1) * stride[1] + 1, stride[1])
+        result[:, :, down, across].add_(parts[:, :, i, j])
+    for dim, (n, p) in enumerate(zip(size, padding), 2):
+        result = result.narrow(dim, p, n)
+    result = result.contiguous()
+    return result if self.ndim == 3 else result.squeeze(0)

@@ -594,8 +594,9 @@ def _adaptive(operator, x, axes, output_size):
 
 def _adaptive_avg_pool(axes, x, output_size):
     operator = f"adaptive_avg_pool{axes}d"
-    _floating(operator, x)
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    if prod(shape):
+        _floating(operator, x)
     if prod(out_sizes) == 1:
         mean = x.mean([d - axes for d in range(axes)], keepdim=True)
         return in_layout(mean, layout_of(x, axes))
@@ -666,8 +667,8 @@ def adaptive_avg_pool3d_backward(grad_output, self):
 
 def _adaptive_max_pool(axes, x, output_size):
     operator = f"adaptive_max_pool{axes}d"
-    _floating(operator, x)
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
+    _floating(operator, x)
     layout = layout_of(x, axes) if axes == 2 else None
     x = x.contiguous()
     out, index = fresh(x, shape), fresh(x, shape, rushlight.int64)

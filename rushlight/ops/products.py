@@ -106,10 +106,9 @@ def linalg_cross(self, other, dim):
 def cross(self, other, dim):
     """Along the first dimension of size three unless one is given."""
     if dim is None:
-        sizes = [max(a, b) for a, b in zip(self.shape, other.shape)]
-        if 3 not in sizes:
+        if 3 not in self.shape:
             raise RuntimeError(f"no dimension of size 3 in input: {list(self.shape)}")
-        dim = sizes.index(3)
+        dim = list(self.shape).index(3)
     return linalg_cross(self, other, dim)
 
 
@@ -152,6 +151,12 @@ def bilinear(input1, input2, weight, bias):
         RuntimeError: sizes or dtypes don't fit.
     """
     _check_bilinear(input1, input2, weight, bias)
+    if input1.dtype.category == 2 and input1.dtype.itemsize == 2:
+        wide = [
+            None if t is None else t.to(rushlight.float32)
+            for t in (input1, input2, weight, bias)
+        ]
+        return bilinear(*wide).to(input1.dtype)
     count = math.prod(input1.shape[:-1])
     left = input1.reshape(count, input1.shape[-1])
     right = input2.reshape(count, input2.shape[-1], 1)

@@ -120,11 +120,14 @@ def _moments(name, finish):
     def combine(left, right):
         (n, mean_n, spread_n), (m, mean_m, spread_m) = left, right
         total = n + m
-        share = L.select(total > 0, m / total, 0)
+        share = m / total
         gap = mean_m - mean_n
-        return (
-            total, mean_n + gap * share, spread_n + spread_m + gap * gap * n * share
-        )  # fmt: skip
+        mean = mean_n + gap * share
+        spread = spread_n + spread_m + gap * gap * n * share
+        # beside nothing, what there is stays: it may be infinite
+        mean = L.select(m > 0, L.select(n > 0, mean, mean_m), mean_n)
+        spread = L.select(m > 0, L.select(n > 0, spread, spread_m), spread_n)
+        return total, mean, spread
 
     def accumulate(state, x):
         n, mean_n, spread = state
@@ -453,7 +456,7 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
         return grad * ops.sgn(self)
     if ord == 2:
         return ops.masked_fill(self / result, result == 0, 0) * grad
-    size = ops.abs(self)
+    size, ord = ops.abs(self), float(ord)
     if abs(ord) == math.inf:
         mask = size == result
         shares = grad / mask.sum(dims, keepdim=True) if dims else grad

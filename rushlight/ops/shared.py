@@ -3,6 +3,7 @@
 import math
 import warnings
 
+import rushlight
 from rushlight.dispatch import deferred
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
@@ -119,8 +120,8 @@ def unpooled_gradient(grad, self, indices, dims):
 def compact(x):
     """The tensor row by row, with even strides beside a last dimension of pairs."""
     x = x.contiguous()
-    if any(step % 2 for step in x.stride()[:-1]):
-        return x.clone()
+    if any(step % 2 for step in x.stride()[:-1]):  # of dimensions of size one
+        return x.clone(memory_format=rushlight.contiguous_format)
     return x
 
 

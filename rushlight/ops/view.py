@@ -514,5 +514,5 @@ def resize_as_(self, the_template, memory_format):
 
 
 def conj_physical_(self):
-    """Real tensors stay as they are."""
-    return ops._conj_physical_(self) if self.is_complex() else self
+    """The values of real tensors stay as they are."""
+    return ops._conj_physical_(self)

@@ -1,6 +1,7 @@
 """Pooling without the positions."""
 
 from rushlight.ops import call as ops
+from rushlight.ops.pooling import in_layout, layout_of
 
 
 def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
@@ -57,3 +58,26 @@ def adaptive_max_pool1d(self, output_size):
             )
     values, indices = ops.adaptive_max_pool2d(self.unsqueeze(-2), [1, *output_size])
     return values.squeeze(-2), indices.squeeze(-2)
+
+
+def adaptive_avg_pool1d(self, output_size):
+    """The mean where there is one window."""
+    return _adaptive_avg_pool(self, output_size, 1, ops._adaptive_avg_pool1d)
+
+
+def adaptive_avg_pool2d(self, output_size):
+    """The mean where there is one window."""
+    return _adaptive_avg_pool(self, output_size, 2, ops._adaptive_avg_pool2d)
+
+
+def adaptive_avg_pool3d(self, output_size):
+    """The mean where there is one window."""
+    return _adaptive_avg_pool(self, output_size, 3, ops._adaptive_avg_pool3d)
+
+
+def _adaptive_avg_pool(self, output_size, axes, pool):
+    one = list(output_size) == [1] * axes and self.ndim in (axes + 1, axes + 2)
+    if not one or 0 in self.shape[1:] and self.is_floating_point():
+        return pool(self, output_size)
+    mean = self.mean(list(range(-axes, 0)), True)
+    return in_layout(mean, layout_of(self, axes))

@@ -187,12 +187,6 @@ def test_callbacks_outside_of_backward_are_refused():
         engine.queue_callback(lambda: None)
 
 
-def test_batched_gradients_are_refused_in_clear_words():
-    leaf = rl.ones(2, requires_grad=True)
-    with pytest.raises(NotImplementedError, match="is_grads_batched"):
-        rl.autograd.grad(leaf * 2, leaf, rl.ones(3, 2), is_grads_batched=True)
-
-
 def test_a_node_can_be_called_by_hand():
     leaf = rl.ones(2, requires_grad=True)
     node = (leaf * 3).grad_fn

@@ -84,3 +84,73 @@ def test_mistakes_are_named():
             fw.make_dual(X.long(), T.long())
         with pytest.raises(RuntimeError, match="Nested forward mode AD"):
             fw.enter_dual_level()
+
+
+C = rl.tensor([0.3 + 0.4j, -1.0 + 0.2j], dtype=rl.complex128, requires_grad=True)
+R = rl.tensor([0.5, -1.2, 2.0], dtype=rl.float64, requires_grad=True)
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: x.exp() * x.sum(), R),
+        (lambda x: (x.sin(), x[1:] * x[0]), R),
+        (lambda x: x.softmax(0).cumsum(0), R),
+        (lambda z: z.exp() * z.conj(), C),
+        (lambda z: z.abs(), C),
+        (lambda z: z.real * z.imag, C),
+        (lambda x: rl.complex(x, x * x), R),
+    ],
+)
+def test_both_modes_and_batches_pass_gradcheck_real_and_complex(f, x):
+    options = {"check_forward_ad": True, "check_batched_forward_grad": True}
+    assert rl.autograd.gradcheck(f, x, check_batched_grad=True, **options)
+    assert rl.autograd.gradcheck(f, x, fast_mode=True)
+    assert rl.autograd.gradgradcheck(f, x, check_fwd_over_rev=True)
+
+
+def test_gradcheck_finds_a_wrong_complex_gradient():
+    class Wrong(rl.autograd.Function):
+        @staticmethod
+        def forward(ctx, z):
+            return z * 1j
+
+        @staticmethod
+        def backward(ctx, grad):
+            return grad * 1j  # not conjugated
+
+    with pytest.raises(rl.autograd.GradcheckError, match="Jacobian mismatch"):
+        rl.autograd.gradcheck(Wrong.apply, C)
+
+
+def test_a_batch_of_gradients_is_taken_at_once():
+    x = R.clone().detach().requires_grad_()
+    y = x.sin() * x.sum()
+    starts = rl.randn(4, 3, dtype=rl.float64)
+    (found,) = rl.autograd.grad(y, x, starts, retain_graph=True, is_grads_batched=True)
+    for start, row in zip(starts, found):
+        (one,) = rl.autograd.grad(y, x, start, retain_graph=True)
+        rl.testing.assert_close(row, one)
+
+
+@pytest.mark.parametrize("strategy", ["reverse-mode", "forward-mode"])
+def test_jacobians_and_hessians_agree_whichever_way_they_are_taken(strategy):
+    from rushlight.autograd import functional
+
+    def f(x, y):
+        return x * y.sum(), (x * x).sum() * y
+
+    a, b = R.detach(), rl.tensor([1.5, 0.5], dtype=rl.float64)
+    plain = functional.jacobian(f, (a, b))
+    found = functional.jacobian(f, (a, b), vectorize=True, strategy=strategy)
+    for row, expected in zip(found, plain):
+        for one, other in zip(row, expected):
+            rl.testing.assert_close(one, other)
+
+    def scalar(x):
+        return (x**3).sum() * x[0]
+
+    rl.testing.assert_close(
+        functional.hessian(scalar, a, vectorize=True, outer_jacobian_strategy=strategy),
+        functional.hessian(scalar, a),
+    )

@@ -12,20 +12,119 @@ EXPLAINED = [
         r".*NotImplementedError: .*not implemented for.*",
         "a type for which PyTorch has no kernel",
     ),
+    (
+        r"(std|var)(_mean)?",
+        r"gradient",
+        r".* not (-?inf|nan)",
+        "PyTorch counts the elements of dim=() as one in the gradient",
+    ),
+    (
+        r"native_group_norm",
+        r"accepted",
+        r".*Expected X\.is_contiguous.*",
+        "a demand of PyTorch's kernel that group_norm meets",
+    ),
+    (
+        r"native_batch_norm",
+        r"refused",
+        r".*(more than one element of the written-to|should contain).*",
+        "PyTorch writes beside the running statistics, or into them several times",
+    ),
+    (
+        r"kron",
+        r"accepted",
+        r".*view size is not compatible.*",
+        "PyTorch's kron sees the product of strided operands in a shape it may not have",
+    ),
+    (
+        r"logsumexp",
+        r"accepted",
+        r".*output with shape \[\] doesn't match.*",
+        "PyTorch loses the dimensions of dim=() between two steps",
+    ),
+]
+
+
+def writes_what_it_reads(case):
+    """Whether `out=` lies in the memory of an argument."""
+    out = case.kwargs.get("out")
+    outs = out if isinstance(out, (list, tuple)) else [out]
+    written = {id(spec.buffer) for spec in outs if hasattr(spec, "buffer")}
+    return any(id(t.buffer) in written for t in _tensors(case.args))
+
+
+def repeats(case):
+    """Whether an argument shows an element several times."""
+    return any(
+        step == 0 and size > 1
+        for t in _tensors([*case.args, *case.kwargs.values()])
+        for size, step in zip(t.sizes, t.strides)
+    )
+
+
+def has_strides(case):
+    """Whether an argument is not row-major."""
+    for t in _tensors([*case.args, *case.kwargs.values()]):
+        step = 1
+        for size, stride in zip(t.sizes[::-1], t.strides[::-1]):
+            if size != 1 and stride != step:
+                return True
+            step *= size
+    return False
+
+
+def _tensors(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+        elif hasattr(value, "buffer"):
+            yield value
+
+
+# The same, where the arguments are of a kind.
+WHERE = [
+    (
+        r"(linalg\.)?(amax|amin|all|any|argmax|argmin|mean|prod|sum|nansum|max|min|aminmax"
+        r"|median|nanmedian|std|var|count_nonzero|cum\w+|logcumsumexp|logsumexp|norm"
+        r"|vector_norm|softmax|log_softmax|histc|addbmm|addmm|addmv|addr|baddbmm|bmm|mm"
+        r"|mv|matmul|dot|vdot|inner|tensordot|multi_dot|nn\.functional\.linear)",
+        r"values|accepted|class|argument|refused",
+        r".*",
+        writes_what_it_reads,
+        "PyTorch resizes or overwrites what it has yet to read",
+    ),
+    (
+        r"(nan)?median",
+        r"values",
+        r".*",
+        repeats,
+        "2.13's median of repeated elements reads elements that are not there",
+    ),
+    (
+        r"native_(batch|group)_norm",
+        r"values|argument",
+        r".*",
+        has_strides,
+        "PyTorch reads parameters as if they were row-major",
+    ),
 ]
 _COMPILED = [
-    (re.compile(op), re.compile(kind), re.compile(text, re.S), why)
-    for op, kind, text, why in EXPLAINED
+    (re.compile(op), re.compile(kind), re.compile(text, re.S), where, why)
+    for op, kind, text, where, why in [
+        *((*row[:3], None, row[3]) for row in EXPLAINED),
+        *WHERE,
+    ]
 ]
 
 
 def explanation(case, kind, text):
     """Why a difference stands, or None."""
-    for op, kinds, texts, why in _COMPILED:
+    for op, kinds, texts, where, why in _COMPILED:
         if (
             op.fullmatch(case.path[1])
             and kinds.fullmatch(kind)
             and texts.fullmatch(text)
+            and (where is None or where(case))
         ):
             return why
     return None

@@ -154,3 +154,68 @@ def test_a_huge_stride_has_a_gradient():
     rl.nn.functional.conv1d(input, weight, stride=2**31, padding=1).sum().backward()
     assert input.grad[0, 0].tolist() == [2, 2, 0, 0, 0, 0, 0, 0]
     assert weight.grad[0, 0].tolist() == [0, 1, 1]
+
+
+def chains(module):
+    """Functions whose gradients PyTorch computes from sizes, or from what they save."""
+    functions = module.nn.functional
+
+    def leaf(*sizes):
+        return module.full(sizes, 0.5, requires_grad=True)
+
+    return {
+        "one_mean": lambda: functions.adaptive_avg_pool1d(leaf(1, 2, 6), 1),
+        "one_mean_2d": lambda: functions.adaptive_avg_pool2d(leaf(1, 2, 4, 4), 1),
+        "means": lambda: functions.adaptive_avg_pool1d(leaf(1, 2, 6), 3),
+        "nearest": lambda: functions.interpolate(leaf(1, 2, 4), scale_factor=2),
+        "area": lambda: functions.interpolate(leaf(1, 2, 4, 4), 2, mode="area"),
+        "bicubic": lambda: functions.interpolate(leaf(1, 2, 4, 4), 6, mode="bicubic"),
+        "constant": lambda: functions.pad(leaf(1, 2, 6), (1, 2)),
+        "reflect": lambda: functions.pad(leaf(1, 2, 6), (1, 2), "reflect"),
+        "shuffle": lambda: functions.pixel_shuffle(leaf(1, 4, 2, 2), 2),
+        "unfold": lambda: functions.unfold(leaf(1, 2, 4, 4), 2),
+        "fold": lambda: functions.fold(leaf(1, 4, 9), (4, 4), 2),
+        "mse": lambda: functions.mse_loss(leaf(3), module.ones(3)),
+        "margin": lambda: functions.soft_margin_loss(leaf(3), module.ones(3)),
+    }
+
+
+def goes_back_twice(function):
+    total = function().sum()
+    total.backward()
+    try:
+        total.backward()
+    except RuntimeError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("name", chains(rl))
+def test_a_graph_serves_twice_where_the_oracles_does(name):
+    theirs = goes_back_twice(chains(torch)[name])
+    # PyTorch saves the input of reflections, of which only the sizes are wanted
+    assert goes_back_twice(chains(rl)[name]) >= theirs
+
+
+@pytest.mark.parametrize("kind", ["float32", "bool"])
+def test_masks_that_hide_every_key_give_zeros(kind):
+    found = []
+    for module in (torch, rl):
+        query = module.arange(12, dtype=module.float32).reshape(1, 3, 4) / 10
+        if kind == "bool":
+            mask = module.tensor([[True, False], [False, False], [True, True]])
+        else:
+            mask = module.tensor([[0.0, 1.0], [-np.inf, -np.inf], [-np.inf, 0.0]])
+        attend = module.nn.functional.scaled_dot_product_attention
+        found.append(attend(query, query[:, :2], query[:, 1:], mask).numpy())
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
+
+
+def test_running_statistics_keep_infinities_as_the_oracle_does():
+    found = []
+    for module in (torch, rl):
+        mean, var = module.tensor([1.0, -np.inf]), module.tensor([np.inf, 2.0])
+        input = module.arange(12, dtype=module.float32).reshape(2, 2, 3)
+        module.nn.functional.batch_norm(input, mean, var, training=True)
+        found.append([mean.numpy(), var.numpy()])
+    np.testing.assert_array_equal(found[1], found[0])

@@ -165,3 +165,26 @@ class BatchLevel(Level):
                 return type(first)(*parts)
             return type(first)(parts)
         return first
+
+
+def batched_grad(grad, outputs, inputs, starts, keep, record, allow_unused, zeros):
+    """``grad`` for as many starting gradients as their first dimension counts."""
+    sizes = {start.shape[0] for start in starts if start is not None and start.dim()}
+    if len(sizes) != 1:
+        raise RuntimeError(
+            "grad: is_grads_batched=True needs grad_outputs of one size in their first "
+            f"dimension, but got {sorted(sizes) or 'none with a dimension'}"
+        )
+    with BatchLevel(sizes.pop()) as level:
+        given = [None if start is None else level.wrap(start) for start in starts]
+        found = grad(
+            outputs,
+            inputs,
+            given,
+            retain_graph=keep,
+            create_graph=record,
+            allow_unused=allow_unused,
+            materialize_grads=zeros,
+        )
+    with Outside(level):
+        return tuple(None if g is None else level.filled(g) for g in found)

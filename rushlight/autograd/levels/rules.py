@@ -205,6 +205,13 @@ def _permute(level, op, args):
     return level.wrap(level.front(x).permute(0, *shift(args[1], x.dim())))
 
 
+def _behind(level, op, args):
+    """What concerns the last dimensions only."""
+    if any(level.owns(t) for t in tensors(args[1:])):
+        return NotImplemented
+    return mapped(level.wrap, op.redispatch(None, level.front(args[0]), *args[1:]))
+
+
 def _t(level, op, args):
     x = args[0]
     if x.dim() > 2:
@@ -411,13 +418,6 @@ def _pooling(nd):
     return rule
 
 
-def _norm_of_rows(level, op, args):
-    """``native_layer_norm`` and ``_rms_norm``: the batch joins the rows."""
-    if any(level.owns(t) for t in tensors(args[1:])):
-        return NotImplemented
-    return mapped(level.wrap, op.redispatch(None, level.front(args[0]), *args[1:]))
-
-
 def _embedding(level, op, args):
     weight, places, *rest = args
     if level.owns(weight):
@@ -550,8 +550,9 @@ BY_NAME = {
     "linear": _linear,
     "convolution": _convolution,
     "convolution_backward": _convolution_backward,
-    "native_layer_norm": _norm_of_rows,
-    "_rms_norm": _norm_of_rows,
+    "native_layer_norm": _behind,
+    "_rms_norm": _behind,
+    "view_as_complex": _behind,
     "embedding": _embedding,
     "index": _index,
     "index_select": _index_select,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 
 import rushlight as rl
@@ -79,22 +78,9 @@ def threshold(input, threshold, value, inplace=False):
 
 def rrelu(input, lower=1.0 / 8, upper=1.0 / 3, training=False, inplace=False):
     """``leaky_relu`` with slopes drawn between ``lower`` and ``upper`` in training."""
-    for name, bound in (("lower", lower), ("upper", upper)):
-        if not math.isfinite(bound):
-            raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
-    if lower > upper:
-        raise RuntimeError(
-            "Lower bound should be less than or equal to the upper bound"
-        )
-    if not training:
-        slope = (lower + upper) / 2
-        return leaky_relu(input if inplace else input.contiguous(), slope, inplace)
-    # Slopes are drawn for the elements that need one, in their order.
-    values = input.detach().contiguous()
-    sloped = values <= 0
-    slopes = rl.empty(int(sloped.sum()), dtype=rl.float64).uniform_(lower, upper)
-    noise = rl.ones_like(values).masked_scatter_(sloped, slopes.to(values.dtype))
-    return input.mul_(noise) if inplace else noise * input
+    if inplace:
+        return call.rrelu_(input, lower, upper, training)
+    return call.rrelu(input, lower, upper, training)
 
 
 def tanh(input):
@@ -119,24 +105,12 @@ def softsign(input):
 
 def logsigmoid(input, *, out=None):
     """``log(sigmoid(x))`` without overflow."""
-    return call.log_sigmoid(input.contiguous(), out=out)
+    return call.log_sigmoid(input, out=out)
 
 
 def glu(input, dim=-1):
-    """The first half along a dimension, times the sigmoid of the second.
-
-    Raises:
-        RuntimeError: the dimension's size is odd.
-    """
-    if input.dim() == 0:
-        raise RuntimeError("glu does not support 0-dimensional tensors")
-    if input.size(dim) % 2:
-        raise RuntimeError(
-            f"Halving dimension must be even, but dimension {dim} is size "
-            f"{input.size(dim)}"
-        )
-    values, gates = input.chunk(2, dim)
-    return values * gates.sigmoid()
+    """The first half along a dimension, times the sigmoid of the second."""
+    return call.glu(input, dim)
 
 
 def _implied_dim(name, ndim, stacklevel):

@@ -101,7 +101,11 @@ def max_pool3d_with_indices(
 
 def _spread(value, count):
     """One number for each of ``count`` dimensions."""
-    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    for item in values:
+        if isinstance(item, (str, bytes)) or item is None:
+            raise TypeError(f"expected an int or ints, but got {value!r}")
+    return values
 
 
 def avg_pool1d(

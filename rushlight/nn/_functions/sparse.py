@@ -42,11 +42,13 @@ def embedding(
     """
     if padding_idx is None:
         padding_idx = -1
-    else:
-        rows = weight.size(0)
-        if not -rows <= padding_idx < rows:
+    elif padding_idx > 0:
+        if padding_idx >= weight.size(0):
             raise AssertionError("Padding_idx must be within num_embeddings")
-        padding_idx %= rows
+    elif padding_idx < 0:
+        if padding_idx < -weight.size(0):
+            raise AssertionError("Padding_idx must be within num_embeddings")
+        padding_idx += weight.size(0)
     if max_norm is not None:
         input = input.contiguous()
         _renormalize(weight, input, max_norm, norm_type)
