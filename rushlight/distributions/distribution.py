@@ -93,7 +93,7 @@ class Distribution:
 
         >>> from rushlight.distributions import Normal
         >>> Normal(rl.zeros(3), rl.ones(3)).expand((2, 3)).batch_shape
-        Size([2, 3])
+        rushlight.Size([2, 3])
         """
         owner = next((c for c in type(self).__mro__ if "_expandable" in vars(c)), None)
         if owner is None:

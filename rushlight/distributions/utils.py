@@ -35,7 +35,7 @@ def broadcast_all(*values):
         ValueError: a value is neither.
 
     >>> [x.shape for x in broadcast_all(1.0, rl.zeros(2))]
-    [Size([2]), Size([2])]
+    [rushlight.Size([2]), rushlight.Size([2])]
     """
     if not all(is_tensor_like(v) or isinstance(v, Number) for v in values):
         raise ValueError(
