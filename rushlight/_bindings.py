@@ -10,6 +10,7 @@ from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size
+from rushlight.core.state import silence_overrides
 from rushlight.core.tensor import Tensor, bind_slots, install
 from rushlight.dispatch import deferred
 from rushlight.ops import call
@@ -264,6 +265,20 @@ def _t(self):
     return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
+def _torch_function(cls, func, types, args=(), kwargs=None):
+    """What a class does with a call that it does not take: as for plain tensors."""
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    before = silence_overrides(1)
+    try:
+        return func(*args, **(kwargs or {}))
+    finally:
+        silence_overrides(before)
+
+
+_torch_function.passes_by = True
+
+
 def bind():
     """Give ``Tensor`` its methods; called once, at import."""
     for name, function in _methods():
@@ -272,6 +287,7 @@ def bind():
     for name in _AUTOGRAD_METHODS:
         install(name, getattr(_autograd, name))
     install("_stand", None)  # under a transformation: what the tensor stands for
+    install("__torch_function__", classmethod(_torch_function))
     install("backward", _autograd.tensor_backward)
     install("retains_grad", property(_autograd.retains_grad))
     install("_backward_hooks", property(_autograd.backward_hooks))

@@ -4,13 +4,45 @@ from __future__ import annotations
 
 from importlib import import_module
 
-MODULES = ("return_types", "torch_version")
+MODULES = """
+    _C _dynamo _utils __config__ accelerator amp ao backends compiler distributed
+    futures fx hub jit mps mtia multiprocessing onnx profiler return_types storage
+    torch_version types version xpu
+""".split()
 
 # A module's path inside the package -> the names that the package has from it.
 NAMES = {
+    "_C": ("DisableTorchFunction", "DisableTorchFunctionSubclass"),
     "_as_torch": ("install_as_torch",),
+    "_dynamo.eval_frame": ("compile",),
     "_explain": ("explain",),
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
+    "_facts": tuple(
+        """
+        AcceleratorError Event OutOfMemoryError Stream SymBool SymFloat SymInt _assert
+        _assert_async _check _check_index _check_is_size _check_not_implemented
+        _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
+        compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
+        get_float32_matmul_precision get_num_interop_threads has_lapack has_mkl has_openmp
+        has_spectral is_deterministic_algorithms_warn_only_enabled is_storage
+        is_warn_always_enabled set_deterministic_debug_mode set_flush_denormal
+        set_float32_matmul_precision set_num_interop_threads set_warn_always sym_float
+        sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum typename
+        use_deterministic_algorithms
+        """.split()
+    ),
+    "amp.autocast_mode": tuple(
+        """
+        autocast autocast_decrement_nesting autocast_increment_nesting
+        clear_autocast_cache get_autocast_cpu_dtype get_autocast_dtype
+        get_autocast_gpu_dtype is_autocast_cache_enabled is_autocast_cpu_enabled
+        is_autocast_enabled set_autocast_cache_enabled set_autocast_cpu_dtype
+        set_autocast_cpu_enabled set_autocast_dtype set_autocast_enabled
+        set_autocast_gpu_dtype
+        """.split()
+    ),
+    "amp.grad_scaler": ("GradScaler",),
+    "ops.extensions": ("classes",),
     "serialization": ("load", "save"),
 }
 _HOMES = {name: home for home, names in NAMES.items() for name in names}

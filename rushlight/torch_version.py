@@ -60,9 +60,8 @@ class TorchVersion(str):
     def __eq__(self, other):
         return self._compare(other) == 0
 
-    def __ne__(self, other):
-        return self._compare(other) != 0
-
+    # As in PyTorch, where "2.13" is both equal to "2.13.0" and other text.
+    __ne__ = str.__ne__
     __hash__ = str.__hash__
 
 

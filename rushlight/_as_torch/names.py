@@ -24,7 +24,10 @@ OWN = (
     "autograd.node",
     "autograd.record",
     "autograd.saved",
+    "_facts",
+    "_on_demand",
     "backends.cpu.",
+    "compiler.",
     "core",
     "datasets",
     "dispatch",
@@ -109,6 +112,7 @@ HOMES = {
 
 # Public modules that hold what others define: the first that holds it names it.
 FRONTS = (
+    "rushlight.compiler",
     "rushlight.nn.functional",
     "rushlight.random",
     "rushlight.library",

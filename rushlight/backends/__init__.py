@@ -1,0 +1,37 @@
+"""Where bytes live and kernels run, and PyTorch's switches for its own backends.
+
+``backends.cpu`` is the one that there is. The others hold the switches that programs set
+and ask for; each says what it means here.
+"""
+
+import contextlib
+
+fp32_precision = "none"
+
+
+def disable_global_flags():
+    """Nothing: the switches stay settable."""
+
+
+def __getattr__(name):
+    from importlib import import_module
+
+    known = """
+        cpu cuda cudnn cusparselt mha mkl mkldnn mps nnpack openmp opt_einsum quantized
+        xnnpack
+    """
+    if name in known.split():
+        return import_module(f"rushlight.backends.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@contextlib.contextmanager
+def set_flags(module, **values):
+    """Gives a module's switches other values for a block; None leaves one as it is."""
+    before = {name: getattr(module, name) for name in values}
+    chosen = {name: value for name, value in values.items() if value is not None}
+    vars(module).update(chosen)
+    try:
+        yield
+    finally:
+        vars(module).update(before)

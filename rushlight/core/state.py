@@ -137,6 +137,7 @@ class _Modes(threading.local):
 
     def __init__(self):
         self.stack = []
+        self.silenced = 0
 
 
 _MODES = cython.declare(object, _Modes())
@@ -153,6 +154,21 @@ def pop_mode():
     mode = _MODES.stack.pop()
     state().modes = len(_MODES.stack)
     return mode
+
+
+def silence_overrides(level: cython.int) -> int:
+    """Has this thread's calls pass by types (1), or types and modes (2); 0 ends it.
+
+    Returns what it was.
+    """
+    before = _MODES.silenced
+    _MODES.silenced = level
+    return before
+
+
+def silenced_overrides() -> int:
+    """What ``silence_overrides`` was told last in this thread."""
+    return _MODES.silenced
 
 
 def function_modes():

@@ -44,7 +44,7 @@ from cython.cimports.rushlight.dispatch.signature import (
     release,
 )
 
-from rushlight.core.state import pop_mode, push_mode
+from rushlight.core.state import pop_mode, push_mode, silenced_overrides
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -787,7 +787,7 @@ def is_plain(kind: type) -> cython.bint:
     known = _PLAIN_TYPES.get(kind)
     if known is None:
         hook = getattr(kind, "__torch_function__", None)
-        known = hook is None or hook is getattr(Tensor, "__torch_function__", None)
+        known = hook is None or getattr(hook, "passes_by", False)
         _PLAIN_TYPES[kind] = known
     return known
 
@@ -797,9 +797,11 @@ def ask_overrides(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> object:
     """What the modes, then the arguments' types, say; NotImplemented to go on."""
+    if silenced_overrides() > 1:
+        return NotImplemented
     args, keywords = given_arguments(op, slots)
     kinds = []
-    for arg in flatten((*args, *keywords.values())):
+    for arg in () if silenced_overrides() else flatten((*args, *keywords.values())):
         if (
             isinstance(arg, Tensor)
             and not is_plain(type(arg))

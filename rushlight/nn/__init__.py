@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.nn import functional, init, modules, parameter, utils
+from rushlight.nn import functional, init, modules, parallel, parameter, utils
 from rushlight.nn.modules import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -126,6 +126,7 @@ from rushlight.nn.modules import (
     Softplus,
     Softshrink,
     Softsign,
+    SyncBatchNorm,
     Tanh,
     Tanhshrink,
     Threshold,
@@ -145,6 +146,7 @@ from rushlight.nn.modules import (
     ZeroPad2d,
     ZeroPad3d,
 )
+from rushlight.nn.parallel import DataParallel
 from rushlight.nn.parameter import Buffer, Parameter
 
 __all__ = [
@@ -182,6 +184,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "DataParallel",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -272,6 +275,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

@@ -44,6 +44,7 @@ from rushlight.nn._functions.dropout import (
     dropout3d,
     feature_alpha_dropout,
 )
+from rushlight.nn._functions.grids import affine_grid, grid_sample
 from rushlight.nn._functions.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -155,6 +156,7 @@ __all__ = [
     "adaptive_max_pool2d_with_indices",
     "adaptive_max_pool3d",
     "adaptive_max_pool3d_with_indices",
+    "affine_grid",
     "alpha_dropout",
     "avg_pool1d",
     "avg_pool2d",
@@ -188,6 +190,7 @@ __all__ = [
     "gaussian_nll_loss",
     "gelu",
     "glu",
+    "grid_sample",
     "group_norm",
     "gumbel_softmax",
     "hardshrink",

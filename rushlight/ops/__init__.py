@@ -9,9 +9,10 @@ from __future__ import annotations
 from importlib import import_module
 from importlib.util import find_spec
 
+from rushlight.ops.extensions import load_library, loaded_libraries
 from rushlight.ops.registry import call
 
-__all__ = ["call"]
+__all__ = ["call", "load_library", "loaded_libraries"]
 
 
 class _Namespace:
@@ -25,7 +26,10 @@ class _Namespace:
 
         found = packets().get((self._name, name))
         if found is None:
-            raise AttributeError(f"'{self._name}' has no operator '{name}'")
+            raise AttributeError(
+                f"'_OpNamespace' '{self._name}' object has no attribute '{name}': no such "
+                "operator is registered"
+            )
         return found
 
     def __repr__(self):

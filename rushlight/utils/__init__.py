@@ -2,11 +2,32 @@
 
 import importlib
 
-__all__ = ["data"]
+# Imported when they are first used: most of ``data`` is about processes.
+_MODULES = (
+    "_pytree",
+    "_triton",
+    "checkpoint",
+    "cpp_extension",
+    "data",
+    "dlpack",
+    "hooks",
+    "model_zoo",
+)
+__all__ = ["data", "set_module"]
 
 
 def __getattr__(name):
-    # Imported when it is first used: most of it is about processes.
-    if name in __all__:
+    if name in _MODULES:
         return importlib.import_module(f"rushlight.utils.{name}")
+    if name == "rename_privateuse1_backend":
+        from rushlight.core.device import rename_privateuse1_backend
+
+        return rename_privateuse1_backend
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def set_module(obj, mod):
+    """Says of a function or class that a module defines it."""
+    if not isinstance(mod, str):
+        raise TypeError("The mod argument should be a string")
+    obj.__module__ = mod

@@ -75,7 +75,7 @@ def test_what_a_library_registered_goes_away_with_it():
         library.define("f(Tensor x) -> Tensor")
         assert rl.ops.passing.f.name == "f"
     gc.collect()
-    with pytest.raises(AttributeError, match="'passing' has no operator 'f'"):
+    with pytest.raises(AttributeError, match="'passing' object has no attribute 'f'"):
         assert rl.ops.passing.f is None
 
 

@@ -9,19 +9,30 @@ ROOT = Path(__file__).parents[2] / "rushlight"
 # Lowest first. A module belongs to the layer with the longest matching prefix.
 LAYERS = (
     ("core", "return_types"),
-    ("backends", "cpu", "cuda"),
+    ("backends", "cpu"),
     ("compiler", "te"),
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
     ("autograd",),
     ("random", "_bindings", "functional", "legacy", "lowrank", "removed"),
-    ("nn", "optim", "utils", "serialization", "linalg", "special", "fft", "signal"),
+    (
+        "nn",
+        "optim",
+        "utils",
+        "serialization",
+        "linalg",
+        "special",
+        "fft",
+        "signal",
+        "hub",
+    ),
     ("distributions",),
     ("datasets", "transforms", "testing", "func"),
     # what programs ask about the place they run in, and PyTorch's other names
     ("torch_version", "version", "types", "storage", "_utils", "_C", "__config__"),
-    ("accelerator", "mps", "xpu", "mtia", "futures", "fx", "jit", "amp"),
-    ("hub", "onnx", "profiler", "distributed", "multiprocessing", "_facts"),
+    ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
+    ("futures", "fx", "jit", "onnx", "profiler", "ao", "_dynamo"),
+    ("distributed", "multiprocessing"),
     ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
 )
 NUMBERS = {name: number for number, names in enumerate(LAYERS) for name in names}

@@ -33,7 +33,12 @@ from rushlight.nn.modules.activation import (
     Threshold,
 )
 from rushlight.nn.modules.attention import MultiheadAttention
-from rushlight.nn.modules.batchnorm import BatchNorm1d, BatchNorm2d, BatchNorm3d
+from rushlight.nn.modules.batchnorm import (
+    BatchNorm1d,
+    BatchNorm2d,
+    BatchNorm3d,
+    SyncBatchNorm,
+)
 from rushlight.nn.modules.container import (
     ModuleDict,
     ModuleList,
@@ -284,6 +289,7 @@ __all__ = [
     "Softplus",
     "Softshrink",
     "Softsign",
+    "SyncBatchNorm",
     "Tanh",
     "Tanhshrink",
     "Threshold",

@@ -8,7 +8,7 @@ from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d"]
+__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
 
 
 class _NormBase(Module):
@@ -177,3 +177,81 @@ class BatchNorm3d(_BatchNorm):
 
     def _check_input_dim(self, input):
         _expect_dims(input, 5)
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch norm whose statistics several processes share; in one process, any batch norm.
+
+    Takes inputs with two dimensions or more.
+
+    Args:
+        num_features: the size of dimension 1.
+        process_group: the processes; there is one only.
+
+    >>> import rushlight as rl
+    >>> SyncBatchNorm(2)(rl.ones(3, 2, 4)).shape
+    rushlight.Size([3, 2, 4])
+    """
+
+    def __init__(
+        self,
+        num_features,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        process_group=None,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__(
+            num_features,
+            eps,
+            momentum,
+            affine,
+            track_running_stats,
+            device=device,
+            dtype=dtype,
+            bias=bias,
+        )
+        self.process_group = process_group
+
+    def _check_input_dim(self, input):
+        if input.dim() < 2:
+            raise ValueError(f"expected at least 2D input (got {input.dim()}D input)")
+        if input.size(1) == 0:
+            raise ValueError(
+                "SyncBatchNorm number of input channels should be non-zero"
+            )
+
+    @classmethod
+    def convert_sync_batchnorm(cls, module, process_group=None):
+        """A module with all its batch norms replaced by such ones; they keep their state.
+
+        Args:
+            module: the module, which is changed; a lone batch norm is replaced.
+        """
+        made = module
+        if isinstance(module, _BatchNorm) and not isinstance(module, cls):
+            made = cls(
+                module.num_features,
+                module.eps,
+                module.momentum,
+                module.affine,
+                module.track_running_stats,
+                process_group,
+            )
+            made.weight, made.bias = module.weight, module.bias
+            made.running_mean, made.running_var = (
+                module.running_mean,
+                module.running_var,
+            )
+            made.num_batches_tracked = module.num_batches_tracked
+            made.training = module.training
+            if hasattr(module, "qconfig"):
+                made.qconfig = module.qconfig
+        for name, child in module.named_children():
+            made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
+        return made

@@ -1,0 +1,132 @@
+"""Names that PyTorch's compiled core has and that programs reach for by it."""
+
+from __future__ import annotations
+
+from rushlight.core.device import Device as device
+from rushlight.core.dtype import DType as dtype
+from rushlight.core.layout import Layout as layout
+from rushlight.core.layout import MemoryFormat as memory_format
+from rushlight.core.layout import Size
+from rushlight.core.random import Generator
+from rushlight.core.state import silence_overrides, silenced_overrides
+from rushlight.core.tensor import Tensor as TensorBase
+
+_TensorBase = TensorBase
+_GLIBCXX_USE_CXX11_ABI = True
+has_mkldnn = False
+has_mps = False
+has_cuda = False
+has_xpu = False
+
+
+def _log_api_usage_once(event):
+    """Notes the use of a name where a program has asked for it: nobody has."""
+
+
+def _get_tracing_state():
+    """The recording of the program that is going on: none."""
+    return None
+
+
+def _are_functorch_transforms_active():
+    """Whether a call is being batched or differentiated by a transform."""
+    return False
+
+
+def _get_privateuse1_backend_name():
+    """The name of the device type that a backend from outside has."""
+    return device("privateuseone").type
+
+
+class DisableTorchFunctionSubclass:
+    """A block whose calls are not intercepted by the types of their arguments."""
+
+    _level = 1
+
+    def __enter__(self):
+        self._before = silence_overrides(max(self._level, silenced_overrides()))
+
+    def __exit__(self, *raised):
+        silence_overrides(self._before)
+
+
+class DisableTorchFunction(DisableTorchFunctionSubclass):
+    """A block whose calls are not intercepted, neither by types nor by modes."""
+
+    _level = 2
+
+
+def _is_torch_function_enabled():
+    """Whether types from outside intercept calls."""
+    return not silenced_overrides()
+
+
+def _disabled_torch_function_impl(cls, func, types, args=(), kwargs=None):
+    """For ``__torch_function__`` of a class whose instances are to be plain tensors."""
+    with DisableTorchFunctionSubclass():
+        return func(*args, **(kwargs or {}))
+
+
+_disabled_torch_function_impl.passes_by = True  # type: ignore[attr-defined]
+
+
+# Switches of the machine for translated programs, which has nothing to run here. Each
+# tells what it was told before.
+_switches: dict = {}
+
+
+def _switch(name, default=False):
+    def setter(value):
+        before = _switches.get(name, default)
+        _switches[name] = value
+        return before
+
+    setter.__name__ = setter.__qualname__ = name
+    setter.__doc__ = "Notes a switch that concerns translated programs only."
+    return setter
+
+
+_jit_set_profiling_executor = _switch("_jit_set_profiling_executor", True)
+_jit_set_profiling_mode = _switch("_jit_set_profiling_mode", True)
+_jit_override_can_fuse_on_cpu = _switch("_jit_override_can_fuse_on_cpu")
+_jit_override_can_fuse_on_gpu = _switch("_jit_override_can_fuse_on_gpu", True)
+_jit_set_texpr_fuser_enabled = _switch("_jit_set_texpr_fuser_enabled", True)
+_jit_set_nvfuser_enabled = _switch("_jit_set_nvfuser_enabled")
+_jit_set_nvfuser_guard_mode = _switch("_jit_set_nvfuser_guard_mode")
+_jit_set_autocast_mode = _switch("_jit_set_autocast_mode", True)
+_jit_set_num_profiled_runs = _switch("_jit_set_num_profiled_runs", 1)
+_jit_set_bailout_depth = _switch("_jit_set_bailout_depth", 20)
+
+
+def _jit_can_fuse_on_cpu():
+    """Whether translated programs are fused: there are none."""
+    return False
+
+
+def _jit_can_fuse_on_gpu():
+    """Whether translated programs are fused on a GPU: there are none."""
+    return False
+
+
+class _nn:
+    """Functions for layers."""
+
+    @staticmethod
+    def _parse_to(*args, **kwargs):
+        """What the arguments of ``Module.to`` say: device, dtype, flag, memory format."""
+        device_, dtype_ = kwargs.get("device"), kwargs.get("dtype")
+        non_blocking = kwargs.get("non_blocking", False)
+        rest = list(args)
+        if rest and isinstance(rest[0], TensorBase):
+            other = rest.pop(0)
+            device_, dtype_ = other.device, other.dtype
+        else:
+            if rest and (rest[0] is None or isinstance(rest[0], (str, int, device))):
+                device_ = rest.pop(0)
+            if rest and (rest[0] is None or isinstance(rest[0], dtype)):
+                dtype_ = rest.pop(0)
+        if rest:
+            non_blocking = rest.pop(0)
+        if device_ is not None:
+            device_ = device(device_)
+        return device_, dtype_, bool(non_blocking), kwargs.get("memory_format")

@@ -1,0 +1,74 @@
+"""The accelerator beside the CPU, whatever it is: there is none."""
+
+from __future__ import annotations
+
+__all__ = [
+    "current_accelerator",
+    "current_device_idx",
+    "current_device_index",
+    "current_stream",
+    "device_count",
+    "device_index",
+    "empty_cache",
+    "empty_host_cache",
+    "get_device_capability",
+    "get_memory_info",
+    "is_available",
+    "max_memory_allocated",
+    "max_memory_reserved",
+    "memory_allocated",
+    "memory_reserved",
+    "memory_stats",
+    "reset_accumulated_memory_stats",
+    "reset_peak_memory_stats",
+    "set_device_idx",
+    "set_device_index",
+    "set_stream",
+    "synchronize",
+]
+
+
+def is_available():
+    """Whether there is one: no.
+
+    >>> is_available()
+    False
+    """
+    return False
+
+
+def device_count():
+    """The number of usable devices."""
+    return 0
+
+
+def current_accelerator(check_available=False):
+    """Its device: None."""
+    return None
+
+
+class device_index:
+    """Makes a device the current one for a block; ``None`` changes nothing."""
+
+    def __init__(self, device):
+        self.idx = device
+
+    def __enter__(self):
+        if self.idx is not None:
+            set_device_index(self.idx)
+
+    def __exit__(self, *raised):
+        return False
+
+
+def _needs_one(name):
+    def function(*args, **kwargs):
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Raises:\n    RuntimeError: there is no accelerator."
+    globals()[name] = function
+
+
+for _name in set(__all__) - set(globals()):
+    _needs_one(_name)

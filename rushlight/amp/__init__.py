@@ -1,0 +1,17 @@
+"""Mixed precision: products in a short type, sums and losses in a long one."""
+
+from rushlight.amp.autocast_mode import (
+    autocast,
+    custom_bwd,
+    custom_fwd,
+    is_autocast_available,
+)
+from rushlight.amp.grad_scaler import GradScaler
+
+__all__ = [
+    "GradScaler",
+    "autocast",
+    "custom_bwd",
+    "custom_fwd",
+    "is_autocast_available",
+]

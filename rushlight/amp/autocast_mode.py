@@ -1,0 +1,472 @@
+"""``autocast``: which operators compute in which precision, as a dispatch key.
+
+Inside of the block every call of the thread passes the ``Autocast`` key first. Operators
+with a policy have a kernel there that converts their arguments and calls on without the
+key; all others are passed by.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import threading
+import warnings
+
+import rushlight as rl
+from rushlight.core.state import exclude_keys, include_keys, included_keys
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch.dispatcher import packets
+from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.library import Library
+
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
+
+_BIT = 1 << DispatchKey.Autocast
+
+# What PyTorch computes in the short type on a CPU.
+SHORT = """
+    addbmm addmm _addmm_activation baddbmm bmm conv1d conv2d conv3d conv_tbc
+    conv_transpose1d conv_transpose2d conv_transpose3d _convolution linalg_vecdot linear
+    matmul mm _native_multi_head_attention prelu scaled_dot_product_attention
+""".split()
+# What it computes in float32, as short types lose too much.
+LONG = """
+    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
+    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve
+    cosine_embedding_loss cross_entropy_loss ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft
+    fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft
+    fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler
+    grid_sampler_2d grid_sampler_3d hinge_embedding_loss huber_loss inverse kl_div l1_loss
+    linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals
+    linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq
+    linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals linalg_tensorinv
+    linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d max_unpool3d
+    mse_loss multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward
+    nanquantile nll_loss nll_loss2d orgqr ormqr pinverse poisson_nll_loss polar prod qr
+    quantile reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d
+    replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace triangular_solve
+    triplet_margin_loss view_as_complex
+""".split()
+# What takes the widest type among its arguments.
+WIDEST = ["cat", "index_copy", "stack"]
+
+_DEVICES = {"cpu": "bfloat16", "cuda": "float16", "mps": "float16", "xpu": "float16"}
+_SUPPORTED = ("bfloat16", "float16")
+
+
+class _Threads(threading.local):
+    """The settings of each thread."""
+
+    def __init__(self):
+        self.enabled = dict.fromkeys(_DEVICES, False)
+        self.dtypes = dict(_DEVICES)
+        self.cache_enabled = True
+        self.depth = 0
+        self.cache = {}
+
+
+_threads = _Threads()
+
+
+# -- kernels of the key -----------------------------------------------------------------
+
+
+def _castable(value):
+    """Whether a value is a tensor that policies convert: short or single precision."""
+    return (
+        isinstance(value, Tensor)
+        and value.is_floating_point()
+        and value.dtype is not rl.float64
+        and value.device.type == "cpu"
+    )
+
+
+def _converted(value, dtype):
+    """A tensor in another type; the conversion of a parameter is kept for the block."""
+    if value.dtype is dtype:
+        return value
+    kept = (
+        _threads.cache_enabled
+        and value.requires_grad
+        and value.is_leaf
+        and value.dtype is rl.float32
+        and dtype is not rl.float32
+        and rl.is_grad_enabled()
+    )
+    if not kept:
+        return value.to(dtype)
+    found = _threads.cache.get(id(value))
+    if found is None:
+        found = _threads.cache[id(value)] = value, value.to(dtype)
+    return found[1]
+
+
+def _all_converted(values, dtype):
+    """Arguments with the tensors among them, and in lists, converted."""
+    converted = []
+    for value in values:
+        if _castable(value):
+            value = _converted(value, dtype)
+        elif isinstance(value, (list, tuple)) and any(map(_castable, value)):
+            value = type(value)(_all_converted(value, dtype))
+        converted.append(value)
+    return converted
+
+
+def _tensors(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+        elif _castable(value):
+            yield value
+
+
+def _short(values):
+    return getattr(rl, _threads.dtypes["cpu"])
+
+
+def _long(values):
+    return rl.float32
+
+
+def _widest(values):
+    found = {value.dtype for value in _tensors(values)}
+    return found.pop() if len(found) == 1 else rl.float32
+
+
+def _kernel(operator, dtype_for):
+    """What the key does for one operator: convert, and call on without the key."""
+
+    def run(keys, *args):
+        before = exclude_keys(_BIT)
+        try:
+            converted = _all_converted(args, dtype_for(args))
+            return operator.redispatch(keys.remove(DispatchKey.Autocast), *converted)
+        finally:
+            exclude_keys(before, True)
+
+    return run
+
+
+_library: list = []
+
+
+def _register():
+    """Gives the operators that are there their kernels, once."""
+    if _library:
+        return
+    library = Library("aten", "IMPL")
+    _library.append(library)
+    for names, dtype_for in ((SHORT, _short), (LONG, _long), (WIDEST, _widest)):
+        for name in names:
+            packet = packets().get(("aten", name))
+            for operator in packet.overloads if packet is not None else ():
+                if "out" not in operator.name.partition(".")[2].split("_"):
+                    kernel = _kernel(operator, dtype_for)
+                    library.impl(operator.name, kernel, "AutocastCPU", with_keyset=True)
+
+
+# -- settings -----------------------------------------------------------------------------
+
+
+def _known(device_type):
+    if not isinstance(device_type, str):
+        raise ValueError(
+            f"Expected `device_type` of type `str`, got: `{type(device_type)}`"
+        )
+    if device_type not in _DEVICES:
+        rl.device(device_type)  # says which there are
+        raise RuntimeError(
+            f"User specified an unsupported autocast device_type '{device_type}'"
+        )
+    return device_type
+
+
+def is_autocast_available(device_type):
+    """Whether there are policies for a kind of device."""
+    rl.device(device_type)  # says which there are
+    return device_type in _DEVICES
+
+
+def is_autocast_enabled(device_type=None):
+    """Whether a block is active in this thread, for a device type or for any.
+
+    >>> is_autocast_enabled("cpu")
+    False
+    """
+    if device_type is None:
+        return any(_threads.enabled.values())
+    return _threads.enabled[_known(device_type)]
+
+
+def set_autocast_enabled(device_type, enabled=None):
+    """Switches conversion on or off for a device type in this thread."""
+    if enabled is None:
+        device_type, enabled = "cuda", device_type
+    _threads.enabled[_known(device_type)] = bool(enabled)
+    if device_type == "cpu":
+        if enabled:
+            _register()
+            include_keys(_BIT)
+        else:
+            include_keys(included_keys() & ~_BIT, True)
+
+
+def get_autocast_dtype(device_type):
+    """The short type of a device type, in this thread."""
+    return getattr(rl, _threads.dtypes[_known(device_type)])
+
+
+def set_autocast_dtype(device_type, dtype):
+    """Chooses the short type of a device type, in this thread."""
+    _threads.dtypes[_known(device_type)] = dtype.name
+
+
+def is_autocast_cache_enabled():
+    """Whether conversions of parameters are kept for the length of a block."""
+    return _threads.cache_enabled
+
+
+def set_autocast_cache_enabled(enabled):
+    """Says whether they are."""
+    _threads.cache_enabled = bool(enabled)
+
+
+def clear_autocast_cache():
+    """Forgets the conversions of parameters."""
+    _threads.cache.clear()
+
+
+def autocast_increment_nesting():
+    """One block more; returns how many there are."""
+    _threads.depth += 1
+    return _threads.depth
+
+
+def autocast_decrement_nesting():
+    """One block less; returns how many there are."""
+    _threads.depth -= 1
+    return _threads.depth
+
+
+def _older(name, text, value):
+    warnings.warn(
+        f"torch.{name} is deprecated. Please use torch.{text} instead.",
+        DeprecationWarning,
+        stacklevel=3,
+    )
+    return value
+
+
+def is_autocast_cpu_enabled():
+    """The former name of ``is_autocast_enabled("cpu")``."""
+    return _older(
+        "is_autocast_cpu_enabled()",
+        "is_autocast_enabled('cpu')",
+        is_autocast_enabled("cpu"),
+    )
+
+
+def get_autocast_cpu_dtype():
+    """The former name of ``get_autocast_dtype("cpu")``."""
+    return _older(
+        "get_autocast_cpu_dtype()",
+        "get_autocast_dtype('cpu')",
+        get_autocast_dtype("cpu"),
+    )
+
+
+def get_autocast_gpu_dtype():
+    """The former name of ``get_autocast_dtype("cuda")``."""
+    return _older(
+        "get_autocast_gpu_dtype()",
+        "get_autocast_dtype('cuda')",
+        get_autocast_dtype("cuda"),
+    )
+
+
+def set_autocast_cpu_enabled(enabled):
+    """The former name of ``set_autocast_enabled("cpu", enabled)``."""
+    _older(
+        "set_autocast_cpu_enabled(enabled)", "set_autocast_enabled('cpu', enabled)", 0
+    )
+    set_autocast_enabled("cpu", enabled)
+
+
+def set_autocast_cpu_dtype(dtype):
+    """The former name of ``set_autocast_dtype("cpu", dtype)``."""
+    _older("set_autocast_cpu_dtype(dtype)", "set_autocast_dtype('cpu', dtype)", 0)
+    set_autocast_dtype("cpu", dtype)
+
+
+def set_autocast_gpu_dtype(dtype):
+    """The former name of ``set_autocast_dtype("cuda", dtype)``."""
+    _older("set_autocast_gpu_dtype(dtype)", "set_autocast_dtype('cuda', dtype)", 0)
+    set_autocast_dtype("cuda", dtype)
+
+
+def current_settings():
+    """What a later ``settings`` block brings back."""
+    return _threads.enabled["cpu"], _threads.dtypes["cpu"], _threads.cache_enabled
+
+
+@contextlib.contextmanager
+def settings(chosen):
+    """Runs a block with the settings of another time."""
+    enabled, dtype, cache = chosen
+    if chosen == current_settings() and not enabled:
+        yield
+        return
+    with autocast("cpu", getattr(rl, dtype), enabled, cache):
+        yield
+
+
+# -- the block ----------------------------------------------------------------------------
+
+
+class autocast:
+    """Computes products in a short type and what loses by it in float32.
+
+    A context manager and a decorator. Tensors stay as they are; operators convert their
+    arguments.
+
+    Args:
+        device_type: ``"cpu"``; for a kind of device that is not there, nothing happens.
+        dtype: the short type; bfloat16 on the CPU.
+        enabled: False computes as outside of any block.
+        cache_enabled: whether a parameter is converted once for the whole block.
+
+    >>> import rushlight as rl
+    >>> with autocast("cpu"):
+    ...     product = rl.ones(2, 2) @ rl.ones(2, 2)
+    >>> product.dtype
+    rushlight.bfloat16
+    """
+
+    def __init__(self, device_type, dtype=None, enabled=True, cache_enabled=None):
+        self.device = _known(device_type)
+        self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
+        self._cache_enabled = (
+            is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
+        )
+        if enabled and device_type != "cpu":
+            warnings.warn(
+                f"{device_type.upper()} is not available. Disabling autocast.",
+                stacklevel=2,
+            )
+            enabled = False
+        elif enabled and self.fast_dtype.name not in _SUPPORTED:
+            warnings.warn(
+                "In CPU autocast, but the target dtype is not supported. Disabling "
+                "autocast.\nCPU Autocast only supports dtypes of torch.bfloat16, "
+                "torch.float16 currently.",
+                stacklevel=2,
+            )
+            enabled = False
+        self._enabled = enabled
+
+    def __enter__(self):
+        kind = self.device
+        self.previous = (
+            is_autocast_enabled(kind),
+            get_autocast_dtype(kind),
+            is_autocast_cache_enabled(),
+        )
+        set_autocast_enabled(kind, self._enabled)
+        set_autocast_dtype(kind, self.fast_dtype)
+        set_autocast_cache_enabled(self._cache_enabled)
+        autocast_increment_nesting()
+        return self
+
+    def __exit__(self, *raised):
+        if autocast_decrement_nesting() == 0:
+            clear_autocast_cache()
+        enabled, dtype, cache = self.previous
+        set_autocast_enabled(self.device, enabled)
+        set_autocast_dtype(self.device, dtype)
+        set_autocast_cache_enabled(cache)
+        return False
+
+    def __call__(self, func):
+        @functools.wraps(func)
+        def decorated(*args, **kwargs):
+            with self:
+                return func(*args, **kwargs)
+
+        decorated.__script_unsupported = "@autocast() decorator"
+        return decorated
+
+
+def _cast(value, device_type, dtype):
+    """A value with the floating-point tensors in it, at any depth, in a type."""
+    if isinstance(value, Tensor):
+        meant = (
+            value.is_floating_point()
+            and value.device.type == device_type
+            and value.dtype is not rl.float64
+        )
+        return value.to(dtype) if meant else value
+    if isinstance(value, (str, bytes)):
+        return value
+    if isinstance(value, dict):
+        return {
+            _cast(key, device_type, dtype): _cast(item, device_type, dtype)
+            for key, item in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        made = [_cast(item, device_type, dtype) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+def custom_fwd(fwd=None, *, device_type, cast_inputs=None):
+    """Decorates the ``forward`` of a ``Function`` for use in a block.
+
+    Args:
+        fwd: the static method.
+        device_type: the kind of device whose block is meant.
+        cast_inputs: a type that floating-point arguments get; the body then runs
+            outside of the block.
+    """
+    if not isinstance(device_type, str):
+        raise ValueError(
+            f"Expected `device_type` of type `str`, got: `{type(device_type)}`"
+        )
+    if fwd is None:
+        return functools.partial(
+            custom_fwd, device_type=device_type, cast_inputs=cast_inputs
+        )
+
+    @functools.wraps(fwd)
+    def decorate_fwd(*args, **kwargs):
+        args[0]._dtype = get_autocast_dtype(device_type)
+        active = is_autocast_enabled(device_type)
+        if cast_inputs is None or not active:
+            args[0]._fwd_used_autocast = active
+            return fwd(*args, **kwargs)
+        args[0]._fwd_used_autocast = False
+        with autocast(device_type=device_type, enabled=False):
+            return fwd(
+                *_cast(args, device_type, cast_inputs),
+                **_cast(kwargs, device_type, cast_inputs),
+            )
+
+    return decorate_fwd
+
+
+def custom_bwd(bwd=None, *, device_type):
+    """Decorates ``backward`` so that it runs with the settings of ``forward``."""
+    if not isinstance(device_type, str):
+        raise ValueError(
+            f"Expected `device_type` of type `str`, got: `{type(device_type)}`"
+        )
+    if bwd is None:
+        return functools.partial(custom_bwd, device_type=device_type)
+
+    @functools.wraps(bwd)
+    def decorate_bwd(*args, **kwargs):
+        used, dtype = args[0]._fwd_used_autocast, args[0]._dtype
+        with autocast(device_type=device_type, enabled=used, dtype=dtype):
+            return bwd(*args, **kwargs)
+
+    return decorate_bwd

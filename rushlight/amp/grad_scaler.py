@@ -1,0 +1,268 @@
+"""``GradScaler``: losses multiplied, so that small gradients do not vanish in float16."""
+
+from __future__ import annotations
+
+import enum
+import warnings
+
+import rushlight as rl
+from rushlight.core.tensor import Tensor
+
+__all__ = ["GradScaler", "OptState"]
+
+
+class OptState(enum.Enum):
+    """Where a scaler stands with an optimizer."""
+
+    READY = 0
+    UNSCALED = 1
+    STEPPED = 2
+
+
+class GradScaler:
+    """Scales losses, leaves out steps whose gradients overflow, and adapts the scale.
+
+    Args:
+        device: ``"cpu"``; for a device that is not there the scaler does nothing.
+        init_scale: the first factor.
+        growth_factor: what the factor is multiplied with after ``growth_interval``
+            steps without an overflow.
+        backoff_factor: what it is multiplied with after an overflow.
+        enabled: False makes every method do nothing but ``step``.
+
+    >>> import rushlight as rl
+    >>> weight = rl.nn.Parameter(rl.ones(2))
+    >>> optimizer = rl.optim.SGD([weight], lr=0.5)
+    >>> scaler = GradScaler("cpu")
+    >>> scaler.scale(weight.sum()).backward()
+    >>> scaler.step(optimizer)
+    >>> scaler.update()
+    >>> weight.detach()
+    tensor([0.5000, 0.5000])
+    """
+
+    def __init__(
+        self,
+        device="cuda",
+        init_scale=2.0**16,
+        growth_factor=2.0,
+        backoff_factor=0.5,
+        growth_interval=2000,
+        enabled=True,
+    ):
+        self._device = device
+        self._enabled = enabled
+        if enabled and device != "cpu":
+            warnings.warn(
+                f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not "
+                "available.  Disabling.",
+                stacklevel=2,
+            )
+            self._enabled = False
+        if not self._enabled:
+            return
+        if growth_factor <= 1.0:
+            raise AssertionError("The growth factor must be > 1.0.")
+        if backoff_factor >= 1.0:
+            raise AssertionError("The backoff factor must be < 1.0.")
+        self._init_scale = init_scale
+        self._scale = None
+        self._growth_factor = growth_factor
+        self._backoff_factor = backoff_factor
+        self._growth_interval = growth_interval
+        self._init_growth_tracker = 0
+        self._growth_tracker = None
+        self._optimizers: dict = {}
+
+    def _state(self, optimizer):
+        fresh = {"stage": OptState.READY, "found": None}
+        return self._optimizers.setdefault(id(optimizer), fresh)
+
+    def _ready(self, method):
+        if self._scale is None:
+            raise AssertionError(
+                f"Attempted {method} but _scale is None.  This may indicate your script "
+                "did not use scaler.scale(loss or outputs) earlier in the iteration."
+            )
+
+    def scale(self, outputs):
+        """A loss, or several in containers, multiplied with the factor."""
+        if not self._enabled:
+            return outputs
+        if self._scale is None:
+            self._scale = rl.tensor(float(self._init_scale))
+            self._growth_tracker = rl.tensor(self._init_growth_tracker, dtype=rl.int32)
+        return self._multiplied(outputs)
+
+    def _multiplied(self, value):
+        if isinstance(value, Tensor):
+            return value * self._scale
+        if isinstance(value, (list, tuple)):
+            made = [self._multiplied(item) for item in value]
+            return (
+                type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+            )
+        if hasattr(value, "__iter__"):
+            return map(self._multiplied, value)
+        raise ValueError("outputs must be a Tensor or an iterable of Tensors")
+
+    def unscale_(self, optimizer):
+        """Divides the gradients of an optimizer's parameters, as before clipping them.
+
+        Raises:
+            RuntimeError: it has been done since the last ``update``.
+            ValueError: a gradient is float16.
+        """
+        if not self._enabled:
+            return
+        self._ready("unscale_")
+        state = self._state(optimizer)
+        if state["stage"] is OptState.UNSCALED:
+            raise RuntimeError(
+                "unscale_() has already been called on this optimizer since the last "
+                "update()."
+            )
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError("unscale_() is being called after step().")
+        inverse = 1.0 / float(self._scale)
+        found = False
+        with rl.no_grad():
+            for group in optimizer.param_groups:
+                for parameter in group["params"]:
+                    grad = parameter.grad
+                    if grad is None:
+                        continue
+                    if grad.dtype is rl.float16:
+                        raise ValueError("Attempting to unscale FP16 gradients.")
+                    grad.mul_(inverse)
+                    found = found or not bool(grad.isfinite().all())
+        state["found"] = found
+        state["stage"] = OptState.UNSCALED
+
+    def step(self, optimizer, *args, **kwargs):
+        """The optimizer's step, unless a gradient has overflowed.
+
+        Raises:
+            RuntimeError: it has been done since the last ``update``, or a closure is
+                given.
+        """
+        if not self._enabled:
+            return optimizer.step(*args, **kwargs)
+        if "closure" in kwargs:
+            raise RuntimeError(
+                "Closure use is not currently supported if GradScaler is enabled."
+            )
+        self._ready("step")
+        state = self._state(optimizer)
+        if state["stage"] is OptState.STEPPED:
+            raise RuntimeError(
+                "step() has already been called since the last update()."
+            )
+        if state["stage"] is OptState.READY:
+            self.unscale_(optimizer)
+        if state["found"] is None:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        state["stage"] = OptState.STEPPED
+        return None if state["found"] else optimizer.step(*args, **kwargs)
+
+    def update(self, new_scale=None):
+        """Adapts the factor to what the steps since the last call have met."""
+        if not self._enabled:
+            return
+        self._ready("update")
+        if new_scale is not None:
+            self._scale.fill_(float(new_scale))
+        else:
+            found = [state["found"] for state in self._optimizers.values()]
+            if not found or all(one is None for one in found):
+                raise AssertionError("No inf checks were recorded prior to update.")
+            self._adapt(any(found))
+        self._optimizers.clear()
+
+    def _adapt(self, overflowed):
+        if overflowed:
+            self._scale.mul_(self._backoff_factor)
+            self._growth_tracker.fill_(0)
+            return
+        successes = int(self._growth_tracker) + 1
+        if successes == self._growth_interval:
+            grown = self._scale * self._growth_factor
+            if bool(grown.isfinite()):
+                self._scale.copy_(grown)
+            successes = 0
+        self._growth_tracker.fill_(successes)
+
+    def get_scale(self):
+        """The factor."""
+        if not self._enabled:
+            return 1.0
+        return self._init_scale if self._scale is None else self._scale.item()
+
+    def get_growth_factor(self):
+        """What the factor grows by."""
+        return self._growth_factor
+
+    def set_growth_factor(self, new_factor):
+        """Sets what the factor grows by."""
+        self._growth_factor = new_factor
+
+    def get_backoff_factor(self):
+        """What the factor shrinks by."""
+        return self._backoff_factor
+
+    def set_backoff_factor(self, new_factor):
+        """Sets what the factor shrinks by."""
+        self._backoff_factor = new_factor
+
+    def get_growth_interval(self):
+        """After how many steps the factor grows."""
+        return self._growth_interval
+
+    def set_growth_interval(self, new_interval):
+        """Sets after how many steps the factor grows."""
+        self._growth_interval = new_interval
+
+    def _get_growth_tracker(self):
+        if not self._enabled:
+            return 0
+        tracker = self._growth_tracker
+        return self._init_growth_tracker if tracker is None else tracker.item()
+
+    def is_enabled(self):
+        """Whether the scaler does anything."""
+        return self._enabled
+
+    def state_dict(self):
+        """What a later ``load_state_dict`` needs; empty where nothing is done."""
+        if not self._enabled:
+            return {}
+        return {
+            "scale": self.get_scale(),
+            "growth_factor": self._growth_factor,
+            "backoff_factor": self._backoff_factor,
+            "growth_interval": self._growth_interval,
+            "_growth_tracker": self._get_growth_tracker(),
+        }
+
+    def load_state_dict(self, state_dict):
+        """Goes on from another scaler's state.
+
+        Raises:
+            RuntimeError: that one did nothing.
+        """
+        if not self._enabled:
+            return
+        if not state_dict:
+            raise RuntimeError(
+                "The source state dict is empty, possibly because it was saved from a "
+                "disabled instance of GradScaler."
+            )
+        self._init_scale = state_dict["scale"]
+        if self._scale is not None:
+            self._scale.fill_(state_dict["scale"])
+        self._growth_factor = state_dict["growth_factor"]
+        self._backoff_factor = state_dict["backoff_factor"]
+        self._growth_interval = state_dict["growth_interval"]
+        self._init_growth_tracker = state_dict["_growth_tracker"]
+        if self._growth_tracker is not None:
+            self._growth_tracker.fill_(state_dict["_growth_tracker"])

@@ -1,0 +1,1 @@
+"""Optimisations of finished models."""

@@ -1,0 +1,181 @@
+"""Switches of PyTorch's CUDA backend, which is not there: kept for programs that set them."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+
+__all__ = [
+    "allow_fp16_bf16_reduction_math_sdp",
+    "cudnn_sdp_enabled",
+    "cufft_plan_cache",
+    "enable_cudnn_sdp",
+    "enable_flash_sdp",
+    "enable_math_sdp",
+    "enable_mem_efficient_sdp",
+    "flash_sdp_enabled",
+    "fp16_bf16_reduction_math_sdp_allowed",
+    "is_built",
+    "is_flash_attention_available",
+    "math_sdp_enabled",
+    "matmul",
+    "mem_efficient_sdp_enabled",
+    "preferred_blas_library",
+    "preferred_linalg_library",
+    "sdp_kernel",
+]
+
+
+def is_built():
+    """Whether the backend is there: no."""
+    return False
+
+
+class cuBLASModule:
+    """How a GPU multiplies matrices."""
+
+    def __init__(self):
+        self.allow_tf32 = False
+        self.allow_fp16_accumulation = False
+        self.allow_fp16_reduced_precision_reduction = True
+        self.allow_bf16_reduced_precision_reduction = True
+        self.fp32_precision = "none"
+
+
+matmul = cuBLASModule()
+
+
+class cuFFTPlanCacheManager:
+    """The plans of a GPU's transforms: none."""
+
+    size = 0
+    max_size = 0
+
+    def clear(self):
+        """Nothing: there are none."""
+
+    def __getitem__(self, device):
+        raise RuntimeError(
+            f"cufft_plan_cache: expected 0 <= device index < 0, but got device index {device}"
+        )
+
+
+cufft_plan_cache = cuFFTPlanCacheManager()
+_kinds = {"flash": True, "math": True, "mem_efficient": True, "cudnn": True}
+_other = {"reduction": False}
+
+
+def flash_sdp_enabled():
+    """Whether attention may use the flash kernel of a GPU."""
+    return _kinds["flash"]
+
+
+def enable_flash_sdp(enabled):
+    """Says whether it may."""
+    _kinds["flash"] = bool(enabled)
+
+
+def mem_efficient_sdp_enabled():
+    """Whether attention may use the memory-efficient kernel of a GPU."""
+    return _kinds["mem_efficient"]
+
+
+def enable_mem_efficient_sdp(enabled):
+    """Says whether it may."""
+    _kinds["mem_efficient"] = bool(enabled)
+
+
+def math_sdp_enabled():
+    """Whether attention may be computed step by step."""
+    return _kinds["math"]
+
+
+def enable_math_sdp(enabled):
+    """Says whether it may."""
+    _kinds["math"] = bool(enabled)
+
+
+def cudnn_sdp_enabled():
+    """Whether attention may use cuDNN."""
+    return _kinds["cudnn"]
+
+
+def enable_cudnn_sdp(enabled):
+    """Says whether it may."""
+    _kinds["cudnn"] = bool(enabled)
+
+
+def fp16_bf16_reduction_math_sdp_allowed():
+    """Whether attention step by step may sum in short types."""
+    return _other["reduction"]
+
+
+def allow_fp16_bf16_reduction_math_sdp(enabled):
+    """Says whether it may."""
+    _other["reduction"] = bool(enabled)
+
+
+def is_flash_attention_available():
+    """Whether the flash kernel of a GPU is there: no."""
+    return False
+
+
+@contextlib.contextmanager
+def sdp_kernel(
+    enable_flash=True, enable_math=True, enable_mem_efficient=True, enable_cudnn=True
+):
+    """A block in which attention may use some kernels of a GPU only."""
+    before = dict(_kinds)
+    _kinds.update(
+        flash=bool(enable_flash),
+        math=bool(enable_math),
+        mem_efficient=bool(enable_mem_efficient),
+        cudnn=bool(enable_cudnn),
+    )
+    try:
+        yield {}
+    finally:
+        _kinds.update(before)
+
+
+class _LinalgBackend(enum.Enum):
+    """Libraries for linear algebra on a GPU."""
+
+    Default = 0
+    Cusolver = 1
+    Magma = 2
+
+
+class _BlasBackend(enum.Enum):
+    """Libraries for matrix products on a GPU."""
+
+    Cublas = 0
+    Cublaslt = 1
+    Ck = 2
+    Default = 3
+
+
+_libraries: dict = {"linalg": _LinalgBackend.Default, "blas": _BlasBackend.Default}
+
+
+def _prefer(kind, members, backend):
+    if isinstance(backend, str):
+        known = {member.name.lower(): member for member in members}
+        if backend.lower() not in known:
+            raise RuntimeError(
+                f"Unknown input value. Choose from: {', '.join(sorted(known))}."
+            )
+        backend = known[backend.lower()]
+    if backend is not None:
+        _libraries[kind] = backend
+    return _libraries[kind]
+
+
+def preferred_linalg_library(backend=None):
+    """The library for linear algebra on a GPU; given one, chooses it."""
+    return _prefer("linalg", _LinalgBackend, backend)
+
+
+def preferred_blas_library(backend=None):
+    """The library for matrix products on a GPU; given one, chooses it."""
+    return _prefer("blas", _BlasBackend, backend)

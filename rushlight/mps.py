@@ -1,0 +1,62 @@
+"""Apple's GPUs: there is no backend for them."""
+
+from __future__ import annotations
+
+__all__ = [
+    "current_allocated_memory",
+    "device_count",
+    "driver_allocated_memory",
+    "empty_cache",
+    "get_rng_state",
+    "is_available",
+    "manual_seed",
+    "recommended_max_memory",
+    "seed",
+    "set_per_process_memory_fraction",
+    "set_rng_state",
+    "synchronize",
+]
+
+
+def is_available():
+    """Whether tensors can live there: no.
+
+    >>> is_available()
+    False
+    """
+    return False
+
+
+def device_count():
+    """The number of usable devices."""
+    return 0
+
+
+def manual_seed(seed):
+    """Seed the device's generator; without a device, nothing happens."""
+
+
+def seed():
+    """Seed the device's generator at random; without a device, nothing happens."""
+
+
+def _needs_one(name, inner):
+    def function(*args, **kwargs):
+        raise RuntimeError(f"Cannot execute {inner}() without MPS backend.")
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Raises:\n    RuntimeError: there is no such device."
+    globals()[name] = function
+
+
+for _name, _inner in {
+    "synchronize": "deviceSynchronize",
+    "empty_cache": "emptyCache",
+    "get_rng_state": "getDefaultGenerator",
+    "set_rng_state": "getDefaultGenerator",
+    "current_allocated_memory": "getCurrentAllocatedMemory",
+    "driver_allocated_memory": "getDriverAllocatedMemory",
+    "recommended_max_memory": "getRecommendedMaxMemory",
+    "set_per_process_memory_fraction": "setMemoryFraction",
+}.items():
+    _needs_one(_name, _inner)

@@ -1,0 +1,184 @@
+"""Images sampled at points of a grid, and the grids of affine maps.
+
+A sample is a weighted sum of the elements around its point. All dimensions are treated
+alike, so that images and volumes have one text; the gradients by image and grid follow.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+
+import rushlight
+from rushlight.ops import call
+
+BILINEAR, NEAREST, BICUBIC = 0, 1, 2
+ZEROS, BORDER, REFLECTION = 0, 1, 2
+_CUBIC = -0.75  # the slope that PyTorch's cubic has
+
+
+def _check(input, grid, mode):
+    if input.dim() not in (4, 5) or input.dim() != grid.dim():
+        if input.dim() in (4, 5) or input.dim() == grid.dim():
+            raise RuntimeError(
+                f"grid_sampler(): expected {input.dim()}D input and grid with same number "
+                f"of dimensions, but got input with sizes {list(input.shape)} and grid "
+                f"with sizes {list(grid.shape)}"
+            )
+    if input.size(0) != grid.size(0):
+        raise RuntimeError(
+            "grid_sampler(): expected grid and input to have same batch size, but got "
+            f"input with sizes {list(input.shape)} and grid with sizes {list(grid.shape)}"
+        )
+    if grid.size(-1) != input.dim() - 2:
+        raise RuntimeError(
+            f"grid_sampler(): expected grid to have size {input.dim() - 2} in last "
+            f"dimension, but got grid with sizes {list(grid.shape)}"
+        )
+    for dim in range(2, input.dim()):
+        if input.size(dim) == 0:
+            raise RuntimeError(
+                "grid_sampler(): expected input to have non-empty spatial dimensions, but "
+                f"input has sizes {list(input.shape)} with dimension {dim} being empty"
+            )
+    if mode == BICUBIC and input.dim() != 4:
+        raise RuntimeError(
+            "grid_sampler(): bicubic interpolation only supports 4D input"
+        )
+    if input.dtype is not grid.dtype:
+        names = {"float32": "Float", "float64": "Double", "float16": "Half"}
+        raise RuntimeError(
+            f"expected scalar type {names.get(input.dtype.name, input.dtype.name)} but "
+            f"found {names.get(grid.dtype.name, grid.dtype.name)}"
+        )
+    if not input.is_floating_point():
+        word = {"int64": "Long", "int32": "Int", "bool": "Bool", "uint8": "Byte"}
+        raise NotImplementedError(
+            '"grid_sampler_2d_cpu_kernel_impl" not implemented for '
+            f"'{word.get(input.dtype.name, input.dtype.name)}'"
+        )
+
+
+def _unnormalized(points, size, align_corners):
+    """From -1 to 1 to positions in a dimension."""
+    if align_corners:
+        return (points + 1) * ((size - 1) / 2)
+    return ((points + 1) * size - 1) / 2
+
+
+def _clipped(points, size):
+    """Positions inside of the image; none of them has a gradient beyond its edge."""
+    last = float(size - 1)
+    points = call.where(points > 0, points, 0.0)
+    return call.where(points < last, points, last)
+
+
+def _reflected(points, size, align_corners):
+    """Positions thrown back at the edges as often as it takes."""
+    low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
+    if low == high:
+        return call.zeros_like(points)
+    start, span = low / 2, (high - low) / 2
+    distance = (points - start).abs()
+    extra = distance.fmod(span)
+    odd = (distance / span).floor().remainder(2) != 0
+    return _clipped(call.where(odd, span - extra, extra) + start, size)
+
+
+def _padded(points, size, padding, align_corners):
+    if padding == BORDER:
+        return _clipped(points, size)
+    if padding == REFLECTION:
+        return _reflected(points, size, align_corners)
+    return points
+
+
+def _cubic_weights(t):
+    """Weights of the four elements around a position, from its distance to the second."""
+    a = _CUBIC
+
+    def near(x):
+        return ((a + 2) * x - (a + 3)) * x * x + 1
+
+    def far(x):
+        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
+    return far(t + 1), near(t), near(1 - t), far(2 - t)
+
+
+def _taps(points, size, mode, padding, align_corners):
+    """For one dimension: positions of elements, and their weights (None for one)."""
+    points = _unnormalized(points, size, align_corners)
+    if mode == BICUBIC:
+        low = points.floor()
+        weights = _cubic_weights(points - low)
+        return [
+            (_padded(low + (i - 1), size, padding, align_corners).detach(), weight)
+            for i, weight in enumerate(weights)
+        ]
+    points = _padded(points, size, padding, align_corners)
+    if mode == NEAREST:
+        return [(points.detach().round(), None)]
+    low = points.detach().floor()
+    above = points - low
+    return [(low, (low + 1) - points), (low + 1, above)]
+
+
+def sample_grid(input, grid, mode, padding, align_corners):
+    """The elements of an image, or a volume, around the points of a grid, weighted."""
+    _check(input, grid, mode)
+    batch, channels, *sizes = input.shape
+    points = grid.unbind(-1)[::-1]
+    taps = [
+        _taps(one, size, mode, padding, align_corners)
+        for one, size in zip(points, sizes)
+    ]
+    flat = input.reshape(batch, channels, -1)
+    total = None
+    for corner in product(*taps):
+        inside, index, weight = None, 0, None
+        for (place, part), size in zip(corner, sizes):
+            within = (place >= 0) & (place < size)
+            inside = within if inside is None else inside & within
+            safe = call.where(within, place, 0.0).to(rushlight.int64)
+            index = index * size + safe
+            if part is not None:
+                weight = part if weight is None else weight * part
+        count = index.numel() // max(batch, 1)
+        index = index.reshape(batch, 1, count).expand(batch, channels, count)
+        found = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:-1])
+        found = call.where(inside.unsqueeze(1), found, 0.0)
+        if weight is not None:
+            found = found * call.where(inside, weight, 0.0).unsqueeze(1)
+        total = found if total is None else total + found
+    return total
+
+
+def sample_image(input, grid, interpolation_mode, padding_mode, align_corners):
+    """``sample_grid`` for images."""
+    return sample_grid(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def sample_volume(input, grid, interpolation_mode, padding_mode, align_corners):
+    """``sample_grid`` for volumes."""
+    return sample_grid(input, grid, interpolation_mode, padding_mode, align_corners)
+
+
+def grid_of_affine(theta, size, align_corners):
+    """The points that an affine map sends the points of an image or volume to."""
+    batch, _, *sizes = size
+    axes = []
+    for steps in sizes:
+        if steps <= 1:
+            axes.append(call.zeros([steps], dtype=theta.dtype, device=theta.device))
+            continue
+        axis = call.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
+        axes.append(axis if align_corners else axis * ((steps - 1) / steps))
+    columns = []
+    for k, axis in enumerate(axes):
+        shape = [1] * len(sizes)
+        shape[k] = -1
+        columns.append(axis.reshape(shape).expand(sizes))
+    one = call.ones([1], dtype=theta.dtype, device=theta.device).expand(sizes)
+    base = call.stack([*columns[::-1], one], -1).reshape(1, -1, len(sizes) + 1)
+    moved = base.expand(batch, -1, -1).bmm(theta.transpose(1, 2))
+    return moved.reshape(batch, *sizes, len(sizes))

@@ -1,0 +1,32 @@
+"""Tensors exchanged with other libraries through DLPack."""
+
+import enum
+
+from rushlight.core.interop import from_dlpack
+
+__all__ = ["DLDeviceType", "from_dlpack", "to_dlpack"]
+
+
+class DLDeviceType(enum.IntEnum):
+    """DLPack's numbers for kinds of devices."""
+
+    kDLCPU = 1
+    kDLCUDA = 2
+    kDLCUDAHost = 3
+    kDLOpenCL = 4
+    kDLVulkan = 7
+    kDLMetal = 8
+    kDLVPI = 9
+    kDLROCM = 10
+    kDLROCMHost = 11
+    kDLExtDev = 12
+    kDLCUDAManaged = 13
+    kDLOneAPI = 14
+    kDLWebGPU = 15
+    kDLHexagon = 16
+    kDLMAIA = 17
+
+
+def to_dlpack(tensor):
+    """A capsule that another library makes its own tensor of, over the same memory."""
+    return tensor.__dlpack__()

@@ -1,0 +1,209 @@
+"""What programs ask about their surroundings has PyTorch's answers, or says why not."""
+
+import warnings
+
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch")
+
+# Asked of both sides: the values, or the classes of the exceptions, must be the same.
+QUESTIONS = """
+cuda.is_available() cuda.device_count() cuda.is_initialized() cuda.current_device()
+cuda.get_device_name() cuda.get_device_properties(0) cuda.get_device_capability()
+cuda.memory_allocated() cuda.max_memory_allocated() cuda.memory_reserved()
+cuda.memory_stats() cuda.synchronize() cuda.get_rng_state() cuda.get_rng_state_all()
+cuda.manual_seed(1) cuda.manual_seed_all(1) cuda.empty_cache() cuda.get_arch_list()
+cuda.is_bf16_supported() cuda.mem_get_info() cuda.Stream() cuda.Event() cuda.CUDAGraph()
+cuda.current_stream() cuda.set_device(-1) cuda.FloatTensor() cuda.init() cuda.has_half
+cuda.default_generators cuda.nvtx.range_push("a") cuda.ipc_collect()
+mps.is_available() mps.device_count() mps.empty_cache() mps.synchronize() mps.manual_seed(0)
+xpu.is_available() xpu.device_count() xpu.current_device() xpu.empty_cache()
+xpu.synchronize() accelerator.is_available() accelerator.device_count()
+accelerator.current_accelerator() accelerator.current_device_index()
+accelerator.synchronize() mtia.is_available() backends.mps.is_available()
+backends.mps.is_built() backends.cuda.is_built() backends.cudnn.is_available()
+backends.cudnn.version() backends.cudnn.enabled backends.cudnn.benchmark
+backends.cudnn.deterministic backends.cudnn.allow_tf32 backends.cuda.matmul.allow_tf32
+backends.cuda.flash_sdp_enabled() backends.cuda.math_sdp_enabled()
+backends.mkldnn.enabled backends.fp32_precision backends.cpu.get_cpu_capability()
+get_float32_matmul_precision() get_deterministic_debug_mode()
+are_deterministic_algorithms_enabled() is_autocast_enabled() is_autocast_cache_enabled()
+version.cuda version.hip version.debug jit.is_scripting() jit.is_tracing()
+compiler.is_compiling() compiler.is_exporting() _C._get_tracing_state()
+distributed.is_initialized() distributed.get_rank() distributed.get_world_size()
+distributed.is_nccl_available() onnx.is_in_onnx_export() hub.get_dir()
+multiprocessing.get_all_sharing_strategies() multiprocessing.get_sharing_strategy()
+compiled_with_cxx11_abi() hub.load("a/b","c",source="x")
+sym_max(1,2.0) sym_min(1,2.0) sym_int(2.5) sym_not(True) classes.foo.Bar
+ops.load_library("nothing.so") ops.nothing.here
+""".split()
+
+
+def answer(module, question):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return eval(f"m.{question}", {"m": module})
+        except Exception as error:
+            return type(error)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_answer_is_pytorch_s(question):
+    ours, theirs = answer(rl, question), answer(torch, question)
+    if isinstance(theirs, type):
+        assert issubclass(ours, theirs), ours
+    else:
+        assert ours == theirs
+
+
+# Facts that are Rushlight's own.
+FACTS = [
+    ("distributed.is_available()", False),
+    ("backends.mkl.is_available()", False),
+    ("backends.mkldnn.is_available()", False),
+    ("backends.openmp.is_available()", False),
+    ("has_mkl", False),
+    ("has_lapack", True),
+    ("version.__version__", "2.13.0"),
+    ("set_flush_denormal(True)", False),
+]
+
+
+@pytest.mark.parametrize("question, fact", FACTS)
+def test_a_fact_about_rushlight_is_true_of_it(question, fact):
+    assert answer(rl, question) == fact
+
+
+REFUSED = [
+    "jit.save(None, 'f')",
+    "jit.load('f')",
+    "jit.freeze(None)",
+    "fx.symbolic_trace(None)",
+    "fx.Tracer().trace(None)",
+    "onnx.export(None)",
+    "profiler.profile()",
+    "distributed.init_process_group('gloo')",
+    "utils.cpp_extension.load('a', [])",
+    "hub.load('somebody/something', 'model')",
+    "compile(abs, backend=print)",
+]
+
+
+@pytest.mark.parametrize("call", REFUSED)
+def test_what_cannot_be_done_says_so_and_what_to_do_instead(call):
+    with pytest.raises(NotImplementedError, match="remedy"):
+        eval(f"rl.{call}", {"rl": rl})
+
+
+def test_switches_keep_what_they_are_told_and_blocks_give_it_back():
+    rl.backends.cudnn.benchmark = True
+    with rl.backends.cudnn.flags(enabled=False, benchmark=False):
+        assert not rl.backends.cudnn.enabled and not rl.backends.cudnn.benchmark
+    assert rl.backends.cudnn.enabled and rl.backends.cudnn.benchmark
+    rl.backends.cudnn.benchmark = False
+    rl.use_deterministic_algorithms(True, warn_only=True)
+    assert rl.get_deterministic_debug_mode() == 1
+    rl.use_deterministic_algorithms(False)
+    rl.set_float32_matmul_precision("high")
+    assert rl.get_float32_matmul_precision() == "high"
+    rl.set_float32_matmul_precision("highest")
+
+
+def test_scripted_and_traced_programs_are_the_programs():
+    def double(x):
+        return x * 2
+
+    assert rl.jit.script(double) is double
+    assert rl.jit.trace(double, rl.ones(1)) is double
+    assert rl.jit.script_if_tracing(double)(3) == 6
+    assert rl.jit.unused(double) is double and rl.jit.ignore(double) is double
+    assert rl.jit.ignore(drop=True)(double) is double
+    assert rl.jit.wait(rl.jit.fork(double, 4)) == 8
+    assert rl.jit.isinstance([1, "a"], list[int | str])
+    assert not rl.jit.isinstance({"a": 1.0}, dict[str, int])
+
+
+def test_compiled_modules_compute_the_same_and_hold_the_original():
+    model = rl.nn.Linear(2, 2)
+    compiled = rl.compile(model, backend="eager")
+    x = rl.ones(1, 2)
+    assert (compiled(x) == model(x)).all()
+    assert list(compiled.state_dict()) == ["_orig_mod.weight", "_orig_mod.bias"]
+    assert compiled.in_features == 2
+    compiled.eval()
+    assert not model.training
+    with pytest.warns(UserWarning, match="as it is"):
+        assert rl.compile(lambda: 3)() == 3
+    with pytest.raises(RuntimeError, match="Invalid backend"):
+        rl.compile(abs, backend="nothing")
+
+
+def test_models_come_from_a_local_folder(tmp_path):
+    (tmp_path / "hubconf.py").write_text(
+        "dependencies = ['math']\n"
+        "def scale(by=2):\n    'A model.'\n    return lambda x: x * by\n"
+    )
+    assert rl.hub.load(str(tmp_path), "scale", source="local")(3) == 6
+    assert rl.hub.list(str(tmp_path)) == ["scale"]
+    assert rl.hub.help(str(tmp_path), "scale") == "A model."
+    with pytest.raises(RuntimeError, match="Cannot find callable nothing"):
+        rl.hub.load(str(tmp_path), "nothing", source="local")
+
+
+def test_a_fetched_file_is_checked_before_it_is_kept(tmp_path):
+    import hashlib
+
+    source, target = tmp_path / "source.pt", tmp_path / "target.pt"
+    rl.save({"a": rl.ones(2)}, source)
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    rl.hub.download_url_to_file(
+        source.as_uri(), str(target), digest[:8], progress=False
+    )
+    assert target.read_bytes() == source.read_bytes()
+    with pytest.raises(RuntimeError, match="invalid hash value"):
+        rl.hub.download_url_to_file(
+            source.as_uri(), str(tmp_path / "other"), "00000000", progress=False
+        )
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "source.pt",
+        "target.pt",
+    ]
+    state = rl.hub.load_state_dict_from_url(
+        source.as_uri(), str(tmp_path / "kept"), progress=False
+    )
+    assert state["a"].tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2.13.0", "2.13.1", "2.9", "3", "2.13.0a1", "2.13.0+cpu", "2.13", "v2.13.0"],
+)
+def test_versions_compare_as_pytorch_s_do(text):
+    from torch.torch_version import TorchVersion
+
+    theirs = TorchVersion("2.13.0")
+    ours = rl.torch_version.TorchVersion("2.13.0")
+    for compare in ("__lt__", "__le__", "__eq__", "__ne__", "__ge__", "__gt__"):
+        assert getattr(ours, compare)(text) == getattr(theirs, compare)(text), compare
+
+
+def test_data_parallel_without_gpus_is_the_module():
+    model = rl.nn.Linear(2, 1)
+    parallel = rl.nn.DataParallel(model)
+    assert (parallel(rl.ones(3, 2)) == model(rl.ones(3, 2))).all()
+    assert list(parallel.state_dict()) == ["module.weight", "module.bias"]
+    assert parallel.module is model
+
+
+def test_sync_batch_norm_in_one_process_is_batch_norm():
+    x = rl.randn(4, 3, 5, 5)
+    plain = rl.nn.Sequential(rl.nn.Conv2d(3, 3, 1), rl.nn.BatchNorm2d(3))
+    converted = rl.nn.SyncBatchNorm.convert_sync_batchnorm(plain)
+    assert type(converted[1]) is rl.nn.SyncBatchNorm
+    one, other = rl.nn.BatchNorm2d(3), rl.nn.SyncBatchNorm(3)
+    assert (one(x) == other(x)).all()
+    assert (one.running_var == other.running_var).all()
+    assert repr(other) == repr(torch.nn.SyncBatchNorm(3))

@@ -1,0 +1,76 @@
+"""Images sampled at points of a grid are PyTorch's, and so are their gradients."""
+
+import itertools
+
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch")
+
+WAYS = [
+    way
+    for way in itertools.product(
+        (2, 3),
+        ("bilinear", "nearest", "bicubic"),
+        ("zeros", "border", "reflection"),
+        (True, False),
+    )
+    if way[:2] != (3, "bicubic")
+]
+
+
+@pytest.mark.parametrize("space, mode, padding, corners", WAYS)
+def test_samples_and_gradients_are_pytorch_s(space, mode, padding, corners):
+    torch.manual_seed(0)
+    for sizes in ((5, 4, 3)[:space], (1,) * space):
+        image = torch.randn(2, 3, *sizes, dtype=torch.float64)
+        grid = torch.randn(2, *(3, 4, 2)[:space], space, dtype=torch.float64) * 1.5
+
+        def run(m, image, grid, weight=None):
+            image.requires_grad_(), grid.requires_grad_()
+            out = m.nn.functional.grid_sample(image, grid, mode, padding, corners)
+            (out * out).sum().backward()
+            zero = m.zeros_like(grid) if grid.grad is None else grid.grad
+            return [x.detach().numpy() for x in (out, image.grad, zero)]
+
+        ours = run(rl, rl.from_numpy(image.numpy()), rl.from_numpy(grid.numpy()))
+        for a, b in zip(ours, run(torch, image, grid)):
+            torch.testing.assert_close(torch.from_numpy(a), torch.from_numpy(b))
+
+
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 2, 4, 5), (2, 1, 1, 3)])
+@pytest.mark.parametrize("corners", [True, False])
+@pytest.mark.filterwarnings("ignore:Since version 1.3.0")
+def test_grids_of_affine_maps_are_pytorch_s(size, corners):
+    theta = torch.randn(2, len(size) - 2, len(size) - 1)
+    theirs = torch.nn.functional.affine_grid(theta, size, corners)
+    ours = rl.nn.functional.affine_grid(rl.from_numpy(theta.numpy()), size, corners)
+    torch.testing.assert_close(torch.from_numpy(ours.numpy()), theirs)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.nn.functional.grid_sample(m.ones(1, 1, 2, 2), m.zeros(1, 2, 2, 3)),
+        lambda m: m.nn.functional.grid_sample(m.ones(1, 1, 2, 2), m.zeros(2, 2, 2, 2)),
+        lambda m: m.nn.functional.grid_sample(m.ones(1, 1, 2, 2), m.zeros(1, 2, 2)),
+        lambda m: m.nn.functional.grid_sample(
+            m.ones(1, 1, 2, 2), m.zeros(1, 2, 2, 2), "cubic"
+        ),
+        lambda m: m.nn.functional.grid_sample(m.ones(1, 1, 0, 2), m.zeros(1, 2, 2, 2)),
+        lambda m: m.nn.functional.grid_sample(
+            m.ones(1, 1, 2, 2), m.zeros(1, 2, 2, 2, dtype=m.float64)
+        ),
+        lambda m: m.nn.functional.affine_grid(m.ones(1, 2, 3), (1, 1, 2, 2, 2)),
+        lambda m: m.nn.functional.affine_grid(m.ones(1, 2, 3), (1, 1)),
+        lambda m: m.nn.functional.affine_grid(m.ones(1, 2, 3), (1, 1, 0, 2)),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Default grid_sample")
+def test_what_does_not_fit_is_refused_in_pytorch_s_words(call):
+    with pytest.raises(Exception) as theirs:
+        call(torch)
+    with pytest.raises(theirs.type) as ours:
+        call(rl)
+    assert str(ours.value).replace("rushlight.", "torch.") == str(theirs.value)
