@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench fuzz sanitize clean
+.PHONY: demo test build lint docs bench fuzz sanitize wild clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.backends.cpu.warm
@@ -39,6 +39,9 @@ sanitize: build $(TEST_SETUP)       ## the tests on a core with every check comp
 fuzz: build $(TEST_SETUP)            ## random calls of operators, beside PyTorch
 	$(RUN) -m tests.fuzz
 
+wild: build $(STAMPS)/wild           ## models of well-known packages, installed apart
+	WILD_PYTHON=$(abspath $(VENV)-wild/bin/python) $(RUN) -m pytest -q tests/wild
+
 clean:                              ## everything that a build made
 	rm -rf build dist *.egg-info rushlight/_generated
 	find rushlight -name '*.so' -delete -o -name '*.c' -delete
@@ -54,6 +57,13 @@ $(STAMPS)/build: pyproject.toml
 $(STAMPS)/%: pyproject.toml
 	$(RUN) -m tools.requirements $* | $(RUN) -m pip install -q -r /dev/stdin
 	mkdir -p $(STAMPS) && touch $@
+
+# Packages over PyTorch, without PyTorch: in an environment of their own.
+$(STAMPS)/wild: tests/wild/requirements.txt $(TEST_SETUP)
+	test -x $(VENV)-wild/bin/python || $(PYTHON) -m venv $(VENV)-wild
+	$(VENV)-wild/bin/python -m pip install -q -r tests/wild/support.txt
+	$(VENV)-wild/bin/python -m pip install -q --no-deps -r tests/wild/requirements.txt
+	touch $@
 
 # The tests that compare with PyTorch skip where it is not installed.
 $(STAMPS)/test: pyproject.toml

@@ -6,11 +6,16 @@ OURS = "rushlight"
 THEIRS = "torch"
 
 # Modules that PyTorch has under another name.
-MOVED = {"rushlight.ops.return_types": "torch.return_types"}
+MOVED = {
+    "rushlight.lowrank": "torch._lowrank",
+    "rushlight.ops.return_types": "torch.return_types",
+    "rushlight.testing.comparison": "torch.testing._comparison",
+}
 FOUND = {theirs: ours for ours, theirs in MOVED.items()}
 
 # What is Rushlight's alone, and keeps its name; modules inside of it too.
 OWN = (
+    "__main__",
     "_as_torch",
     "_bindings",
     "_explain",
@@ -20,10 +25,12 @@ OWN = (
     "autograd.engine",
     "autograd.errors",
     "autograd.hooks",
+    "autograd.levels",
     "autograd.methods",
     "autograd.node",
     "autograd.record",
     "autograd.saved",
+    "_dynamo.stance",
     "_facts",
     "_on_demand",
     "backends.cpu.",
@@ -31,16 +38,31 @@ OWN = (
     "core",
     "datasets",
     "dispatch",
+    "distributions._transform",
+    "distributions._vector_transforms",
+    "func.",
     "kernels",
     "legacy",
     "nn._functions",
     "nn.modules._backward_hook",
     "nn.modules._hooks",
     "nn.modules._state",
+    "nn.modules.attention",
     "ops.",
+    "optim._combined",
+    "optim._cycles",
+    "optim._rules",
+    "optim._schedule",
+    "removed",
     "run",
     "te",
     "transforms",
+    "utils.data.collate",
+    "utils.data.fetch",
+    "utils.data.info",
+    "utils.data.parallel",
+    "utils.data.transport",
+    "utils.data.worker",
 )
 
 
@@ -103,6 +125,9 @@ HOMES = {
     "rushlight.core.layout.MemoryFormat": "torch.memory_format",
     "rushlight.core.dtype.finfo": "torch.finfo",
     "rushlight.core.dtype.iinfo": "torch.iinfo",
+    "rushlight.nn.modules.attention.MultiheadAttention": (
+        "torch.nn.modules.activation.MultiheadAttention"
+    ),
     "rushlight.legacy.TypedStorage": "torch.storage.TypedStorage",
     "rushlight.autograd.anomaly.detect_anomaly": "torch.autograd.anomaly_mode.detect_anomaly",
     "rushlight.autograd.anomaly.set_detect_anomaly": (
@@ -113,6 +138,12 @@ HOMES = {
 # Public modules that hold what others define: the first that holds it names it.
 FRONTS = (
     "rushlight.compiler",
+    "rushlight._dynamo",
+    "rushlight.func",
+    "rushlight.optim.lr_scheduler",
+    "rushlight.utils.data._utils.collate",
+    "rushlight.utils.data",
+    "rushlight.distributions.transforms",
     "rushlight.nn.functional",
     "rushlight.random",
     "rushlight.library",

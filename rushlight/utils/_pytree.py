@@ -302,6 +302,16 @@ def _flatten_deque(value):
     return list(value), value.maxlen
 
 
+# PyTorch's names for the two, which packages register their own containers with.
+_dict_flatten = _flatten_dict
+_dict_flatten_with_keys = _mapping_keys(_flatten_dict, list)
+
+
+def _dict_unflatten(children, keys):
+    """The dict that ``_dict_flatten`` took apart."""
+    return dict(zip(keys, children))
+
+
 def _whole_name(kind):
     return f"{kind.__module__}.{kind.__qualname__}" if kind is not None else None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.nn.modules import activation
 from rushlight.nn.modules.activation import (
     CELU,
     ELU,
@@ -165,6 +166,9 @@ from rushlight.nn.modules.upsampling import (
     UpsamplingBilinear2d,
     UpsamplingNearest2d,
 )
+
+# PyTorch has it in the module of activations, and pickles name that.
+vars(activation)["MultiheadAttention"] = MultiheadAttention
 
 __all__ = [
     "AdaptiveAvgPool1d",

@@ -1,0 +1,34 @@
+"""Programs of other people's packages, which `make wild` installs in a place of their own.
+
+Set ``WILD_PYTHON`` to an interpreter that has them; without it, the tests skip.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def wild():
+    """Runs a program's text under the launcher, with the packages there."""
+    python = os.environ.get("WILD_PYTHON")
+    if not python:
+        pytest.skip(
+            "WILD_PYTHON names no interpreter with the packages: use `make wild`"
+        )
+
+    def run(text):
+        done = subprocess.run(
+            [python, "-W", "ignore", "-m", "rushlight.run", "-c", text],
+            capture_output=True,
+            text=True,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    return run
