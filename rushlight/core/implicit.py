@@ -15,8 +15,11 @@ from cython.cimports.libc.math import fabs, isfinite, log
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.core.distributions import BLOCK, load, store
 
+FLOAT = cython.declare(cython.int, 6)
 STEPS = cython.declare(cython.int, 20000)
+# Where an expansion ends, for elements of float64 and of float32.
 PRECISION = cython.declare(cython.double, 1e-14)
+SINGLE_PRECISION = cython.declare(cython.double, 1e-9)
 # From this shape on the expansions get long, and a normal number's quantile is as good.
 LARGE = cython.declare(cython.double, 1e5)
 NAN = cython.declare(cython.double, float("nan"))
@@ -55,24 +58,30 @@ def digamma(x: cython.double) -> cython.double:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def gamma_below(x: cython.double, a: cython.double) -> cython.double:
+def gamma_below(
+    x: cython.double, a: cython.double, precision: cython.double
+) -> cython.double:
     """From the series of the lower function: ``P / f = x / a * sum x^n / (a + 1)_n``."""
     term: cython.double = 1.0
     slope: cython.double = log(x) - digamma(a + 1)  # the logarithmic one of a term
     total: cython.double = slope
+    inverse: cython.double
     n: cython.int
     for n in range(1, STEPS):
-        term = term * x / (a + n)
-        slope = slope - 1.0 / (a + n)
+        inverse = 1.0 / (a + n)
+        term = term * x * inverse
+        slope = slope - inverse
         total = total + term * slope
-        if term * (fabs(slope) + 1) < PRECISION * fabs(total) and x < a + n:
+        if term * (fabs(slope) + 1) < precision * fabs(total) and x < a + n:
             break
     return -total * x / a
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def gamma_above(x: cython.double, a: cython.double) -> cython.double:
+def gamma_above(
+    x: cython.double, a: cython.double, precision: cython.double
+) -> cython.double:
     """From the continued fraction of the upper function, ``Q / f = x * fraction``.
 
     The fraction is evaluated by Lentz's method with its derivative by ``a`` beside it.
@@ -101,7 +110,7 @@ def gamma_above(x: cython.double, a: cython.double) -> cython.double:
         change = dc * d + c * dd
         slope = slope * delta + value * change
         value = value * delta
-        if fabs(delta - 1) < PRECISION and fabs(change) < PRECISION:
+        if fabs(delta - 1) < precision and fabs(change) < precision:
             break
     return x * ((log(x) - digamma(a)) * value + slope)
 
@@ -123,15 +132,17 @@ def gamma_large(x: cython.double, a: cython.double) -> cython.double:
 
 @cython.cfunc
 @cython.exceptval(check=False)
-def gamma_gradient(x: cython.double, a: cython.double) -> cython.double:
+def gamma_gradient(
+    x: cython.double, a: cython.double, precision: cython.double
+) -> cython.double:
     """``dx/da`` of a gamma number of unit rate."""
     if not (x > 0 and a > 0 and isfinite(x) and isfinite(a)):
         return NAN
     if a > LARGE:
         return gamma_large(x, a)
     if x < a + 1:
-        return gamma_below(x, a)
-    return gamma_above(x, a)
+        return gamma_below(x, a, precision)
+    return gamma_above(x, a, precision)
 
 
 def fill_gamma_gradient(
@@ -144,6 +155,7 @@ def fill_gamma_gradient(
     """The derivatives of gamma numbers of unit rate by their shapes, element by element."""
     block: cython.double[BLOCK]
     values: cython.double[BLOCK]
+    precision: cython.double = SINGLE_PRECISION if code == FLOAT else PRECISION
     start: int64_t = 0
     i: cython.int
     size: cython.int
@@ -152,7 +164,7 @@ def fill_gamma_gradient(
         load(code, cython.cast(cython.p_char, shapes), start, block, size)
         load(code, cython.cast(cython.p_char, numbers), start, values, size)
         for i in range(size):
-            block[i] = gamma_gradient(values[i], block[i])
+            block[i] = gamma_gradient(values[i], block[i], precision)
         store(code, cython.cast(cython.p_char, address), start, block, size)
         start += size
 
@@ -167,12 +179,14 @@ def beta_fraction(
     a: cython.double,
     b: cython.double,
     first: cython.double,
+    precision: cython.double,
     slope: cython.p_double,
 ) -> cython.double:
     """The continued fraction of the incomplete beta function, by Lentz's method.
 
     Args:
         first: 1 for the derivative by ``a``, 0 for the one by ``b``.
+        precision: how little a step may change where the fraction ends.
         slope: gets the derivative.
     """
     second: cython.double = 1 - first
@@ -210,7 +224,7 @@ def beta_fraction(
         ddelta = dc * d + c * dd
         change = change * delta + value * ddelta
         value = value * delta
-        if fabs(delta - 1) < PRECISION and fabs(ddelta) < PRECISION:
+        if fabs(delta - 1) < precision and fabs(ddelta) < precision:
             break
     slope[0] = change
     return value
@@ -219,7 +233,10 @@ def beta_fraction(
 @cython.cfunc
 @cython.exceptval(check=False)
 def beta_gradient(
-    x: cython.double, a: cython.double, total: cython.double
+    x: cython.double,
+    a: cython.double,
+    total: cython.double,
+    precision: cython.double,
 ) -> cython.double:
     """``dx/da / (1 - x)`` of a beta number of parameters ``a`` and ``total - a``."""
     b: cython.double = total - a
@@ -230,9 +247,9 @@ def beta_gradient(
     if not (0 < x <= 1 and a > 0 and b > 0 and isfinite(total)):
         return NAN
     if x * (total + 2) < a + 1:
-        value = beta_fraction(x, a, b, 1.0, cython.address(slope))
+        value = beta_fraction(x, a, b, 1.0, precision, cython.address(slope))
         return -(value * (log(x) - digamma(a + 1) + digamma(total)) + slope) * x / a
-    value = beta_fraction(1 - x, b, a, 0.0, cython.address(slope))
+    value = beta_fraction(1 - x, b, a, 0.0, precision, cython.address(slope))
     return (value * (log(x) - digamma(a) + digamma(total)) + slope) * x / b
 
 
@@ -252,6 +269,7 @@ def fill_beta_gradient(
     block: cython.double[BLOCK]
     values: cython.double[BLOCK]
     sums: cython.double[BLOCK]
+    precision: cython.double = SINGLE_PRECISION if code == FLOAT else PRECISION
     start: int64_t = 0
     i: cython.int
     size: cython.int
@@ -261,6 +279,6 @@ def fill_beta_gradient(
         load(code, cython.cast(cython.p_char, shapes), start, block, size)
         load(code, cython.cast(cython.p_char, totals), start, sums, size)
         for i in range(size):
-            block[i] = beta_gradient(values[i], block[i], sums[i])
+            block[i] = beta_gradient(values[i], block[i], sums[i], precision)
         store(code, cython.cast(cython.p_char, address), start, block, size)
         start += size

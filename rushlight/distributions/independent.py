@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import GenericAlias
+
 from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _sum_rightmost
@@ -23,6 +25,8 @@ class Independent(Distribution):
     arg_constraints: dict = {}
     _expandable = ("base_dist",)
     _kept = ("reinterpreted_batch_ndims",)
+    # ``Independent[Normal]`` in annotations.
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(
         self, base_distribution, reinterpreted_batch_ndims, validate_args=None
