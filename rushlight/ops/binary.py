@@ -485,12 +485,14 @@ def pow_exponent_gradient(grad, self, exponent, result):
     if not is_tensor(self):
         if self == 0:
             return grad * ops.where(flat_power(exponent), 0.0, result * -math.inf)
-        return grad * conjugated(result * logarithm(self))
+        base = complex(self) if exponent.is_complex() else self
+        return grad * conjugated(result * logarithm(base))
     if exponent.is_complex() or self.is_complex():
         flat = (self == 0) & flat_power(exponent)
     else:
         flat = (self == 0) & (exponent >= 0)
-    return grad * conjugated(ops.where(flat, 0.0, result * ops.log(self)))
+    base = self.to(result.dtype) if exponent.is_complex() else self
+    return grad * conjugated(ops.where(flat, 0.0, result * ops.log(base)))
 
 
 def flat_power(exponent):

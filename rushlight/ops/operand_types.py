@@ -158,6 +158,21 @@ clamping = no_truth("clamp_cpu")
 products = no_truth("addcmul_cpu_out")
 
 
+def no_truth_by_number(name):
+    """A rule that refuses truth values held by a number; a tensor may hold them."""
+    refuse = no_truth(name)
+
+    def check(self, bound):
+        if not hasattr(bound, "dtype"):
+            refuse(self, bound)
+
+    return check
+
+
+clamping_from = no_truth_by_number("clamp_min_scalar_cpu")
+clamping_to = no_truth_by_number("clamp_max_scalar_cpu")
+
+
 def power(base, exponent):
     """No powers of truth values by truth values; powers within an integer type.
 

@@ -515,4 +515,6 @@ def resize_as_(self, the_template, memory_format):
 
 def conj_physical_(self):
     """The values of real tensors stay as they are."""
-    return ops._conj_physical_(self)
+    if self.is_complex() or self.requires_grad:
+        return ops._conj_physical_(self)
+    return self

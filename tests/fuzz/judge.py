@@ -38,6 +38,7 @@ INTERNAL = re.compile(
 # Python's own argument errors, which users know: allowed where PyTorch gives TypeError.
 PYTHONS = re.compile(
     r"takes \d+ positional|takes from|unexpected keyword|missing \d+ required"
+    r"|must be [\w ]+, not NoneType|got \([^)]*NoneType"
     r"|multiple values"
 )
 REFUSALS = (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError)

@@ -107,6 +107,18 @@ WHERE = [
         has_strides,
         "PyTorch reads parameters as if they were row-major",
     ),
+    (
+        r"__r\w+__",
+        r"refused",
+        r"TypeError: .*(takes exactly one argument|expected at least 1 argument).*",
+        "Python itself counts the arguments of its operators' methods",
+    ),
+    (
+        r"nn\.functional\.gelu",
+        r"values",
+        r".*\] is (inf|-?0\.0|\d[\d.e+]*), not (nan|inf)",
+        "PyTorch's kernel for half precision overflows at large values",
+    ),
 ]
 _COMPILED = [
     (re.compile(op), re.compile(kind), re.compile(text, re.S), where, why)

@@ -19,7 +19,7 @@ TRUTH = [
     "t.round()", "t.trunc()", "t.abs()", "lib.nn.functional.hardtanh(t)",
     "lib.nn.functional.relu6(t)", "lib.nn.functional.threshold(t, 1, 1)",
     "lib.nn.functional.softsign(t)", "lib.nn.functional.tanhshrink(t)",
-    "lib.pow(t, t)", "lib.pow(True, t)", "lib.clamp(t, t, t)",
+    "lib.pow(t, t)", "lib.pow(True, t)", "lib.clamp(t, t, t)", "t.clamp(True)",
     "lib.addcmul(t, t, t)", "lib.mvlgamma(t, 1)", "t.square_()",
     "lib.ldexp(f, t)", "lib.gcd(t, t)", "lib.round(t, decimals=1)",
 ]  # fmt: skip
@@ -63,7 +63,7 @@ TAKEN = [
     "lib.logit(lib.tensor([0.5, 2.0, -1.0, nan]), 1.5)",
     "lib.lcm(lib.tensor([-128, 100], dtype=lib.int8), lib.tensor([6, 99]).char())",
     "lib.gcd(i, i, out=lib.empty(3, dtype=lib.uint16))", "f + 1e40", "b + 300", "b * -1",
-    "lib.bitwise_or(4, i)",
+    "lib.bitwise_or(4, i)", "lib.clamp(t, max=~t)",
     "lib.bitwise_left_shift(1, i)", "lib.cross(f.expand(1, 3), f.expand(3, 3))",
     "lib.nextafter(h, h * 2)", "lib.nextafter(h.bfloat16() * 0, h.bfloat16())",
     "lib.nextafter(h, h * -inf)", "lib.where(b, f, d)",
@@ -137,4 +137,27 @@ def test_results_are_laid_out_as_the_oracles_after_promotion(window, data, kind,
             found.append(type(error))
         else:
             found.append(result.stride() if result.numel() > 1 else None)
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("base", [-2.5, -1, [-2.5, -1.0, 3.0], 0.0])
+def test_complex_powers_of_negative_numbers_have_the_oracles_gradient(base):
+    found = []
+    for lib in (torch, rl):
+        x = lib.tensor([4.4 + 2.17j, 1j, -0.3 - 2j], requires_grad=True)
+        first = lib.tensor(base) if isinstance(base, list) else base
+        result = lib.pow(first, x)
+        (grad,) = lib.autograd.grad(result, x, lib.ones_like(result))
+        found.append(torch.tensor(grad.tolist()))
+    torch.testing.assert_close(found[1], found[0], equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["clamp_min", "clamp_max"])
+def test_bounds_that_are_nan_take_no_gradient(name):
+    found = []
+    for lib in (torch, rl):
+        x = lib.tensor([nan, 1.0, 1.0, 2.0, 1.0], requires_grad=True)
+        bound = lib.tensor([1.0, nan, 1.0, 1.0, 2.0], requires_grad=True)
+        result = getattr(lib, name)(x, bound)
+        found.append([g.tolist() for g in lib.autograd.grad(result.sum(), (x, bound))])
     assert found[0] == found[1]
