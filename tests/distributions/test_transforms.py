@@ -118,7 +118,7 @@ def test_kinds_domains_and_shapes_are_pytorchs(name):
         shape = tuple(transform.forward_shape(x.shape))
         facts += [shape, tuple(transform.inverse_shape(module.Size(shape)))]
         try:
-            facts.append(float(transform.sign))
+            facts.append(numpy.asarray(transform.sign).tolist())
         except NotImplementedError:
             facts.append(None)
         described.append(facts)
