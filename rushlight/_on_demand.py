@@ -16,6 +16,7 @@ NAMES = {
     "_as_torch": ("install_as_torch",),
     "_dynamo.eval_frame": ("compile",),
     "_explain": ("explain",),
+    "func": ("vmap",),
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "_facts": tuple(
         """
