@@ -26,6 +26,7 @@ from cython.cimports.rushlight.core.posix import (
 )
 
 PAGE = cython.declare(cython.size_t, 4096)
+ENDS = cython.declare(cython.size_t, 1 << 28)
 LINE = cython.declare(cython.size_t, 64)  # every block starts at a multiple
 PATTERN = cython.declare(cython.uchar, 0x7B)
 guarding = cython.declare(cython.bint, os.environ.get("RUSHLIGHT_GUARD") == "1")
@@ -55,7 +56,10 @@ def guarded_block(n_bytes: cython.size_t) -> cython.p_char:
         return cython.NULL
     start: cython.p_char = cython.cast(cython.p_char, block)
     mprotect(cython.cast(cython.p_void, start + size), PAGE, PROT_NONE)
-    memset(block, PATTERN, size)
+    # of a huge block, which the system may not really have, both ends
+    memset(block, PATTERN, min(size, ENDS))
+    if size > ENDS:
+        memset(cython.cast(cython.p_void, start + size - ENDS), PATTERN, ENDS)
     return start + size - body
 
 
