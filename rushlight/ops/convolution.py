@@ -366,6 +366,11 @@ def planned(
     )
     shapes = tuple(input.shape), tuple(weight.shape)
     settings = stride, padding, dilation, groups
+    if 0 in input.shape[2:] and 0 not in input.shape[:2]:
+        raise RuntimeError(
+            "Only zero batch or zero channel inputs are supported, but got input shape: "
+            f"{list(input.shape)}"
+        )
     if not transposed:
         name = COMPUTED.get(input.dtype.name, input.dtype.name)
         return Forward(*shapes, bias is not None, *settings, getattr(rushlight, name))
@@ -377,6 +382,11 @@ def planned(
             strict=True,
         )
     ]
+    if 0 in weight.shape[2:]:
+        raise RuntimeError(
+            "kernel size should be greater than zero, but got kernel sizes "
+            f"{list(weight.shape[2:])}"
+        )
     if min(sizes) < 1 or max(sizes) >= 2**63:
         given, made = (" x ".join(map(str, t)) for t in (input.shape[2:], sizes))
         raise RuntimeError(
@@ -561,9 +571,10 @@ def check_convolution(
     ):
         if min(values, default=least) < least:
             raise RuntimeError(f"{text}, but got {list(values)}{operands}")
-    if input.dtype.name not in COMPUTED and input.dtype.name not in ITEMSIZES:
+    unknown = input.dtype.name not in COMPUTED and input.dtype.name not in ITEMSIZES
+    if unknown and (transposed or weight.dtype is input.dtype):
         raise NotImplementedError(
-            f"convolution not implemented for '{input.dtype.name.capitalize()}'{operands}"
+            f"convolution not implemented for '{scalar_name(input.dtype)}'{operands}"
         )
     if groups < 1:
         raise RuntimeError(f"non-positive groups is not supported, but got {groups}")
@@ -796,7 +807,7 @@ def castable_bias(input, bias):
     Raises:
         RuntimeError: what it is would be lost.
     """
-    if input.dtype.name in ("float16", "bfloat16") or input.dtype.category == 3:
+    if input.dtype.name not in ("float32", "float64", "int64"):
         return bias  # refused later, with all the operands
     if not rushlight.can_cast(rushlight.result_type(input, bias), input.dtype):
         raise RuntimeError(

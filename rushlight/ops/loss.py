@@ -197,6 +197,7 @@ def huber_loss(self, target, reduction, delta):
     """
     if not delta > 0:
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
+    delta = float(delta)
     if self.dtype.category != FLOATING or target.dtype is not self.dtype:
         common = rushlight.result_type(self, target)
         check_cast(common, self.dtype)

@@ -139,6 +139,11 @@ def _layout(operator, x, target, weight):
             f"Expected input batch_size ({samples}) to match target batch_size"
             f" ({labels[0] if labels else 0})."
         )
+    if single and len(labels) == 1 and labels[0] != 1:
+        raise ValueError(
+            "For 1D input, 1D target must have size 1, but got target size: "
+            f"{labels[0]}"
+        )
     if labels != (samples, *places) and not (single and not labels):
         raise RuntimeError(
             f"{operator}: size mismatch (got input: {list(sizes)} , target:"
@@ -150,6 +155,11 @@ def _layout(operator, x, target, weight):
             " classes or no classes but got weight tensor of shape:"
             f" {list(weight.shape)}"
         )
+    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
+        raise RuntimeError(
+            f"{operator}: expected target dtype to be int64 or uint8, but got"
+            f" {name_of(target.dtype)}\n  target: {brief(target)}"
+        )
     if not x.is_floating_point():
         raise NotImplementedError(
             f"\"{operator}_out_frame\" not implemented for '{scalar_name(x.dtype)}'"
@@ -158,11 +168,6 @@ def _layout(operator, x, target, weight):
         raise RuntimeError(
             f"expected scalar type {scalar_name(x.dtype)} but found "
             f"{scalar_name(weight.dtype)}\n  weight: {brief(weight)}"
-        )
-    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
-        raise RuntimeError(
-            f"{operator}: expected target dtype to be int64 or uint8, but got"
-            f" {name_of(target.dtype)}\n  target: {brief(target)}"
         )
     return samples, classes, prod(places)
 
@@ -192,7 +197,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     """
     samples, classes, inner = _layout("nll_loss", self, target, weight)
     x, flag = self.contiguous(), fault_flag(self)
-    shape = target.shape
+    shape = target.shape if self.ndim > 1 else ()
     target, weight = _operands(target, weight)
     types = {"T": name_of(x.dtype), "weighted": int(weight is not None)}
     if inner == 1:

@@ -453,7 +453,11 @@ def batch_norm(
     input, weight, bias, running_mean, running_var, training, momentum, eps,
     cudnn_enabled,
 ):  # fmt: skip
-    """The normalized batch alone."""
+    """The normalized batch alone; without elements, only scaled and shifted."""
+    if input.numel() == 0:
+        result = input.clone()
+        result = result if weight is None else result * weight[0]
+        return result if bias is None else result + bias[0]
     return ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
@@ -631,6 +635,10 @@ def batch_norm_gradients(
     return d_input, d_weight, d_bias
 
 
+def _cast(vector, dtype):
+    return vector if vector is None or vector.dtype is dtype else vector.to(dtype)
+
+
 def instance_norm(
     input,
     weight,
@@ -657,13 +665,19 @@ def instance_norm(
     def of_all(vector):
         return None if vector is None else vector.repeat(samples)
 
-    mean, var = of_all(running_mean), of_all(running_var)
+    def of_input(vector):
+        # running statistics may be of any type: they are converted both ways
+        if vector is None or vector.dtype is rushlight.float32:
+            return vector if input.dtype.itemsize == 2 else _cast(vector, input.dtype)
+        return _cast(vector, input.dtype)
+
+    mean, var = of_input(of_all(running_mean)), of_input(of_all(running_var))
     sizes = [1, samples * channels, *input.shape[2:]]
     result = ops.batch_norm(
         input.contiguous().view(sizes), of_all(weight), of_all(bias), mean, var,
         use_input_stats, momentum, eps, cudnn_enabled,
     )  # fmt: skip
     for vector, parts in ((running_mean, mean), (running_var, var)):
-        if vector is not None:
+        if vector is not None and use_input_stats:
             vector.detach().copy_(parts.detach().view(samples, channels).mean(0))
     return result.view(input.shape)

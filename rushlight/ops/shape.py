@@ -541,6 +541,11 @@ def pixel_shuffle(self, upscale_factor):
     r = upscale_factor
     _check_image("pixel_shuffle", self, "upscale_factor", r)
     *lead, channels, height, width = self.shape
+    if r * r >= 2**63:
+        raise ValueError(
+            "upscale factor is too large, (upscale_factor)^2 overflowed: "
+            f"upscale_factor={r}"
+        )
     if channels % (r * r):
         raise RuntimeError(
             "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
@@ -599,7 +604,7 @@ def channel_shuffle(self, groups):
             f"and {groups} groups."
         )
     if self.numel() == 0:
-        return self.alias()
+        return self.view(self.shape)
     blocks = self.reshape([batch, groups, channels // groups, *rest])
     order = [0, 2, 1, *range(3, blocks.ndim)]
     return _moved(blocks, order, self.shape, self)

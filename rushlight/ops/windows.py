@@ -76,8 +76,7 @@ def adaptive_avg_pool3d(self, output_size):
 
 
 def _adaptive_avg_pool(self, output_size, axes, pool):
-    one = list(output_size) == [1] * axes and self.ndim in (axes + 1, axes + 2)
-    if not one or 0 in self.shape[1:] and self.is_floating_point():
+    if list(output_size) != [1] * axes or (axes == 1 and self.ndim not in (2, 3)):
         return pool(self, output_size)
     mean = self.mean(list(range(-axes, 0)), True)
     return in_layout(mean, layout_of(self, axes))

@@ -153,6 +153,8 @@ def judge_refusal(error, ours):
 
 
 def same_words(text, error):
+    if "Overflow when unpacking long long" in text:
+        return True  # what PyTorch says of such integers, too
     return text.split("\n")[0][:30] in str(error)
 
 

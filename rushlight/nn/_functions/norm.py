@@ -74,6 +74,10 @@ def instance_norm(
             "Expected more than 1 spatial element when training, got input size "
             f"{input.shape}"
         )
+    if use_input_stats and (running_mean is None) != (running_var is None):
+        raise ValueError(
+            "running_mean and running_var must either both be None or neither be None"
+        )
     return call.instance_norm(
         *(input, weight, bias, running_mean, running_var),
         *(use_input_stats, momentum, eps, False),

@@ -289,6 +289,8 @@ class RNNBase(Module):
                     else hx.unsqueeze(1)
                 )
         steps = input.unbind(1 if self.batch_first else 0)
+        if not steps:
+            raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         samples = input.size(0 if self.batch_first else 1)
         state = self._first_state(hx, samples, input, None)
         outputs, last = self._all_layers(list(steps), state)
@@ -503,6 +505,24 @@ class RNNCellBase(Module):
             parts.append(f"nonlinearity={self.nonlinearity}")
         return ", ".join(parts)
 
+    def _check_sizes(self, rows, state):
+        if rows.size(1) != self.input_size:
+            raise RuntimeError(
+                f"input has inconsistent input_size: got {rows.size(1)} expected "
+                f"{self.input_size}"
+            )
+        for number, each in enumerate(state):
+            if each.size(0) != rows.size(0):
+                raise RuntimeError(
+                    f"Input batch size {rows.size(0)} doesn't match hidden{number} batch "
+                    f"size {each.size(0)}"
+                )
+            if each.size(1) != self.hidden_size:
+                raise RuntimeError(
+                    f"hidden{number} has inconsistent hidden_size: got {each.size(1)}, "
+                    f"expected {self.hidden_size}"
+                )
+
     def _step(self, input, state):
         name = type(self).__name__
         if input.dim() not in (1, 2):
@@ -522,6 +542,7 @@ class RNNCellBase(Module):
             state = (rows.new_zeros((rows.size(0), self.hidden_size)),) * count
         elif not batched:
             state = tuple(each.unsqueeze(0) for each in state)
+        self._check_sizes(rows, state)
         step, _ = _steps_of(self._mode)
         projected = call.linear(rows, self.weight_ih, self.bias_ih)
         moved = step(projected, state, (self.weight_hh, self.bias_hh, None))
