@@ -42,6 +42,66 @@ EXPLAINED = [
         r".*output with shape \[\] doesn't match.*",
         "PyTorch loses the dimensions of dim=() between two steps",
     ),
+    (
+        r"nn\.functional\.conv.*",
+        r"class",
+        r"RuntimeError: Input type .* for NotImplementedError: .(slow_conv|compute).*",
+        "operands of two types: PyTorch's plain kernels refuse the input's type first",
+    ),
+    (
+        r"nn\.functional\.conv[123]d",
+        r"refused",
+        r".*Input type .* and bias type .* should be the same.*",
+        "PyTorch's dilated kernels add a bias of any type, the others refuse it",
+    ),
+    (
+        r"nn\.functional\.conv.*",
+        r"accepted",
+        r".*could not create a primitive descriptor.*",
+        "sizes that oneDNN has no plan for",
+    ),
+    (
+        r"nn\.functional\.conv_transpose.*",
+        r"values",
+        r".*, not \(?nan.*",
+        "oneDNN multiplies zeros between elements by infinite weights, others do not",
+    ),
+    (
+        r"nn\.functional\.(batch|instance)_norm",
+        r"values",
+        r".*is -?inf, not nan",
+        "PyTorch folds mean times weight into the shift: infinite weights leave NaN",
+    ),
+    (
+        r"nn\.functional\.multi(label_)?_?margin_loss",
+        r"class",
+        r".*for NotImplementedError: .*not implemented for '(Half|BFloat16)'",
+        "wrong targets of types that PyTorch has no kernel for",
+    ),
+    (
+        r"nn\.functional\.soft_margin_loss",
+        r"gradient",
+        r".*, not (nan|-?0\.0)",
+        "PyTorch negates unsigned targets, and overflows in half precision",
+    ),
+    (
+        r"nn\.functional\..*_loss",
+        r"class",
+        r".*for UFuncTypeError: .*",
+        "a NumPy number for a reduction is added to a text",
+    ),
+    (
+        r"nn\.functional\.max_unpool.*",
+        r"class|words",
+        r".*b''.* for IndexError: tuple index out of range",
+        "bytes are taken for a sequence of sizes",
+    ),
+    (
+        r"nn\.functional\.scaled_dot_product_attention",
+        r"refused",
+        r".*Expected size for first two dimensions of batch2 tensor.*",
+        "keys and values of different lengths, at which PyTorch's kernel does not look",
+    ),
 ]
 
 
