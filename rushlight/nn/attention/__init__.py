@@ -1,0 +1,60 @@
+"""How attention is computed: there is one way here, and PyTorch's names for choosing."""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+
+from rushlight.backends import cuda as _switches
+
+__all__ = ["SDPBackend", "WARN_FOR_UNFUSED_KERNELS", "sdpa_kernel"]
+
+WARN_FOR_UNFUSED_KERNELS = False
+
+
+class SDPBackend(enum.IntEnum):
+    """Ways to compute attention, as PyTorch counts them."""
+
+    ERROR = -1
+    MATH = 0
+    FLASH_ATTENTION = 1
+    EFFICIENT_ATTENTION = 2
+    CUDNN_ATTENTION = 3
+    OVERRIDEABLE = 4
+
+
+_KINDS = {
+    SDPBackend.MATH: "math",
+    SDPBackend.FLASH_ATTENTION: "flash",
+    SDPBackend.EFFICIENT_ATTENTION: "mem_efficient",
+    SDPBackend.CUDNN_ATTENTION: "cudnn",
+}
+
+
+@contextlib.contextmanager
+def sdpa_kernel(backends, set_priority=False):
+    """A block in which attention may be computed in some ways only; values stay the same.
+
+    Args:
+        backends: one of ``SDPBackend``, or a list of them.
+
+    Raises:
+        AssertionError: it is neither.
+    """
+    if isinstance(backends, SDPBackend):
+        backends = [backends]
+    if not isinstance(backends, (list, tuple)):
+        raise AssertionError(
+            "Backend must be an instance of SDPBackend or a list of them"
+        )
+    before = dict(_switches._kinds)
+    _switches._kinds.update({word: kind in backends for kind, word in _KINDS.items()})
+    try:
+        yield {}
+    finally:
+        _switches._kinds.update(before)
+
+
+def _cur_sdpa_kernel_backends(with_priority=False):
+    """The ways that are open."""
+    return [kind for kind, word in _KINDS.items() if _switches._kinds[word]]
