@@ -102,6 +102,18 @@ EXPLAINED = [
         r".*Expected size for first two dimensions of batch2 tensor.*",
         "keys and values of different lengths, at which PyTorch's kernel does not look",
     ),
+    (
+        r"__r\w+__",
+        r"refused",
+        r"TypeError: .*(takes exactly one argument|expected at least 1 argument).*",
+        "Python itself counts the arguments of its operators' methods",
+    ),
+    (
+        r"nn\.functional\.gelu",
+        r"values",
+        r".*\] is (inf|-?0\.0|\d[\d.e+]*), not (nan|inf)",
+        "PyTorch's kernel for half precision overflows at large values",
+    ),
 ]
 
 
@@ -166,18 +178,6 @@ WHERE = [
         r".*",
         has_strides,
         "PyTorch reads parameters as if they were row-major",
-    ),
-    (
-        r"__r\w+__",
-        r"refused",
-        r"TypeError: .*(takes exactly one argument|expected at least 1 argument).*",
-        "Python itself counts the arguments of its operators' methods",
-    ),
-    (
-        r"nn\.functional\.gelu",
-        r"values",
-        r".*\] is (inf|-?0\.0|\d[\d.e+]*), not (nan|inf)",
-        "PyTorch's kernel for half precision overflows at large values",
     ),
 ]
 _COMPILED = [
