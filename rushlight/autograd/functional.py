@@ -238,7 +238,7 @@ def _rows_at_once(output, inputs, create_graph, strict):
     return tuple(
         one.new_zeros((*output.shape, *one.shape))
         if value is None
-        else value.reshape(*output.shape, *one.shape)
+        else value.reshape((*output.shape, *one.shape))
         for one, value in zip(inputs, found)
     )
 

@@ -7,6 +7,7 @@ import warnings
 import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions.utils import lazy_property
+from rushlight.ops import call as ops
 
 __all__ = ["Distribution"]
 
@@ -77,7 +78,7 @@ class Distribution:
             ):
                 continue
             value = getattr(self, name)
-            if not constraint.check(value).all():
+            if not ops._is_all_true(constraint.check(value)):
                 raise ValueError(
                     f"Expected parameter {name} ({type(value).__name__} of shape "
                     f"{tuple(value.shape)}) of distribution {self!r} to satisfy the "
@@ -275,7 +276,7 @@ class Distribution:
                 stacklevel=3,
             )
             return
-        if not support.check(value).all():
+        if not ops._is_all_true(support.check(value)):
             raise ValueError(
                 f"Expected value argument ({type(value).__name__} of shape "
                 f"{tuple(actual)}) to be within the support ({support!r}) of the "

@@ -7,6 +7,7 @@ from rushlight.distributions import constraints
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import BinaryParameter, broadcast_all, same_options
 from rushlight.nn import functional as F
+from rushlight.ops import call as ops
 
 __all__ = ["Geometric"]
 
@@ -27,7 +28,11 @@ class Geometric(BinaryParameter, Distribution):
     def __init__(self, probs=None, logits=None, validate_args=None):
         self._take_parameter(probs, logits)
         super().__init__(self._param.shape, validate_args=validate_args)
-        if self._validate_args and probs is not None and not (self.probs > 0).all():
+        if (
+            self._validate_args
+            and probs is not None
+            and not ops._is_all_true(self.probs > 0)
+        ):
             value = self.probs
             raise ValueError(
                 f"Expected parameter probs ({type(value).__name__} of shape "

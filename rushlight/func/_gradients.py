@@ -328,7 +328,7 @@ def jacrev(
         for value in outputs:
             n = value.numel()
             parts = [
-                block[at : at + n].reshape(*value.shape, *block.shape[1:])
+                block[at : at + n].reshape((*value.shape, *block.shape[1:]))
                 for block in by_input
             ]
             nest = trees.unflatten(parts, spec)
@@ -384,7 +384,7 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
             parts, at = [], 0
             for leaf in leaves:
                 n = leaf.numel()
-                parts.append(rows[..., at : at + n].reshape(*sizes, *leaf.shape))
+                parts.append(rows[..., at : at + n].reshape((*sizes, *leaf.shape)))
                 at += n
             nest = trees.unflatten(parts, spec)
             results.append(nest[0] if single else nest)

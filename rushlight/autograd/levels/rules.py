@@ -523,7 +523,14 @@ def _nll_backward(level, op, args):
     return level.wrap(found if x.dim() == 2 else found.squeeze(1))
 
 
+def _of_all_examples(level, op, args):
+    """A question about the whole batch, whose answer is no batch."""
+    return op.redispatch(None, level.front(args[0]))
+
+
 BY_NAME = {
+    "_is_all_true": _of_all_examples,
+    "_is_any_true": _of_all_examples,
     "mse_loss": _mse,
     "mse_loss_backward": _mse_backward,
     "nll_loss_forward": _nll,
