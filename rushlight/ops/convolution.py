@@ -571,6 +571,11 @@ def check_convolution(
     ):
         if min(values, default=least) < least:
             raise RuntimeError(f"{text}, but got {list(values)}{operands}")
+    if max(padding, default=0) >= 2**61:
+        raise RuntimeError(
+            f"Given padding={max(padding)}, expected padding to be at most {2**61 - 1}"
+            f"{operands}"
+        )
     unknown = input.dtype.name not in COMPUTED and input.dtype.name not in ITEMSIZES
     if unknown and (transposed or weight.dtype is input.dtype):
         raise NotImplementedError(

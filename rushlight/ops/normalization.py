@@ -272,7 +272,7 @@ def rms_norm(input, normalized_shape, weight, eps):
         result = input * ops.rsqrt((input * input).mean(dims, True) + float(eps))
         return result if weight is None else result * weight
     # Half precision is rounded once, after the scaling.
-    result = ops._rms_norm(input.to(_wide(input.dtype)), size, eps)
+    result = ops._rms_norm(input.to(_wide(input.dtype)), size, float(eps))
     if weight is not None:
         result = result * weight
     format = format_of(input)
@@ -546,7 +546,7 @@ def _blend(running, value, momentum):
 
 
 def _check_channels(input, weight, bias, running_mean, running_var):
-    channels = input.size(1)
+    channels = input.shape[1] if input.ndim > 1 else 0
     named = (
         ("running_mean", running_mean), ("running_var", running_var),
         ("weight", weight), ("bias", bias),
@@ -556,6 +556,9 @@ def _check_channels(input, weight, bias, running_mean, running_var):
             raise RuntimeError(
                 f"{name} should contain {channels} elements not {tensor.numel()}"
             )
+        if tensor is not None and tensor.ndim == 0:
+            raise RuntimeError(f"{name} should have 1 dimension but has none")
+    input.size(1)  # refused where there is none
 
 
 def native_batch_norm_backward(

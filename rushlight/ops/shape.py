@@ -8,7 +8,7 @@ from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
-from rushlight.ops.formats import format_of
+from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, require
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
@@ -523,13 +523,8 @@ def _moved(blocks, order, sizes, like):
     """The blocks in another order, in the memory format of ``like``."""
     result = blocks.permute(order).reshape(sizes)
     if result.data_ptr() == like.data_ptr():
-        result = result.clone()
-    return _in_format(result, like)
-
-
-def _in_format(result, like):
-    format = format_of(like)
-    return result if format is None else result.contiguous(memory_format=format)
+        result = result.clone(memory_format=rushlight.contiguous_format)
+    return laid_out(result, format_of(like))
 
 
 def pixel_shuffle(self, upscale_factor):

@@ -219,3 +219,31 @@ def test_running_statistics_keep_infinities_as_the_oracle_does():
         module.nn.functional.batch_norm(input, mean, var, training=True)
         found.append([mean.numpy(), var.numpy()])
     np.testing.assert_array_equal(found[1], found[0])
+
+
+def test_padding_and_shuffling_keep_the_oracles_strides():
+    calls = {
+        "constant": lambda f, x: f.pad(x, (1, 2, 0, 1)),
+        "cut": lambda f, x: f.pad(x, (-1, 0, 0, -1)),
+        "reflect": lambda f, x: f.pad(x, (1, 1, 1, 1), "reflect"),
+        "shuffle": lambda f, x: f.pixel_shuffle(x, 1),
+        "unshuffle": lambda f, x: f.pixel_unshuffle(x, 1),
+        "spread": lambda f, x: f.pixel_shuffle(x, 2),
+        "norm": lambda f, x: f.batch_norm(x, None, None, training=True),
+        "one": lambda f, x: f.adaptive_avg_pool2d(x, 1),
+    }
+    for (name, call), sizes, last in itertools.product(
+        calls.items(), ((2, 4, 6, 6), (1, 4, 6, 1), (1, 4, 1, 6)), (False, True)
+    ):
+        found = []
+        for module in (torch, rl):
+            input = module.ones(*sizes)
+            if last:
+                input = input.contiguous(memory_format=module.channels_last)
+            try:
+                result = call(module.nn.functional, input)
+            except RuntimeError:
+                found.append(None)
+            else:
+                found.append((tuple(result.shape), result.stride()))
+        assert found[0] == found[1], (name, sizes, last)
