@@ -111,7 +111,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     if isinstance(dim, int):
         dim = [dim]
     options = {} if out is None else {"out": out}
-    if isinstance(p, str) and p != "fro":
+    many = dim is not None and len(dim) > 2
+    if isinstance(p, str) and (p != "fro" or many):  # a matrix's, which has two
         dims = list(range(input.ndim)) if dim is None else dim
         return call.linalg_matrix_norm(input, p, dims, keepdim, dtype=dtype, **options)
     order = 2 if p in ("fro", None) else p

@@ -223,6 +223,8 @@ class ReductionKernel(Kernel):
         if self.dtype_at >= 0:
             wanted = cython.cast(object, slots[self.dtype_at])
         correction: object = 0
+        if x.dtype_.category == 3 and self.name == "nansum":
+            raise RuntimeError("nansum on CPU does not support complex inputs")
         if self.positional and (x.dtype_.category == 3 or x.dtype_.code == 11):
             self.check_ordered(x)
         if self.correction_at >= 0:
@@ -271,7 +273,8 @@ class ReductionKernel(Kernel):
         if x.storage.device.kind != 2 and out.numel_:
             number: cython.double = count
             if correction != 0:
-                number = max(number - cython.cast(cython.double, correction), 0.0)
+                number -= cython.cast(cython.double, correction)
+                number = number if number > 0 else 0.0  # not a number counts as zero
             kernel = self.find(x, dtype)
             self.launch(x, out, second, gone, keepdim, count, number, kernel)
         return out if second is None else (out, second)

