@@ -20,6 +20,7 @@ from rushlight.core.old_files import OldFile
 from rushlight.core.pickled import Reader
 from rushlight.core.serialization import DTYPES, Archive, Writer, replacing, window
 from rushlight.core.storage import UntypedStorage
+from rushlight.legacy import TypedStorage
 
 __all__ = [
     "add_safe_globals",
@@ -113,7 +114,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     }
 
     def persistent_id(self, value):
-        if not isinstance(value, _StorageId):
+        if isinstance(value, TypedStorage):
+            value = self.place_of(value._untyped_storage, value.dtype)
+        elif isinstance(value, UntypedStorage):
+            value = self.place_of(value, None)
+        elif not isinstance(value, _StorageId):
             return None
         return "storage", value.kind, value.number, "cpu", value.count
 
@@ -156,15 +161,18 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
 
     def place(self, tensor):
         """The persistent id of the tensor's storage; views of one storage share it."""
-        storage = tensor.untyped_storage()
+        return self.place_of(tensor.untyped_storage(), tensor.dtype)
+
+    def place_of(self, storage, dtype):
+        """The persistent id of a storage whose elements have a type, or none."""
         number, _ = self.storages.setdefault(
             id(storage), (str(len(self.storages)), storage)
         )
-        typed = TYPED_STORAGES.get(tensor.dtype.name)
+        typed = dtype and TYPED_STORAGES.get(dtype.name)
         if typed is None:
             kind = _names["torch.storage", "UntypedStorage"]
             return _StorageId(number, kind, storage.nbytes())
-        count = storage.nbytes() // tensor.dtype.itemsize
+        count = storage.nbytes() // dtype.itemsize
         return _StorageId(number, _names["torch", typed], count)
 
 
@@ -287,13 +295,24 @@ class _StorageName:
         self.dtype = dtype
 
 
-class _Placed:
+class _Placed(TypedStorage):
     """A storage that has been read, and the type that its persistent id named."""
 
     def __init__(self, storage, dtype, start=0):
-        self.storage = storage
-        self.dtype = dtype
+        super().__init__(wrap_storage=storage, dtype=dtype)
         self.start = start  # elements before it, where it is part of another
+
+    @property
+    def storage(self):
+        """The memory."""
+        return self._untyped_storage
+
+
+def _plain(value):
+    """A value that is a storage and nothing else, as programs know it."""
+    if type(value) is _Placed:
+        return TypedStorage(wrap_storage=value.storage, dtype=value.dtype)
+    return value
 
 
 def _rebuild_tensor(
@@ -554,8 +573,8 @@ def _read(file, title, map_location, weights_only, mapped):
     program = archive.read("data.pkl")
     if weights_only:
         names = _Globals()
-        return Reader(program, names.find, names.may_call, storages).load()
-    return _TrustingUnpickler(io.BytesIO(program), storages).load()
+        return _plain(Reader(program, names.find, names.may_call, storages).load())
+    return _plain(_TrustingUnpickler(io.BytesIO(program), storages).load())
 
 
 def _read_old(data, title, map_location, weights_only):
@@ -568,7 +587,7 @@ def _read_old(data, title, map_location, weights_only):
     else:
         value = file.trusted_value(lambda part: _TrustingUnpickler(part, storages))
     file.fill_storages()
-    return value
+    return _plain(value)
 
 
 def get_unsafe_globals_in_checkpoint(f) -> list[str]:

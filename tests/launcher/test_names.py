@@ -203,3 +203,48 @@ def test_what_rushlight_pickled_is_read_under_the_launcher(printed, tmp_path):
         "print(type(model) is torch.nn.Linear, dtype is torch.float16, ones)"
     )
     assert lines == ["True True tensor([1., 1.])"]
+
+
+TENSORS = """
+import pickle, torch, sys
+x = torch.arange(6.0).reshape(2, 3)
+values = {
+    "x": x, "view": x[:, 1], "p": torch.nn.Parameter(torch.ones(2)),
+    "i": torch.tensor([1, 2]), "h": torch.ones(1, dtype=torch.bfloat16),
+}
+with open(sys.argv[1], "wb") as file:
+    pickle.dump(values, file)
+"""
+READING = """
+import pickle, torch, sys
+with open(sys.argv[1], "rb") as file:
+    values = pickle.load(file)
+print(values["x"].tolist(), values["view"].tolist(), values["view"].stride())
+print(type(values["p"]) is torch.nn.Parameter, values["p"].requires_grad)
+print(values["i"].dtype, values["h"].dtype, values["h"].tolist())
+"""
+READ = [
+    "[[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]] [1.0, 4.0] (3,)",
+    "True True",
+    "torch.int64 torch.bfloat16 [1.0]",
+]
+
+
+@pytest.mark.parametrize("writer, reader", [(0, 1), (1, 0), (0, 0)])
+def test_pickled_tensors_go_both_ways(printed, tmp_path, writer, reader):
+    """0 is the launcher, 1 PyTorch."""
+    pytest.importorskip("torch")
+    path = tmp_path / "values.pkl"
+    printed(TENSORS, path, launcher=not writer)
+    assert printed(READING, path, launcher=not reader) == READ
+
+
+def test_tensors_that_share_memory_share_it_in_a_pickle(printed):
+    lines = printed(
+        "import copy, pickle, torch\n"
+        "x = torch.zeros(3)\n"
+        "a, b = pickle.loads(pickle.dumps((x, x[1:])))\n"
+        "b.fill_(1)\n"
+        "print(a.tolist(), copy.copy(x).data_ptr() == x.data_ptr())\n"
+    )
+    assert lines == ["[0.0, 1.0, 1.0] True"]
