@@ -125,6 +125,12 @@ def writes_what_it_reads(case):
     return any(id(t.buffer) in written for t in _tensors(case.args))
 
 
+def writes_with_strides(case):
+    """Whether `out=` is not row-major, or is an argument, too."""
+    out = case.kwargs.get("out")
+    return hasattr(out, "strides") and (has_strides(case) or writes_what_it_reads(case))
+
+
 def repeats(case):
     """Whether an argument shows an element several times."""
     return any(
@@ -164,6 +170,13 @@ WHERE = [
         r".*",
         writes_what_it_reads,
         "PyTorch resizes or overwrites what it has yet to read",
+    ),
+    (
+        r"nn\.functional\.avg_pool[23]d",
+        r"values|argument",
+        r".*",
+        writes_with_strides,
+        "PyTorch writes means to out= as if it were row-major",
     ),
     (
         r"(nan)?median",
