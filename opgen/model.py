@@ -17,6 +17,7 @@ TAGS = {
     "out_quiet",  # `out=` is resized without a warning
     "out_plain",  # results, and `out=` when resized, are row by row whatever the layout
     "grows",  # in place, a tensor that is too small takes the result's sizes
+    "out_counted",  # `out=` keeps its sizes where it has as many elements
     "out_leaf",  # `out=` may require gradients, which nothing will flow to
     "out_apart",  # `out=` shares no part of an input's memory, or all of it
     "out_alone",  # `out=` shares no memory with an input

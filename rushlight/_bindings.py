@@ -114,14 +114,30 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
 def broadcast_shapes(*shapes):
     """The one shape that every given shape expands to.
 
+    Raises:
+        RuntimeError: something is no shape, or two sizes differ and neither is 1.
+        ValueError: a size is negative.
+
     >>> broadcast_shapes((5, 1, 3), (4, 1))
     rushlight.Size([5, 4, 3])
     """
-    return Size(
-        broadcast_sizes(
-            [(shape,) if isinstance(shape, int) else shape for shape in shapes]
-        )
-    )
+    listed = [(shape,) if isinstance(shape, int) else shape for shape in shapes]
+    for shape in listed:
+        if shape is not None and not isinstance(shape, (tuple, list)):
+            raise RuntimeError(
+                "Input shapes should be of type ints, a tuple of ints, or a list of "
+                f"ints, got {shape}"
+            )
+        for size in shape or ():
+            if not isinstance(size, int):
+                raise TypeError(f"sizes are integers, but got {type(size).__name__}")
+            if size < 0:
+                raise ValueError(
+                    f"Attempting to broadcast a dimension with negative length! {shape}"
+                )
+            if size >= 1 << 63:
+                raise ValueError("Overflow when unpacking long long")
+    return Size(broadcast_sizes([shape for shape in listed if shape is not None]))
 
 
 def is_tensor(obj):

@@ -40,12 +40,23 @@ def chain_matmul(*matrices, out=None):
 
 def meshgrid(*tensors, indexing="ij"):
     """Coordinate grids: each vector along a dimension of its own."""
+    indexing = "ij" if indexing is None else indexing
     return tuple(call.meshgrid(_listed(tensors), indexing=indexing))
 
 
 def cartesian_prod(*tensors):
     """All combinations of one element of each vector, a row for each."""
     tensors = _listed(tensors)
+    for place, tensor in enumerate(tensors):
+        if not isinstance(tensor, Tensor):
+            raise TypeError(
+                "cartesian_prod(): argument 'tensors' must be tuple of Tensors, but "
+                f"found element of type {type(tensor).__name__} at pos {place}"
+            )
+        if tensor.ndim != 1:
+            raise RuntimeError(
+                f"Expect a 1D vector, but got shape {list(tensor.shape)}"
+            )
     if len(tensors) == 1:
         return tensors[0]
     grids = meshgrid(*tensors)
@@ -92,6 +103,11 @@ def nonzero(input, *, out=None, as_tuple=False):
         out: a tensor to write the matrix of positions into.
         as_tuple: return a vector for each dimension, not one row for each element.
     """
+    if not isinstance(as_tuple, bool):
+        raise TypeError(
+            "nonzero(): argument 'as_tuple' must be bool, not "
+            f"{type(as_tuple).__name__}"
+        )
     if as_tuple:
         if out is not None:
             raise TypeError("nonzero(): argument 'out' cannot be given with as_tuple")

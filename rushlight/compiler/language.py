@@ -316,6 +316,11 @@ def bits_of(x):
     return reinterpret(x, f"int{x.type.bits}")
 
 
+def float_of(x):
+    """The float that an integer's bits are."""
+    return reinterpret(x, f"float{x.type.bits}")
+
+
 def constant(value, like):
     """A literal with the type of another value."""
     return expr.as_expr(value, like.type)

@@ -28,6 +28,7 @@ FUNCTIONS = {
     "log_add_exp": lambda x, y: np.log(np.exp(x) + np.exp(y)),
     "isfinite": np.isfinite,
     "bits_of": lambda x: x.view(f"int{8 * x.itemsize}"),
+    "float_of": lambda x: x.view(f"float{8 * x.itemsize}"),
 }
 
 

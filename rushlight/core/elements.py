@@ -450,5 +450,7 @@ def write_item(code: cython.int, data: cython.p_char, value: object) -> cython.i
     if isinstance(value, int):
         value = bool(value) if code == 11 else float(value)
     elif isinstance(value, complex) and not 8 <= code <= 11:
-        raise TypeError(f"must be real number, not complex: {value}")
+        if not hasattr(type(value), "__float__"):  # NumPy's have one: the real part
+            raise TypeError(f"must be real number, not complex: {value}")
+        value = value.real
     return write_wrapped(code, data, value)

@@ -5,7 +5,7 @@ of 16 and more are made in blocks of 16, in float32 or float64 throughout.
 """
 
 import cython
-from cython.cimports.libc.math import cos, exp, log, log1p, sin, sqrt, sqrtf
+from cython.cimports.libc.math import cos, exp, fma, log, log1p, sin, sqrt, sqrtf
 from cython.cimports.libc.stdint import int32_t, int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.distributions import (
@@ -70,7 +70,7 @@ def fill_normal_serial(
     while start < count:
         size: cython.int = left_of(count, start)
         for i in range(size):
-            numbers[i] = next_normal(source) * std + mean
+            numbers[i] = fma(next_normal(source), std, mean)
             if logarithmic:
                 numbers[i] = exp(numbers[i])
         store(code, cython.cast(cython.p_char, address), start, numbers, size)
@@ -145,8 +145,8 @@ def normal_16(
     for i in range(8):
         radius = sqrt(-2.0 * log(1.0 - numbers[i]))
         angle = TWO_PI * numbers[i + 8]
-        numbers[i] = radius * cos(angle) * std + mean
-        numbers[i + 8] = radius * sin(angle) * std + mean
+        numbers[i] = fma(radius * cos(angle), std, mean)
+        numbers[i + 8] = fma(radius * sin(angle), std, mean)
 
 
 @cython.cfunc
@@ -211,6 +211,20 @@ LOG_COEFFICIENTS[:] = [
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
+def fused(a: cython.float, b: cython.float, c: cython.float) -> cython.float:
+    """``a * b + c`` rounded once, as PyTorch's compiler has it.
+
+    The product is exact in double precision. The sum is rounded there first, which
+    tells only where it then lies half way between two numbers: once in 2 ** 29.
+    """
+    wide: cython.double = a
+    return cython.cast(cython.float, wide * b + c)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
 def natural_log(x: cython.float) -> cython.float:
     """log of a positive normal number, branch-free so that loops over it vectorise."""
     bits: int32_t = cython.cast(cython.pointer(int32_t), cython.address(x))[0]
@@ -221,17 +235,17 @@ def natural_log(x: cython.float) -> cython.float:
     m: cython.float = cython.cast(cython.p_float, cython.address(bits))[0] - 1
     z: cython.float = m * m
     p: cython.float = LOG_COEFFICIENTS[0]
-    p = p * m + LOG_COEFFICIENTS[1]
-    p = p * m + LOG_COEFFICIENTS[2]
-    p = p * m + LOG_COEFFICIENTS[3]
-    p = p * m + LOG_COEFFICIENTS[4]
-    p = p * m + LOG_COEFFICIENTS[5]
-    p = p * m + LOG_COEFFICIENTS[6]
-    p = p * m + LOG_COEFFICIENTS[7]
-    p = p * m + LOG_COEFFICIENTS[8]
-    p = p * m * z + exponent * cython.cast(cython.float, -2.12194440e-4)
-    p = p - cython.cast(cython.float, 0.5) * z
-    return m + p + exponent * cython.cast(cython.float, 0.693359375)
+    p = fused(p, m, LOG_COEFFICIENTS[1])
+    p = fused(p, m, LOG_COEFFICIENTS[2])
+    p = fused(p, m, LOG_COEFFICIENTS[3])
+    p = fused(p, m, LOG_COEFFICIENTS[4])
+    p = fused(p, m, LOG_COEFFICIENTS[5])
+    p = fused(p, m, LOG_COEFFICIENTS[6])
+    p = fused(p, m, LOG_COEFFICIENTS[7])
+    p = fused(p, m, LOG_COEFFICIENTS[8])
+    p = fused(p * m, z, exponent * cython.cast(cython.float, -2.12194440e-4))
+    p = fused(cython.cast(cython.float, -0.5), z, p)
+    return fused(exponent, cython.cast(cython.float, 0.693359375), m + p)
 
 
 @cython.cfunc
@@ -250,11 +264,11 @@ def box_muller(
         memcpy(radius + i, numbers + 2 * i, 32)
         memcpy(cosine + i, numbers + 2 * i + 8, 32)
     for i in range(half):
-        radius[i] = std * sqrtf(-2 * natural_log(1 - radius[i]))
+        radius[i] = sqrtf(-2 * natural_log(1 - radius[i]))
     cosines_and_sines(cosine, sine, half)
     for i in range(half):
-        cosine[i] = radius[i] * cosine[i] + mean
-        sine[i] = radius[i] * sine[i] + mean
+        cosine[i] = fused(radius[i] * cosine[i], std, mean)
+        sine[i] = fused(radius[i] * sine[i], std, mean)
     for i in range(0, half, 8):
         memcpy(numbers + 2 * i, cosine + i, 32)
         memcpy(numbers + 2 * i + 8, sine + i, 32)
@@ -283,17 +297,18 @@ def cosines_and_sines(
         octant = (octant + 1) & ~1
         y = cython.cast(cython.float, octant)
         # pi/4 in three parts, the first two short enough for an exact product.
-        x = angle - y * cython.cast(cython.float, 0.78515625)
-        x = x - y * cython.cast(cython.float, 2.4187564849853515625e-4)
-        x = x - y * cython.cast(cython.float, 3.77489497744594108e-8)
+        x = fused(y, cython.cast(cython.float, -0.78515625), angle)
+        x = fused(y, cython.cast(cython.float, -2.4187564849853515625e-4), x)
+        x = fused(y, cython.cast(cython.float, -3.77489497744594108e-8), x)
         z = x * x
-        c = cython.cast(cython.float, 2.443315711809948e-5) * z
-        c = (c - cython.cast(cython.float, 1.388731625493765e-3)) * z
-        c = (c + cython.cast(cython.float, 4.166664568298827e-2)) * z * z
-        c = c - cython.cast(cython.float, 0.5) * z + 1
-        s = cython.cast(cython.float, -1.9515295891e-4) * z
-        s = (s + cython.cast(cython.float, 8.3321608736e-3)) * z
-        s = (s - cython.cast(cython.float, 1.6666654611e-1)) * z * x + x
+        c = cython.cast(cython.float, 2.443315711809948e-5)
+        c = fused(c, z, cython.cast(cython.float, -1.388731625493765e-3))
+        c = fused(c, z, cython.cast(cython.float, 4.166664568298827e-2))
+        c = fused(c * z, z, cython.cast(cython.float, -0.5) * z) + 1
+        s = cython.cast(cython.float, -1.9515295891e-4)
+        s = fused(s, z, cython.cast(cython.float, 8.3321608736e-3))
+        s = fused(s, z, cython.cast(cython.float, -1.6666654611e-1))
+        s = fused(s * z, x, x)
         # A quarter turn swaps the two; the signs follow from the octant's bits.
         sign = cython.cast(cython.float, 1 - (((octant + 2) & 4) >> 1))
         turns[i] = sign * (s if octant & 2 else c)

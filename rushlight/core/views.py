@@ -310,7 +310,10 @@ def squeeze_dims(self: Tensor, dim):
     n: cython.int = 0
     i: cython.int
     for d in dim:
-        drop |= one << wrap_dim(d, self.ndim_)
+        i = wrap_dim(d, self.ndim_)
+        if (drop >> i) & 1:
+            raise RuntimeError(f"dim {i} appears multiple times in the list of dims")
+        drop |= one << i
     for i in range(self.ndim_):
         if self.sizes[i] != 1 or not (drop >> i) & 1:
             sizes[n] = self.sizes[i]

@@ -75,6 +75,7 @@ cdef class Operator:
     cdef bint out_quiet             # it is resized without a warning
     cdef bint out_plain             # row by row
     cdef bint out_leaf              # it may require gradients
+    cdef bint out_counted           # it keeps its sizes where their product is right
     cdef int out_overlap            # 1: it may not share part of an input, 2: nor all of it
     cdef str base_name(self)
     cdef readonly tuple entry       # the generated row; () for operators from outside

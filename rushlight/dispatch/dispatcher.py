@@ -344,6 +344,8 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
     if op.out_overlap & 8 and repeats_elements(written):
         return write_folded(written, result.detach(), False)
     refuse_internal_overlap(written)
+    if op.out_counted and result.numel_ == written.numel_:
+        result = result.reshape(written.shape)
     fit_like(written, result, op.out_quiet, op.out_plain)
     if result.wants_grad and not op.out_detached:
         result = result.detach()
@@ -557,6 +559,7 @@ class Operator:
         self.out_quiet = "out_quiet" in tags
         self.out_plain = "out_plain" in tags
         self.out_leaf = "out_leaf" in tags
+        self.out_counted = "out_counted" in tags
         self.set_overlap(tags)
 
     def set_overlap(self, tags):

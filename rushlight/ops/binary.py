@@ -557,6 +557,11 @@ def share_where_larger(grad, self, other):
     return ops.masked_fill(at_tie, self < other, 0)
 
 
+def truth(condition):
+    """A condition as a mask: bytes may serve as one."""
+    return condition if condition.dtype is rushlight.bool else condition != 0
+
+
 def masked_fill_tensor(self, mask, value):
     """``masked_fill`` with the number in a tensor, which may want a gradient.
 

@@ -135,6 +135,7 @@ def diff(self, n, dim, prepend, append):
         raise RuntimeError(f"order must be non-negative but got {n}")
     if n == 0:
         return ops.clone(self)
+    dim = wrap_dim(dim, self.ndim)
     parts = [part for part in (prepend, self, append) if part is not None]
     result = ops.cat(parts, dim) if len(parts) > 1 else self
     for _ in range(min(n, result.shape[dim])):

@@ -19,8 +19,9 @@ def write_folded(target, result, changed_only):
     """
     if target.shape != result.shape:
         raise RuntimeError(
-            f"a tensor of shape {list(target.shape)} shows elements at several places "
-            f"and cannot be resized to {list(result.shape)}"
+            "unsupported operation: more than one element of the written-to tensor "
+            f"refers to a single memory location, and its shape {list(target.shape)} "
+            f"is not the result's, {list(result.shape)}"
         )
     folded, view = unfolded(target)
     if not target.numel():

@@ -25,7 +25,11 @@ def index_select_like(grad, dim, index, shape):
 
 def gather_like(grad, dim, index, shape):
     """The picked gradient, zero where a larger source was not read."""
-    picked = ops.gather(grad, dim, index)
+    return padded(ops.gather(grad, dim, index), shape)
+
+
+def padded(picked, shape):
+    """Zeros behind the picked elements, up to a shape."""
     if tuple(picked.shape) == tuple(shape):
         return picked
     padding = [
@@ -103,6 +107,8 @@ def scatter_reduce_gradients(
     grad, self, dim, index, src, reduce, include_self, result, needs
 ):
     """Gradients of ``scatter_reduce`` for the input and the source."""
+    if not index.numel():
+        return grad, ops.zeros_like(src)
     if reduce == "mean":
         grad = grad / meetings(self, dim, index, include_self)
     if reduce == "prod":
@@ -119,7 +125,8 @@ def scatter_reduce_gradients(
         to_self, to_src = grad, ops.gather(grad, dim, index)
     if not include_self:
         to_self = ops.scatter(to_self, dim, index, 0)
-    return to_self if needs & 1 else None, to_src if needs & 2 else None
+    to_src = padded(to_src, src.shape) if needs & 2 else None
+    return to_self if needs & 1 else None, to_src
 
 
 def _product_gradients(grad, self, dim, index, src, include_self, result):

@@ -8,7 +8,8 @@ from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
-from rushlight.ops.native import scalar_name
+from rushlight.ops.native import run, scalar_name
+from rushlight.ops.normal_kernel import MANY, box_muller
 
 FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
 NAMES = {
@@ -67,6 +68,15 @@ def _require_float(self, kernel):
         )
 
 
+def _require_continuous(self, distribution):
+    if self.dtype.code not in FLOATS:
+        raise RuntimeError(
+            f"{distribution} distribution is a continuous probability distribution. dtype "
+            f"must be a floating point but you specified {NAMES[self.dtype.code]}\n"
+            f"  self: {self.dtype}{list(self.shape)} on {self.device}"
+        )
+
+
 def _empty(size, dtype, device):
     if device is None:
         return factories.empty(size, dtype)
@@ -113,16 +123,36 @@ def normal_(self, mean, std, generator):
         if self.dtype.is_complex:
             normal_(ops.view_as_real(self), 0.0, std / math.sqrt(2), generator)
             return ops.add_(self, mean) if mean else self
+        if not self.numel():
+            return self
         _require_float(self, "normal_kernel_cpu")
     fill = normals.fill_normal
-    if not self.is_contiguous():
+    if self.is_contiguous():
+        many = self.dtype is rushlight.float32 and self.numel() >= MANY
+        if many and self.device.type == "cpu":
+            return _normal_blocks(self, mean, std, generator)
+    else:
         fill = normals.fill_normal_serial
     return _fill(self, fill, generator, mean, std)
 
 
+def _normal_blocks(self, mean, std, generator):
+    """Many numbers: uniform ones first, then all blocks of 16; what is left anew."""
+    fill_uniform, code = distributions.fill_uniform, self.dtype.code
+    address, count = self.data_ptr(), self.numel()
+    fill_uniform(generator, address, count, code, 0.0, 1.0)
+    scale = rushlight.tensor([mean, std], dtype=self.dtype)
+    run(box_muller, [self, scale], [], count // 16, 64, T="float32")
+    if count % 16:
+        last = address + 4 * (count - 16)
+        normals.fill_normal(generator, last, 16, code, mean, std)
+    return self
+
+
 def log_normal_(self, mean, std, generator):
     """Numbers whose logarithms are normal."""
-    _require_float(self, "log_normal_cpu")
+    if self.numel():
+        _require_float(self, "log_normal_cpu")
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
     return _fill(self, normals.fill_normal_serial, generator, mean, std, True)
@@ -130,7 +160,9 @@ def log_normal_(self, mean, std, generator):
 
 def exponential_(self, rate, generator):
     """Exponential numbers."""
-    _require_float(self, "exponential_cpu")
+    if not self.numel():
+        return self
+    _require_continuous(self, "Exponential")
     if rate <= 0:
         raise RuntimeError(
             f"exponential_ expects lambda > 0.0, but found lambda={rate}"
@@ -147,7 +179,7 @@ def geometric_(self, p, generator):
 
 def cauchy_(self, median, sigma, generator):
     """Cauchy numbers."""
-    _require_float(self, "cauchy_cpu")
+    _require_continuous(self, "Cauchy")
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
     return _fill(self, distributions.fill_cauchy, generator, median, sigma)
@@ -295,22 +327,35 @@ def normal(mean, std, generator):
     tensors = [x for x in (mean, std) if isinstance(x, rushlight.Tensor)]
     shape = broadcast_sizes([x.shape for x in tensors])
     if isinstance(std, rushlight.Tensor):
+        if std.is_complex():
+            raise RuntimeError("normal expects standard deviation to be non-complex")
         if std.numel() and std.device.type != "meta" and ops.min(std).item() < 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif std < 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     noise = _empty(shape, tensors[0].dtype, tensors[0].device)
-    return ops.add(ops.mul(normal_(noise, 0.0, 1.0, generator), std), mean)
+    if not isinstance(std, rushlight.Tensor):
+        return ops.add_(normal_(noise, 0.0, std, generator), mean)
+    normal_(noise, 0.0, 1.0, generator)
+    if not isinstance(mean, rushlight.Tensor):
+        mean = rushlight.full((), mean, dtype=noise.dtype, device=noise.device)
+    if noise.dtype.itemsize < 4:  # the product is rounded, too
+        return ops.add_(ops.mul_(noise, std), mean)
+    return ops.copy_(noise, ops.addcmul(mean, noise, std))
 
 
 def bernoulli(self, generator):
     """Ones with each element's own probability, else zeros."""
-    return bernoulli_tensor(ops.empty_like(self), self, generator)
+    return bernoulli_tensor(_row_major(self), self, generator)
 
 
 def bernoulli_p(self, p, generator):
     """Ones with probability ``p``, else zeros, like another tensor."""
-    return bernoulli_float(ops.empty_like(self), p, generator)
+    return bernoulli_float(_row_major(self), p, generator)
+
+
+def _row_major(x):
+    return ops.empty_like(x, memory_format=rushlight.contiguous_format)
 
 
 def multinomial(self, num_samples, replacement, generator):
@@ -334,7 +379,8 @@ def multinomial(self, num_samples, replacement, generator):
             categories,
         )
         return result
-    noise = exponential_(ops.empty(self.shape, dtype=self.dtype), 1.0, generator)
+    # drawn in the order in which the weights lie in memory
+    noise = exponential_(ops.empty_like(self), 1.0, generator).contiguous()
     draws.draw_without_replacement(
         result.data_ptr(),
         num_samples,

@@ -118,7 +118,7 @@ def atleast_row(tensor):
 
 def unsafe_chunk(self, chunks, dim):
     """``chunk``."""
-    return self.chunk(chunks, dim)
+    return self.chunk(chunks, wrap_dim(dim, self.ndim))
 
 
 def unsafe_split(self, split_size, dim):
@@ -300,6 +300,8 @@ def meshgrid(tensors, indexing):
         )
     if any(tensor.ndim > 1 for tensor in tensors):
         raise RuntimeError("torch.meshgrid: Expected 0D or 1D tensors")
+    if any(tensor.dtype is not tensors[0].dtype for tensor in tensors):
+        raise RuntimeError("torch.meshgrid expects all tensors to have the same dtype")
     swapped = indexing == "xy" and len(tensors) >= 2
     vectors = list(tensors)
     if swapped:

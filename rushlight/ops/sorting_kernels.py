@@ -613,6 +613,9 @@ def searchsorted(
     _check_rows(sorted_sequence, self)
     _check_sorter(sorted_sequence, sorter)
     common = rushlight.result_type(sorted_sequence, self)
+    if not self.numel():
+        kind = rushlight.int32 if out_int32 else rushlight.int64
+        return fresh(self, self.shape, kind)
     require("searchsorted_out_cpu", common, REAL, sorted_sequence, self)
     values, bounds = self.to(common), sorted_sequence.to(common)
     shared = bounds.dim() == 1

@@ -182,7 +182,7 @@ def renorm(self, p, dim, maxnorm):
     others = [axis for axis in range(self.ndim) if axis != dim]
     lengths = ops.linalg_vector_norm(self, p, others, True)
     scale = ops.where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
-    return self * scale
+    return (self * scale).contiguous()
 
 
 def linalg_multi_dot(tensors):

@@ -186,6 +186,11 @@ def adjoint(self):
     return (self.transpose(-2, -1) if self.ndim else self).conj()
 
 
+def movedim_one(self, source, destination):
+    """``movedim`` of a single dimension."""
+    return movedim(self, (source,), (destination,))
+
+
 def movedim(self, source, destination):
     """The permutation that puts each source dimension at its destination.
 
@@ -275,6 +280,7 @@ def chunk(self, chunks, dim):
         raise RuntimeError(
             f"chunk expects `chunks` to be greater than 0, got: {chunks}"
         )
+    dim = wrap_dim(dim, self.ndim)
     extent = self.shape[dim]
     size = (extent + chunks - 1) // chunks
     if size == 0:
@@ -323,7 +329,7 @@ def tensor_split_indices(self, indices, dim):
 
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     """``tensor_split`` with the number or the indices in a tensor."""
-    if tensor_indices_or_sections.dtype.name != "int64":
+    if tensor_indices_or_sections.dtype is not rushlight.int64:
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, "
             f"but got {scalar_name(tensor_indices_or_sections.dtype)}"

@@ -30,7 +30,8 @@ EPSILON = {
 }
 # What no message of ours may say: the insides of Python or of the implementation.
 INTERNAL = re.compile(
-    r"has no attribute|object is not|too large to convert|unhashable|^\d+$|unpack"
+    r"has no attribute|object is not|too large to convert|unhashable|^\d+$"
+    r"|values to unpack|cannot unpack"
     r"|NoneType|list index|tuple index|must be real number|cannot be interpreted"
     r"|not supported between|unsupported operand|assert|bad operand|<lambda>|C long"
     r"|positional arguments? but|NULL|math domain|cannot convert float"

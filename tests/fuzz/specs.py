@@ -29,6 +29,7 @@ DOUBLE = {
     "float32": "float64",
     "complex64": "complex128",
 }
+LARGEST = 1 << 24  # elements that are compared
 REAL = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
 INEXACT = REAL + COMPLEX
@@ -176,6 +177,8 @@ class Side:
         m = self.module
         t = tensor.detach()
         dtype = str(t.dtype).rpartition(".")[2]
+        if t.numel() > LARGEST:  # seen from one element, and too many to compare
+            return dtype, tuple(tensor.shape), tuple(tensor.stride()), np.zeros(0)
         # a copy: what is put off, repeated or zeros without memory becomes plain
         flat = m.empty(t.numel(), dtype=t.dtype).copy_(t.reshape(-1))
         if dtype in BITS:
