@@ -33,6 +33,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     check_output_type,
     fit_like,
     refuse_gradient,
+    refuse_output,
     refuse_reading,
     refuse_shared,
     write_folded,
@@ -314,10 +315,7 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
     if result.shape != target.shape and op.entry and "grows" in op.entry[12]:
         target.resize_(result.shape)
     if result.shape != target.shape:
-        raise RuntimeError(
-            f"{op.name}: output with shape {list(target.shape)} doesn't match the "
-            f"broadcast shape {list(result.shape)}"
-        )
+        refuse_output(op.name, target, result)
     check_output_type(CAST, result.dtype_, target, op.base_name())
     if op.out_overlap & 8 and repeats_elements(target):
         return write_folded(target, result, True)
@@ -330,10 +328,7 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
     """Move a fresh result to where the caller wants it."""
     written: Tensor
     if not isinstance(target, Tensor):
-        raise TypeError(
-            f"{op.base_name()}(): argument 'out' must be Tensor, not "
-            f"{type(target).__name__}"
-        )
+        refuse_output(op.base_name(), target, result)
     written = target
     if result.dtype_.category >= 2 and state().grad_mode:
         if (written.wants_grad and not op.out_leaf) or (

@@ -19,3 +19,4 @@ cdef int refuse_shared(PyObject** slots, int first, int last, Tensor target, int
 cdef int refuse_reading(PyObject** slots, int last, object target, int overlap) except -1
 cpdef write_folded(Tensor target, Tensor result, bint changed_only)
 cdef refuse_gradient(str name)
+cdef refuse_output(str name, object target, Tensor result)

@@ -198,3 +198,16 @@ def refuse_mask(name, kind):
         "boolean condition instead.",
         stacklevel=2,
     )
+
+
+@cython.cfunc
+def refuse_output(name: str, target: object, result: Tensor):
+    """Refuse what is no tensor, or one of another shape than the result's."""
+    if not isinstance(target, Tensor):
+        raise TypeError(
+            f"{name}(): argument 'out' must be Tensor, not {type(target).__name__}"
+        )
+    raise RuntimeError(
+        f"{name}: output with shape {list(target.shape)} doesn't match the broadcast "
+        f"shape {list(result.shape)}"
+    )
