@@ -11,7 +11,7 @@ Reparameterization Gradients, 2018; the fractions are in the NIST handbook, 8.9 
 """
 
 import cython
-from cython.cimports.libc.math import fabs, isfinite, log
+from cython.cimports.libc.math import fabs, isfinite, log, sqrt
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.core.distributions import BLOCK, load, store
 
@@ -140,7 +140,8 @@ def gamma_gradient(
         return NAN
     if a > LARGE:
         return gamma_large(x, a)
-    if x < a + 1:
+    # Up to here the series loses no more than six of sixteen digits, and is faster.
+    if x < a + 4 * sqrt(a) + 6:
         return gamma_below(x, a, precision)
     return gamma_above(x, a, precision)
 
@@ -174,6 +175,36 @@ def fill_gamma_gradient(
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def beta_series(
+    x: cython.double,
+    a: cython.double,
+    b: cython.double,
+    first: cython.double,
+    precision: cython.double,
+    slope: cython.p_double,
+) -> cython.double:
+    """The same as `beta_fraction`, from ``sum x^n (a + b)_n / (a + 1)_n``."""
+    term: cython.double = 1.0
+    steepness: cython.double = 0.0  # the logarithmic slope of a term
+    value: cython.double = 1.0
+    change: cython.double = 0.0
+    inverse: cython.double
+    n: cython.int
+    for n in range(STEPS):
+        inverse = 1.0 / (a + 1 + n)
+        term = term * x * (a + b + n) * inverse
+        steepness = steepness + 1.0 / (a + b + n) - first * inverse
+        value = value + term
+        change = change + term * steepness
+        # What follows is a geometric series of a ratio below 0.8.
+        if 5 * term * (1 + fabs(steepness)) < precision * value:
+            break
+    slope[0] = change
+    return value
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def beta_fraction(
     x: cython.double,
     a: cython.double,
@@ -182,13 +213,17 @@ def beta_fraction(
     precision: cython.double,
     slope: cython.p_double,
 ) -> cython.double:
-    """The continued fraction of the incomplete beta function, by Lentz's method.
+    """What the incomplete beta function is of ``x^a (1 - x)^b / (a B(a, b))``.
+
+    A series where its terms fall fast, else a continued fraction by Lentz's method.
 
     Args:
         first: 1 for the derivative by ``a``, 0 for the one by ``b``.
         precision: how little a step may change where the fraction ends.
         slope: gets the derivative.
     """
+    if x < 0.8 and x * (a + b) < 0.8 * (a + 1):
+        return beta_series(x, a, b, first, precision, slope)
     second: cython.double = 1 - first
     c: cython.double = 1.0
     dc: cython.double = 0.0
