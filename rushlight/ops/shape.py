@@ -415,7 +415,13 @@ def as_strided_scatter(self, src, size, stride, storage_offset):
             "as_strided_scatter is currently only supported for contiguous inputs, "
             f"got strides {self.stride()} for sizes {list(self.shape)}"
         )
-    result = _with_room(self)
+    result = ops.clone(self)
+    if not any(n > 1 and not step for n, step in zip(self.shape, self.stride())):
+        # the window may reach what the tensor itself leaves out of its memory
+        count = self.untyped_storage().nbytes() // self.element_size()
+        whole = ops.clone(ops.as_strided(self, (count,), (1,), 0))
+        place = self.storage_offset()
+        result = ops.as_strided(whole, self.shape, self.stride(), place)
     _written(ops.as_strided(result, size, stride, storage_offset), src, "slice")
     return result
 

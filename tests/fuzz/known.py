@@ -13,6 +13,14 @@ EXPLAINED = [
         "a type for which PyTorch has no kernel",
     ),
     (
+        r"sort",
+        r"values",
+        r"result\[1\]: .*",
+        "places of equal elements: PyTorch's vector instructions do not sort stably",
+    ),
+    (r"argsort", r"values", r"result: .*", "places of equal elements, as for sort"),
+    (r"m?sort", r"gradient", r"\[0\]: .*", "places of equal elements, as for sort"),
+    (
         r"(std|var)(_mean)?",
         r"gradient",
         r".* not (-?inf|nan)",
