@@ -152,7 +152,8 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
     samples = 1 if single else self.shape[0]
     if target.ndim > 1 or target.numel() != samples:
         raise RuntimeError(
-            f"inconsistent target size, expected {samples} but got {list(target.shape)}"
+            "multi_margin_loss: target tensor should be 1-D with size equal to the input's "
+            f"batch size. Expected target size [{samples}], but got {list(target.shape)}"
         )
     classes = self.shape[-1] if self.ndim else 1
     if weight is not None and (weight.ndim > 1 or weight.numel() != classes):

@@ -384,6 +384,7 @@ def _scale(x, divisor):
 def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
     if axes == 2 and x.ndim < 3:
         x.size(-3)  # images have three dimensions at least
+    win = windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
     if axes == 3 and x.ndim > 3:
         cube = spread(kernel, 3, "kernel_size", "avg_pool3d")
         if any(n < k for n, k in zip(x.shape[-3:], cube)):
@@ -391,7 +392,6 @@ def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, di
                 f"input image {list(x.shape[-3:])} smaller than kernel size {cube}\n"
                 f"  operator: avg_pool3d\n  self: {brief(x)}"
             )
-    win = windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
     rule = _averaging(win, x, count_include_pad, divisor)
     layout = _averages_layout(x, axes)
     x = x.contiguous()
