@@ -108,6 +108,7 @@ class Optimizer:
     def __repr__(self):
         lines = [f"{type(self).__name__} ("]
         for index, group in enumerate(self.param_groups):
+            lines += [""] * (index > 0)
             lines.append(f"Parameter Group {index}")
             lines += [
                 f"    {key}: {group[key]}" for key in sorted(group) if key != "params"

@@ -133,7 +133,8 @@ class Run:
             if not line.endswith("\n"):
                 break
             self.read_to += len(line.encode())
-            self.take(json.loads(line))
+            if line.startswith("["):  # libraries may print as well
+                self.take(json.loads(line))
         if self.phase == "end":
             self.process.wait()
             return False

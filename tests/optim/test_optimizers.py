@@ -264,6 +264,9 @@ def test_optimizers_survive_pickling_and_copying():
 def test_printing_equals_the_oracles(torch):
     race = Race(torch, "SGD", {"lr": 0.5, "momentum": 0.9})
     assert repr(race.our_optimizer) == repr(race.their_optimizer)
+    for lib, one in ((rl, race.our_optimizer), (torch, race.their_optimizer)):
+        one.add_param_group({"params": [lib.ones(1, requires_grad=True)], "lr": 0.1})
+    assert repr(race.our_optimizer) == repr(race.their_optimizer)
 
 
 def test_closures_are_called_with_gradients_on():
