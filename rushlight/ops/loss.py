@@ -297,7 +297,10 @@ def soft_margin_loss(self, target, reduction):
             common = rushlight.get_default_dtype()
         check_cast(common, self.dtype)
         target = target.to(self.dtype)
-    costs = ops._soft_margin(self, target)
+    if self.dtype.itemsize == 2:  # each step is rounded, and may overflow
+        costs = ops.log1p(ops.exp(ops.neg(self) * target))
+    else:
+        costs = ops._soft_margin(self, target)
     if costs.shape != self.shape:
         raise RuntimeError(
             f"output with shape {list(self.shape)} doesn't match the broadcast shape "
