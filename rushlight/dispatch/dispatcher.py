@@ -277,14 +277,12 @@ def take_type(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: object
 ) -> cython.int:
     """An output's type stands in for the ``dtype=`` that a reduction was not given."""
-    at: cython.int
-    t: Tensor
     if op.out_rule == EXACT or not isinstance(target, Tensor):
         return 0
-    at = op.signature.find("dtype")
+    at: cython.int = op.signature.find("dtype")
     if at < 0:
         return 0
-    t = target
+    t: Tensor = target
     given = cython.cast(object, slots[at])
     if given is None:
         if op.out_rule == ANY or t.dtype_.category >= 2:

@@ -317,9 +317,9 @@ def nan_to_num(self, nan, posinf, neginf):
     limits = rushlight.finfo(self.dtype)
     return ops._nan_to_num(
         self,
-        0.0 if nan is None else nan,
-        limits.max if posinf is None else posinf,
-        limits.min if neginf is None else neginf,
+        0.0 if nan is None else float(nan),
+        limits.max if posinf is None else float(posinf),
+        limits.min if neginf is None else float(neginf),
     )
 
 

@@ -122,6 +122,12 @@ EXPLAINED = [
         r".*\] is (inf|-?0\.0|\d[\d.e+]*), not (nan|inf)",
         "PyTorch's kernel for half precision overflows at large values",
     ),
+    (
+        r"nn\.functional\.(hard|soft)shrink",
+        r"gradient",
+        r".*not -?0\.0",
+        "at NaN PyTorch's whole vectors take no gradient, the elements behind them do",
+    ),
 ]
 
 
