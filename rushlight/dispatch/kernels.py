@@ -481,8 +481,7 @@ class PointwiseKernel(Kernel):
         if check is not None:
             self.checker = getattr(importlib.import_module(check[0]), check[1])
         tags = op.entry[12] if op.entry else ()
-        self.wide = 0
-        self.strict = 0
+        self.wide = self.strict = 0
         for i in range(self.n_operands):
             lone = op.signature.rows[positions[i]][1] == 5
             if lone and "rounded" not in tags:
@@ -556,7 +555,8 @@ class PointwiseKernel(Kernel):
                 call.mixed = True
         if self.checker is not None and (
             not uniform
-            or dtype.category != 2
+            or code != call.compute
+            or (dtype.category != 2 and (dtype.category != 1 or call.n > 2))
             or (self.n_optional and call.n == self.n_operands)
         ):
             self.check_operands(call)

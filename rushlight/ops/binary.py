@@ -10,10 +10,12 @@ from rushlight.compiler.language import pointwise
 from rushlight.core.factories import wrapped_number
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops import operand_types
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated
 
 LN2 = math.log(2)
+LEAST_LIMIT = 127  # every integer type holds the numbers up to it
 
 maximum = pointwise(L.maximum)
 minimum = pointwise(L.minimum)
@@ -433,8 +435,11 @@ def pow_scalar(self, exponent):
             return ops.mul(ops.mul(self, self), self)
         if self.is_complex():
             return complex_power(self, exponent)
-    elif isinstance(exponent, int) and exponent < 0:
-        raise RuntimeError("Integers to negative integer powers are not allowed.")
+    elif isinstance(exponent, int):
+        if exponent < 0:
+            raise RuntimeError("Integers to negative integer powers are not allowed.")
+        if exponent > LEAST_LIMIT:
+            operand_types.power(self, exponent)
     return ops._pow(self, exponent)
 
 
@@ -511,7 +516,9 @@ def logarithm(number):
 
 def rpow(self, other):
     """``other ** self``."""
-    return ops.pow(other, self)
+    if is_tensor(other) or other == 1:
+        return ops.pow(other, self)
+    return ops._pow_of_number(other, self)
 
 
 def is_complex(value):
