@@ -195,7 +195,7 @@ def kernel_object(op):
 
 def compiled_stages(op, kernel):
     """Pairs of name and `Stages` of the kernels behind an operator, for float32."""
-    from rushlight.compiler.front import Front
+    from rushlight.codegen.front import Front
 
     if isinstance(kernel, Front):
         yield kernel.name, kernel.stages(*specialization(op, kernel))
@@ -229,7 +229,7 @@ def plain(default):
 
 def loop_kernels(function):
     """The loop kernels that a Python function, or one that it calls, may launch."""
-    from rushlight.compiler.loops import Loops
+    from rushlight.codegen.loops import Loops
 
     found, seen, todo = [], set(), [function]
     while todo:

@@ -14,13 +14,13 @@
     sums = te.build(s, [x, y])
 
 Element functions (``exp``, ``tanh``, ``select``, ...) are those of
-``rushlight.compiler.language``.
+``rushlight.codegen.language``.
 """
 
-from rushlight.compiler.build import build
-from rushlight.compiler.lower_schedule import lower
-from rushlight.compiler.schedule import Schedule, Stage, create_schedule
-from rushlight.compiler.te import (
+from rushlight.codegen.build import build
+from rushlight.codegen.lower_schedule import lower
+from rushlight.codegen.schedule import Schedule, Stage, create_schedule
+from rushlight.codegen.te import (
     compute,
     intrinsic,
     max,

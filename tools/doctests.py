@@ -53,7 +53,7 @@ def blocks(text):
 
 def masked_vectors():
     """Whether loops over elements become loops over vectors on this machine."""
-    from rushlight.compiler import toolchain
+    from rushlight.codegen import toolchain
 
     return toolchain.has_masked_vectors()
 

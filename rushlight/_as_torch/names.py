@@ -34,7 +34,7 @@ OWN = (
     "_facts",
     "_on_demand",
     "backends.cpu.",
-    "compiler.",
+    "codegen",
     "core",
     "datasets",
     "dispatch",

@@ -1,15 +1,36 @@
-"""From tensor expressions in Python to machine code: language, loops, emitters.
+"""What programs say to PyTorch's compiler of programs, and ask of it.
 
-PyTorch's ``torch.compiler`` has this name too; its functions are found here as well.
+Rushlight's own compiler, of kernels, is ``rushlight.codegen``.
 """
 
+from rushlight._dynamo.eval_frame import compile
+from rushlight._dynamo.stance import (
+    allow_in_graph,
+    assume_constant_result,
+    cudagraph_mark_step_begin,
+    disable,
+    is_compiling,
+    is_dynamo_compiling,
+    is_exporting,
+    list_backends,
+    nested_compile_region,
+    reset,
+    set_stance,
+    substitute_in_graph,
+)
 
-def __getattr__(name):
-    from importlib import import_module
-
-    if name == "compile":
-        return import_module("rushlight._dynamo.eval_frame").compile
-    found = getattr(import_module("rushlight._dynamo.stance"), name, None)
-    if found is None or name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return found
+__all__ = [
+    "allow_in_graph",
+    "assume_constant_result",
+    "compile",
+    "cudagraph_mark_step_begin",
+    "disable",
+    "is_compiling",
+    "is_dynamo_compiling",
+    "is_exporting",
+    "list_backends",
+    "nested_compile_region",
+    "reset",
+    "set_stance",
+    "substitute_in_graph",
+]

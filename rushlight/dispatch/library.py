@@ -166,7 +166,7 @@ class Library:
             dtype: how the result's type follows from the operands': ``"promote"``,
                 ``"promote_float"``, ``"bool"`` or ``"same"``.
         """
-        from rushlight.compiler.pointwise import Pointwise, pointwise
+        from rushlight.codegen.pointwise import Pointwise, pointwise
         from rushlight.dispatch.kernels import PointwiseKernel
 
         op = self._operator(op_name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.compiler.loops import A, T, i64, loops
+from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.overlap import refuse_overlap
 from rushlight.ops.folded import add_folded, write_folded

@@ -5,8 +5,8 @@ import functools
 import math
 
 import rushlight
-from rushlight.compiler import language as L
-from rushlight.compiler.language import pointwise
+from rushlight.codegen import language as L
+from rushlight.codegen.language import pointwise
 from rushlight.core.factories import wrapped_number
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops

@@ -1,8 +1,8 @@
 """Comparisons: tensors of truth values, and questions with one answer."""
 
 import rushlight
-from rushlight.compiler import language as L
-from rushlight.compiler.language import pointwise
+from rushlight.codegen import language as L
+from rushlight.codegen.language import pointwise
 from rushlight.ops import call as ops
 
 logical_and = pointwise(L.logical_and)

@@ -18,9 +18,9 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from rushlight.compiler import expr as ir
-from rushlight.compiler.builder import Builder
-from rushlight.compiler.expr import (
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.expr import (
     Binary,
     Broadcast,
     Call,
@@ -36,7 +36,7 @@ from rushlight.compiler.expr import (
     i64,
     load,
 )
-from rushlight.compiler.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 
 # The kernel's integers, in order.
 PRODUCT_INTS = """

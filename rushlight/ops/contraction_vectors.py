@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rushlight.compiler import expr as ir
-from rushlight.compiler.builder import Builder
-from rushlight.compiler.expr import Broadcast, Call, Const, cast, i64, load
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.expr import Broadcast, Call, Const, cast, i64, load
 from rushlight.ops.contraction import (
     NOTHING,
     blocks_of,

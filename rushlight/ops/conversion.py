@@ -1,7 +1,7 @@
 """Copies, fills and conversions of dtype and device."""
 
 import rushlight
-from rushlight.compiler.language import pointwise
+from rushlight.codegen.language import pointwise
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of

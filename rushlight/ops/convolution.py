@@ -9,7 +9,7 @@ import math
 import rushlight
 from rushlight.backends.cpu.contraction import fresh
 from rushlight.backends.cpu.launch import launch
-from rushlight.compiler.schedules.contraction import ITEMSIZES
+from rushlight.codegen.schedules.contraction import ITEMSIZES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.convolution_plans import (
@@ -210,7 +210,7 @@ def _turn(out, source, ints, batch):
 @functools.cache
 def _lanes(name):
     from rushlight.backends.cpu.cache import cpu_identity
-    from rushlight.compiler.schedules.contraction import matrix_tile
+    from rushlight.codegen.schedules.contraction import matrix_tile
 
     return matrix_tile(name, cpu_identity()).lanes
 

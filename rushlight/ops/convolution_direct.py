@@ -8,9 +8,9 @@ channel and tap is from the first. Lines that end within a vector waste its last
 
 from __future__ import annotations
 
-from rushlight.compiler import expr as ir
-from rushlight.compiler.builder import Builder
-from rushlight.compiler.expr import Broadcast, Call, Const, Select, i64, load
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.expr import Broadcast, Call, Const, Select, i64, load
 from rushlight.ops.contraction import (
     NOTHING,
     blocks_of,

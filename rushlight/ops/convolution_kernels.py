@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import functools
 
-from rushlight.compiler import expr as ir
-from rushlight.compiler.builder import Builder
-from rushlight.compiler.expr import (
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.expr import (
     Broadcast,
     Const,
     Ramp,
@@ -29,7 +29,7 @@ from rushlight.compiler.expr import (
     load,
     u32,
 )
-from rushlight.compiler.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.ops.contraction import (
     NOTHING,
     VECTOR,

@@ -3,7 +3,7 @@
 import math
 
 import rushlight
-from rushlight.compiler.loops import A, I, T, loops
+from rushlight.codegen.loops import A, I, T, loops
 from rushlight.ops import call as ops
 from rushlight.ops.native import COMPLEX, REAL, name_of, require, run
 

@@ -8,8 +8,8 @@ the complex one has.
 
 from __future__ import annotations
 
-from rushlight.compiler import language as L
-from rushlight.compiler.language import pointwise
+from rushlight.codegen import language as L
+from rushlight.codegen.language import pointwise
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.shared import compact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight.backends.cpu.foreach import advance, launch_each, same_layout
-from rushlight.compiler.language import maximum, pointwise, sqrt
+from rushlight.codegen.language import maximum, pointwise, sqrt
 
 # Dtypes whose parameters the kernels update; the state has the same dtype.
 FUSED_DTYPES = frozenset({"float32", "float64", "bfloat16", "float16"})

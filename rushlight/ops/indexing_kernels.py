@@ -8,7 +8,7 @@ threads write one element and the order of additions is fixed.
 from __future__ import annotations
 
 import rushlight
-from rushlight.compiler.loops import A, T, i64, loops, loops_inline
+from rushlight.codegen.loops import A, T, i64, loops, loops_inline
 from rushlight.ops.native import (
     brief,
     fault_flag,

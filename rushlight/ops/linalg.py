@@ -55,7 +55,7 @@ PAIRS = 63  # stands for pairs of bfloat16 where a dtype's code is asked for
 def find_kernel(kind, code):
     """The native kernel for a dtype, its block's columns and its tile's width."""
     from rushlight.backends.cpu.cache import cpu_identity
-    from rushlight.compiler.schedules.contraction import matrix_tile
+    from rushlight.codegen.schedules.contraction import matrix_tile
     from rushlight.ops.contraction import matrix_kernel
 
     if code == PAIRS:

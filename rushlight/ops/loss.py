@@ -3,8 +3,8 @@
 import math
 
 import rushlight
-from rushlight.compiler import language as L
-from rushlight.compiler.language import pointwise
+from rushlight.codegen import language as L
+from rushlight.codegen.language import pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
 from rushlight.ops.shared import readable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.compiler.loops import A, T, f64, loops
+from rushlight.codegen.loops import A, T, f64, loops
 from rushlight.ops.native import (
     brief,
     fault_flag,

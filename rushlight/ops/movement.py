@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from rushlight.compiler.loops import T, loops
+from rushlight.codegen.loops import T, loops
 from rushlight.ops.native import (
     around,
     brief,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.compiler.language import bits_of, float_of, fma, sqrt
-from rushlight.compiler.loops import f32, i32, loops, loops_inline
+from rushlight.codegen.language import bits_of, float_of, fma, sqrt
+from rushlight.codegen.loops import f32, i32, loops, loops_inline
 
 MANY = 128  # from here on a kernel is worth its call
 

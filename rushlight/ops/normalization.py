@@ -7,7 +7,7 @@ operators under ``create_graph``.
 from math import prod as product
 
 import rushlight
-from rushlight.compiler.language import maximum, mean, pointwise, rowwise, rsqrt, total
+from rushlight.codegen.language import maximum, mean, pointwise, rowwise, rsqrt, total
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out

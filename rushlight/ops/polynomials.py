@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from rushlight.compiler.branching import branching
-from rushlight.compiler.language import acos, cos, sin
-from rushlight.compiler.loops import T, f64, i64, loops_inline
-from rushlight.compiler.pointwise import without_halves
+from rushlight.codegen.branching import branching
+from rushlight.codegen.language import acos, cos, sin
+from rushlight.codegen.loops import T, f64, i64, loops_inline
+from rushlight.codegen.pointwise import without_halves
 
 NAN = math.nan
 

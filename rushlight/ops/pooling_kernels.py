@@ -5,8 +5,8 @@ Planes (batch times channels) are independent, so they are what the thread pool 
 
 from __future__ import annotations
 
-from rushlight.compiler.language import trunc_div
-from rushlight.compiler.loops import (
+from rushlight.codegen.language import trunc_div
+from rushlight.codegen.loops import (
     A,
     T,
     is_float,

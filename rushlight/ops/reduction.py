@@ -3,8 +3,8 @@
 import math
 
 import rushlight
-from rushlight.compiler import language as L
-from rushlight.compiler.language import reduction
+from rushlight.codegen import language as L
+from rushlight.codegen.language import reduction
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.shared import (

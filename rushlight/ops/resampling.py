@@ -13,7 +13,7 @@ import math
 from math import prod
 
 import rushlight
-from rushlight.compiler.loops import A, T, i64, loops
+from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import filled, fresh, name_of, run, scalar_name

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from math import inf
 
-from rushlight.compiler.language import exp, is_complex, log1p, log_add_exp
-from rushlight.compiler.loops import A, T, local, loops, loops_inline, vectorized
+from rushlight.codegen.language import exp, is_complex, log1p, log_add_exp
+from rushlight.codegen.loops import A, T, local, loops, loops_inline, vectorized
 
 
 @loops

@@ -1,6 +1,6 @@
 """Softmax and its logarithm, forward and backward, over any axis."""
 
-from rushlight.compiler.language import exp, largest, log, rowwise, total
+from rushlight.codegen.language import exp, largest, log, rowwise, total
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import fresh

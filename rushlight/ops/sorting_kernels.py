@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.compiler.language import bits_of
-from rushlight.compiler.loops import (
+from rushlight.codegen.language import bits_of
+from rushlight.codegen.loops import (
     A,
     I,
     T,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 
-from rushlight.compiler import language as L
-from rushlight.compiler.language import pointwise
-from rushlight.compiler.pointwise import without_halves
+from rushlight.codegen import language as L
+from rushlight.codegen.language import pointwise
+from rushlight.codegen.pointwise import without_halves
 from rushlight.ops import call as ops
 from rushlight.ops import special_tables as tables
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 
-from rushlight.compiler import language as L
-from rushlight.compiler.branching import branching
-from rushlight.compiler.language import erfc, exp, expm1, lgamma, log, sqrt
-from rushlight.compiler.loops import T, f64, formula, loops_inline
+from rushlight.codegen import language as L
+from rushlight.codegen.branching import branching
+from rushlight.codegen.language import erfc, exp, expm1, lgamma, log, sqrt
+from rushlight.codegen.loops import T, f64, formula, loops_inline
 from rushlight.ops import special_tables as tables
 
 INF, NAN = math.inf, math.nan

@@ -18,9 +18,9 @@ import cmath
 import functools
 import math
 
-from rushlight.compiler import expr as ir
-from rushlight.compiler.builder import Builder
-from rushlight.compiler.expr import Broadcast, Shuffle, Type, i64, load
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.expr import Broadcast, Shuffle, Type, i64, load
 from rushlight.ops.contraction import (
     blocks_of,
     minimum,
@@ -561,7 +561,7 @@ class Lines:
 def lines_kernel(name: str, radices: tuple):
     """The native kernel for parts of one type and some radices, from the cache or built."""
     from rushlight.backends.cpu.cache import native, source_digest
-    from rushlight.compiler.lower import lower
+    from rushlight.codegen.lower import lower
 
     symbol = "_".join(["fourier_lines", name, *map(str, radices)])
     return native(

@@ -8,7 +8,7 @@ ones are chosen. A row is a pair of arrays that are rearranged together.
 
 from __future__ import annotations
 
-from rushlight.compiler.loops import i64, local, loops, loops_inline
+from rushlight.codegen.loops import i64, local, loops, loops_inline
 
 
 @loops_inline

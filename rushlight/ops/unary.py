@@ -3,9 +3,9 @@
 import math
 
 import rushlight
-from rushlight.compiler import language as L
-from rushlight.compiler.language import pointwise
-from rushlight.compiler.pointwise import without_halves
+from rushlight.codegen import language as L
+from rushlight.codegen.language import pointwise
+from rushlight.codegen.pointwise import without_halves
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.operand_types import nan_to_num as refuse_complex_gradient

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.compiler.loops import loops, loops_inline
+from rushlight.codegen.loops import loops, loops_inline
 from rushlight.ops.native import REAL, brief, filled, fresh, name_of, require, run_whole
 
 KNOWN = REAL | {11, 27, 28, 29}  # types whose slices are compared

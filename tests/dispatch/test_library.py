@@ -5,7 +5,7 @@ import gc
 import pytest
 
 import rushlight as rl
-from rushlight.compiler.language import select
+from rushlight.codegen.language import select
 from rushlight.core.interop import storage_buffer
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.library import _excluded, _scoped_library

@@ -5,7 +5,7 @@ import pytest
 
 import rushlight
 from rushlight.backends.cpu.cache import cpu_identity
-from rushlight.compiler.schedules.contraction import matrix_tile
+from rushlight.codegen.schedules.contraction import matrix_tile
 from rushlight.ops.contraction_vectors import COMBINED_ROWS, DOT_ROWS, DOT_VECTORS
 from rushlight.ops.convolution_kernels import convolution_tile, weight_block
 from rushlight.ops.convolution_plans import BAND, COLUMNS, SMALL_PLANE

@@ -7,8 +7,8 @@ import pytest
 
 import rushlight
 from rushlight import te
-from rushlight.compiler.emit import python
-from rushlight.compiler.language import floor_div, pointwise
+from rushlight.codegen.emit import python
+from rushlight.codegen.language import floor_div, pointwise
 
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")
 DIVISIONS = {

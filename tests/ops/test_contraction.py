@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from rushlight.backends.cpu.launch import launch
-from rushlight.compiler import expr as ir
-from rushlight.compiler.build import native
-from rushlight.compiler.builder import Builder
-from rushlight.compiler.emit.python import render
-from rushlight.compiler.emit.reference import execute
-from rushlight.compiler.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen import expr as ir
+from rushlight.codegen.build import native
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.emit.python import render
+from rushlight.codegen.emit.reference import execute
+from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.ops import contraction
 from rushlight.ops import contraction_vectors as vectors
 

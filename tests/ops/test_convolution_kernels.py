@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from rushlight.backends.cpu.launch import launch
-from rushlight.compiler import expr as ir
-from rushlight.compiler.build import native
-from rushlight.compiler.emit.python import render
-from rushlight.compiler.emit.reference import execute
-from rushlight.compiler.schedules.contraction import Tile
+from rushlight.codegen import expr as ir
+from rushlight.codegen.build import native
+from rushlight.codegen.emit.python import render
+from rushlight.codegen.emit.reference import execute
+from rushlight.codegen.schedules.contraction import Tile
 from rushlight.ops import convolution_direct as direct
 from rushlight.ops import convolution_kernels as kernels
 from rushlight.ops.convolution_plans import forward_plan, weight_plan

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2] / "rushlight"
 LAYERS = (
     ("core", "return_types"),
     ("backends", "cpu"),
-    ("compiler", "te"),
+    ("codegen", "te"),
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
     ("autograd",),
@@ -31,7 +31,7 @@ LAYERS = (
     # what programs ask about the place they run in, and PyTorch's other names
     ("torch_version", "version", "types", "storage", "_utils", "_C", "__config__"),
     ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
-    ("futures", "fx", "jit", "onnx", "profiler", "ao", "_dynamo"),
+    ("futures", "fx", "jit", "onnx", "profiler", "ao", "_dynamo", "compiler"),
     ("distributed", "multiprocessing"),
     ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
 )

@@ -75,7 +75,7 @@ def native(name: str, digest: str, lower):
         if key is not None:
             kernel = _kernels.get(key) or _stored(key, name)
         if kernel is None:
-            from rushlight.compiler.emit.llvm import emit
+            from rushlight.codegen.emit.llvm import emit
 
             text = emit(lower())
             kernel = native_text(name, text)
@@ -88,7 +88,7 @@ def native_text(name: str, text: str):
     """The kernel of a module of LLVM IR; the same one for the same text."""
 
     def build():
-        from rushlight.compiler.toolchain import compile_ir
+        from rushlight.codegen.toolchain import compile_ir
 
         return compile_ir(text).object
 
@@ -260,7 +260,7 @@ def llvm_release() -> str:
 @functools.cache
 def compiler_digest() -> str:
     """A digest of every source file of the compiler package."""
-    root = os.path.join(os.path.dirname(__file__), "..", "..", "compiler")
+    root = os.path.join(os.path.dirname(__file__), "..", "..", "codegen")
     joined = blake2b(digest_size=16)
     for folder, folders, files in os.walk(os.path.realpath(root)):
         folders.sort()

@@ -214,8 +214,8 @@ def test_a_damaged_entry_of_the_pack_is_replaced_in_it(folder):
 
 def constant_kernel(name, value):
     """A function that writes one number."""
-    from rushlight.compiler import expr as ir
-    from rushlight.compiler.builder import Builder
+    from rushlight.codegen import expr as ir
+    from rushlight.codegen.builder import Builder
 
     b = Builder()
     b.store(ir.argument(0, ir.i64), 0, ir.Const(ir.i64, value))

@@ -1,0 +1,1 @@
+"""From tensor expressions in Python to machine code: language, loops, emitters."""

@@ -1,0 +1,402 @@
+"""Renders expressions as LLVM IR instructions, one register for each node."""
+
+from __future__ import annotations
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.emit.llvm_text import (
+    EXTREMES,
+    HELPERS,
+    INSTRUCTIONS,
+    INTRINSICS,
+    cast_hops,
+    cast_instruction,
+    kind_of,
+    literal,
+    literal_ones,
+    memory_name,
+    suffix,
+    type_name,
+)
+from rushlight.codegen.expr import boolean
+
+
+class Expressions:
+    """The part of the emitter that writes values.
+
+    It works on the state of `llvm._Emitter`: ``lines`` of the current block, the
+    ``scope`` of names, ``mutable`` locals by address, and the ``memo`` of nodes that
+    the current statement has written.
+    """
+
+    def value(self, e):
+        """The operand text of an expression; each node is written once a statement."""
+        if isinstance(e, ir.Const):
+            return literal(e.type, e.value)
+        if isinstance(e, ir.Var):
+            if e.name in self.mutable:
+                return self.read(e)
+            return self.scope[e.name]
+        known = self.memo.get(id(e))
+        if known is None:  # the node is kept too, so that its id is not reused
+            known = self.memo[id(e)] = EXPRESSIONS[type(e)](self, e), e
+        return known[0]
+
+    def read(self, e):
+        if isinstance(e.type, ir.Pointer) and e.name not in self.mutable:
+            return self.scope[e.name]
+        return self.fresh(f"load {type_name(e.type)}, ptr {self.mutable[e.name]}")
+
+    def typed(self, e):
+        return f"{type_name(e.type)} {self.value(e)}"
+
+    def in_float32(self, e):
+        """An operation on bfloat16, whose values are bits here: done in float32."""
+        wide = [
+            ir.cast(ir.f32, arg) if arg.type.name == "bfloat16" else arg
+            for arg in e.args
+        ]
+        if isinstance(e, ir.Call):
+            kind = ir.f32.like(e.type) if e.type.name == "bfloat16" else e.type
+            return self.value(ir.cast(e.type, ir.Call(e.name, kind, *wide)))
+        return self.value(ir.cast(e.type, e.rebuild(wide)))
+
+    def unary(self, e):
+        (inner,) = e.args
+        if e.type.name == "bfloat16":
+            return self.in_float32(e)
+        type = type_name(e.type)
+        if e.op == "not":
+            return self.fresh(f"xor {self.typed(inner)}, {literal_ones(e.type)}")
+        if e.type.is_float:
+            if e.op == "neg":
+                return self.fresh(f"fneg {self.typed(inner)}")
+            return self.intrinsic("fabs", e.type, self.typed(inner))
+        if e.op == "neg":
+            return self.fresh(f"sub {type} {literal(e.type, 0)}, {self.value(inner)}")
+        if not e.type.is_signed:
+            return self.value(inner)
+        name = self.module.declare(f"llvm.abs.{suffix(e.type)}", type, type, "i1")
+        return self.fresh(f"call {type} @{name}({self.typed(inner)}, i1 false)")
+
+    def binary(self, e):
+        left, right = e.args
+        type = left.type
+        if type.name == "bfloat16":
+            return self.in_float32(e)
+        if e.op in EXTREMES:
+            return self.extreme(e.op, type, left, right)
+        if e.op in HELPERS:
+            return self.divide(e, type, left, right)
+        name = INSTRUCTIONS[e.op][kind_of(type)]
+        if name is None:
+            raise TypeError(f"{e.op} is not defined on {type}")
+        return self.fresh(f"{name} {self.typed(left)}, {self.value(right)}")
+
+    def extreme(self, op, type, left, right):
+        compare, stem, logical = EXTREMES[op]
+        if type.is_bool:
+            return self.fresh(f"{logical} {self.typed(left)}, {self.value(right)}")
+        if type.is_int:
+            name = ("s" if type.is_signed else "u") + stem
+            return self.intrinsic(name, type, self.typed(left), self.typed(right))
+        # The picked side is the right one where either is NaN, as `vmaxps` does;
+        # one more blend then keeps the left side's NaN, or drops the right side's.
+        a, b, name = self.value(left), self.value(right), type_name(type)
+        mask = type_name(boolean.like(type))
+        keep = self.fresh(f"{compare} {name} {a}, {b}")
+        picked = self.fresh(f"select {mask} {keep}, {name} {a}, {name} {b}")
+        special = a if op in ("min", "max") else b
+        isnan = self.fresh(f"fcmp uno {name} {special}, {special}")
+        return self.fresh(f"select {mask} {isnan}, {name} {a}, {name} {picked}")
+
+    def divide(self, e, type, left, right):
+        """Divides; by a positive constant in place, otherwise through a helper."""
+        divisor = right.value if isinstance(right, ir.Const) else 0
+        if type.is_int and divisor > 0:
+            if divisor & divisor - 1 == 0 and (
+                e.op in ("floordiv", "mod") or not type.is_signed
+            ):
+                return self.divide_by_power(e.op, type, left, divisor)
+            if e.op in ("tdiv", "rem") or not type.is_signed:
+                sign = "s" if type.is_signed else "u"
+                name = "div" if e.op in ("tdiv", "floordiv") else "rem"
+                return self.fresh(
+                    f"{sign}{name} {self.typed(left)}, {self.value(right)}"
+                )
+        return self.helper(e.op, e.type, left, right)
+
+    def divide_by_power(self, op, type, left, divisor):
+        if op in ("mod", "rem"):
+            return self.fresh(f"and {self.typed(left)}, {literal(type, divisor - 1)}")
+        shift = "ashr" if type.is_signed else "lshr"
+        amount = literal(type, divisor.bit_length() - 1)
+        return self.fresh(f"{shift} {self.typed(left)}, {amount}")
+
+    def intrinsic(self, name, type, *operands):
+        spelled = type_name(type)
+        full = self.module.declare(
+            f"llvm.{name}.{suffix(type)}", spelled, *[spelled] * len(operands)
+        )
+        return self.fresh(f"call {spelled} @{full}({', '.join(operands)})")
+
+    def helper(self, name, type, *args):
+        mangled, _ = self.module.helper(name, tuple(arg.type for arg in args))
+        operands = ", ".join(self.typed(arg) for arg in args)
+        return self.fresh(f"call {type_name(type)} @{mangled}({operands})")
+
+    def call(self, e):
+        if any(arg.type.name == "bfloat16" for arg in e.args if arg.type.is_float):
+            if e.name != "dot_bf16" and e.name not in ir.FAULTS:
+                return self.in_float32(e)
+        if e.name in INTRINSICS:
+            return self.intrinsic(INTRINSICS[e.name], e.type, *map(self.typed, e.args))
+        if e.name in SPECIAL_CALLS:
+            return SPECIAL_CALLS[e.name](self, e)
+        return self.helper(e.name, e.type, *e.args)
+
+    def machine_division(self, e):
+        """The instruction itself, which traps; only `mathematics.division` uses it."""
+        left, right = e.args
+        sign = "s" if e.type.is_signed else "u"
+        name = sign + e.name.removeprefix("machine_")
+        return self.fresh(f"{name} {self.typed(left)}, {self.value(right)}")
+
+    def refused(self, e):
+        """A value where nobody listens to what it refuses."""
+        return self.value(e.args[0])
+
+    def any_lane(self, e):
+        (inner,) = e.args
+        lanes = f"i{inner.type.lanes}"
+        mask = self.fresh(f"bitcast {self.typed(inner)} to {lanes}")
+        return self.fresh(f"icmp ne {lanes} {mask}, 0")
+
+    def isnan(self, e):
+        (inner,) = e.args
+        return self.fresh(f"fcmp uno {self.typed(inner)}, {self.value(inner)}")
+
+    def rarely(self, e):
+        """A choice whose first side is computed only if some lane asks for it."""
+        condition, rare, common = e.args
+        if e.type.lanes == 1:  # LLVM's vectoriser may be about to widen this
+            return self.value(ir.Select(condition, rare, common))
+        wanted, usual = self.value(condition), self.value(common)
+        then, end, type = self.new_label("rare"), self.new_label("end"), e.type
+        lanes = f"i{type.lanes}"
+        mask = self.fresh(f"bitcast {type_name(condition.type)} {wanted} to {lanes}")
+        asked = self.fresh(f"icmp ne {lanes} {mask}, 0")
+        self.lines.append(f"  br i1 {asked}, label %{then}, label %{end}")
+        before, memo = self.label, self.memo
+        self.start(then)
+        self.memo = dict(memo)
+        mixed = self.value(ir.Select(condition, rare, common))
+        inside = self.label
+        self.jump(end)
+        self.start(end)
+        self.memo = memo
+        return self.fresh(
+            f"phi {type_name(type)} [{usual}, %{before}], [{mixed}, %{inside}]"
+        )
+
+    def count_zeros(self, e):
+        stem = {"leading_zeros": "ctlz", "trailing_zeros": "cttz"}[e.name]
+        type = type_name(e.type)
+        name = self.module.declare(f"llvm.{stem}.{suffix(e.type)}", type, type, "i1")
+        return self.fresh(f"call {type} @{name}({self.typed(e.args[0])}, i1 false)")
+
+    def reduce(self, e):
+        """A horizontal reduction, halving the lanes each time: a fixed tree."""
+        (vector,) = e.args
+        op, lanes = e.name.removeprefix("reduce_"), vector.type.lanes
+        current = vector
+        while lanes > 1:
+            lanes //= 2
+            low = ir.Shuffle(range(lanes), current, current)
+            high = ir.Shuffle(range(lanes, 2 * lanes), current, current)
+            current = ir.Binary(op, low, high)
+        return self.value(ir.Extract(0, current) if current.type.lanes > 1 else current)
+
+    def dot_bf16(self, e):
+        """``accumulator + a0 b0 + a1 b1`` over pairs of bfloat16 lanes."""
+        accumulator, a, b = e.args
+        lanes, result = e.type.lanes, type_name(e.type)
+        pair = f"<{a.type.lanes} x bfloat>"
+        name = self.module.declare(
+            f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", result, result, pair, pair
+        )
+        pairs = [
+            f"{pair} " + self.fresh(f"bitcast {self.typed(side)} to {pair}")
+            for side in (a, b)
+        ]
+        operands = ", ".join([self.typed(accumulator), *pairs])
+        return self.fresh(f"call {result} @{name}({operands})")
+
+    def cast(self, e):
+        (inner,) = e.args
+        return self.convert(self.value(inner), inner.type, e.type)
+
+    def convert(self, value, source, target):
+        """Converts in at most three machine steps, small floats through f32."""
+        if source.name == target.name:
+            return value
+        for hop in cast_hops(source, target):
+            value, source = self.convert_once(value, source, hop), hop
+        return value
+
+    def convert_once(self, value, source, target):
+        from_name, to_name = type_name(source), type_name(target)
+        if target.is_bool:
+            compare = "fcmp une" if source.is_float else "icmp ne"
+            return self.fresh(f"{compare} {from_name} {value}, {literal(source, 0)}")
+        if source.name == "float32" and target.name == "bfloat16":
+            mangled, _ = self.module.helper("to_bfloat16", (source,))
+            return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
+        if source.name == "bfloat16":  # its bits are the upper half of a float's
+            bits = type_name(ir.u32.like(source))
+            upper = literal(ir.u32.like(source), 16)
+            wide = self.fresh(f"zext {from_name} {value} to {bits}")
+            shifted = self.fresh(f"shl {bits} {wide}, {upper}")
+            return self.fresh(f"bitcast {bits} {shifted} to {to_name}")
+        return self.fresh(
+            f"{cast_instruction(source, target)} {from_name} {value} to {to_name}"
+        )
+
+    def reinterpret(self, e):
+        (inner,) = e.args
+        value = self.value(inner)
+        before, after = type_name(inner.type), type_name(e.type)
+        if before == after:
+            return value
+        return self.fresh(f"bitcast {before} {value} to {after}")
+
+    def select(self, e):
+        return self.fresh("select " + ", ".join(map(self.typed, e.args)))
+
+    def address(self, pointer, index):
+        base = self.value(pointer)
+        element = memory_name(pointer.type.element)
+        if isinstance(index, ir.Const) and index.value == 0 and index.type.lanes == 1:
+            return base
+        return self.fresh(
+            f"getelementptr inbounds {element}, ptr {base}, {self.typed(index)}"
+        )
+
+    def access(self):
+        """Marks a memory access as free of carried dependences in its loops."""
+        if not self.groups:
+            return ""
+        if len(self.groups) == 1:
+            return f", !llvm.access.group {self.groups[0]}"
+        return f", !llvm.access.group {self.module.note(', '.join(self.groups))}"
+
+    def load(self, e):
+        pointer, index = e.args[:2]
+        type = e.type
+        memory = memory_name(type)
+        address = self.address(pointer, index)
+        if index.type.lanes > 1 or e.mask is not None:
+            value = self.masked_load(e, address, index.type.lanes > 1)
+        else:
+            value = self.fresh(
+                f"load {memory}, ptr {address}, align {e.alignment}{self.access()}"
+            )
+        if type.is_bool:
+            zero = "0" if type.lanes == 1 else "zeroinitializer"
+            value = self.fresh(f"icmp ne {memory} {value}, {zero}")
+        return value
+
+    def masked_load(self, e, address, gathers):
+        lanes, memory = e.type.lanes, memory_name(e.type)
+        mask = "splat (i1 true)" if e.mask is None else self.value(e.mask)
+        kind, where, mark = ("load", "ptr", "p0")
+        if gathers:
+            kind, where, mark = "gather", f"<{lanes} x ptr>", f"v{lanes}p0"
+        name = self.module.declare(
+            f"llvm.masked.{kind}.{self.memory_suffix(e.type)}.{mark}",
+            memory,
+            where,
+            f"<{lanes} x i1>",
+            memory,
+        )
+        return self.fresh(
+            f"call {memory} @{name}({where} align {e.alignment} {address}, "
+            f"<{lanes} x i1> {mask}, {memory} zeroinitializer){self.access()}"
+        )
+
+    def memory_suffix(self, type):
+        return suffix(ir.u8.like(type) if type.is_bool else type)
+
+    def offset(self, e):
+        pointer, count = e.args
+        return self.fresh(
+            f"getelementptr inbounds i8, ptr {self.value(pointer)}, {self.typed(count)}"
+        )
+
+    def broadcast(self, e):
+        (inner,) = e.args
+        if isinstance(inner, ir.Const):
+            return literal(e.type, inner.value)
+        type = type_name(e.type)
+        first = self.fresh(f"insertelement {type} poison, {self.typed(inner)}, i64 0")
+        return self.fresh(
+            f"shufflevector {type} {first}, {type} poison, "
+            f"<{e.lanes} x i32> zeroinitializer"
+        )
+
+    def ramp(self, e):
+        base, step = e.args
+        scalar = type_name(base.type)
+        zero = "{}.0" if base.type.is_float else "{}"
+        steps = ", ".join(f"{scalar} {zero.format(lane)}" for lane in range(e.lanes))
+        counts = f"<{steps}>"
+        type = type_name(e.type)
+        stride = self.value(ir.Broadcast(e.lanes, step))
+        start = self.value(ir.Broadcast(e.lanes, base))
+        mul, add = ("fmul", "fadd") if base.type.is_float else ("mul", "add")
+        distance = self.fresh(f"{mul} {type} {stride}, {counts}")
+        return self.fresh(f"{add} {type} {start}, {distance}")
+
+    def extract(self, e):
+        return self.fresh(f"extractelement {self.typed(e.args[0])}, i64 {e.lane}")
+
+    def shuffle(self, e):
+        left, right = e.args
+        picks = ", ".join(f"i32 {lane}" for lane in e.lanes)
+        mixed = self.fresh(
+            f"shufflevector {self.typed(left)}, {self.typed(right)}, "
+            f"<{len(e.lanes)} x i32> <{picks}>"
+        )
+        if len(e.lanes) > 1:
+            return mixed
+        return self.fresh(f"extractelement <1 x {type_name(e.type)}> {mixed}, i64 0")
+
+
+EXPRESSIONS = {
+    ir.Unary: Expressions.unary,
+    ir.Binary: Expressions.binary,
+    ir.Cast: Expressions.cast,
+    ir.Reinterpret: Expressions.reinterpret,
+    ir.Select: Expressions.select,
+    ir.Call: Expressions.call,
+    ir.Load: Expressions.load,
+    ir.Offset: Expressions.offset,
+    ir.Broadcast: Expressions.broadcast,
+    ir.Ramp: Expressions.ramp,
+    ir.Extract: Expressions.extract,
+    ir.Shuffle: Expressions.shuffle,
+}
+SPECIAL_CALLS = {
+    "machine_div": Expressions.machine_division,
+    "machine_rem": Expressions.machine_division,
+    "rarely": Expressions.rarely,
+    "isnan": Expressions.isnan,
+    "any_lane": Expressions.any_lane,
+    **dict.fromkeys(ir.FAULTS, Expressions.refused),
+    "dot_bf16": Expressions.dot_bf16,
+    "leading_zeros": Expressions.count_zeros,
+    "trailing_zeros": Expressions.count_zeros,
+    **{
+        f"reduce_{op}": Expressions.reduce
+        for op in ("add", "mul", "min", "max", "and", "or", "xor")
+    },
+}

@@ -1,0 +1,163 @@
+"""How types, literals and conversions are spelled in LLVM IR."""
+
+from __future__ import annotations
+
+import struct
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.expr import i64
+
+# Operation -> LLVM instruction, for (float, signed, unsigned, bool) operands.
+INSTRUCTIONS = {
+    "add": ("fadd", "add", "add", "or"),
+    "sub": ("fsub", "sub", "sub", "xor"),
+    "mul": ("fmul", "mul", "mul", "and"),
+    "div": ("fdiv", None, None, None),
+    "and": (None, "and", "and", "and"),
+    "or": (None, "or", "or", "or"),
+    "xor": (None, "xor", "xor", "xor"),
+    "shl": (None, "shl", "shl", None),
+    "shr": (None, "ashr", "lshr", None),
+    "eq": ("fcmp oeq", "icmp eq", "icmp eq", "icmp eq"),
+    "ne": ("fcmp une", "icmp ne", "icmp ne", "icmp ne"),
+    "lt": ("fcmp olt", "icmp slt", "icmp ult", "icmp ult"),
+    "le": ("fcmp ole", "icmp sle", "icmp ule", "icmp ule"),
+    "gt": ("fcmp ogt", "icmp sgt", "icmp ugt", "icmp ugt"),
+    "ge": ("fcmp oge", "icmp sge", "icmp uge", "icmp uge"),
+}
+EXTREMES = {  # operation -> (float comparison, intrinsic for ints, bool instruction)
+    "min": ("fcmp olt", "min", "and"),
+    "max": ("fcmp ogt", "max", "or"),
+    "fmin": ("fcmp olt", "min", "and"),
+    "fmax": ("fcmp ogt", "max", "or"),
+}
+INTRINSICS = {  # function -> LLVM's name; all operands have the type of the result
+    "sqrt": "sqrt",
+    "fma": "fma",
+    "floor": "floor",
+    "ceil": "ceil",
+    "trunc": "trunc",
+    "round": "roundeven",
+    "copysign": "copysign",
+    "popcount": "ctpop",
+}
+HELPERS = ("floordiv", "mod", "tdiv", "rem")  # operations written in `mathematics`
+TYPES = {
+    "bool": "i1",
+    "float16": "half",
+    "bfloat16": "i16",  # its bits: most processors have no instructions for it
+    "float32": "float",
+    "float64": "double",
+}
+
+
+def type_name(type) -> str:
+    """LLVM's spelling of a register type."""
+    if isinstance(type, ir.Pointer):
+        return "ptr"
+    name = TYPES.get(type.name) or f"i{type.bits}"
+    return name if type.lanes == 1 else f"<{type.lanes} x {name}>"
+
+
+def memory_name(type) -> str:
+    """LLVM's spelling of a type in memory, where a ``bool`` takes a byte."""
+    if not isinstance(type, ir.Pointer) and type.is_bool:
+        return "i8" if type.lanes == 1 else f"<{type.lanes} x i8>"
+    return type_name(type)
+
+
+def literal(type, value) -> str:
+    """A constant in LLVM's syntax; floats by their bits."""
+    if type.is_bool:
+        text = "true" if value else "false"
+    elif type.is_float:
+        text = _float_bits(type.name, value)
+    else:
+        text = str(value)
+    if type.lanes == 1:
+        return text
+    return f"splat ({type_name(type.scalar)} {text})"
+
+
+def _float_bits(name, value):
+    if name == "float16":
+        return f"0xH{struct.pack('>e', value).hex().upper()}"
+    if name == "float64":
+        return f"0x{struct.pack('>d', value).hex().upper()}"
+    try:
+        rounded = struct.pack(">f", value)
+    except OverflowError:
+        rounded = struct.pack(">f", float("inf") if value > 0 else float("-inf"))
+    if name == "bfloat16":
+        return str(_bfloat16_bits(int.from_bytes(rounded, "big"), value != value))
+    return f"0x{struct.pack('>d', struct.unpack('>f', rounded)[0]).hex().upper()}"
+
+
+def _bfloat16_bits(bits, is_nan):
+    """The upper half of a float's bits, rounded to even, as a signed number."""
+    if is_nan:
+        return 0x7FC0
+    half = (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+    return half - 0x10000 if half >= 0x8000 else half
+
+
+def suffix(type) -> str:
+    """A type as LLVM writes it inside an overloaded intrinsic's name."""
+    if isinstance(type, ir.Pointer):
+        return "p0"
+    if type.is_float:
+        name = {"float16": "f16", "bfloat16": "i16", "float32": "f32"}.get(
+            type.name, "f64"
+        )
+    else:
+        name = f"i{type.bits}"
+    return name if type.lanes == 1 else f"v{type.lanes}{name}"
+
+
+def literal_ones(type):
+    """All bits set."""
+    text = "true" if type.is_bool else "-1"
+    return text if type.lanes == 1 else f"splat ({type_name(type.scalar)} {text})"
+
+
+def kind_of(type):
+    if type.is_float:
+        return 0
+    if type.is_bool:
+        return 3
+    return 1 if type.is_signed else 2
+
+
+def cast_hops(source, target):
+    """The types to pass through: the machine has no direct way between some."""
+    small = ("float16", "bfloat16")
+    middle = ir.f32.like(source)
+    hops = []
+    if (
+        source.name == "bfloat16"
+        and target.is_bool
+        or (source.name in small and target.name != "float32" and not target.is_bool)
+    ):
+        hops.append(middle)
+    elif target.name in small and source.name != "float32":
+        hops.append(middle)
+    if source.is_float and target.is_int and target.bits < 64:
+        wide = target.bits == 32 and not target.is_signed
+        hops.append((i64 if wide else ir.i32).like(target))
+    if not hops or hops[-1].name != target.name:
+        hops.append(target)
+    return hops
+
+
+def cast_instruction(source, target):
+    if source.is_float and target.is_float:
+        return "fpext" if target.bits > source.bits else "fptrunc"
+    if source.is_float:
+        return "fptosi" if target.is_signed else "fptoui"
+    if target.is_float:
+        return "sitofp" if source.is_signed else "uitofp"
+    if target.bits < source.bits:
+        return "trunc"
+    if target.bits == source.bits:
+        return "bitcast"
+    return "sext" if source.is_signed else "zext"

@@ -1,0 +1,441 @@
+"""Exponentials, logarithms, powers, and the hyperbolic functions made of them."""
+
+from __future__ import annotations
+
+import math
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.expr import Const, select
+from rushlight.codegen.mathematics.formats import (
+    bits,
+    clamp,
+    copysign,
+    fma,
+    format_of,
+    from_bits,
+    in_double,
+    in_double_or_short,
+    literal_bits,
+    pick,
+    polynomial,
+    power_of_two,
+    root,
+)
+from rushlight.codegen.mathematics.pairs import (
+    over,
+    plus,
+    product_of_two,
+    sum_of_sorted,
+    sum_of_two,
+    times,
+)
+
+INF, NAN = math.inf, math.nan
+# ln 2 in two parts; the first has so few bits that its multiples are exact.
+LN2 = (0.693145751953125, 1.4286068203094173e-06)
+LN2_DOUBLE = (0.6931471803691238, 1.9082149292705877e-10)
+# And to the nearest, with what that lacks.
+LN2_NEAREST = (0.6931471824645996, -1.904654323148236e-09)
+LN2_NEAREST_DOUBLE = (0.6931471805599453, 2.3190468138462996e-17)
+LOG2_E = 1.4426950408889634
+LOG_OF_TWO = 0.6931471805599453
+# (exp(r) - 1 - r) / r^2 on |r| < ln(2) / 2, weighted so that exp's error is even.
+EXP = (
+    0.50000000783300751,
+    0.1666666686331777,
+    0.041666268497572555,
+    0.0083332638023610827,
+    0.0013946177498986781,
+    0.00019918668424671308,
+)
+EXP_DOUBLE = (
+    0.5,
+    0.16666666666666677,
+    0.0416666666666667,
+    0.00833333333332157,
+    0.0013888888888867468,
+    0.00019841269886298197,
+    2.4801587359647612e-05,
+    2.755724401515314e-06,
+    2.7557243335297865e-07,
+    2.5109111148708663e-08,
+    2.092431057861011e-09,
+)
+# (log(1 + f) - f + f^2 / 2) / f^3 on sqrt(1/2) - 1 < f < sqrt(2) - 1.
+LOG = (
+    0.33333310457701741,
+    -0.24999986524168809,
+    0.20002225731547183,
+    -0.16669253499067072,
+    0.14218674525329535,
+    -0.12384319180565399,
+    0.11872844408624815,
+    -0.11789906327867064,
+    0.06915742297988115,
+)
+# (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, for the same f with s = f / (2 + f); what the
+# fine one lacks are its first two terms.
+LOG_DOUBLE = (
+    0.66666666666667349,
+    0.39999999999411142,
+    0.28571428743259533,
+    0.22222198475695078,
+    0.18183569780104415,
+    0.15313901705913668,
+    0.14797527163326504,
+)
+LOG_FINE = (
+    0.2857142857142852,
+    0.22222222222252974,
+    0.18181818174426762,
+    0.15384616335958234,
+    0.133332608614381,
+    0.11768076101800626,
+    0.1043252514049795,
+    0.10947750031480365,
+)
+TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+TWO_FIFTHS = (0.4, -2.2204460492503132e-17)
+
+
+def _reduced(x):
+    """``x`` as ``k ln 2 + r + low`` with ``|r| <= ln(2) / 2``: ``r, low, k``."""
+    form = format_of(x)
+    high, low = pick(x, LN2, LN2_DOUBLE)
+    shifted = fma(x, LOG2_E, form.magic)
+    k = bits(shifted) - literal_bits(form.magic, x)
+    whole = shifted - form.magic
+    first = fma(whole, -high, x)
+    r = fma(whole, -low, first)
+    return r, fma(whole, -low, first - r), k
+
+
+def _curve(r, low):
+    """``exp(r + low) - 1 - r`` for a reduced argument."""
+    return fma(polynomial(r, pick(r, EXP, EXP_DOUBLE)), r * r, low)
+
+
+def _exp_of_parts(r, low):
+    """``exp(r + low)`` for a reduced argument."""
+    one, lost = sum_of_sorted(Const(r.type, 1.0), r)
+    return one + (lost + _curve(r, low))
+
+
+def _scaled(x, k):
+    """``x`` times two to ``k``; in two steps, so that subnormals round once."""
+    half = k >> 1
+    return x * power_of_two(half, x) * power_of_two(k - half, x)
+
+
+def exp(x):
+    """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``."""
+    r, low, k = _reduced(clamp(x, *pick(x, (-105.0, 89.0), (-746.0, 710.0))))
+    return _scaled(_exp_of_parts(r, low), k)
+
+
+def exp2(x):
+    """As `exp`, with an exact reduction."""
+    form = format_of(x)
+    x = clamp(x, *pick(x, (-151.0, 129.0), (-1076.0, 1025.0)))
+    shifted = x + form.magic
+    k = bits(shifted) - literal_bits(form.magic, x)
+    rest = x - (shifted - form.magic)
+    high, low = pick(x, LN2_NEAREST, LN2_NEAREST_DOUBLE)
+    r = rest * high
+    return _scaled(_exp_of_parts(r, fma(rest, low, fma(rest, high, -r))), k)
+
+
+def _expm1(x):
+    """Half of `expm1` as a sum of two, without the care for negative zero."""
+    r, low, k = _reduced(clamp(x, *pick(x, (-20.0, 89.0), (-40.0, 710.0))))
+    scale = power_of_two(k - 1, x)  # half of it, which does not overflow
+    base, lost = sum_of_two(scale, Const(x.type, -0.5))
+    square, square_low = product_of_two(r, r)
+    line, rest = sum_of_sorted(r, square * 0.5)
+    first, *others = pick(r, EXP, EXP_DOUBLE)
+    curve = polynomial(r, (first - 0.5, *others)) * square
+    rest = rest + (fma(square_low, 0.5, low) + curve)
+    high, more = sum_of_sorted(base, line * scale)
+    return high, fma(rest, scale, more + lost)
+
+
+def expm1(x):
+    """``2^k (exp(r) - 1) + (2^k - 1)``, exact near zero."""
+    high, low = _expm1(x)
+    return select(abs(x) < format_of(x).tiny, x, (high + low) * 2.0)
+
+
+def _split(x):
+    """``x = m 2^e`` with ``m`` from sqrt(1/2) to sqrt(2): ``m - 1`` and ``e``."""
+    form = format_of(x)
+    small = x < form.tiny
+    scaled = select(small, x * 2.0 ** (form.mantissa + 1), x)
+    pattern = bits(scaled)
+    e = (pattern - literal_bits(math.sqrt(0.5), x)) >> form.mantissa
+    m = from_bits(pattern - (e << form.mantissa), x)
+    shift = select(small, Const(x.type, form.mantissa + 1), 0.0)
+    return m - 1.0, ir.cast(x.type, e) - shift
+
+
+def _log_of_fraction(f):
+    """``log(1 + f)`` of a reduced argument as a sum of two."""
+    square, lost = product_of_two(f, f)
+    half = square * 0.5
+    high, low = sum_of_sorted(f, -half)
+    low = fma(lost, -0.5, low)
+    if f.type.name == "float32":
+        return high, fma(square * f, polynomial(f, LOG), low)
+    s = f / (f + 2.0)
+    z = s * s
+    return high, low + s * fma(polynomial(z, LOG_DOUBLE), z, half)
+
+
+def _with_exponent(e, step, value, rest):
+    """``e`` times the sum of two ``step``, plus another sum of two."""
+    total, lost = sum_of_sorted(e * step[0], value)
+    total = select(e == 0, value, total)
+    return total + (select(e == 0, 0.0, lost) + fma(e, step[1], rest))
+
+
+def _log_of_parts(f, e):
+    """``log(1 + f) + e ln 2``."""
+    return _with_exponent(e, pick(f, LN2, LN2_DOUBLE), *_log_of_fraction(f))
+
+
+def _log_edges(x, zero, inside):
+    """The values of a logarithm where ``x - zero`` is not positive and finite."""
+    outside = select(x == zero, Const(x.type, -INF), NAN)
+    return select(x > zero, select(x == INF, x, inside), outside)
+
+
+def log(x):
+    """Exponent and fraction apart; a polynomial on the fraction."""
+    return _log_edges(x, 0.0, _log_of_parts(*_split(x)))
+
+
+def log1p(x):
+    """As `log`, with the fraction of ``1 + x`` formed without rounding it first."""
+    return _log1p(x, None)
+
+
+def _log1p(x, low):
+    """`log1p` of ``x + low``, where there is a second part."""
+    form = format_of(x)
+    huge = x > 2.0**60
+    scaled = select(huge, x * 2.0**-64, x)
+    one = select(huge, Const(x.type, 0.0), 1.0)
+    pattern = bits(scaled + one)
+    k = (pattern - literal_bits(math.sqrt(0.5), x)) >> form.mantissa
+    inverse = power_of_two(-k, x)
+    f, lost = sum_of_two(scaled * inverse, fma(one, inverse, -1.0))
+    lost = lost if low is None else fma(low, inverse, lost)
+    e = ir.cast(x.type, k) + select(huge, Const(x.type, 64.0), 0.0)
+    result = _log_of_parts(f, e) + lost / (f + 1.0)
+    result = _log_edges(x, -1.0, result)
+    return select(abs(x) < form.tiny, x, result)
+
+
+def _log_in_base(x, scale, step):
+    """``scale log(m) + step e`` for ``x = m 2^e``; both factors are sums of two."""
+    f, e = _split(x)
+    value, rest = sum_of_sorted(*_log_of_fraction(f))
+    product, lost = product_of_two(value, Const(x.type, scale[0]))
+    rest = fma(rest, scale[0], fma(value, scale[1], lost))
+    return _with_exponent(e, step, product, rest)
+
+
+def log2(x):
+    """The exponent plus the fraction's logarithm over ``ln 2``."""
+    scale = pick(
+        x,
+        (1.4426950216293335, 1.9259629911266175e-08),
+        (LOG2_E, 2.0355273740931033e-17),
+    )
+    return _log_edges(x, 0.0, _log_in_base(x, scale, (1.0, 0.0)))
+
+
+def log10(x):
+    """The exponent times ``log10(2)`` plus the fraction's logarithm over ``ln 10``."""
+    scale = pick(
+        x,
+        (0.4342944920063019, -1.0103050052231683e-08),
+        (0.4342944819032518, 1.098319650216765e-17),
+    )
+    step = pick(
+        x,
+        (0.301025390625, 4.6050389811952137e-06),
+        (0.30102999566361177, 3.694239077158931e-13),
+    )
+    return _log_edges(x, 0.0, _log_in_base(x, scale, step))
+
+
+def sigmoid(x):
+    """``1 / (1 + exp(-x))`` through ``exp(-|x|)``, which does not overflow."""
+    small = exp(-abs(x))
+    return select(x < 0, small, 1.0) / (small + 1.0)
+
+
+def tanh(x):
+    """``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``."""
+    a = abs(x)
+    high, low = sum_of_sorted(*_expm1(a * -2.0))
+    bottom, rest = sum_of_sorted(Const(x.type, 1.0), high)
+    value, rest = over((-high, -low), (bottom, rest + low))
+    value = select(a < format_of(x).tiny, a, value + rest)
+    return copysign(value, x)
+
+
+def _half_exp(x):
+    """``exp(x) / 2``, which is finite a little further than ``exp(x)``."""
+    r, low, k = _reduced(clamp(x, *pick(x, (-104.0, 90.0), (-746.0, 711.0))))
+    return _scaled(_exp_of_parts(r, low), k - 1)
+
+
+@in_double
+def sinh(x):
+    """``t + t / (2 t + 1)`` with ``t = (exp(|x|) - 1) / 2``; ``exp(|x|) / 2`` far out."""
+    a = abs(x)
+    high, low = sum_of_sorted(*_expm1(a))
+    bottom, rest = sum_of_two(Const(x.type, 1.0), high * 2.0)
+    value, more = over((high, low), (bottom, fma(low, 2.0, rest)))
+    total, lost = sum_of_sorted(high, value)
+    near = total + (lost + (low + more))
+    near = select(a < format_of(x).tiny, a, near)
+    return copysign(select(a > 40.0, _half_exp(a), near), x)
+
+
+@in_double
+def cosh(x):
+    """``(e + 1 / e) / 2`` with ``e = exp(|x|)``."""
+    half = _half_exp(abs(x))
+    return half + 0.25 / half
+
+
+@in_double
+def asinh(x):
+    """``log1p(|x| + x^2 / (1 + sqrt(x^2 + 1)))``; ``log(2 |x|)`` far out."""
+    a = abs(x)
+    far = a > 2.0**28
+    near = select(far, Const(x.type, 1.0), a)
+    square = near * near
+    inner = near + square / (root(square + 1.0) + 1.0)
+    value = log1p(select(far, a - 1.0, inner))
+    return copysign(select(far, value + LOG_OF_TWO, value), x)
+
+
+@in_double
+def acosh(x):
+    """``log1p(t + sqrt(2 t + t^2))`` with ``t = x - 1``; ``log(2 x)`` far out."""
+    far = x > 2.0**28
+    t = select(far, Const(x.type, 1.0), x - 1.0)
+    inner = t + root(fma(t, t, t + t))
+    value = log1p(select(far, x - 1.0, inner))
+    return select(x < 1.0, NAN, select(far, value + LOG_OF_TWO, value))
+
+
+@in_double
+def atanh(x):
+    """``log1p(2 x / (1 - x)) / 2``."""
+    a = abs(x)
+    bottom, lost = sum_of_sorted(Const(x.type, 1.0), -a)
+    t, rest = over((a + a, Const(x.type, 0.0)), (bottom, lost))
+    rest = select(a < 1.0, rest, 0.0)
+    return copysign(_log1p(t, rest) * 0.5, x)
+
+
+def _log_in_two_parts(x, short):
+    """``log(x)`` of a positive number as a sum of two.
+
+    About 68 bits are right, which the largest powers need; 56 in the short form.
+    """
+    f, e = _split(x)
+    high, low = LN2_DOUBLE
+    if short:
+        s = f / (f + 2.0)
+        z = s * s
+        rest = fma(-s, f + 2.0, f) / (f + 2.0)
+        tail = fma(s * z, polynomial(z, LOG_DOUBLE), rest * 2.0)
+        whole, error = sum_of_two(e * high, s * 2.0)
+        return whole, error + fma(e, low, tail)
+    zero, two = Const(x.type, 0.0), Const(x.type, 2.0)
+    s = sum_of_sorted(*over((f, zero), sum_of_sorted(two, f)))
+    z = times(s, s)
+    rest = (z[0] * polynomial(z[0], LOG_FINE), zero)
+    rest = plus(_pair(x, TWO_FIFTHS), rest)
+    rest = plus(_pair(x, TWO_THIRDS), times(z, rest))
+    fraction = plus((s[0] * 2.0, s[1] * 2.0), times(times(s, z), rest))
+    whole, error = sum_of_two(e * high, fraction[0])
+    return sum_of_sorted(whole, error + fma(e, low, fraction[1]))
+
+
+def _pair(x, parts):
+    return tuple(Const(x.type, part) for part in parts)
+
+
+def _power_of_magnitude(x, y, short):
+    """``x`` to ``y`` for positive finite ``x``."""
+    high, low = _log_in_two_parts(x, short)
+    product, rest = product_of_two(high, y)
+    rest = fma(low, y, rest)
+    limited = clamp(product, -800.0, 800.0)
+    rest = select(product == limited, rest, 0.0)
+    r, lost, k = _reduced(limited)
+    return _scaled(_exp_of_parts(*sum_of_two(r, rest + lost)), k)
+
+
+@in_double_or_short
+def _pow_of_floats(x, y, short):
+    """The power of the magnitude, then C's cases by sign, zero and infinity."""
+    a = abs(x)
+    value = _power_of_magnitude(a, y, short)
+    grows = (a > 1.0) == (y > 0.0)
+    extreme = (abs(y) == INF) | (a == INF) | (a == 0.0)
+    value = select(extreme, select(grows, Const(x.type, INF), 0.0), value)
+    whole = ir.Call("floor", y.type, y) == y
+    half = y * 0.5
+    odd = whole & (ir.Call("floor", y.type, half) != half) & (abs(y) < 2.0**53)
+    negative = bits(x) < 0
+    value = select(negative & odd, -value, value)
+    bad = (x < 0.0) & ~whole & (a != INF)
+    value = select(bad, NAN, value)
+    value = select((x != x) | (y != y), NAN, value)
+    return select((x == 1.0) | (y == 0.0) | ((a == 1.0) & (abs(y) == INF)), 1.0, value)
+
+
+def _pow_of_integers(x, y):
+    """Repeated squaring; a negative exponent leaves powers of one and minus one."""
+    result, square, left = Const(x.type, 1), x, y
+    for _ in range(x.type.bits - (1 if x.type.is_signed else 0)):
+        result = select((left & 1) != 0, result * square, result)
+        square = square * square
+        left = left >> 1
+    if not x.type.is_signed:
+        return result
+    sign = select((y & 1) != 0, x, 1)
+    inverse = select((x == 1) | (x == -1), sign, 0)
+    return select(y < 0, inverse, result)
+
+
+def pow_(x, y):
+    """``x`` to the power ``y``."""
+    return _pow_of_floats(x, y) if x.type.is_float else _pow_of_integers(x, y)
+
+
+pow_.__name__ = "pow"
+FUNCTIONS = (
+    exp,
+    exp2,
+    expm1,
+    log,
+    log1p,
+    log2,
+    log10,
+    sigmoid,
+    tanh,
+    sinh,
+    cosh,
+    asinh,
+    acosh,
+    atanh,
+    pow_,
+)

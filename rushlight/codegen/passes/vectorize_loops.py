@@ -1,0 +1,198 @@
+"""Turns ``vectorized`` loops into loops over vectors, and one masked step for the rest.
+
+Law: every element that was written is written with the same value, and nothing else is
+touched. Loops that do anything but name values and store them side by side are left to
+LLVM's vectoriser, as are all on machines without masked vectors.
+
+    for i in vectorized(0, n):        for i in rolled(0, n // 16 * 16, 16):
+        out[i] = x[i] + 1.0     ->        out.put(i, x.lanes(i, 16) + 1.0)
+                                      if n // 16 * 16 < n:
+                                          mask = ramp(...) < broadcast(n, 16)
+                                          out.put(..., x.lanes(..., mask) + 1.0, mask)
+"""
+
+from __future__ import annotations
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.expr import Const, Var, i64
+from rushlight.codegen.rewrite import map_statement, widen
+
+VECTOR_BYTES = 64
+
+
+def vectorize_loops(function):
+    """The program with its simple vectorised loops written over vectors."""
+    from rushlight.codegen import toolchain
+
+    if not toolchain.has_masked_vectors():
+        return function
+    names = _Names()
+    return function.with_body(_rewritten(function.body, names))
+
+
+class _Names:
+    """Fresh names for what the pass adds."""
+
+    def __init__(self):
+        self.count = 0
+
+    def var(self, stem, type):
+        self.count += 1
+        return Var(f"{stem}_v{self.count}", type)
+
+
+def _rewritten(body, names):
+    result = []
+    for statement in body:
+        if isinstance(statement, ir.For) and statement.kind == "vectorized":
+            result += _vectorized(statement, names) or [statement]
+        else:
+            result.append(
+                map_statement(
+                    statement, lambda e: e, lambda inner: _rewritten(inner, names)
+                )
+            )
+    return tuple(result)
+
+
+def _vectorized(loop, names):
+    """The statements instead of one loop, or None where it is not simple enough."""
+    widths = _widths(loop)
+    if widths is None:
+        return None
+    lanes = VECTOR_BYTES // max(widths)
+    stop, whole = names.var("stop", i64), names.var("whole", i64)
+    mask = names.var("mask", ir.boolean.vector(lanes))
+    index = loop.var
+    count = Const(i64, lanes)
+    ramp = ir.Ramp(lanes, index, Const(i64, 1))
+    rest = (
+        ir.Let(index, whole),
+        ir.Let(mask, ir.Binary("lt", ramp, ir.Broadcast(lanes, stop))),
+        *_Body(index, lanes, mask).statements(loop.body),
+    )
+    vectors = _Body(index, lanes, None).statements(loop.body)
+    return [
+        ir.Let(stop, loop.stop),
+        ir.Let(whole, loop.start + (stop - loop.start) // lanes * lanes),
+        ir.For(index, loop.start, whole, vectors, count, "rolled"),
+        ir.If(ir.Binary("lt", whole, stop), rest),
+    ]
+
+
+def _widths(loop):
+    """Bytes of the values that vary along a loop, or None if it is not simple."""
+    if not isinstance(loop.step, Const) or loop.step.value != 1:
+        return None
+    varying, widths = {loop.var.name}, [1]
+    for s in loop.body:
+        if isinstance(s, ir.Let):
+            if not _is_simple(s.value, loop.var, varying, widths):
+                return None
+            if _varies(s.value, varying):
+                varying.add(s.var.name)
+        elif isinstance(s, ir.Store) and s.mask is None and not s.streaming:
+            if not _is_position(s.index, loop.var) or _varies(s.pointer, varying):
+                return None
+            if not _is_simple(s.value, loop.var, varying, widths):
+                return None
+        elif not _joins(s) or not _is_simple(
+            s.value.args[1], loop.var, varying, widths
+        ):
+            return None
+    return widths
+
+
+def _joins(s):
+    """Whether a statement is ``flag = flag | condition``."""
+    return (
+        isinstance(s, ir.Assign)
+        and isinstance(s.value, ir.Binary)
+        and s.value.op == "or"
+        and s.var.type.is_bool
+        and _is_position(s.value.args[0], s.var)
+    )
+
+
+def _is_position(index, var):
+    return isinstance(index, Var) and index.name == var.name
+
+
+def _varies(e, varying):
+    if isinstance(e, Var):
+        return e.name in varying
+    return any(_varies(arg, varying) for arg in e.args)
+
+
+def _is_simple(e, var, varying, widths):
+    """Whether a value can be widened; adds the bytes of what it goes through."""
+    if e.type.lanes > 1 or isinstance(e.type, ir.Pointer) and _varies(e, varying):
+        return False
+    if not _varies(e, varying):
+        return True
+    if isinstance(e, ir.Load):
+        side_by_side = _is_position(e.args[1], var) and not _varies(e.args[0], varying)
+        widths.append(e.type.itemsize)
+        return side_by_side and e.mask is None
+    if not e.type.is_bool:
+        widths.append(e.type.itemsize)
+    return all(_is_simple(arg, var, varying, widths) for arg in e.args)
+
+
+class _Body:
+    """Widens the statements of one loop; ``mask`` limits loads and stores."""
+
+    def __init__(self, index, lanes, mask):
+        self.index, self.lanes, self.mask = index, lanes, mask
+        self.wide, self.memo = {}, {}
+
+    def statements(self, body):
+        return tuple(map(self.statement, body))
+
+    def statement(self, s):
+        if isinstance(s, ir.Store):
+            return ir.Store(
+                s.pointer, s.index, self.spread(s.value), s.alignment, self.mask
+            )
+        if isinstance(s, ir.Assign):
+            return ir.Assign(s.var, s.var | self.any_lane(s.value.args[1]))
+        value = self.value(s.value)
+        if value.type.lanes == 1:
+            return s
+        var = self.wide[s.var.name] = Var(s.var.name, value.type)
+        return ir.Let(var, value)
+
+    def any_lane(self, condition):
+        """Whether a condition holds in a lane that counts."""
+        wide = self.spread(condition)
+        if self.mask is not None:
+            wide = wide & self.mask
+        return ir.Call("any_lane", ir.boolean, wide)
+
+    def spread(self, e):
+        value = self.value(e)
+        if value.type.lanes > 1:
+            return value
+        if isinstance(value, Const):
+            return Const(value.type.vector(self.lanes), value.value)
+        return ir.Broadcast(self.lanes, value)
+
+    def value(self, e):
+        """The value over all lanes, or unchanged where every lane has the same."""
+        if id(e) not in self.memo:
+            self.memo[id(e)] = self.fresh(e), e
+        return self.memo[id(e)][0]
+
+    def fresh(self, e):
+        if isinstance(e, Var):
+            if e.name == self.index.name:
+                return ir.Ramp(self.lanes, self.index, Const(i64, 1))
+            return self.wide.get(e.name, e)
+        if isinstance(e, ir.Load):
+            if not _is_position(e.args[1], self.index):
+                return e
+            return ir.load(*e.args[:2], self.lanes, e.alignment, self.mask)
+        args = tuple(map(self.value, e.args))
+        if all(arg.type.lanes == 1 for arg in args):
+            return e
+        return widen(e, tuple(map(self.spread, e.args)), self.lanes)

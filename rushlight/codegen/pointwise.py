@@ -1,0 +1,369 @@
+"""Elementwise kernels: a function of scalars becomes loops over strided arrays.
+
+One vectorised body serves every layout. Operands that lie contiguously are read in
+place; others pass, a block at a time, through a small buffer that stays in the first
+level of cache. An operand with stride zero fills its buffer once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from contextvars import ContextVar
+from functools import partial
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.complexes import PARTS as COMPLEX_PARTS
+from rushlight.codegen.complexes import Complex
+from rushlight.codegen.expr import Const, Pointer, Type, Var, i64
+from rushlight.codegen.faults import Flags, take_faults
+from rushlight.codegen.front import Front, symbol
+from rushlight.codegen.passes.name_shared import name_shared
+
+BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
+ALL_BLOCKS = 12288
+COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
+
+
+_COMPUTING = ContextVar("computing", default="float32")
+
+
+def computing() -> str:
+    """The dtype that the kernel which is being traced computes in."""
+    return _COMPUTING.get()
+
+
+def rounded(x):
+    """``x`` as it is stored; only half precision is worked on in a wider type."""
+    kind = computing()
+    if kind not in COMPUTED_IN or isinstance(x, Complex) or not x.type.is_float:
+        return x
+    return ir.cast(x.type, ir.cast(Type(kind), x))
+
+
+def pointwise(function) -> Pointwise:
+    """Makes a function of symbolic scalars an elementwise kernel."""
+    return Pointwise(function)
+
+
+def without_halves(kernel):
+    """Lets a kernel refuse half-precision types, as PyTorch's does."""
+    kernel.halves = False
+    return kernel
+
+
+class Pointwise(Front):
+    """An elementwise kernel; see `specialize`.
+
+    The native code takes the data pointers of outputs, then inputs, and the integers
+    ``n_inner``, the inner byte strides and the outer byte strides of every operand.
+    """
+
+    halves = True  # whether half-precision types are taken
+
+    @property
+    def arity(self) -> int:
+        """How many parameters the function has, static ones included."""
+        return len(inspect.signature(self.function).parameters)
+
+    def specialize(self, in_dtypes, out_dtypes, compute, static=()):
+        """The native kernel for these dtypes.
+
+        Args:
+            in_dtypes: names of the inputs' dtypes.
+            out_dtypes: names of the outputs' dtypes; results are cast to them.
+            compute: the dtype that inputs are cast to, or a tuple of one for each.
+            static: values of the trailing arguments, known when compiling.
+
+        Raises:
+            NotImplementedError: the type is one of half precision that is not taken.
+        """
+        if not self.halves and compute in COMPUTED_IN:
+            old = "Half" if compute == "float16" else "BFloat16"
+            raise NotImplementedError(
+                f"\"{self.name}_cpu\" not implemented for '{old}'"
+            )
+        return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+
+    def kernel_name(self, in_dtypes, out_dtypes, compute, static):
+        return symbol(self.name, in_dtypes, out_dtypes, compute, static)
+
+    def trace(self, in_dtypes, out_dtypes, compute, static=()):
+        """The expression as text, and the loops."""
+        outputs, inputs = self.expressions(in_dtypes, compute, static)
+        if len(outputs) != len(out_dtypes):
+            raise TypeError(
+                f"{self.name} computes {len(outputs)} values for "
+                f"{len(out_dtypes)} outputs"
+            )
+        plan = Plan(in_dtypes, out_dtypes)
+        plan.round_inputs(compute)
+        body = _body(plan, *without_faults(outputs), inputs)
+        function = ir.kernel(
+            self.kernel_name(in_dtypes, out_dtypes, compute, static), plan.loops(*body)
+        )
+        return self.describe(outputs, inputs), function
+
+    def expressions(self, in_dtypes, compute, static):
+        """The traced results, and the symbolic inputs that they depend on."""
+        if isinstance(compute, str):
+            compute = (compute,) * len(in_dtypes)
+        names = list(inspect.signature(self.function).parameters)
+        variadic = len(names) < len(in_dtypes)
+        inputs = [
+            _symbol(f"x{k}" if variadic else names[k], dtype)
+            for k, dtype in enumerate(compute)
+        ]
+        half = [kind for kind in compute if kind in COMPUTED_IN]
+        token = _COMPUTING.set((half or [*compute, "float32"])[0])
+        try:
+            result = self.function(*inputs, *static)
+        finally:
+            _COMPUTING.reset(token)
+        results = result if isinstance(result, tuple) else (result,)
+        default = inputs[0] if inputs else Const(ir.f32, 0)
+        return [_as_result(value, default) for value in results], inputs
+
+    def describe(self, outputs, inputs):
+        """The traced function as readable text."""
+        parts = [part for value in outputs for part in _parts(value)]
+        lets, trees = name_shared(parts)
+        names = ", ".join(_label(value) for value in inputs)
+        lines = [f"def {self.name}({names}):"]
+        lines += [f"    {let}" for let in lets]
+        return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
+
+
+def without_faults(outputs):
+    """The results, and what they refuse; see `faults`."""
+    parts, found = take_faults([part for value in outputs for part in _parts(value)])
+    parts = iter(parts)
+    values = [
+        Complex(next(parts), next(parts)) if isinstance(value, Complex) else next(parts)
+        for value in outputs
+    ]
+    return values, found
+
+
+def _symbol(name, dtype):
+    if dtype in COMPLEX_PARTS:
+        part = Type(COMPLEX_PARTS[dtype])
+        return Complex(Var(f"{name}_real", part), Var(f"{name}_imag", part))
+    return Var(name, Type(COMPUTED_IN.get(dtype, dtype)))
+
+
+def _as_result(value, default):
+    if isinstance(value, (ir.Expr, Complex)):
+        return value
+    like = default.real if isinstance(default, Complex) else default
+    if isinstance(value, bool):
+        return Const(ir.boolean, value)
+    return ir.as_expr(value, like.type)
+
+
+def _parts(value):
+    return (value.real, value.imag) if isinstance(value, Complex) else (value,)
+
+
+def _label(value):
+    if isinstance(value, Complex):
+        return f"{value.real.name} + {value.imag.name} i"
+    return f"{value.name}: {value.type}"
+
+
+class _Operand:
+    """One array of the kernel: its types, and its variables in the loops."""
+
+    def __init__(self, name, position, dtype, count):
+        self.name, self.dtype = name, dtype
+        self.complex = dtype in COMPLEX_PARTS
+        self.element = Type(COMPLEX_PARTS.get(dtype, dtype))
+        self.parts = 2 if self.complex else 1
+        self.itemsize = self.element.itemsize * self.parts
+        # A value is moved as bits: no conversion can disturb it.
+        self.bits = Type(f"uint{8 * self.element.itemsize}")
+        self.base = Var(f"{name}_base", Pointer(self.bits))
+        self.row = Var(f"{name}_row", Pointer(self.bits))
+        self.buffer = Var(f"{name}_buffer", Pointer(self.bits))
+        self.pointer = Var(name, Pointer(self.element))
+        self.stride = Var(f"{name}_stride", i64)
+        self.outer = Var(f"{name}_outer", i64)
+        self.direct = Var(f"{name}_direct", ir.boolean)
+        self.rounded = None  # a type of half precision that values are first brought to
+        self.position, self.count = position, count
+
+    def declare(self, b):
+        """Reads the base pointer and strides from the kernel's arguments."""
+        b.add(ir.Let(self.base, ir.argument(self.position, self.bits)))
+        b.add(ir.Let(self.stride, ir.integer(1 + self.position)))
+        b.add(ir.Let(self.outer, ir.integer(1 + self.count + self.position)))
+        b.add(ir.Let(self.direct, self.stride == self.itemsize))
+
+    def at(self, index):
+        """The element of this row at a scalar index, wherever it lies."""
+        return ir.Offset(self.row, index * self.stride)
+
+    def copy(self, b, source, target, length, kind="rolled"):
+        """Copies elements; the ends are functions from index to pointer and index."""
+        with b.loop(f"{self.name}_at", ir.as_expr(0, i64), length, kind=kind) as i:
+            for part in range(self.parts):
+                pointer, index = source(i)
+                value = ir.load(pointer, index + part if self.parts > 1 else index)
+                pointer, index = target(i)
+                b.add(
+                    ir.Store(pointer, index + part if self.parts > 1 else index, value)
+                )
+
+    def in_buffer(self, i):
+        return self.buffer, i * self.parts if self.parts > 1 else i
+
+    def load(self, i, compute):
+        """The value at ``i`` of the current block, in the type computed in."""
+        if not self.complex:
+            value = ir.load(self.pointer, i)
+            if self.rounded is not None:
+                single = ir.cast(compute.type, value)
+                return ir.cast(compute.type, ir.cast(self.rounded, single))
+            if isinstance(compute, Complex):
+                return Complex.of(value, compute.real.type)
+            return ir.cast(compute.type, value)
+        value = Complex(ir.load(self.pointer, i * 2), ir.load(self.pointer, i * 2 + 1))
+        if isinstance(compute, Complex):
+            return Complex.of(value, compute.real.type)
+        return value.cast(compute.type)
+
+    def store(self, i, value):
+        """The statements that write a result at ``i`` of the current block."""
+        if not self.complex:
+            if isinstance(value, Complex):
+                value = value.cast(self.element)
+            return [ir.Store(self.pointer, i, ir.cast(self.element, value))]
+        value = Complex.of(value, self.element)
+        return [
+            ir.Store(self.pointer, i * 2, value.real),
+            ir.Store(self.pointer, i * 2 + 1, value.imag),
+        ]
+
+
+class Plan:
+    """The loops around an elementwise body."""
+
+    def __init__(self, in_dtypes, out_dtypes, kind="vectorized"):
+        self.kind = kind
+        count = len(in_dtypes) + len(out_dtypes)
+        self.outputs = [
+            _Operand(f"out{k}" if len(out_dtypes) > 1 else "out", k, dtype, count)
+            for k, dtype in enumerate(out_dtypes)
+        ]
+        self.inputs = [
+            _Operand(f"in{k}", len(out_dtypes) + k, dtype, count)
+            for k, dtype in enumerate(in_dtypes)
+        ]
+        self.operands = self.outputs + self.inputs
+        widest = max(operand.itemsize for operand in self.operands)
+        room = min(BLOCK_BYTES, ALL_BLOCKS // count // 64 * 64)
+        self.block = room // max(4, widest)
+
+    @property
+    def names(self):
+        """The names of the operands' variables."""
+        values = (value for o in self.operands for value in vars(o).values())
+        return {value.name for value in values if isinstance(value, Var)}
+
+    def round_inputs(self, compute):
+        """Lets inputs of other types lose what half precision can't hold."""
+        if isinstance(compute, str):
+            compute = (compute,) * len(self.inputs)
+        for operand, kind in zip(self.inputs, compute, strict=True):
+            if kind in COMPUTED_IN and not operand.complex and operand.dtype != kind:
+                operand.rounded = Type(kind)
+
+    def loops(self, body, found):
+        """The whole program; ``body(b, flags, i, ...)`` writes the elementwise part."""
+        b = Builder()
+        flags = Flags(b, found)
+        n = b.let("n", ir.integer(0))
+        for operand in self.operands:
+            operand.declare(b)
+            b.add(ir.Array(operand.buffer, self.block * operand.parts))
+        direct = [operand.direct for operand in self.operands]
+        all_direct = direct[0]
+        for flag in direct[1:]:
+            all_direct = all_direct & flag
+        block = b.let("block", ir.select(all_direct, n, self.block))
+        with b.loop("row", ir.BEGIN, ir.END, kind="rolled") as row:
+            for operand in self.operands:
+                b.add(ir.Let(operand.row, ir.Offset(operand.base, row * operand.outer)))
+            with b.loop("start", 0, n, block, kind="rolled") as start:
+                length = ir.binary("min", n - start, block)
+                self.one_block(b, partial(body, b, flags), start, length)
+        flags.tell()
+        return b.statements
+
+    def one_block(self, b, body, start, length):
+        length = b.let("length", length)
+        for operand in self.inputs:
+            with b.when(~operand.direct):
+                self.fill(b, operand, start, length)
+        for operand in self.operands:
+            there = ir.Offset(operand.row, start * operand.itemsize)
+            b.add(
+                ir.Let(
+                    operand.pointer,
+                    ir.Reinterpret(
+                        operand.pointer.type,
+                        ir.Select(operand.direct, there, operand.buffer),
+                    ),
+                )
+            )
+        with b.loop("i", ir.as_expr(0, i64), length, kind=self.kind) as i:
+            body(i, self.inputs, self.outputs)
+        for operand in self.outputs:
+            with b.when(~operand.direct):
+                operand.copy(
+                    b,
+                    operand.in_buffer,
+                    lambda i, o=operand: (o.at(start + i), ir.as_expr(0, i64)),
+                    length,
+                )
+
+    def fill(self, b, operand, start, length):
+        """Brings one block of an input into its buffer; a lone value only once."""
+        zero = ir.as_expr(0, i64)
+        with b.when(operand.stride == 0):
+            with b.when(start == 0):
+                operand.copy(
+                    b,
+                    lambda i: (operand.row, zero),
+                    operand.in_buffer,
+                    length,
+                    kind="vectorized",
+                )
+        with b.when(operand.stride != 0):
+            operand.copy(
+                b, lambda i: (operand.at(start + i), zero), operand.in_buffer, length
+            )
+
+
+def _body(plan, outputs, found, inputs):
+    """What writes loads, named values and stores of one element; what is refused."""
+
+    def write(b, flags, i, operands_in, operands_out):
+        for operand, value in zip(operands_in, inputs, strict=True):
+            loaded = operand.load(i, value)
+            for var, part in zip(_parts(value), _parts(loaded), strict=True):
+                b.add(ir.Let(var, part))
+        stores = [
+            store
+            for operand, value in zip(operands_out, outputs, strict=True)
+            for store in operand.store(i, value)
+        ]
+        conditions = [condition for _, condition in found]
+        lets, values = name_shared([store.value for store in stores] + conditions)
+        for let in lets:
+            b.add(let)
+        for store, value in zip(stores, values[: len(stores)], strict=True):
+            b.add(ir.Store(store.pointer, store.index, value))
+        flags.join(values[len(stores) :])
+
+    return write, found

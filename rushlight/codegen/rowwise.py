@@ -1,0 +1,190 @@
+"""Kernels over rows: softmax, normalisation, losses, in whole-tensor form.
+
+    @rowwise
+    def softmax(x, dim):
+        mass = exp(x - largest(x, over=dim))
+        return mass / total(mass, over=dim)
+
+Reductions over the row cut the program into passes; what one pass has computed at some
+cost and a later one needs is kept in the output. A result that is the same along the
+row is written once for each row.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.expr import Call, Const, Type, Var, i64
+from rushlight.codegen.front import Front, symbol
+from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.pointwise import COMPUTED_IN
+
+ALONG = {"largest": "max", "smallest": "min", "total": "add"}
+
+
+class Axis:
+    """Stands for the one axis that a rowwise kernel runs along."""
+
+    def __repr__(self):
+        return "dim"
+
+
+ROW = Axis()
+LENGTH = "row_length"
+
+
+def _along(kind, x, over):
+    if over is not ROW:
+        raise TypeError(
+            f"{kind}(..., over=dim) needs the dim parameter of a rowwise "
+            f"kernel, not {over!r}"
+        )
+    return Call(f"{kind}_along", x.type, x)
+
+
+def largest(x, over):
+    """The largest value of each row; NaN where there is one."""
+    return _along("largest", x, over)
+
+
+def smallest(x, over):
+    """The smallest value of each row; NaN where there is one."""
+    return _along("smallest", x, over)
+
+
+def total(x, over):
+    """The sum of each row."""
+    return _along("total", x, over)
+
+
+def mean(x, over):
+    """The sum of each row over its length."""
+    return total(x, over) / ir.cast(x.type, length(over))
+
+
+def length(over):
+    """How many values a row has, as an int64."""
+    if over is not ROW:
+        raise TypeError("length(over=dim) needs the dim parameter of a rowwise kernel")
+    return Var(LENGTH, i64)
+
+
+def element(x, index, over):
+    """The value of ``x`` at one position of each row, an int64; unchecked."""
+    if over is not ROW:
+        raise TypeError("element(..., over=dim) needs the dim of a rowwise kernel")
+    return Call("element_along", x.type, x, index)
+
+
+def position(over):
+    """The position along the row of each value, as an int64."""
+    if over is not ROW:
+        raise TypeError("position(over=dim) needs the dim of a rowwise kernel")
+    return Call("position_along", i64)
+
+
+def rowwise(function=None, *, scalars=()):
+    """Makes a function over rows a kernel.
+
+    Args:
+        scalars: names of the parameters that have one value for each row.
+
+    A parameter named ``dim`` stands for the row's axis and is no operand. Parameters
+    after it are static: they are values known when compiling.
+    """
+    if function is None:
+        return lambda f: Rowwise(f, scalars)
+    return Rowwise(function, scalars)
+
+
+class Rowwise(Front):
+    """A kernel over rows; see `specialize`.
+
+    The native code takes the data pointers of outputs, then inputs, and the integers
+    ``n`` (the row's length), ``inner`` (rows in the inner of two row loops), then for
+    every operand its byte stride in the outer row loop, then those in the inner row
+    loop, then those along the row. It handles a range of rows.
+    """
+
+    def __init__(self, function, scalars):
+        super().__init__(function)
+        names = list(inspect.signature(function).parameters)
+        unknown = [name for name in scalars if name not in names]
+        if unknown:
+            raise TypeError(f"{self.name}: no parameters named {unknown}")
+        self.names = names[: names.index("dim")] if "dim" in names else names
+        self.scalars = tuple(scalars)
+
+    def specialize(self, in_dtypes, out_dtypes, compute, static=()):
+        """The native kernel for these dtypes.
+
+        Args:
+            in_dtypes: names of the inputs' dtypes.
+            out_dtypes: names of the outputs' dtypes.
+            compute: the dtype that inputs are cast to, or a tuple of one for each. One
+                name leaves integer scalars (labels) as they are.
+            static: values of the parameters after ``dim``.
+        """
+        return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+
+    def kernel_name(self, in_dtypes, out_dtypes, compute, static):
+        return symbol("rows", self.name, in_dtypes, out_dtypes, compute, static)
+
+    def trace(self, in_dtypes, out_dtypes, compute, static=()):
+        """The expression as text, and the loops."""
+        from rushlight.codegen.rowwise_loops import row_loops
+
+        inputs = [
+            Var(name, self.input_type(name, dtype, k, compute))
+            for k, (name, dtype) in enumerate(zip(self.names, in_dtypes, strict=True))
+        ]
+        result = self.function(*inputs, ROW, *static)
+        outputs = result if isinstance(result, tuple) else (result,)
+        elements = {v.name for v in inputs if v.name not in self.scalars}
+        body = row_loops(
+            inputs,
+            [Type(d) for d in in_dtypes],
+            elements,
+            outputs,
+            [Type(d) for d in out_dtypes],
+        )
+        name = self.kernel_name(in_dtypes, out_dtypes, compute, static)
+        return self.describe(inputs, outputs), ir.kernel(name, body)
+
+    def input_type(self, name, dtype, position, compute):
+        """The type that one input is computed in."""
+        if not isinstance(compute, str):
+            return Type(COMPUTED_IN.get(compute[position], compute[position]))
+        if name in self.scalars and Type(dtype).is_int:
+            return Type(dtype)
+        return Type(COMPUTED_IN.get(compute, compute))
+
+    def describe(self, inputs, outputs):
+        """The traced function as readable text."""
+        lets, trees = name_shared(outputs)
+        names = ", ".join(f"{value.name}: {value.type}" for value in inputs)
+        lines = [f"def {self.name}({names}):"]
+        lines += [f"    {let}" for let in lets]
+        return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
+
+
+def is_along(e) -> bool:
+    """Whether an expression reduces a row to one value."""
+    return (
+        isinstance(e, Call)
+        and e.name.removesuffix("_along") in ALONG
+        and (e.name.endswith("_along"))
+    )
+
+
+def identity_of(e) -> Const:
+    """The value that a reduction over no values has."""
+    kind = e.name.removesuffix("_along")
+    if kind == "total":
+        return Const(e.type, 0)
+    sign = -1 if kind == "largest" else 1
+    if e.type.is_float:
+        return Const(e.type, sign * float("inf"))
+    low = -(1 << e.type.bits - 1) if e.type.is_signed else 0
+    return Const(e.type, low if sign < 0 else low + (1 << e.type.bits) - 1)

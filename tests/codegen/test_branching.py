@@ -1,0 +1,71 @@
+"""Elementwise kernels with loops and branches."""
+
+import math
+
+import pytest
+
+import rushlight as rl
+from rushlight.codegen.branching import branching
+from rushlight.codegen.loops import T, f64, formula, loops_inline
+from rushlight.dispatch.kernels import run_pointwise
+
+
+@formula
+def halved(x):
+    return x * 0.5
+
+
+@loops_inline
+def collatz_next(x):
+    odd = x - T(2) * T(f64(x) * 0.5 - (f64(x) * 0.5) % 1.0)
+    value = x * T(3) + T(1) if odd == T(1) else halved(x)
+    return value
+
+
+@branching
+def collatz(x):
+    """How many steps lead to one."""
+    at = x + T(0)
+    steps = T(0)
+    while at != T(1):
+        at = collatz_next(at)
+        steps = steps + T(1)
+    return steps
+
+
+def steps_of(n):
+    count = 0
+    while n != 1:
+        n = 3 * n + 1 if n % 2 else n // 2
+        count += 1
+    return count
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64])
+def test_each_element_takes_its_own_number_of_steps(dtype):
+    x = rl.arange(1, 30, dtype=dtype)
+    expected = [steps_of(n) for n in range(1, 30)]
+    assert run_pointwise(collatz, [x]).tolist() == expected
+
+
+def test_layouts_are_those_of_other_elementwise_kernels():
+    x = rl.arange(1, 13, dtype=rl.float32).reshape(3, 4).t()
+    result = run_pointwise(collatz, [x])
+    assert result.stride() == x.stride()
+    assert result.tolist() == [[steps_of(int(n)) for n in row] for row in x.tolist()]
+    wide = rl.arange(1, 25, dtype=rl.float32)[::2]
+    assert run_pointwise(collatz, [wide]).tolist() == [
+        steps_of(n) for n in range(1, 24, 2)
+    ]
+
+
+def test_complex_values_are_refused():
+    with pytest.raises(NotImplementedError):
+        run_pointwise(collatz, [rl.ones(2, dtype=rl.complex64)])
+
+
+def test_stages_can_be_looked_at():
+    stages = collatz.stages(("float32",), ("float32",), "float32")
+    assert "while" in stages.expression
+    assert stages.assembly
+    assert math.isfinite(len(stages.llvm))

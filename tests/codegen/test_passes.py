@@ -1,0 +1,69 @@
+"""Before and after of each pass."""
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.emit.python import render_statements
+from rushlight.codegen.expr import Const, Var, boolean, f32, i64, load
+from rushlight.codegen.lower import lower, lower_in_steps
+from rushlight.codegen.passes.fold_indices import fold_indices
+from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.passes.prune_branches import prune_branches
+from rushlight.codegen.passes.remove_unused import remove_unused
+
+p = Var("p", ir.Pointer(f32))
+i, n, t = Var("i", i64), Var("n", i64), Var("t", i64)
+bind = ir.Let(p, ir.argument(0, f32))
+one = Const(f32, 1)
+
+
+def after(step, *body):
+    return render_statements(step(ir.kernel("k", body)).body)
+
+
+def test_fold_indices_simplifies_addresses():
+    store = ir.Store(p, (ir.BEGIN * 4 + 8) // 4, one)
+    assert after(fold_indices, bind, store).splitlines()[1] == "p[begin + 2] = f32(1.0)"
+
+
+def test_prune_branches_keeps_the_side_that_runs():
+    yes, no = ir.Store(p, ir.BEGIN, one), ir.Store(p, ir.END, one)
+    choice = ir.If(Const(boolean, False), (yes,), (no,))
+    assert after(prune_branches, bind, choice).splitlines()[1] == "p[end] = f32(1.0)"
+
+
+def test_prune_branches_drops_loops_that_never_run():
+    loop = ir.For(i, Const(i64, 3), Const(i64, 3), (ir.Store(p, i, one),))
+    assert after(prune_branches, bind, loop) == render_statements((bind,))
+
+
+def test_remove_unused_follows_chains():
+    chain = [ir.Let(n, ir.integer(0)), ir.Let(t, n + 1)]
+    assert after(remove_unused, bind, *chain, ir.Store(p, ir.BEGIN, one)) == (
+        "p = pointer(data[0], f32)\np[begin] = f32(1.0)"
+    )
+
+
+def test_remove_unused_drops_a_local_that_only_feeds_itself():
+    body = [ir.Declare(t, ir.BEGIN), ir.Assign(t, t + 1)]
+    assert after(remove_unused, *body) == ""
+
+
+def test_name_shared_computes_each_shared_value_once():
+    x = Var("x", f32)
+    square = x * x
+    lets, (tree,) = name_shared([square + square * 2])
+    assert render_statements(lets) == "v0 = x * x"
+    assert repr(tree) == "v0 + v0 * 2.0"
+
+
+def test_lowering_reports_every_step():
+    program = ir.kernel("k", (bind, ir.Store(p, ir.BEGIN + 0, load(p, ir.END))))
+    steps = list(lower_in_steps(program))
+    assert [name for name, _ in steps] == [
+        "built",
+        "vectorize_loops",
+        "fold_indices",
+        "prune_branches",
+        "remove_unused",
+    ]
+    assert str(steps[-1][1]) == str(lower(program))
+    assert "p[begin] = p[end]" in str(steps[-1][1])

@@ -1,0 +1,52 @@
+"""The verifier refuses programs that no emitter may see."""
+
+import pytest
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.expr import Const, Var, f32, i64, load
+from rushlight.codegen.spec import SpecError, verify
+
+data = Var("p", ir.Pointer(f32))
+x = Var("x", f32)
+i = Var("i", i64)
+bind = ir.Let(data, ir.argument(0, f32))
+
+
+def check(*body):
+    verify(ir.kernel("k", body), after="a pass")
+
+
+def test_a_sound_program_passes():
+    check(
+        bind,
+        ir.Declare(x, Const(f32, 0)),
+        ir.Assign(x, x + 1),
+        ir.Store(data, Const(i64, 0), x),
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "fact"),
+    [
+        (
+            [ir.Store(data, Const(i64, 0), Const(f32, 1))],
+            "p is used before it is defined",
+        ),
+        ([bind, ir.Store(data, Const(i64, 0), i)], "i is used before it is defined"),
+        ([bind, ir.Store(data, Const(i64, 0), ir.BEGIN)], "i64 is stored among f32"),
+        ([ir.Let(x, Const(i64, 1))], "expected f32, found i64"),
+        ([ir.Let(x, Const(f32, 1)), ir.Assign(x, x)], "not a mutable local"),
+        ([ir.If(ir.BEGIN, ())], "expected boolean, found i64"),
+        ([ir.Break()], "no loop to leave"),
+        ([ir.Let(x, ir.Binary("add", Const(f32, 1), Const(i64, 1)))], "differ in type"),
+        ([ir.Let(i, ir.Binary("div", ir.BEGIN, ir.END))], "divides floats"),
+        ([bind, ir.Let(x, load(data, Const(f32, 1)))], "the index is f32"),
+        ([ir.Let(i, ir.Reinterpret(i64, Const(f32, 1)))], "differ in width"),
+        ([ir.For(i, ir.BEGIN, ir.END, (), kind="sideways")], "no kind of loop"),
+        ([ir.For(i, ir.BEGIN, ir.END, ()), ir.Let(Var("j", i64), i)], "used before"),
+    ],
+)
+def test_a_fault_is_named_with_the_pass_and_the_statement(body, fact):
+    with pytest.raises(SpecError, match=fact) as caught:
+        check(*body)
+    assert str(caught.value).startswith("k after a pass: ")
