@@ -79,13 +79,13 @@ def _steps(name, x, y, dim):
     Raises:
         RuntimeError: a vector doesn't have a place for each point.
     """
-    dim = wrap_dim(dim, y.ndim)
+    along = wrap_dim(dim, y.ndim)
     if x.ndim == 1:
-        if x.shape[0] != y.shape[dim]:
+        if x.shape[0] != y.shape[along]:
             raise RuntimeError(
                 f"{name}: There must be one `x` value for each sample point"
             )
-        x = x.reshape([-1, *[1] * (y.ndim - 1 - dim)])
+        x = x.reshape([-1, *[1] * (y.ndim - 1 - along)])
     x = x.reshape([*[1] * (y.ndim - x.ndim), *x.shape]) if x.ndim < y.ndim else x
     left, right = _ends(x, dim)
     return right - left

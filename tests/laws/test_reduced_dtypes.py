@@ -216,6 +216,7 @@ def test_small_integers_are_summed_as_the_oracle_does_in_trapezoids_and_contract
         a, b = (lib.tensor(v, dtype=lib.uint8) for v in (y, x))
         c = lib.ones(2, 3, dtype=lib.int32)
         found = [
+            lib.trapezoid(lib.ones(2, 3), lib.arange(12.0).reshape(2, 3, 2) ** 2),
             lib.trapezoid(a), lib.trapezoid(a, b), lib.cumulative_trapezoid(a, b),
             lib.tensordot(c, c[:1], dims=([0, 1], [0, 1])),
             lib.einsum("ij,j->ij", c > 0, c[0] > 0),
