@@ -39,8 +39,12 @@ class Branching(Pointwise):
         """The source text, and the loops around what it says.
 
         Raises:
-            TypeError: the values are complex.
+            TypeError: the values are complex, or of several types.
         """
+        if not isinstance(compute, str):  # one type for each input
+            if len(set(compute)) != 1:
+                raise TypeError(f"{self.name} is a function of values of one type")
+            compute = compute[0]
         if compute.startswith("complex"):
             raise TypeError(f"{self.name} is not a function of complex values")
         plan = Plan(in_dtypes, out_dtypes, kind="rolled")
