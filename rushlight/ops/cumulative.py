@@ -79,13 +79,12 @@ def _steps(name, x, y, dim):
     Raises:
         RuntimeError: a vector doesn't have a place for each point.
     """
-    along = wrap_dim(dim, y.ndim)
     if x.ndim == 1:
-        if x.shape[0] != y.shape[along]:
+        if x.shape[0] != y.shape[dim]:
             raise RuntimeError(
                 f"{name}: There must be one `x` value for each sample point"
             )
-        x = x.reshape([-1, *[1] * (y.ndim - 1 - along)])
+        x = x.reshape([-1, *[1] * (y.ndim - 1 - dim)])
     x = x.reshape([*[1] * (y.ndim - x.ndim), *x.shape]) if x.ndim < y.ndim else x
     left, right = _ends(x, dim)
     return right - left
@@ -94,7 +93,8 @@ def _steps(name, x, y, dim):
 def trapezoid_x(y, x, dim):
     """Widths times mean heights, summed."""
     _check_points("trapezoid", y, x)
-    if y.shape[wrap_dim(dim, y.ndim)] == 0:
+    dim = wrap_dim(dim, y.ndim)  # the points' may have more
+    if y.shape[dim] == 0:
         return ops.sum(y * 0, [dim], dtype=y.dtype)
     left, right = _ends(y, dim)
     return ((left + right) * _steps("trapezoid", x, y, dim)).sum(dim) / 2.0
@@ -111,6 +111,7 @@ def trapezoid_dx(y, dx, dim):
 def cumulative_trapezoid_x(y, x, dim):
     """Widths times mean heights, summed so far."""
     _check_points("cumulative_trapezoid", y, x)
+    dim = wrap_dim(dim, y.ndim)
     left, right = _ends(y, dim)
     steps = _steps("cumulative_trapezoid", x, y, dim)
     return ((left + right) * steps).cumsum(dim) / 2.0
