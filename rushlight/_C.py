@@ -28,6 +28,16 @@ def _get_tracing_state():
     return None
 
 
+def _is_tracing():
+    """Whether the program is being recorded: never."""
+    return False
+
+
+def _get_accelerator():
+    """The kind of device beside the host: the host itself, as there is none."""
+    return device("cpu")
+
+
 def _are_functorch_transforms_active():
     """Whether a call is being batched or differentiated by a transform."""
     return False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.abc
 import importlib.util
 import os
 import sys
@@ -14,8 +13,11 @@ from rushlight._as_torch import VERSION, names
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
-class Finder(importlib.abc.MetaPathFinder):
-    """Stands first in ``sys.meta_path``."""
+class Finder:
+    """Stands first in ``sys.meta_path``.
+
+    No class of ``importlib.abc``: importing that would take longer than all the rest.
+    """
 
     def find_spec(self, fullname, path=None, target=None):
         """Where a module is: one of PyTorch's, or one of Rushlight's to be named."""
@@ -86,7 +88,7 @@ def _distribution():
     return TorchDistribution()
 
 
-class Alias(importlib.abc.Loader):
+class Alias:
     """Loads a module by giving the one that Rushlight already has."""
 
     def __init__(self, own, loader=None):
@@ -126,7 +128,7 @@ class Alias(importlib.abc.Loader):
         return self.loader or importlib.util.find_spec(self.own).loader
 
 
-class _Hooked(importlib.abc.Loader):
+class _Hooked:
     """A loader that tells somebody when the module has run."""
 
     def __init__(self, loader, done):

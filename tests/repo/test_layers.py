@@ -29,7 +29,16 @@ LAYERS = (
     ("distributions",),
     ("datasets", "transforms", "testing", "func"),
     # what programs ask about the place they run in, and PyTorch's other names
-    ("torch_version", "version", "types", "storage", "_utils", "_C", "__config__"),
+    (
+        "torch_version",
+        "version",
+        "types",
+        "storage",
+        "_utils",
+        "_C",
+        "__config__",
+        "_ops",
+    ),
     ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
     ("futures", "fx", "jit", "onnx", "profiler", "ao", "_dynamo", "compiler"),
     ("distributed", "multiprocessing"),

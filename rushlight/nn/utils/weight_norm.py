@@ -79,7 +79,9 @@ def weight_norm(module, name="weight", dim=0):
         dim: the dimension along which there are several lengths; None for one.
 
     >>> import rushlight as rl
-    >>> layer = weight_norm(rl.nn.Linear(4, 2))
+    >>> import warnings
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     layer = weight_norm(rl.nn.Linear(4, 2))
     >>> sorted(layer.state_dict())
     ['bias', 'weight_g', 'weight_v']
     """
