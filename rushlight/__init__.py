@@ -112,6 +112,7 @@ _ON_DEMAND = (
     "func",
     "library",
     "linalg",
+    "masked",
     "signal",
     "special",
     "overrides",

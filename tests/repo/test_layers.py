@@ -25,6 +25,7 @@ LAYERS = (
         "fft",
         "signal",
         "hub",
+        "masked",
     ),
     ("distributions",),
     ("datasets", "transforms", "testing", "func"),

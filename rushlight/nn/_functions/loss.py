@@ -375,3 +375,37 @@ def triplet_margin_with_distance_loss(
     _check_margin(margin)
     distance = pairwise_distance if distance_function is None else distance_function
     return _triplet(anchor, positive, negative, distance, margin, swap, number)
+
+
+def ctc_loss(
+    log_probs,
+    targets,
+    input_lengths,
+    target_lengths,
+    blank=0,
+    reduction="mean",
+    zero_infinity=False,
+):
+    """Connectionist temporal classification: the loss of all alignments.
+
+    Args:
+        log_probs: ``(T, N, C)`` or ``(T, C)``: log probabilities of classes by time.
+        targets: ``(N, S)``, or all labels one after the other.
+        input_lengths: how much of the time each sequence takes.
+        target_lengths: how many labels each has.
+        blank: the class between labels.
+        reduction: ``"none"``, ``"mean"`` (of losses over lengths) or ``"sum"``.
+        zero_infinity: whether impossible alignments cost nothing.
+
+    Raises:
+        RuntimeError: the lengths don't fit.
+    """
+    return call.ctc_loss(
+        log_probs,
+        targets,
+        input_lengths,
+        target_lengths,
+        blank,
+        reduction_number(reduction),
+        zero_infinity,
+    )

@@ -319,3 +319,91 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
         input, kernel_size, stride, padding, output_size, 3
     )
     return call.max_unpool3d(input, indices, sizes, stride, padding)
+
+
+def fractional_max_pool2d_with_indices(
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices=False,
+    _random_samples=None,
+):
+    """Largest value of windows at random places of planes, and where it is.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the window, one number or two.
+        output_size: how many windows, or
+        output_ratio: how many for each element of the input, between 0 and 1.
+        return_indices: for `fractional_max_pool2d`: whether places are returned.
+
+    Raises:
+        ValueError: neither a size nor a ratio is given.
+    """
+    return _fractional(
+        2, input, kernel_size, output_size, output_ratio, _random_samples
+    )
+
+
+def fractional_max_pool3d_with_indices(
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices=False,
+    _random_samples=None,
+):
+    """As `fractional_max_pool2d_with_indices`, of volumes."""
+    return _fractional(
+        3, input, kernel_size, output_size, output_ratio, _random_samples
+    )
+
+
+def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
+    if output_size is None and output_ratio is None:
+        raise ValueError(
+            f"fractional_max_pool{dims}d requires specifying either an output_size or "
+            "an output_ratio"
+        )
+    if output_size is None:
+        ratio = output_ratio
+        ratio = ratio if isinstance(ratio, (tuple, list)) else (ratio,) * dims
+        sizes = input.shape[-dims:]
+        output_size = [int(n * r) for n, r in zip(sizes, ratio, strict=True)]
+    if samples is None:
+        batch = 1 if input.dim() == dims + 1 else input.size(0)
+        shape = [batch, input.size(-dims - 1), dims]
+        samples = call.rand(shape, dtype=input.dtype, device=input.device)
+    pool = call.fractional_max_pool2d if dims == 2 else call.fractional_max_pool3d
+    return pool(input, kernel_size, output_size, samples)
+
+
+def fractional_max_pool2d(
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices=False,
+    _random_samples=None,
+):
+    """Largest value of windows at random places of planes."""
+    both = fractional_max_pool2d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+    return both if return_indices else both[0]
+
+
+def fractional_max_pool3d(
+    input,
+    kernel_size,
+    output_size=None,
+    output_ratio=None,
+    return_indices=False,
+    _random_samples=None,
+):
+    """Largest value of windows at random places of volumes."""
+    both = fractional_max_pool3d_with_indices(
+        input, kernel_size, output_size, output_ratio, True, _random_samples
+    )
+    return both if return_indices else both[0]

@@ -75,6 +75,7 @@ from rushlight.nn.modules.linear import Bilinear, Identity, Linear
 from rushlight.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
+    CTCLoss,
     CosineEmbeddingLoss,
     CrossEntropyLoss,
     GaussianNLLLoss,
@@ -142,6 +143,8 @@ from rushlight.nn.modules.pooling import (
     MaxUnpool1d,
     MaxUnpool2d,
     MaxUnpool3d,
+    FractionalMaxPool2d,
+    FractionalMaxPool3d,
 )
 from rushlight.nn.modules.rnn import (
     GRU,
@@ -183,6 +186,7 @@ __all__ = [
     "AvgPool3d",
     "BCELoss",
     "BCEWithLogitsLoss",
+    "CTCLoss",
     "BatchNorm1d",
     "BatchNorm2d",
     "BatchNorm3d",
@@ -213,6 +217,8 @@ __all__ = [
     "EmbeddingBag",
     "FeatureAlphaDropout",
     "Flatten",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
     "Fold",
     "GELU",
     "GLU",

@@ -25,6 +25,8 @@ __all__ = [
     "MaxUnpool1d",
     "MaxUnpool2d",
     "MaxUnpool3d",
+    "FractionalMaxPool2d",
+    "FractionalMaxPool3d",
 ]
 
 
@@ -392,3 +394,76 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
     def forward(self, input):
         return F.adaptive_max_pool3d(input, self.output_size, self.return_indices)
+
+
+class _FractionalMaxPoolNd(Module):
+    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
+    _dims = 2
+
+    def __init__(
+        self,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        super().__init__()
+        self.kernel_size = _each(kernel_size, self._dims)
+        self.return_indices = return_indices
+        self.register_buffer("_random_samples", _random_samples)
+        self.output_size = (
+            None if output_size is None else _each(output_size, self._dims)
+        )
+        self.output_ratio = (
+            None if output_ratio is None else _each(output_ratio, self._dims)
+        )
+        name = type(self).__name__
+        if output_size is None and output_ratio is None:
+            raise ValueError(
+                f"{name} requires specifying either an output size, or a pooling ratio"
+            )
+        if output_size is not None and output_ratio is not None:
+            raise ValueError(
+                "only one of output_size and output_ratio may be specified"
+            )
+        if self.output_ratio is not None and not all(
+            0 < r < 1 for r in self.output_ratio
+        ):
+            raise ValueError(
+                f"output_ratio must be between 0 and 1 (got {output_ratio})"
+            )
+
+
+def _each(value, dims):
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
+
+
+class FractionalMaxPool2d(_FractionalMaxPoolNd):
+    """Maximum over windows at random places, over ``(N, C, H, W)``."""
+
+    def forward(self, input):
+        return F.fractional_max_pool2d(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )
+
+
+class FractionalMaxPool3d(_FractionalMaxPoolNd):
+    """Maximum over windows at random places, in three dimensions."""
+
+    _dims = 3
+
+    def forward(self, input):
+        return F.fractional_max_pool3d(
+            input,
+            self.kernel_size,
+            self.output_size,
+            self.output_ratio,
+            self.return_indices,
+            _random_samples=self._random_samples,
+        )

@@ -1,0 +1,295 @@
+"""Connectionist temporal classification: the loss of all alignments of a label sequence.
+
+A sequence of ``S`` labels has ``2 S + 1`` states, a blank before, between and after the
+labels. ``alpha[t, s]`` is the log-probability of all ways to state ``s`` at time ``t``, and
+``beta[t, s]`` that of all ways on from there, time ``t`` itself counted in both.
+"""
+
+from __future__ import annotations
+
+import math
+
+import rushlight
+from rushlight.compiler.language import exp, log, maximum
+from rushlight.compiler.loops import A, T, i64, loops, loops_inline
+from rushlight.ops import call as ops
+from rushlight.ops.native import filled, fresh, name_of, require, run
+
+MINUS_INF = -math.inf
+INF = math.inf
+NONE, MEAN, SUM = 0, 1, 2
+SINGLE_DOUBLE = frozenset((6, 7))
+
+
+@loops_inline
+def label_of(targets, start, state, blank):
+    """The class of a state."""
+    label = i64(blank)
+    if state % 2 == 1:
+        label = targets[start + state // 2]
+    return label
+
+
+@loops_inline
+def log_sum(a, b, c):
+    """The logarithm of a sum of three exponentials."""
+    top = maximum(maximum(a, b), c)
+    top = A(0) if top == A(MINUS_INF) else top
+    return log(exp(a - top) + exp(b - top) + exp(c - top)) + top
+
+
+@loops
+def ctc_alpha(
+    loss: "T*", alpha: "T*", scores: "T*", targets: "i64*", starts: "i64*",
+    times: "i64*", lengths: "i64*", batch: int, classes: int, steps: int, span: int,
+    blank: int, begin: int, end: int,
+):  # fmt: skip
+    """Forward: all ways to each state, and the loss of each sequence."""
+    for n in range(begin, end):
+        start = starts[n]
+        states = 2 * lengths[n] + 1
+        time = times[n]
+        base = n * steps * span
+        for t in range(time):
+            row = base + t * span
+            line = (t * batch + n) * classes
+            for s in range(states):
+                label = label_of(targets, start, s, blank)
+                score = A(scores[line + label])
+                if t == 0:
+                    alpha[row + s] = T(score if s < 2 else A(MINUS_INF))
+                else:
+                    stay = A(alpha[row - span + s])
+                    step = A(MINUS_INF)
+                    skip = A(MINUS_INF)
+                    if s > 0:
+                        step = A(alpha[row - span + s - 1])
+                    if s > 1:
+                        if label != label_of(targets, start, s - 2, blank):
+                            skip = A(alpha[row - span + s - 2])
+                    alpha[row + s] = T(log_sum(stay, step, skip) + score)
+        if time == 0:
+            loss[n] = T(A(0) if states == 1 else A(INF))
+        else:
+            last = base + (time - 1) * span + states - 1
+            before = A(MINUS_INF)
+            if states > 1:
+                before = A(alpha[last - 1])
+            loss[n] = T(-log_sum(A(alpha[last]), before, A(MINUS_INF)))
+
+
+@loops
+def ctc_gradient(
+    out: "T*", grad: "T*", loss: "T*", alpha: "T*", beta: "T*", scores: "T*",
+    targets: "i64*", starts: "i64*", times: "i64*", lengths: "i64*", batch: int,
+    classes: int, steps: int, span: int, blank: int, zero_infinity: int,
+    begin: int, end: int,
+):  # fmt: skip
+    """Backward: all ways on from each state; what they and `ctc_alpha` give each class."""
+    for n in range(begin, end):
+        start = starts[n]
+        states = 2 * lengths[n] + 1
+        time = times[n]
+        base = n * steps * span
+        total = A(loss[n])
+        unlikely = zero_infinity != 0 and total == A(INF)
+        for turn in range(time):
+            t = time - 1 - turn
+            row = base + t * span
+            line = (t * batch + n) * classes
+            for c in range(classes):
+                out[line + c] = T(MINUS_INF)
+            for s in range(states):
+                label = label_of(targets, start, s, blank)
+                score = A(scores[line + label])
+                ways = A(MINUS_INF)
+                if turn == 0:
+                    ways = score if s > states - 3 else A(MINUS_INF)
+                else:
+                    stay = A(beta[row + span + s])
+                    step = A(MINUS_INF)
+                    skip = A(MINUS_INF)
+                    if s < states - 1:
+                        step = A(beta[row + span + s + 1])
+                    if s < states - 2:
+                        if label != label_of(targets, start, s + 2, blank):
+                            skip = A(beta[row + span + s + 2])
+                    ways = log_sum(stay, step, skip) + score
+                beta[row + s] = T(ways)
+                through = A(alpha[row + s]) + ways
+                so_far = A(out[line + label])
+                out[line + label] = T(log_sum(so_far, through, A(MINUS_INF)))
+            for c in range(classes):
+                score = A(scores[line + c])
+                share = exp(A(out[line + c]) + total - score)
+                value = (exp(score) - share) * A(grad[n])
+                out[line + c] = T(A(0) if unlikely else value)
+
+
+def tables(log_probs, targets, input_lengths, target_lengths):
+    """Where each sequence's labels start, and all lengths, for the kernels.
+
+    Raises:
+        RuntimeError: a length or a size does not fit.
+    """
+    steps, batch, _ = log_probs.shape
+    where = " (while checking arguments for ctc_loss_allocate_outputs)"
+    for name, lengths, most in (
+        ("input_lengths", input_lengths, steps), ("target_lengths", target_lengths, None),
+    ):  # fmt: skip
+        if len(lengths) != batch:
+            raise RuntimeError(f"{name} must be of size batch_size")
+        for length in lengths:
+            if length < 0:
+                raise RuntimeError(
+                    f"Expected {name} to have value at least 0, but got value {length}"
+                    f"{where}"
+                )
+            if most is not None and length > most:
+                raise RuntimeError(
+                    f"Expected {name} to have value at most {most}, but got value "
+                    f"{length}{where}"
+                )
+    if targets.ndim == 1:
+        starts, at = [], 0
+        for length in target_lengths:
+            starts.append(at)
+            at += length
+        if targets.shape[0] != at:
+            raise RuntimeError(
+                f"Expected tensor to have size {at} at dimension 0, but got size "
+                f"{targets.shape[0]} for argument #2 'targets'{where}"
+            )
+    else:
+        longest = max(target_lengths, default=0)
+        if targets.shape[1] < longest:
+            raise RuntimeError(
+                f"Expected tensor to have size at least {longest} at dimension 1, but "
+                f"got size {targets.shape[1]} for argument #2 'targets'{where}"
+            )
+        starts = [n * targets.shape[1] for n in range(batch)]
+    kind = rushlight.int64
+    labels = targets.to(kind).contiguous()
+    return labels, *(
+        rushlight.tensor(list(values), dtype=kind, device=labels.device)
+        for values in (starts, input_lengths, target_lengths)
+    )
+
+
+def check_labels(labels, classes):
+    """Refuses labels that are no class.
+
+    Raises:
+        RuntimeError: a label is negative or too large.
+    """
+    if labels.device.type == "meta" or not labels.numel():
+        return
+    low, high = labels.min().item(), labels.max().item()
+    if low < 0 or high >= classes:
+        raise RuntimeError(
+            f"ctc_loss: labels are between 0 and {classes - 1}, but the targets go from "
+            f"{low} to {high}"
+        )
+
+
+def ctc_loss_forward(
+    log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
+):
+    """The loss of each sequence, and all alphas.
+
+    Raises:
+        NotImplementedError: the type is neither float32 nor float64.
+        RuntimeError: an argument does not fit.
+    """
+    require("ctc_loss_cpu", log_probs.dtype, SINGLE_DOUBLE, log_probs)
+    steps, batch, classes = log_probs.shape
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
+    held = tables(log_probs, targets, input_lengths, target_lengths)
+    check_used(held, classes)
+    span = 2 * max(target_lengths, default=0) + 1
+    loss = fresh(log_probs, (batch,))
+    alpha = filled(log_probs, (batch, steps, span), MINUS_INF)
+    ints = [batch, classes, steps, span, blank]
+    operands = [loss, alpha, log_probs.contiguous(), *held]
+    run(
+        ctc_alpha,
+        operands,
+        ints,
+        batch,
+        steps * span * 16,
+        T=name_of(log_probs.dtype),
+        A="float64",
+    )
+    return loss, alpha
+
+
+def check_used(held, classes):
+    """`check_labels` for those that the lengths leave."""
+    labels, starts, _, lengths = held
+    if labels.ndim == 1:
+        check_labels(labels, classes)
+        return
+    places = ops.arange(labels.shape[1], device=labels.device)
+    used = places < lengths.unsqueeze(1)
+    check_labels(ops.where(used, labels, 0), classes)
+
+
+def ctc_loss_backward(
+    grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood,
+    log_alpha, blank, zero_infinity,
+):  # fmt: skip
+    """The gradient for the log-probabilities, which are taken for a softmax's."""
+    steps, batch, classes = log_probs.shape
+    held = tables(log_probs, targets, input_lengths, target_lengths)
+    span = log_alpha.shape[2]
+    out = filled(log_probs, log_probs.shape, 0)
+    beta = fresh(log_probs, log_alpha.shape)
+    ints = [batch, classes, steps, span, blank, int(zero_infinity)]
+    operands = [
+        out, grad.contiguous(), neg_log_likelihood, log_alpha, beta,
+        log_probs.contiguous(), *held,
+    ]  # fmt: skip
+    run(
+        ctc_gradient,
+        operands,
+        ints,
+        batch,
+        steps * span * 16,
+        T=name_of(log_probs.dtype),
+        A="float64",
+    )
+    return out
+
+
+def lengths_of(lengths, name):
+    """Lengths as numbers.
+
+    Raises:
+        RuntimeError: they are no integers.
+    """
+    if not isinstance(lengths, rushlight.Tensor):
+        return [int(length) for length in lengths]
+    if lengths.dtype.category != 1:
+        raise RuntimeError(f"{name} must be integral")
+    return lengths.reshape([-1]).tolist()
+
+
+def ctc_loss(
+    log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
+):
+    """The losses put together."""
+    inputs = lengths_of(input_lengths, "input_lengths")
+    labels = lengths_of(target_lengths, "target_lengths")
+    batched = log_probs.ndim == 3
+    scores = log_probs if batched else log_probs.unsqueeze(1)
+    loss = ops._ctc_loss(scores, targets, inputs, labels, blank, zero_infinity)[0]
+    if zero_infinity:
+        loss = ops.where(loss == INF, 0.0, loss)
+    if reduction == MEAN:
+        weights = [max(length, 1) for length in labels]
+        weights = rushlight.tensor(weights, dtype=loss.dtype, device=loss.device)
+        return (loss / weights).mean()
+    if reduction == SUM:
+        return loss.sum()
+    return loss if batched else loss.squeeze(0)

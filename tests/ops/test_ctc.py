@@ -1,0 +1,114 @@
+"""Connectionist temporal classification, beside all alignments and the oracle."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+import rushlight.nn.functional as F
+
+
+def scores(steps, batch, classes, seed=0):
+    values = np.random.default_rng(seed).standard_normal((steps, batch, classes))
+    return rl.from_numpy(values).log_softmax(-1)
+
+
+def collapsed(path, blank=0):
+    kept = [label for label, _ in itertools.groupby(path)]
+    return [label for label in kept if label != blank]
+
+
+@pytest.mark.parametrize("labels", [[], [1], [1, 1], [2, 1], [1, 2, 1]])
+def test_the_loss_is_that_of_all_alignments_together(labels):
+    steps, classes = 5, 3
+    probabilities = scores(steps, 1, classes)
+    total = sum(
+        math.exp(sum(probabilities[t, 0, c].item() for t, c in enumerate(path)))
+        for path in itertools.product(range(classes), repeat=steps)
+        if collapsed(path) == labels
+    )
+    targets = rl.tensor([labels or [0]])[:, : len(labels)]
+    loss = F.ctc_loss(
+        probabilities, targets, (steps,), (len(labels),), reduction="none"
+    )
+    assert loss.item() == pytest.approx(-math.log(total), rel=1e-12)
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+@pytest.mark.parametrize("zero_infinity", [True, False])
+def test_losses_and_gradients_are_the_oracles(reduction, zero_infinity):
+    torch = pytest.importorskip("torch")
+    given = scores(8, 3, 5)
+    targets = [[1, 2, 2, 4], [3, 3, 3, 3], [1, 0, 0, 0]]
+    lengths = (8, 5, 6), (4, 4, 1)
+    x = given.clone().requires_grad_()
+    loss = F.ctc_loss(
+        x,
+        rl.tensor(targets),
+        *lengths,
+        reduction=reduction,
+        zero_infinity=zero_infinity,
+    )
+    y = torch.from_numpy(given.numpy()).requires_grad_()
+    expected = torch.nn.functional.ctc_loss(
+        y,
+        torch.tensor(targets),
+        *lengths,
+        reduction=reduction,
+        zero_infinity=zero_infinity,
+    )
+    np.testing.assert_allclose(
+        loss.detach().numpy(), expected.detach().numpy(), rtol=1e-12
+    )
+    loss.sum().backward()
+    expected.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), atol=1e-12)
+
+
+def test_labels_one_after_the_other_are_the_same():
+    given = scores(6, 2, 4)
+    padded = F.ctc_loss(given, rl.tensor([[1, 2], [3, 0]]), (6, 6), (2, 1))
+    joined = F.ctc_loss(
+        given, rl.tensor([1, 2, 3]), rl.tensor([6, 6]), rl.tensor([2, 1])
+    )
+    assert padded.item() == joined.item()
+
+
+def test_what_does_not_fit_is_refused():
+    given, targets = scores(6, 2, 4), rl.tensor([[1, 2], [3, 0]])
+    for arguments, message in (
+        (((6,), (2, 1)), "input_lengths must be of size batch_size"),
+        (((7, 6), (2, 1)), "Expected input_lengths to have value at most 6"),
+        (((6, 6), (3, 1)), "Expected tensor to have size at least 3 at dimension 1"),
+        (((6, 6), (2, 1), 9), "blank must be in label range"),
+    ):
+        with pytest.raises(RuntimeError, match=message):
+            F.ctc_loss(given, targets, *arguments)
+    with pytest.raises(RuntimeError, match="labels are between 0 and 3"):
+        F.ctc_loss(given, targets + 2, (6, 6), (2, 1))
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_fractional_pooling_is_the_oracles(dims):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    image = rng.standard_normal((2, 3, *(9, 8, 7)[:dims]))
+    samples = rng.uniform(0, 1, (2, 3, dims))
+    name = f"fractional_max_pool{dims}d_with_indices"
+    x, y = (
+        rl.from_numpy(image).requires_grad_(),
+        torch.from_numpy(image).requires_grad_(),
+    )
+    ours = getattr(F, name)(
+        x, 2, output_ratio=(0.6,) * dims, _random_samples=rl.from_numpy(samples)
+    )
+    theirs = getattr(torch.nn.functional, name)(
+        y, 2, output_ratio=(0.6,) * dims, _random_samples=torch.from_numpy(samples)
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(mine.detach().numpy(), other.detach().numpy())
+    ours[0].square().sum().backward()
+    theirs[0].square().sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy())

@@ -1,0 +1,63 @@
+"""Masked reductions, beside the oracle's."""
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+CASES = [
+    (name, {"dim": dim, "keepdim": keepdim})
+    for name in (
+        "sum",
+        "prod",
+        "amax",
+        "amin",
+        "mean",
+        "norm",
+        "var",
+        "std",
+        "logsumexp",
+    )
+    for dim in (None, 1, (0, 2), ())
+    for keepdim in (True, False)
+]
+CASES += [
+    (name, {"dim": 1}) for name in ("argmax", "argmin", "median", "cumsum", "cumprod")
+]
+CASES += [(name, {"dim": 1}) for name in ("softmax", "log_softmax", "softmin")]
+CASES += [
+    ("normalize", {"dim": 1, "ord": 2.0}),
+    ("norm", {"dim": 1, "ord": float("-inf")}),
+]
+
+
+@pytest.mark.parametrize(("name", "settings"), CASES, ids=str)
+def test_results_and_gradients_are_the_oracles(name, settings):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((3, 4, 2))
+    for mask in (rng.random((3, 4, 2)) < 0.6, rng.random((4, 1)) < 0.6, None):
+        x, y = (
+            rl.from_numpy(values).requires_grad_(),
+            torch.from_numpy(values).requires_grad_(),
+        )
+        ours = None if mask is None else rl.from_numpy(mask)
+        theirs = None if mask is None else torch.from_numpy(mask)
+        result = getattr(rl.masked, name)(x, mask=ours, **settings)
+        expected = getattr(torch.masked, name)(y, mask=theirs, **settings)
+        np.testing.assert_allclose(
+            result.detach().numpy(), expected.detach().numpy(), rtol=1e-12, atol=1e-12
+        )
+        if expected.requires_grad and bool(torch.isfinite(expected).all()):
+            result.sum().backward()
+            expected.sum().backward()
+            np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), atol=1e-12)
+
+
+def test_masks_that_do_not_fit_are_refused():
+    with pytest.raises(IndexError, match="mask dimensionality higher"):
+        rl.masked.sum(rl.ones(3), mask=rl.ones(2, 3, dtype=rl.bool))
+    with pytest.raises(ValueError, match="Could not infer output dtype"):
+        rl.masked.mean(rl.ones(3, dtype=rl.int64))
+    with pytest.raises(NotImplementedError, match="identity of amax"):
+        rl.masked.amax(rl.ones(3, dtype=rl.bool), mask=rl.ones(3, dtype=rl.bool))
