@@ -42,6 +42,7 @@ COMPILED = [
     "backends.cpu.image",
     "backends.cpu.contraction",
     "backends.cpu.foreach",
+    "backends.cpu.lapack_small",
     "backends.cpu.lapack_tasks",
     "backends.cpu.lapack",
     "dispatch.signature",
@@ -65,7 +66,12 @@ COMPILED = [
     "autograd.record",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.
-VECTORIZED = ("core.random", "core.distributions", "core.normal")
+VECTORIZED = (
+    "core.random",
+    "core.distributions",
+    "core.normal",
+    "backends.cpu.lapack_small",
+)
 VECTORIZE = [
     "-ftree-vectorize",
     "-fvect-cost-model=dynamic",

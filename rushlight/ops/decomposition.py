@@ -38,12 +38,10 @@ from rushlight.ops.shared import warn_once
 
 def _cholesky(A, upper):
     """One triangle, by columns, and the codes."""
-    if upper:
-        factor = ops.tril(A.transpose(-2, -1)).contiguous().transpose(-2, -1)
-    else:
-        factor = ops.triu(A.transpose(-2, -1)).contiguous().transpose(-2, -1)
+    factor = by_columns(A)
     codes = new_codes(A)
     lapack.cholesky(factor, codes, upper)
+    lapack.clear_triangle(factor, upper)
     return factor, codes
 
 
@@ -125,8 +123,8 @@ def linalg_qr(A, mode):
     least = min(rows, columns)
     packed, tau = _reflect(A)
     kept = rows if mode == "complete" else least
-    R = ops.tril(packed.narrow(-2, 0, kept).transpose(-2, -1)).contiguous()
-    R = R.transpose(-2, -1)
+    R = by_columns(packed.narrow(-2, 0, kept))
+    lapack.clear_triangle(R, True)
     if mode == "r":
         return fresh(A, (0,)), R
     if kept == columns:
@@ -419,7 +417,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     lapack.ldl(factor, pivots, codes, hermitian)
     if check_errors:
         raise_faults(codes, "torch.linalg.ldl_factor_ex", self.ndim == 2)
-    factor = ops.triu(factor.transpose(-2, -1)).contiguous().transpose(-2, -1)
+    lapack.clear_triangle(factor, False)
     return factor, pivots, codes
 
 

@@ -477,7 +477,8 @@ def _linalg_det(A):
     check_square(A, "linalg.det")
     check_float(A, "linalg.det")
     check_kernel("lu_cpu", A)
-    factors, pivots, _ = _factored(A)
+    # A transposed matrix has the same determinant, and may need no other layout.
+    factors, pivots, _ = _factored(A.transpose(-2, -1) if A.is_contiguous() else A)
     diagonal = factors.diagonal(0, -2, -1)
     return ops.prod(diagonal, -1) * signs_of(pivots), factors, pivots
 

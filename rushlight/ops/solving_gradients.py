@@ -201,7 +201,9 @@ def det_backward(grad, A, det, LU, pivots):
     det = ops.prod(factors.diagonal(0, -2, -1), -1) * signs_of(pivots)
     scaled = (grad * det.conj()).unsqueeze(-1)
     wanted = ops.diag_embed(scaled.expand(A.shape[:-1]))
-    return ops.linalg_lu_solve(factors, pivots, wanted, adjoint=True)
+    # The factors are those of the transposed matrix where that lay better.
+    result = ops.linalg_lu_solve(factors, pivots, wanted, adjoint=True)
+    return result.transpose(-2, -1) if A.is_contiguous() else result
 
 
 def _cofactors(A):

@@ -9,7 +9,17 @@ import rushlight as rl
 
 linalg = rl.linalg
 DTYPES = ["float32", "float64", "complex64", "complex128"]
-SHAPES = [(4, 4), (5, 3), (3, 5), (2, 3, 6, 4), (1, 1), (2, 0, 3, 3), (0, 0), (3, 0)]
+SHAPES = [
+    (4, 4),
+    (5, 3),
+    (20, 18),
+    (3, 5),
+    (2, 3, 6, 4),
+    (1, 1),
+    (2, 0, 3, 3),
+    (0, 0),
+    (3, 0),
+]
 REAL_AND_COMPLEX = ["float64", "complex128"]
 
 

@@ -9,6 +9,7 @@ thread; large ones follow each other, each factored by OpenBLAS's own threads.
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import importlib.util
 import os
@@ -16,7 +17,17 @@ import threading
 
 import cython
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memset
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
+from cython.cimports.rushlight.backends.cpu.lapack_small import (
+    SMALL,
+    small_getrf,
+    small_getrs,
+    small_potrf,
+    small_potrs,
+    small_qr,
+    small_trsm,
+)
 from cython.cimports.rushlight.backends.cpu.lapack_tasks import (
     run_geev,
     run_gesdd,
@@ -37,7 +48,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     parallel_for,
     run_here,
 )
-from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.backends.cpu.pool import get_num_threads
 
@@ -113,6 +124,24 @@ def library_path() -> str:
     )
 
 
+@contextlib.contextmanager
+def plain_kernels():
+    """While the library is loaded it takes its kernels for AVX2, unless told otherwise.
+
+    Those for AVX-512 solve triangles at half their speed, and are no faster elsewhere.
+    """
+    from rushlight.backends.cpu.cache import cpu_identity
+
+    chosen = "OPENBLAS_CORETYPE" in os.environ or "avx512" not in cpu_identity()
+    if not chosen:
+        os.environ["OPENBLAS_CORETYPE"] = "Haswell"
+    try:
+        yield
+    finally:
+        if not chosen:
+            del os.environ["OPENBLAS_CORETYPE"]
+
+
 def load() -> None:
     """Loads the library and looks up every routine; later calls find it done."""
     global _library, _set_threads
@@ -120,7 +149,8 @@ def load() -> None:
         if _library != cython.NULL:
             return
         path = os.fsencode(library_path())
-        found: cython.p_void = dlopen(path, RTLD_NOW | RTLD_LOCAL)
+        with plain_kernels():
+            found: cython.p_void = dlopen(path, RTLD_NOW | RTLD_LOCAL)
         if found == cython.NULL:
             raise RuntimeError(f"LAPACK: {dlerror().decode()}")
         for number in range(len(_NAMES)):
@@ -237,6 +267,20 @@ def spread(
     return 0
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def small(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
+    """Whether a matrix of two such sizes is done without a call of LAPACK."""
+    return kind < 2 and a <= SMALL and b <= SMALL
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def few(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
+    """Whether that holds for equations, where LAPACK catches up sooner."""
+    return kind < 2 and a <= SMALL // 2 and b <= SMALL // 2
+
+
 # What operators call. Nothing is done for empty matrices and on devices without data.
 
 
@@ -280,7 +324,10 @@ def factor_triangle(
     data[0] = routine(number, kind_of(a))
     data[1] = a.pointer()
     data[2] = codes.pointer()
-    spread(run_potrf, data, ints, count, cubes(ints[2], ints[2], ints[2]) // 3)
+    task: kernel_t = run_potrf
+    if number == POTRF and small(ints[0], ints[2], ints[2]):
+        task = small_potrf
+    spread(task, data, ints, count, cubes(ints[2], ints[2], ints[2]) // 3)
     return 0
 
 
@@ -302,7 +349,8 @@ def cholesky_solve(a: Tensor, b: Tensor, upper: cython.bint) -> None:
     data[0] = routine(POTRS, kind_of(a))
     data[1] = a.pointer()
     data[2] = b.pointer()
-    spread(run_potrs, data, ints, count, 2 * cubes(ints[2], ints[2], ints[3]))
+    task: kernel_t = small_potrs if few(ints[0], ints[2], ints[3]) else run_potrs
+    spread(task, data, ints, count, 2 * cubes(ints[2], ints[2], ints[3]))
 
 
 def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
@@ -323,7 +371,8 @@ def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
     data[2] = pivots.pointer()
     data[3] = codes.pointer()
     least: int64_t = min(ints[1], ints[2])
-    spread(run_getrf, data, ints, count, cubes(ints[1], ints[2], least))
+    task: kernel_t = small_getrf if small(ints[0], ints[1], ints[2]) else run_getrf
+    spread(task, data, ints, count, cubes(ints[1], ints[2], least))
 
 
 def lu_solve(a: Tensor, pivots: Tensor, b: Tensor, form: str) -> None:
@@ -359,7 +408,10 @@ def solve_pivoted(
     data[1] = a.pointer()
     data[2] = pivots.pointer()
     data[3] = b.pointer()
-    spread(run_getrs, data, ints, count, 2 * cubes(ints[2], ints[2], ints[3]))
+    task: kernel_t = run_getrs
+    if number == GETRS and few(ints[0], ints[2], ints[3]):
+        task = small_getrs
+    spread(task, data, ints, count, 2 * cubes(ints[2], ints[2], ints[3]))
     return 0
 
 
@@ -392,7 +444,8 @@ def triangular_solve(
     data[0] = routine(TRSM, kind_of(a))
     data[1] = a.pointer()
     data[2] = b.pointer()
-    spread(run_trsm, data, ints, count, cubes(order, ints[5], ints[6]))
+    task: kernel_t = small_trsm if few(ints[0], ints[5], ints[6]) else run_trsm
+    spread(task, data, ints, count, cubes(order, ints[5], ints[6]))
 
 
 def qr(a: Tensor, tau: Tensor) -> None:
@@ -412,7 +465,8 @@ def qr(a: Tensor, tau: Tensor) -> None:
     data[0] = routine(GEQRF, kind_of(a))
     data[1] = a.pointer()
     data[2] = tau.pointer()
-    spread(run_qr, data, ints, count, 2 * cubes(ints[1], ints[2], least))
+    task: kernel_t = small_qr if small(ints[0], ints[1], ints[2]) else run_qr
+    spread(task, data, ints, count, 2 * cubes(ints[1], ints[2], least))
 
 
 def expand_reflectors(a: Tensor, tau: Tensor) -> None:
@@ -433,7 +487,8 @@ def expand_reflectors(a: Tensor, tau: Tensor) -> None:
     data[0] = routine(ORGQR, kind_of(a))
     data[1] = a.pointer()
     data[2] = tau.pointer()
-    spread(run_qr, data, ints, count, 4 * cubes(ints[1], ints[2], ints[2]))
+    task: kernel_t = small_qr if small(ints[0], ints[1], ints[2]) else run_qr
+    spread(task, data, ints, count, 4 * cubes(ints[1], ints[2], ints[2]))
 
 
 def apply_reflectors(
@@ -616,6 +671,98 @@ def lstsq(
     data[4] = ranks.pointer()
     data[5] = codes.pointer()
     spread(run_lstsq, data, ints, count, 8 * cubes(ints[1], ints[2], least))
+
+
+def small_columns(a: Tensor):
+    """A copy of small matrices, column by column; None where others copy better."""
+    d: cython.int
+    rows: int64_t = a.sizes[a.ndim_ - 2]
+    columns: int64_t = a.sizes[a.ndim_ - 1]
+    if rows > 64 or columns > 64 or nothing(a) or a.ndim_ > 60:
+        return None
+    for d in range(a.ndim_ - 3):
+        if a.strides[d] != a.strides[d + 1] * a.sizes[d + 1]:
+            return None
+    sizes: int64_t[64]
+    strides: int64_t[64]
+    step: int64_t = rows * columns
+    for d in range(a.ndim_):
+        sizes[d] = a.sizes[d]
+    strides[a.ndim_ - 2] = 1
+    strides[a.ndim_ - 1] = rows
+    for d in range(a.ndim_ - 3, -1, -1):
+        strides[d] = step
+        step *= sizes[d]
+    result: Tensor = new_empty(a.ndim_, sizes, strides, a.dtype_, a.storage.device)
+    between: int64_t = a.strides[a.ndim_ - 3] if a.ndim_ > 2 else 0
+    down: int64_t = a.strides[a.ndim_ - 2]
+    along: int64_t = a.strides[a.ndim_ - 1]
+    count: int64_t = batch_of(a, 2)
+    if a.dtype_.itemsize == 4:
+        copy_columns(
+            cython.cast(cython.p_float, a.pointer()),
+            cython.cast(cython.p_float, result.pointer()),
+            count, rows, columns, between, down, along,
+        )  # fmt: skip
+    elif a.dtype_.itemsize == 8:
+        copy_columns(
+            cython.cast(cython.p_double, a.pointer()),
+            cython.cast(cython.p_double, result.pointer()),
+            count, rows, columns, between, down, along,
+        )  # fmt: skip
+    else:
+        return None
+    return result
+
+
+RealPointer = cython.fused_type(cython.p_float, cython.p_double)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def copy_columns(
+    source: RealPointer,
+    target: RealPointer,
+    count: int64_t,
+    rows: int64_t,
+    columns: int64_t,
+    between: int64_t,
+    down: int64_t,
+    along: int64_t,
+) -> cython.void:
+    """Copies matrices of any strides so that their columns are adjacent."""
+    i: int64_t
+    j: int64_t
+    _k: int64_t
+    with cython.nogil:
+        for _k in range(count):
+            for j in range(columns):
+                for i in range(rows):
+                    target[j * rows + i] = source[j * along + i * down]
+            source += between
+            target += rows * columns
+
+
+def clear_triangle(a: Tensor, upper: cython.bint) -> None:
+    """Zeros the triangle beside the upper, or beside the lower, one."""
+    if nothing(a):
+        return
+    check_columns(a)
+    data: cython.p_char = a.pointer()
+    rows: int64_t = a.sizes[a.ndim_ - 2]
+    columns: int64_t = a.sizes[a.ndim_ - 1]
+    item: int64_t = a.dtype_.itemsize
+    count: int64_t = batch_of(a, 2)
+    _k: int64_t
+    j: int64_t
+    with cython.nogil:
+        for _k in range(count):
+            for j in range(columns):
+                if not upper:
+                    memset(data, 0, min(j, rows) * item)
+                elif j + 1 < rows:
+                    memset(data + (j + 1) * item, 0, (rows - j - 1) * item)
+                data += rows * item
 
 
 def first_fault(codes: Tensor):
