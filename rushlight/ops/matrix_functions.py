@@ -222,6 +222,17 @@ def frobenius_norm(self, dim, keepdim):
     return ops.linalg_vector_norm(self, 2, dim or None, keepdim)
 
 
+def norm_except_dim(v, pow, dim):
+    """Over all dimensions but one; -1 leaves none."""
+    if dim == -1:
+        return ops.linalg_vector_norm(v, pow)
+    dim = wrap_dim(dim, v.ndim)
+    others = [axis for axis in range(v.ndim) if axis != dim]
+    if not others:
+        return ops.abs(v)
+    return ops.linalg_vector_norm(v, pow, others, True)
+
+
 # Condition and rank
 
 
@@ -278,12 +289,12 @@ def linalg_matrix_rank(self, atol, rtol, hermitian):
         )
     check_matrix(self, "torch.linalg.matrix_rank", "input")
     atol, rtol = tolerances(self, atol, rtol, "torch.linalg.matrix_rank")
+    if self.numel() == 0:
+        return ops.zeros(self.shape[:-2], dtype=rushlight.int64, device=self.device)
     if hermitian:
         values = ops.abs(ops.linalg_eigvalsh(self))
     else:
         values = ops.linalg_svdvals(self)
-    if values.shape[-1] == 0:
-        return ops.zeros(values.shape[:-1], dtype=rushlight.int64, device=self.device)
     largest = ops.amax(values, [-1])
     cut = ops.maximum(atol, rtol * largest).unsqueeze(-1)
     return (values > cut).sum([-1])

@@ -464,6 +464,20 @@ def test_codes_say_which_matrices_failed():
     assert linalg.lu_factor_ex(A).info.tolist() == [0, 1, 0]
 
 
+def test_empty_matrices_have_no_rank():
+    for hermitian in (False, True):
+        assert linalg.matrix_rank(rl.zeros(2, 0, 3), hermitian=hermitian).tolist() == [
+            0,
+            0,
+        ]
+
+
+def test_norms_of_slices_keep_their_dimension():
+    v = matrices((2, 3, 4))
+    close(rl.norm_except_dim(v, 2, 1), linalg.vector_norm(v, 2, (0, 2), True))
+    close(rl.norm_except_dim(v, 1, -1), v.abs().sum())
+
+
 # Many at once
 
 
