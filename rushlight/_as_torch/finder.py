@@ -25,6 +25,11 @@ class Finder:
             return self.find_theirs(fullname)
         if names.theirs(fullname) is not None:
             return self.find_ours(fullname, path)
+        if fullname in names.LENT:
+            from rushlight._as_torch.relabel import rename_homes
+
+            spec = PathFinder.find_spec(fullname, path)
+            return hooked(spec, lambda module: rename_homes(fullname))
         if fullname == "multiprocessing.spawn":
             return hooked(PathFinder.find_spec(fullname, path), carry_to_children)
         return None

@@ -128,11 +128,23 @@ HOMES = {
     "rushlight.nn.modules.attention.MultiheadAttention": (
         "torch.nn.modules.activation.MultiheadAttention"
     ),
+    "rushlight.ops.linalg_checks.LinAlgError": "torch.linalg.LinAlgError",
+    "rushlight.autograd.node.Node": "torch.autograd.graph.Node",
+    "rushlight._dynamo.eval_frame.compile": "torch.compile",
     "rushlight.legacy.TypedStorage": "torch.storage.TypedStorage",
     "rushlight.autograd.anomaly.detect_anomaly": "torch.autograd.anomaly_mode.detect_anomaly",
     "rushlight.autograd.anomaly.set_detect_anomaly": (
         "torch.autograd.anomaly_mode.set_detect_anomaly"
     ),
+}
+
+# Modules of Rushlight's own whose definitions PyTorch has in another one; None where only
+# what HOMES names is meant.
+LENT: dict = {
+    "rushlight._facts": "torch",
+    "rushlight.nn.modules._hooks": "torch.nn.modules.module",
+    "rushlight.ops.linalg_checks": None,
+    "rushlight.utils.data.collate": "torch.utils.data._utils.collate",
 }
 
 # Public modules that hold what others define: the first that holds it names it.

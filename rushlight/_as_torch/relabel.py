@@ -11,6 +11,7 @@ from rushlight._missing import guard
 from rushlight.core import naming
 from rushlight.core.type_names import rename_type
 from rushlight.dispatch import signature
+from rushlight.ops import return_types
 
 _COMPILED_FUNCTION = type(rename_type)
 _FUNCTIONS = (types.FunctionType, _COMPILED_FUNCTION)
@@ -30,11 +31,23 @@ def rename_values():
     signature.KIND_NAMES = tuple(
         word.replace(names.OURS, names.THEIRS) for word in signature.KIND_NAMES
     )
+    for kind in return_types._known.values():
+        kind.__module__ = names.MOVED[return_types.__name__]
+    for module in {place.rpartition(".")[0] for place in names.HOMES}:
+        rename_homes(module)
+
+
+def rename_homes(own):
+    """Names what PyTorch defines elsewhere than a module of Rushlight's does."""
     for place, name in names.HOMES.items():
         module, _, attribute = place.rpartition(".")
         value = getattr(sys.modules.get(module), attribute, None)
-        if value is not None:
+        if module == own and value is not None:
             rename(value, *name.rsplit(".", 1))
+    lent = names.LENT.get(own)
+    for value in list(vars(sys.modules[own]).values()) if lent else ():
+        if isinstance(value, (type, *_FUNCTIONS)) and value.__module__ == own:
+            settle(value, own, lent)
 
 
 def rename(value, module, name):
@@ -53,6 +66,9 @@ def rename_loaded():
     fronts = [name for name in names.FRONTS if name in loaded]
     for name in sorted(set(loaded) - set(fronts)) + fronts:
         relabel(name, sys.modules[name])
+    for name in names.LENT:
+        if name in sys.modules:
+            rename_homes(name)
 
 
 def relabel(own, module):
@@ -82,6 +98,7 @@ def relabel(own, module):
             if not isinstance(value, type) or value.__flags__ & _HEAP:
                 settle(value, home, public)
     module.__name__ = public
+    rename_homes(own)
     guard(module)
 
 

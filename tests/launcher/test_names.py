@@ -62,6 +62,23 @@ def test_values_and_classes_print_with_pytorch_s_names(printed):
     assert lines[8].startswith("<module 'torch' from ")
 
 
+def test_what_is_imported_later_is_named_as_well(printed):
+    lines = printed(
+        "import torch\n"
+        "print(torch.OutOfMemoryError, torch.typename.__module__, torch.compile.__module__)\n"
+        "print(torch.autograd.graph.Node, torch.nn.MultiheadAttention)\n"
+        "print(type(torch.ones(2).max(0)), torch.linalg.LinAlgError)\n"
+        "print(torch.amp.autocast, torch.utils.data.default_collate.__module__)\n"
+    )
+    assert lines == [
+        "<class 'torch.OutOfMemoryError'> torch torch",
+        "<class 'torch.autograd.graph.Node'> "
+        "<class 'torch.nn.modules.activation.MultiheadAttention'>",
+        "<class 'torch.return_types.max'> <class 'torch.linalg.LinAlgError'>",
+        "<class 'torch.amp.autocast_mode.autocast'> torch.utils.data._utils.collate",
+    ]
+
+
 def test_without_the_launcher_nothing_is_called_torch(printed):
     lines = printed(
         "import sys, rushlight as rl\n"
