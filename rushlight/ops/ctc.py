@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import rushlight
-from rushlight.compiler.language import exp, log, maximum
-from rushlight.compiler.loops import A, T, i64, loops, loops_inline
+from rushlight.codegen.language import exp, log, maximum
+from rushlight.codegen.loops import A, T, i64, loops, loops_inline
 from rushlight.ops import call as ops
 from rushlight.ops.native import filled, fresh, name_of, require, run
 

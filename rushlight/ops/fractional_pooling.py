@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.compiler.language import isnan
-from rushlight.compiler.loops import A, T, i64, loops, loops_inline, lowest
+from rushlight.codegen.language import isnan
+from rushlight.codegen.loops import A, T, i64, loops, loops_inline, lowest
 from rushlight.ops import call as ops
 from rushlight.ops.native import FLOATS, fresh, name_of, require, run
 
