@@ -42,13 +42,16 @@ def _intercepts(kind):
 
 
 def has_torch_function(relevant_args):
-    """Whether one of the values intercepts calls by its type."""
-    return any(_intercepts(type(arg)) for arg in relevant_args)
+    """Whether a mode, or one of the values by its type, intercepts calls."""
+    silenced = silenced_overrides()
+    if silenced < 2 and function_modes():
+        return True
+    return not silenced and any(_intercepts(type(arg)) for arg in relevant_args)
 
 
 def has_torch_function_unary(obj):
-    """Whether a value intercepts calls by its type."""
-    return _intercepts(type(obj))
+    """Whether a mode, or a value by its type, intercepts calls."""
+    return has_torch_function((obj,))
 
 
 def has_torch_function_variadic(*objs):
