@@ -2,9 +2,10 @@
 
 The routines are OpenBLAS's, found in the wheel `scipy-openblas32`. Each function here
 takes tensors whose matrices lie column by column, one after the other, and works in
-place; a code for each matrix goes into an int32 tensor, and nobody raises. Small
+place; a code for each matrix goes into an int32 tensor, and nobody raises. The
 matrices of a batch are shared among the threads of the pool, each factored by one
-thread; large ones follow each other, each factored by OpenBLAS's own threads.
+thread. OpenBLAS's own threads are for large matrices that come alone: they wait for
+each other by spinning, which costs more than it brings where another process has a core.
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ _DRIVERS = {"gels": 16, "gelsy": 17, "gelsd": 18, "gelss": 19}
 
 # Floating-point operations from which one matrix is worth OpenBLAS's threads, and those
 # that make a piece of a batch worth a thread of the pool.
-LARGE = cython.declare(int64_t, 1 << 23)
+LARGE = cython.declare(int64_t, 1 << 28)
 PIECE = cython.declare(int64_t, 1 << 17)
 
 _functions = cython.declare(cython.p_void[80])
@@ -250,11 +251,10 @@ def spread(
 ) -> cython.int:
     """Runs a task over the matrices of a batch, ``work`` operations each."""
     global _threads
-    wanted: cython.int = 1
+    wanted: cython.int = get_num_threads()
     grain: int64_t = count
-    if work >= LARGE:
-        wanted = get_num_threads()
-    else:
+    if work < LARGE or count >= wanted:
+        wanted = 1
         grain = max(cython.cast(int64_t, 1), PIECE // (work + 1))
     if wanted != _threads:
         _threads = wanted
