@@ -19,7 +19,7 @@ from benchmarks.harness import Result, duration, run_group, set_threads
 
 SUITES = (
     "overhead", "backward", "pointwise", "reductions", "contractions", "convolution",
-    "factorizations", "training",
+    "factorizations", "transforms", "training",
 )  # fmt: skip
 
 

@@ -99,7 +99,16 @@ def updates():
         optimizer.zero_grad()
 
 
-EXERCISES = (images, pointwise, reductions, products, updates)
+def transforms():
+    """Fourier transforms of lengths that are powers of two, and of others."""
+    import rushlight as rl
+
+    x = rl.rand(3, 24)
+    for length in (16, 24):
+        rl.fft.irfft(rl.fft.rfft(x, length), length)
+
+
+EXERCISES = (images, pointwise, reductions, products, updates, transforms)
 
 
 def main() -> int:
