@@ -3,10 +3,13 @@
 from rushlight.core import storage
 
 __all__ = [
+    "StreamContext",
     "current_device",
+    "current_stream",
     "device_count",
     "empty_cache",
     "is_available",
+    "is_initialized",
     "max_memory_allocated",
     "max_memory_reserved",
     "memory_allocated",
@@ -15,7 +18,9 @@ __all__ = [
     "memory_summary",
     "reset_accumulated_memory_stats",
     "reset_peak_memory_stats",
+    "set_device",
     "set_memory_limit",
+    "stream",
     "synchronize",
 ]
 
@@ -132,3 +137,45 @@ def memory_summary(device=None) -> str:
         )
         lines.append(f"{family:18}{now:>15,}{peak:>15,}{total:>18,}{freed:>18,}")
     return "\n".join(lines)
+
+
+def is_initialized():
+    """Whether the host can be used: always."""
+    return True
+
+
+def set_device(device):
+    """Chooses the current host: there is one."""
+
+
+def current_stream(device=None):
+    """The host's queue, in which nothing waits."""
+    from importlib import import_module
+
+    return import_module("rushlight._facts").Stream("cpu")
+
+
+class StreamContext:
+    """Sends the calls of a block to a queue: the host has one."""
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __enter__(self):
+        return None
+
+    def __exit__(self, *raised):
+        return False
+
+
+def stream(stream):
+    """A block whose calls go to a queue of the host's."""
+    return StreamContext(stream)
+
+
+def __getattr__(name):
+    from importlib import import_module
+
+    if name in ("Event", "Stream"):
+        return getattr(import_module("rushlight._facts"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -37,7 +37,8 @@ distributed.is_nccl_available() onnx.is_in_onnx_export() hub.get_dir()
 multiprocessing.get_all_sharing_strategies() multiprocessing.get_sharing_strategy()
 compiled_with_cxx11_abi() hub.load("a/b","c",source="x")
 sym_max(1,2.0) sym_min(1,2.0) sym_int(2.5) sym_not(True) classes.foo.Bar
-ops.load_library("nothing.so") ops.nothing.here
+cpu.current_device() cpu.is_initialized()
+cpu.device_count() ops.load_library("nothing.so") ops.nothing.here
 """.split()
 
 
