@@ -72,6 +72,12 @@ def _limit(name, dtype, low):
     return info.min if low else info.max
 
 
+def _limited(name, input, mask, low):
+    if mask is None:
+        return input
+    return _filled(input, mask, _limit(name, input.dtype, low))
+
+
 def _cast(input, dtype):
     return input if dtype is None else input.to(dtype)
 
@@ -95,39 +101,39 @@ def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
 
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Sums so far of what counts."""
-    return _call.cumsum(_filled(input, mask, 0), dim, dtype=_summed(input, dtype))
+    return _call.cumsum(_filled(input, mask, 0), dim, dtype=dtype or input.dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Products so far of what counts."""
-    return _call.cumprod(_filled(input, mask, 1), dim, dtype=_summed(input, dtype))
+    return _call.cumprod(_filled(input, mask, 1), dim, dtype=dtype or input.dtype)
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Largest of what counts; the lowest value of the type where nothing does."""
     input = _cast(input, dtype)
-    whole = _filled(input, mask, _limit("amax", input.dtype, True))
+    whole = _limited("amax", input, mask, True)
     return _call.amax(whole, _dims(input, dim), bool(keepdim))
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Smallest of what counts; the highest value of the type where nothing does."""
     input = _cast(input, dtype)
-    whole = _filled(input, mask, _limit("amin", input.dtype, False))
+    whole = _limited("amin", input, mask, False)
     return _call.amin(whole, _dims(input, dim), bool(keepdim))
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the largest of what counts is, in the input's type."""
     input = _cast(input, dtype)
-    whole = _filled(input, mask, _limit("argmax", input.dtype, True))
+    whole = _limited("argmax", input, mask, True)
     return _call.argmax(whole, dim, bool(keepdim)).to(input.dtype)
 
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the smallest of what counts is, in the input's type."""
     input = _cast(input, dtype)
-    whole = _filled(input, mask, _limit("argmin", input.dtype, False))
+    whole = _limited("argmin", input, mask, False)
     return _call.argmin(whole, dim, bool(keepdim)).to(input.dtype)
 
 

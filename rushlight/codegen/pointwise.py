@@ -78,12 +78,22 @@ class Pointwise(Front):
         Raises:
             NotImplementedError: the type is one of half precision that is not taken.
         """
-        if not self.halves and compute in COMPUTED_IN:
-            old = "Half" if compute == "float16" else "BFloat16"
-            raise NotImplementedError(
-                f"\"{self.name}_cpu\" not implemented for '{old}'"
-            )
+        if not self.halves:
+            self.refuse_halves((compute,) if isinstance(compute, str) else compute)
         return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+
+    def refuse_halves(self, types):
+        """Refuses to compute in half precision.
+
+        Raises:
+            NotImplementedError: one of the types is of half precision.
+        """
+        for name in types:
+            if name in COMPUTED_IN:
+                old = "Half" if name == "float16" else "BFloat16"
+                raise NotImplementedError(
+                    f"\"{self.name}_cpu\" not implemented for '{old}'"
+                )
 
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):
         return symbol(self.name, in_dtypes, out_dtypes, compute, static)

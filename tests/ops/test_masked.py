@@ -61,3 +61,11 @@ def test_masks_that_do_not_fit_are_refused():
         rl.masked.mean(rl.ones(3, dtype=rl.int64))
     with pytest.raises(NotImplementedError, match="identity of amax"):
         rl.masked.amax(rl.ones(3, dtype=rl.bool), mask=rl.ones(3, dtype=rl.bool))
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "int64"])
+def test_running_sums_of_integers_keep_their_type(dtype):
+    x = rl.ones(3, dtype=getattr(rl, dtype))
+    assert rl.masked.cumsum(x, 0).dtype is x.dtype
+    assert rl.masked.cumprod(x, 0).dtype is x.dtype
+    assert rl.masked.sum(x).dtype is rl.int64

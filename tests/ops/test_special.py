@@ -165,3 +165,8 @@ def test_two_numbers_are_no_arguments():
         with pytest.raises(TypeError):
             function(1, 2)
     assert S.legendre_polynomial_p(0.5, rl.tensor([1.0])).item() == 0.5
+
+
+def test_polynomials_of_half_precision_are_refused():
+    with pytest.raises(NotImplementedError, match="not implemented for 'Half'"):
+        S.chebyshev_polynomial_t(rl.ones(2, dtype=rl.float16), 2)
