@@ -189,6 +189,8 @@ def det_backward(grad, A, det, LU, pivots):
     """
     if A.numel() == 0:
         return ops.zeros_like(A)
+    if A.shape[-1] == 1:
+        return grad.unsqueeze(-1).unsqueeze(-1)
     if rushlight.is_grad_enabled():
         if A.device.type != "meta" and (det == 0).any().item():
             return grad.unsqueeze(-1).unsqueeze(-1) * _cofactors(A)

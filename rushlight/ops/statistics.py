@@ -189,10 +189,21 @@ def linalg_multi_dot(tensors):
     """A first or last vector counts as a row or a column.
 
     Raises:
-        RuntimeError: there are fewer than two tensors.
+        RuntimeError: there are fewer than two tensors, or one is no matrix.
     """
     if len(tensors) < 2:
         raise RuntimeError("multi_dot(): expected at least 2 tensors but got 1")
+    for place, tensor in enumerate(tensors):
+        name = "last" if place else "first"
+        if 0 < place < len(tensors) - 1:
+            if tensor.ndim != 2:
+                raise RuntimeError(
+                    f"multi_dot(): tensor {place} must be 2D but got {tensor.ndim}D"
+                )
+        elif tensor.ndim not in (1, 2):
+            raise RuntimeError(
+                f"multi_dot(): the {name} tensor must be 1D or 2D but got {tensor.ndim}D"
+            )
     tensors, gone = list(tensors), []
     if tensors[0].ndim == 1:
         tensors[0], gone = tensors[0].unsqueeze(0), [0]

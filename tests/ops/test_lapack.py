@@ -435,6 +435,9 @@ REFUSED = {
     "cond": lambda t: t.linalg.cond(t.ones(2, 3), 1),
     "no pivots": lambda t: t.linalg.lu_factor(t.eye(3), pivot=False),
     "removed": lambda t: t.matrix_rank(t.eye(3)),
+    "a vector among matrices": lambda t: t.linalg.multi_dot(
+        [t.ones(2, 2), t.ones(2), t.ones(2, 2)]
+    ),
     "pivots": lambda t: t.lu_unpack(t.eye(3), t.ones(3, dtype=t.int64)),
 }
 
