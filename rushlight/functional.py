@@ -124,8 +124,8 @@ def norm(input, p="fro", dim=None, keepdim=False, out=None, dtype=None):
     Raises:
         RuntimeError: there is no norm of that name or order.
     """
-    if isinstance(dim, int):
-        dim = [dim]
+    if dim is not None and not isinstance(dim, (list, tuple)):
+        dim = [dim]  # an integer of any kind, or refused as an element
     options = {} if out is None else {"out": out}
     many = dim is not None and len(dim) > 2
     if isinstance(p, str) and (p != "fro" or many):  # a matrix's, which has two

@@ -512,6 +512,9 @@ def accept_rare(
                 return 0
             return WRONG_TYPE + i
         good = isinstance(item, (float, int)) or hasattr(item, "__float__")
+        if isinstance(item, int) and abs(item) >> 63:  # no int64, but a float
+            own(bound, i, float(item))
+            return 0
     elif kind == 13 or kind == 14:
         if type(item).__name__ in ("bool_", "bool") and not isinstance(item, bool):
             own(bound, i, bool(item))
@@ -523,7 +526,7 @@ def accept_rare(
             return 0
         good = isinstance(item, str)
     elif kind == 17:
-        if item in _PYTHON_DTYPES:
+        if isinstance(item, type) and item in _PYTHON_DTYPES:
             own(bound, i, _dtypes.all_dtypes()[_PYTHON_DTYPES[item]])
             return 0
         good = isinstance(item, DType)

@@ -250,8 +250,10 @@ def softshrink(self, lambd):
     """Towards zero by ``lambd``.
 
     Raises:
-        RuntimeError: ``lambd`` is negative.
+        RuntimeError: ``lambd`` is negative, or complex.
     """
+    if isinstance(lambd, complex):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     largest = rushlight.finfo(self.dtype).max if self.is_floating_point() else math.inf
     if not 0 <= lambd <= largest:
         raise RuntimeError(

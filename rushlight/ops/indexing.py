@@ -66,11 +66,14 @@ def nonzero_numpy(self):
 def take_along_dim(self, indices, dim):
     """``gather`` after both were broadcast outside of ``dim``.
 
+    With ``dim``, indices count around the dimension, as often as it takes.
+
     Raises:
-        RuntimeError: the numbers of dimensions differ.
+        RuntimeError: the numbers of dimensions differ, or without ``dim`` an operand
+            cannot be viewed in one dimension.
     """
     if dim is None:
-        return ops.gather(self.reshape(-1), 0, indices.reshape(-1))
+        return ops.gather(self.view(-1), 0, indices.view(-1))
     if self.ndim != indices.ndim:
         raise RuntimeError(
             "torch.take_along_dim(): input and indices should have the same number of "
@@ -82,10 +85,10 @@ def take_along_dim(self, indices, dim):
             "torch.take_along_dim(): dtype of indices should be Long but got "
             f"{scalar_name(indices.dtype)}"
         )
+    size = self.size(dim)
     dim = wrap_dim(dim, self.ndim)
-    if not self.ndim:
-        return ops.gather(self, 0, indices)
-    indices = ops.where(indices < 0, indices + self.shape[dim], indices)
+    if size:  # else no index fits, as `gather` will say
+        indices = ops.remainder(indices, size)
     source, places = list(self.shape), list(indices.shape)
     source[dim] = places[dim] = 1
     rest = list(broadcast_sizes([source, places]))

@@ -139,6 +139,11 @@ def _layout(operator, x, target, weight):
             f"Expected input batch_size ({samples}) to match target batch_size"
             f" ({labels[0] if labels else 0})."
         )
+    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
+        raise RuntimeError(
+            f"{operator}: expected target dtype to be int64 or uint8, but got"
+            f" {name_of(target.dtype)}\n  target: {brief(target)}"
+        )
     if single and len(labels) == 1 and labels[0] != 1:
         raise ValueError(
             "For 1D input, 1D target must have size 1, but got target size: "
@@ -154,11 +159,6 @@ def _layout(operator, x, target, weight):
             f"{operator}: weight tensor should be defined either for all {classes}"
             " classes or no classes but got weight tensor of shape:"
             f" {list(weight.shape)}"
-        )
-    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
-        raise RuntimeError(
-            f"{operator}: expected target dtype to be int64 or uint8, but got"
-            f" {name_of(target.dtype)}\n  target: {brief(target)}"
         )
     if not x.is_floating_point():
         raise NotImplementedError(

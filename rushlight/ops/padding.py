@@ -99,6 +99,14 @@ def _wrapped(input, dim, before, after):
     # What is cut off at one edge is not there to wrap around to the other.
     kept = range(max(-before, 0), size - max(-after, 0))
     before, after = max(before, 0), max(after, 0)
+    if max(before, after) > len(kept) and not input.numel():
+        return [0] * (before + len(kept) + after)
+    if max(before, after) > len(kept):
+        raise RuntimeError(
+            "Padding value causes wrapping around more than once: "
+            f"({before}, {after}) around the {len(kept)} elements that are left of "
+            f"dimension {dim} of input {list(input.shape)}"
+        )
     return [kept[place % len(kept)] for place in range(-before, len(kept) + after)]
 
 

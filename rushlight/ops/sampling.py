@@ -228,9 +228,24 @@ def random_to(self, to, generator):
     return random_from(self, 0, to, generator)
 
 
+def _integer_range(dtype):
+    """What C++ calls a type, and the least and the largest integer it counts to."""
+    if dtype.code not in INTEGER_RANGES:
+        raise RuntimeError(
+            "check_random_bounds handles only integral, floating-point and boolean "
+            f"types, not {dtype}"
+        )
+    return INTEGER_RANGES[dtype.code]
+
+
 def random_from(self, low, to, generator):
     """Integers in ``[low, to)``; up to the dtype's largest where ``to`` is None."""
-    kind, least, most = INTEGER_RANGES[self.dtype.code]
+    if to is not None and low >= to:
+        raise RuntimeError(
+            "random_ expects 'from' to be less than 'to', but got "
+            f"from={low} >= to={to}"
+        )
+    kind, least, most = _integer_range(self.dtype)
     if to is None:
         if self.dtype.code in FLOATS:
             most = distributions.FULL_RANGES[self.dtype.code][1] - 1
@@ -307,6 +322,10 @@ def randperm(n, generator, dtype, layout, device, pin_memory):
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
     dtype = rushlight.int64 if dtype is None else dtype
+    if dtype.code == 11 or dtype.code not in INTEGER_RANGES:
+        raise NotImplementedError(
+            f"\"randperm\" not implemented for '{NAMES[dtype.code]}'"
+        )
     exact = {5: 2**11 + 1, 6: 2**24 + 1, 7: 2**53 + 1, 15: 2**8 + 1}
     most = exact.get(dtype.code, INTEGER_RANGES[dtype.code][2])
     if n > most:

@@ -39,6 +39,17 @@ def check_index_type(operator, index):
         )
 
 
+def check_types(operator, self, index, source):
+    """Refuses indices that count nothing, and elements of another type."""
+    if index.numel():
+        check_index_type(operator, index)
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            "scatter(): Expected self.dtype to be equal to src.dtype\n"
+            f"  self: {brief(self)}\n  src: {brief(source)}"
+        )
+
+
 def check_index_shape(self, dim, index, source=None):
     """Refuses index tensors that don't fit the other operands."""
     if max(index.dim(), 1) != max(self.dim(), 1):
@@ -47,7 +58,12 @@ def check_index_shape(self, dim, index, source=None):
             f"  self: {brief(self)}\n  index: {brief(index)}"
         )
     if source is not None and max(index.dim(), 1) != max(source.dim(), 1):
-        kind = IndexError if 0 < source.dim() < index.dim() else RuntimeError
+        # sizes are compared first: as far as the source's dimensions go
+        short = 0 < source.dim() < index.dim()
+        pairs = enumerate(zip(index.shape, self.shape))
+        fits = all(size <= own or d == dim for d, (size, own) in pairs)
+        fits &= all(size <= given for size, given in zip(index.shape, source.shape))
+        kind = IndexError if short and fits else RuntimeError
         raise kind(
             "Index tensor must have the same number of dimensions as src tensor\n"
             f"  index: {brief(index)}\n  src: {brief(source)}"
@@ -99,13 +115,7 @@ def scatter(operator, self, dim, index, source, mode, single=False):
         single: the source is one number for all places.
     """
     dim = wrap_dim(dim, self.dim())
-    if index.numel():
-        check_index_type(operator, index)
-    if source.dtype is not self.dtype:
-        raise RuntimeError(
-            "scatter(): Expected self.dtype to be equal to src.dtype\n"
-            f"  self: {brief(self)}\n  src: {brief(source)}"
-        )
+    check_types(operator, self, index, source)
     if index.numel():
         check_index_shape(self, dim, index, None if single else source)
     codes = USUAL if mode < SMALLEST else REAL | {11}
@@ -220,13 +230,14 @@ def scatter_reduce(self, dim, index, src, reduce, include_self):
             "reduce argument must be either sum, prod, mean, amax or amin, got "
             f"{reduce}"
         )
+    wrap_dim(dim, self.dim())
+    check_types("scatter", self, index, src)
     mode, identity = REDUCTIONS[reduce]
     base = self
     if reduce == "mean":
         kernel = TENSOR + "_reduce_mean"
         require(kernel, self.dtype, USUAL - {11}, self)
     if not include_self and index.numel():
-        check_index_type("scatter", index)
         require("scatter_reduce_exclude_input_init", self.dtype, USUAL, self)
         if mode >= SMALLEST:
             identity = _worst(self.dtype, identity)

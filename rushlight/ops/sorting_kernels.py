@@ -709,12 +709,13 @@ def histc(self, bins=100, min=0, max=0):
     Raises:
         RuntimeError: the interval is empty or not finite.
     """
-    require("histogram_cpu", self.dtype, FLOATS, self)
     if bins <= 0:
         raise RuntimeError(
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
         )
     low, high = float(min), float(max)
+    if low == high:
+        require("histogram_cpu", self.dtype, FLOATS, self)
     if low == high and self.numel():
         low, high = float(self.min().item()), float(self.max().item())
     if low == high:
@@ -723,6 +724,7 @@ def histc(self, bins=100, min=0, max=0):
         raise RuntimeError(f"torch.histc: range of [{low}, {high}] is not finite")
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
+    require("histogram_cpu", self.dtype, FLOATS, self)
     limits = rushlight.tensor([low, high], dtype=rushlight.float64)
     out, x = filled(self, (bins,), 0), self.contiguous()
     run_whole(histogram, [out, x, limits], [bins], x.numel(), T=name_of(x.dtype))

@@ -420,10 +420,10 @@ def shift_dims(self, dim):
 def fftshift(self, dim):
     """Rolled by half of each size."""
     dims = shift_dims(self, dim)
-    return ops.roll(self, [self.shape[d] // 2 for d in dims], dims)
+    return ops.roll(self, [self.size(d) // 2 for d in dims], dims)
 
 
 def ifftshift(self, dim):
     """Rolled back."""
     dims = shift_dims(self, dim)
-    return ops.roll(self, [(self.shape[d] + 1) // 2 for d in dims], dims)
+    return ops.roll(self, [(self.size(d) + 1) // 2 for d in dims], dims)

@@ -172,8 +172,12 @@ def renorm(self, p, dim, maxnorm):
     Raises:
         RuntimeError: the order isn't positive, or there are fewer than two dimensions.
     """
+    if isinstance(p, complex):
+        raise RuntimeError("renorm: p must be real-valued")
     if p <= 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
+    if isinstance(maxnorm, complex):
+        raise RuntimeError("renorm: maxnorm must be real-valued")
     if self.ndim < 2:
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions"

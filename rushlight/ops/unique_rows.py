@@ -9,6 +9,11 @@ from rushlight.codegen.loops import loops, loops_inline
 from rushlight.ops.native import REAL, brief, filled, fresh, name_of, require, run_whole
 
 KNOWN = REAL | {11, 27, 28, 29}  # types whose slices are compared
+SIGNED = {
+    rushlight.uint16: rushlight.int16,
+    rushlight.uint32: rushlight.int32,
+    rushlight.uint64: rushlight.int64,
+}
 
 
 @loops_inline
@@ -120,7 +125,10 @@ def _unique_slices(operator, x, dim, ordered):
     operands = [first, inverse, counts, found, index, rows]
     run_whole(group_rows, operands, [width], count, T=kind)
     number = found.item()
+    if x.dtype in SIGNED:  # those that `index_select` takes, of the same width
+        moved = moved.view(SIGNED[x.dtype])
     values = moved.index_select(0, first.narrow(0, 0, number)).movedim(0, dim)
+    values = values.view(x.dtype) if x.dtype in SIGNED else values
     return values, inverse, counts.narrow(0, 0, number).clone()
 
 

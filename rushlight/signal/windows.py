@@ -16,7 +16,6 @@ import functools
 import math
 
 import rushlight
-from rushlight import ops
 
 __all__ = [
     "bartlett", "blackman", "cosine", "exponential", "gaussian", "general_cosine",
@@ -37,7 +36,6 @@ def _window(function):
         shown = "general_cosine" if name in general else name
         if dtype is None:
             dtype = rushlight.get_default_dtype()
-        function(None, sym, **shape)
         if M < 0:
             raise ValueError(f"{shown} requires non-negative window length, got M={M}")
         if layout is not rushlight.strided:
@@ -46,6 +44,7 @@ def _window(function):
             )
         if dtype not in (rushlight.float32, rushlight.float64):
             raise ValueError(f"{shown} expects float32 or float64 dtypes, got: {dtype}")
+        function(None, sym, **shape)
         options = {"dtype": dtype, "device": device}
         if M == 0:
             return rushlight.empty(0, **options, requires_grad=requires_grad)
@@ -53,8 +52,9 @@ def _window(function):
             return rushlight.ones(1, **options, requires_grad=requires_grad)
 
         def points(start, end):
-            values = ops.call.linspace(start, end, M, **options)
-            return values.requires_grad_() if requires_grad else values
+            return rushlight.linspace(
+                start, end, M, **options, requires_grad=requires_grad
+            )
 
         # the number of steps that make one period
         points.period = M - 1 if sym else M
@@ -139,12 +139,12 @@ def general_cosine(points, sym, *, a):
         TypeError: ``a`` is no list.
         ValueError: ``a`` is empty.
     """
+    if points is None:
+        return None
     if not isinstance(a, (list, tuple)):
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
         raise ValueError("Coefficients cannot be empty")
-    if points is None:
-        return None
     step = 2 * math.pi / points.period
     angle = points(0, points.last * step)
     weights = rushlight.tensor(

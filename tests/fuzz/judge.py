@@ -146,14 +146,16 @@ def judge_refusal(error, ours):
         )
     if INTERNAL.search(text) and not (PYTHONS.search(text) or same_words(text, error)):
         return "words", f"{type(ours).__name__}: {text[:160]} for {str(error)[:100]}"
-    kinds = {type(ours), type(error)}
-    named = {
-        kind.__name__.lstrip("_") for kind in kinds
-    }  # LinAlgError is private there
-    if len(named) > 1 and not kinds <= {TypeError, ValueError}:
+    kinds = {kind_of(ours), kind_of(error)}
+    if len(kinds) > 1 and kinds != {"TypeError", "ValueError"}:
         note = f"{type(ours).__name__}: {text[:100]}"
         return "class", f"{note} for {type(error).__name__}: {str(error)[:100]}"
     return None
+
+
+def kind_of(error):
+    """The exception's name: `_LinAlgError` of one side is the other's `LinAlgError`."""
+    return type(error).__name__.lstrip("_")
 
 
 def same_words(text, error):

@@ -172,7 +172,13 @@ def _filled_size(output_size, input, count):
     """The output size with None replaced by the input's own size."""
     if isinstance(output_size, int):
         return (output_size,) * count
-    if input.dim() <= len(output_size):
+    try:
+        dims = input.dim()
+    except AttributeError:
+        raise TypeError(
+            f"argument 'input' must be Tensor, not {type(input).__name__}"
+        ) from None
+    if dims <= len(output_size):
         raise ValueError(f"Input dimension should be at least {len(output_size) + 1}")
     sizes = input.shape[-len(output_size) :]
     return tuple(

@@ -1,0 +1,116 @@
+"""What fits is taken and what doesn't is refused, with the oracle's exception."""
+
+import math
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+CALLS = {
+    "random integers of a complex type": lambda m: m.randint_like(
+        m.ones(2, dtype=m.complex64), 10
+    ),
+    "an empty range of a complex type": lambda m: m.randint_like(
+        m.ones(2, dtype=m.complex64), 10, 5
+    ),
+    "a complex permutation": lambda m: m.randperm(4, dtype=m.complex64),
+    "a permutation of truth values": lambda m: m.randperm(4, dtype=m.bool),
+    "a shift of no dimension": lambda m: m.fft.fftshift(m.ones(()), 0),
+    "a shift of a dimension too many": lambda m: m.fft.ifftshift(m.ones(3), 1),
+    "a complex band": lambda m: m.nn.functional.softshrink(m.ones(2), 1j),
+    "a complex order": lambda m: m.renorm(m.ones(2, 2), 1j, 1, 1),
+    "a complex limit": lambda m: m.renorm(m.ones(2, 2).cfloat(), 1, 1, 1j),
+    "bins up to nan of integers": lambda m: m.histc(m.tensor([1]), 3, 0, math.nan),
+    "no bins of integers": lambda m: m.histc(m.tensor([1]), 0),
+    "bins of integers": lambda m: m.histc(m.tensor([1]), 3),
+    "a list for a dtype": lambda m: m.normal(1.6, 0.3, [2], dtype=[2, 2]),
+    "no tensor": lambda m: m.nn.functional.adaptive_avg_pool3d(
+        np.float32(2), (5, 7, 4)
+    ),
+    "places counted around": lambda m: m.take_along_dim(
+        m.arange(5)[None], m.tensor([[7, -13], [5, 9]]), 1
+    ),
+    "places not counted around": lambda m: m.take_along_dim(
+        m.arange(5), m.tensor([-1, 2])
+    ),
+    "places in a transposed matrix": lambda m: m.take_along_dim(
+        m.arange(4).reshape(2, 2).T, m.tensor([1])
+    ),
+    "a place in a number": lambda m: m.take_along_dim(m.tensor(3.0), m.tensor(7), 0),
+    "a margin beyond int64": lambda m: m.nn.functional.triplet_margin_loss(
+        m.ones(3), m.ones(3), m.ones(3), margin=10**30
+    ),
+    "a margin beyond doubles": lambda m: m.nn.functional.triplet_margin_loss(
+        m.ones(3), m.ones(3), m.ones(3), margin=10**400
+    ),
+    "wrapping around what is cut": lambda m: m.nn.functional.pad(
+        m.ones(1, 1, 3), (2, -2), "circular"
+    ),
+    "wrapping around nothing": lambda m: m.nn.functional.pad(
+        m.ones(1, 0, 3), (2, -2), "circular"
+    ),
+    "wrapping once": lambda m: m.nn.functional.pad(
+        m.arange(4.0)[None, None], (2, -2), "circular"
+    ),
+    "cutting everything": lambda m: m.nn.functional.pad(
+        m.ones(1, 1, 3), (-3, 0), "circular"
+    ),
+    "targets of the wrong type and size": lambda m: m.nn.functional.nll_loss(
+        m.ones(3), m.ones(3, dtype=m.int32)
+    ),
+    "targets of the wrong size": lambda m: m.nn.functional.nll_loss(
+        m.ones(3), m.ones(3, dtype=m.int64)
+    ),
+    "a source of few dimensions": lambda m: m.scatter_add(
+        m.ones(2, 2), 0, m.zeros(2, 2, dtype=m.int64), m.ones(2)
+    ),
+    "a small source of few dimensions": lambda m: m.scatter_add(
+        m.ones(5, 5), 1, m.zeros(5, 2, dtype=m.int64), m.ones(2)
+    ),
+    "means of another type": lambda m: m.scatter_reduce(
+        m.ones(2, dtype=m.bool), 0, m.tensor([0]), m.ones(1), "mean"
+    ),
+    "slices of uint64": lambda m: m.unique_consecutive(
+        m.tensor([[8, 2**64 - 1], [8, 2**64 - 1], [0, 7]], dtype=m.uint64), dim=0
+    ),
+    "a norm along NumPy's number": lambda m: m.norm(m.ones(2, 3), 3, np.int64(1)),
+    "a norm along a fraction": lambda m: m.norm(m.ones(2, 3), 3, 1.5),
+    "no weights of no points": lambda m: m.signal.windows.general_cosine(0, a=3),
+    "no weights of two points": lambda m: m.signal.windows.general_cosine(2, a=3),
+}
+
+
+def answer(call, module):
+    """The elements of a result, or the name of the exception."""
+    try:
+        result = call(module)
+    except Exception as error:
+        return type(error).__name__, None
+    return str(result.dtype).rpartition(".")[2], result.tolist()
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_is_taken_or_refused_as_by_the_oracle(name):
+    assert answer(CALLS[name], rl) == answer(CALLS[name], torch)
+
+
+@pytest.mark.parametrize("wish", [True, False, 1, 0.5, [2], "a", np.bool_(True)])
+@pytest.mark.parametrize("name", ["cosine", "gaussian", "kaiser", "hann", "bartlett"])
+def test_a_window_that_requires_grad_is_asked_for_with_a_truth_value(name, wish):
+    def call(module):
+        return getattr(module.signal.windows, name)(3, requires_grad=wish).detach()
+
+    kind, values = answer(call, rl)
+    expected_kind, expected = answer(call, torch)
+    assert kind == expected_kind
+    if values is not None:
+        np.testing.assert_allclose(values, expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("pad", [(-3, 1), (3, -3), (2, -3)])
+def test_circular_padding_is_refused_where_nothing_is_left(pad):
+    with pytest.raises(RuntimeError, match="wrapping around more than once"):
+        rl.nn.functional.pad(rl.ones(1, 1, 3), pad, "circular")
