@@ -6,6 +6,7 @@ import math
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.shared import readable
 
 LOWEST = float("-inf")
 
@@ -50,7 +51,8 @@ def scaled_dot_product_attention(
 ):
     """``softmax(query @ key.T * scale + mask) @ value``.
 
-    A query that may see no key at all gives zeros.
+    A query that sees no key, or all of them infinitely far away, gives zeros. Half
+    precision is for what comes in and goes out: scores are computed in single.
 
     Raises:
         RuntimeError: the operands don't fit together.
@@ -58,25 +60,38 @@ def scaled_dot_product_attention(
     check_attention(query, key, value, attn_mask, is_causal)
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
+    dtype = value.dtype
+    if dtype.itemsize == 2:
+        query, key, value = [t.to(rushlight.float32) for t in (query, key, value)]
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
     scores = ops.matmul(query * scale, key.transpose(-2, -1))
-    hidden = None
     if is_causal:
         sizes = query.shape[-2], key.shape[-2]
         attn_mask = ops.tril(ops.ones(sizes, dtype=rushlight.bool))
     if attn_mask is not None and attn_mask.dtype is rushlight.bool:
         scores = scores.masked_fill(~attn_mask, LOWEST)
-        hidden = ~attn_mask.any(-1, keepdim=True)
     elif attn_mask is not None:
         scores = scores + attn_mask
-        hidden = (attn_mask == LOWEST).all(-1, keepdim=True)
-    weights = ops.softmax(scores, -1)
-    if hidden is not None:
-        weights = weights.masked_fill(hidden, 0.0)
+    weights = _shares(scores)
     if dropout_p:
         weights = ops.dropout(weights, dropout_p, True)
     if weights.dtype is not value.dtype:
         weights = weights.to(value.dtype)
-    return ops.matmul(weights, value)
+    result = ops.matmul(weights, value)
+    return result if result.dtype is dtype else result.to(dtype)
+
+
+def _shares(scores):
+    """``softmax`` of rows, zeros for a row in which all is minus infinity.
+
+    Such a row's softmax is NaN from its first element on: only then are all looked at.
+    """
+    weights = ops.softmax(scores, -1)
+    if readable(scores):
+        first = weights.detach().narrow(-1, 0, min(weights.shape[-1], 1))
+        if not ops.any(first != first).item():
+            return weights
+    hidden = (scores.detach() == LOWEST).all(-1, keepdim=True)
+    return weights.masked_fill(hidden, 0.0)

@@ -496,7 +496,7 @@ def pow_exponent_gradient(grad, self, exponent, result):
         flat = (self == 0) & flat_power(exponent)
     else:
         flat = (self == 0) & (exponent >= 0)
-    base = self.to(result.dtype) if exponent.is_complex() else self
+    base = self.to(rushlight.result_type(self, exponent))
     return grad * conjugated(ops.where(flat, 0.0, result * ops.log(base)))
 
 

@@ -33,6 +33,11 @@ def angle(x):
     return L.select(L.isnan(x), x, L.select(x < 0, math.pi, L.constant(0, x)))
 
 
+def angle_of(self):
+    """The angles; those of complex numbers are laid out anew, as PyTorch's are."""
+    return ops._angle_of_complex(self) if self.is_complex() else ops._angle(self)
+
+
 def check_parts(first, second):
     """Refuses parts of which no complex number can be made.
 

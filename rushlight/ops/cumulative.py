@@ -19,6 +19,8 @@ def cumprod_gradient(grad, self, dim, result):
     grad = grad.to(self.dtype)
     if readable(self) and not ops.any(self.detach() == 0).item():
         return cumsum_gradient(grad * result, dim) / self
+    if readable(self) and not rushlight.is_grad_enabled():
+        return _cumprod_gradient_around_zeros(grad, self, dim, result)
     size, parts = self.shape[dim], []
     for place in range(size):
         before = self.narrow(dim, 0, place).prod(dim, keepdim=True)
@@ -28,6 +30,23 @@ def cumprod_gradient(grad, self, dim, result):
         arriving = grad.narrow(dim, place, size - place)
         parts.append((products * arriving).sum(dim, keepdim=True) * before)
     return ops.cat(parts, dim)
+
+
+def _cumprod_gradient_around_zeros(grad, self, dim, result):
+    """As without zeros before the first zero, and nothing behind it.
+
+    To the first zero goes, for each place up to the second, the product of all the other
+    elements so far.
+    """
+    zero = self == 0
+    zeros = zero.to(rushlight.int64).cumsum(dim)
+    before, between = zeros == 0, zeros == 1
+    front = ops.masked_fill(grad * result, ~before, 0)
+    front = cumsum_gradient(front, dim) / self
+    first = zero & between
+    others = ops.masked_fill(self, first, 1).cumprod(dim)
+    arriving = ops.masked_fill(grad * others, ~between, 0).sum(dim, keepdim=True)
+    return ops.where(before, front, ops.where(first, arriving, 0))
 
 
 def logcumsumexp_gradient(grad, self, result, dim):
@@ -114,7 +133,7 @@ def cumulative_trapezoid_x(y, x, dim):
     dim = wrap_dim(dim, y.ndim)
     left, right = _ends(y, dim)
     steps = _steps("cumulative_trapezoid", x, y, dim)
-    return ((left + right) * steps).cumsum(dim) / 2.0
+    return (steps / 2.0 * (left + right)).cumsum(dim)
 
 
 def cumulative_trapezoid_dx(y, dx, dim):

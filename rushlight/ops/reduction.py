@@ -25,7 +25,15 @@ def sum(left, right):
     return left + right
 
 
-@reduction(identity=0, finish=lambda total, scalar: total / L.cast(scalar, total.type))
+def _share(total, scalar):
+    """The total over the count, which is of the total's kind: infinite parts show."""
+    number = L.cast(scalar, total.type)
+    if L.is_complex(total):
+        number = L.make_complex(number, L.constant(0, number))
+    return total / number
+
+
+@reduction(identity=0, finish=_share)
 def mean(left, right):
     """The sum over the count."""
     return left + right

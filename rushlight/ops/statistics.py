@@ -5,7 +5,8 @@ import math
 import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.shared import wrap_dim
+from rushlight.ops.reduction import real_of, vector_norm_gradient
+from rushlight.ops.shared import conjugated, wrap_dim
 
 
 def cov(self, correction, fweights, aweights):
@@ -182,11 +183,30 @@ def renorm(self, p, dim, maxnorm):
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions"
         )
+    lengths = _lengths_of_slices(self, p, dim)
+    scale = ops.where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
+    return (self * scale.to(real_of(self))).contiguous()
+
+
+def _lengths_of_slices(self, p, dim):
+    """Norms over all dimensions but one; of half precision, in single."""
     dim = wrap_dim(dim, self.ndim)
     others = [axis for axis in range(self.ndim) if axis != dim]
-    lengths = ops.linalg_vector_norm(self, p, others, True)
-    scale = ops.where(lengths > maxnorm, maxnorm / (lengths + 1e-7), 1.0)
-    return (self * scale).contiguous()
+    wide = rushlight.float32 if self.dtype.itemsize == 2 else None
+    return ops.linalg_vector_norm(self, p, others, True, dtype=wide)
+
+
+def renorm_gradient(grad, self, p, dim, maxnorm):
+    """Slices that are too long share in the change of their length; others pass."""
+    lengths = _lengths_of_slices(self, p, dim)
+    dim = wrap_dim(dim, self.ndim)
+    others = [axis for axis in range(self.ndim) if axis != dim]
+    along = conjugated(self) * grad
+    along = (ops.real(along) if along.is_complex() else along).sum(others, True)
+    slope = vector_norm_gradient(along, self, p, lengths, others, True)
+    inverse = 1 / (lengths + 1e-7)
+    scaled = maxnorm * inverse * (grad - inverse * slope)
+    return ops.where(lengths > maxnorm, scaled.to(grad.dtype), grad)
 
 
 def linalg_multi_dot(tensors):

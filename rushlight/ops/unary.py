@@ -191,67 +191,6 @@ def entr(x):
     return L.select(x > 0, inside, L.select(x == 0, 0, L.select(x < 0, -math.inf, x)))
 
 
-# B(2k) / (2k)!, the coefficients of Euler and Maclaurin's sum.
-EULER_MACLAURIN = (
-    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000,
-    1 / 74724249600,
-)  # fmt: skip
-
-
-@without_halves
-@pointwise
-def zeta_terms(s, q):
-    """Twenty terms of the sum; the rest by Euler and Maclaurin."""
-    total = L.pow(q, -s)
-    for step in range(1, 20):
-        total = total + L.pow(q + step, -s)
-    end = q + 20
-    power = L.pow(end, -s)
-    start = total
-    total = total + power * end / (s - 1) + 0.5 * power
-    rising, down = s, power / end
-    for number, coefficient in enumerate(EULER_MACLAURIN):
-        total = total + coefficient * rising * down
-        low = 2 * number + 1
-        rising = rising * (s + low) * (s + (low + 1))
-        down = down / (end * end)
-    total = L.select(power == 0, start, total)
-    pole = L.select(q == L.floor(q), L.constant(math.inf, q), math.nan)
-    total = L.select((q <= 0) & ((s != L.floor(s)) | (q == L.floor(q))), pole, total)
-    return L.select(s == 1, math.inf, L.select(s < 1, math.nan, total))
-
-
-def reflected_zeta(self, other):
-    """At negative points the terms below zero, and those above it.
-
-    With ``f`` the distance to the integer towards zero, the terms are
-    ``(-1)^s (f^-s + (f + 1)^-s + ... + |q|^-s)`` and ``(1 - f)^-s + (2 - f)^-s + ...``.
-    """
-    size = ops.abs(other)
-    rest = ops.frac(size)
-    below = ops._zeta(self, rest) - ops._zeta(self, size + 1)
-    sign = 1 - 2 * ops.remainder(self, 2)
-    return sign * below + ops._zeta(self, 1 - rest)
-
-
-def zeta(self, other):
-    """The Hurwitz zeta function; far below zero by its parts on both sides."""
-    result = ops._zeta(self, other)
-    if result.device.type == "meta":
-        return result
-    below = other < 0
-    if not below if isinstance(below, bool) else not ops.any(below).item():
-        return result
-    self, other = ops.broadcast_tensors(
-        [ops.full_like(result, t) if not hasattr(t, "dtype") else t.to(result.dtype)
-         for t in (self, other)]
-    )  # fmt: skip
-    whole = (self == ops.floor(self)) & (other != ops.floor(other))
-    return ops.where(
-        (other < 0) & whole & (self > 1), reflected_zeta(self, other), result
-    )
-
-
 @pointwise
 def trigamma(x):
     """Asymptotic series after seven steps up; reflection for arguments below 1/2."""

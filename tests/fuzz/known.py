@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+
 # (operator, kind of difference, the difference's text, why it stands)
 EXPLAINED = [
     (
@@ -141,6 +143,12 @@ EXPLAINED = [
         "keys and values of different lengths, at which PyTorch's kernel does not look",
     ),
     (
+        r"nn\.functional\.scaled_dot_product_attention",
+        r"values|gradient",
+        r".*is nan, not -?0\.0",
+        "PyTorch's fused kernel takes rows of NaN scores for rows without keys",
+    ),
+    (
         r"__r\w+__",
         r"refused",
         r"TypeError: .*(takes exactly one argument|expected at least 1 argument).*",
@@ -151,6 +159,30 @@ EXPLAINED = [
         r"gradient",
         r".*not -?0\.0",
         "at NaN PyTorch's whole vectors take no gradient, the elements behind them do",
+    ),
+    (
+        r"special\.((shifted_)?chebyshev|hermite|laguerre|legendre)_polynomial_\w+",
+        r"values|argument",
+        r".*is -?inf, not nan",
+        "PyTorch's recurrence in single precision subtracts infinities",
+    ),
+    (
+        r"special\.(shifted_)?chebyshev_polynomial_\w+",
+        r"values|argument",
+        r".*is nan, not .*",
+        "PyTorch returns what it has not computed for NaN",
+    ),
+    (
+        r"special\.bessel_y1",
+        r"values|argument",
+        r".*is (-?\d\.\d{4})[^,]*, not \1.*",
+        "PyTorch's table for the middle has but seven digits",
+    ),
+    (
+        r"nn\.functional\.glu",
+        r"values|gradient|argument",
+        r".*is -?inf, not nan",
+        "infinity times a share that PyTorch rounds to zero",
     ),
 ]
 
@@ -169,13 +201,55 @@ def writes_with_strides(case):
     return hasattr(out, "strides") and (has_strides(case) or writes_what_it_reads(case))
 
 
+def writes_some_twice(case):
+    """Whether `out=` shows an element several times."""
+    out = case.kwargs.get("out")
+    return any(repeated(spec) for spec in _tensors([out]))
+
+
+def writes_doubles(case):
+    """Whether results of single precision go to an `out=` of double."""
+    wide = "float64", "complex128"
+    out = case.kwargs.get("out")
+    inputs = {spec.dtype for spec in _tensors([*case.args])}
+    return hasattr(out, "dtype") and out.dtype in wide and not inputs & {*wide}
+
+
+def lone_doubles(case):
+    """Whether a number in a tensor has a wider type than other tensors' elements."""
+    specs = list(_tensors([*case.args, *case.kwargs.values()]))
+    wide = [s for s in specs if s.dtype in ("float64", "complex128")]
+    narrow = [s for s in specs if s.dtype in ("float32", "complex64") and s.sizes]
+    return bool(narrow) and bool(wide) and not any(s.sizes for s in wide)
+
+
+def infinite(case):
+    """Whether an argument has elements that are infinite or NaN."""
+    return any(
+        spec.dtype.startswith(("float", "bfloat", "complex"))
+        and not np.isfinite(spec.values()).all()
+        for spec in _tensors([*case.args, *case.kwargs.values()])
+    )
+
+
+def unknown_interpolation(case):
+    """Whether the way to interpolate is none that there is."""
+    return len(case.args) > 2 and case.args[2] not in (0, 1, 2)
+
+
+def last_order(case):
+    """Whether an order is the largest integer, to which PyTorch adds one."""
+    return 2**63 - 1 in [a for a in case.args if isinstance(a, int)]
+
+
 def repeats(case):
     """Whether an argument shows an element several times."""
-    return any(
-        step == 0 and size > 1
-        for t in _tensors([*case.args, *case.kwargs.values()])
-        for size, step in zip(t.sizes, t.strides)
-    )
+    return any(map(repeated, _tensors([*case.args, *case.kwargs.values()])))
+
+
+def repeated(spec):
+    """Whether a tensor shows an element several times, by a step of zero."""
+    return any(step == 0 and size > 1 for size, step in zip(spec.sizes, spec.strides))
 
 
 def has_strides(case):
@@ -242,6 +316,48 @@ WHERE = [
         r".*",
         has_strides,
         "PyTorch reads parameters as if they were row-major",
+    ),
+    (
+        r"amax|amin|sum|prod|mean|nansum|all|any|norm|linalg\.vector_norm",
+        r"values|argument",
+        r".*",
+        writes_some_twice,
+        "PyTorch's reductions write several sums into one element",
+    ),
+    (
+        r"fft\.\w+",
+        r"values|argument",
+        r".*",
+        writes_doubles,
+        "single precision in a result that shows more digits",
+    ),
+    (
+        r"fft\.\w+",
+        r"values|gradient|argument",
+        r".*",
+        infinite,
+        "where infinities become NaN depends on how a transform is taken apart",
+    ),
+    (
+        r"grid_sampler(_[23]d)?",
+        r"values|gradient",
+        r".*",
+        unknown_interpolation,
+        "PyTorch's result for an unknown interpolation is never written",
+    ),
+    (
+        r"(special\.)?polygamma_?",
+        r"values|argument",
+        r".*",
+        last_order,
+        "PyTorch's order overflows",
+    ),
+    (
+        r"dist",
+        r"gradient",
+        r".*",
+        lone_doubles,
+        "single precision in a gradient that shows more digits",
     ),
 ]
 _COMPILED = [
