@@ -237,4 +237,6 @@ def cdist(x1, x2, p, compute_mode):
     gaps = x1.unsqueeze(-2) - x2.to(x1.dtype).unsqueeze(-3)
     if not gaps.numel():
         return ops.sum(gaps, [-1])
+    if p == 0:  # how many differ: with a gradient, of zero, where a norm has none
+        return ops.sum(ops.where(gaps != 0, ops.ones_like(gaps), gaps * 0), [-1])
     return ops.linalg_vector_norm(gaps, p, [-1])

@@ -6,7 +6,7 @@ import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.reduction import real_of, vector_norm_gradient
-from rushlight.ops.shared import conjugated, wrap_dim
+from rushlight.ops.shared import conjugated, readable, wrap_dim
 
 
 def cov(self, correction, fweights, aweights):
@@ -135,7 +135,7 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
         )
     if q.dtype is not self.dtype:
         raise RuntimeError("quantile() q tensor must be same dtype as the input tensor")
-    if not ops.all(ops.logical_and(q >= 0, q <= 1)).item():
+    if readable(q) and not ops.all(ops.logical_and(q >= 0, q <= 1)).item():
         raise RuntimeError("quantile() q values must be in the range [0, 1]")
     ndim = self.ndim
     flat = self.flatten() if dim is None else self.movedim(dim, -1)

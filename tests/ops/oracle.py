@@ -42,7 +42,7 @@ def to_rushlight(value, carried=None):
 
 
 def _carry(tensor):
-    flat = tensor.detach().contiguous().numpy().copy()
+    flat = tensor.detach().contiguous().numpy(force=True).copy()
     result = rl.from_numpy(flat)
     if not tensor.is_contiguous():
         result = rl.empty_strided(
@@ -60,7 +60,7 @@ def assert_agrees(result, expected, what="result"):
         assert tuple(result.shape) == tuple(expected.shape), what
         rtol, atol = TOLERANCE.get(name, (0, 0))
         np.testing.assert_allclose(
-            result.detach().numpy(), expected.detach().numpy(force=True), rtol=rtol,
+            result.detach().numpy(force=True), expected.detach().numpy(force=True), rtol=rtol,
             atol=atol, err_msg=what,
         )  # fmt: skip
     elif isinstance(expected, (list, tuple)):

@@ -34,6 +34,7 @@ LEFT_OUT = {
     "index_reduce": "gradients of products with zeros",
     "bfloat16": "NumPy has no such type",
     "zero_": "in place on a leaf",
+    "nn.functional.ctc_loss": "the oracle adds in float32: held to more in test_ctc",
     "logcumsumexp": "both gradients cancel in float32",
 } | dict.fromkeys(
     ("empty", "empty_like", "empty_strided", "empty_permuted", "new_empty",
@@ -42,6 +43,7 @@ LEFT_OUT = {
     ("normal", "randn", "randn_like", "rand_like", "randint", "randint_like",
      "multinomial", "bernoulli", "nn.functional.rrelu", "nn.functional.dropout2d",
      "nn.functional.dropout3d", "nn.functional.feature_alpha_dropout",
+     "nn.functional.fractional_max_pool3d",
      "nn.functional.scaled_dot_product_attention",
      "nn.functional.multi_head_attention_forward"), RANDOM,
 ) | dict.fromkeys(

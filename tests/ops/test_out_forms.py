@@ -27,6 +27,7 @@ APART = {
     "native_batch_norm": "statistics that nothing fills are resized",
     "normal": "sizes of means are not broadcast",
     "nonzero": "its matrix lies column by column",
+    "fft.ifft": "what is resized gets the strides of a work space",
     "mode": "lines of one element are not resized",
     "split_with_sizes_copy": "leaves are written to",
     "cumsum": "no running sums of complex numbers yet",
