@@ -14,9 +14,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 FLOATS = {"float16": 16, "bfloat16": 16, "float32": 32, "float64": 64}
+FLOAT8 = {  # stored only: a value is cast to float32 before anything is done with it
+    "float8_e4m3fn": 8,
+    "float8_e5m2": 8,
+    "float8_e4m3fnuz": 8,
+    "float8_e5m2fnuz": 8,
+    "float8_e8m0fnu": 8,
+}
 SIGNED = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 UNSIGNED = {"uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64}
-WIDTHS = {"bool": 1, **FLOATS, **SIGNED, **UNSIGNED}
+WIDTHS = {"bool": 1, **FLOATS, **FLOAT8, **SIGNED, **UNSIGNED}
 SHORT_NAMES = {
     "bool": "boolean",
     "float16": "f16",
@@ -31,6 +38,11 @@ SHORT_NAMES = {
     "uint16": "u16",
     "uint32": "u32",
     "uint64": "u64",
+    "float8_e4m3fn": "f8e4m3fn",
+    "float8_e5m2": "f8e5m2",
+    "float8_e4m3fnuz": "f8e4m3fnuz",
+    "float8_e5m2fnuz": "f8e5m2fnuz",
+    "float8_e8m0fnu": "f8e8m0fnu",
 }
 
 
@@ -43,7 +55,7 @@ class Type:
 
     @property
     def is_float(self) -> bool:
-        return self.name in FLOATS
+        return self.name in FLOATS or self.name in FLOAT8
 
     @property
     def is_int(self) -> bool:

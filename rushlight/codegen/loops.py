@@ -32,6 +32,7 @@ from functools import cached_property
 
 from rushlight.codegen.expr import FLOATS, SHORT_NAMES, Type
 from rushlight.codegen.fingerprint import fingerprint
+from rushlight.codegen.stored_only import refuse_stored_only
 
 LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
 COMPUTED = {"float16": "float32", "bfloat16": "float32"}
@@ -161,12 +162,16 @@ class Loops(Source):
 
         Args:
             choices: dtype names for ``T``, ``A``, ``I``; numbers for ``int`` ones.
+
+        Raises:
+            NotImplementedError: a type is stored only, and not computed with.
         """
         key = tuple(choices.items())
         kernel = self.specialized.get(key)
         if kernel is None:
             from rushlight.backends.cpu import cache
 
+            refuse_stored_only(self.name, choices.values())
             kernel = cache.native(
                 self.kernel_name(choices),
                 self.digest,

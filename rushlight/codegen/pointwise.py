@@ -19,10 +19,15 @@ from rushlight.codegen.expr import Const, Pointer, Type, Var, i64
 from rushlight.codegen.faults import Flags, take_faults
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.stored_only import as_bits, refuse_stored_only
 
 BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
 ALL_BLOCKS = 12288
-COMPUTED_IN = {"float16": "float32", "bfloat16": "float32"}
+COMPUTED_IN = {
+    "float16": "float32",
+    "bfloat16": "float32",
+    **dict.fromkeys(ir.FLOAT8, "float32"),
+}
 
 
 _COMPUTING = ContextVar("computing", default="float32")
@@ -76,11 +81,16 @@ class Pointwise(Front):
             static: values of the trailing arguments, known when compiling.
 
         Raises:
-            NotImplementedError: the type is one of half precision that is not taken.
+            NotImplementedError: the type is one of few bits that is not taken.
         """
+        types = (compute,) if isinstance(compute, str) else compute
         if not self.halves:
-            self.refuse_halves((compute,) if isinstance(compute, str) else compute)
-        return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+            self.refuse_halves(types)
+        refuse_stored_only(self.name, types)
+        in_dtypes, out_dtypes, compute = as_bits(
+            self.name, tuple(in_dtypes), tuple(out_dtypes), compute
+        )
+        return self.native(in_dtypes, out_dtypes, compute, tuple(static))
 
     def refuse_halves(self, types):
         """Refuses to compute in half precision.
@@ -89,7 +99,7 @@ class Pointwise(Front):
             NotImplementedError: one of the types is of half precision.
         """
         for name in types:
-            if name in COMPUTED_IN:
+            if name in ("float16", "bfloat16"):
                 old = "Half" if name == "float16" else "BFloat16"
                 raise NotImplementedError(
                     f"\"{self.name}_cpu\" not implemented for '{old}'"
@@ -285,7 +295,9 @@ class Plan:
         if isinstance(compute, str):
             compute = (compute,) * len(self.inputs)
         for operand, kind in zip(self.inputs, compute, strict=True):
-            if kind in COMPUTED_IN and not operand.complex and operand.dtype != kind:
+            if operand.complex or operand.dtype in (kind, "bool"):
+                continue
+            if kind in COMPUTED_IN:
                 operand.rounded = Type(kind)
 
     def loops(self, body, found):

@@ -20,6 +20,7 @@ from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.pointwise import COMPLEX_PARTS, COMPUTED_IN
 from rushlight.codegen.reduction_loops import across, along, segments
+from rushlight.codegen.stored_only import refuse_stored_only
 
 
 def reduction(identity, prepare=None, accumulate=None, finish=None, widens=False):
@@ -84,7 +85,11 @@ class Reduction(Front):
             in_dtype: name of the input's dtype.
             out_dtypes: names of the outputs' dtypes; results are cast to them.
             compute: the dtype that values are cast to before they are prepared.
+
+        Raises:
+            NotImplementedError: the type is stored only, and not computed with.
         """
+        refuse_stored_only(self.name, (compute,))
         return self.native(in_dtype, tuple(out_dtypes), compute)
 
     def kernel_name(self, in_dtype, out_dtypes, compute):

@@ -19,6 +19,7 @@ from rushlight.codegen.expr import Call, Const, Type, Var, i64
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.pointwise import COMPUTED_IN
+from rushlight.codegen.stored_only import refuse_stored_only
 
 ALONG = {"largest": "max", "smallest": "min", "total": "add"}
 
@@ -125,7 +126,13 @@ class Rowwise(Front):
             compute: the dtype that inputs are cast to, or a tuple of one for each. One
                 name leaves integer scalars (labels) as they are.
             static: values of the parameters after ``dim``.
+
+        Raises:
+            NotImplementedError: the type is stored only, and not computed with.
         """
+        refuse_stored_only(
+            self.name, (compute,) if isinstance(compute, str) else compute
+        )
         return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
 
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):

@@ -8,7 +8,7 @@ from cython.cimports.cpython.long import (
     PyLong_AsUnsignedLongLong,
 )
 from cython.cimports.libc.float import FLT_MAX
-from cython.cimports.libc.math import ldexp
+from cython.cimports.libc.math import INFINITY, NAN, fabs, frexp, ldexp, rint
 from cython.cimports.libc.stdint import (
     int8_t,
     int16_t,
@@ -96,6 +96,92 @@ def float_to_half(value: cython.float) -> cython.ushort:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def float8_format(code: cython.int, fraction: cython.pointer(cython.int)) -> cython.int:
+    """The exponent's bias of a format with a sign; how many bits the fraction has."""
+    fraction[0] = 3 if code == 24 or code == 26 else 2
+    if code == 23:
+        return 15
+    if code == 24:
+        return 7
+    return 16 if code == 25 else 8
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def float8_to_double(code: cython.int, bits: cython.int) -> cython.double:
+    """What eight bits stand for, in one of the formats of that width."""
+    fraction: cython.int = 0
+    bias: cython.int
+    magnitude: cython.int = bits & 127
+    value: cython.double
+    if code == 44:
+        return NAN if bits == 255 else ldexp(1.0, bits - 127)
+    bias = float8_format(code, cython.address(fraction))
+    if code == 24 and magnitude == 127 or code == 23 and magnitude > 124:
+        return NAN
+    if code == 23 and magnitude == 124:
+        return -INFINITY if bits > 127 else INFINITY
+    if (code == 25 or code == 26) and bits == 128:
+        return NAN
+    if magnitude >> fraction == 0:
+        value = ldexp(magnitude, 1 - bias - fraction)
+    else:
+        value = ldexp(
+            (magnitude & ((1 << fraction) - 1)) + (1 << fraction),
+            (magnitude >> fraction) - bias - fraction,
+        )
+    return -value if bits > 127 else value
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def float_to_float8(code: cython.int, value: cython.float) -> cython.int:
+    """The nearest number's bits, ties to even, by the rules of each format."""
+    fraction: cython.int = 0
+    bias: cython.int
+    exponent: cython.int
+    result: cython.int
+    most: cython.int
+    sign: cython.int
+    wide: uint32_t
+    magnitude: cython.double = fabs(value)
+    memcpy(cython.address(wide), cython.address(value), 4)
+    if code == 44:
+        return float_to_power(wide & 0x7FFFFFFF)
+    sign = 128 if wide >> 31 else 0
+    bias = float8_format(code, cython.address(fraction))
+    most = 126 if code == 24 else 124 if code == 23 else 128
+    if value != value:
+        return sign | 127 if most < 128 else 128
+    if magnitude >= ldexp(1.0, 17):
+        return sign | most if most < 128 else 128
+    exponent = 1 - bias
+    if magnitude >= ldexp(1.0, exponent):
+        frexp(magnitude, cython.address(exponent))
+        exponent -= 1
+    # in steps of the last bit: a carry out of the fraction counts the exponent up
+    result = cython.cast(cython.int, rint(ldexp(magnitude, fraction - exponent)))
+    result += (exponent + bias - 1) << fraction
+    if result >= most:
+        return sign | most if most < 128 else 128
+    return 0 if result == 0 and most == 128 else sign | result
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def float_to_power(magnitude: uint32_t) -> cython.int:
+    """The exponent of the nearest power of two; for a half the larger one."""
+    exponent: cython.int = magnitude >> 23
+    rest: uint32_t = magnitude & 0x7FFFFF
+    if exponent == 255:
+        return 255
+    if rest > 0x400000 or rest == 0x400000 and exponent > 0:
+        return exponent + 1
+    return exponent
+
+
+@cython.cfunc
 def read_element(
     code: cython.int, data: cython.pointer(cython.const[cython.char])
 ) -> object:
@@ -147,6 +233,8 @@ def read_rare(
         return cython.cast(cython.pointer(uint32_t), data)[0]
     if code == 29:
         return cython.cast(cython.pointer(uint64_t), data)[0]
+    if 23 <= code <= 26 or code == 44:
+        return float8_to_double(code, cython.cast(cython.pointer(uint8_t), data)[0])
     raise NotImplementedError(f"elements of dtype number {code} have no Python value")
 
 
@@ -219,9 +307,14 @@ _C_NAMES = cython.declare(
         10: "c10::complex<double>",
         11: "bool",
         15: "c10::BFloat16",
+        23: "c10::Float8_e5m2",
+        24: "c10::Float8_e4m3fn",
+        25: "c10::Float8_e5m2fnuz",
+        26: "c10::Float8_e4m3fnuz",
         27: "uint16_t",
         28: "uint32_t",
         29: "uint64_t",
+        44: "c10::Float8_e8m0fnu",
     },
 )
 
@@ -349,6 +442,10 @@ def write_floating(code: cython.int, data: cython.p_char, value: object) -> cyth
         cython.cast(cython.pointer(uint16_t), data)[1] = float_to_half(
             cython.cast(cython.float, imaginary)
         )
+    elif 23 <= code <= 26 or code == 44:
+        cython.cast(cython.pointer(uint8_t), data)[0] = float_to_float8(
+            code, cython.cast(cython.float, number)
+        )
     else:
         raise NotImplementedError(
             f"elements of dtype number {code} have no Python value"
@@ -364,6 +461,14 @@ def largest(code: cython.int) -> cython.double:
         return FLT_MAX
     if code == 5 or code == 8:
         return 65504.0
+    if code == 24:
+        return 448.0
+    if code == 26:
+        return 240.0
+    if code == 23 or code == 25:
+        return 57344.0
+    if code == 44:
+        return ldexp(1.0, 127)
     return 255 * ldexp(1.0, 120) if code == 15 else 0.0
 
 
@@ -387,7 +492,13 @@ def write_element(code: cython.int, data: cython.p_char, value: object) -> cytho
             real = max(abs(value.real), abs(value.imag))
         else:
             real = abs(float(value))
-        if real > most and real - real == 0:
+        # some formats of eight bits have no infinities, and one nothing but powers of two
+        if real > most and (real - real == 0 or 24 <= code <= 26 or code == 44):
+            refuse_number(code, value)
+        if code == 44 and (
+            isinstance(value, complex)
+            or (type(value) is float and value < ldexp(1.0, -127))
+        ):
             refuse_number(code, value)
     if code == 11:
         data[0] = 1 if value else 0

@@ -6,7 +6,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.backends.cpu.launch import NativeKernel
 from cython.cimports.rushlight.core.dtype import DType
-from cython.cimports.rushlight.core.elements import write_element
+from cython.cimports.rushlight.core.elements import write_element, write_wrapped
 from cython.cimports.rushlight.core.geometry import (
     __builtin_add_overflow,
     wrap_dim,
@@ -133,7 +133,11 @@ def put_number(target: Tensor, value: object):
     kind: DType = target.dtype_
     if target.numel_ == 0 or target.storage.device.kind == 2:
         return
-    write_element(kind.code, cython.cast(cython.p_char, number), value)
+    if target.numel_ == 1 and kind.category == 2 and kind.itemsize <= 2:
+        # a single one is rounded, as an assigned element is, and may become infinite
+        write_wrapped(kind.code, cython.cast(cython.p_char, number), value)
+    else:
+        write_element(kind.code, cython.cast(cython.p_char, number), value)
     aim(cython.address(call), target)
     call.is_tensor[0] = False
     call.flat = target.row_major

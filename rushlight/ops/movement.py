@@ -5,6 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from rushlight.codegen.loops import T, loops
+from rushlight.codegen.stored_only import refuse_stored_only
 from rushlight.ops.native import (
     around,
     brief,
@@ -85,6 +86,7 @@ def flip(self, dims):
     """A copy with the order of elements reversed along each of ``dims``."""
     dims = [dims] if isinstance(dims, int) else list(dims)
     chosen = [wrap_dim(dim, self.dim()) for dim in dims]
+    refuse_stored_only("flip", (self.dtype.name,))
     for dim in chosen:
         if chosen.count(dim) > 1:
             raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")

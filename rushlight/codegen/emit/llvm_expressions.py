@@ -251,6 +251,11 @@ class Expressions:
         if source.name == "float32" and target.name == "bfloat16":
             mangled, _ = self.module.helper("to_bfloat16", (source,))
             return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
+        if target.name in ir.FLOAT8 or source.name in ir.FLOAT8:
+            stored = target.name in ir.FLOAT8
+            name = f"to_{target.name}" if stored else f"from_{source.name}"
+            mangled, _ = self.module.helper(name, (source,))
+            return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
         if source.name == "bfloat16":  # its bits are the upper half of a float's
             bits = type_name(ir.u32.like(source))
             upper = literal(ir.u32.like(source), 16)

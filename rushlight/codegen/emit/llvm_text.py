@@ -48,6 +48,7 @@ TYPES = {
     "bfloat16": "i16",  # its bits: most processors have no instructions for it
     "float32": "float",
     "float64": "double",
+    **dict.fromkeys(ir.FLOAT8, "i8"),
 }
 
 
@@ -107,7 +108,7 @@ def suffix(type) -> str:
         return "p0"
     if type.is_float:
         name = {"float16": "f16", "bfloat16": "i16", "float32": "f32"}.get(
-            type.name, "f64"
+            type.name, "i8" if type.name in ir.FLOAT8 else "f64"
         )
     else:
         name = f"i{type.bits}"
@@ -130,11 +131,11 @@ def kind_of(type):
 
 def cast_hops(source, target):
     """The types to pass through: the machine has no direct way between some."""
-    small = ("float16", "bfloat16")
+    small = ("float16", "bfloat16", *ir.FLOAT8)
     middle = ir.f32.like(source)
     hops = []
     if (
-        source.name == "bfloat16"
+        (source.name == "bfloat16" or source.name in ir.FLOAT8)
         and target.is_bool
         or (source.name in small and target.name != "float32" and not target.is_bool)
     ):

@@ -7,17 +7,19 @@ import math
 
 import numpy as np
 
-from rushlight.codegen.expr import FAULTS, SHORT_NAMES
+from rushlight.codegen.expr import FAULTS, FLOAT8, SHORT_NAMES
+
+EXTRA = ("bfloat16", *FLOAT8)  # NumPy itself does not have them
 
 
 class Element:
     """A scalar type: calling it converts, ``bits`` reinterprets."""
 
     def __init__(self, name):
-        if name == "bfloat16":
+        if name in EXTRA:
             import ml_dtypes
 
-            name = ml_dtypes.bfloat16
+            name = getattr(ml_dtypes, name)
         self.dtype = np.dtype(name)
 
     def __call__(self, value):
@@ -265,9 +267,7 @@ def _matched(function):
 
 NAMESPACE = {
     **{
-        short: Element(name)
-        for name, short in SHORT_NAMES.items()
-        if name != "bfloat16"
+        short: Element(name) for name, short in SHORT_NAMES.items() if name not in EXTRA
     },
     **{name: _in_double(f) for name, f in NUMPY.items()},
     **{name: _each(f) for name, f in PYTHON.items()},
@@ -304,8 +304,9 @@ NAMESPACE = {
 def execute(source, name, pointers, ints, begin, end) -> int:
     """Runs a rendered kernel over raw addresses; returns its faults."""
     scope = dict(NAMESPACE)
-    if "bf16" in source:
-        scope["bf16"] = Element("bfloat16")
+    for dtype in EXTRA:
+        if SHORT_NAMES[dtype] in source:
+            scope[SHORT_NAMES[dtype]] = Element(dtype)
     exec(compile(source, f"<{name}>", "exec"), scope)
     addresses = np.array(pointers, np.uint64)
     integers = np.array(ints, np.int64)

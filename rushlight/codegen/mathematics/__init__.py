@@ -16,6 +16,7 @@ from rushlight.codegen.mathematics import (
     angles,
     division,
     exponential,
+    float8,
     rounding,
     special,
     trigonometric,
@@ -24,7 +25,15 @@ from rushlight.codegen.passes.name_shared import name_shared
 
 FUNCTIONS = {
     function.__name__.removesuffix("_"): function
-    for module in (angles, division, exponential, rounding, special, trigonometric)
+    for module in (
+        angles,
+        division,
+        exponential,
+        float8,
+        rounding,
+        special,
+        trigonometric,
+    )
     for function in module.FUNCTIONS
 }
 NARROW = ("float16", "bfloat16")
