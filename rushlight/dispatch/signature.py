@@ -196,7 +196,8 @@ class Signature:
             own(bound, i, tuple([cython.cast(object, args[j]) for j in range(i, n)]))
             return 0
         for j in range(i, n):
-            if not is_integer(args[j]):
+            value = cython.cast(object, args[j])
+            if not is_integer(args[j]) and (j == i or type(value) is not bool):
                 return WRONG_TYPE + i
         numbers = tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)])
         check_widths(numbers)
@@ -466,14 +467,17 @@ def accept_integers(
     i: cython.int, size: cython.int, item: object, bound: cython.pointer(Bound)
 ) -> cython.int:
     plain: cython.bint = True
+    first: cython.bint = True  # truth values are integers behind the first element
     if isinstance(item, (tuple, list)):
         for element in item:
             if type(element) is not int:
                 plain = False
-                if isinstance(element, bool) or not is_integer(
-                    cython.cast(cython.pointer(PyObject), element)
-                ):
+                if type(element) is bool:
+                    if first:
+                        return WRONG_TYPE + i
+                elif not is_integer(cython.cast(cython.pointer(PyObject), element)):
                     return WRONG_TYPE + i
+            first = False
         if plain:
             check_widths(item)
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)

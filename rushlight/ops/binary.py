@@ -548,14 +548,16 @@ def float_power_(self, exponent):
     Raises:
         RuntimeError: the base is of another type than the result.
     """
-    result = float_power(self.clone(), exponent)
-    if result.dtype != self.dtype:
-        kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (self, result)]
+    kind = rushlight.float64
+    if is_complex(self) or is_complex(exponent):
+        kind = rushlight.complex128
+    if kind != self.dtype:
+        kinds = [TYPE_NAMES.get(each.name, each.name) for each in (self.dtype, kind)]
         raise RuntimeError(
             f"the base given to float_power_ has dtype {kinds[0]} but the operation's "
             f"result requires dtype {kinds[1]}"
         )
-    return self.copy_(result)
+    return self.pow_(exponent.to(kind) if is_tensor(exponent) else exponent)
 
 
 def share_where_larger(grad, self, other):

@@ -325,10 +325,12 @@ def cat(tensors, dim):
         for t in tensors
         if cython.cast(Tensor, t).ndim_ != 1 or cython.cast(Tensor, t).sizes[0] != 0
     ]
-    if not parts:
+    axis: cython.int = 0  # empty vectors alone are joined whatever the dimension is
+    if parts:
+        part = parts[0]
+        axis = wrap_dim(dim, part.ndim_)
+    else:
         parts = list(tensors)[:1]
-    part = parts[0]
-    axis: cython.int = wrap_dim(dim, part.ndim_)
     join_sizes(parts, axis, sizes)
     out = joined(parts, axis, sizes, dtype)
     if out.storage.device.kind == 2 or out.numel_ == 0:

@@ -44,17 +44,17 @@ def _check(input, grid, mode):
         raise RuntimeError(
             "grid_sampler(): bicubic interpolation only supports 4D input"
         )
-    if input.dtype is not grid.dtype:
-        names = {"float32": "Float", "float64": "Double", "float16": "Half"}
-        raise RuntimeError(
-            f"expected scalar type {names.get(input.dtype.name, input.dtype.name)} but "
-            f"found {names.get(grid.dtype.name, grid.dtype.name)}"
-        )
     if not input.is_floating_point():
         word = {"int64": "Long", "int32": "Int", "bool": "Bool", "uint8": "Byte"}
         raise NotImplementedError(
             '"grid_sampler_2d_cpu_kernel_impl" not implemented for '
             f"'{word.get(input.dtype.name, input.dtype.name)}'"
+        )
+    if input.dtype is not grid.dtype:
+        names = {"float32": "Float", "float64": "Double", "float16": "Half"}
+        raise RuntimeError(
+            f"expected scalar type {names.get(input.dtype.name, input.dtype.name)} but "
+            f"found {names.get(grid.dtype.name, grid.dtype.name)}"
         )
 
 

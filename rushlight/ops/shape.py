@@ -16,6 +16,8 @@ from rushlight.ops.view import call_slice
 
 def cat_gradient(grad, shapes, dim):
     """The part of the gradient that belongs to each tensor."""
+    if tuple(grad.shape) == (0,):  # joined along any dimension
+        return [ops.new_zeros(grad, shape) for shape in shapes]
     dim, start, grads = wrap_dim(dim, grad.ndim), 0, []
     for shape in shapes:
         if tuple(shape) == (0,) and grad.ndim != 1:

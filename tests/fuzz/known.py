@@ -53,6 +53,12 @@ EXPLAINED = [
         "wrong arguments of types that PyTorch has no kernel for",
     ),
     (
+        r"nn\.functional\.batch_norm",
+        r"class",
+        r"IndexError: Dimension out of range.*for RuntimeError: running_\w+ should .*",
+        "PyTorch looks for the channels of a vector behind its sizes",
+    ),
+    (
         r"(unsafe_)?chunk",
         r"accepted",
         r".*split_size can only be 0 .*|.*got split_size=-.*",

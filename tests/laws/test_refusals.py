@@ -9,6 +9,12 @@ import rushlight as rl
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 
+
+def power_of_itself(module, part):
+    base = module.arange(1.0, 4.0, dtype=module.float64)
+    return base.float_power_(base[part])
+
+
 CALLS = {
     "random integers of a complex type": lambda m: m.randint_like(
         m.ones(2, dtype=m.complex64), 10
@@ -78,6 +84,22 @@ CALLS = {
     ),
     "a norm along NumPy's number": lambda m: m.norm(m.ones(2, 3), 3, np.int64(1)),
     "a norm along a fraction": lambda m: m.norm(m.ones(2, 3), 3, 1.5),
+    "a truth value behind a size": lambda m: m.zeros(2, True),
+    "a truth value behind a size in a list": lambda m: m.ones(2, 3).view([6, True]),
+    "a truth value before a size": lambda m: m.zeros(True, 2),
+    "a truth value behind a dimension": lambda m: m.ones(2, 1).squeeze(0, True),
+    "a dimension and a truth value that is the same": lambda m: m.ones(1).sum(
+        (0, False)
+    ),
+    "a power that is part of the base": lambda m: power_of_itself(m, 0),
+    "a power that is the base": lambda m: power_of_itself(m, slice(None)),
+    "a power of single precision": lambda m: m.ones(2).float_power_(2),
+    "a complex power": lambda m: m.ones(2).double().float_power_(2j),
+    "a complex image": lambda m: m.grid_sampler_3d(
+        m.ones(1, 1, 1, 1, 1).cfloat(), m.ones(1, 1, 1, 1, 3), 0, 0, True
+    ),
+    "empty vectors joined anywhere": lambda m: m.cat([m.ones(0), m.ones(0)], 64),
+    "an empty vector and a vector": lambda m: m.cat([m.ones(0), m.ones(1)], 1),
     "no weights of no points": lambda m: m.signal.windows.general_cosine(0, a=3),
     "no weights of two points": lambda m: m.signal.windows.general_cosine(2, a=3),
 }
@@ -114,3 +136,24 @@ def test_a_window_that_requires_grad_is_asked_for_with_a_truth_value(name, wish)
 def test_circular_padding_is_refused_where_nothing_is_left(pad):
     with pytest.raises(RuntimeError, match="wrapping around more than once"):
         rl.nn.functional.pad(rl.ones(1, 1, 3), pad, "circular")
+
+
+@pytest.mark.parametrize("dim", [0, -1, 5])
+def test_empty_vectors_joined_anywhere_have_gradients(dim):
+    parts = [rl.ones(0, requires_grad=True), rl.ones(0, requires_grad=True)]
+    grads = rl.autograd.grad(rl.cat(parts, dim).sum(), parts)
+    assert [tuple(each.shape) for each in grads] == [(0,), (0,)]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("wishes", [(0, 0, 1), (0, 1, 0), (1, 0, 1), (1, 1, 0)])
+def test_running_statistics_have_no_gradient(wishes, training):
+    def call(module):
+        x, mean, var = module.arange(6.0).reshape(3, 2), module.zeros(2), module.ones(2)
+        for each, wish in zip((x, mean, var), wishes):
+            each.requires_grad_(bool(wish))
+        with module.enable_grad():
+            result = module.nn.functional.batch_norm(x, mean, var, training=training)
+        return result.detach().round()
+
+    assert answer(call, rl) == answer(call, torch)
