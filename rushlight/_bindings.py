@@ -160,6 +160,16 @@ def is_complex(input):
     return input.is_complex()
 
 
+def is_signed(input):
+    """Whether the elements' type has negative numbers."""
+    return input.is_signed()
+
+
+def get_device(input):
+    """The number of the tensor's device; -1 for the CPU."""
+    return input.get_device()
+
+
 def is_nonzero(input):
     """Whether the one element differs from zero."""
     return bool(input)

@@ -128,6 +128,11 @@ def unsafe_split(self, split_size, dim):
     return ops.split(self, split_size, dim)
 
 
+def unsafe_split_with_sizes(self, split_sizes, dim):
+    """``split_with_sizes``."""
+    return ops.split_with_sizes(self, split_sizes, dim)
+
+
 def _repeated_shape(shape, repeats):
     """``repeats`` and sizes in turn, with leading ones where there are more repeats."""
     sizes = [1] * (len(repeats) - len(shape)) + list(shape)

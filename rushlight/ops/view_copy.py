@@ -43,3 +43,7 @@ split_with_sizes_copy = _copying("split_with_sizes")
 def expand_copy(self, size, implicit):
     """A copy of what ``expand`` shows."""
     return _row_major(ops.expand(self, size))
+
+
+view_as_real_copy = _copying("view_as_real")
+view_as_complex_copy = _copying("view_as_complex")
