@@ -467,9 +467,9 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
         return ops.masked_fill(self / result, result == 0, 0) * grad
     size, ord = ops.abs(self), float(ord)
     if abs(ord) == math.inf:
-        mask = size == result
+        mask = (size == result) | ops.isnan(size)
         shares = grad / mask.sum(dims, keepdim=True) if dims else grad
-        return ops.where(mask, shares * ops.sgn(self), 0)
+        return ops.sgn(self) * (shares * mask)
     slope = ops.sgn(self) * (size ** (ord - 1) / result ** (ord - 1))
     return ops.masked_fill(slope, (result == 0) | (size == 0) & (ord < 1), 0) * grad
 

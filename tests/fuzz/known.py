@@ -6,6 +6,8 @@ import re
 
 import numpy as np
 
+from tests.fuzz.specs import TensorSpec
+
 # (operator, kind of difference, the difference's text, why it stands)
 EXPLAINED = [
     (
@@ -150,6 +152,12 @@ EXPLAINED = [
     ),
     (
         r"nn\.functional\.scaled_dot_product_attention",
+        r"gradient",
+        r".*is (-?\d+\.\d{3})[^,]*, not \1.*",
+        "rounding of large scores, by which shares change in their fourth digit",
+    ),
+    (
+        r"nn\.functional\.scaled_dot_product_attention",
         r"values|gradient",
         r".*is nan, not -?0\.0",
         "PyTorch's fused kernel takes rows of NaN scores for rows without keys",
@@ -241,6 +249,24 @@ def infinite(case):
 def unknown_interpolation(case):
     """Whether the way to interpolate is none that there is."""
     return len(case.args) > 2 and case.args[2] not in (0, 1, 2)
+
+
+def steps_for_one(case):
+    """Whether a dimension of one element has a step that no row-major tensor has."""
+    for spec in _tensors([*case.args, *case.kwargs.values()]):
+        dense = TensorSpec.dense([], spec.dtype, spec.sizes).strides
+        if any(
+            size == 1 and stride != own
+            for size, stride, own in zip(spec.sizes, spec.strides, dense)
+        ):
+            return True
+    return False
+
+
+def whole_numbers(case):
+    """Whether all arguments are of whole numbers."""
+    specs = list(_tensors([*case.args, *case.kwargs.values()]))
+    return not any(s.dtype.startswith(("float", "bfloat")) for s in specs)
 
 
 def last_order(case):
@@ -357,6 +383,27 @@ WHERE = [
         r".*",
         last_order,
         "PyTorch's order overflows",
+    ),
+    (
+        r"nn\.functional\.(relu6|hardtanh)|nan_to_num",
+        r"strides",
+        r".*",
+        steps_for_one,
+        "PyTorch keeps the steps of dimensions that have one element",
+    ),
+    (
+        r"special\.(shifted_)?chebyshev_polynomial_\w+",
+        r"values|argument",
+        r".*is -?\d[\d.]*(e-\d+)?, not -?\d[\d.]*(e-\d+)?",
+        whole_numbers,
+        "PyTorch takes cosines of large angles in single precision",
+    ),
+    (
+        r"special\.\w+",
+        r"values|argument",
+        r".*",
+        writes_what_it_reads,
+        "PyTorch reads what it has already written over",
     ),
     (
         r"dist",

@@ -65,6 +65,15 @@ GRADIENTS = {
         lambda lib, x: x.reshape(3, 2).renorm(2, 0, 0.5),
         (NAN, 1, INF, 2, 3j, 4),
     ),
+    "renorm by the largest of infinity": (
+        lambda lib, x: x.reshape(3, 2).renorm(INF, 1, 0.5),
+        (1, 2, INF, 4, 5, 6),
+    ),
+    "norm by the largest of NaN": (
+        lambda lib, x: lib.linalg.vector_norm(x, INF),
+        (1, NAN, 3),
+    ),
+    "cumprod of one": (lambda lib, x: x.cumprod(0), (2j,)),
     "renorm": (lambda lib, x: x.reshape(3, 2).renorm(3, 1, 1.5), (1j, 1, 2, 2, 3j, 4)),
 }
 
