@@ -69,7 +69,7 @@ def scaled_dot_product_attention(
     scores = ops.matmul(query * scale, key.transpose(-2, -1))
     if is_causal:
         sizes = query.shape[-2], key.shape[-2]
-        attn_mask = ops.tril(ops.ones(sizes, dtype=rushlight.bool))
+        attn_mask = ops.tril(ops.ones(sizes, dtype=rushlight.bool, device=query.device))
     if attn_mask is not None and attn_mask.dtype is rushlight.bool:
         scores = scores.masked_fill(~attn_mask, LOWEST)
     elif attn_mask is not None:
