@@ -249,6 +249,7 @@ def _methods():
     yield "storage", legacy.storage
     yield "_typed_storage", legacy.typed_storage
     yield "new", _new
+    yield "set_", legacy.set_
     yield "__tensor_flatten__", None
     yield "__array_priority__", 1000  # NumPy's numbers leave operators to tensors
 

@@ -382,3 +382,96 @@ def names():
     found = {WORDS[name] + "Tensor": _tensor_type(name) for name in TENSORS}
     found |= {WORDS[name] + "Storage": _storage_type(name) for name in STORAGES}
     return found
+
+
+def _row_major(size):
+    strides, step = [], 1
+    for extent in reversed(size):
+        strides.append(step)
+        step *= max(extent, 1)
+    return strides[::-1]
+
+
+def _old_name(dtype):
+    return WORDS[dtype.name].lower()
+
+
+def _point(self, window):
+    """Gives a tensor a window and counts it as written: graphs may have saved it."""
+    from rushlight.autograd.graph import increment_version
+
+    self.data = window
+    increment_version(self)
+    return self
+
+
+def set_(self, source=None, storage_offset=0, size=None, stride=None):
+    """Makes a tensor the window on another's memory, or on a storage, that is asked for.
+
+    Args:
+        source: a tensor or a storage; None for no elements.
+        storage_offset: the first element's place in the storage.
+        size: the new sizes; default all of the source.
+        stride: the new strides; default row-major ones.
+
+    Raises:
+        RuntimeError: the tensor requires gradients, the source has another dtype, or
+            the window does not exist.
+        TypeError: the source is neither a tensor nor a storage.
+
+    >>> import rushlight as rl
+    >>> rl.empty(0).set_(rl.arange(6.0), 1, (2, 2), (1, 2))
+    tensor([[1., 3.],
+            [2., 4.]])
+    """
+    if self.requires_grad:
+        leaf = "a leaf Variable" if self.is_leaf else "a Variable"
+        raise RuntimeError(
+            f"{leaf} that requires grad is being used in an in-place operation."
+        )
+    if isinstance(source, Tensor):
+        if source.dtype != self.dtype:
+            found, own = _old_name(source.dtype), _old_name(self.dtype)
+            raise RuntimeError(
+                f"Could not set tensor of type {found} to a tensor of type {own}"
+            )
+        if size is None:
+            return _point(self, source.detach())
+        memory = source.untyped_storage()
+        storage_offset += source.storage_offset()
+    elif isinstance(source, TypedStorage):
+        if source.dtype != self.dtype:
+            raise RuntimeError(
+                f"Expected a Storage of type {_old_name(self.dtype)} or an "
+                f"UntypedStorage, but got type {WORDS[source.dtype.name]} for argument "
+                "1 'storage'"
+            )
+        memory = source.untyped()
+    elif isinstance(source, UntypedStorage):
+        memory = source
+    elif source is None:
+        memory, size = UntypedStorage(0), (0,)
+    else:
+        raise TypeError(
+            "set_() received an invalid combination of arguments - got "
+            f"({type(source).__name__})"
+        )
+    width = self.dtype.itemsize
+    size = (memory.nbytes() // width,) if size is None else tuple(size)
+    stride = _row_major(size) if stride is None else tuple(stride)
+    if storage_offset < 0:
+        raise RuntimeError(f"Tensor: invalid storage offset {storage_offset}")
+    if len(size) != len(stride):
+        raise RuntimeError(
+            f"unequal size length ({len(size)}) and stride length ({len(stride)})"
+        )
+    if min((*size, *stride), default=0) < 0:
+        raise RuntimeError(
+            f"Storage size calculation overflowed with sizes={list(size)} and "
+            f"strides={list(stride)}"
+        )
+    last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride))
+    if 0 not in size and (last + 1) * width > memory.nbytes():
+        memory.resize_((last + 1) * width)
+    window = make_tensor(memory, size, stride, storage_offset, self.dtype)
+    return _point(self, window)
