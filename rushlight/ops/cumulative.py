@@ -133,7 +133,7 @@ def cumulative_trapezoid_x(y, x, dim):
     dim = wrap_dim(dim, y.ndim)
     left, right = _ends(y, dim)
     steps = _steps("cumulative_trapezoid", x, y, dim)
-    return (steps / 2.0 * (left + right)).cumsum(dim)
+    return ((left + right) * steps).cumsum(dim) / 2.0
 
 
 def cumulative_trapezoid_dx(y, dx, dim):

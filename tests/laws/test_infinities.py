@@ -26,6 +26,10 @@ VALUES = {
         INF, lib.tensor([4, 3, -2])
     ),
     "polygamma": lambda lib: lib.polygamma(2, lib.tensor([INF, 1.0, -0.5, -40.3, NAN])),
+    "cumulative_trapezoid of bytes": lambda lib: lib.cumulative_trapezoid(
+        lib.tensor([6, 4, 1, 3], dtype=lib.uint8),
+        lib.tensor([6, 4, 1, 3], dtype=lib.uint8),
+    ),
     "mean of complex": lambda lib: lib.tensor([complex(INF, 0), 1, 2j]).mean(),
     "renorm of half precision": lambda lib: lib.renorm(
         lib.full((2, 3), 6e4, dtype=lib.float16), 1, 0, 0.5
@@ -57,10 +61,6 @@ GRADIENTS = {
     ),
     "cumprod with one zero": (lambda lib, x: x.cumprod(0), (2 - 1j, 0, 3, 1j)),
     "cumprod from a zero on": (lambda lib, x: x.cumprod(0), (0, 2, 3)),
-    "cumulative_trapezoid": (
-        lambda lib, x: lib.cumulative_trapezoid(x, lib.tensor([1.0, -INF, 2j, 3])),
-        (1, 2j, 3, 4),
-    ),
     "renorm of a slice of NaN and one of infinity": (
         lambda lib, x: x.reshape(3, 2).renorm(2, 0, 0.5),
         (NAN, 1, INF, 2, 3j, 4),
