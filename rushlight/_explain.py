@@ -142,12 +142,19 @@ def describe_derivative(op):
     yield f"derivative: {location(function)}", source(function)
 
 
+# Keys of transformations and of autocast: registered for every operator when one is
+# first used, and met only inside of it.
+ON_DEMAND = ("Autocast", "Batched", "Below")
+
+
 def dispatch_table(op):
-    """What runs at each dispatch key, highest priority first."""
+    """What runs at each dispatch key of a plain call, highest priority first."""
     from rushlight.dispatch.keys import DispatchKey
 
     rows = []
     for key in sorted(DispatchKey, reverse=True):
+        if key.name in ON_DEMAND:
+            continue
         kernel = op.kernels.get(int(key))
         if kernel is not None:
             rows.append(f"{key.name:18} {kernel_name(kernel)}")
