@@ -458,24 +458,15 @@ def batch_norm(
         result = input.clone()
         result = result if weight is None else result * weight[0]
         return result if bias is None else result + bias[0]
-    if running_var is not None and (
-        running_var.requires_grad or running_mean.requires_grad
-    ):
-        _refuse_statistics(running_mean, running_var)
+    for name, kept in (("running_mean", running_mean), ("running_var", running_var)):
+        if kept is not None and kept.requires_grad and rushlight.is_grad_enabled():
+            raise RuntimeError(
+                "The function 'native_batch_norm' is not differentiable with respect to "
+                f"argument '{name}'. This input cannot have requires_grad True."
+            )
     return ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
-
-
-def _refuse_statistics(running_mean, running_var):
-    """Refuses statistics that want a gradient."""
-    if not rushlight.is_grad_enabled():
-        return
-    name = "running_mean" if running_mean.requires_grad else "running_var"
-    raise RuntimeError(
-        "The function 'native_batch_norm' is not differentiable with respect to "
-        f"argument '{name}'. This input cannot have requires_grad True."
-    )
 
 
 def _others(input):
