@@ -157,3 +157,11 @@ def test_running_statistics_have_no_gradient(wishes, training):
         return result.detach().round()
 
     assert answer(call, rl) == answer(call, torch)
+
+
+@pytest.mark.parametrize("missing", ["mean", "variance"])
+def test_batch_norm_names_the_statistics_that_evaluation_lacks(missing):
+    x, one = rl.ones(4, 3), rl.ones(3)
+    given = (None, one) if missing == "mean" else (one, None)
+    with pytest.raises(RuntimeError, match="must be defined in evaluation mode"):
+        rl.nn.functional.batch_norm(x, *given)
