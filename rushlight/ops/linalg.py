@@ -558,8 +558,10 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     check_vectors("addr", vec1=vec1, vec2=vec2)
     shape = (vec1.shape[0], vec2.shape[0])
     addend = self if tuple(self.shape) == shape else self.expand(shape)
-    product = vec1.unsqueeze(1) * vec2
-    kind = rushlight.promote_types(self.dtype, product.dtype)
+    kind = rushlight.promote_types(vec1.dtype, vec2.dtype)
+    kind = rushlight.promote_types(self.dtype, kind)
+    # multiplied in the result's type: a narrow one of the vectors' would round first
+    product = vec1.to(kind).unsqueeze(1) * vec2.to(kind)
     if kind is rushlight.bool:
         scaled = product & bool(alpha)
         return scaled | (addend & bool(beta))
@@ -569,7 +571,7 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
                 f"For integral input tensors, argument {name} must not be a "
                 "floating point number."
             )
-    scaled = product.to(kind) * number_for(alpha, kind)
+    scaled = product * number_for(alpha, kind)
     return scaled if beta == 0 else addend.to(kind) * number_for(beta, kind) + scaled
 
 

@@ -158,3 +158,12 @@ def counted(lib, sizes):
     for size in sizes:
         total *= size
     return (lib.arange(float(total)) % 7 - 3).reshape(sizes)
+
+
+def test_addr_multiplies_in_the_type_of_its_result():
+    vectors = [torch.tensor([1.0078125, 3.140625], dtype=torch.bfloat16)] * 2
+    for dtype in (torch.float32, torch.complex64):
+        expected = torch.addr(torch.zeros((), dtype=dtype), *vectors)
+        ours = [rl.tensor(v.tolist(), dtype=rl.bfloat16) for v in vectors]
+        found = rl.addr(rl.zeros((), dtype=getattr(rl, str(dtype)[6:])), *ours)
+        assert found.tolist() == expected.tolist()

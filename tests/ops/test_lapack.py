@@ -548,3 +548,9 @@ def test_importing_does_not_load_lapack():
         "assert 'rushlight.backends.cpu.lapack' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_the_permutation_of_lu_wants_no_gradient():
+    a = rl.eye(3, requires_grad=True)
+    for parts in (rl.linalg.lu(a), rl.lu_unpack(*rl.linalg.lu_factor(a))):
+        assert [t.requires_grad for t in parts] == [False, True, True]
