@@ -33,12 +33,8 @@ def install_as_torch():
     Raises:
         RuntimeError: PyTorch itself is already imported.
 
-    Example::
-
-        import rushlight
-
-        rushlight.install_as_torch()
-        import torch  # Rushlight
+    After ``rushlight.install_as_torch()`` a program's imports of PyTorch give Rushlight;
+    the guide on running PyTorch programs shows it at work.
     """
     global _installed
     if _installed:

@@ -17,8 +17,6 @@ __all__ = [
     "unpack_dual",
 ]
 
-_entered = {}  # thread's list of levels -> those that `enter_dual_level` opened
-
 
 class UnpackedDualTensor(NamedTuple):
     """A primal value and its tangent; the tangent is None where it is zero."""

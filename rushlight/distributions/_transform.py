@@ -51,7 +51,7 @@ class Transform:
     @property
     def sign(self):
         """The sign of the derivative, for maps of numbers: 1 or -1."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no sign")
 
     def with_cache(self, cache_size=1):
         """The same map with another cache size; itself if it has that size."""
@@ -92,10 +92,10 @@ class Transform:
         return x
 
     def _call(self, x):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no _call")
 
     def _inverse(self, y):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no _inverse")
 
     def log_abs_det_jacobian(self, x, y):
         """``log |dy/dx|`` where ``y`` is the image of ``x``, over the batch.
@@ -104,7 +104,9 @@ class Transform:
             x: tensor in the domain.
             y: its image.
         """
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} defines no log_abs_det_jacobian"
+        )
 
     def __repr__(self):
         return f"{type(self).__name__}()"

@@ -66,7 +66,7 @@ class Constraint:
         Returns:
             A tensor of bools of the shape of the batch.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no check")
 
     def __repr__(self):
         bounds = [f"{n}={getattr(self, n)}" for n in _BOUNDS if n in vars(self)]

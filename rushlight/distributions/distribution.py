@@ -144,17 +144,17 @@ class Distribution:
     @property
     def arg_constraints(self):
         """From the names of the arguments to the constraints that they satisfy."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no arg_constraints")
 
     @property
     def support(self):
         """The constraint that samples satisfy."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no support")
 
     @property
     def mean(self):
         """The expected value."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no mean")
 
     @property
     def mode(self):
@@ -164,7 +164,7 @@ class Distribution:
     @property
     def variance(self):
         """The expected squared distance from the mean."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no variance")
 
     @property
     def stddev(self):
@@ -186,7 +186,7 @@ class Distribution:
         Args:
             sample_shape: shape in front of the batch.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no rsample")
 
     def sample_n(self, n):
         """``n`` samples: an old name of ``sample((n,))``."""
@@ -203,7 +203,7 @@ class Distribution:
         Args:
             value: tensor that broadcasts to ``batch_shape + event_shape``.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no log_prob")
 
     def cdf(self, value):
         """The probability of no more than a value.
@@ -211,7 +211,7 @@ class Distribution:
         Args:
             value: tensor that broadcasts to ``batch_shape + event_shape``.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no cdf")
 
     def icdf(self, value):
         """The quantile of a probability: the inverse of `cdf`.
@@ -219,7 +219,7 @@ class Distribution:
         Args:
             value: tensor of probabilities.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no icdf")
 
     def enumerate_support(self, expand=True):
         """All values of a discrete law, along a new first dimension.
@@ -227,11 +227,11 @@ class Distribution:
         Args:
             expand: whether they are expanded over the batch; else its sizes are one.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no enumerate_support")
 
     def entropy(self):
         """The expected negative log-density, over the batch."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no entropy")
 
     def perplexity(self):
         """The exponential of the entropy."""

@@ -257,3 +257,27 @@ def test_losses_of_examples_agree_with_a_loop(name, reduction):
         found = func.vmap(take)(x, y)
         for i in range(4):
             rushlight.testing.assert_close(found[i], take(x[i], y[i]))
+
+
+def test_single_numbers_of_two_types_promote_as_one_example_would():
+    x = rushlight.ones(3, dtype=rushlight.float32)
+    y = rushlight.tensor(2.0, dtype=rushlight.float64)
+    assert (x[0] * y).dtype == rushlight.float64
+    with pytest.warns(UserWarning, match="mul"):
+        from rushlight.autograd.levels import batch
+
+        batch._warned.discard("mul.Tensor")
+        assert func.vmap(lambda a: a * y)(x).dtype == rushlight.float64
+
+
+@pytest.mark.parametrize("value", [[1.0, 2.0], [0.0], []])
+def test_an_operator_that_returns_its_argument_returns_it_in_every_level(value):
+    x = rushlight.tensor(value)
+
+    def same(t):
+        found = rushlight.ops.aten.resolve_conj(t)
+        assert found is t
+        return (found * found).sum()
+
+    assert func.grad(same)(x).tolist() == (2 * x).tolist()
+    assert func.jvp(same, (x,), (x,))[1].item() == (2 * x * x).sum().item()

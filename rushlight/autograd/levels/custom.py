@@ -67,7 +67,9 @@ def _recorded(function):
             for value, arg in zip(values, args)
             if isinstance(value, Tensor)
         }
-        output = mapped(lambda t: known.get(id(t)) or level.wrap(t), output)
+        output = mapped(
+            lambda t: known[id(t)] if id(t) in known else level.wrap(t), output
+        )
         function.setup_context(ctx, args, output)
         return output
 

@@ -69,7 +69,9 @@ class GradientLevel(Level):
             for value, arg in zip(values, args)
             if isinstance(value, Tensor)
         }
-        return mapped(lambda t: known.get(id(t)) or self.wrap(t), result)
+        return mapped(
+            lambda t: known[id(t)] if id(t) in known else self.wrap(t), result
+        )
 
     def gradients(self, outputs, inputs, cotangents, keep_graph=False, record=False):
         """Values of the gradients by the inputs; None where nothing flows.

@@ -50,7 +50,7 @@ ELEMENTWISE = frozenset(
     empty_like fill zero copy where threshold gelu gelu_backward floor_divide remainder
     fmod div lerp addcmul addcdiv masked_fill detach alias _conj _neg_view view_as_real
     contiguous resolve_conj resolve_neg polygamma angle complex polar nan_to_num
-    softplus softplus_backward mse_loss_none
+    softplus softplus_backward
     """.split()
 )
 # Operators whose integer arguments called dim (or dims) name dimensions of every tensor
@@ -72,9 +72,12 @@ def elementwise(level, op, args):
     """Operands are aligned at their last dimension, behind the batch."""
     found = list(tensors(args))
     rank = max(t.dim() for t in found)
-    if len({t.dtype for t in found}) > 1 and rank:
-        if any(t.dim() == 0 and level.owns(t) for t in found):
-            return NotImplemented  # a 0-dim tensor promotes less than a batch of them
+    if len({t.dtype for t in found}) > 1:
+        # a 0-dim tensor promotes less than a batch of them, beside what has no batch
+        if rank and any(t.dim() == 0 and level.owns(t) for t in found):
+            return NotImplemented
+        if not rank and not all(level.owns(t) for t in found):
+            return NotImplemented
     if op.form == INPLACE and args[0].dim() < rank:
         return NotImplemented
 

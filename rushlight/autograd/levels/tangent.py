@@ -107,7 +107,9 @@ class TangentLevel(Level):
         if not carried:
             result = self.outside(op, values)
             known = {id(self.unwrap(t)): t for t in tensors(args)}
-            return mapped(lambda t: known.get(id(t)) or self.wrap(t), result)
+            return mapped(
+                lambda t: known[id(t)] if id(t) in known else self.wrap(t), result
+            )
         result, found = self.push_forward(op, args, values)
         return self.paired(result, found)
 
