@@ -12,6 +12,11 @@ def number(value):
     return value.item() if isinstance(value, Tensor) else value
 
 
+def scalar(value):
+    """An option as a number or a tensor without dimensions, whose dtype then rules."""
+    return value.squeeze() if isinstance(value, Tensor) else value
+
+
 def check_lr(lr):
     """Refuse a negative learning rate, or a tensor of several."""
     if isinstance(lr, Tensor) and lr.numel() != 1:
@@ -41,12 +46,16 @@ def check_modes(fused, foreach, differentiable):
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
 
 
-def check_capturable(group, parameter):
+# Where steps can be recorded, to be run again as they are.
+CAPTURABLE_DEVICES = ("cuda", "xpu", "hpu", "privateuseone", "xla")
+
+
+def check_capturable(group, parameter, state=" and state_steps"):
     """Refuse steps for recording on a GPU of parameters that are not on one."""
-    if group.get("capturable") and parameter.device.type != "cuda":
+    if group.get("capturable") and parameter.device.type not in CAPTURABLE_DEVICES:
         raise AssertionError(
-            "If capturable=True, params and state_steps must be on supported devices: "
-            f"['cuda'], not {parameter.device.type}."
+            f"If capturable=True, params{state} must be on supported devices: "
+            f"{list(CAPTURABLE_DEVICES)}."
         )
 
 
@@ -62,9 +71,10 @@ def complex_or_real(parameter, value):
     return complex(value, value) if parameter.is_complex() else value
 
 
-def zero_step():
+def zero_step(fused=False):
     """The counter of steps that every parameter's state has."""
-    return rl.tensor(0.0, dtype=rl.float32)
+    wide = not fused and rl.get_default_dtype() == rl.float64
+    return rl.tensor(0.0, dtype=rl.float64 if wide else rl.float32)
 
 
 class Elementwise(Optimizer):
@@ -74,14 +84,22 @@ class Elementwise(Optimizer):
     fused kernel also define ``_step_group``.
     """
 
-    _late_defaults = {"foreach": None, "maximize": False, "differentiable": False}
+    _late_defaults: dict = {
+        "foreach": None,
+        "maximize": False,
+        "differentiable": False,
+    }
+    # Whether the counters are tensors; those of older releases then become some.
+    _counts_in_tensors = True
+    # What of the state steps that are recorded would need on the GPU, for messages.
+    _captured = " and state_steps"
 
     def __setstate__(self, state):
         super().__setstate__(state)
         for group in self.param_groups:  # pickles of older releases lack some
             for name, value in self._late_defaults.items():
                 group.setdefault(name, value)
-            for parameter in group["params"]:
+            for parameter in group["params"] if self._counts_in_tensors else ():
                 own = self.state.get(parameter)
                 if own and not isinstance(own.get("step", rl.Tensor), (Tensor, type)):
                     own["step"] = rl.tensor(float(own["step"]), dtype=rl.float32)
@@ -99,7 +117,7 @@ class Elementwise(Optimizer):
         if closure is not None:
             with rl.enable_grad():
                 loss = closure()
-        with rl.set_grad_enabled(bool(self.defaults["differentiable"])):
+        with rl.set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
                 self._step_group(group)
         return loss
@@ -109,12 +127,12 @@ class Elementwise(Optimizer):
             grad = parameter.grad
             if grad is None:
                 continue
-            self._check_grad(grad)
+            self._check_param(parameter)
             state = self.state[parameter]
             if not state:
                 self._init_state(group, parameter, state)
-            check_capturable(group, parameter)
-            if group["maximize"]:
+            check_capturable(group, parameter, self._captured)
+            if group.get("maximize"):
                 grad = -grad
             if parameter.is_complex():
                 # each part of a complex number steps as a real one does
@@ -124,8 +142,8 @@ class Elementwise(Optimizer):
             else:
                 self._update(group, parameter, grad, state)
 
-    def _check_grad(self, grad):
-        if grad.is_sparse:
+    def _check_param(self, parameter):
+        if parameter.grad.is_sparse:
             raise RuntimeError(
                 f"{type(self).__name__} does not support sparse gradients"
             )

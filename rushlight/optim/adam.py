@@ -6,6 +6,7 @@ import rushlight as rl
 from rushlight.optim._rules import (
     Elementwise,
     check_betas,
+    check_capturable,
     check_lr,
     check_modes,
     check_not_negative,
@@ -14,6 +15,22 @@ from rushlight.optim._rules import (
 )
 
 __all__ = ["Adam"]
+
+
+def _check_kinds(betas, alone):
+    """Refuse decay rates that are neither two floats nor two tensors of one number."""
+    if all(isinstance(beta, float) for beta in betas):
+        return
+    if not all(isinstance(beta, rl.Tensor) for beta in betas):
+        raise ValueError("betas must be either both floats or both Tensors")
+    for index, beta in enumerate(betas):
+        if alone:
+            raise ValueError(
+                f"betas[{index}] as a Tensor is not supported for capturable=False and "
+                "foreach=True"
+            )
+        if beta.numel() != 1:
+            raise ValueError(f"Tensor betas[{index}] must be 1-element")
 
 
 class Adam(Elementwise):
@@ -59,7 +76,8 @@ class Adam(Elementwise):
         fused=None,
         decoupled_weight_decay=False,
     ):
-        if isinstance(lr, rl.Tensor) and foreach and not capturable:
+        alone = foreach and not capturable
+        if isinstance(lr, rl.Tensor) and alone:
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
             )
@@ -68,6 +86,7 @@ class Adam(Elementwise):
             raise ValueError(f"Invalid epsilon value: {eps}")
         check_betas(betas)
         check_not_negative("weight_decay", weight_decay)
+        _check_kinds(betas, alone)
         super().__init__(
             params,
             {
@@ -86,15 +105,15 @@ class Adam(Elementwise):
         )
         check_modes(fused, foreach, differentiable)
 
-    def _check_grad(self, grad):
-        if grad.is_sparse:
+    def _check_param(self, parameter):
+        if parameter.grad.is_sparse:
             raise RuntimeError(
                 "Adam does not support sparse gradients, please consider SparseAdam "
                 "instead"
             )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
+        state["step"] = zero_step(group["fused"])
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_avg_sq"] = rl.zeros_like(parameter)
         if group["amsgrad"]:
@@ -113,6 +132,9 @@ class Adam(Elementwise):
             if not state:
                 self._init_state(group, parameter, state)
             states.append(state)
+        if group["capturable"] and not group["fused"]:
+            for parameter in params:
+                check_capturable(group, parameter)
         beta1, beta2 = group["betas"]
         update = (
             foreach.fused_adamw_

@@ -26,6 +26,7 @@ class ASGD(Elementwise):
         weight_decay: this times the parameter is added to the gradient.
     """
 
+    _captured = ", mus, etas, and state_steps"
     _late_defaults = {
         "foreach": None,
         "maximize": False,

@@ -28,6 +28,7 @@ class NAdam(Elementwise):
         decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
     """
 
+    _captured = ", mu_products and state_steps"
     _late_defaults = {
         "foreach": None,
         "maximize": False,

@@ -163,18 +163,24 @@ def launch_each(
 
 
 def advance(counters: list) -> list:
-    """Adds one to each float32 counter and returns the new values."""
+    """Adds one to each counter, float32 or float64, and returns the new values."""
     values: list = []
     tensor: Tensor
     for item in counters:
         tensor = item
-        if tensor.numel_ != 1 or tensor.dtype_.name != "float32":
+        name: str = tensor.dtype_.name
+        if tensor.numel_ != 1 or (name != "float32" and name != "float64"):
             raise TypeError(
-                f"advance: a step counter is {tensor.dtype_.name} of "
-                f"{tensor.numel_} elements, not one float32"
+                f"advance: a step counter is {name} of {tensor.numel_} elements, not "
+                "one float32 or float64"
             )
-        value: cython.p_float = cython.cast(cython.p_float, tensor.pointer())
-        value[0] += 1
+        if name == "float32":
+            value: cython.p_float = cython.cast(cython.p_float, tensor.pointer())
+            value[0] += 1
+            values.append(value[0])
+        else:
+            wide: cython.p_double = cython.cast(cython.p_double, tensor.pointer())
+            wide[0] += 1
+            values.append(wide[0])
         tensor.bump_version()
-        values.append(value[0])
     return values
