@@ -17,12 +17,12 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, alias
+from cython.cimports.rushlight.dispatch.derived import copy_into
 from cython.cimports.rushlight.dispatch.dispatcher import (
     INPLACE,
     OUT,
     Kernel,
     Operator,
-    copy_into,
 )
 
 _ONE = cython.declare(uint64_t, 1)

@@ -2,7 +2,7 @@ from libc.stdint cimport int64_t, uint64_t
 from cpython.object cimport PyObject
 from rushlight.core.state cimport ThreadState
 from rushlight.core.tensor cimport Tensor
-from rushlight.dispatch.signature cimport Bound, Signature
+from rushlight.dispatch.signature cimport Signature
 
 cdef enum:
     N_KEYS = 32
@@ -14,10 +14,6 @@ cdef enum:
 # What fills a slot of a dispatch table; the subclasses are the compiled kinds.
 cdef class Kernel:
     cdef object run(self, Operator op, PyObject** slots, uint64_t keys)
-
-cdef class PythonKernel(Kernel):
-    cdef readonly object function
-    cdef readonly bint with_keyset  # function(keyset, *args)
 
 # How a recorded call is reversed, and what it has to keep for that.
 cdef class Derivative:
@@ -85,8 +81,4 @@ cdef class Operator:
     cdef object run(self, PyObject** slots, uint64_t keys)
 
 cdef void set_recorder(Recorder recorder)
-cdef object copy_into(Tensor target, object source)
-
-# TypeError in PyTorch's words for arguments that no overload takes.
-cdef object raise_mismatch(str name, list overloads, PyObject** args, Py_ssize_t n, PyObject* kwnames, int code)
-cdef void enable_vectorcall(object kind, object instance, void* field, unsigned long flags) noexcept
+cdef void set_entry(void* entry) noexcept

@@ -7,60 +7,26 @@ import importlib
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
-from cython.cimports.rushlight.core._python import (
-    PyObject_Vectorcall,
-    PyTypeObject,
-    PyVectorcall_Call,
-    __builtin_clzll,
-)
+from cython.cimports.rushlight.core._python import __builtin_clzll
 from cython.cimports.rushlight.core.device import Device, default_device
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_PRIVATEUSE1,
 )
-from cython.cimports.rushlight.core.overlap import (
-    refuse_internal_overlap,
-    repeats_elements,
-)
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import any_shrunk
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
-from cython.cimports.rushlight.dispatch.outputs import (
-    ANY,
-    CAST,
-    EXACT,
-    check_output_type,
-    fit_like,
-    refuse_gradient,
-    refuse_output,
-    refuse_reading,
-    refuse_shared,
-    write_folded,
-)
-from cython.cimports.rushlight.dispatch.signature import (
-    Bound,
-    Signature,
-    keyword_dict,
-    release,
-)
+from cython.cimports.rushlight.dispatch.signature import Signature
 
-from rushlight.core.state import pop_mode, push_mode, silenced_overrides
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
 _BACKEND_BITS = cython.declare(uint64_t, 15)
-_AUTOGRAD_BITS = cython.declare(
-    uint64_t,
-    (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
-    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
-)
-_TWO_DEVICES = cython.declare(uint64_t, 5)  # CPU and Meta at once
-_PLAIN_TYPES = cython.declare(dict, {})  # type -> overrides nothing
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 _EVERY_OPERATOR = cython.declare(list, [])
-_COPY = cython.declare(Operator, None)
-_NON_BLOCKING = cython.declare(object, False)
+_PACKETS = cython.declare(dict, {})
+_ENTRY = cython.declare(cython.p_void, cython.NULL)  # how CPython calls operators
 
 
 @cython.cclass
@@ -77,290 +43,12 @@ class Kernel:
         raise NotImplementedError(f"{type(self).__name__} cannot run")
 
 
-@cython.cclass
-class PythonKernel(Kernel):
-    """Any callable, called with all the schema's arguments by position."""
-
-    def __init__(self, function, with_keyset=False):
-        self.function = function
-        self.with_keyset = with_keyset
-
-    @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
-        st: cython.pointer(ThreadState)
-        before: uint64_t
-        if keys == 0 or keys > _BACKEND_BITS:
-            return call_function(self, op, slots, keys)
-        if keys & _TWO_DEVICES == _TWO_DEVICES:
-            refuse_devices(op, slots)
-        # a backend's function runs below autograd, whichever way the call came
-        st = state()
-        before = st.excluded
-        st.excluded = before | _AUTOGRAD_BITS
-        try:
-            return call_function(self, op, slots, keys)
-        finally:
-            st.excluded = before
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def refuse_devices(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.int:
-    """Refuses tensors without data beside a first one that has them."""
-    tensors: list = []
-    i: cython.int
-    for i in range(op.n_args):
-        item = cython.cast(object, slots[i])
-        for t in item if isinstance(item, (list, tuple)) else (item,):
-            if isinstance(t, Tensor):
-                tensors.append(t)
-    if op.name == "copy_" or cython.cast(Tensor, tensors[0]).storage.device.kind == 2:
-        return 0  # copying has words of its own
-    lines = [f"\n  {t.dtype.name}{list(t.shape)} on {t.device}" for t in tensors]
-    raise RuntimeError(
-        f"{op.name}: Expected all tensors to be on the same device, but found at least "
-        f"two devices, cpu and meta!{''.join(lines)}\n"
-        "  remedy: move one of them with .to(device)"
-    )
-
-
-@cython.cfunc
-def call_function(
-    kernel: PythonKernel,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    keys: uint64_t,
-) -> object:
-    args: cython.pointer(PyObject)[26]
-    i: cython.int
-    n: cython.int = op.n_args
-    args[0] = cython.NULL
-    if kernel.with_keyset:
-        keyset = KeySet(keys)
-        args[1] = cython.cast(cython.pointer(PyObject), keyset)
-        for i in range(n):
-            args[2 + i] = slots[i]
-        return PyObject_Vectorcall(
-            cython.cast(cython.pointer(PyObject), kernel.function),
-            cython.address(args[1]),
-            n + 1,
-            cython.NULL,
-        )
-    for i in range(n):
-        args[1 + i] = slots[i]
-    return PyObject_Vectorcall(
-        cython.cast(cython.pointer(PyObject), kernel.function),
-        cython.address(args[1]),
-        n,
-        cython.NULL,
-    )
-
-
-@cython.final
-@cython.cclass
-class LazyKernel(Kernel):
-    """A kernel named by module and attribute, imported at its first call."""
-
-    module = cython.declare(str, visibility="readonly")
-    attribute = cython.declare(str, visibility="readonly")
-    make = cython.declare(object)
-    loaded = cython.declare(Kernel)
-
-    def __init__(self, module, attribute, make=None):
-        self.module = module
-        self.attribute = attribute
-        self.make = make
-
-    def load(self, op):
-        """The kernel behind the name."""
-        if self.loaded is None:
-            found = getattr(importlib.import_module(self.module), self.attribute)
-            made = PythonKernel(found) if self.make is None else self.make(found, op)
-            # another thread may have come first, and be running its kernel by now
-            if self.loaded is None:
-                self.loaded = made
-        return self.loaded
-
-    @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
-        if self.loaded is None:
-            self.load(op)
-        kernel: Kernel = self.loaded
-        return kernel.run(op, slots, keys)
-
-
-@cython.final
-@cython.cclass
-class FallbackKernel(Kernel):
-    """A function for every operator of a key: ``function(op, *args)``."""
-
-    function = cython.declare(object)
-
-    def __init__(self, function):
-        self.function = function
-
-    @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
-        args = [cython.cast(object, slots[i]) for i in range(op.n_args)]
-        return self.function(op, *args)
-
-
-@cython.final
-@cython.cclass
-class DerivedKernel(Kernel):
-    """In-place and ``out=`` forms of operators that only compute fresh results."""
-
-    @cython.cfunc
-    def run(
-        self,
-        op: Operator,
-        slots: cython.pointer(cython.pointer(PyObject)),
-        keys: uint64_t,
-    ) -> object:
-        source: Operator = op.functional
-        written: Tensor = None
-        if op.form == INPLACE:
-            written = cython.cast(Tensor, cython.cast(object, slots[0]))
-            if op.out_overlap & 5:
-                least: cython.int = 2 if op.out_overlap & 4 else 1
-                refuse_shared(slots, 1, op.n_args, written, least)
-        if not keys and op.form == INPLACE and wants_graph(op, slots):
-            # What the composite's parts save must not be what is overwritten.
-            copy = written.clone()
-            slots[0] = cython.cast(cython.pointer(PyObject), copy)
-            try:
-                result = source.call(slots)
-            finally:
-                slots[0] = cython.cast(cython.pointer(PyObject), written)
-            return overwrite(written, result, op)
-        target: object = None
-        if op.form == OUT:
-            target = cython.cast(object, slots[op.n_args - 1])
-            take_type(op, slots, target)
-            if op.out_overlap & 7:
-                refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
-        # At the composite level (keys == 0) the functional form dispatches anew.
-        result = source.run(slots, keys) if keys else source.call(slots)
-        if op.form == INPLACE:
-            return overwrite(written, result, op)
-        if isinstance(result, (tuple, list)):
-            if len(target) != len(result):
-                raise TypeError(
-                    f"{op.base_name()}(): argument 'out' must be {len(result)} tensors, "
-                    f"not {len(target)}"
-                )
-            filled = [fill_out(t, r, op) for t, r in zip(target, result)]
-            return tuple(filled) if len(op.returns) > 1 else None
-        return fill_out(target, result, op)
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def take_type(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: object
-) -> cython.int:
-    """An output's type stands in for the ``dtype=`` that a reduction was not given."""
-    if op.out_rule == EXACT or not isinstance(target, Tensor):
-        return 0
-    at: cython.int = op.signature.find("dtype")
-    if at < 0:
-        return 0
-    t: Tensor = target
-    given = cython.cast(object, slots[at])
-    if given is None:
-        if op.out_rule == ANY or t.dtype_.category >= 2:
-            slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
-    elif given is not t.dtype_:
-        check_output_type(EXACT, given, t, op.base_name())
-    return 0
-
-
 @cython.cfunc
 @cython.exceptval(check=False)
-def wants_graph(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
-    """Whether gradients will flow through a call."""
-    i: cython.int
-    if not state().grad_mode:
-        return False
-    for i in range(op.n_args):
-        value = cython.cast(object, slots[i])
-        if isinstance(value, Tensor) and cython.cast(Tensor, value).wants_grad:
-            return True
-    return False
-
-
-@cython.cfunc
-def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
-    if result.shape != target.shape and op.entry and "grows" in op.entry[12]:
-        target.resize_(result.shape)
-    if result.shape != target.shape:
-        refuse_output(op.name, target, result)
-    check_output_type(CAST, result.dtype_, target, op.base_name())
-    if op.out_overlap & 8 and repeats_elements(target):
-        return write_folded(target, result, True)
-    refuse_internal_overlap(target)
-    return copy_into(target, result)
-
-
-@cython.cfunc
-def fill_out(target: object, result: Tensor, op: Operator) -> object:
-    """Move a fresh result to where the caller wants it."""
-    written: Tensor
-    if not isinstance(target, Tensor):
-        refuse_output(op.base_name(), target, result)
-    written = target
-    if result.dtype_.category >= 2 and state().grad_mode:
-        if (written.wants_grad and not op.out_leaf) or (
-            result.wants_grad and not op.out_detached
-        ):
-            refuse_gradient(op.base_name())
-    check_output_type(op.out_rule, result.dtype_, written, op.base_name())
-    if op.out_overlap & 8 and repeats_elements(written):
-        return write_folded(written, result.detach(), False)
-    refuse_internal_overlap(written)
-    if op.out_counted and result.numel_ == written.numel_:
-        result = result.reshape(written.shape)
-    fit_like(written, result, op.out_quiet, op.out_plain)
-    if result.wants_grad and not op.out_detached:
-        result = result.detach()
-    return copy_into(written, result)
-
-
-@cython.cfunc
-def copy_into(target: Tensor, source: object) -> object:
-    """``target.copy_(source)``, whatever backend they are on."""
-    slots: cython.pointer(PyObject)[4]
-    slots[0] = cython.cast(cython.pointer(PyObject), target)
-    slots[1] = cython.cast(cython.pointer(PyObject), source)
-    # a bare False would be a C integer, and the pointer NULL
-    slots[2] = cython.cast(cython.pointer(PyObject), _NON_BLOCKING)
-    _COPY.call(slots)
-    return target
-
-
-def set_copy_operator(op: Operator):
-    """Name the operator that moves values between tensors."""
-    global _COPY
-    _COPY = op
+def set_entry(entry: cython.p_void) -> cython.void:
+    """Name the C function that CPython calls operators through."""
+    global _ENTRY
+    _ENTRY = entry
 
 
 @cython.cclass
@@ -461,7 +149,7 @@ class Operator:
         node_name=None,
     ):
         i: cython.int
-        self.vectorcall = cython.cast(cython.p_void, operator_vectorcall)
+        self.vectorcall = _ENTRY
         self.namespace = namespace
         self.name = name
         self.signature = Signature(name, rows)
@@ -608,36 +296,23 @@ class Operator:
         bits: uint64_t = 0
         one: uint64_t = 1
         wants: cython.bint = False
-        exotic: cython.bint
         i: cython.int
         t: Tensor
         st: cython.pointer(ThreadState) = state()
-        exotic = st.modes > 0
         if st.elsewhere:
             return self.call_elsewhere(slots, st)
         for i in range(self.n_tensors):
             item = cython.cast(object, slots[self.tensor_args[i]])
-            if type(item) is Tensor:
+            if isinstance(item, Tensor):
                 t = cython.cast(Tensor, item)
                 bits |= t.keys
                 wants = wants or t.wants_grad or stale(t)
-            elif isinstance(item, Tensor):
-                t = cython.cast(Tensor, item)
-                bits |= t.keys
-                wants = wants or t.wants_grad or stale(t)
-                exotic = exotic or not is_plain(type(item))
             elif isinstance(item, (list, tuple)):
                 for element in item:
                     if element is not None:
                         t = element
                         bits |= t.keys
                         wants = wants or t.wants_grad or stale(t)
-                        if type(element) is not Tensor:
-                            exotic = exotic or not is_plain(type(element))
-        if exotic:
-            answer = ask_overrides(self, slots)
-            if answer is not NotImplemented:
-                return answer
         if self.form == INPLACE and not st.inference_mode:
             refuse_inference_write(cython.cast(object, slots[0]))
         if bits == 0 or self.device_arg >= 0:
@@ -773,93 +448,6 @@ def not_available(op: Operator, keys: uint64_t):
     )
 
 
-# -- overrides: __torch_function__ on subclasses, function modes ---------------------
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def is_plain(kind: type) -> cython.bint:
-    """Whether a subclass of Tensor leaves calls alone (no ``__torch_function__``)."""
-    known = _PLAIN_TYPES.get(kind)
-    if known is None:
-        hook = getattr(kind, "__torch_function__", None)
-        known = hook is None or getattr(hook, "passes_by", False)
-        _PLAIN_TYPES[kind] = known
-    return known
-
-
-@cython.cfunc
-def ask_overrides(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> object:
-    """What the modes, then the arguments' types, say; NotImplemented to go on."""
-    if silenced_overrides() > 1:
-        return NotImplemented
-    args, keywords = given_arguments(op, slots)
-    kinds = []
-    for arg in () if silenced_overrides() else flatten((*args, *keywords.values())):
-        if (
-            isinstance(arg, Tensor)
-            and not is_plain(type(arg))
-            and type(arg) not in kinds
-        ):
-            kinds.append(type(arg))
-    packet = _PACKETS.get((op.namespace, op.name.split(".")[0]), op)
-    st: cython.pointer(ThreadState) = state()
-    if st.modes:
-        mode = pop_mode()
-        try:
-            answer = mode.__torch_function__(packet, tuple(kinds), args, keywords)
-        finally:
-            push_mode(mode)
-        if answer is not NotImplemented:
-            return answer
-    for kind in kinds:
-        answer = kind.__torch_function__(packet, tuple(kinds), args, keywords)
-        if answer is not NotImplemented:
-            return answer
-    if kinds:
-        raise TypeError(
-            f"no implementation found for '{op.namespace}::{op.name}' on types that "
-            f"implement __torch_function__: {kinds}"
-        )
-    return NotImplemented
-
-
-@cython.cfunc
-def given_arguments(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> tuple:
-    """What a call was given, as one would write it: defaults are left out."""
-    args: list = []
-    keywords: dict = {}
-    defaults: tuple = op.signature.defaults
-    i: cython.int
-    for i in range(op.n_args):
-        value = cython.cast(object, slots[i])
-        if not op.signature.rows[i][3]:
-            args.append(value)
-        elif value is not defaults[i]:
-            keywords[op.signature.rows[i][0]] = value
-    while args and args[len(args) - 1] is defaults[len(args) - 1]:
-        args.pop()
-    return tuple(args), keywords
-
-
-@cython.cfunc
-def flatten(args: tuple) -> list:
-    flat = []
-    for arg in args:
-        if isinstance(arg, (list, tuple)):
-            flat.extend(arg)
-        else:
-            flat.append(arg)
-    return flat
-
-
-_PACKETS = cython.declare(dict, {})
-
-
 def _find_operator(namespace, name):
     for op in _EVERY_OPERATOR:
         if op.namespace == namespace and op.name == name:
@@ -882,19 +470,17 @@ def packets():
     return _PACKETS
 
 
-def set_fallback(key, function):
+def serve_all(key, kernel):
     """Serve every operator without an entry for ``key``; None takes it back.
 
     Args:
         key: the dispatch key.
-        function: ``function(op, *args)``, or a `Kernel`.
+        kernel: a `Kernel`.
     """
-    if function is None:
+    if kernel is None:
         _FALLBACKS.pop(int(key), None)
-    elif isinstance(function, Kernel):
-        _FALLBACKS[int(key)] = function
     else:
-        _FALLBACKS[int(key)] = FallbackKernel(function)
+        _FALLBACKS[int(key)] = kernel
     for op in _EVERY_OPERATOR:
         op.refresh()
 
@@ -907,92 +493,3 @@ def forget(op):
 def forget_packet(namespace, name):
     """Take a name out of the registry."""
     _PACKETS.pop((namespace, name), None)
-
-
-# -- vectorcall entry points -----------------------------------------------------------
-
-
-@cython.cfunc
-def operator_vectorcall(
-    self: cython.pointer(PyObject),
-    args: cython.pointer(cython.pointer(PyObject)),
-    nargsf: cython.size_t,
-    kwnames: cython.pointer(PyObject),
-) -> object:
-    op: Operator = cython.cast(Operator, self)
-    bound: Bound
-    n: cython.Py_ssize_t = (nargsf << 1) >> 1
-    code: cython.int
-    bound.n_made = bound.strict = 0
-    try:
-        code = op.signature.bind(args, n, kwnames, cython.address(bound))
-        if code:
-            raise_mismatch(op.name, [op], args, n, kwnames, code)
-        return op.call(bound.slots)
-    finally:
-        release(cython.address(bound))
-
-
-@cython.cfunc
-def raise_mismatch(
-    name: str,
-    overloads: list,
-    args: cython.pointer(cython.pointer(PyObject)),
-    n: cython.Py_ssize_t,
-    kwnames: cython.pointer(PyObject),
-    code: cython.int,
-):
-    """TypeError in PyTorch's words: the one schema's fault, or all the schemas."""
-    i: cython.int
-    positional = tuple([cython.cast(object, args[i]) for i in range(n)])
-    keywords = keyword_dict(args, n, kwnames)
-    only: Operator = overloads[0]
-    if len(overloads) == 1:
-        raise TypeError(only.signature.explain(positional, keywords, code))
-    given = [type(value).__name__ for value in positional]
-    given += [f"{key}={type(value).__name__}" for key, value in keywords.items()]
-    raise TypeError(
-        f"{name}() received an invalid combination of arguments - got "
-        f"({', '.join(given)}), but expected one of:\n"
-        + "\n".join(f" * {schema_line(op)}" for op in overloads)
-    )
-
-
-def schema_line(op: Operator):
-    """``(Tensor self, Number other, *, Number alpha=1)``."""
-    from rushlight.dispatch.signature import KIND_NAMES
-
-    parts = []
-    starred = False
-    for name, kind, default, keyword_only, _, _ in op.signature.rows:
-        if keyword_only and not starred:
-            parts.append("*")
-            starred = True
-        text = f"{KIND_NAMES[kind]} {name}"
-        parts.append(text if default is Ellipsis else f"{text} = {default}")
-    return f"({', '.join(parts)})"
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def enable_vectorcall(
-    kind: object, instance: object, field: cython.p_void, flags: cython.ulong
-) -> cython.void:
-    """Let CPython call instances of a type through a field, without bound methods."""
-    body: cython.pointer(PyTypeObject) = cython.cast(
-        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
-    )
-    body.tp_flags |= flags
-    body.tp_vectorcall_offset = cython.cast(cython.Py_ssize_t, field) - cython.cast(
-        cython.Py_ssize_t, cython.cast(cython.p_void, instance)
-    )
-    body.tp_call = PyVectorcall_Call
-
-
-def _install_vectorcall():
-    probe: Operator = Operator("aten", "_probe", (), ())
-    enable_vectorcall(Operator, probe, cython.address(probe.vectorcall), 1 << 11)
-    forget(probe)
-
-
-_install_vectorcall()

@@ -40,5 +40,3 @@ cdef class PointwiseKernel(Kernel):
     cdef tuple resolve_by_function(self, Call* call)
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
-
-cdef int promote_call(Call* call, unsigned int promoting) except -1

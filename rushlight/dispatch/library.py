@@ -16,14 +16,13 @@ from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
     Derivative,
     Operator,
-    PythonKernel,
     forget,
     forget_packet,
     packets,
-    set_fallback,
 )
 from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
 from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
 
 _COMPOSITE = "CompositeImplicitAutograd"
 

@@ -7,4 +7,5 @@ cdef class OperatorPacket:
     cdef readonly list overloads
     cdef Operator first
     cdef readonly str doc
+    cdef readonly bint method       # what tensors call: types and modes are told so
     cdef bint strict                # as a function: `permute(x, 0, 1)` is refused

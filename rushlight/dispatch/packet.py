@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch.dispatcher import (
-    Operator,
-    enable_vectorcall,
-    raise_mismatch,
+from cython.cimports.rushlight.dispatch.calling import enable_vectorcall, raise_mismatch
+from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.dispatch.interception import intercept
+from cython.cimports.rushlight.dispatch.signature import (
+    Bound,
+    asks_within,
+    keyword_dict,
+    release,
 )
-from cython.cimports.rushlight.dispatch.signature import Bound, keyword_dict, release
 
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
+from rushlight.dispatch.interception import PASS_BY as _PASS_BY
+
+PASS_BY = cython.declare(object, _PASS_BY)
 
 
 @cython.cclass
@@ -54,9 +61,20 @@ class OperatorPacket:
                 return twin
         return self
 
+    def as_method(self):
+        """The packet of the methods: modes and types can tell it from the function."""
+        twin: OperatorPacket = OperatorPacket(
+            self.first.namespace, self.name, self.overloads
+        )
+        twin.overloads = self.overloads
+        twin.method = True
+        return twin
+
     def __getattr__(self, name):
         if name in ("__name__", "__qualname__"):
             return self.name
+        if name == "__objclass__" and self.method:
+            return Tensor
         for op in self.overloads:
             parts = op.name.split(".")
             if (parts[1] if len(parts) > 1 else "default") == name:
@@ -69,9 +87,13 @@ class OperatorPacket:
         return BoundOperator(self, obj)
 
     def __repr__(self):
+        if self.method:
+            return f"<method '{self.name}' of 'Tensor' objects>"
         return f"<built-in operator {self.name}>"
 
     def __reduce__(self):
+        if self.method:
+            return (getattr, (Tensor, self.name))
         return (find_packet, (self.first.namespace, self.first.name.split(".")[0]))
 
 
@@ -122,6 +144,10 @@ def packet_vectorcall(
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
         if code:
             op = choose_overload(packet, args, n, kwnames, cython.address(bound), code)
+        if bound.exotic or state().modes:
+            answer = intercept(packet, args, n, kwnames)
+            if answer is not PASS_BY:
+                return answer
         result = op.call(bound.slots)
     finally:
         if bound.n_made:
@@ -169,6 +195,14 @@ def call_with_keywords(
     kwnames: cython.pointer(PyObject),
 ) -> object:
     """``requires_grad`` is set on a factory's result; ``out`` chooses another form."""
+    i: cython.Py_ssize_t
+    asked: cython.bint = state().modes > 0
+    for i in range(n + len(cython.cast(tuple, cython.cast(object, kwnames)))):
+        asked = asked or asks_within(cython.cast(object, args[i]))
+    if asked:
+        answer = intercept(packet, args, n, kwnames)
+        if answer is not PASS_BY:
+            return answer
     keywords = keyword_dict(args, n, kwnames)
     if (
         "requires_grad" not in keywords

@@ -9,6 +9,7 @@ ctypedef struct Bound:
     PyObject* made[24]
     int n_made
     int strict                      # lists of integers are given as lists
+    int exotic                      # an argument takes calls by its type
 
 cdef class Signature:
     cdef readonly str name
@@ -22,12 +23,18 @@ cdef class Signature:
     cdef readonly tuple rows
     # 0 where the arguments fit; else a code for explain()
     cdef int bind(self, PyObject** args, Py_ssize_t n, PyObject* kwnames, Bound* bound) except -1
+    cdef bint is_first_of_many(self, int i, PyObject* value, Bound* bound) except -1
     cdef int fill_defaults(self, Bound* bound) except -1
     cdef int gather(self, int i, PyObject** args, Py_ssize_t n, Bound* bound) except -1
     cdef int accept_slowly(self, int i, int kind, object item, Bound* bound) except -1
     cdef int bind_keyword(self, object key, PyObject* value, Bound* bound) except -1
     cdef int accept(self, int i, PyObject* value, Bound* bound) except -1
     cdef int find(self, object key)
+
+# Whether a value takes calls by its type: nothing is converted before it was asked.
+cdef bint asks(object item) except -1
+# The same of a value, or of one in a list.
+cdef bint asks_within(object item) except -1
 
 cdef void release(Bound* bound) noexcept
 cdef int own(Bound* bound, int slot, object value) except -1

@@ -13,6 +13,7 @@ from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core import dtype as _dtypes
 from rushlight.core import layout as _layouts
+from rushlight.core.state import silenced_overrides
 
 # Kinds of arguments, as opgen numbers them.
 KIND_NAMES = (
@@ -90,6 +91,42 @@ def own(bound: cython.pointer(Bound), slot: cython.int, value: object) -> cython
     return 0
 
 
+_TAKES_CALLS = cython.declare(dict, {})  # type -> whether it has a hook for calls
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def asks(item: object) -> cython.bint:
+    kind = type(item)
+    if kind is Tensor or kind is bool or kind is tuple or kind is list or kind is str:
+        return False
+    if kind is DType or kind is Device or kind is int or kind is float:
+        return False
+    known = _TAKES_CALLS.get(kind)
+    if known is None:
+        if len(_TAKES_CALLS) > 4096:  # classes made in a loop do not stay for good
+            _TAKES_CALLS.clear()
+        hook = getattr(kind, "__torch_function__", None)
+        known = hook is not None and not getattr(hook, "passes_by", False)
+        _TAKES_CALLS[kind] = known
+    return known and not silenced_overrides()
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def asks_within(item: object) -> cython.bint:
+    if isinstance(item, (tuple, list)):
+        for element in item:
+            if type(element) is not int and asks(element):
+                return True
+    return asks(item)
+
+
+def takes_calls(item) -> bool:
+    """Whether a value takes calls by its type, in this thread, now."""
+    return asks(item)
+
+
 @cython.cfunc
 def resolve_default(kind: cython.int, value: object) -> object:
     """Defaults that the tables give by name, as the objects that they name."""
@@ -138,17 +175,14 @@ class Signature:
         i: cython.int
         code: cython.int
         taken: cython.Py_ssize_t = n
+        bound.exotic = False
         for i in range(self.n_args):
             bound.slots[i] = cython.NULL
         i = 0
         while i < taken:
             if i >= self.n_positional:
                 return TOO_MANY
-            if self.flags[i] & 4 and (
-                is_integer(args[i]) and not (bound.strict and i)
-                if self.kinds[i] > 3
-                else is_tensor(args[i])
-            ):
+            if self.flags[i] & 4 and self.is_first_of_many(i, args[i], bound):
                 code = self.gather(i, args, n, bound)
                 if code:
                     return code
@@ -165,6 +199,21 @@ class Signature:
                 if code:
                     return code
         return self.fill_defaults(bound)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def is_first_of_many(
+        self,
+        i: cython.int,
+        value: cython.pointer(PyObject),
+        bound: cython.pointer(Bound),
+    ) -> cython.bint:
+        """Whether sizes or tensors are given one by one, from this value on."""
+        if asks(cython.cast(object, value)):
+            return not (bound.strict and i)
+        if self.kinds[i] <= 3:
+            return is_tensor(value)
+        return is_integer(value) and not (bound.strict and i)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -191,14 +240,21 @@ class Signature:
         j: cython.int
         if self.kinds[i] <= 3:
             for j in range(i, n):
-                if not is_tensor(args[j]):
+                if asks(cython.cast(object, args[j])):
+                    bound.exotic = True
+                elif not is_tensor(args[j]):
                     return WRONG_TYPE + i
             own(bound, i, tuple([cython.cast(object, args[j]) for j in range(i, n)]))
             return 0
         for j in range(i, n):
             value = cython.cast(object, args[j])
-            if not is_integer(args[j]) and (j == i or type(value) is not bool):
+            if type(value) is not int and asks(value):
+                bound.exotic = True
+            elif not is_integer(args[j]) and (j == i or type(value) is not bool):
                 return WRONG_TYPE + i
+        if bound.exotic:
+            bound.slots[i] = args[i]
+            return 0
         numbers = tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)])
         check_widths(numbers)
         own(bound, i, numbers)
@@ -272,6 +328,10 @@ class Signature:
         item: object,
         bound: cython.pointer(Bound),
     ) -> cython.int:
+        if asks(item):
+            bound.exotic = True
+            bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+            return 0
         if kind <= 1 or (kind == 4 and isinstance(item, Tensor)):
             if not isinstance(item, Tensor):
                 return WRONG_TYPE + i
@@ -425,7 +485,11 @@ def accept_tensors(
     if not isinstance(item, (list, tuple)):
         return WRONG_TYPE + i
     for element in item:
-        if not isinstance(element, Tensor) and not (kind == 3 and element is None):
+        if type(element) is Tensor:
+            continue
+        if asks(element):
+            bound.exotic = True
+        elif not isinstance(element, Tensor) and not (kind == 3 and element is None):
             return WRONG_TYPE + i
     bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
     return 0
@@ -472,14 +536,17 @@ def accept_integers(
         for element in item:
             if type(element) is not int:
                 plain = False
-                if type(element) is bool:
+                if asks(element):
+                    bound.exotic = True
+                elif type(element) is bool:
                     if first:
                         return WRONG_TYPE + i
                 elif not is_integer(cython.cast(cython.pointer(PyObject), element)):
                     return WRONG_TYPE + i
             first = False
-        if plain:
-            check_widths(item)
+        if bound.exotic or plain:
+            if plain:
+                check_widths(item)
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
         else:
             numbers = tuple([as_integer(element) for element in item])
@@ -555,7 +622,9 @@ def accept_rare(
         good = isinstance(item, (list, tuple))
         if good and kind == 22:
             for element in item:
-                if isinstance(element, (str, bytes, complex, list, tuple)):
+                if type(element) is not float and asks(element):
+                    bound.exotic = True
+                elif isinstance(element, (str, bytes, complex, list, tuple)):
                     good = False
     if not good:
         return WRONG_TYPE + i

@@ -9,19 +9,13 @@ import types
 
 from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
 from rushlight.dispatch.deferred import DeferredKernel, bind_lazy_conj, passes
-from rushlight.dispatch.dispatcher import (
-    Derivative,
-    DerivedKernel,
-    LazyKernel,
-    Operator,
-    every_operator,
-    set_copy_operator,
-    set_fallback,
-)
+from rushlight.dispatch.derived import DerivedKernel, set_copy_operator
+from rushlight.dispatch.dispatcher import Derivative, Operator, every_operator
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.python_kernels import LazyKernel, set_fallback
 from rushlight.ops.return_types import return_type
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
@@ -108,9 +102,9 @@ def with_receiver(packet, position):
 def publish(name, packet, inplace_packet, variants, namespace):
     """Put a packet where users look for it."""
     if variants & METHOD:
-        install(name, packet)
+        install(name, packet.as_method())
         if inplace_packet is not None:
-            install(name + "_", inplace_packet)
+            install(name + "_", inplace_packet.as_method())
     if not variants & FUNCTION or name.startswith("_"):
         return
     target = namespaces.setdefault(namespace, {})
@@ -123,6 +117,9 @@ def publish(name, packet, inplace_packet, variants, namespace):
 def bind_dunders(packet, inplace_packet, dunders):
     """Answer Python's operators with a packet."""
     table = {}
+    if dunders:
+        packet = packet.as_method()
+        inplace_packet = inplace_packet and inplace_packet.as_method()
     for dunder in dunders:
         slot = dunder.strip("_")
         if slot not in SLOT_NAMES:

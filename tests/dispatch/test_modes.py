@@ -28,11 +28,11 @@ def test_a_mode_gets_arguments_that_it_can_pass_on():
     ]
 
 
-def test_defaults_are_not_among_the_arguments():
+def test_the_arguments_are_those_that_the_caller_wrote():
     with Passing() as mode:
         rl.ones(2, 3).sum(1).softmax(0)
     assert [(name, count) for name, count, _ in mode.calls[:2]] == [
-        ("ones", 1),
+        ("ones", 2),
         ("sum", 2),
     ]
     assert mode.calls[1][2] == {}

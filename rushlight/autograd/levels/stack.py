@@ -7,8 +7,8 @@ import threading
 from rushlight.core import state
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import stand_in, take_window
-from rushlight.dispatch.dispatcher import set_fallback
 from rushlight.dispatch.keys import DispatchKey, KeySet
+from rushlight.dispatch.python_kernels import set_fallback
 
 STANDS = 1 << DispatchKey.Batched  # the key of every tensor that stands for another
 BELOW = 1 << DispatchKey.Below  # where autograd hands a call to the level outside

@@ -1,0 +1,175 @@
+"""In-place and ``out=`` forms of operators that only compute fresh results."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.overlap import (
+    refuse_internal_overlap,
+    repeats_elements,
+)
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.dispatcher import (
+    INPLACE,
+    OUT,
+    Kernel,
+    Operator,
+)
+from cython.cimports.rushlight.dispatch.outputs import (
+    ANY,
+    CAST,
+    EXACT,
+    check_output_type,
+    fit_like,
+    refuse_gradient,
+    refuse_output,
+    refuse_reading,
+    refuse_shared,
+    write_folded,
+)
+
+_COPY = cython.declare(Operator, None)
+_NON_BLOCKING = cython.declare(object, False)
+
+
+@cython.final
+@cython.cclass
+class DerivedKernel(Kernel):
+    """In-place and ``out=`` forms of operators that only compute fresh results."""
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        source: Operator = op.functional
+        written: Tensor = None
+        if op.form == INPLACE:
+            written = cython.cast(Tensor, cython.cast(object, slots[0]))
+            if op.out_overlap & 5:
+                least: cython.int = 2 if op.out_overlap & 4 else 1
+                refuse_shared(slots, 1, op.n_args, written, least)
+        if not keys and op.form == INPLACE and wants_graph(op, slots):
+            # What the composite's parts save must not be what is overwritten.
+            copy = written.clone()
+            slots[0] = cython.cast(cython.pointer(PyObject), copy)
+            try:
+                result = source.call(slots)
+            finally:
+                slots[0] = cython.cast(cython.pointer(PyObject), written)
+            return overwrite(written, result, op)
+        target: object = None
+        if op.form == OUT:
+            target = cython.cast(object, slots[op.n_args - 1])
+            take_type(op, slots, target)
+            if op.out_overlap & 7:
+                refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
+        # At the composite level (keys == 0) the functional form dispatches anew.
+        result = source.run(slots, keys) if keys else source.call(slots)
+        if op.form == INPLACE:
+            return overwrite(written, result, op)
+        if isinstance(result, (tuple, list)):
+            if len(target) != len(result):
+                raise TypeError(
+                    f"{op.base_name()}(): argument 'out' must be {len(result)} tensors, "
+                    f"not {len(target)}"
+                )
+            filled = [fill_out(t, r, op) for t, r in zip(target, result)]
+            return tuple(filled) if len(op.returns) > 1 else None
+        return fill_out(target, result, op)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def take_type(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: object
+) -> cython.int:
+    """An output's type stands in for the ``dtype=`` that a reduction was not given."""
+    if op.out_rule == EXACT or not isinstance(target, Tensor):
+        return 0
+    at: cython.int = op.signature.find("dtype")
+    if at < 0:
+        return 0
+    t: Tensor = target
+    given = cython.cast(object, slots[at])
+    if given is None:
+        if op.out_rule == ANY or t.dtype_.category >= 2:
+            slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
+    elif given is not t.dtype_:
+        check_output_type(EXACT, given, t, op.base_name())
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def wants_graph(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.bint:
+    """Whether gradients will flow through a call."""
+    i: cython.int
+    if not state().grad_mode:
+        return False
+    for i in range(op.n_args):
+        value = cython.cast(object, slots[i])
+        if isinstance(value, Tensor) and cython.cast(Tensor, value).wants_grad:
+            return True
+    return False
+
+
+@cython.cfunc
+def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
+    if result.shape != target.shape and op.entry and "grows" in op.entry[12]:
+        target.resize_(result.shape)
+    if result.shape != target.shape:
+        refuse_output(op.name, target, result)
+    check_output_type(CAST, result.dtype_, target, op.base_name())
+    if op.out_overlap & 8 and repeats_elements(target):
+        return write_folded(target, result, True)
+    refuse_internal_overlap(target)
+    return copy_into(target, result)
+
+
+@cython.cfunc
+def fill_out(target: object, result: Tensor, op: Operator) -> object:
+    """Move a fresh result to where the caller wants it."""
+    written: Tensor
+    if not isinstance(target, Tensor):
+        refuse_output(op.base_name(), target, result)
+    written = target
+    if result.dtype_.category >= 2 and state().grad_mode:
+        if (written.wants_grad and not op.out_leaf) or (
+            result.wants_grad and not op.out_detached
+        ):
+            refuse_gradient(op.base_name())
+    check_output_type(op.out_rule, result.dtype_, written, op.base_name())
+    if op.out_overlap & 8 and repeats_elements(written):
+        return write_folded(written, result.detach(), False)
+    refuse_internal_overlap(written)
+    if op.out_counted and result.numel_ == written.numel_:
+        result = result.reshape(written.shape)
+    fit_like(written, result, op.out_quiet, op.out_plain)
+    if result.wants_grad and not op.out_detached:
+        result = result.detach()
+    return copy_into(written, result)
+
+
+@cython.cfunc
+def copy_into(target: Tensor, source: object) -> object:
+    """``target.copy_(source)``, whatever backend they are on."""
+    slots: cython.pointer(PyObject)[4]
+    slots[0] = cython.cast(cython.pointer(PyObject), target)
+    slots[1] = cython.cast(cython.pointer(PyObject), source)
+    # a bare False would be a C integer, and the pointer NULL
+    slots[2] = cython.cast(cython.pointer(PyObject), _NON_BLOCKING)
+    _COPY.call(slots)
+    return target
+
+
+def set_copy_operator(op: Operator):
+    """Name the operator that moves values between tensors."""
+    global _COPY
+    _COPY = op

@@ -1,0 +1,131 @@
+"""Calls that types and modes take before an operator sees them: ``__torch_function__``."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.signature import asks, keyword_dict
+
+from rushlight.core import naming
+from rushlight.core.state import pop_mode, push_mode, silenced_overrides
+
+
+class _PassBy:
+    """What an interception says that leaves the call alone."""
+
+    def __repr__(self):
+        return "PASS_BY"
+
+
+PASS_BY = _PassBy()
+
+
+@cython.cfunc
+def askers(args: tuple, keywords: dict) -> list:
+    """The values that take calls, one of each type, subclasses before their bases."""
+    found: list = []
+    for arg in args:
+        add_askers(found, arg)
+    for arg in keywords.values():
+        add_askers(found, arg)
+    return found
+
+
+@cython.cfunc
+def add_askers(found: list, arg: object):
+    if isinstance(arg, (list, tuple)):
+        for element in arg:
+            add_asker(found, element)
+    else:
+        add_asker(found, arg)
+
+
+@cython.cfunc
+def add_asker(found: list, value: object):
+    i: cython.Py_ssize_t
+    kind: type = type(value)
+    if kind is Tensor or kind is int or kind is float or not asks(value):
+        return
+    at: cython.Py_ssize_t = len(found)
+    for i in range(len(found)):
+        if type(found[i]) is kind:
+            return
+        if at == len(found) and issubclass(kind, type(found[i])):
+            at = i
+    found.insert(at, value)
+
+
+@cython.cfunc
+def ask(function: object, args: tuple, keywords: dict, values: list) -> object:
+    """What the innermost mode says, or the values' types; `PASS_BY` where none is asked.
+
+    Raises:
+        TypeError: none of those who were asked has a result.
+    """
+    modal: cython.bint = state().modes > 0 and silenced_overrides() < 2
+    if not modal and not values:
+        return PASS_BY
+    kinds = tuple([type(value) for value in values])
+    mode = None
+    if modal:
+        mode = pop_mode()
+        try:
+            answer = mode.__torch_function__(function, kinds, args, keywords)
+        finally:
+            push_mode(mode)
+        if answer is not NotImplemented:
+            return answer
+    for value in values:
+        answer = value.__torch_function__(function, kinds, args, keywords)
+        if answer is not NotImplemented:
+            return answer
+    lines = [] if mode is None else [f"  - mode object {mode!r}"]
+    lines += [f"  - tensor subclass {kind!r}" for kind in kinds]
+    raise TypeError(
+        f"Multiple dispatch failed for '{name_of(function)}'; all __torch_function__ "
+        "handlers returned NotImplemented:\n\n" + "\n".join(lines)
+    )
+
+
+@cython.cfunc
+def name_of(function: object) -> str:
+    """Where a function is found, for messages."""
+    name = getattr(function, "__name__", None) or str(function)
+    owner = getattr(function, "__self__", None)
+    if name in ("__get__", "__set__", "__delete__") and owner is not None:
+        return f"{naming.package}.Tensor.{owner.__name__}.{name}"
+    kind = getattr(function, "__objclass__", None)
+    if kind is not None:
+        return f"{naming.package}.Tensor.{name}"
+    module = getattr(function, "__module__", None) or naming.package
+    return f"{module}.{name}"
+
+
+@cython.cfunc
+def intercept(
+    function: object,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    """Asks modes and the arguments' types about a call as its caller wrote it."""
+    i: cython.Py_ssize_t
+    positional: tuple = tuple([cython.cast(object, args[i]) for i in range(n)])
+    keywords: dict = keyword_dict(args, n, kwnames)
+    return ask(function, positional, keywords, askers(positional, keywords))
+
+
+def handle(function, relevant, args, keywords):
+    """Asks modes and the types of some arguments; `PASS_BY` where nobody is asked.
+
+    Args:
+        function: what was called.
+        relevant: the values whose types may take the call.
+        args: the call's positional arguments; ``keywords`` the others.
+    """
+    found: list = []
+    for value in relevant:
+        add_asker(found, value)
+    return ask(function, args, keywords, found)

@@ -1,0 +1,182 @@
+"""Kernels written in Python, called with what a call's slots hold."""
+
+from __future__ import annotations
+
+import importlib
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+
+from rushlight.dispatch.dispatcher import serve_all
+from rushlight.dispatch.keys import KeySet
+
+_BACKEND_BITS = cython.declare(uint64_t, 15)
+_AUTOGRAD_BITS = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
+    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
+)
+_TWO_DEVICES = cython.declare(uint64_t, 5)  # CPU and Meta at once
+
+
+@cython.cclass
+class PythonKernel(Kernel):
+    """Any callable, called with all the schema's arguments by position."""
+
+    def __init__(self, function, with_keyset=False):
+        self.function = function
+        self.with_keyset = with_keyset
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        st: cython.pointer(ThreadState)
+        before: uint64_t
+        if keys == 0 or keys > _BACKEND_BITS:
+            return call_function(self, op, slots, keys)
+        if keys & _TWO_DEVICES == _TWO_DEVICES:
+            refuse_devices(op, slots)
+        # a backend's function runs below autograd, whichever way the call came
+        st = state()
+        before = st.excluded
+        st.excluded = before | _AUTOGRAD_BITS
+        try:
+            return call_function(self, op, slots, keys)
+        finally:
+            st.excluded = before
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_devices(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.int:
+    """Refuses tensors without data beside a first one that has them."""
+    tensors: list = []
+    i: cython.int
+    for i in range(op.n_args):
+        item = cython.cast(object, slots[i])
+        for t in item if isinstance(item, (list, tuple)) else (item,):
+            if isinstance(t, Tensor):
+                tensors.append(t)
+    if op.name == "copy_" or cython.cast(Tensor, tensors[0]).storage.device.kind == 2:
+        return 0  # copying has words of its own
+    lines = [f"\n  {t.dtype.name}{list(t.shape)} on {t.device}" for t in tensors]
+    raise RuntimeError(
+        f"{op.name}: Expected all tensors to be on the same device, but found at least "
+        f"two devices, cpu and meta!{''.join(lines)}\n"
+        "  remedy: move one of them with .to(device)"
+    )
+
+
+@cython.cfunc
+def call_function(
+    kernel: PythonKernel,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
+) -> object:
+    args: cython.pointer(PyObject)[26]
+    i: cython.int
+    n: cython.int = op.n_args
+    args[0] = cython.NULL
+    if kernel.with_keyset:
+        keyset = KeySet(keys)
+        args[1] = cython.cast(cython.pointer(PyObject), keyset)
+        for i in range(n):
+            args[2 + i] = slots[i]
+        return PyObject_Vectorcall(
+            cython.cast(cython.pointer(PyObject), kernel.function),
+            cython.address(args[1]),
+            n + 1,
+            cython.NULL,
+        )
+    for i in range(n):
+        args[1 + i] = slots[i]
+    return PyObject_Vectorcall(
+        cython.cast(cython.pointer(PyObject), kernel.function),
+        cython.address(args[1]),
+        n,
+        cython.NULL,
+    )
+
+
+@cython.final
+@cython.cclass
+class LazyKernel(Kernel):
+    """A kernel named by module and attribute, imported at its first call."""
+
+    module = cython.declare(str, visibility="readonly")
+    attribute = cython.declare(str, visibility="readonly")
+    make = cython.declare(object)
+    loaded = cython.declare(Kernel)
+
+    def __init__(self, module, attribute, make=None):
+        self.module = module
+        self.attribute = attribute
+        self.make = make
+
+    def load(self, op):
+        """The kernel behind the name."""
+        if self.loaded is None:
+            found = getattr(importlib.import_module(self.module), self.attribute)
+            made = PythonKernel(found) if self.make is None else self.make(found, op)
+            # another thread may have come first, and be running its kernel by now
+            if self.loaded is None:
+                self.loaded = made
+        return self.loaded
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        if self.loaded is None:
+            self.load(op)
+        kernel: Kernel = self.loaded
+        return kernel.run(op, slots, keys)
+
+
+@cython.final
+@cython.cclass
+class FallbackKernel(Kernel):
+    """A function for every operator of a key: ``function(op, *args)``."""
+
+    function = cython.declare(object)
+
+    def __init__(self, function):
+        self.function = function
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        args = [cython.cast(object, slots[i]) for i in range(op.n_args)]
+        return self.function(op, *args)
+
+
+def set_fallback(key, function):
+    """Serve every operator without an entry for ``key``; None takes it back.
+
+    Args:
+        key: the dispatch key.
+        function: ``function(op, *args)``, or a `Kernel`.
+    """
+    if function is not None and not isinstance(function, Kernel):
+        function = FallbackKernel(function)
+    serve_all(key, function)
