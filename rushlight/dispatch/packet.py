@@ -264,6 +264,8 @@ def call_with_out(
         if code == 0 and op.out is not None:
             try:
                 check_out(op, out)
+                if op.device_arg >= 0:
+                    take_options(op, cython.address(bound), out)
                 bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
                 result = op.out.call(bound.slots)
                 if op.return_type is not None and type(result) is tuple:
@@ -298,6 +300,28 @@ def check_out(op: Operator, out: object):
         raise TypeError(
             f"{op.name.split('.')[0]}(): argument 'out' must be Tensor, not "
             f"{type(out).__name__}"
+        )
+
+
+@cython.cfunc
+def take_options(op: Operator, bound: cython.pointer(Bound), out: Tensor):
+    """A factory's result gets the type and the device of ``out``: none, or the same."""
+    i: cython.int = op.signature.find("dtype")
+    dtype = out.dtype_
+    device = out.storage.device
+    if i >= 0 and cython.cast(object, bound.slots[i]) is None:
+        bound.slots[i] = cython.cast(cython.pointer(PyObject), dtype)
+    elif i >= 0 and cython.cast(object, bound.slots[i]) is not dtype:
+        raise RuntimeError(
+            f"dtype {cython.cast(object, bound.slots[i])} does not match dtype of out "
+            f"parameter ({dtype})"
+        )
+    if cython.cast(object, bound.slots[op.device_arg]) is None:
+        bound.slots[op.device_arg] = cython.cast(cython.pointer(PyObject), device)
+    elif cython.cast(object, bound.slots[op.device_arg]).type != device.type:
+        raise RuntimeError(
+            f"device type {cython.cast(object, bound.slots[op.device_arg]).type} does not "
+            f"match device type of out parameter ({device.type})"
         )
 
 

@@ -7,6 +7,7 @@ from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.native import require
 from rushlight.ops.shared import wrap_dim
 
 SELU_ALPHA = 1.6732632423543772
@@ -308,6 +309,7 @@ def rrelu(self, lower, upper, training):
         )
     if not training:
         return ops.leaky_relu(self, (lower + upper) / 2)
+    require("rrelu_with_noise_out_cpu", self.dtype, (6, 7, 15), self)
     # Slopes are drawn for the elements that need one, in their order.
     values = self.detach().contiguous()
     sloped = values <= 0

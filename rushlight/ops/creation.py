@@ -5,7 +5,9 @@ import math
 import rushlight
 from rushlight.codegen.loops import A, I, T, loops
 from rushlight.ops import call as ops
-from rushlight.ops.native import COMPLEX, REAL, name_of, require, run
+from rushlight.ops.native import COMPLEX, REAL, USUAL, name_of, require, run
+
+STORED = frozenset((23, 24, 25, 26, 44))  # floats of eight bits
 
 
 @loops
@@ -180,10 +182,11 @@ def _length(length):
 def range_step(start, end, step, dtype, layout, device, pin_memory):
     """``arange`` with the end included."""
     start, end, step = _number(start), _number(end), _number(step)
-    _check_range(start, end, step)
-    length = math.floor((end - start) / step) + 1
     if dtype is None:
         dtype = rushlight.get_default_dtype()
+    require("range_cpu", dtype, REAL)
+    _check_range(start, end, step)
+    length = math.floor((end - start) / step) + 1
     if dtype.category == 1:
         start, step = int(start), int(step)
     return _counted(start, step, _length(length), dtype, device)
@@ -243,8 +246,8 @@ def _ends(start, end, steps, dtype, operator):
             f"torch.{operator}(): inferred dtype {rushlight.complex64} can't be safely"
             f" cast to passed dtype {dtype}"
         )
-    require(f"{operator}_cpu", dtype, REAL | COMPLEX)
     if steps > 1:
+        require(f"{operator}_cpu", dtype, REAL | COMPLEX)
         start, end = (
             scalar_tensor(v, dtype, None, "cpu", None).item() for v in (start, end)
         )
@@ -258,6 +261,8 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory):
         RuntimeError: the number of steps is negative.
     """
     start, end, dtype = _ends(start, end, steps, dtype, "linspace")
+    if steps < 2:
+        return full((steps,), start, dtype, layout, device, pin_memory)
     if dtype.is_complex:
         a, b, real = complex(start), complex(end), dtype.to_real()
         parts = [
@@ -287,6 +292,9 @@ def _between(start, end, steps, dtype, device):
 def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
     """Powers of the base, computed in double precision from the ends as the dtype's."""
     start, end, dtype = _ends(start, end, steps, dtype, "logspace")
+    if steps < 2:
+        number = float(base) ** start if steps else 0
+        return full((steps,), number, dtype, layout, device, pin_memory)
     wide = rushlight.complex128 if dtype.is_complex else rushlight.float64
     exponents = linspace(start, end, steps, wide, None, device, None)
     if dtype.is_complex and base > 0:
@@ -310,6 +318,8 @@ def eye_m(n, m, dtype, layout, device, pin_memory):
     for name, size in (("n", n), ("m", m)):
         if size < 0:
             raise RuntimeError(f"{name} must be greater or equal to 0, got {size}")
+    if dtype is not None:
+        require("eye", dtype, USUAL | STORED)
     result = ops.zeros((n, m), dtype=dtype, device=device)
     ops.fill_(ops.diagonal(result), 1)
     return result
@@ -317,17 +327,17 @@ def eye_m(n, m, dtype, layout, device, pin_memory):
 
 def tril_indices(row, col, offset, dtype, layout, device, pin_memory):
     """Row by row."""
-    return _triangle(row, col, device, dtype, lambda i, j: j <= i + offset)
+    return _triangle("tril", row, col, device, dtype, lambda i, j: j <= i + offset)
 
 
 def triu_indices(row, col, offset, dtype, layout, device, pin_memory):
     """Row by row."""
-    return _triangle(row, col, device, dtype, lambda i, j: j >= i + offset)
+    return _triangle("triu", row, col, device, dtype, lambda i, j: j >= i + offset)
 
 
-def _triangle(row, col, device, dtype, keeps):
+def _triangle(half, row, col, device, dtype, keeps):
     dtype = rushlight.int64 if dtype is None else dtype
-    require("tril_indices", dtype, (3, 4))
+    require(f"{half}_indices", dtype, (3, 4))
     # their number is found by counting: on the CPU, whatever the device
     rows = ops.unsqueeze(ops.arange(row, device="cpu"), 1)
     columns = ops.unsqueeze(ops.arange(col, device="cpu"), 0)
@@ -335,40 +345,44 @@ def _triangle(row, col, device, dtype, keeps):
     return places.t().contiguous().to(device=device, dtype=dtype)
 
 
-def _window(length, periodic, dtype, device, shape):
-    """``shape`` of ``length`` positions; a periodic window leaves the last one out.
+def _window(name, length, periodic, dtype, device, shape):
+    """``shape`` of so many positions, the last of which a periodic window leaves out.
+
+    Each step rounds to the window's type, as in PyTorch.
 
     Raises:
-        RuntimeError: the length is negative.
+        RuntimeError: the length is negative, or the type isn't floating.
     """
-    if length < 0:
-        raise RuntimeError(
-            f"window functions require non-negative window_length, got {length}"
-        )
     if dtype is None:
         dtype = rushlight.get_default_dtype()
     if not (dtype.is_floating_point or dtype.is_complex):
+        raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
+    if length < 0:
         raise RuntimeError(
-            f"window functions expect floating point dtypes, got: {dtype}"
+            f"{name} requires non-negative window_length, got window_length={length}"
         )
     if length <= 1:
         return ops.ones((length,), dtype=dtype, device=device)
-    last = length if periodic else length - 1
-    positions = ops.arange(length, dtype=rushlight.float64, device=device)
-    return shape(positions / last).to(dtype)
+    positions = ops.arange(length + bool(periodic), dtype=dtype, device=device)
+    return shape(positions, length - 1 + bool(periodic)).narrow(0, 0, length)
 
 
 def bartlett_window(window_length, periodic, dtype, layout, device, pin_memory):
     """Up to one in the middle, and down."""
-    return _window(
-        window_length, periodic, dtype, device, lambda x: 1 - ops.abs(2 * x - 1)
-    )
+
+    def shape(x, last):
+        x = x.mul_(2 / last)
+        rising = (last >> 1) + 1
+        x.narrow(0, rising, last + 1 - rising).mul_(-1).add_(2)
+        return x
+
+    return _window("bartlett_window", window_length, periodic, dtype, device, shape)
 
 
 def hann_window(window_length, periodic, dtype, layout, device, pin_memory):
     """Half a raised cosine."""
-    return hamming_window(
-        window_length, periodic, 0.5, 0.5, dtype, layout, device, pin_memory
+    return _raised_cosine(
+        "hann_window", window_length, periodic, 0.5, 0.5, dtype, device
     )
 
 
@@ -376,28 +390,39 @@ def hamming_window(
     window_length, periodic, alpha, beta, dtype, layout, device, pin_memory
 ):
     """A raised cosine with given weights."""
-    return _window(
-        window_length, periodic, dtype, device,
-        lambda x: alpha - beta * ops.cos(2 * math.pi * x),
-    )  # fmt: skip
+    return _raised_cosine(
+        "hamming_window", window_length, periodic, alpha, beta, dtype, device
+    )
+
+
+def _raised_cosine(name, length, periodic, alpha, beta, dtype, device):
+    def shape(x, last):
+        return x.mul_(2 * math.pi / last).cos_().mul_(-beta).add_(alpha)
+
+    return _window(name, length, periodic, dtype, device, shape)
 
 
 def blackman_window(window_length, periodic, dtype, layout, device, pin_memory):
     """Two cosines."""
-    return _window(
-        window_length, periodic, dtype, device,
-        lambda x: 0.42 - 0.5 * ops.cos(2 * math.pi * x) + 0.08 * ops.cos(4 * math.pi * x),
-    )  # fmt: skip
+
+    def shape(x, last):
+        x = x.mul_(math.pi / last)
+        fast, slow = ops.cos(x * 4).mul_(0.08), ops.cos(x * 2).mul_(0.5)
+        return fast.sub_(slow).add_(0.42)
+
+    return _window("blackman_window", window_length, periodic, dtype, device, shape)
 
 
 def kaiser_window(window_length, periodic, beta, dtype, layout, device, pin_memory):
     """A ratio of modified Bessel functions, by their power series."""
 
-    def shape(x):
-        inner = beta * ops.sqrt(ops.clamp(1 - (2 * x - 1) ** 2, min=0))
-        return _bessel(inner) / _bessel(ops.full_like(inner, beta))
+    def shape(x, last):
+        x = 2 * x.to(rushlight.float64) / last - 1
+        inner = beta * ops.sqrt(ops.clamp(1 - x * x, min=0))
+        return (_bessel(inner) / _bessel(ops.full_like(inner, beta))).to(kind)
 
-    return _window(window_length, periodic, dtype, device, shape)
+    kind = dtype or rushlight.get_default_dtype()
+    return _window("kaiser_window", window_length, periodic, dtype, device, shape)
 
 
 def _bessel(x):

@@ -1,6 +1,7 @@
 """Random tensors. The numbers come from `core.distributions`: PyTorch's CPU stream."""
 
 import math
+import warnings
 
 import rushlight
 from rushlight.core import distributions, factories
@@ -8,15 +9,13 @@ from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
-from rushlight.ops.native import run, scalar_name
+from rushlight.ops.native import REAL, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
 
-FLOATS = {5: "Half", 6: "Float", 7: "Double", 15: "BFloat16"}
-NAMES = {
-    **FLOATS, 0: "Byte", 1: "Char", 2: "Short", 3: "Int", 4: "Long", 8: "ComplexHalf",
-    9: "ComplexFloat", 10: "ComplexDouble", 11: "Bool", 27: "UInt16", 28: "UInt32",
-    29: "UInt64",
-}  # fmt: skip
+# The binary digits of the floating types that there are streams for.
+DIGITS = {5: 11, 6: 24, 7: 53, 15: 8}
+FLOATS = frozenset(DIGITS)
+COUNTED = REAL | {11}
 # dtype -> what C++ calls it, the least and the largest integer that it counts to.
 INTEGER_RANGES = {
     0: ("unsigned char", 0, 2**8 - 1), 1: ("signed char", -(2**7), 2**7 - 1),
@@ -61,18 +60,17 @@ def _fill(self, fill, generator, *parameters):
 
 
 def _require_float(self, kernel):
-    if self.dtype.code not in FLOATS:
-        raise NotImplementedError(
-            f"\"{kernel}\" not implemented for '{NAMES[self.dtype.code]}'\n"
-            f"  self: {self.dtype}{list(self.shape)} on {self.device}"
-        )
+    require(kernel, self.dtype, FLOATS, self)
 
 
 def _require_continuous(self, distribution):
-    if self.dtype.code not in FLOATS:
+    if self.dtype.is_floating_point:
+        if self.numel():
+            _require_float(self, f"{distribution.lower()}_cpu")
+    else:
         raise RuntimeError(
             f"{distribution} distribution is a continuous probability distribution. dtype "
-            f"must be a floating point but you specified {NAMES[self.dtype.code]}\n"
+            f"must be a floating point but you specified {scalar_name(self.dtype)}\n"
             f"  self: {self.dtype}{list(self.shape)} on {self.device}"
         )
 
@@ -95,6 +93,8 @@ def uniform_(self, low, high, generator):
     code = self.dtype.code
     if code not in FLOATS:
         if self.dtype.is_complex:
+            if not self.numel():
+                return self
             uniform_(ops.view_as_real(self), low, high, generator)
             return self
         _require_float(self, "check_uniform_bounds")
@@ -106,7 +106,8 @@ def uniform_(self, low, high, generator):
     largest = LARGEST[code]
     if not -largest <= low <= high <= largest:
         name = "to" if -largest <= low <= largest else "from"
-        raise RuntimeError(f"{name} is out of bounds for {NAMES[code]}")
+        kind = INTEGER_RANGES[code][0]
+        raise RuntimeError(f"{name} is out of bounds for {kind}")
     if high - low > largest:
         raise RuntimeError(
             f"uniform_ expects to-from <= {largest}, but found to={high} and "
@@ -121,8 +122,8 @@ def normal_(self, mean, std, generator):
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self.dtype.code not in FLOATS:
         if self.dtype.is_complex:
-            normal_(ops.view_as_real(self), 0.0, std / math.sqrt(2), generator)
-            return ops.add_(self, mean) if mean else self
+            normal_(ops.view_as_real(self), mean, std / math.sqrt(2), generator)
+            return self
         if not self.numel():
             return self
         _require_float(self, "normal_kernel_cpu")
@@ -151,22 +152,22 @@ def _normal_blocks(self, mean, std, generator):
 
 def log_normal_(self, mean, std, generator):
     """Numbers whose logarithms are normal."""
-    if self.numel():
-        _require_float(self, "log_normal_cpu")
     if std <= 0:
         raise RuntimeError(f"log_normal_ expects std > 0.0, but found std={std}")
+    if self.numel():
+        _require_float(self, "log_normal_cpu")
     return _fill(self, normals.fill_normal_serial, generator, mean, std, True)
 
 
 def exponential_(self, rate, generator):
     """Exponential numbers."""
-    if not self.numel():
-        return self
-    _require_continuous(self, "Exponential")
     if rate <= 0:
         raise RuntimeError(
             f"exponential_ expects lambda > 0.0, but found lambda={rate}"
         )
+    if not self.numel():
+        return self
+    _require_continuous(self, "Exponential")
     return _fill(self, distributions.fill_exponential, generator, rate)
 
 
@@ -174,14 +175,16 @@ def geometric_(self, p, generator):
     """Trials up to the first success."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p}")
+    if self.numel():
+        require("geometric_cpu", self.dtype, REAL, self)
     return _fill(self, distributions.fill_geometric, generator, p)
 
 
 def cauchy_(self, median, sigma, generator):
     """Cauchy numbers."""
-    _require_continuous(self, "Cauchy")
     if sigma <= 0:
         raise RuntimeError(f"cauchy_ expects sigma > 0.0, but found sigma={sigma}")
+    _require_continuous(self, "Cauchy")
     return _fill(self, distributions.fill_cauchy, generator, median, sigma)
 
 
@@ -189,16 +192,16 @@ def bernoulli_float(self, p, generator):
     """Ones with probability ``p``, else zeros."""
     if not 0 <= p <= 1:
         raise RuntimeError(f"bernoulli_ expects p to be in [0, 1], but got p={p}")
-    if self.dtype.category == 3:
-        raise NotImplementedError(
-            f"\"bernoulli_scalar_cpu_\" not implemented for '{scalar_name(self.dtype)}'"
-        )
+    if self.numel():
+        require("bernoulli_scalar_cpu_", self.dtype, COUNTED, self)
     return _fill(self, distributions.fill_bernoulli, generator, p)
 
 
 def bernoulli_tensor(self, p, generator):
     """Ones with each element's own probability, else zeros."""
-    _require_float(p, "bernoulli_tensor_cpu_p_")
+    if self.numel():
+        require("bernoulli_tensor_cpu_self_", self.dtype, COUNTED, self)
+        _require_float(p, "bernoulli_tensor_cpu_p_")
     if self.device.type == "meta" or self.numel() == 0:
         return self
     chances = ops.contiguous(ops.expand(p, self.shape))
@@ -216,10 +219,8 @@ def bernoulli_tensor(self, p, generator):
 
 def random_(self, generator):
     """Integers from 0 up to the largest that the dtype counts to without gaps."""
-    if self.dtype.code not in distributions.FULL_RANGES:
-        raise NotImplementedError(
-            f"\"random_kernel_cpu\" not implemented for '{NAMES[self.dtype.code]}'"
-        )
+    if self.numel():
+        require("random_kernel_cpu", self.dtype, distributions.FULL_RANGES, self)
     return _fill(self, distributions.fill_full_range, generator)
 
 
@@ -230,6 +231,8 @@ def random_to(self, to, generator):
 
 def _integer_range(dtype):
     """What C++ calls a type, and the least and the largest integer it counts to."""
+    if dtype.is_floating_point:
+        require("random_update_from_to", dtype, FLOATS)
     if dtype.code not in INTEGER_RANGES:
         raise RuntimeError(
             "check_random_bounds handles only integral, floating-point and boolean "
@@ -261,8 +264,48 @@ def random_from(self, low, to, generator):
         raise RuntimeError(f"from is out of bounds for {kind}")
     if not least <= high - 1 <= most:
         raise RuntimeError(f"to - 1 is out of bounds for {kind}")
+    if self.dtype.code in FLOATS:
+        low, high = _distinct_bounds(self.dtype, kind, low, high)
     span = (high - low) % 2**64
     return _fill(self, distributions.fill_integers, generator, low, span)
+
+
+def _distinct_bounds(dtype, kind, low, high):
+    """Bounds that a floating type tells from their neighbours, with a warning.
+
+    Raises:
+        RuntimeError: no number lies between them.
+    """
+    digits = DIGITS[dtype.code]
+    for name, bound in (("from", low), ("to - 1", high - 1)):
+        if abs(bound) > 1 << digits:
+            warnings.warn(
+                f"{name} is out of bounds [-(2^{digits}), 2^{digits}]. Due to precision "
+                f"limitations {kind} can support discrete uniform distribution only "
+                "within this range.",
+                stacklevel=2,
+            )
+    rounded = (_rounded(low + 1, digits), _rounded(high - 1, digits))
+    if rounded[0] < low:
+        low = rounded[0] + (1 << (abs(low + 1).bit_length() - digits))
+    if rounded[1] >= high:
+        high = rounded[1] - (1 << (abs(high - 1).bit_length() - digits))
+    if low >= high:
+        raise RuntimeError(
+            "random_ expects 'from' casted to dtype to be less than 'to' casted to "
+            f"dtype, but got from={low} >= to={high}"
+        )
+    return low, high
+
+
+def _rounded(number, digits):
+    """The integer rounded to so many binary digits, ties to even."""
+    spare = abs(number).bit_length() - digits
+    if spare <= 0:
+        return number
+    kept, lost = divmod(abs(number), 1 << spare)
+    kept += 2 * lost + (kept & 1) > 1 << spare
+    return (kept << spare) * (1 if number > 0 else -1)
 
 
 # New tensors.
@@ -322,16 +365,16 @@ def randperm(n, generator, dtype, layout, device, pin_memory):
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
     dtype = rushlight.int64 if dtype is None else dtype
-    if dtype.code == 11 or dtype.code not in INTEGER_RANGES:
-        raise NotImplementedError(
-            f"\"randperm\" not implemented for '{NAMES[dtype.code]}'"
-        )
-    exact = {5: 2**11 + 1, 6: 2**24 + 1, 7: 2**53 + 1, 15: 2**8 + 1}
-    most = exact.get(dtype.code, INTEGER_RANGES[dtype.code][2])
-    if n > most:
+    require("randperm", dtype, REAL)
+    exact = {5: 2**11 + 1, 6: 2**24 + 1, 7: 2**53 + 1}
+    if n > exact.get(dtype.code, n):
         raise RuntimeError(
-            f"n is too large for result tensor type: '{NAMES[dtype.code]}Tensor': "
-            f"{n} is more than {most}"
+            f"n is too large for result tensor type: '{scalar_name(dtype)}Tensor': "
+            f"{n} is more than {exact[dtype.code]}"
+        )
+    if n > INTEGER_RANGES[dtype.code][2]:
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name}_t without overflow: {n}"
         )
     return _fill(_empty((n,), dtype, device), distributions.fill_permutation, generator)
 
@@ -415,10 +458,12 @@ def multinomial(self, num_samples, replacement, generator):
 def _check_multinomial(self, num_samples, replacement):
     if not 1 <= self.ndim <= 2:
         raise RuntimeError("prob_dist must be 1 or 2 dim")
-    if self.dtype.code not in FLOATS:
+    if self.dtype.is_floating_point:
+        _require_float(self, "aminmax_cpu")
+    else:
         raise RuntimeError(
             "multinomial only supports floating-point dtypes for input, got: "
-            f"{NAMES[self.dtype.code]}"
+            f"{scalar_name(self.dtype)}"
         )
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
@@ -455,6 +500,7 @@ def dropout_mask(self, p, shape=None):
     )
     if self.dtype.category != 2:  # refused for what the mask would be divided by
         return bernoulli_float(noise, 1 - p, None).div_(1 - p)
+    _require_float(noise, "bernoulli_scalar_cpu_")
     return _fill(
         noise, distributions.fill_bernoulli, None, 1 - p, _inverse(1 - p, self.dtype)
     )
@@ -563,6 +609,11 @@ def native_dropout(input, p, train):
     """The dropped-out input, and which elements were kept."""
     if input.numel() == 0 or train is False:
         return input.clone(), ops.ones_like(input, dtype=rushlight.bool)
+    if input.dtype.category < 2:
+        raise RuntimeError(
+            "result type Float can't be cast to the desired output type "
+            f"{scalar_name(input.dtype)}"
+        )
     keep = bernoulli_float(ops.empty_like(input, dtype=rushlight.bool), 1 - p, None)
     scale = 0.0 if p == 1 else 1 / (1 - p)
     return ops.mul(ops.mul(input, keep), scale), keep

@@ -8,7 +8,8 @@ import rushlight
 from rushlight.core import implicit, variates
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
-from rushlight.ops.sampling import FLOATS, NAMES
+from rushlight.ops.native import scalar_name
+from rushlight.ops.sampling import FLOATS
 from rushlight.ops.shared import not_implemented
 
 DOUBLE = 7
@@ -19,7 +20,7 @@ BELOW_ONE = {6: 1 - 2**-24, 7: 1 - 2**-53}
 def _check_dtype(self, kernel, accepted=(6, DOUBLE)):
     if self.dtype.code not in accepted:
         raise NotImplementedError(
-            f"\"{kernel}\" not implemented for '{NAMES[self.dtype.code]}'\n"
+            f"\"{kernel}\" not implemented for '{scalar_name(self.dtype)}'\n"
             f"  self: {self.dtype}{list(self.shape)} on {self.device}"
         )
 
@@ -28,8 +29,8 @@ def _check_same(expected, *others):
     for other in others:
         if other.dtype is not expected.dtype:
             raise RuntimeError(
-                f"Found dtype {NAMES[other.dtype.code]} but expected "
-                f"{NAMES[expected.dtype.code]}"
+                f"Found dtype {scalar_name(other.dtype)} but expected "
+                f"{scalar_name(expected.dtype)}"
             )
 
 
@@ -121,7 +122,7 @@ def binomial(count, prob, generator):
     if not count.dtype.is_floating_point:
         raise ValueError(
             "binomial only supports floating-point dtypes for count, got: "
-            f"{NAMES[count.dtype.code]}"
+            f"{scalar_name(count.dtype)}"
         )
     _check_same(count, prob)
     _check_dtype(count, "binomial_cpu")

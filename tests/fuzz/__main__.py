@@ -84,7 +84,7 @@ def work(options):
         case = draw.draw(options.seed, index)
         if case is None or not judge.present(case):
             continue
-        judge.call(torch, case)  # a crash here is PyTorch's
+        judge.their_gradients(judge.call(torch, case))  # a crash here is PyTorch's
         say(["ours", index, str(case)])
         try:
             found = judge.compare(case)

@@ -318,7 +318,7 @@ def judge_gradients(case, expected, found, wide):
         return "gradient", f"{type(error).__name__}: {error}"
     if ours is None or len(ours) != len(theirs):
         return "gradient", "there is none"
-    exact = functools.cache(lambda: wide_gradients(wide()))
+    exact = functools.cache(lambda: their_gradients(wide()))
     for at, (a, b) in enumerate(zip(theirs, ours, strict=True)):
         if a is None or b is None:
             other = b if a is None else a
@@ -331,8 +331,8 @@ def judge_gradients(case, expected, found, wide):
     return None
 
 
-def wide_gradients(answer):
-    """PyTorch's gradients in double precision; None where it has none."""
+def their_gradients(answer):
+    """PyTorch's gradients of an answer; None where it has none."""
     if answer.error is not None:
         return None
     try:
