@@ -55,6 +55,7 @@ OWN = (
     "optim._schedule",
     "removed",
     "run",
+    "serialization.",
     "te",
     "transforms",
     "utils.data.collate",
@@ -144,6 +145,11 @@ LENT: dict = {
     "rushlight._facts": "torch",
     "rushlight.nn.modules._hooks": "torch.nn.modules.module",
     "rushlight.ops.linalg_checks": None,
+    "rushlight.serialization._names": "torch.serialization",
+    "rushlight.serialization._places": "torch.serialization",
+    "rushlight.serialization._read": "torch.serialization",
+    "rushlight.serialization._settings": "torch.serialization",
+    "rushlight.serialization._write": "torch.serialization",
     "rushlight.utils.data.collate": "torch.utils.data._utils.collate",
 }
 

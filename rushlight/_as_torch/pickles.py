@@ -37,7 +37,7 @@ def _tensor(tensor):
     from rushlight import _utils
     from rushlight.core import pickling
     from rushlight.legacy import TypedStorage
-    from rushlight.serialization import TYPED_STORAGES
+    from rushlight.serialization._names import TYPED_STORAGES
 
     known = tensor.dtype.name in TYPED_STORAGES and tensor.device.type == "cpu"
     if not known or tensor.__dict__ or tensor.is_conj() or tensor.is_neg():

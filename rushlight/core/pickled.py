@@ -5,6 +5,7 @@ and nothing else: no import, no attribute look-up, no call of anything not in th
 Every length is checked against the bytes that are there before it is used.
 """
 
+import reprlib
 import struct
 from pickle import UnpicklingError
 
@@ -14,7 +15,8 @@ class _Mark:
 
 
 _MARK = _Mark()
-# Of tuples in tuples: Python hashes them by recursion, and a member of two twice.
+# Of tuples and frozensets in one another: Python hashes and compares them by recursion,
+# and a member of two twice.
 MAX_DEPTH = 100
 MAX_WEIGHT = 1_000_000
 
@@ -34,7 +36,7 @@ class Reader:
         self.at = 0
         self.stack = []
         self.memo = {}
-        self.nested = {}  # id of a tuple that holds tuples -> depth, weight, itself
+        self.nested = {}  # id of a tuple or frozenset with such in it -> depth, weight, itself
         self.find_global = find_global
         self.may_call = may_call
         self.persistent = persistent
@@ -118,9 +120,17 @@ class Reader:
             )
         return value
 
-    def push_tuple(self, values):
-        inner = [self.nested.get(id(v), (1, 1)) for v in values if type(v) is tuple]
-        made = tuple(values)
+    def push_nested(self, made):
+        """Pushes a tuple or a frozenset, unless hashing or comparing it would not end.
+
+        Raises:
+            UnpicklingError: such values are nested too deeply in it, or too often.
+        """
+        inner = [
+            self.nested.get(id(v), (1, 1))
+            for v in made
+            if type(v) in (tuple, frozenset)
+        ]
         if inner:
             depth = 1 + max(entry[0] for entry in inner)
             weight = 1 + sum(entry[1] for entry in inner)
@@ -155,11 +165,13 @@ class Reader:
         )
         if not proper or not self.may_call(function):
             raise UnpicklingError(
-                f"Trying to call {function!r}, which checkpoints may not do"
+                f"Trying to call {reprlib.repr(function)}, which checkpoints may not do"
             )
-        self.push(
-            function.__new__(function, *arguments) if new else function(*arguments)
-        )
+        made = function.__new__(function, *arguments) if new else function(*arguments)
+        if type(made) is frozenset:
+            self.push_nested(made)
+        else:
+            self.push(made)
 
     def build(self):
         """Gives the object on top its state."""
@@ -210,7 +222,7 @@ def _long(layout):
 
 
 def _tuple(count):
-    return lambda r: r.push_tuple(r.pops(count))
+    return lambda r: r.push_nested(tuple(r.pops(count)))
 
 
 def _get(layout):
@@ -266,7 +278,7 @@ STEPS = {
         "]": _fresh(list),
         "\x8f": _fresh(set),
         ")": _constant(()),
-        "t": lambda r: r.push_tuple(r.items()),
+        "t": lambda r: r.push_nested(tuple(r.items())),
         "l": lambda r: r.push(r.items()),
         "\x85": _tuple(1),
         "\x86": _tuple(2),
@@ -276,7 +288,7 @@ STEPS = {
         "s": lambda r: r.set_items(r.pops(2)),
         "u": lambda r: r.set_items(r.items()),
         "\x90": lambda r: r.add(r.items()),
-        "\x91": lambda r: r.push(frozenset(r.items())),
+        "\x91": lambda r: r.push_nested(frozenset(r.items())),
         "0": lambda r: r.pops(1),
         "1": lambda r: r.items(),
         "h": _get("B"),

@@ -7,7 +7,6 @@ import math
 import mmap
 import os
 import struct
-import sys
 import time
 import zlib
 
@@ -22,6 +21,7 @@ DTYPES = all_dtypes()
 LARGEST = 2**62
 OLDEST, NEWEST = 1, 10  # versions of the format that can be read
 PATIENCE = 5  # seconds from a draft's last change until it may be found abandoned
+WIDEST = 16  # bytes of an element: where it lies is a multiple of them
 STORED = 0  # a zip record's way of compression: none
 
 
@@ -83,10 +83,11 @@ def sync_folder(folder):
 class Writer:
     """Writes records to an archive that PyTorch reads: a zip file, not compressed."""
 
-    def __init__(self, file, folder):
+    def __init__(self, file, folder, checksums=True):
         import zipfile  # takes longer to import than the rest of this module
 
         self.archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED, allowZip64=True)
+        self.checksums = checksums
         self.new_record = zipfile.ZipInfo
         self.folder = folder
 
@@ -97,6 +98,17 @@ class Writer:
         padding = -start % ALIGNMENT
         info.extra = b"FB" + struct.pack("<H", padding) + b"Z" * padding
         self.archive.writestr(info, data)
+        if not self.checksums:
+            self.forget_checksum(info)
+
+    def forget_checksum(self, info):
+        """Makes a record's checksum none, in its header and in the directory."""
+        info.CRC = 0
+        file = self.archive.fp
+        end = file.tell()
+        file.seek(info.header_offset + 14)
+        file.write(bytes(4))
+        file.seek(end)
 
     def close(self):
         """Writes the directory of the records."""
@@ -174,9 +186,10 @@ class Archive:
         file: a seekable binary file.
         title: what to call it in errors.
         mapped: map the file and lend its pages, in place of reading records.
+        shared: let what is written to those pages go to the file.
     """
 
-    def __init__(self, file, title, mapped=False):
+    def __init__(self, file, title, mapped=False, shared=False):
         import zipfile
 
         self.file = file
@@ -198,17 +211,28 @@ class Archive:
             ) from error
         self.folder = self.common_folder([info.filename for info in infos])
         self.records = index_records(infos)
-        if self.folder + "constants.pkl" in self.records:
-            raise RuntimeError(
-                f"load: {title} is a TorchScript archive, which holds a program"
-            )
+        self.claimed = 0  # bytes of all storages that have been read
+        self.refuse_programs()
         for name in "version", "data.pkl":
             if self.folder + name not in self.records:
                 raise RuntimeError(self.unreadable(f"it has no record {name}"))
-        self.map = (
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY) if mapped else None
-        )
-        self.check_order()
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        self.map = mmap.mmap(file.fileno(), 0, access=access) if mapped else None
+        self.check_version()
+
+    def refuse_programs(self):
+        """Refuses archives whose programs would be all that makes sense of them."""
+        if self.folder + "constants.pkl" in self.records:
+            raise RuntimeError(
+                f"load: {self.title} is a TorchScript archive, which holds a program. "
+                "Cannot use ``weights_only=True`` with TorchScript archives"
+            )
+        if self.folder + ".data/extern_modules" in self.records:
+            raise RuntimeError(
+                f"load: {self.title} was written by package.PackageExporter: it holds "
+                "the source of modules, which would have to run\n"
+                "  remedy: save the state_dict() of its model with save"
+            )
 
     def unreadable(self, fact):
         """The text of the error for a damaged file."""
@@ -236,21 +260,21 @@ class Archive:
             )
         return fold(folder + slash)
 
-    def check_order(self):
-        """Refuses numbers whose bytes run the other way."""
+    def check_version(self):
+        """Refuses versions of the format that are not known."""
         version = self.read("version").strip()
         if not version.isdigit() or not OLDEST <= int(version) <= NEWEST:
             raise RuntimeError(
                 f"load: {self.title} has version {version!r}; versions {OLDEST} to "
                 f"{NEWEST} can be read"
             )
-        if self.folder + "byteorder" in self.records:
-            order = self.read("byteorder")
-            if order.decode("latin-1") != sys.byteorder:
-                raise RuntimeError(
-                    f"load: {self.title} was written by a machine of other byte order: "
-                    f"{order!r}\n  save it again on a {sys.byteorder}-endian machine"
-                )
+
+    @property
+    def byteorder(self):
+        """Which end of a number comes first, as the file says; None if it does not."""
+        if self.folder + "byteorder" not in self.records:
+            return None
+        return self.read("byteorder").decode("latin-1")
 
     def find(self, name):
         """A record's first byte in the file and its size.
@@ -279,7 +303,9 @@ class Archive:
 
     def check(self, name, data):
         """Compares a record with the checksum that was written with it."""
-        if zlib.crc32(data) != self.records[self.folder + fold(name)].CRC:
+        wanted = self.records[self.folder + fold(name)].CRC
+        # Zero is what there is where the writer was told to compute none.
+        if wanted and zlib.crc32(data) != wanted:
             raise RuntimeError(self.unreadable(f"record {name} has a wrong checksum"))
 
     def read(self, name):
@@ -292,8 +318,14 @@ class Archive:
         self.check(name, data)
         return data
 
-    def storage(self, name, n_bytes):
-        """A record as a storage of ``n_bytes``: read and verified, or mapped."""
+    def storage(self, name, n_bytes, skip=False):
+        """A record as a storage of ``n_bytes``: read and verified, or mapped.
+
+        Args:
+            name: the record's.
+            n_bytes: how many bytes its tensors want.
+            skip: zeros in place of what it holds.
+        """
         start, size = self.find(name)
         if size != n_bytes:
             raise RuntimeError(
@@ -303,7 +335,16 @@ class Archive:
             )
         if size == 0:
             return UntypedStorage(0)
-        if self.map is not None:
+        self.claimed += size
+        if self.claimed > self.size:
+            raise RuntimeError(
+                self.unreadable(
+                    f"record {name} lies over others, which share its bytes"
+                )
+            )
+        if skip:
+            return UntypedStorage(size).fill_(0)
+        if self.map is not None and start % WIDEST == 0:
             return UntypedStorage.from_buffer(self.map, offset=start, count=size)
         storage = UntypedStorage(size)
         view = interop.storage_buffer(storage)

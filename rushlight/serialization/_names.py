@@ -1,0 +1,288 @@
+"""What a checkpoint may name and call, and what its calls rebuild."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import pickle
+import threading
+
+import rushlight as rl
+from rushlight.core import naming
+from rushlight.core.serialization import DTYPES, window
+from rushlight.legacy import TypedStorage
+
+# rushlight's dtype -> the class that names it in a persistent id.
+TYPED_STORAGES = {
+    "float64": "DoubleStorage",
+    "float32": "FloatStorage",
+    "float16": "HalfStorage",
+    "bfloat16": "BFloat16Storage",
+    "int64": "LongStorage",
+    "int32": "IntStorage",
+    "int16": "ShortStorage",
+    "int8": "CharStorage",
+    "uint8": "ByteStorage",
+    "bool": "BoolStorage",
+    "complex64": "ComplexFloatStorage",
+    "complex128": "ComplexDoubleStorage",
+}
+STORAGE_DTYPES = {name: dtype for dtype, name in TYPED_STORAGES.items()}
+# Whatever a program allows, these can do anything.
+BLOCKED = frozenset(("nt", "os", "posix", "sys"))
+
+_allowed = threading.local()
+
+
+def user_globals() -> dict:
+    """What this thread has allowed, by its name in files."""
+    if not hasattr(_allowed, "names"):
+        _allowed.names = {}
+    return _allowed.names
+
+
+def add_safe_globals(safe_globals: list) -> None:
+    """Lets ``load`` build objects of these classes, or call these functions.
+
+    Args:
+        safe_globals: the objects, or pairs of an object and its full name in the file.
+
+    Raises:
+        ValueError: a pair is something else than an object and a name.
+    """
+    for item in safe_globals:
+        if isinstance(item, tuple):
+            if len(item) != 2:
+                raise ValueError(
+                    f"Expected tuple of length 2 (global, str of callable full path), "
+                    f"but got tuple of length: {len(item)}"
+                )
+            value, name = item
+            if not isinstance(name, str):
+                raise TypeError(
+                    "Expected second item in tuple to be str of callable full path, "
+                    f"but got: {type(name)}"
+                )
+        else:
+            value, name = item, f"{item.__module__}.{item.__qualname__}"
+        user_globals()[name] = value
+
+
+def get_safe_globals() -> list:
+    """What ``add_safe_globals`` has been given."""
+    return list(user_globals().values())
+
+
+def clear_safe_globals() -> None:
+    """Forgets what ``add_safe_globals`` has been given."""
+    user_globals().clear()
+
+
+@contextlib.contextmanager
+def safe_globals(safe_globals: list):
+    """``add_safe_globals`` for the length of a ``with`` block."""
+    before = dict(user_globals())
+    add_safe_globals(safe_globals)
+    try:
+        yield
+    finally:
+        user_globals().clear()
+        user_globals().update(before)
+
+
+# -- what is rebuilt -----------------------------------------------------------------
+
+
+class StorageName:
+    """A storage class in a persistent id: it says what its elements are."""
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+
+
+class Placed(TypedStorage):
+    """A storage that has been read, and the type that its persistent id named."""
+
+    def __init__(self, storage, dtype, start=0):
+        super().__init__(wrap_storage=storage, dtype=dtype)
+        self.start = start  # elements before it, where it is part of another
+
+    @property
+    def storage(self):
+        """The memory."""
+        return self._untyped_storage
+
+
+def plain(value):
+    """A value that is a storage and nothing else, as programs know it."""
+    if type(value) is Placed:
+        return TypedStorage(wrap_storage=value.storage, dtype=value.dtype)
+    return value
+
+
+def refuse(words):
+    """The error for a call that no checkpoint makes."""
+    raise pickle.UnpicklingError(words)
+
+
+def _rebuild_tensor(
+    place,
+    offset,
+    sizes,
+    strides,
+    requires_grad=False,
+    hooks=None,
+    dtype=None,
+    metadata=None,
+):
+    if type(place) is not Placed:
+        refuse(f"a tensor cannot be made of {type(place).__name__}")
+    start = place.start
+    if start and type(offset) is int:
+        offset += start
+    tensor = window(place.storage, offset, sizes, strides, dtype or place.dtype)
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+def _rebuild_untyped(
+    place, offset, sizes, strides, requires_grad, hooks, dtype, metadata=None
+):
+    return _rebuild_tensor(place, offset, sizes, strides, requires_grad, hooks, dtype)
+
+
+def _rebuild_parameter(data, requires_grad, hooks, state=None):
+    if not isinstance(data, rl.Tensor):
+        refuse(f"a parameter cannot be made of {type(data).__name__}")
+    parameter = rl.nn.Parameter(data, bool(requires_grad))
+    if isinstance(state, dict):
+        parameter.__dict__.update(state)
+    return parameter
+
+
+def _rebuild_meta(dtype, sizes, strides, requires_grad):
+    tensor = rl.empty_strided(sizes, strides, dtype=dtype, device="meta")
+    return tensor.requires_grad_() if requires_grad else tensor
+
+
+# What follows takes values that anybody may have written: their types are looked at
+# before anything prints them, for lists may hold themselves, or each other a million fold.
+
+
+def _encode(text, encoding):
+    """How protocol 2 spells bytes."""
+    if encoding != "latin1" or not isinstance(text, str):
+        refuse("bytes can only be encoded from text, as latin1")
+    return text.encode("latin1")
+
+
+def _get_layout(name):
+    if not isinstance(name, str):
+        refuse("a layout's name is not text")
+    if name != "torch.strided":
+        refuse(f"layout {name!r} is not supported")
+    return rl.strided
+
+
+def _bytearray(*arguments):
+    """A ``bytearray`` of bytes that are there; a mere number would be a size."""
+    if any(not isinstance(argument, (bytes, str)) for argument in arguments):
+        kinds = ", ".join(type(argument).__name__ for argument in arguments)
+        refuse(f"bytearray cannot be made of {kinds}")
+    return bytearray(*arguments)
+
+
+def _size(sizes=()):
+    if not all(type(size) is int for size in sizes):
+        refuse("sizes that are no numbers")
+    return rl.Size(sizes)
+
+
+def _device(kind, index=None):
+    if not isinstance(kind, str) or type(index) not in (int, type(None)):
+        refuse("a device is a name and a number")
+    return rl.device(kind) if index is None else rl.device(kind, index)
+
+
+def _defaultdict(factory=None, *items):
+    if factory not in (None, int, float, str, bool, list, dict, set, frozenset):
+        refuse("a defaultdict whose default could be anything")
+    return collections.defaultdict(factory, *items)
+
+
+def _callables() -> dict:
+    """What a checkpoint may call, by its name there."""
+    names = {
+        "collections.OrderedDict": collections.OrderedDict,
+        "collections.Counter": collections.Counter,
+        "collections.defaultdict": _defaultdict,
+        "torch.Size": _size,
+        "torch.device": _device,
+        "torch.nn.parameter.Parameter": rl.nn.Parameter,
+        "torch._utils._rebuild_tensor": _rebuild_tensor,
+        "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+        "torch._utils._rebuild_tensor_v3": _rebuild_untyped,
+        "torch._utils._rebuild_parameter": _rebuild_parameter,
+        "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
+        "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
+        "torch.serialization._get_layout": _get_layout,
+        "_codecs.encode": _encode,
+    }
+    for module in "builtins", "__builtin__":
+        names.update((f"{module}.{k.__name__}", k) for k in (set, frozenset, complex))
+        names[f"{module}.bytearray"] = _bytearray
+    return names
+
+
+def _values() -> dict:
+    """What a checkpoint may name but not call."""
+    names: dict = {
+        "torch.Tensor": rl.Tensor,
+        "torch.storage.UntypedStorage": StorageName(DTYPES["uint8"]),
+    }
+    for module in "builtins", "__builtin__":
+        kinds = int, float, str, bool, list, dict
+        names.update((f"{module}.{kind.__name__}", kind) for kind in kinds)
+        names[f"{module}.long"] = int
+    names.update((f"torch.{name}", dtype) for name, dtype in DTYPES.items())
+    for name, dtype in STORAGE_DTYPES.items():
+        names[f"torch.{name}"] = StorageName(DTYPES[dtype])
+    return names
+
+
+class Globals:
+    """The names that one load may use, and what it may call of them."""
+
+    def __init__(self):
+        may_call = {**_callables(), **user_globals()}
+        self.names = {**_values(), **may_call}
+        self.callable = {id(value) for value in may_call.values()}
+        self.callable.add(id(collections.defaultdict))  # its state may be set
+
+    def find(self, module, name):
+        """The object of that name.
+
+        Raises:
+            UnpicklingError: checkpoints may not name it.
+        """
+        full = f"{module}.{name}"
+        if module.partition(".")[0] in BLOCKED:
+            raise pickle.UnpicklingError(
+                f"Weights only load failed. Trying to load unsupported GLOBAL {full} "
+                f"whose module {module} is blocked."
+            )
+        if full not in self.names:
+            own = naming.package
+            raise pickle.UnpicklingError(
+                "Weights only load failed. This file can still be loaded, if you "
+                "trust its source: pass weights_only=False, and it may run any program "
+                f"that it holds.\n"
+                f"  Unsupported global: GLOBAL {full} was not an allowed global by "
+                f"default. Please use `{own}.serialization.add_safe_globals([{name}])` "
+                f"or the `{own}.serialization.safe_globals([{name}])` context manager "
+                "to allowlist this global if you trust this class/function."
+            )
+        return self.names[full]
+
+    def may_call(self, value):
+        """Whether a checkpoint may call the object."""
+        return id(value) in self.callable
