@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 from rushlight import legacy
 from rushlight.autograd import methods as _autograd
 from rushlight.core import indexing, interop, pickling, printing, views
@@ -67,12 +69,14 @@ def as_tensor(data, dtype=None, device=None):
     return result if device is None else result.to(device)
 
 
-def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
+def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     """``obj`` as a tensor that shares its memory where it can.
 
     Args:
         obj: a tensor, an array, an object with a buffer, numbers or sequences.
         copy: True for memory of its own, False to refuse a copy.
+        requires_grad: whether the result does, by default as ``obj``, which warns
+            where that is True.
 
     Raises:
         ValueError: a copy is needed and was refused.
@@ -104,6 +108,14 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=False):
     result = result.to(dtype=wanted, device=device)
     if shared and copy:
         result = result.clone()
+    if requires_grad is None:
+        requires_grad = getattr(obj, "requires_grad", False)
+        if requires_grad:
+            warnings.warn(
+                "asarray: requires_grad was not given and is taken from the tensor; "
+                "pass requires_grad=False for a result outside the graph",
+                stacklevel=2,
+            )
     if requires_grad and not result.requires_grad:
         result = (result.detach() if result is obj else result).requires_grad_()
     elif not requires_grad and result.requires_grad:

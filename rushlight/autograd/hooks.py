@@ -96,10 +96,13 @@ class TensorHooks:
     def run_post_accumulate(self, tensor):
         for hook in list(self.post_accumulate.values()):
             changed = hook(tensor)
-            if changed is not None:
+            if changed is None or changed is tensor:
+                continue
+            if not _is_tensor(changed):
                 raise TypeError(
-                    f"expected None, but hook returned '{type(changed).__name__}'"
+                    f"expected Variable, but hook returned '{type(changed).__name__}'"
                 )
+            raise RuntimeError("Tensor post accumulate grad hooks should return None.")
 
 
 def run_hooks(table, grad):

@@ -563,6 +563,7 @@ def _least_squares(A, B, rcond, driver, vector):
     real = A.dtype.to_real()
     if rcond is None:
         rcond = rushlight.finfo(A.dtype).eps * max(rows, columns)
+    own = A.shape[:-2]
     A, B = batched(A, batch), batched(B, batch)
     wide = B.shape[-1]
     room = ops.zeros(
@@ -587,6 +588,15 @@ def _least_squares(A, B, rcond, driver, vector):
     return (
         solution.squeeze(-1) if vector else solution,
         residuals,
-        fresh(A, (0,), INT64) if driver == "gels" else rank.to(INT64),
-        fresh(A, (0,), real) if driver in ("gels", "gelsy") else values,
+        fresh(A, (0,), INT64) if driver == "gels" else _once(rank, own).to(INT64),
+        fresh(A, (0,), real) if driver in ("gels", "gelsy") else _once(values, own),
     )
+
+
+def _once(facts, batch):
+    """What was found of each matrix, for those that were solved more than once."""
+    for d, size in enumerate(batch):
+        if size == 1 and facts.shape[d] != 1:
+            rest = (*facts.shape[:d], 1, *facts.shape[d + 1 :])
+            facts = facts.narrow(d, 0, 1) if facts.shape[d] else facts.new_zeros(rest)
+    return facts

@@ -185,6 +185,15 @@ def test_least_squares_leave_a_residual_at_right_angles(shape, driver, dtype):
     close(X, linalg.pinv(A) @ B)
 
 
+@pytest.mark.parametrize("driver", ["gelsy", "gelsd", "gelss"])
+def test_a_matrix_solved_for_many_right_sides_has_one_rank(driver):
+    A, B = matrices((2, 1, 4, 3), "float64"), matrices((2, 5, 4, 2), "float64")
+    found = linalg.lstsq(A, B, driver=driver)
+    assert found.solution.shape == (2, 5, 3, 2)
+    assert found.rank.tolist() == [[3], [3]]
+    assert found.singular_values.shape == ((0,) if driver == "gelsy" else (2, 1, 3))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_pinv_keeps_the_laws_of_penrose(dtype):
     A = matrices((2, 5, 2), dtype) @ matrices((2, 2, 4), dtype)

@@ -195,6 +195,16 @@ def post_accumulate_hooks_see_the_leaf(t):
 
 
 @scenario
+def post_accumulate_hooks_return_nothing_or_the_leaf(t):
+    results = []
+    for answer in (lambda x: x, lambda x: x.grad, lambda x: x.detach(), lambda x: 3):
+        a = leaf(t, 1, 2)
+        a.register_post_accumulate_grad_hook(answer)
+        results.append(attempt((a * 2).sum().backward))
+    return results
+
+
+@scenario
 def a_hook_that_raises_stops_backward(t):
     a = leaf(t, 1, 2)
     y = a * 2

@@ -198,3 +198,11 @@ def without_anomaly_detection_nothing_is_checked(t):
     with t.autograd.set_detect_anomaly(False):
         (a.sqrt() * 0).sum().backward()
     return bool(a.grad.isnan().any())
+
+
+@scenario
+def asarray_is_in_the_graph_unless_it_is_told_not_to_be(t):
+    y = t.tensor([1.0, 2.0]).requires_grad_() * 2
+    kept, cut = t.asarray(y), t.asarray(y, requires_grad=False)
+    copy = t.asarray(y, copy=True)
+    return kept is y, kept.requires_grad, cut.requires_grad, copy.requires_grad
