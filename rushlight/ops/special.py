@@ -55,31 +55,10 @@ def wide(x):
 # ---- modified Bessel functions
 
 
-def scaled_i0(a):
-    """``exp(-a) I0(a)`` from zero on."""
-    near = series(L.minimum(a, 8.0) * 0.25 - 1.0, tables.I0_NEAR)
-    far = series(16.0 / L.maximum(a, 8.0) - 1.0, tables.I0_FAR) / L.sqrt(a)
-    return L.select(a <= 8.0, near, far)
-
-
-def scaled_i1(a):
-    """``exp(-a) I1(a)`` from zero on."""
-    near = series(L.minimum(a, 8.0) * 0.25 - 1.0, tables.I1_NEAR) * a
-    far = series(16.0 / L.maximum(a, 8.0) - 1.0, tables.I1_FAR) / L.sqrt(a)
-    return L.select(a <= 8.0, near, far)
-
-
-@pointwise
-def i0(x):
-    """The modified Bessel function of the first kind, of order zero."""
-    a = abs(wide(x))
-    return scaled_i0(a) * L.exp(a)
-
-
-@pointwise
-def i0e(x):
-    """`i0` times ``exp(-|x|)``."""
-    return scaled_i0(abs(wide(x)))
+i0 = pointwise(L.i0)
+i1 = pointwise(L.i1)
+i0e = pointwise(L.scaled_i0)
+i1e = pointwise(L.scaled_i1)
 
 
 def signed(x, value):
@@ -87,33 +66,18 @@ def signed(x, value):
     return L.select(x < 0, -value, value)
 
 
-@pointwise
-def i1(x):
-    """The modified Bessel function of the first kind, of order one."""
-    x = wide(x)
-    a = abs(x)
-    return signed(x, scaled_i1(a) * L.exp(a))
-
-
-@pointwise
-def i1e(x):
-    """`i1` times ``exp(-|x|)``."""
-    x = wide(x)
-    return signed(x, scaled_i1(abs(x)))
-
-
 @without_halves
 @pointwise
 def modified_bessel_i0(x):
     """`i0`, by another name."""
-    return i0.function(x)
+    return L.i0(x)
 
 
 @without_halves
 @pointwise
 def modified_bessel_i1(x):
     """`i1`, by another name."""
-    return i1.function(x)
+    return L.i1(x)
 
 
 def second_kind(x, near, tail, scaled):
@@ -130,7 +94,7 @@ def k0_of(x, scaled):
     """K0, or that times ``exp(x)``."""
     small = L.minimum(L.maximum(x, 1e-300), 2.0)
     rest = series(small * small * 0.5 - 1.0, tables.K0_NEAR)
-    near = rest - L.log(small * 0.5) * scaled_i0(small) * L.exp(small)
+    near = rest - L.log(small * 0.5) * L.i0(small)
     return second_kind(x, near, tables.K0_FAR, scaled)
 
 
@@ -138,7 +102,7 @@ def k1_of(x, scaled):
     """K1, or that times ``exp(x)``."""
     small = L.minimum(L.maximum(x, 1e-308), 2.0)
     rest = series(small * small * 0.5 - 1.0, tables.K1_NEAR) / small
-    near = rest + L.log(small * 0.5) * scaled_i1(small) * L.exp(small)
+    near = rest + L.log(small * 0.5) * L.i1(small)
     return second_kind(x, near, tables.K1_FAR, scaled)
 
 
@@ -298,24 +262,8 @@ def airy_ai(x):
 @without_halves
 @pointwise
 def ndtri(p):
-    """The inverse of `ndtr`: by erfinv in the middle, by asymptotic forms on both sides."""
-    p = wide(p)
-    small = L.minimum(p, 1.0 - p)
-    z = L.sqrt(-2.0 * L.log(L.maximum(small, 1e-320)))
-    inverse = 1.0 / z
-    low, high = 1 / 5, 1 / 2
-    t = (L.maximum(inverse, low) - (low + high) / 2) * (2 / (high - low))
-    near = series(L.minimum(t, 1.0), tables.NDTRI_2)
-    low, high = 1 / 39, 1 / 5
-    far = series(
-        (L.minimum(inverse, high) - (low + high) / 2) * (2 / (high - low)),
-        tables.NDTRI_5,
-    )
-    tail = z - (L.log(z) + L.select(inverse > 0.2, near, far)) * inverse
-    middle = math.sqrt(2) * L.erfinv(2.0 * p - 1.0)
-    value = L.select(small < 0.125, L.select(p < 0.5, -tail, tail), middle)
-    value = L.select(p == 0, -INF, L.select(p == 1, INF, value))
-    return L.select((p < 0) | (p > 1), NAN, value)
+    """The inverse of `ndtr`, of which `erfcinv` is another form."""
+    return 0.0 - L.erfcinv(wide(p) * 2.0) * math.sqrt(2)
 
 
 @without_halves

@@ -99,3 +99,52 @@ def test_angles_of_every_size_are_reduced_exactly():
 @pytest.mark.parametrize("order", [171, 2**31])
 def test_polygamma_ends_for_every_order(order):
     assert rushlight.polygamma(order, rushlight.tensor([1.0])).shape == (1,)
+
+
+def points(low, high, count=150):
+    return np.random.default_rng(3).uniform(low, high, count)
+
+
+# Units in the last place, and where the function bends or is zero.
+SPECIAL = {
+    "erf": (0.7, lambda m, v: m.erf(v), [points(-1.2, 1.2), points(-6, 6)]),
+    "erfc": (0.75, lambda m, v: m.erfc(v), [points(-1, 1), points(0, 26)]),
+    "erfinv": (0.6, lambda m, v: m.erfinv(v), [points(-1, 1), points(-1e-9, 1e-9)]),
+    "lgamma": (
+        0.6,
+        lambda m, v: m.re(m.loggamma(v)),
+        [points(0, 12), points(-6, 0), points(0.99, 2.01), points(1e3, 1e9)],
+    ),
+    "special.i0": (0.6, lambda m, v: m.besseli(0, v), [points(-20, 20)]),
+    "special.i1": (0.6, lambda m, v: m.besseli(1, v), [points(-20, 20)]),
+    "special.i0e": (
+        0.6, lambda m, v: m.besseli(0, v) * m.exp(-abs(v)), [points(-20, 20)]),
+    "special.i1e": (
+        0.6, lambda m, v: m.besseli(1, v) * m.exp(-abs(v)), [points(-20, 20)]),
+    "special.erfcx": (1.5, lambda m, v: m.exp(v * v) * m.erfc(v), [points(-5, 60)]),
+    "special.ndtri": (
+        1.9, lambda m, v: m.sqrt(2) * m.erfinv(2 * v - 1), [points(0, 1)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_functions_of_doubles_are_right_to_their_last_digit(name):
+    mpmath = pytest.importorskip("mpmath", reason="the reference values come from it")
+    limit, exact, ranges = SPECIAL[name]
+    x = np.concatenate(ranges)
+    function = rushlight
+    for part in name.split("."):
+        function = getattr(function, part)
+    result = function(rushlight.from_numpy(x)).tolist()
+    with mpmath.workdps(40):
+        for argument, value in zip(x.tolist(), result, strict=True):
+            truth = exact(mpmath, mpmath.mpf(argument))
+            unit = math.ulp(float(truth))
+            assert abs(mpmath.mpf(value) - truth) <= limit * unit, argument
+
+
+def test_subnormal_exponentials_are_rounded_once():
+    x = np.linspace(-104, -87, 4001).astype("float32")
+    exact = np.exp(x.astype("float64"))
+    result = rushlight.from_numpy(x).exp().numpy().astype("float64")
+    assert abs(result - exact).max() <= 0.51 * 2.0**-149

@@ -121,16 +121,40 @@ def _exp_of_parts(r, low):
     return one + (lost + _curve(r, low))
 
 
-def _scaled(x, k):
+def scaled(x, k):
     """``x`` times two to ``k``; in two steps, so that subnormals round once."""
     half = k >> 1
     return x * power_of_two(half, x) * power_of_two(k - half, x)
 
 
 def exp(x):
-    """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``."""
+    """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
+
+    A subnormal float32 takes the way round by float64, so that it is rounded once.
+    """
+    value = exp_of_normal(x)
+    if x.type.name != "float32":
+        return value
+    subnormal = (x < -87.0) & (x > -104.0)
+    fine = ir.cast(x.type, ir.Call("exp", ir.f64.like(x.type), ir.cast(ir.f64, x)))
+    return ir.Call("rarely", x.type, subnormal, fine, value)
+
+
+def exp_of_normal(x):
+    """`exp` where nobody looks at the last bit of subnormal results."""
     r, low, k = _reduced(clamp(x, *pick(x, (-105.0, 89.0), (-746.0, 710.0))))
-    return _scaled(_exp_of_parts(r, low), k)
+    return scaled(_exp_of_parts(r, low), k)
+
+
+def exp_in_two_parts(x, low):
+    """``exp(x + low)`` as a sum of two over a power of two, to about 60 bits."""
+    r, rest, k = _reduced(x)
+    square, lost = product_of_two(r, r)
+    line, more = sum_of_sorted(r, square * 0.5)
+    one, last = sum_of_sorted(Const(x.type, 1.0), line)
+    curve = polynomial(r, EXP_DOUBLE[1:]) * (square * r)
+    low = fma(rest + low, one + curve, lost * 0.5)
+    return (*sum_of_sorted(one, last + (more + (curve + low))), k)
 
 
 def exp2(x):
@@ -142,7 +166,7 @@ def exp2(x):
     rest = x - (shifted - form.magic)
     high, low = pick(x, LN2_NEAREST, LN2_NEAREST_DOUBLE)
     r = rest * high
-    return _scaled(_exp_of_parts(r, fma(rest, low, fma(rest, high, -r))), k)
+    return scaled(_exp_of_parts(r, fma(rest, low, fma(rest, high, -r))), k)
 
 
 def _expm1(x):
@@ -271,7 +295,7 @@ def log10(x):
 
 def sigmoid(x):
     """``1 / (1 + exp(-x))`` through ``exp(-|x|)``, which does not overflow."""
-    small = exp(-abs(x))
+    small = exp_of_normal(-abs(x))
     return select(x < 0, small, 1.0) / (small + 1.0)
 
 
@@ -288,7 +312,7 @@ def tanh(x):
 def _half_exp(x):
     """``exp(x) / 2``, which is finite a little further than ``exp(x)``."""
     r, low, k = _reduced(clamp(x, *pick(x, (-104.0, 90.0), (-746.0, 711.0))))
-    return _scaled(_exp_of_parts(r, low), k - 1)
+    return scaled(_exp_of_parts(r, low), k - 1)
 
 
 @in_double
@@ -343,7 +367,7 @@ def atanh(x):
     return copysign(_log1p(t, rest) * 0.5, x)
 
 
-def _log_in_two_parts(x, short):
+def log_in_two_parts(x, short):
     """``log(x)`` of a positive number as a sum of two.
 
     About 68 bits are right, which the largest powers need; 56 in the short form.
@@ -374,13 +398,13 @@ def _pair(x, parts):
 
 def _power_of_magnitude(x, y, short):
     """``x`` to ``y`` for positive finite ``x``."""
-    high, low = _log_in_two_parts(x, short)
+    high, low = log_in_two_parts(x, short)
     product, rest = product_of_two(high, y)
     rest = fma(low, y, rest)
     limited = clamp(product, -800.0, 800.0)
     rest = select(product == limited, rest, 0.0)
     r, lost, k = _reduced(limited)
-    return _scaled(_exp_of_parts(*sum_of_two(r, rest + lost)), k)
+    return scaled(_exp_of_parts(*sum_of_two(r, rest + lost)), k)
 
 
 @in_double_or_short

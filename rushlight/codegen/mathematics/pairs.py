@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.mathematics.formats import fma
+from rushlight.codegen.expr import Const
+from rushlight.codegen.mathematics.formats import fma, polynomial
 
 
 def sum_of_sorted(x, y):
@@ -42,3 +43,21 @@ def over(a, b):
     quotient = a[0] * inverse
     rest = fma(-quotient, b[0], a[0]) + (a[1] - quotient * b[1])
     return quotient, rest * inverse
+
+
+def fine_polynomial(x, coefficients):
+    """A polynomial of a sum of two, whose last steps of Horner's rule keep their errors.
+
+    The leading coefficients are sums of two themselves, and as many steps are taken so.
+    ``x`` may come without a second part.
+    """
+    high, low = x
+    fine = [c for c in coefficients if isinstance(c, tuple)]
+    total, rest = polynomial(high, coefficients[len(fine) :]), None
+    for first, second in reversed(fine):
+        product, lost = product_of_two(total, high)
+        lost = lost if low is None else fma(total, low, lost)
+        lost = lost if rest is None else fma(rest, high, lost)
+        total, more = sum_of_two(Const(high.type, first), product)
+        rest = more + (lost + second)
+    return total, rest
