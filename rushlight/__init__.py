@@ -53,7 +53,8 @@ from rushlight.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from rushlight import _bindings, legacy as _legacy
+from rushlight import _bindings, _storages, legacy as _legacy
+from rushlight._storages import tensor_from_file as from_file
 from rushlight.legacy import TypedStorage, set_default_tensor_type, tensortype
 from rushlight._bindings import (
     as_tensor,

@@ -245,8 +245,6 @@ def _methods():
         "cuda",
         lambda self, device=None, non_blocking=False: self.to(device or "cuda"),
     )
-    yield "share_memory_", lambda self: self
-    yield "is_shared", lambda self: False
     yield "is_pinned", lambda self, device=None: False
     yield "pin_memory", lambda self, device=None: self
     yield (

@@ -309,7 +309,26 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
 
     def is_shared(self):
         """Whether other processes see the memory."""
-        return False
+        return self._untyped_storage.is_shared()
+
+    def share_memory_(self):
+        """Moves the memory to where other processes can map it."""
+        self._untyped_storage.share_memory_()
+        return self
+
+    @property
+    def filename(self):
+        """The path of the file whose memory it shares; None where there is none."""
+        return self._untyped_storage.filename
+
+    @classmethod
+    def from_file(cls, filename, shared=False, size=0):
+        """Elements whose memory is a file's: ``FloatStorage.from_file`` and its kind."""
+        dtype = cls.__dict__.get("dtype")
+        if not isinstance(dtype, DType):
+            raise RuntimeError("from_file can only be called on derived classes")
+        memory = UntypedStorage.from_file(filename, shared, size * dtype.itemsize)
+        return TypedStorage(wrap_storage=memory, dtype=dtype)
 
     def pickle_storage_type(self):
         """The name that files have for the type."""
@@ -373,6 +392,7 @@ def _storage_type(name):
         "__doc__": f"Storages of {name}; called, one of them.",
         "__module__": "rushlight",
         "dtype": all_dtypes()[name],
+        "from_file": classmethod(TypedStorage.from_file.__func__),
     }
     return _LegacyStorageMeta(WORDS[name] + "Storage", (), body)
 

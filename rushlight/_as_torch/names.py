@@ -33,6 +33,7 @@ OWN = (
     "_dynamo.stance",
     "_facts",
     "_on_demand",
+    "_storages",
     "backends.cpu.",
     "codegen",
     "core",

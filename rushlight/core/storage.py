@@ -437,6 +437,35 @@ class Storage:
         resize_storage(self, size)
         return self
 
+    def _memory_owner(self):
+        """The object whose memory this is; ``None`` where it is the pool's."""
+        if not isinstance(self.owner, HeldBuffer):
+            return None
+        held: HeldBuffer = self.owner
+        return cython.cast(object, held.view.obj)
+
+    def _rest_on(self, buffer):
+        """Moves the contents to an object's memory, which it has from now on.
+
+        Raises:
+            RuntimeError: the memory is another library's, or one looks at it.
+            ValueError: the object has fewer bytes.
+        """
+        if not self.can_resize or self.lent:
+            refuse_resize(self, self.n_bytes)
+        held: HeldBuffer = HeldBuffer(buffer)
+        if cython.cast(cython.size_t, held.view.len) < self.n_bytes:
+            raise ValueError(f"{self.n_bytes} bytes do not fit into {held.view.len}")
+        data: cython.p_char = cython.cast(cython.p_char, held.view.buf)
+        if self.n_bytes:
+            memcpy(data, self.data, self.n_bytes)
+        if self.capacity:
+            give_block(self.data, self.capacity, self.n_bytes)
+        self.data = data
+        self.capacity = 0
+        self.owner = held
+        self.can_resize = False
+
     def get_device(self) -> int:
         """The device's number; -1 for the host."""
         return -1 if self.device.index is None else self.device.index

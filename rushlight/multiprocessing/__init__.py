@@ -1,6 +1,7 @@
 """Python's ``multiprocessing``, and ``spawn`` for one function in many processes.
 
-Tensors travel between processes as copies.
+Tensors that go through its queues and pipes, or to a process as its arguments, share their
+memory with those that arrive.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import sys
 
+from rushlight.multiprocessing.reductions import init_reductions
 from rushlight.multiprocessing.spawn import (
     ProcessContext,
     ProcessException,
@@ -27,6 +29,7 @@ __all__ = [
     "SpawnContext",
     "get_all_sharing_strategies",
     "get_sharing_strategy",
+    "init_reductions",
     "set_sharing_strategy",
     "spawn",
     "start_processes",
@@ -35,6 +38,8 @@ __all__ = [
 globals().update(
     {name: getattr(multiprocessing, name) for name in multiprocessing.__all__}
 )
+
+init_reductions()
 
 _strategies = (
     {"file_system"} if sys.platform == "darwin" else {"file_descriptor", "file_system"}
@@ -48,7 +53,7 @@ def get_all_sharing_strategies():
 
 
 def get_sharing_strategy():
-    """The name that was chosen; tensors are copied either way."""
+    """The name that was chosen; memory is shared by its descriptor either way."""
     return _chosen["strategy"]
 
 

@@ -1,5 +1,5 @@
-"""How tensors travel between processes: as Python pickles them, in copies."""
+"""How tensors travel between processes: their memory is shared, not copied."""
 
+from rushlight._storages import init_reductions, reduce_storage, reduce_tensor
 
-def init_reductions():
-    """Nothing: tensors need no help."""
+__all__ = ["init_reductions", "reduce_storage", "reduce_tensor"]

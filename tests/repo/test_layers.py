@@ -14,7 +14,7 @@ LAYERS = (
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
     ("autograd",),
-    ("random", "_bindings", "functional", "legacy", "lowrank", "removed"),
+    ("random", "_bindings", "functional", "legacy", "lowrank", "removed", "_storages"),
     (
         "nn",
         "optim",
