@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from rushlight import legacy
+from rushlight import _helpers, legacy
 from rushlight.autograd import methods as _autograd
 from rushlight.core import indexing, interop, pickling, printing, views
 from rushlight.core.device import get_default_device
@@ -260,6 +260,7 @@ def _methods():
     yield "_typed_storage", legacy.typed_storage
     yield "new", _new
     yield "set_", legacy.set_
+    yield from _helpers.methods()
     yield "__tensor_flatten__", None
     yield "__array_priority__", 1000  # NumPy's numbers leave operators to tensors
 

@@ -32,6 +32,14 @@ NAMES = {
         use_deterministic_algorithms
         """.split()
     ),
+    "_helpers": tuple(
+        """
+        FatalError cond detach_ from_file is_anomaly_check_nan_enabled
+        is_anomaly_enabled is_distributed is_inference legacy_contiguous_format
+        set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size
+        sym_fresh_size to_dlpack unravel_index while_loop
+        """.split()
+    ),
     "amp.autocast_mode": tuple(
         """
         autocast autocast_decrement_nesting autocast_increment_nesting
@@ -56,4 +64,12 @@ def find(name):
     if name in MODULES:
         return import_module(f"rushlight.{name}")
     home = _HOMES.get(name)
+    if home is None and name.startswith("_") and not name.startswith("__"):
+        return _private_operator(name)
     return None if home is None else getattr(import_module(f"rushlight.{home}"), name)
+
+
+def _private_operator(name):
+    """An operator that no namespace shows, such as ``_chunk_cat``; else None."""
+    packet = vars(import_module("rushlight.ops.registry").call).get(name)
+    return None if packet is None else packet.as_function()

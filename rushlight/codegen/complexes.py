@@ -8,7 +8,7 @@ from rushlight.codegen import expr
 from rushlight.codegen.expr import Call, Expr
 
 # The dtypes of complex numbers, and those of their parts.
-PARTS = {"complex64": "float32", "complex128": "float64"}
+PARTS = {"complex32": "float16", "complex64": "float32", "complex128": "float64"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -167,7 +167,8 @@ def without_faults(outputs):
 
 def _symbol(name, dtype):
     if dtype in COMPLEX_PARTS:
-        part = Type(COMPLEX_PARTS[dtype])
+        kind = COMPLEX_PARTS[dtype]
+        part = Type(COMPUTED_IN.get(kind, kind))
         return Complex(Var(f"{name}_real", part), Var(f"{name}_imag", part))
     return Var(name, Type(COMPUTED_IN.get(dtype, dtype)))
 

@@ -11,6 +11,13 @@ OF_INFINITIES = {
     "isfinite": ("float8_e5m2", "float8_e8m0fnu"),
 }
 MOVERS = ("copy", "where")
+# Kernels that PyTorch has for complex numbers of half precision.
+OF_HALF_PAIRS = frozenset(
+    """
+    copy where add sub rsub mul eq ne neg absolute sgn conjugate isfinite isinf isnan
+    masked_fill
+    """.split()
+)
 NARROW = {"float16": "uint16", "bfloat16": "uint16", **dict.fromkeys(FLOAT8, "uint8")}
 # How PyTorch's refusals name its kernels, where that is not the name and "_cpu".
 _VECTOR_MATH = (
@@ -68,6 +75,9 @@ def refuse_stored_only(name, computing):
         NotImplementedError: one of them is such a type, and the kernel is none of those
             that take it.
     """
+    if "complex32" in computing and name not in OF_HALF_PAIRS:
+        kernel = _SPELLED.get(name, f"{name}_cpu")
+        raise NotImplementedError(f"\"{kernel}\" not implemented for 'ComplexHalf'")
     if name in TAKEN:
         return
     for dtype in computing:

@@ -135,6 +135,7 @@ hardtanh_ = call.hardtanh_
 leaky_relu_ = call.leaky_relu_
 linear = call.linear
 one_hot = call.one_hot
+pdist = call.pdist
 pixel_shuffle = call.pixel_shuffle
 pixel_unshuffle = call.pixel_unshuffle
 prelu = call.prelu
@@ -240,6 +241,7 @@ __all__ = [
     "one_hot",
     "pad",
     "pairwise_distance",
+    "pdist",
     "pixel_shuffle",
     "pixel_unshuffle",
     "poisson_nll_loss",

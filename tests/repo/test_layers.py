@@ -14,7 +14,16 @@ LAYERS = (
     ("dispatch", "library", "overrides"),
     ("ops", "_generated"),
     ("autograd",),
-    ("random", "_bindings", "functional", "legacy", "lowrank", "removed", "_storages"),
+    (
+        "random",
+        "_bindings",
+        "_helpers",
+        "functional",
+        "legacy",
+        "lowrank",
+        "removed",
+        "_storages",
+    ),
     (
         "nn",
         "optim",

@@ -1,0 +1,470 @@
+"""Functions of the package that are Python rather than operators."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import warnings
+
+import rushlight as rl
+from rushlight import legacy
+from rushlight.core import state
+from rushlight.core.interop import frombuffer
+from rushlight.core.interop import to_dlpack as _to_dlpack
+from rushlight.core.layout import contiguous_format
+from rushlight.core.tensor import Tensor
+from rushlight.ops import call
+
+legacy_contiguous_format = contiguous_format
+
+
+class FatalError(Exception):
+    """An error that a program can't go on from."""
+
+
+# ---- positions
+
+
+def unravel_index(indices, shape):
+    """Coordinates of positions in a flattened tensor of some shape.
+
+    Args:
+        indices: positions, of any integer type.
+        shape: the sizes of the tensor, or the size of a vector.
+
+    Returns:
+        A tensor of the shape of ``indices`` for each dimension.
+
+    Raises:
+        TypeError: positions or sizes aren't integers.
+        ValueError: a size is negative.
+
+    >>> unravel_index(rl.tensor([3, 5]), (2, 3))
+    (tensor([1, 1]), tensor([0, 2]))
+    """
+    if not isinstance(indices, Tensor):
+        raise TypeError(
+            f"unravel_index(): argument 'indices' must be Tensor, not "
+            f"{type(indices).__name__}"
+        )
+    if indices.dtype.category != 1:
+        raise TypeError(
+            f"expected 'indices' to be integer dtype, but got {indices.dtype}"
+        )
+    if not isinstance(shape, (int, tuple, list)):
+        if isinstance(shape, str):
+            raise TypeError(
+                f"expected 'shape' sequence to only contain ints, but got {type(shape)}"
+            )
+        raise TypeError(
+            f"expected 'shape' to be int or sequence of ints, but got {type(shape)}"
+        )
+    sizes = [shape] if isinstance(shape, int) else list(shape)
+    for size in sizes:
+        if not isinstance(size, int):
+            raise TypeError(
+                f"expected 'shape' sequence to only contain ints, but got {type(size)}"
+            )
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
+    return tuple(call.unravel_index(indices.to(rl.int64), sizes))
+
+
+# ---- memory of files and of others
+
+
+def from_file(
+    filename, shared=None, size=0, *, dtype=None, layout=None, device=None,
+    pin_memory=None, requires_grad=False,
+):  # fmt: skip
+    """A vector of the numbers in a file, which is mapped, not read.
+
+    Args:
+        filename: the file's path.
+        shared: whether what is written goes to the file, which is made or lengthened
+            where it is too short; otherwise the file is left alone.
+        size: how many numbers.
+        dtype: their type, float32 where none is given.
+
+    Raises:
+        RuntimeError: the file can't be opened, or is too short and not shared.
+    """
+    dtype = rl.get_default_dtype() if dtype is None else dtype
+    n_bytes = int(size or 0) * dtype.itemsize
+    mapped = map_file(filename, bool(shared), n_bytes)
+    result = rl.empty(0, dtype=dtype)
+    if n_bytes:
+        result = frombuffer(mapped, dtype=dtype, count=int(size))
+    return result.requires_grad_() if requires_grad else result
+
+
+def map_file(filename, shared, n_bytes):
+    """The first bytes of a file, mapped; None where there are none to map."""
+    mode, flags = ("read-write", os.O_RDWR | os.O_CREAT) if shared else ("read-only", 0)
+    path = os.fspath(filename)
+    try:
+        handle = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise RuntimeError(
+            f"unable to open file <{path}> in {mode} mode: {error.strerror} "
+            f"({error.errno})"
+        ) from None
+    try:
+        present = os.fstat(handle).st_size
+        if present < n_bytes and not shared:
+            raise RuntimeError(
+                f"file <{path}> size <{present}> is smaller than the required mapping "
+                f"size <{n_bytes}>"
+            )
+        if present < n_bytes:
+            os.ftruncate(handle, n_bytes)
+        if not n_bytes:
+            return None
+        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+        return mmap.mmap(handle, n_bytes, access=access)
+    finally:
+        os.close(handle)
+
+
+def to_dlpack(tensor):
+    """A capsule that other libraries read the tensor's memory through."""
+    return _to_dlpack(tensor)
+
+
+# ---- facts about a tensor
+
+
+def is_inference(input):
+    """Whether the tensor was made in inference mode."""
+    return input.is_inference()
+
+
+def is_distributed(input):
+    """Whether the tensor's parts lie in several processes: never."""
+    return False
+
+
+def detach_(input):
+    """Takes the tensor out of the graph that made it."""
+    return input.detach_()
+
+
+# ---- switches of autograd
+
+
+def is_anomaly_enabled():
+    """Whether errors in backward tell of the forward call."""
+    return state.is_anomaly_enabled()
+
+
+def is_anomaly_check_nan_enabled():
+    """Whether NaN in backward is an error while anomalies are looked for."""
+    return state.is_anomaly_check_nan_enabled()
+
+
+def set_anomaly_enabled(enabled, check_nan=True):
+    """Looks for anomalies in backward, or no longer."""
+    state.set_anomaly(bool(enabled), bool(check_nan))
+
+
+# ---- control flow that is data
+
+
+def cond(pred, true_fn, false_fn, operands=()):
+    """What one of two functions makes of the operands.
+
+    Args:
+        pred: a truth value, or a tensor of one element.
+        true_fn, false_fn: what is called where it holds, and where it doesn't.
+        operands: what they are called with.
+
+    Raises:
+        RuntimeError: ``pred`` is neither.
+
+    >>> cond(rl.tensor(True), lambda x: x + 1, lambda x: x - 1, (rl.ones(2),))
+    tensor([2., 2.])
+    """
+    if isinstance(pred, Tensor):
+        if pred.numel() != 1:
+            raise RuntimeError(
+                f"Expected pred to be bool or single-element tensor, but got {pred}."
+            )
+        pred = pred.item()
+    elif not isinstance(pred, (bool, int, float)):
+        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
+    return (true_fn if pred else false_fn)(*operands)
+
+
+def while_loop(cond_fn, body_fn, carried_inputs):
+    """What a function leads to, called over and over while a condition holds.
+
+    Args:
+        cond_fn: from the carried values to a truth value.
+        body_fn: from the carried values to the next ones.
+        carried_inputs: the values to begin with.
+
+    Raises:
+        RuntimeError: a function can't be called, or doesn't return what is carried.
+
+    >>> while_loop(lambda i: i < 3, lambda i: (i + 1,), (rl.tensor(0),))
+    (tensor(3),)
+    """
+    if not callable(cond_fn) or not callable(body_fn):
+        raise RuntimeError("Expect cond_fn and body_fn to be callable.")
+    if not isinstance(carried_inputs, (tuple, list)):
+        raise RuntimeError(
+            "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that "
+            f"only consists of tensor or int leaves, but got {carried_inputs}."
+        )
+    carried = tuple(carried_inputs)
+    while _holds(cond_fn(*carried)):
+        after = body_fn(*carried)
+        if not isinstance(after, (tuple, list)) or len(after) != len(carried):
+            raise RuntimeError(
+                "Expected body_fn_output and carried_inputs to have same number of "
+                f"outputs but got lhs:{after} and rhs:{carried}"
+            )
+        carried = tuple(after)
+    return carried
+
+
+def _holds(answer):
+    if isinstance(answer, Tensor):
+        if answer.numel() != 1 or answer.dtype is not rl.bool:
+            raise RuntimeError(
+                "cond_fn must return a boolean scalar tensor or a boolean but got "
+                f"{answer}"
+            )
+        return answer.item()
+    if not isinstance(answer, bool):
+        raise RuntimeError(
+            f"cond_fn must return a boolean scalar tensor or a boolean but got {answer}"
+        )
+    return answer
+
+
+# ---- sizes that a tracer would leave open
+
+
+def sym_constrain_range(size, *, min=None, max=None):
+    """Promises that a number lies within bounds.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+    low = -(1 << 63) if min is None else min
+    high = (1 << 63) - 1 if max is None else max
+    if high < low:
+        raise RuntimeError(
+            f"Max must be greater than or equal to min, got min={low} and max={high}"
+        )
+    if not low <= size <= high:
+        raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
+
+
+def sym_constrain_range_for_size(size, *, min=None, max=None):
+    """Promises that a number is a size within bounds.
+
+    Raises:
+        RuntimeError: it is not.
+    """
+    if max is not None and max <= 2:
+        raise RuntimeError(
+            f"Max value to constrain_range_for_size must be greater than 2. got: {max}"
+        )
+    sym_constrain_range(size, min=min, max=max)
+
+
+def sym_fresh_size(expr):
+    """A size of which nothing is known yet: outside of a tracer, the number itself."""
+    return None
+
+
+# ---- tensors' own names
+
+
+def dim_order(self, *, ambiguity_check=False):
+    """The dimensions from the one with the largest step to the one with the least.
+
+    Args:
+        ambiguity_check: refuse where sizes of one, or equal steps, leave several orders;
+            or a list of formats of which exactly one has to fit.
+
+    Raises:
+        RuntimeError: the order isn't the only one, and was to be.
+    """
+    if isinstance(ambiguity_check, bool):
+        formats = None
+    elif isinstance(ambiguity_check, (list, tuple)) and all(
+        isinstance(each, rl.memory_format) for each in ambiguity_check
+    ):
+        formats = list(ambiguity_check)
+    else:
+        raise TypeError(
+            "The ambiguity_check argument must be a bool or a list of memory formats."
+        )
+    steps = self.stride()
+    unclear = any(size == 1 for size in self.shape) or len(set(steps)) < len(steps)
+    if ambiguity_check and unclear:
+        if formats is None:
+            raise RuntimeError(
+                "The tensor does not have unique dim order, or cannot map to exact one "
+                "of the given memory formats."
+            )
+        if sum(self.is_contiguous(memory_format=each) for each in formats) != 1:
+            raise RuntimeError("The tensor does not have unique dim order.")
+    return tuple(sorted(range(self.dim()), key=lambda d: -steps[d]))
+
+
+def _refuse_graph(self, name):
+    if self.requires_grad:
+        raise RuntimeError(
+            f"Can't call {name}() on Variable that requires grad. Use "
+            f"var.detach().{name}() instead."
+        )
+
+
+def _write_numbers(self, numbers):
+    fresh = rl.tensor(numbers, dtype=self.dtype).reshape(self.shape)
+    return self.copy_(fresh)
+
+
+def apply_(self, callable):
+    """Puts what a Python function makes of each element in its place.
+
+    Raises:
+        RuntimeError: the tensor requires gradients.
+    """
+    _refuse_graph(self, "apply_")
+    numbers = self.detach().reshape(-1).tolist()
+    return _write_numbers(self, [callable(number) for number in numbers])
+
+
+def _beside(self, other, name, what):
+    if other.dtype is not self.dtype:
+        raise TypeError(
+            f"{name}: expected {self.type()} for '{what}' (got {other.type()})"
+        )
+    return other.detach().expand(self.shape).reshape(-1).tolist()
+
+
+def map_(self, tensor, callable):
+    """Puts what a Python function makes of each pair of elements in the first's place.
+
+    Raises:
+        RuntimeError: a tensor requires gradients, or the sizes differ.
+    """
+    _refuse_graph(self, "map_")
+    _refuse_graph(tensor, "map_")
+    others = _beside(self, tensor, "map_", "other")
+    numbers = self.detach().reshape(-1).tolist()
+    return _write_numbers(self, [callable(*pair) for pair in zip(numbers, others)])
+
+
+def map2_(self, x, y, callable):
+    """`map_` of three tensors' elements."""
+    for each in (self, x, y):
+        _refuse_graph(each, "map2_")
+    columns = (
+        self.detach().reshape(-1).tolist(),
+        _beside(self, x, "map2_", "argument 1"),
+        _beside(self, y, "map2_", "argument 2"),
+    )
+    return _write_numbers(self, [callable(*row) for row in zip(*columns)])
+
+
+def module_load(self, other, assign=False):
+    """What a module's parameter becomes when it is loaded from another tensor.
+
+    Args:
+        other: the tensor from the file.
+        assign: take its place rather than its numbers.
+    """
+    if assign:
+        return other.detach()
+    return self.detach().copy_(other)
+
+
+def storage_type(self):
+    """The class of the typed storage underneath."""
+    warnings.warn(
+        "TypedStorage is deprecated. It will be removed in the future and UntypedStorage "
+        "will be the only storage class. This should only matter to you if you are using "
+        "storages directly.  To access UntypedStorage directly, use "
+        "tensor.untyped_storage() instead of tensor.storage()",
+        stacklevel=2,
+    )
+    return getattr(rl, legacy.WORDS[self.dtype.name] + "Storage")
+
+
+def record_stream(self, s):
+    """Tells the memory's owner of a stream that uses it: nothing, on the CPU."""
+    if not isinstance(s, rl.Stream):
+        raise RuntimeError("unknown parameter type")
+
+
+def reversed_rows(self):
+    """The tensor with its first dimension the other way round."""
+    return self if self.dim() == 0 else self.flip(0)
+
+
+def right_divided(self, other):
+    """``other / self``."""
+    return self.reciprocal() * other
+
+
+def index(self, positions, dims):
+    """Elements at positions along named dimensions; other dimensions stay whole."""
+    dims = dims if isinstance(dims, (tuple, list)) else (dims,)
+    positions = positions if isinstance(positions, (tuple, list)) else (positions,)
+    whole: list = [slice(None)] * self.dim()
+    for place, dim in zip(positions, dims):
+        whole[dim] = place
+    return self[tuple(whole)]
+
+
+def grad_dtype(self):
+    """The type that gradients are kept in: the tensor's own unless set; None for any."""
+    return self.__dict__.get("_grad_dtype", self.dtype)
+
+
+def set_grad_dtype(self, dtype):
+    """Lets gradients of a leaf be of another type, or of any.
+
+    Raises:
+        RuntimeError: the tensor is no leaf, or holds a gradient of another type.
+    """
+    if not self.is_leaf:
+        raise RuntimeError("grad_dtype can only be set on leaf tensors.")
+    if dtype is not None and not isinstance(dtype, rl.dtype):
+        raise RuntimeError(
+            f"grad_dtype must be a torch.dtype or None, but got {type(dtype).__name__}"
+        )
+    if dtype is not None and self.grad is not None and self.grad.dtype is not dtype:
+        raise RuntimeError(
+            f"Cannot set grad_dtype to '{dtype}' because there is already a gradient "
+            f"assigned with dtype '{self.grad.dtype}'. Please clear the gradient (.grad "
+            "= None) before changing grad_dtype."
+        )
+    self._grad_dtype = dtype
+
+
+def methods():
+    """Names and values for ``Tensor``."""
+    yield from (
+        ("dim_order", dim_order),
+        ("apply_", apply_),
+        ("map_", map_),
+        ("map2_", map2_),
+        ("module_load", module_load),
+        ("storage_type", storage_type),
+        ("record_stream", record_stream),
+        ("index", index),
+        ("is_distributed", is_distributed),
+        ("is_nested", False),
+        ("name", None),
+        ("const_data_ptr", lambda self: self.data_ptr()),
+        ("grad_dtype", property(grad_dtype, set_grad_dtype)),
+        ("__reversed__", reversed_rows),
+        ("__rdiv__", right_divided),
+    )

@@ -1,0 +1,213 @@
+"""Counts of points in the cells of a grid."""
+
+import math
+
+import rushlight
+from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.ops import call as ops
+from rushlight.ops.native import FLOATS, require
+from rushlight.ops.return_types import return_type
+
+_SINGLE_AND_DOUBLE = FLOATS - {5, 15}
+
+
+def histogram(self, bins, range, weight, density):
+    """Equal intervals from the least element to the greatest, or over ``range``."""
+    points, weight = self.reshape([-1, 1]), _flat(weight)
+    check_counts([bins], 1)
+    edges = bin_edges(points, [bins], range, weight, density)
+    return points_in_cells(points, edges, weight, density), edges[0]
+
+
+def histogram_between(self, bins, weight, density):
+    """Intervals between neighbouring edges; the last one is closed."""
+    points, weight = self.reshape([-1, 1]), _flat(weight)
+    return points_in_cells(points, [bins], weight, density), bins.clone()
+
+
+def _flat(weight):
+    return None if weight is None else weight.reshape([-1])
+
+
+def histogramdd(self, bins, range, weight, density):
+    """The counts, and the edges along each dimension."""
+    check_points(self)
+    if len(bins) != self.shape[-1]:
+        raise RuntimeError(
+            "histogramdd: The size of bins must be equal to the innermost dimension of "
+            "the input."
+        )
+    options = {"weight": weight, "density": density}
+    hist = ops._histogramdd_from_bin_cts(self, bins, range=range, **options)
+    edges = ops._histogramdd_bin_edges(self, bins, range=range, **options)
+    return return_type("histogramdd", ("hist", "bin_edges"))((hist, tuple(edges)))
+
+
+def histogramdd_of_one_count(self, bins, range, weight, density):
+    """The same number of intervals along each dimension."""
+    check_points(self)
+    return histogramdd(self, [bins] * self.shape[-1], range, weight, density)
+
+
+def histogramdd_between(self, bins, range, weight, density):
+    """The counts between given edges, and the edges."""
+    hist = ops._histogramdd_from_bin_tensors(self, bins, weight=weight, density=density)
+    return return_type("histogramdd", ("hist", "bin_edges"))((hist, tuple(bins)))
+
+
+def check_points(self):
+    """Refuses what has no dimension of coordinates.
+
+    Raises:
+        RuntimeError: the tensor has fewer than two dimensions.
+    """
+    if self.ndim < 2:
+        raise RuntimeError(
+            "torch.histogramdd: input tensor should have at least 2 dimensions"
+        )
+
+
+def check_counts(bins, dims):
+    """Refuses numbers of intervals that are none.
+
+    Raises:
+        RuntimeError: there are too few numbers, or one is not above zero.
+    """
+    if len(bins) != dims:
+        raise RuntimeError(
+            f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-"
+            f"dimensional histogram but got {len(bins)}"
+        )
+    for dim, count in enumerate(bins):
+        if count <= 0:
+            raise RuntimeError(
+                f"torch.histogram(): bins must be > 0, but got {count} for dimension "
+                f"{dim}"
+            )
+
+
+def bin_edges(self, bins, range, weight, density):
+    """Evenly spaced edges over ``range``, or around all points.
+
+    Raises:
+        RuntimeError: the range has no length that is known.
+    """
+    check_points(self)
+    dims = self.shape[-1]
+    check_counts(bins, dims)
+    if range is not None and len(range) != 2 * dims:
+        raise RuntimeError(
+            f"torch.histogramdd: for a {dims}-dimensional histogram range should have "
+            f"{2 * dims} elements, but got {len(range)}"
+        )
+    require("histogramdd", self.dtype, _SINGLE_AND_DOUBLE, self)
+    if range is not None:
+        limits = [(range[2 * d], range[2 * d + 1]) for d in _counted(dims)]
+    elif self.numel():
+        points = self.reshape([-1, dims])
+        low, high = ops.amin(points, [0]).tolist(), ops.amax(points, [0]).tolist()
+        limits = list(zip(low, high))
+    else:
+        limits = [(0.0, 1.0)] * dims
+    edges = []
+    for dim, (low, high) in enumerate(limits):
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise RuntimeError(
+                f"torch.histogramdd: dimension {dim}'s range [{low:g}, {high:g}] is not "
+                "finite"
+            )
+        if low > high:
+            raise RuntimeError(
+                f"torch.histogramdd: min should not exceed max, but got min {low:g} max "
+                f"{high:g} for dimension {dim}"
+            )
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        edges.append(
+            ops.linspace(low, high, bins[dim] + 1, dtype=self.dtype, device=self.device)
+        )
+    return tuple(edges)
+
+
+_counted = range  # the operators' arguments are called so, too
+
+
+def points_in_equal_cells(self, bins, range, weight, density):
+    """The grid's edges first, then the counts between them."""
+    edges = bin_edges(self, bins, range, weight, density)
+    return points_in_cells(self, edges, weight, density)
+
+
+def points_in_cells(self, bins, weight, density):
+    """Each point's cell by a search along every dimension; points outside are left out."""
+    check_points(self)
+    dims = self.shape[-1]
+    check_edges(self, bins, weight)
+    require("histogramdd", self.dtype, _SINGLE_AND_DOUBLE, self)
+    points = self.reshape([-1, dims])
+    shape = [edges.shape[0] - 1 for edges in bins]
+    check_counts(shape, dims)
+    cell = ops.new_zeros(points, [points.shape[0]], dtype=rushlight.int64)
+    inside = ops.ones_like(cell, dtype=rushlight.bool)
+    for dim, edges in enumerate(bins):
+        place = points[:, dim].contiguous()
+        edges = edges.contiguous()
+        inside = inside & (place >= edges[0]) & (place <= edges[-1])
+        found = ops.searchsorted(edges, place, right=True) - 1
+        cell = cell * shape[dim] + ops.clamp(found, 0, shape[dim] - 1)
+    mass = inside if weight is None else ops.where(inside, weight.reshape([-1]), 0)
+    flat = ops.new_zeros(points, [math.prod(shape)], dtype=rushlight.float64)
+    hist = flat.index_add(0, cell, mass.to(flat.dtype)).reshape(shape)
+    if density:
+        hist = hist / hist.sum()
+        for dim, edges in enumerate(bins):
+            across = [1] * dims
+            across[dim] = -1
+            hist = hist / ops.diff(edges).to(hist.dtype).reshape(across)
+    return hist.to(self.dtype)
+
+
+def check_edges(self, bins, weight):
+    """Refuses edges and weights that don't go with the points.
+
+    Raises:
+        RuntimeError: their number, type or shape isn't right.
+    """
+    dims = self.shape[-1]
+    if len(bins) != dims:
+        raise RuntimeError(
+            f"torch.histogramdd: expected {dims} sequences of bin edges for a {dims}-"
+            f"dimensional histogram but got {len(bins)}"
+        )
+    own = TYPE_NAMES[self.dtype.name]
+    for dim, edges in enumerate(bins):
+        if edges.dtype is not self.dtype:
+            raise RuntimeError(
+                "torch.histogramdd: input tensor and bins tensors should have the same "
+                f"dtype, but got input with dtype {own} and bins for dimension {dim} "
+                f"with dtype {TYPE_NAMES[edges.dtype.name]}"
+            )
+        if edges.ndim != 1:
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have one dimension, but got "
+                f"{edges.ndim} dimensions in the bins tensor for dimension {dim}"
+            )
+        if edges.numel() == 0:
+            raise RuntimeError(
+                "torch.histogramdd: bins tensor should have at least 1 element, but got "
+                f"0 elements in the bins tensor for dimension {dim}"
+            )
+    if weight is None:
+        return
+    if weight.dtype is not self.dtype:
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided, input tensor and weight "
+            f"tensor should have the same dtype, but got input({own}), and weight("
+            f"{TYPE_NAMES[weight.dtype.name]})"
+        )
+    if list(weight.shape) != list(self.shape[:-1]):
+        raise RuntimeError(
+            "torch.histogramdd: if weight tensor is provided it should have the same "
+            "shape as the input tensor excluding its innermost dimension, but got input "
+            f"with shape {list(self.shape)} and weight with shape {list(weight.shape)}"
+        )

@@ -1,0 +1,218 @@
+"""Reductions of stretches along a dimension, which lengths or offsets tell apart."""
+
+import math
+
+import rushlight
+from rushlight.codegen.loops import A, T, loops
+from rushlight.ops import call as ops
+from rushlight.ops.native import FLOATS, around, fresh, name_of, require, run
+from rushlight.ops.shared import wrap_dim
+
+SUM, MEAN, LARGEST, SMALLEST, PRODUCT = range(5)
+_KINDS = {
+    "sum": SUM, "mean": MEAN, "max": LARGEST, "amax": LARGEST, "min": SMALLEST,
+    "amin": SMALLEST, "prod": PRODUCT,
+}  # fmt: skip
+_STARTS = (0.0, 0.0, -math.inf, math.inf, 1.0)
+
+
+@loops
+def reduce_segments(
+    out: "T*",
+    x: "T*",
+    bounds: "i64*",
+    start: "f64*",
+    segments: int,
+    size: int,
+    inner: int,
+    kind: int,
+    given: int,
+    begin: int,
+    end: int,
+):
+    """Every column of a stretch, from its first element to its last."""
+    for row in range(begin, end):
+        outer = row // segments
+        at = outer * (segments + 1) + row % segments
+        low = bounds[at]
+        high = bounds[at + 1]
+        for column in range(inner):
+            mass = A(start[0])
+            for i in range(low, high):
+                v = A(x[(outer * size + i) * inner + column])
+                if kind <= 1:
+                    mass = mass + v
+                elif kind == 2:
+                    mass = v if v > mass or v != v else mass
+                elif kind == 3:
+                    mass = v if v < mass or v != v else mass
+                else:
+                    mass = mass * v
+            if kind == 1 and (high > low or given == 0):
+                mass = mass / A(high - low)
+            out[row * inner + column] = T(mass)
+
+
+@loops
+def spread_segments(
+    out: "T*",
+    grad: "T*",
+    result: "T*",
+    x: "T*",
+    bounds: "i64*",
+    start: "f64*",
+    segments: int,
+    size: int,
+    inner: int,
+    kind: int,
+    begin: int,
+    end: int,
+):
+    """What arrives at a stretch, shared among the elements that it came from."""
+    for row in range(begin, end):
+        outer = row // segments
+        at = outer * (segments + 1) + row % segments
+        low = bounds[at]
+        high = bounds[at + 1]
+        for column in range(inner):
+            g = A(grad[row * inner + column])
+            r = A(result[row * inner + column])
+            ties = 0
+            for i in range(low, high):
+                v = A(x[(outer * size + i) * inner + column])
+                if v == r or v != v:
+                    ties = ties + 1
+            for i in range(low, high):
+                place = (outer * size + i) * inner + column
+                v = A(x[place])
+                share = g
+                if kind == 1:
+                    share = g / A(high - low)
+                elif kind == 2 or kind == 3:
+                    share = g / A(ties) if v == r or v != v else A(0)
+                elif kind == 4:
+                    if v == A(0) or v != v:
+                        rest = A(start[0])
+                        for j in range(low, high):
+                            if j != i:
+                                rest = rest * A(x[(outer * size + j) * inner + column])
+                        share = g * rest
+                    else:
+                        share = g * r / v
+                out[place] = T(share)
+
+
+def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initial):
+    """A value for each stretch; an empty one has the initial value, or none for means.
+
+    Raises:
+        RuntimeError: the stretches don't fit the data, or the reduction is unknown.
+    """
+    kind, bounds, axis = _stretches(
+        data, reduce, lengths, indices, offsets, axis, unsafe
+    )
+    require("_segment_reduce_cpu", data.dtype, FLOATS, data)
+    outer, size, inner = around(data.shape, axis)
+    shape = list(data.shape)
+    shape[axis] = bounds.shape[-1] - 1
+    out = fresh(data, shape)
+    segments = shape[axis]
+    run(
+        reduce_segments,
+        [out, data.contiguous(), bounds, _start(kind, initial)],
+        [segments, size, inner, kind, int(initial is not None)],
+        outer * segments,
+        max(size * inner // max(segments, 1), 1),
+        T=name_of(data.dtype),
+    )
+    return out
+
+
+def segment_reduce_backward(
+    grad, output, data, reduce, lengths, offsets, axis, initial
+):
+    """Elements of no stretch get nothing."""
+    kind, bounds, axis = _stretches(data, reduce, lengths, None, offsets, axis, True)
+    outer, size, inner = around(data.shape, axis)
+    segments = bounds.shape[-1] - 1
+    out = ops.zeros_like(data, memory_format=rushlight.contiguous_format)
+    tensors = [tensor.contiguous() for tensor in (grad, output, data)]
+    run(
+        spread_segments,
+        [out, *tensors, bounds, _start(kind, initial)],
+        [segments, size, inner, kind],
+        outer * segments,
+        max(size * inner // max(segments, 1), 1),
+        T=name_of(data.dtype),
+    )
+    return out
+
+
+def _start(kind, initial):
+    start = _STARTS[kind] if initial is None else float(initial)
+    return rushlight.tensor([start], dtype=rushlight.float64)
+
+
+def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
+    """The reduction's number, where stretches begin and end, the dimension."""
+    axis = wrap_dim(axis, data.ndim)
+    if reduce not in _KINDS:
+        raise RuntimeError(
+            "reduce argument must be either sum, prod, mean, amax or amin, got "
+            f"{reduce}"
+        )
+    if indices is not None:
+        raise RuntimeError(
+            "segment_reduce(): indices based reduction is not supported yet."
+        )
+    if offsets is None and lengths is None:
+        raise RuntimeError(
+            "segment_reduce(): Either lengths or offsets must be defined."
+        )
+    name = "lengths" if offsets is None else "offsets"
+    given = lengths if offsets is None else offsets
+    if given.dtype not in (rushlight.int32, rushlight.int64):
+        require(f"_segment_reduce_{name}_cpu_kernel1", given.dtype, {3, 4}, given)
+    if data.ndim < given.ndim:
+        raise RuntimeError(
+            f"Expected data.dim() >= {name}_value.dim() to be true, but got false."
+        )
+    if axis != given.ndim - 1:
+        raise RuntimeError(
+            f"segment_reduce(): Expected axis to be the last dimension of {name} but "
+            f"got {axis}."
+        )
+    if list(given.shape[:-1]) != list(data.shape[:axis]):
+        raise RuntimeError(
+            f"segment_reduce(): Expected the leading sizes of {name} to be those of data"
+            f", but got {list(given.shape)} beside {list(data.shape)}"
+        )
+    given = given.to(rushlight.int64)
+    size = data.shape[axis]
+    if offsets is not None:
+        bounds = given.contiguous()
+    else:
+        bounds = _bounds_of(given, size, axis, unsafe)
+    if bounds.numel():
+        falls = ops.diff(bounds)
+        if ops.min(bounds).item() < 0 or ops.max(bounds).item() > size:
+            raise RuntimeError(
+                f"segment_reduce(): Expected {name} to stay within the {size} elements "
+                f"along axis {axis}"
+            )
+        if falls.numel() and ops.min(falls).item() < 0:
+            raise RuntimeError(f"segment_reduce(): Expected {name} that do not fall")
+    return _KINDS[reduce], bounds, axis
+
+
+def _bounds_of(lengths, size, axis, unsafe):
+    if not unsafe:
+        if ops.min(lengths).item() < 0:
+            raise RuntimeError("lengths contains negative value!")
+        if not ops.all(ops.sum(lengths, [-1]) == size).item():
+            raise RuntimeError(
+                "segment_reduce(): Expected all rows of lengths along axis to sum to "
+                "data.size(lengths.dim()-1) when !unsafe."
+            )
+    first = ops.new_zeros(lengths, [*lengths.shape[:-1], 1])
+    return ops.cat([first, ops.cumsum(lengths, -1)], -1).contiguous()
