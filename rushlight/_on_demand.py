@@ -6,7 +6,7 @@ from importlib import import_module
 
 MODULES = """
     _C _dynamo _ops _utils __config__ accelerator amp ao backends compiler distributed
-    futures fx hub jit mps mtia multiprocessing onnx profiler return_types storage
+    futures fx hub jit monitor mps mtia multiprocessing onnx package profiler return_types storage
     torch_version types version xpu
 """.split()
 

@@ -6,6 +6,9 @@ tensors; only ``weights_only=False`` hands it to Python's pickle.
 """
 
 import contextlib
+import os
+from collections.abc import Callable
+from typing import IO, Any
 
 import rushlight as rl
 from rushlight.serialization._names import (
@@ -62,6 +65,10 @@ __all__ = [
     "storage_to_tensor_type",
     "validate_cuda_device",
 ]
+
+# What annotations of other programs call the arguments of save and load.
+FILE_LIKE = str | os.PathLike | IO[bytes]
+MAP_LOCATION = Callable[[Any, str], Any] | rl.device | str | dict[str, str] | None
 
 
 @contextlib.contextmanager

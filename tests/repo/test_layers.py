@@ -35,6 +35,8 @@ LAYERS = (
         "signal",
         "hub",
         "masked",
+        "monitor",
+        "package",
     ),
     ("distributions",),
     ("datasets", "transforms", "testing", "func"),
