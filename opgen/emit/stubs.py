@@ -10,6 +10,7 @@ _TYPES = {
     14: "bool | None", 15: "str", 16: "str | None", 17: "dtype | None",
     18: "device | str | int | None", 19: "layout | None", 20: "memory_format | None",
     21: "Generator | None", 22: "Sequence[Number]", 23: "Any", 24: "Sequence[bool]",
+    25: "Sequence[Number]",
 }  # fmt: skip
 _RESULTS = {2: "tuple[Tensor, ...]", 3: "tuple[Tensor, ...]"}
 

@@ -171,7 +171,7 @@ class Library:
         op = self._operator(op_name)
         source = kernel if isinstance(kernel, Pointwise) else pointwise(kernel)
         rows = op.signature.rows
-        static = tuple(i for i, row in enumerate(rows) if 7 <= row[1] <= 24)
+        static = tuple(i for i, row in enumerate(rows) if 7 <= row[1] <= 25)
         promoting = tuple(i for i, row in enumerate(rows) if row[1] in (0, 4))
         made = PointwiseKernel(source, op, dtype, promoting, static, "")
         for key in (DispatchKey.CPU, DispatchKey.Meta):

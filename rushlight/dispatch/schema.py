@@ -18,11 +18,11 @@ KINDS = {
     "float": 11, "float?": 12, "bool": 13, "bool?": 14, "str": 15, "str?": 16,
     "ScalarType": 17, "ScalarType?": 17, "Device": 18, "Device?": 18,
     "Layout": 19, "Layout?": 19, "MemoryFormat": 20, "MemoryFormat?": 20,
-    "Generator": 21, "Generator?": 21, "float[]": 22, "float[]?": 22, "Scalar[]": 22,
-    "Any": 23, "bool[]": 24,
+    "Generator": 21, "Generator?": 21, "float[]": 22, "float[]?": 22, "Any": 23,
+    "bool[]": 24, "Scalar[]": 25,
 }  # fmt: skip
 TENSOR_KINDS = frozenset({0, 1, 2, 3, 4})
-LIST_KINDS = frozenset({9, 10, 22, 24})
+LIST_KINDS = frozenset({9, 10, 22, 24, 25})
 SYNONYMS = {
     "SymInt": "int", "dtype": "ScalarType", "number": "Scalar", "device": "Device",
 }  # fmt: skip

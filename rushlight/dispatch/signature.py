@@ -615,15 +615,21 @@ def accept_rare(
         good = isinstance(item, _layouts.Layout)
     elif kind == 20:
         good = isinstance(item, _layouts.MemoryFormat)
-    elif kind == 22 or kind == 24:
+    elif kind == 22 or kind == 24 or kind == 25:
         if isinstance(item, (bool, int, float)) and size > 0:
             own(bound, i, (item,) * size)
             return 0
         good = isinstance(item, (list, tuple))
-        if good and kind == 22:
+        if good and kind != 24:
             for element in item:
                 if type(element) is not float and asks(element):
                     bound.exotic = True
+                elif kind == 25:
+                    good = good and not isinstance(element, Tensor)
+                    good = good and hasattr(
+                        element,
+                        "__complex__" if isinstance(element, complex) else "__float__",
+                    )
                 elif isinstance(element, (str, bytes, complex, list, tuple)):
                     good = False
     if not good:

@@ -79,7 +79,8 @@ def define_packet(entries, namespace="aten"):
     if inplace:
         inplace_packet = OperatorPacket(namespace, name + "_", inplace)
         setattr(call, name + "_", inplace_packet)
-    publish(name, packet, inplace_packet, variants, entries[0][6])
+    shown = "shown" in entries[0][12]
+    publish(name, packet, inplace_packet, variants, entries[0][6], shown)
     position = next((i for i, row in enumerate(entries[0][2]) if row[0] == "self"), 0)
     if position and variants & METHOD:
         install(name, with_receiver(packet, position))
@@ -99,13 +100,13 @@ def with_receiver(packet, position):
     return method
 
 
-def publish(name, packet, inplace_packet, variants, namespace):
+def publish(name, packet, inplace_packet, variants, namespace, shown):
     """Put a packet where users look for it."""
     if variants & METHOD:
         install(name, packet.as_method())
         if inplace_packet is not None:
             install(name + "_", inplace_packet.as_method())
-    if not variants & FUNCTION or name.startswith("_"):
+    if not variants & FUNCTION or name.startswith("_") and not shown:
         return
     target = namespaces.setdefault(namespace, {})
     prefix = "" if namespace is None else namespace.replace(".", "_") + "_"

@@ -22,6 +22,8 @@ CALLS = {
     "an empty range of a complex type": lambda m: m.randint_like(
         m.ones(2, dtype=m.complex64), 10, 5
     ),
+    "a complex size in place": lambda m: m.ones(2, dtype=m.complex64).abs_(),
+    "complex sizes in place": lambda m: m.ones(2, dtype=m.complex64).absolute_(),
     "a complex permutation": lambda m: m.randperm(4, dtype=m.complex64),
     "a permutation of truth values": lambda m: m.randperm(4, dtype=m.bool),
     "a shift of no dimension": lambda m: m.fft.fftshift(m.ones(()), 0),
