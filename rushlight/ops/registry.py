@@ -246,6 +246,10 @@ def attach_kernels(op, inplace, out, entry):
                 form.set_kernel(key, kernel)
     elif kind == "composite":
         op.set_composite(LazyKernel(module, attribute))
+        if module == call.__name__ and inplace is not None:
+            # another name of an operator is another name of its in-place form, too
+            inplace.set_composite(LazyKernel(module, attribute + "_"))
+            forms.remove(inplace)
     elif kind == "cpu":
         op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute))
         if attribute in _WRITERS and inplace is not None:
