@@ -7,39 +7,51 @@ operators under ``create_graph``.
 from math import prod as product
 
 import rushlight
-from rushlight.codegen.language import maximum, mean, pointwise, rowwise, rsqrt, total
+from rushlight.codegen.language import (
+    cast,
+    maximum,
+    mean,
+    pointwise,
+    rowwise,
+    rsqrt,
+    select,
+    total,
+)
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of, scalar_name
-from rushlight.ops.rows import EACH, ROW, SHARED, run_rows
+from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
 from rushlight.ops.shared import conjugated, wrap_dim
 
 
 def _centered(x, dim, eps):
-    """Distances from the mean, the mean, and the reciprocal deviation.
+    """Distances from the mean, the mean in two parts, and the reciprocal deviation.
 
-    What the mean was rounded by is the mean of the distances, which are exact.
+    What the mean was rounded by is the mean of the distances: far from zero those are
+    exact, while near zero they are rounded more than the mean is.
     """
     center = mean(x, over=dim)
     gap = x - center
     shift = mean(gap, over=dim)
     spread = maximum(mean(gap * gap, over=dim) - shift * shift, 0)
-    return gap - shift, center + shift, rsqrt(spread + eps)
+    far = center * center > spread * 0.01
+    shift = select(far, shift, 0)
+    return gap - shift, (center, shift), rsqrt(spread + eps)
 
 
 @rowwise
 def layer_norm_kernel(x, dim, eps):
     """The row with mean zero and variance one; its mean and reciprocal deviation."""
     gap, center, rstd = _centered(x, dim, eps)
-    return gap * rstd, center, rstd
+    return gap * rstd, center[0] + center[1], rstd
 
 
 @rowwise
 def layer_norm_affine_kernel(x, weight, bias, dim, eps):
     """``layer_norm_kernel``, scaled and shifted."""
     gap, center, rstd = _centered(x, dim, eps)
-    return gap * rstd * weight + bias, center, rstd
+    return gap * rstd * weight + bias, center[0] + center[1], rstd
 
 
 @rowwise(scalars=("center", "rstd"))
@@ -67,15 +79,27 @@ def layer_norm_parameters_kernel(grad, x, center, rstd, dim):
 
 @rowwise
 def moments_kernel(x, dim, eps):
-    """The mean of a row and its reciprocal deviation."""
+    """The mean of a row, its reciprocal deviation, and the mean in two parts."""
     _, center, rstd = _centered(x, dim, eps)
-    return center, rstd
+    return center[0] + center[1], rstd, *center
 
 
 @rowwise
 def rms_norm_kernel(x, dim, eps):
     """The row over the root of its mean square."""
     return x * rsqrt(mean(x * x, over=dim) + eps)
+
+
+@rowwise(scalars=("center", "shift", "rstd", "weight", "bias"))
+def channel_norm_kernel(x, center, shift, rstd, weight, bias, dim):
+    """One channel of a group whose moments are known, the mean in two parts."""
+    return (x - center - shift) * (rstd * weight) + bias
+
+
+@pointwise
+def reciprocal_deviation(spread, eps):
+    """One over the root of a variance, rounded once."""
+    return rsqrt(cast(spread, "float64") + cast(eps, "float64"))
 
 
 @pointwise
@@ -352,25 +376,30 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     format, wide = format_of(input), _wide(input.dtype)
     x = input.contiguous()
     center, rstd = fresh(x, [N, group], wide), fresh(x, [N, group], wide)
-    size = C // group * HxW
-    if size:
-        run_rows(
-            moments_kernel, [(center, ROW), (rstd, ROW)], [(x, EACH)],
-            (N * group, size, 1), name_of(x.dtype), (float(eps),),
-        )  # fmt: skip
-    else:
+    result, kept = fresh(x, x.shape), _kept(input, weight, bias)
+    moments, extents = [(center, ROW), (rstd, ROW)], (N * group, C // group * HxW, 1)
+    compute, static = name_of(x.dtype), (float(eps),)
+    if not extents[1]:
         center.fill_(0)
         rstd.fill_(float("nan"))
-    scale = _of_channels(rstd, C)
-    if weight is not None:
-        scale = scale * weight.to(wide)
-    middle = _of_channels(center, C)
-    shift = ops.zeros_like(middle) if bias is None else bias.to(wide).expand([N, C])
-    result = ops._batch_norm_apply(
-        x.reshape([N, C, HxW]), *(v.unsqueeze(-1) for v in (middle, scale, shift))
-    )
-    result = laid_out(result.reshape(input.shape), format)
-    kept = _kept(input, weight, bias)
+    elif weight is None and bias is None:
+        outputs = [(result, EACH), *moments]
+        run_rows(layer_norm_kernel, outputs, [(x, EACH)], extents, compute, static)
+    else:
+        parts = [fresh(x, [N, group], wide) for _ in range(2)]
+        moments += [(part, ROW) for part in parts]
+        run_rows(moments_kernel, moments, [(x, EACH)], extents, compute, static)
+        operands = [(x, APART), *((v, OUTER) for v in (*parts, rstd))]
+        for parameter in _both_parameters(input, [C], weight, bias):
+            every = parameter if N == 1 else parameter.expand([N, C]).contiguous()
+            operands.append((every, ROW))
+        run_rows(
+            channel_norm_kernel, [(result, APART)], operands,
+            (N * group, HxW, C // group), compute,
+        )  # fmt: skip
+    result = laid_out(result, format)
+    if kept is wide:
+        return result, center, rstd
     return result, center.to(kept), rstd.to(kept)
 
 
@@ -516,7 +545,7 @@ def native_batch_norm(
             _blend(running_var, unbiased, momentum)
     else:
         center, spread = _flat(running_mean).to(wide), _flat(running_var).to(wide)
-    invstd = ops.rsqrt(spread + eps)
+    invstd = ops._reciprocal_deviation(spread, eps)
     scale = invstd if weight is None else invstd * weight
     shift = ops.zeros_like(center) if bias is None else bias
     result = ops._batch_norm_apply(

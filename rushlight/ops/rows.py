@@ -20,6 +20,8 @@ GRAIN = cython.declare(int64_t, 32768)
 EACH = "each"  # an element for every element
 ROW = "row"  # an element for every row
 SHARED = "shared"  # one row for all
+APART = "apart"  # an element for every element, the rows one after the other
+OUTER = "outer"  # an element for each place along the outer axis
 _NATIVE = cython.declare(dict, {})
 
 
@@ -87,6 +89,14 @@ def launch_rows(
         elif kind is ROW or kind == "row":
             ints[2 + k] = inner * item
             ints[2 + count + k] = item
+            ints[2 + 2 * count + k] = 0
+        elif kind == "apart":
+            ints[2 + k] = size * inner * item
+            ints[2 + count + k] = size * item
+            ints[2 + 2 * count + k] = item
+        elif kind == "outer":
+            ints[2 + k] = item
+            ints[2 + count + k] = 0
             ints[2 + 2 * count + k] = 0
         else:
             ints[2 + k] = 0

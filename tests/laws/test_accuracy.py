@@ -148,3 +148,38 @@ def test_subnormal_exponentials_are_rounded_once():
     exact = np.exp(x.astype("float64"))
     result = rushlight.from_numpy(x).exp().numpy().astype("float64")
     assert abs(result - exact).max() <= 0.51 * 2.0**-149
+
+
+@pytest.mark.parametrize(
+    ("offset", "limit"), [(0.0, 25), (0.02, 25), (1.0, 60), (1000.0, 5)]
+)
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm", "affine group_norm"])
+def test_normalised_values_near_zero_keep_their_digits(name, offset, limit):
+    functional = rushlight.nn.functional
+    noise = np.random.default_rng(7).standard_normal((48, 8, 400)) + offset
+    x = noise.astype("float32")
+    t, wide = rushlight.from_numpy(x), x.astype("float64").reshape(48, -1)
+    if name == "layer_norm":
+        result = functional.layer_norm(t, (8, 400))
+    else:
+        ones = rushlight.ones(8) if name.startswith("affine") else None
+        result = functional.group_norm(t, 1, ones)
+    gap = wide - wide.mean(1, keepdims=True)
+    exact = gap / np.sqrt((gap * gap).mean(1, keepdims=True) + 1e-5)
+    error = abs(result.numpy().reshape(48, -1) - exact)
+    assert (error / np.maximum(abs(exact), 4e-3)).max() < limit * EPSILON["float32"]
+
+
+@pytest.mark.parametrize("affine", [False, True])
+def test_group_norm_of_halves_is_rounded_once(affine):
+    noise = np.random.default_rng(7).standard_normal((16, 4, 300)).astype("float32")
+    x = rushlight.from_numpy(noise).half()
+    weight = rushlight.tensor([1.0, 2.0, -1.0, 0.5]).half() if affine else None
+    result = rushlight.nn.functional.group_norm(x, 2, weight).double().numpy()
+    wide = x.double().numpy().reshape(32, -1)
+    gap = wide - wide.mean(1, keepdims=True)
+    exact = gap / np.sqrt((gap * gap).mean(1, keepdims=True) + 1e-5)
+    exact = exact.reshape(result.shape)
+    if affine:
+        exact *= weight.double().numpy()[:, None]
+    assert (abs(result - exact) / np.maximum(abs(exact), 1e-3)).max() < 0.51 * 2.0**-10
