@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import mmap
-import os
 import warnings
 
 import rushlight as rl
 from rushlight import legacy
 from rushlight.core import state
-from rushlight.core.interop import frombuffer
 from rushlight.core.interop import to_dlpack as _to_dlpack
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
@@ -70,60 +67,7 @@ def unravel_index(indices, shape):
     return tuple(call.unravel_index(indices.to(rl.int64), sizes))
 
 
-# ---- memory of files and of others
-
-
-def from_file(
-    filename, shared=None, size=0, *, dtype=None, layout=None, device=None,
-    pin_memory=None, requires_grad=False,
-):  # fmt: skip
-    """A vector of the numbers in a file, which is mapped, not read.
-
-    Args:
-        filename: the file's path.
-        shared: whether what is written goes to the file, which is made or lengthened
-            where it is too short; otherwise the file is left alone.
-        size: how many numbers.
-        dtype: their type, float32 where none is given.
-
-    Raises:
-        RuntimeError: the file can't be opened, or is too short and not shared.
-    """
-    dtype = rl.get_default_dtype() if dtype is None else dtype
-    n_bytes = int(size or 0) * dtype.itemsize
-    mapped = map_file(filename, bool(shared), n_bytes)
-    result = rl.empty(0, dtype=dtype)
-    if n_bytes:
-        result = frombuffer(mapped, dtype=dtype, count=int(size))
-    return result.requires_grad_() if requires_grad else result
-
-
-def map_file(filename, shared, n_bytes):
-    """The first bytes of a file, mapped; None where there are none to map."""
-    mode, flags = ("read-write", os.O_RDWR | os.O_CREAT) if shared else ("read-only", 0)
-    path = os.fspath(filename)
-    try:
-        handle = os.open(path, flags, 0o600)
-    except OSError as error:
-        raise RuntimeError(
-            f"unable to open file <{path}> in {mode} mode: {error.strerror} "
-            f"({error.errno})"
-        ) from None
-    try:
-        present = os.fstat(handle).st_size
-        if present < n_bytes and not shared:
-            raise RuntimeError(
-                f"file <{path}> size <{present}> is smaller than the required mapping "
-                f"size <{n_bytes}>"
-            )
-        if present < n_bytes:
-            os.ftruncate(handle, n_bytes)
-        if not n_bytes:
-            return None
-        access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
-        return mmap.mmap(handle, n_bytes, access=access)
-    finally:
-        os.close(handle)
+# ---- memory of others
 
 
 def to_dlpack(tensor):

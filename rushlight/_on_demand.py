@@ -34,7 +34,7 @@ NAMES = {
     ),
     "_helpers": tuple(
         """
-        FatalError cond detach_ from_file is_anomaly_check_nan_enabled
+        FatalError cond detach_ is_anomaly_check_nan_enabled
         is_anomaly_enabled is_distributed is_inference legacy_contiguous_format
         set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size
         sym_fresh_size to_dlpack unravel_index while_loop

@@ -244,17 +244,3 @@ def test_recurrent_operators_are_pytorchs(kind, bidirectional):
     ours, theirs = both(call, x, *states, *params)
     for mine, other in zip(ours, theirs, strict=True):
         assert_agrees(mine, other)
-
-
-def test_mapped_files_are_written_where_they_are_shared(tmp_path):
-    path = str(tmp_path / "numbers")
-    rl.from_file(path, shared=True, size=4).fill_(2)
-    assert rl.from_file(path, size=4).tolist() == [2.0] * 4
-    own = rl.from_file(path, shared=False, size=4).fill_(3)
-    assert own.tolist() == [3.0] * 4
-    assert rl.from_file(path, size=2, dtype=rl.float64).dtype is rl.float64
-    assert torch.from_file(path, size=4).tolist() == [2.0] * 4
-    with pytest.raises(RuntimeError, match="smaller than the required mapping size"):
-        rl.from_file(path, size=8)
-    with pytest.raises(RuntimeError, match="unable to open file"):
-        rl.from_file(path + "x", size=8)
