@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import warnings
 
 import rushlight as rl
@@ -18,6 +19,21 @@ legacy_contiguous_format = contiguous_format
 class FatalError(Exception):
     """An error that a program can't go on from."""
 
+
+Tag = enum.IntEnum(
+    "Tag",
+    """
+    core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout
+    generated inplace inplace_view maybe_aliasing_or_mutating needs_contiguous_strides
+    needs_exact_strides needs_fixed_stride_order nondeterministic_bitwise
+    nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction
+    view_copy
+    """,
+    module=__name__,
+    start=0,
+)
+Tag.__doc__ = "What can be said of an operator."
+max_pool1d_with_indices = call.max_pool1d_with_indices
 
 # ---- positions
 
@@ -347,6 +363,24 @@ def record_stream(self, s):
         raise RuntimeError("unknown parameter type")
 
 
+def resize(self, *sizes):
+    """The same elements in another shape; deprecated for ``reshape``."""
+    listed = len(sizes) == 1 and isinstance(sizes[0], (tuple, list))
+    return call.resize(self, list(sizes[0] if listed else sizes))
+
+
+def resize_as(self, tensor):
+    """The same elements in the shape of another tensor; deprecated for ``reshape``."""
+    return call.resize_as(self, tensor)
+
+
+def array_wrap(self, array, context=None, return_scalar=False):
+    """What NumPy's functions make of a tensor, as a tensor."""
+    if array.dtype == bool:
+        array = array.astype("uint8")  # as before there were tensors of truth values
+    return rl.from_numpy(array) if array.ndim else rl.as_tensor(array)
+
+
 def reversed_rows(self):
     """The tensor with its first dimension the other way round."""
     return self if self.dim() == 0 else self.flip(0)
@@ -409,6 +443,15 @@ def methods():
         ("name", None),
         ("const_data_ptr", lambda self: self.data_ptr()),
         ("grad_dtype", property(grad_dtype, set_grad_dtype)),
+        ("resize", resize),
+        ("resize_as", resize_as),
+        ("__array_wrap__", array_wrap),
         ("__reversed__", reversed_rows),
         ("__rdiv__", right_divided),
     )
+
+
+def __getattr__(name):
+    if name == "Storage":
+        return rl.FloatStorage
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -36,7 +36,8 @@ NAMES = {
         """
         FatalError cond detach_ is_anomaly_check_nan_enabled
         is_anomaly_enabled is_distributed is_inference legacy_contiguous_format
-        set_anomaly_enabled sym_constrain_range sym_constrain_range_for_size
+        Storage Tag max_pool1d_with_indices set_anomaly_enabled sym_constrain_range
+        sym_constrain_range_for_size
         sym_fresh_size to_dlpack unravel_index while_loop
         """.split()
     ),
@@ -52,6 +53,7 @@ NAMES = {
     ),
     "amp.grad_scaler": ("GradScaler",),
     "ops.extensions": ("classes",),
+    "nn._functions.bags": ("embedding_bag",),
     "serialization": ("load", "save"),
 }
 _HOMES = {name: home for home, names in NAMES.items() for name in names}

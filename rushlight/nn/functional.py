@@ -45,6 +45,17 @@ from rushlight.nn._functions.dropout import (
     feature_alpha_dropout,
 )
 from rushlight.nn._functions.grids import affine_grid, grid_sample
+from rushlight.nn._functions.grouped import (
+    ScalingType as ScalingType,
+)
+from rushlight.nn._functions.grouped import (
+    SwizzleType as SwizzleType,
+)
+from rushlight.nn._functions.grouped import (
+    grouped_mm,
+    scaled_grouped_mm,
+    scaled_mm,
+)
 from rushlight.nn._functions.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -125,6 +136,7 @@ channel_shuffle = call.channel_shuffle
 conv1d = call.conv1d
 conv2d = call.conv2d
 conv3d = call.conv3d
+conv_tbc = call.conv_tbc
 conv_transpose1d = call.conv_transpose1d
 conv_transpose2d = call.conv_transpose2d
 conv_transpose3d = call.conv_transpose3d
@@ -140,6 +152,7 @@ pixel_shuffle = call.pixel_shuffle
 pixel_unshuffle = call.pixel_unshuffle
 prelu = call.prelu
 relu_ = call.relu_
+rrelu_ = call.rrelu_
 scaled_dot_product_attention = call.scaled_dot_product_attention
 selu_ = call.selu_
 softplus = call.softplus
@@ -177,6 +190,7 @@ __all__ = [
     "conv1d",
     "conv2d",
     "conv3d",
+    "conv_tbc",
     "conv_transpose1d",
     "conv_transpose2d",
     "conv_transpose3d",
@@ -198,6 +212,7 @@ __all__ = [
     "glu",
     "grid_sample",
     "group_norm",
+    "grouped_mm",
     "gumbel_softmax",
     "hardshrink",
     "hardsigmoid",
@@ -251,7 +266,10 @@ __all__ = [
     "relu_",
     "rms_norm",
     "rrelu",
+    "rrelu_",
     "scaled_dot_product_attention",
+    "scaled_grouped_mm",
+    "scaled_mm",
     "selu",
     "selu_",
     "sigmoid",

@@ -165,6 +165,28 @@ CALLS = {
     "statistics": lambda m: m.batch_norm_update_stats(
         m.arange(6.0).reshape(2, 3), m.zeros(3), m.ones(3), 0.1
     ),
+    "bags": lambda m: m.embedding_bag(
+        m.arange(8.0).reshape(4, 2), m.tensor([0, 1, 1, 3]), m.tensor([0, 2]), mode=2
+    ),
+    "padded": lambda m: m.embedding_bag(
+        m.arange(8.0).reshape(4, 2),
+        m.tensor([0, 1, 1, 3]),
+        m.tensor([0, 2]),
+        *(False, 1, False, None, False, 1),
+    ),
+    "time": lambda m: m.conv_tbc(
+        m.arange(12.0).view(3, 2, 2), m.ones(2, 2, 3), m.arange(3.0), 1
+    ),
+    "groups": lambda m: m.nn.functional.grouped_mm(
+        m.ones(8, 16), m.ones(2, 16, 8), offs=m.tensor([4, 8], dtype=m.int32)
+    ),
+    "scaled": lambda m: m._scaled_mm(
+        m.ones(16, 32).to(m.float8_e4m3fn),
+        m.ones(16, 32).to(m.float8_e4m3fn).t(),
+        m.tensor(0.5),
+        m.tensor(2.0),
+        out_dtype=m.float32,
+    ),
     "branch": lambda m: m.cond(False, lambda x: x, lambda x: -x, (m.ones(2),)),
 }
 
@@ -196,6 +218,12 @@ REFUSED = {
     "positions": lambda m: m.unravel_index(m.ones(3), (2, 2)),
     "sizes": lambda m: m.unravel_index(m.tensor([3]), (2, -2)),
     "chunk sizes": lambda m: m._chunk_cat([m.ones(5, 2), m.ones(3, 4)], 1, 4),
+    "offsets": lambda m: m.nn.functional.grouped_mm(m.ones(8, 8), m.ones(2, 8, 8)),
+    "ends": lambda m: m.nn.functional.grouped_mm(
+        m.ones(8, 8), m.ones(2, 8, 8), offs=m.tensor([4, 8])
+    ),
+    "channels": lambda m: m.conv_tbc(m.ones(5, 2, 3), m.ones(2, 4, 4), m.ones(4)),
+    "resized": lambda m: m.ones(2, 3).resize(7),
     "truth": lambda m: m.cond(m.ones(2), lambda: 1, lambda: 2),
     "steps": lambda m: m.sym_constrain_range(7, min=0, max=5),
     "states": lambda m: m.lstm_cell(
@@ -208,6 +236,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_pytorch_refuses_is_refused_in_its_words(name):
     ours, theirs = refusal(lambda m: REFUSED[name](m))

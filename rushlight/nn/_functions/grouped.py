@@ -1,0 +1,87 @@
+"""Products of matrices in groups, and of matrices with scales."""
+
+from __future__ import annotations
+
+import enum
+
+import rushlight as rl
+from rushlight.ops import call
+
+
+class ScalingType(enum.IntEnum):
+    """What part of a matrix one scale is for."""
+
+    TensorWise = 0
+    RowWise = 1
+    BlockWise1x16 = 2
+    BlockWise1x32 = 3
+    BlockWise1x128 = 4
+    BlockWise128x128 = 5
+
+
+class SwizzleType(enum.IntEnum):
+    """In what order the scales of blocks lie."""
+
+    NO_SWIZZLE = 0
+    SWIZZLE_32_4_4 = 1
+
+
+def grouped_mm(mat_a, mat_b, *, offs=None, bias=None, out_dtype=None):
+    """Products of matrices, a pair for each group.
+
+    Args:
+        mat_a, mat_b: batches of matrices; or one matrix, which ``offs`` cuts into groups.
+        offs: where each group ends, as int32.
+
+    Raises:
+        RuntimeError: the operands don't go together.
+    """
+    return call._grouped_mm(mat_a, mat_b, offs=offs, bias=bias, out_dtype=out_dtype)
+
+
+def _listed(value):
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _numbers(values):
+    return [int(value) for value in _listed(values)]
+
+
+def scaled_mm(
+    mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
+    swizzle_b=None, bias=None, output_dtype=rl.bfloat16, contraction_dim=(),
+    use_fast_accum=False,
+):  # fmt: skip
+    """The product of two matrices of eight-bit numbers, each times its scales.
+
+    Args:
+        scale_a, scale_b: what the numbers are times.
+        scale_recipe_a, scale_recipe_b: which numbers each scale is for.
+        output_dtype: the type of the product.
+
+    Raises:
+        RuntimeError: the operands or recipes don't go together.
+    """
+    return call._scaled_mm_v2(
+        mat_a, mat_b, _listed(scale_a), _numbers(scale_recipe_a), _numbers(swizzle_a),
+        _listed(scale_b), _numbers(scale_recipe_b), _numbers(swizzle_b), bias,
+        output_dtype, list(contraction_dim), use_fast_accum,
+    )  # fmt: skip
+
+
+def scaled_grouped_mm(
+    mat_a, mat_b, scale_a, scale_recipe_a, scale_b, scale_recipe_b, swizzle_a=None,
+    swizzle_b=None, bias=None, offs=None, output_dtype=rl.bfloat16, contraction_dim=(),
+    use_fast_accum=False,
+):  # fmt: skip
+    """`scaled_mm` in groups, which no kernel of the CPU is for.
+
+    Raises:
+        NotImplementedError: always, on a CPU.
+    """
+    raise NotImplementedError(
+        "Could not run 'aten::_scaled_grouped_mm_v2' with arguments from the 'CPU' "
+        "backend.\n  remedy: scaled_mm for each group"
+    )
