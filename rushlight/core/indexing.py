@@ -200,7 +200,7 @@ def bound(item: object) -> object:
 def whole(item: object) -> object:
     """An integer of 64 bits."""
     number = operator.index(item)
-    if not -LARGEST <= number <= LARGEST:
+    if not -LARGEST - 1 <= number <= LARGEST:
         raise ValueError(f"Overflow when unpacking long long: {number}")
     return number
 

@@ -146,12 +146,16 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
         ):
             refuse_gradient(op.base_name())
     check_output_type(op.out_rule, result.dtype_, written, op.base_name())
-    if op.out_overlap & 8 and repeats_elements(written):
+    if (
+        op.out_overlap & 8
+        and repeats_elements(written)
+        and result.shape == written.shape
+    ):
         return write_folded(written, result.detach(), False)
-    refuse_internal_overlap(written)
     if op.out_counted and result.numel_ == written.numel_:
         result = result.reshape(written.shape)
     fit_like(written, result, op.out_quiet, op.out_plain)
+    refuse_internal_overlap(written)
     if result.wants_grad and not op.out_detached:
         result = result.detach()
     return copy_into(written, result)

@@ -35,6 +35,7 @@ cdef class PointwiseKernel(Kernel):
     cdef int check_operands(self, Call* call) except -1
     cdef object compute_types(self, Call* call)
     cdef bint result_strides(self, Call* call, int64_t* strides) noexcept
+    cdef bint keeps_steps(self, Call* call) noexcept
     cdef Tensor fresh_output(self, Call* call, int code, Device device)
     cdef int prepare_target(self, Tensor t, Call* call, Operator op, DType result) except -1
     cdef tuple resolve_by_function(self, Call* call)

@@ -100,6 +100,19 @@ def fits_int64(value: object) -> cython.bint:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def steps_freely(t: Tensor) -> cython.bint:
+    """Whether a row-major tensor's dimensions of one element have steps of their own."""
+    step: int64_t = 1
+    d: cython.int
+    for d in range(t.ndim_ - 1, -1, -1):
+        if t.strides[d] != step:
+            return True
+        step *= t.sizes[d] if t.sizes[d] else 1
+    return False
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def check_mask(op: Operator, mask: object) -> cython.int:
     kind: DType
@@ -272,11 +285,27 @@ class PointwiseKernel(Kernel):
         self, call: cython.pointer(Call), strides: cython.pointer(int64_t)
     ) -> cython.bint:
         """The strides of a new result; True where they are row-major."""
-        if call.flat or self.plain_result:
+        if self.plain_result or (call.flat and not self.keeps_steps(call)):
             return True
         return strides_of_result(
             call, self.promoting, self.swapped, self.copied, self.shaped, strides
         )
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def keeps_steps(self, call: cython.pointer(Call)) -> cython.bint:
+        """Whether steps of single elements outlast a row-major call: beside a number."""
+        i: cython.int
+        odd: cython.bint = False
+        numbers: cython.bint = False
+        for i in range(call.n):
+            if call.is_tensor[i]:
+                odd = odd or steps_freely(
+                    cython.cast(Tensor, cython.cast(object, call.values[i]))
+                )
+            else:
+                numbers = numbers or (self.shaped >> i) & 1
+        return odd and numbers
 
     @cython.cfunc
     def fresh_output(
@@ -302,6 +331,7 @@ class PointwiseKernel(Kernel):
                 f"{t.storage.device}{describe(call, op.name)}"
             )
         check_output_type(op.out_rule, result, t, op.base_name())
+        refuse_internal_overlap(t)
         if op.form == OUT and not same_sizes(t, call):
             refuse_growth(t, call)
             plain: cython.bint = self.result_strides(call, strides)
@@ -312,7 +342,6 @@ class PointwiseKernel(Kernel):
                 cython.NULL if plain else strides,
                 op.out_quiet,
             )
-        refuse_internal_overlap(t)
         for i in range(call.n):
             if call.is_tensor[i]:
                 refuse_partial_overlap(
@@ -369,7 +398,10 @@ class PointwiseKernel(Kernel):
                 return None
         if first is None or first.wrapped_number:
             return None
-        if numbers and number_code(first.dtype_.code, False) != first.dtype_.code:
+        if numbers and (
+            number_code(first.dtype_.code, False) != first.dtype_.code
+            or steps_freely(first)
+        ):
             return None  # numbers beside half precision are passed as float32
         i = (self.n_operands - count) * 64 + first.dtype_.code
         fn: kernel_t = self.native[i]

@@ -7,8 +7,9 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall, raise_mismatch
-from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.dispatch.dispatcher import INPLACE, OUT, Operator
 from cython.cimports.rushlight.dispatch.interception import intercept
+from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
 from cython.cimports.rushlight.dispatch.signature import (
     Bound,
     asks_within,
@@ -16,6 +17,7 @@ from cython.cimports.rushlight.dispatch.signature import (
     release,
 )
 
+from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 
@@ -149,12 +151,53 @@ def packet_vectorcall(
             if answer is not PASS_BY:
                 return answer
         result = op.call(bound.slots)
+    except NotImplementedError:
+        refuse_first(op, bound.slots)
+        raise
     finally:
         if bound.n_made:
             release(cython.address(bound))
     if op.return_type is not None and type(result) is tuple:
         return op.return_type(result)
     return tuple(result) if type(result) is list else result
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_first(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.int:
+    """What is refused before a missing kernel is: writes past autograd, and shapes."""
+    i: cython.int
+    t: Tensor
+    grad_mode: cython.bint = state().grad_mode
+    sizes: list = []
+    for i in range(op.n_args):
+        value = cython.cast(object, slots[i])
+        if not isinstance(value, Tensor):
+            continue
+        t = value
+        if grad_mode and t.wants_grad and op.form == OUT:
+            # where nothing is recorded, what is written alone matters
+            if i == op.n_args - 1 or op.functional.derivative is not None:
+                refuse_gradient(op.base_name())
+        if op.form != OUT or i < op.n_args - 1:
+            sizes.append(t.shape)
+    if op.form == INPLACE and grad_mode and sizes:
+        t = cython.cast(object, slots[0])
+        if t.wants_grad and t.is_leaf:
+            raise RuntimeError(
+                "a leaf Variable that requires grad is being used in an in-place "
+                "operation."
+            )
+    if op.entry and op.entry[7][0] == "pointwise" and len(sizes) > 1:
+        broadcast = broadcast_sizes(sizes)
+        if op.form == INPLACE and tuple(broadcast) != tuple(sizes[0]):
+            raise RuntimeError(
+                f"output with shape {list(sizes[0])} doesn't match the broadcast shape "
+                f"{list(broadcast)}"
+            )
+    return 0
 
 
 @cython.cfunc
@@ -271,6 +314,9 @@ def call_with_out(
                 if op.return_type is not None and type(result) is tuple:
                     return op.return_type(result)
                 return result
+            except NotImplementedError:
+                refuse_first(op.out, bound.slots)
+                raise
             finally:
                 release(cython.address(bound))
         release(cython.address(bound))

@@ -582,8 +582,11 @@ def accept_rare(
                 own(bound, i, item.item())
                 return 0
             return WRONG_TYPE + i
-        good = isinstance(item, (float, int)) or hasattr(item, "__float__")
+        good = isinstance(item, (float, int))
         if isinstance(item, int) and abs(item) >> 63:  # no int64, but a float
+            own(bound, i, float(item))
+            return 0
+        if not good and hasattr(item, "__float__"):  # NumPy's numbers, too
             own(bound, i, float(item))
             return 0
     elif kind == 13 or kind == 14:

@@ -11,6 +11,7 @@ from rushlight.core.factories import wrapped_number
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import operand_types
+from rushlight.ops.copying import check_number
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated
 
@@ -201,6 +202,7 @@ def heaviside(x, y):
 @pointwise
 def xlogy(x, y):
     """x log(y), zero for a zero ``x`` unless ``y`` is NaN."""
+    L.real_only(x, y)
     return L.select(L.isnan(y), y, L.select(x == 0, 0, x * L.log(y)))
 
 
@@ -421,6 +423,9 @@ def pow_scalar(self, exponent):
     """
     if exponent == 0 or exponent == 1:
         return plain_power(self, exponent)
+    if self.dtype.itemsize == 2 and self.dtype.category == 2:
+        if not isinstance(exponent, complex):
+            check_number(self.dtype, exponent)
     if exponent == 2:
         if self.dtype.category >= 2 or isinstance(exponent, int):
             return ops.mul(self, self) if self.dtype.category else ops._pow(self, 2)

@@ -4,6 +4,8 @@ import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.ops import call as ops
+from rushlight.ops.creation import number_type
+from rushlight.ops.native import scalar_name
 
 logical_and = pointwise(L.logical_and)
 logical_or = pointwise(L.logical_or)
@@ -94,7 +96,17 @@ def equal(self, other):
 
 
 def isin(elements, test_elements, assume_unique, invert):
-    """Compares every element with every test element."""
+    """Compares every element with every test element.
+
+    Raises:
+        RuntimeError: truth values or complex numbers are compared.
+    """
+    for value in (elements, test_elements):
+        kind = value.dtype if hasattr(value, "dtype") else number_type(value)
+        if kind.category in (0, 3):
+            raise RuntimeError(
+                f"Unsupported input type encountered for isin(): {scalar_name(kind)}"
+            )
     if not hasattr(elements, "dtype"):
         elements = ops.scalar_tensor(elements, device=test_elements.device)
     if not hasattr(test_elements, "dtype"):

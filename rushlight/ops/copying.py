@@ -131,7 +131,10 @@ def put_number(target: Tensor, value: object):
     call: Call
     number: cython.double[2]
     kind: DType = target.dtype_
-    if target.numel_ == 0 or target.storage.device.kind == 2:
+    if target.storage.device.kind == 2:
+        return
+    if target.numel_ == 0:
+        check_number(kind, value)
         return
     if target.numel_ == 1 and kind.category == 2 and kind.itemsize <= 2:
         # a single one is rounded, as an assigned element is, and may become infinite
@@ -145,6 +148,16 @@ def put_number(target: Tensor, value: object):
     call.operands[1].itemsize = kind.itemsize
     call.operands[1].data = cython.cast(cython.p_char, number)
     run_call(native_copy(kind, kind).fn, cython.address(call))
+
+
+def check_number(dtype: DType, value):
+    """Refuses a number that a type does not hold.
+
+    Raises:
+        RuntimeError: the number is beyond the type's range.
+    """
+    number: cython.double[2]
+    write_element(dtype.code, cython.cast(cython.p_char, number), value)
 
 
 def fill_(self: Tensor, value):

@@ -5,6 +5,7 @@ import math
 import rushlight
 from rushlight.codegen.loops import A, I, T, loops
 from rushlight.ops import call as ops
+from rushlight.ops.copying import check_number
 from rushlight.ops.native import COMPLEX, REAL, USUAL, name_of, require, run
 
 STORED = frozenset((23, 24, 25, 26, 44))  # floats of eight bits
@@ -156,6 +157,10 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
             raise RuntimeError(
                 f"value cannot be converted to type double without overflow: {value}"
             )
+        if dtype.category == 1:
+            check_number(rushlight.int64, value)
+        elif dtype.itemsize == 2:
+            check_number(rushlight.float32, value)
     if dtype is rushlight.int64 and math.isfinite(start) and math.isfinite(end):
         start, end, step = int(start), int(end), int(step)
     _check_range(start, end, step)
@@ -248,6 +253,8 @@ def _ends(start, end, steps, dtype, operator):
         )
     if steps > 1:
         require(f"{operator}_cpu", dtype, REAL | COMPLEX)
+        check_number(dtype, start)
+        check_number(dtype, end)
         start, end = (
             scalar_tensor(v, dtype, None, "cpu", None).item() for v in (start, end)
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.copying import check_number
 from rushlight.ops.indexing_kernels import COLUMNS, index_add_kernel, put_slices
 from rushlight.ops.native import (
     REAL,
@@ -38,6 +39,8 @@ def check_slices(operator, self, dim, index, source):
             f"{operator}(): Expected dtype int32/int64 for index but got: "
             f"{scalar_name(index.dtype)}\n  index: {brief(index)}"
         )
+    if not self.dim() and index.numel() > 1:
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"{operator}(): self ({scalar_name(self.dtype)}) and source"
@@ -89,6 +92,7 @@ def index_add(self, dim, index, source, alpha=1):
     wide = self.dim() > 1
     kernel = "scatter_gather_tensor_cpu" if wide else "index_add_"
     require(kernel, self.dtype, MOVED, self)
+    check_number(self.dtype, alpha)
     if self.numel() == 0:
         return self.contiguous().clone()
     if self.dtype.is_complex:
@@ -152,6 +156,7 @@ def index_fill(self, dim, index, value):
     if index.dim() > 1:
         raise RuntimeError(f"Index has to be a vector/scalar\n  index: {brief(index)}")
     require("index_fill_cpu", self.dtype, MOVED, self)
+    check_number(self.dtype, value)
     out = self.contiguous().clone()
     _put(out, dim, index, filled(self, (), value), True, "")
     return laid_as(self, out)

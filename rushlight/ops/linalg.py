@@ -13,6 +13,7 @@ from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
+from rushlight.ops.copying import check_number
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated, wrap_dim, wrap_dims
 
@@ -139,9 +140,12 @@ def number_for(value, dtype):
         RuntimeError: the dtype has no such number.
     """
     if dtype.category == 3:
+        check_number(dtype, value)
         return value
     if isinstance(value, complex) and value.imag == 0:
         value = value.real
+    if dtype.category == 2 and not isinstance(value, complex):
+        check_number(dtype, value)
     whole = dtype.category < 2
     limit = 1 << (8 * dtype.itemsize - (dtype.name[0] != "u"))
     if isinstance(value, complex) or (whole and not -limit <= value < limit):
@@ -240,6 +244,8 @@ def bmm(self, mat2):
 def addmm(self, mat1, mat2, beta=1, alpha=1):
     """``beta * self + alpha * mat1 @ mat2``."""
     if self.dtype.category == 2:
+        if beta != 1 or alpha != 1:
+            _check_scales(self.dtype, beta, alpha)
         try:
             result = contraction.matrices_added(self, mat1, mat2, beta, alpha)
         except TypeError:  # a complex factor
@@ -248,6 +254,13 @@ def addmm(self, mat1, mat2, beta=1, alpha=1):
             return result
     check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
     return _added("addmm", self, mat1, mat2, beta, alpha)
+
+
+def _check_scales(dtype, *scales):
+    """Refuses factors of a product that its type, single at least, does not hold."""
+    for scale in scales:
+        if dtype.category == 2 and not isinstance(scale, complex):
+            check_number(rushlight.float32 if dtype.itemsize == 2 else dtype, scale)
 
 
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
@@ -272,13 +285,20 @@ def _added(operator, self, a, b, beta, alpha):
             f"{kinds[0]} and {kinds[1]}\n  {operator}: {brief(self)}, "
             f"{brief(a)}, {brief(b)}"
         )
-    beta, alpha = number_for(beta, a.dtype), number_for(alpha, a.dtype)
+    if a.dtype.itemsize == 2 and a.dtype.category == 2:
+        _check_scales(a.dtype, beta, alpha)
+    else:
+        beta, alpha = number_for(beta, a.dtype), number_for(alpha, a.dtype)
     shape = (*a.shape[:-1], b.shape[-1])
     if beta == 0:  # NaN and infinity in self are not to be seen
         return like(product(a, b, sums, None, alpha), self)
     addend = like(_expanded(operator, self, shape), a).to(sums)
     if a.shape[-1] == 0:
         return (addend * beta).to(self.dtype)
+    if a.dtype.category < 2 and max(abs(alpha), abs(beta)) > 1 << 53:
+        # more than the kernel's factors, doubles, hold
+        scaled = like(product(a, b, sums, None, 1), self) * alpha
+        return scaled + like(_expanded(operator, self, shape), a) * beta
     return like(product(a, b, sums, addend, alpha, beta), self)
 
 
@@ -566,6 +586,8 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
         scaled = product & bool(alpha)
         return scaled | (addend & bool(beta))
     for name, value in (("beta", beta), ("alpha", alpha)):
+        if isinstance(value, bool):
+            raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
         if kind.category < 2 and isinstance(value, (float, complex)):
             raise RuntimeError(
                 f"For integral input tensors, argument {name} must not be a "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.copying import check_number
 from rushlight.ops.indexing_kernels import COLUMNS, scatter_kernel, scatter_products
 from rushlight.ops.native import (
     REAL,
@@ -199,12 +200,14 @@ def scatter_src(self, dim, index, src):
 
 def scatter_value(self, dim, index, value):
     """A copy of ``self`` in which ``value`` replaces the elements that index names."""
+    check_number(self.dtype, value)
     value = filled(self, (), value)
     return scatter("scatter", self, dim, index, value, ASSIGN, True)
 
 
 def scatter_value_reduce(self, dim, index, value, reduce):
     """A copy of ``self`` with ``value`` added or multiplied in."""
+    check_number(self.dtype, value)
     mode, value = _mode(reduce), filled(self, (), value)
     return scatter("scatter", self, dim, index, value, mode, True)
 

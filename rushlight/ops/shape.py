@@ -9,7 +9,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import brief, require
+from rushlight.ops.native import brief, require, scalar_name
 from rushlight.ops.shared import wrap_dim
 from rushlight.ops.view import call_slice
 
@@ -150,12 +150,13 @@ def repeat(self, repeats):
             "Number of dimensions of repeat dims can not be smaller than number of "
             "dimensions of tensor"
         )
-    if any(count < 0 for count in repeats):
-        raise RuntimeError(
-            f"Trying to create tensor with negative dimension: {repeats}"
-        )
     sizes, interleaved = _repeated_shape(self.shape, repeats)
     repeated = [count * size for count, size in zip(repeats, sizes)]
+    for size in repeated:
+        if not 0 <= size < 1 << 63:
+            raise RuntimeError(
+                f"Trying to create tensor with negative dimension {size}: {repeated}"
+            )
     result = ops.empty(repeated, dtype=self.dtype, device=self.device)
     if result.numel():
         source = self.reshape([n for size in sizes for n in (1, size)])
@@ -368,6 +369,10 @@ def diag_embed(self, offset, dim1, dim2):
     if first == second:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     extent = self.shape[-1] + abs(offset)
+    if extent >= 1 << 63:
+        raise RuntimeError(
+            f"IntArrayRef contains an int that cannot be represented as a SymInt: {extent}"
+        )
     sizes = list(self.shape[:-1])
     for dim in sorted((first, second)):
         sizes.insert(dim, extent)
@@ -443,6 +448,8 @@ def as_strided_window(grad, size, stride, storage_offset):
 
 
 def _written(view, src, name):
+    if src.requires_grad and view.dtype.category < 2:
+        raise RuntimeError(f"Autograd not support dtype: {scalar_name(view.dtype)}")
     if view.shape != src.shape:
         raise RuntimeError(
             f"expected src to have a size equal to the {name} of self. src size = "

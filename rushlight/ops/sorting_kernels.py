@@ -20,6 +20,7 @@ from rushlight.codegen.loops import (
     loops_inline,
 )
 from rushlight.ops import tie_order
+from rushlight.ops.copying import check_number
 from rushlight.ops.native import (
     FLOATS,
     INTEGERS,
@@ -712,6 +713,10 @@ def histc(self, bins=100, min=0, max=0):
     if bins <= 0:
         raise RuntimeError(
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
+        )
+    for bound in (min, max):
+        check_number(
+            self.dtype if self.is_floating_point() else rushlight.float64, bound
         )
     low, high = float(min), float(max)
     if low == high:

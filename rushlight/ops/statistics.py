@@ -115,6 +115,10 @@ def nanquantile_of_number(self, q, dim, keepdim, interpolation):
 def _as_tensor(self, q):
     if not 0 <= q <= 1:
         raise RuntimeError(f"quantile() q must be in the range [0, 1] but got {q}")
+    if not self.is_floating_point():
+        raise RuntimeError(
+            "quantile() input tensor must be either float or double dtype"
+        )
     return rushlight.tensor(q, dtype=self.dtype, device=self.device)
 
 
@@ -175,10 +179,12 @@ def renorm(self, p, dim, maxnorm):
     """
     if isinstance(p, complex):
         raise RuntimeError("renorm: p must be real-valued")
-    if p <= 0:
+    if not p > 0:
         raise RuntimeError("renorm: non-positive-norm not supported")
     if isinstance(maxnorm, complex):
         raise RuntimeError("renorm: maxnorm must be real-valued")
+    if not maxnorm >= 0:
+        raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     if self.ndim < 2:
         raise RuntimeError(
             f"renorm: input needs at least 2 dimensions, got {self.ndim} dimensions"

@@ -21,7 +21,13 @@ def _row_major(tensor):
     return tensor.clone(memory_format=rushlight.contiguous_format)
 
 
-view_copy = _copying("view")
+def view_copy(self, size):
+    """A copy of what ``view`` shows, or of what it would show of a row-major tensor."""
+    if hasattr(size, "itemsize"):
+        return _row_major(ops.view(self, size))
+    return _row_major(ops.reshape(self, size))
+
+
 permute_copy = _copying("permute")
 transpose_copy = _copying("transpose")
 t_copy = _copying("t")

@@ -198,6 +198,42 @@ EXPLAINED = [
         r".*is -?inf, not nan",
         "infinity times a share that PyTorch rounds to zero",
     ),
+    (
+        r"to",
+        r"refused",
+        r"TypeError: to\(\) received .*got \(Tensor, (float|complex|bool).*",
+        "PyTorch's parser takes a number for the tensor whose type is wanted",
+    ),
+    (
+        r"broadcast_shapes",
+        r"refused",
+        r"ValueError: Overflow when unpacking long long",
+        "PyTorch's Size of such an integer can be neither read nor printed",
+    ),
+    (
+        r"split",
+        r"accepted",
+        r".*must be tuple of ints, not numpy\.\w+",
+        "PyTorch takes a NumPy integer for a list of sizes",
+    ),
+    (
+        r"index_add_?",
+        r"class",
+        r"RuntimeError: index out of range.* for IndexError: index out of range.*",
+        "PyTorch has two kernels, which refuse an index by two types",
+    ),
+    (
+        r"add|sub|rsub|__r(add|sub)__",
+        r"values|argument",
+        r".*\] is \(?-?(inf|\d).*, not \(?.*nan.*",
+        "PyTorch multiplies by alpha where it is one, and infinity by its zero part",
+    ),
+    (
+        r"cdist",
+        r"values",
+        r".*is inf, not nan",
+        "PyTorch subtracts infinities where it computes distances by a product",
+    ),
 ]
 
 
@@ -207,6 +243,17 @@ def writes_what_it_reads(case):
     outs = out if isinstance(out, (list, tuple)) else [out]
     written = {id(spec.buffer) for spec in outs if hasattr(spec, "buffer")}
     return any(id(t.buffer) in written for t in _tensors(case.args))
+
+
+def reads_beside_itself(case):
+    """Whether the first argument's memory is another argument's, by other strides."""
+    first, *others = [*_tensors(case.args), *_tensors(case.kwargs.values())]
+    return any(
+        spec is not first
+        and spec.buffer is first.buffer
+        and (spec.strides, spec.offset) != (first.strides, first.offset)
+        for spec in others
+    )
 
 
 def writes_with_strides(case):
@@ -385,7 +432,7 @@ WHERE = [
         "PyTorch's order overflows",
     ),
     (
-        r"nn\.functional\.(relu6|hardtanh)|nan_to_num",
+        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite",
         r"strides",
         r".*",
         steps_for_one,
@@ -404,6 +451,34 @@ WHERE = [
         r".*",
         writes_what_it_reads,
         "PyTorch reads what it has already written over",
+    ),
+    (
+        r"matrix_exp|linalg\.matrix_exp",
+        r"values",
+        r".*, not nan",
+        is_half,
+        "PyTorch's powers overflow in half precision",
+    ),
+    (
+        r"narrow_copy",
+        r"values|argument",
+        r".*",
+        writes_what_it_reads,
+        "PyTorch resizes what it has yet to read",
+    ),
+    (
+        r"\w+_",
+        r"values|argument",
+        r".*",
+        reads_beside_itself,
+        "what is written is read again by other strides: the order decides",
+    ),
+    (
+        r"(linalg\.)?(s?logdet|det)",
+        r"values|gradient",
+        r".*",
+        repeats,
+        "equal rows: rounding decides how near to zero the last pivot is",
     ),
     (
         r"dist",
