@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
+import types
+
+from rushlight.core import naming
 from rushlight.core.device import Device as device
 from rushlight.core.dtype import DType as dtype
 from rushlight.core.layout import Layout as layout
@@ -140,3 +144,29 @@ class _nn:
         if device_ is not None:
             device_ = device(device_)
         return device_, dtype_, bool(non_blocking), kwargs.get("memory_format")
+
+
+class _Operators(types.ModuleType):
+    """Functions by the names that the core of PyTorch keeps them under."""
+
+    def __init__(self, name, home):
+        super().__init__(f"{naming.package}._C.{name}")
+        self.__dict__["_home"] = home
+
+    def __getattr__(self, name):
+        from rushlight.ops import call
+
+        found = getattr(call, name, None)
+        if found is None:
+            found = getattr(
+                importlib.import_module(f"rushlight.{self._home}"), name, None
+            )
+        if found is None:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        return found
+
+
+_nn = _Operators("_nn", "nn.functional")
+_fft = _Operators("_fft", "fft")
+_linalg = _Operators("_linalg", "linalg")
+_special = _Operators("_special", "special")

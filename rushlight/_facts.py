@@ -209,7 +209,9 @@ def _assert(condition, message):
         AssertionError: the condition does not hold.
     """
     if type(condition) is not Tensor and rl.overrides.has_torch_function((condition,)):
-        condition = bool(condition)
+        return rl.overrides.handle_torch_function(
+            _assert, (condition,), condition, message
+        )
     assert condition, message
 
 

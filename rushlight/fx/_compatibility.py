@@ -1,0 +1,38 @@
+"""Marks of what stays as it is between versions; here they only mark."""
+
+from __future__ import annotations
+
+import textwrap
+
+__all__ = ["compatibility"]
+
+
+def compatibility(is_backward_compatible):
+    """A decorator that notes in a docstring whether a name will stay.
+
+    Args:
+        is_backward_compatible: whether it will.
+
+    >>> @compatibility(is_backward_compatible=False)
+    ... def young():
+    ...     "New."
+    >>> "not guaranteed" in young.__doc__
+    True
+    """
+
+    def mark(named):
+        told = textwrap.dedent(getattr(named, "__doc__", None) or "")
+        if is_backward_compatible:
+            told += (
+                "\n.. note::\n    Backwards-compatibility for this API is guaranteed.\n"
+            )
+        else:
+            told += (
+                "\n.. warning::\n    This API is experimental and is *not* "
+                "backward-compatible: stability is not guaranteed.\n"
+            )
+        named.__doc__ = told
+        named._backward_compatible = is_backward_compatible
+        return named
+
+    return mark

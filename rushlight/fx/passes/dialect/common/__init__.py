@@ -1,0 +1,1 @@
+"""Passes that need to know no operator."""

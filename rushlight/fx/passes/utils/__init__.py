@@ -1,0 +1,1 @@
+"""What passes share: finding patterns, lifting parts of graphs into modules."""

@@ -1,0 +1,102 @@
+"""What is recorded where PyTorch's own record cannot be compared with."""
+
+import io
+import pickle
+import sys
+
+import pytest
+
+import rushlight as rl
+from rushlight import fx, nn
+
+
+def test_assertions_become_steps_where_a_tracer_asks_for_them():
+    class Asserting(fx.Tracer):
+        trace_asserts = True
+
+    # as text: the test runner writes the assertions of its own modules anew
+    names: dict = {}
+    exec("def program(x):\n    assert x.sum() > 0\n    return x", names)
+    graph = Asserting().trace(names["program"])
+    assert [node.op for node in graph.nodes].count("call_function") == 2
+    module = fx.GraphModule(nn.Module(), graph)
+    module(rl.ones(2))
+    with pytest.raises(AssertionError):
+        module(-rl.ones(2))
+
+
+def test_stack_traces_name_the_line_of_the_program():
+    class Noting(fx.Tracer):
+        record_stack_traces = True
+
+    def program(x):
+        return x.relu() + 1
+
+    graph = Noting().trace(program)
+    relu = next(node for node in graph.nodes if node.op == "call_method")
+    assert "test_tracing.py" in relu.stack_trace
+    assert "return x.relu() + 1" in relu.stack_trace
+    text = fx.GraphModule(nn.Module(), graph).print_readable(print_output=False)
+    assert "in program, code: return x.relu() + 1" in text
+
+
+def test_an_error_shows_the_line_of_the_generated_code():
+    module = fx.symbolic_trace(lambda x: x.relu() + rl.ones(3, 4))
+    before, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        with pytest.raises(RuntimeError, match="size of tensor a"):
+            module(rl.ones(2))
+        told = sys.stderr.getvalue()
+    finally:
+        sys.stderr = before
+    assert "Call using an FX-traced Module, line 7 of" in told
+    assert "add = relu + _tensor_constant0" in told
+
+
+def test_a_graph_that_is_no_program_names_the_step():
+    graph = fx.Graph()
+    graph.placeholder("x", default_value=1)
+    graph.placeholder("y")
+    with pytest.raises(SyntaxError, match="in the line of the arguments, x, y"):
+        fx.GraphModule({}, graph)
+
+
+def test_a_step_in_other_values_is_told_by_the_interpreter():
+    module = fx.symbolic_trace(lambda x: rl.relu(x) @ rl.ones(3))
+    with pytest.raises(RuntimeError, match=r"While executing %matmul : .*relu"):
+        fx.Interpreter(module).run(rl.ones(2))
+
+
+def test_a_module_comes_back_from_a_folder(tmp_path, monkeypatch):
+    module = fx.symbolic_trace(
+        nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3), nn.Linear(3, 2))
+    ).eval()
+    folder = tmp_path / "saved_graph_module"
+    module.to_folder(folder, "Saved")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    from saved_graph_module import Saved
+
+    x = rl.randn(4, 2)
+    assert rl.equal(Saved().eval()(x), module(x))
+
+
+def test_a_pickled_module_keeps_its_name_and_tracer():
+    module = fx.symbolic_trace(nn.Sequential(nn.Linear(2, 2)))
+    again = pickle.loads(pickle.dumps(module))
+    assert type(again).__name__ == "Sequential"
+    assert again.graph._tracer_cls is fx.Tracer
+    assert again.code == module.code
+
+
+def test_names_in_text_do_not_depend_on_the_launcher():
+    text = str(fx.symbolic_trace(lambda x: rl.cat([x, x]).to(rl.float16)).graph)
+    assert "torch.cat" in text
+    assert "torch.float16" in text
+    assert "rushlight" not in text
+
+
+def test_modules_are_themselves_again_after_a_program_is_refused():
+    before = nn.Module.__call__, nn.Module.__getattr__
+    with pytest.raises(fx.proxy.TraceError):
+        fx.symbolic_trace(lambda x: 1 if x else 2)
+    assert (nn.Module.__call__, nn.Module.__getattr__) == before
