@@ -6,6 +6,7 @@ import warnings
 
 from rushlight.core.dtype import DType, all_dtypes, set_default_dtype
 from rushlight.core.layout import Size, strided
+from rushlight.core.state import is_grad_enabled
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
@@ -444,7 +445,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     tensor([[1., 3.],
             [2., 4.]])
     """
-    if self.requires_grad:
+    if self.requires_grad and is_grad_enabled():
         leaf = "a leaf Variable" if self.is_leaf else "a Variable"
         raise RuntimeError(
             f"{leaf} that requires grad is being used in an in-place operation."

@@ -7,6 +7,7 @@ from rushlight.nn.modules import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
     AdaptiveAvgPool3d,
+    AdaptiveLogSoftmaxWithLoss,
     AdaptiveMaxPool1d,
     AdaptiveMaxPool2d,
     AdaptiveMaxPool3d,
@@ -38,6 +39,7 @@ from rushlight.nn.modules import (
     CosineEmbeddingLoss,
     CosineSimilarity,
     CrossEntropyLoss,
+    CrossMapLRN2d,
     Dropout,
     Dropout1d,
     Dropout2d,
@@ -74,8 +76,22 @@ from rushlight.nn.modules import (
     LSTM,
     LSTMCell,
     LayerNorm,
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
+    LazyLinear,
     LeakyReLU,
     Linear,
+    LinearCrossEntropyLoss,
     LocalResponseNorm,
     LogSigmoid,
     LogSoftmax,
@@ -150,12 +166,18 @@ from rushlight.nn.modules import (
     ZeroPad3d,
 )
 from rushlight.nn.parallel import DataParallel
-from rushlight.nn.parameter import Buffer, Parameter
+from rushlight.nn.parameter import (
+    Buffer,
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
 __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -188,6 +210,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "DataParallel",
     "Dropout",
     "Dropout1d",
@@ -225,8 +248,23 @@ __all__ = [
     "LSTM",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -294,6 +332,8 @@ __all__ = [
     "TripletMarginWithDistanceLoss",
     "Unflatten",
     "Unfold",
+    "UninitializedBuffer",
+    "UninitializedParameter",
     "Upsample",
     "UpsamplingBilinear2d",
     "UpsamplingNearest2d",
@@ -306,3 +346,11 @@ __all__ = [
     "parameter",
     "utils",
 ]
+
+
+def __getattr__(name):
+    if name == "LinearCrossEntropyOptions":  # dataclasses are much to import
+        from rushlight.nn.modules import linear_cross_entropy_options
+
+        return linear_cross_entropy_options.LinearCrossEntropyOptions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

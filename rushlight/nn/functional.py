@@ -56,6 +56,7 @@ from rushlight.nn._functions.grouped import (
     scaled_grouped_mm,
     scaled_mm,
 )
+from rushlight.nn._functions.linear_loss import linear_cross_entropy
 from rushlight.nn._functions.loss import (
     binary_cross_entropy,
     binary_cross_entropy_with_logits,
@@ -229,6 +230,7 @@ __all__ = [
     "leaky_relu",
     "leaky_relu_",
     "linear",
+    "linear_cross_entropy",
     "local_response_norm",
     "log_softmax",
     "logsigmoid",

@@ -7,7 +7,14 @@ from collections import OrderedDict
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = [
+    "Buffer",
+    "Parameter",
+    "UninitializedBuffer",
+    "UninitializedParameter",
+    "UninitializedTensorMixin",
+    "is_lazy",
+]
 
 
 class _FlaggedMeta(type(Tensor)):
@@ -87,6 +94,137 @@ class Buffer(Tensor, metaclass=_FlaggedMeta):
         if data is None:
             data = rl.empty(0)
         tensor = data.detach().requires_grad_(data.requires_grad)
+        tensor.persistent = persistent
+        tensor._is_buffer = True
+        return tensor
+
+
+class UninitializedTensorMixin:
+    """What parameters and buffers share whose shape is not known yet."""
+
+    # What can be asked of such a tensor, or done to it.
+    _allowed_methods = frozenset(
+        """__hash__ size copy_ is_complex is_floating_point half float double char short
+        int long cuda cpu to get_device bfloat16 __get__ __set__""".split()
+    )
+    cls_to_become: type = Tensor
+
+    def materialize(self, shape, device=None, dtype=None):
+        """Become a plain parameter or tensor with memory for a shape.
+
+        Args:
+            shape: its sizes; the values are whatever the memory holds.
+            device, dtype: those of this tensor where they are left out.
+        """
+        own = self.data
+        self.data = rl.empty(
+            shape,
+            device=own.device if device is None else device,
+            dtype=own.dtype if dtype is None else dtype,
+        )
+        self.__class__ = self.cls_to_become
+
+    @property
+    def shape(self):
+        """Not known yet.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(
+            "Can't access the shape of an uninitialized parameter or buffer. This error "
+            "usually happens in `load_state_dict` when trying to load an uninitialized "
+            "parameter into an initialized one. Call `forward` to initialize the "
+            "parameters before accessing their attributes."
+        )
+
+    def share_memory_(self):
+        """There is no memory yet.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError(
+            "Can't share memory on an uninitialized parameter or buffer. Call `forward` "
+            "to initialize the parameters before calling `module.share_memory()`."
+        )
+
+    def __repr__(self):
+        return f"<{type(self).__name__}>"
+
+    def __deepcopy__(self, memo):
+        found = memo.get(id(self))
+        if found is None:
+            own = self.data
+            found = type(self)(self.requires_grad, own.device, own.dtype)
+            found.__dict__.update(self.__dict__)
+            memo[id(self)] = found
+        return found
+
+    def __reduce_ex__(self, protocol):
+        return type(self), (self.requires_grad,)
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        """Refuse all operations but changes of dtype and device."""
+        if getattr(func, "__name__", None) in cls._allowed_methods:
+            result = super().__torch_function__(func, types, args, kwargs or {})
+            return cls._like(args[0], result)
+        raise ValueError(
+            f"Attempted to use an uninitialized parameter in {func}. This error happens "
+            "when you are using a `LazyModule` or explicitly manipulating "
+            f"`torch.nn.parameter.{cls.__name__}` objects. When using LazyModules Call "
+            "`forward` with a dummy batch to initialize the parameters before calling "
+            "torch functions"
+        )
+
+    @classmethod
+    def _like(cls, own, result):
+        """A converted tensor is one without a shape, as what it was made of."""
+        if type(result) is not Tensor or not is_lazy(own):
+            return result
+        made = Tensor._make_subclass(cls, result, own.requires_grad)
+        made.__dict__.update(own.__dict__)
+        return made
+
+
+def is_lazy(param):
+    """Whether a parameter or buffer has no shape yet."""
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet.
+
+    Args:
+        requires_grad: whether gradients will be accumulated.
+        device, dtype: those of the parameter to come.
+
+    >>> parameter = UninitializedParameter()
+    >>> parameter.materialize((2, 3))
+    >>> type(parameter).__name__, parameter.shape
+    ('Parameter', rushlight.Size([2, 3]))
+    """
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad=True, device=None, dtype=None):
+        data = rl.empty(0, device=device, dtype=dtype)
+        return Tensor._make_subclass(cls, data, requires_grad)
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):
+    """A buffer whose shape is not known yet.
+
+    Args:
+        requires_grad: whether gradients will be accumulated.
+        device, dtype: those of the buffer to come.
+        persistent: whether it is part of its module's ``state_dict``.
+    """
+
+    def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
+        data = rl.empty(0, device=device, dtype=dtype)
+        tensor = Tensor._make_subclass(cls, data, requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
         return tensor

@@ -338,6 +338,10 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
                 "Expected floating point type for target with class probabilities, got "
                 f"{scalar_name(target.dtype)}"
             )
+        if ignore_index >= 0:
+            raise RuntimeError(
+                "ignore_index is not supported for floating point target"
+            )
         return _with_probabilities(
             self, target, weight, reduction, label_smoothing, channels
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.optim import lr_scheduler, swa_utils
+from rushlight.optim import lr_scheduler
 from rushlight.optim._adafactor import Adafactor
 from rushlight.optim._muon import Muon
 from rushlight.optim._stateless import swap_in_optimizer_params_and_state
@@ -42,3 +42,11 @@ __all__ = [
     "swa_utils",
     "swap_in_optimizer_params_and_state",
 ]
+
+
+def __getattr__(name):
+    if name == "swa_utils":  # imported when a program first asks for it
+        from importlib import import_module
+
+        return import_module("rushlight.optim.swa_utils")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

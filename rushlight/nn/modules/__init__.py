@@ -33,11 +33,17 @@ from rushlight.nn.modules.activation import (
     Tanhshrink,
     Threshold,
 )
+from rushlight.nn.modules.adaptive import (
+    AdaptiveLogSoftmaxWithLoss,
+)
 from rushlight.nn.modules.attention import MultiheadAttention
 from rushlight.nn.modules.batchnorm import (
     BatchNorm1d,
     BatchNorm2d,
     BatchNorm3d,
+    LazyBatchNorm1d,
+    LazyBatchNorm2d,
+    LazyBatchNorm3d,
     SyncBatchNorm,
 )
 from rushlight.nn.modules.container import (
@@ -54,6 +60,12 @@ from rushlight.nn.modules.conv import (
     ConvTranspose1d,
     ConvTranspose2d,
     ConvTranspose3d,
+    LazyConv1d,
+    LazyConv2d,
+    LazyConv3d,
+    LazyConvTranspose1d,
+    LazyConvTranspose2d,
+    LazyConvTranspose3d,
 )
 from rushlight.nn.modules.distance import CosineSimilarity, PairwiseDistance
 from rushlight.nn.modules.dropout import (
@@ -70,8 +82,16 @@ from rushlight.nn.modules.instancenorm import (
     InstanceNorm1d,
     InstanceNorm2d,
     InstanceNorm3d,
+    LazyInstanceNorm1d,
+    LazyInstanceNorm2d,
+    LazyInstanceNorm3d,
 )
-from rushlight.nn.modules.linear import Bilinear, Identity, Linear
+from rushlight.nn.modules.linear import (
+    Bilinear,
+    Identity,
+    LazyLinear,
+    Linear,
+)
 from rushlight.nn.modules.loss import (
     BCELoss,
     BCEWithLogitsLoss,
@@ -83,6 +103,7 @@ from rushlight.nn.modules.loss import (
     HuberLoss,
     KLDivLoss,
     L1Loss,
+    LinearCrossEntropyLoss,
     MSELoss,
     MarginRankingLoss,
     MultiLabelMarginLoss,
@@ -97,6 +118,7 @@ from rushlight.nn.modules.loss import (
 )
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.normalization import (
+    CrossMapLRN2d,
     GroupNorm,
     LayerNorm,
     LocalResponseNorm,
@@ -177,6 +199,7 @@ __all__ = [
     "AdaptiveAvgPool1d",
     "AdaptiveAvgPool2d",
     "AdaptiveAvgPool3d",
+    "AdaptiveLogSoftmaxWithLoss",
     "AdaptiveMaxPool1d",
     "AdaptiveMaxPool2d",
     "AdaptiveMaxPool3d",
@@ -208,6 +231,7 @@ __all__ = [
     "CosineEmbeddingLoss",
     "CosineSimilarity",
     "CrossEntropyLoss",
+    "CrossMapLRN2d",
     "Dropout",
     "Dropout1d",
     "Dropout2d",
@@ -244,8 +268,23 @@ __all__ = [
     "LSTM",
     "LSTMCell",
     "LayerNorm",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+    "LazyLinear",
     "LeakyReLU",
     "Linear",
+    "LinearCrossEntropyLoss",
+    "LinearCrossEntropyOptions",
     "LocalResponseNorm",
     "LogSigmoid",
     "LogSoftmax",
@@ -319,3 +358,11 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
 ]
+
+
+def __getattr__(name):
+    if name == "LinearCrossEntropyOptions":  # dataclasses are much to import
+        from rushlight.nn.modules import linear_cross_entropy_options
+
+        return linear_cross_entropy_options.LinearCrossEntropyOptions
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

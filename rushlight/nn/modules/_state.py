@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import rushlight as rl
 from rushlight.core.tensor import Tensor
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import Parameter, is_lazy
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -162,9 +162,10 @@ def _load_one(module, name, key, current, loaded, assign):
             f'While copying the parameter named "{key}", expected torch.Tensor or '
             f"Tensor-like object from checkpoint but received {type(loaded)}"
         )
-    if current.ndim == 0 and tuple(loaded.shape) == (1,):
+    lazy = is_lazy(current)  # then both are without shapes
+    if not lazy and current.ndim == 0 and tuple(loaded.shape) == (1,):
         loaded = loaded[0]  # files of very old releases hold scalars so
-    if loaded.shape != current.shape:
+    if not lazy and loaded.shape != current.shape:
         return (
             f"size mismatch for {key}: copying a param with shape {loaded.shape} "
             f"from checkpoint, the shape in current model is {current.shape}."

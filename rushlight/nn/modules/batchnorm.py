@@ -5,10 +5,23 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import (
+    Parameter,
+    UninitializedBuffer,
+    UninitializedParameter,
+)
 
-__all__ = ["BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"]
+__all__ = [
+    "BatchNorm1d",
+    "BatchNorm2d",
+    "BatchNorm3d",
+    "LazyBatchNorm1d",
+    "LazyBatchNorm2d",
+    "LazyBatchNorm3d",
+    "SyncBatchNorm",
+]
 
 
 class _NormBase(Module):
@@ -255,3 +268,76 @@ class SyncBatchNorm(_BatchNorm):
         for name, child in module.named_children():
             made.add_module(name, cls.convert_sync_batchnorm(child, process_group))
         return made
+
+
+class _LazyNormBase(LazyModuleMixin, _NormBase):
+    """What the norms share that learn their channels from the first input."""
+
+    def __init__(
+        self,
+        eps=1e-5,
+        momentum=0.1,
+        affine=True,
+        track_running_stats=True,
+        device=None,
+        dtype=None,
+        *,
+        bias=True,
+    ):
+        super().__init__(0, eps, momentum, False, False, bias=False)
+        options = {"device": device, "dtype": dtype}
+        self.affine = affine
+        self.track_running_stats = track_running_stats
+        if affine:
+            self.weight = UninitializedParameter(**options)
+            if bias:
+                self.bias = UninitializedParameter(**options)
+        if track_running_stats:
+            self.running_mean = UninitializedBuffer(**options)
+            self.running_var = UninitializedBuffer(**options)
+            self.num_batches_tracked = rl.tensor(0, dtype=rl.int64, device=device)
+
+    def reset_parameters(self):
+        """Forget the statistics, scale and shift, once they have shapes."""
+        if not self.has_uninitialized_params() and self.num_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        """Take ``num_features`` from an input's dimension 1."""
+        if not self.has_uninitialized_params():
+            return
+        self.num_features = input.shape[1]
+        tensors = [self.weight, self.bias] if self.affine else []
+        if self.track_running_stats:
+            tensors += [self.running_mean, self.running_var]
+        for each in tensors:
+            if each is not None:
+                each.materialize((self.num_features,))
+        self.reset_parameters()
+
+
+class LazyBatchNorm1d(_LazyNormBase, _BatchNorm):
+    """A ``BatchNorm1d`` whose ``num_features`` are the first input's."""
+
+    cls_to_become = BatchNorm1d
+    _check_input_dim = BatchNorm1d._check_input_dim
+
+
+class LazyBatchNorm2d(_LazyNormBase, _BatchNorm):
+    """A ``BatchNorm2d`` whose ``num_features`` are the first input's.
+
+    >>> norm = LazyBatchNorm2d()
+    >>> _ = norm(rl.ones(2, 3, 4, 4))
+    >>> norm.num_features, type(norm).__name__
+    (3, 'BatchNorm2d')
+    """
+
+    cls_to_become = BatchNorm2d
+    _check_input_dim = BatchNorm2d._check_input_dim
+
+
+class LazyBatchNorm3d(_LazyNormBase, _BatchNorm):
+    """A ``BatchNorm3d`` whose ``num_features`` are the first input's."""
+
+    cls_to_become = BatchNorm3d
+    _check_input_dim = BatchNorm3d._check_input_dim

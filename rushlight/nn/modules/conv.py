@@ -7,6 +7,7 @@ import math
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
 from rushlight.nn.modules.utils import (
     _pair,
@@ -14,7 +15,7 @@ from rushlight.nn.modules.utils import (
     _single,
     _triple,
 )
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import Parameter, UninitializedParameter
 from rushlight.ops import call
 
 __all__ = [
@@ -24,6 +25,12 @@ __all__ = [
     "ConvTranspose1d",
     "ConvTranspose2d",
     "ConvTranspose3d",
+    "LazyConv1d",
+    "LazyConv2d",
+    "LazyConv3d",
+    "LazyConvTranspose1d",
+    "LazyConvTranspose2d",
+    "LazyConvTranspose3d",
 ]
 
 _PADDING_MODES = {"zeros", "reflect", "replicate", "circular"}
@@ -392,3 +399,147 @@ class ConvTranspose3d(_ConvTransposeNd):
 
     _expand = staticmethod(_triple)
     _operator = "conv_transpose3d"
+
+
+class _LazyConvMixin(LazyModuleMixin):
+    """What the convolutions share that learn their channels from the first input."""
+
+    def _make_lazy(self, out_channels, bias, device, dtype):
+        """Put parameters without shapes in place of the empty ones."""
+        options = {"device": device, "dtype": dtype}
+        self.weight = UninitializedParameter(**options)
+        self.out_channels = out_channels
+        if bias:
+            self.bias = UninitializedParameter(**options)
+
+    def reset_parameters(self):
+        """Draw the parameters anew, once they have shapes."""
+        if not self.has_uninitialized_params() and self.in_channels != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input, *args, **kwargs):
+        """Take ``in_channels`` from an input.
+
+        Raises:
+            ValueError: the groups do not divide the channels.
+            RuntimeError: the input has a wrong number of dimensions.
+        """
+        if not self.has_uninitialized_params():
+            return
+        self.in_channels = channels = self._channels_of(input)
+        if channels % self.groups != 0:
+            raise ValueError("in_channels must be divisible by groups")
+        sizes = (
+            (channels, self.out_channels // self.groups)
+            if self.transposed
+            else (self.out_channels, channels // self.groups)
+        )
+        self.weight.materialize((*sizes, *self.kernel_size))
+        if self.bias is not None:
+            self.bias.materialize((self.out_channels,))
+        self.reset_parameters()
+
+    def _channels_of(self, input):
+        single = len(self.kernel_size) + 1
+        if input.dim() not in (single, single + 1):
+            raise RuntimeError(
+                f"Expected {single}D (unbatched) or {single + 1}D (batched) input to "
+                f"{type(self).__name__}, but got input of size: {input.shape}"
+            )
+        return input.shape[input.dim() - single]
+
+
+class _LazyConvolution(_LazyConvMixin):
+    """The forward convolutions that learn their channels."""
+
+    def __init__(
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        dilation=1,
+        groups=1,
+        bias=True,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class _LazyConvTranspose(_LazyConvMixin):
+    """The transposed convolutions that learn their channels."""
+
+    def __init__(
+        self,
+        out_channels,
+        kernel_size,
+        stride=1,
+        padding=0,
+        output_padding=0,
+        groups=1,
+        bias=True,
+        dilation=1,
+        padding_mode="zeros",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            False,
+            dilation,
+            padding_mode,
+        )
+        self._make_lazy(out_channels, bias, device, dtype)
+
+
+class LazyConv1d(_LazyConvolution, Conv1d):
+    """A ``Conv1d`` whose ``in_channels`` are the first input's."""
+
+    cls_to_become = Conv1d
+
+
+class LazyConv2d(_LazyConvolution, Conv2d):
+    """A ``Conv2d`` whose ``in_channels`` are the first input's.
+
+    >>> layer = LazyConv2d(6, 3)
+    >>> _ = layer(rl.ones(1, 2, 5, 5))
+    >>> layer
+    Conv2d(2, 6, kernel_size=(3, 3), stride=(1, 1))
+    """
+
+    cls_to_become = Conv2d
+
+
+class LazyConv3d(_LazyConvolution, Conv3d):
+    """A ``Conv3d`` whose ``in_channels`` are the first input's."""
+
+    cls_to_become = Conv3d
+
+
+class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
+    """A ``ConvTranspose1d`` whose ``in_channels`` are the first input's."""
+
+    cls_to_become = ConvTranspose1d
+
+
+class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
+    """A ``ConvTranspose2d`` whose ``in_channels`` are the first input's."""
+
+    cls_to_become = ConvTranspose2d
+
+
+class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
+    """A ``ConvTranspose3d`` whose ``in_channels`` are the first input's."""
+
+    cls_to_become = ConvTranspose3d

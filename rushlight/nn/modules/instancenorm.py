@@ -5,9 +5,16 @@ from __future__ import annotations
 import warnings
 
 from rushlight.nn import functional as F
-from rushlight.nn.modules.batchnorm import _NormBase
+from rushlight.nn.modules.batchnorm import _LazyNormBase, _NormBase
 
-__all__ = ["InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"]
+__all__ = [
+    "InstanceNorm1d",
+    "InstanceNorm2d",
+    "InstanceNorm3d",
+    "LazyInstanceNorm1d",
+    "LazyInstanceNorm2d",
+    "LazyInstanceNorm3d",
+]
 
 
 class _InstanceNorm(_NormBase):
@@ -98,3 +105,24 @@ class InstanceNorm3d(_InstanceNorm):
     """Normalises each channel of each sample of ``(N, C, D, H, W)``."""
 
     _dims = 3
+
+
+class LazyInstanceNorm1d(_LazyNormBase, _InstanceNorm):
+    """An ``InstanceNorm1d`` whose ``num_features`` are the first input's."""
+
+    _dims = 1
+    cls_to_become = InstanceNorm1d
+
+
+class LazyInstanceNorm2d(_LazyNormBase, _InstanceNorm):
+    """An ``InstanceNorm2d`` whose ``num_features`` are the first input's."""
+
+    _dims = 2
+    cls_to_become = InstanceNorm2d
+
+
+class LazyInstanceNorm3d(_LazyNormBase, _InstanceNorm):
+    """An ``InstanceNorm3d`` whose ``num_features`` are the first input's."""
+
+    _dims = 3
+    cls_to_become = InstanceNorm3d

@@ -7,11 +7,12 @@ import math
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn import init
+from rushlight.nn.modules.lazy import LazyModuleMixin
 from rushlight.nn.modules.module import Module
-from rushlight.nn.parameter import Parameter
+from rushlight.nn.parameter import Parameter, UninitializedParameter
 from rushlight.ops import call
 
-__all__ = ["Bilinear", "Identity", "Linear"]
+__all__ = ["Bilinear", "Identity", "LazyLinear", "Linear"]
 
 
 class Identity(Module):
@@ -127,3 +128,49 @@ class Bilinear(Module):
             f"in1_features={self.in1_features}, in2_features={self.in2_features}, "
             f"out_features={self.out_features}, bias={self.bias is not None}"
         )
+
+
+class LazyLinear(LazyModuleMixin, Linear):
+    """A ``Linear`` whose ``in_features`` is the first input's last size.
+
+    Args:
+        out_features: size of the output's last dimension.
+        bias: whether there is a ``bias``.
+    """
+
+    cls_to_become = Linear
+
+    def __init__(self, out_features, bias=True, device=None, dtype=None):
+        super().__init__(0, 0, False)
+        options = {"device": device, "dtype": dtype}
+        self.weight = UninitializedParameter(**options)
+        self.out_features = out_features
+        if bias:
+            self.bias = UninitializedParameter(**options)
+
+    def reset_parameters(self):
+        """Draw the parameters anew, once they have shapes."""
+        if not self.has_uninitialized_params() and self.in_features != 0:
+            super().reset_parameters()
+
+    def initialize_parameters(self, input):
+        """Take ``in_features`` from an input.
+
+        Raises:
+            AssertionError: a weight was loaded that does not fit the input.
+        """
+        size = input.shape[-1]
+        if self.has_uninitialized_params():
+            with rl.no_grad():
+                self.in_features = size
+                self.weight.materialize((self.out_features, size))
+                if self.bias is not None:
+                    self.bias.materialize((self.out_features,))
+                self.reset_parameters()
+        if self.in_features == 0:  # the weight was loaded
+            if size != self.weight.shape[-1]:
+                raise AssertionError(
+                    f"The in_features inferred from input: {size} is not equal to "
+                    f"in_features from self.weight: {self.weight.shape[-1]}"
+                )
+            self.in_features = size

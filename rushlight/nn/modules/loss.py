@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from rushlight.nn import functional as F
 from rushlight.nn._functions.reduction import legacy_reduction
 from rushlight.nn.modules.distance import PairwiseDistance
+from rushlight.nn.modules.linear import Linear
 from rushlight.nn.modules.module import Module
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "HuberLoss",
     "KLDivLoss",
     "L1Loss",
+    "LinearCrossEntropyLoss",
     "MSELoss",
     "MarginRankingLoss",
     "MultiLabelMarginLoss",
@@ -272,6 +276,8 @@ class HuberLoss(_Loss):
     __constants__ = ["reduction", "delta"]
 
     def __init__(self, reduction="mean", delta=1.0):
+        if not isinstance(delta, (float, int)):
+            raise TypeError(f"delta must be a float or int, got: {type(delta)}")
         super().__init__(reduction=reduction)
         self.delta = delta
 
@@ -364,6 +370,104 @@ class MultiMarginLoss(_WeightedLoss):
             weight=self.weight,
             reduction=self.reduction,
         )
+
+
+class LinearCrossEntropyLoss(_WeightedLoss):
+    """Cross entropy of a linear layer's results, which are the classes' scores.
+
+    Args:
+        in_features: size of the input's last dimension.
+        num_classes: how many classes there are.
+        out_features: sizes of the positions that each have a class of their own.
+        bias: whether the layer has a bias.
+        reduction: ``"none"``, ``"mean"`` or ``"sum"``.
+        weight: one factor for each class.
+        ignore_index: a class number that counts for nothing.
+        label_smoothing: share of the target that is spread over all classes.
+        options: how the batch is split, so that fewer scores exist at a time.
+
+    Raises:
+        RuntimeError: the weight has a wrong shape, or the smoothing is no share.
+
+    >>> import rushlight as rl
+    >>> loss = LinearCrossEntropyLoss(3, 10)
+    >>> loss(rl.ones(4, 3), rl.tensor([1, 2, 3, 4])).shape
+    rushlight.Size([])
+    """
+
+    __constants__ = [
+        "num_classes",
+        "out_features",
+        "reduction",
+        "ignore_index",
+        "label_smoothing",
+    ]
+
+    def __init__(
+        self,
+        in_features,
+        num_classes,
+        *,
+        out_features=(),
+        bias=False,
+        device=None,
+        dtype=None,
+        reduction="mean",
+        weight=None,
+        ignore_index=None,
+        label_smoothing=0.0,
+        options=None,
+    ):
+        if weight is not None and tuple(weight.shape) != (num_classes,):
+            raise RuntimeError(
+                f"expected weight shape to be {(num_classes,)}, got "
+                f"{tuple(weight.shape)}"
+            )
+        if label_smoothing < 0 or label_smoothing > 1.0:
+            raise RuntimeError(
+                f"expected label_smoothing to be in range [0, 1], got {label_smoothing}"
+            )
+        super().__init__(weight, reduction=reduction)
+        self.num_classes = num_classes
+        self.out_features = out_features
+        self.ignore_index = ignore_index
+        self.label_smoothing = label_smoothing
+        self.linear = Linear(
+            in_features,
+            math.prod(out_features, start=num_classes),
+            bias=bias,
+            device=device,
+            dtype=dtype,
+        )
+        self.options = options
+
+    def forward(self, input, target):
+        sizes = (self.num_classes, *self.out_features)
+        bias = self.linear.bias
+        return F.linear_cross_entropy(
+            input,
+            self.linear.weight.reshape((*sizes, self.linear.in_features)),
+            target,
+            linear_bias=None if bias is None else bias.reshape(sizes),
+            weight=self.weight,
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+            label_smoothing=self.label_smoothing,
+            options=self.options,
+        )
+
+    def extra_repr(self):
+        values = {
+            "in_features": self.linear.in_features,
+            "num_classes": self.num_classes,
+            "out_features": self.out_features,
+            "bias": self.linear.bias is not None,
+            "reduction": self.reduction,
+            "ignore_index": self.ignore_index,
+            "label_smoothing": self.label_smoothing,
+            "options": self.options,
+        }
+        return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 class MultiLabelMarginLoss(_Loss):

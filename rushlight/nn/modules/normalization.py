@@ -10,7 +10,7 @@ from rushlight.nn import init
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
-__all__ = ["GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
+__all__ = ["CrossMapLRN2d", "GroupNorm", "LayerNorm", "LocalResponseNorm", "RMSNorm"]
 
 
 class LocalResponseNorm(Module):
@@ -32,6 +32,44 @@ class LocalResponseNorm(Module):
 
     def forward(self, input):
         return F.local_response_norm(input, self.size, self.alpha, self.beta, self.k)
+
+    def extra_repr(self):
+        return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"
+
+
+class CrossMapLRN2d(Module):
+    """``LocalResponseNorm`` of images by the sum of an older framework.
+
+    Args:
+        size: number of neighbouring channels.
+        alpha: factor of their mean square.
+        beta: exponent of the divisor.
+        k: added before the exponent.
+
+    The first channel, once among the neighbours, stays among them: networks that were
+    trained with PyTorch's layer of this name count on it.
+    """
+
+    def __init__(self, size, alpha=1e-4, beta=0.75, k=1):
+        super().__init__()
+        self.size = size
+        self.alpha = alpha
+        self.beta = beta
+        self.k = k
+
+    def forward(self, input):
+        if input.dim() != 4:
+            raise ValueError(
+                f"CrossMapLRN2d: Expected input to be 4D, got {input.dim()}D instead."
+            )
+        channel = rl.arange(input.size(1), device=input.device)
+        distance = channel - channel.unsqueeze(1)  # of column from row
+        reach = int((self.size - 1) / 2 + 1)
+        last = (channel + reach).clamp(max=input.size(1)).unsqueeze(1)
+        near = (channel < last) & ((distance > -reach) | (channel == 0))
+        sums = rl.tensordot(near.to(input.dtype), input.square(), ([1], [1]))
+        scale = sums.transpose(0, 1) * (self.alpha / self.size) + self.k
+        return input * scale.pow(-self.beta)
 
     def extra_repr(self):
         return f"{self.size}, alpha={self.alpha}, beta={self.beta}, k={self.k}"

@@ -149,13 +149,20 @@ class RNNBase(Module):
                 f"dropout={dropout} and num_layers={self.num_layers}",
                 stacklevel=4,
             )
-        if not isinstance(self.hidden_size, int):
-            raise TypeError(
-                "hidden_size should be of type int, got: "
-                f"{type(self.hidden_size).__name__}"
-            )
-        if self.hidden_size <= 0:
-            raise ValueError("hidden_size must be greater than zero")
+        for name, kind in (
+            ("bias", bool),
+            ("batch_first", bool),
+            ("input_size", int),
+            ("hidden_size", int),
+        ):
+            value = getattr(self, name)
+            if not isinstance(value, kind):
+                raise TypeError(
+                    f"{name} should be of type {kind.__name__}, got: "
+                    f"{type(value).__name__}"
+                )
+            if kind is int and value <= 0:
+                raise ValueError(f"{name} must be greater than zero")
         if self.num_layers <= 0:
             raise ValueError("num_layers must be greater than zero")
         if self.proj_size < 0:
