@@ -23,124 +23,168 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _filled(input, mask, value):
-    """The input with a value where it does not count.
+def _neutral(name, input):
+    """What changes nothing about a result: below all, above all, zero or one.
 
     Raises:
-        IndexError: the mask has more dimensions than the input.
+        NotImplementedError: the type has no such value.
+        TypeError: neither has the complex plane.
     """
+    dtype = input.dtype
+    if name in ("sum", "prod"):
+        return int(name == "prod")
+    low = name not in ("amin", "argmin")
+    if dtype.is_floating_point or (name == "logsumexp" and dtype.is_complex):
+        return -math.inf if low else math.inf
+    if dtype is not rushlight.uint8 and not dtype.is_signed:
+        raise NotImplementedError(f"identity of {name} on torch.{dtype.name} input")
+    limits = rushlight.iinfo(dtype)
+    return limits.min if low else limits.max
+
+
+def _neutral_norm(input, ord):
+    """What changes nothing about a norm.
+
+    Raises:
+        AssertionError: the smallest of numbers that are not real is asked for.
+    """
+    if ord != -math.inf:
+        return 0
+    if not input.dtype.is_floating_point:
+        raise AssertionError(
+            f"input must be floating point, got torch.{input.dtype.name}"
+        )
+    return math.inf
+
+
+def _filled(name, input, mask, *details):
+    """The input, with what changes nothing where an element does not count."""
     if mask is None:
         return input
-    return _call.where(_whole(mask, input), input, value)
+    whole = _whole(mask, input)
+    value = _neutral_norm(input, *details) if details else _neutral(name, input)
+    return _put(whole, input, value)
+
+
+def _put(mask, input, value):
+    other = _call.scalar_tensor(value, dtype=input.dtype, device=input.device)
+    return _call.where(mask, input, other)
 
 
 def _whole(mask, input):
-    if mask.ndim > input.ndim:
-        raise IndexError(
-            "_input_mask expected broadcastable mask (got mask dimensionality higher "
-            "than of the input)"
-        )
-    return mask.to(rushlight.bool).expand(input.shape)
+    """The mask, in the input's shape.
+
+    Raises:
+        IndexError: the mask has more dimensions than the input.
+        RuntimeError: a size of the mask does not fit.
+    """
+    if mask.shape != input.shape:
+        if mask.ndim > input.ndim:
+            raise IndexError(
+                "_input_mask expected broadcastable mask (got mask dimensionality "
+                "higher than of the input)"
+            )
+        mask = _call.broadcast_to(mask, input.shape)
+    return mask.to(rushlight.bool)
 
 
 def _dims(input, dim):
-    if dim is None:
+    """The dimensions to reduce, counted from the first and in order; all for none.
+
+    Raises:
+        IndexError: a dimension is not there.
+        RuntimeError: a dimension is named twice.
+    """
+    if dim is None or dim == ():
         return tuple(range(input.ndim))
-    dims = (dim,) if isinstance(dim, int) else tuple(dim)
-    return dims or tuple(range(input.ndim))
+    rank = max(input.ndim, 1)
+    seen = []
+    for d in (dim,) if isinstance(dim, int) else dim:
+        if d in seen:
+            raise RuntimeError(f"dim={d} appears multiple times in the list of dims")
+        if d >= rank or d < -rank:
+            raise IndexError(
+                f"Dimension out of range (expected to be in range of [{-rank}, "
+                f"{rank - 1}], but got {d})"
+            )
+        seen.append(d % rank)
+    return tuple(sorted(seen))
 
 
 def _summed(input, dtype):
-    """The type of sums and products: wide for integers."""
+    """The type of sums and products: wide for the usual integers."""
     if dtype is not None:
         return dtype
-    return rushlight.int64 if input.dtype.category < 2 else input.dtype
-
-
-def _limit(name, dtype, low):
-    """The lowest or highest value of a type.
-
-    Raises:
-        NotImplementedError: the type is complex or boolean.
-    """
-    if dtype.category == 3 or dtype is rushlight.bool:
-        kind = f"torch.{dtype.name}"
-        raise NotImplementedError(f"identity of {name} on {kind} input")
-    if dtype.is_floating_point:
-        return -math.inf if low else math.inf
-    info = rushlight.iinfo(dtype)
-    return info.min if low else info.max
-
-
-def _limited(name, input, mask, low):
-    if mask is None:
-        return input
-    return _filled(input, mask, _limit(name, input.dtype, low))
-
-
-def _cast(input, dtype):
-    return input if dtype is None else input.to(dtype)
+    narrow = "uint8", "bool", "int8", "int16", "int32"
+    return rushlight.int64 if input.dtype.name in narrow else input.dtype
 
 
 def sum(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Sum of what counts; zero where nothing does."""
     dtype = _summed(input, dtype)
-    whole = _filled(input, mask, 0)
-    return _call.sum(whole, _dims(input, dim), bool(keepdim), dtype=dtype)
+    dims = _dims(input, dim)
+    return _call.sum(_filled("sum", input, mask), dims, bool(keepdim), dtype=dtype)
 
 
 def prod(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Product of what counts; one where nothing does."""
-    result = _filled(input, mask, 1).to(_summed(input, dtype))
-    for axis in sorted(
-        (d % max(input.ndim, 1) for d in _dims(input, dim)), reverse=True
-    ):
+    dtype = _summed(input, dtype)
+    dims = _dims(input, dim)
+    result = _filled("prod", input, mask).to(dtype=dtype)
+    for axis in reversed(dims):
         result = result.prod(axis, keepdim=bool(keepdim))
     return result
 
 
 def cumsum(input, dim, *, dtype=None, mask=None):
     """Sums so far of what counts."""
-    return _call.cumsum(_filled(input, mask, 0), dim, dtype=dtype or input.dtype)
+    dtype = input.dtype if dtype is None else dtype
+    dim = _dims(input, dim)[0]
+    return _call.cumsum(_filled("sum", input, mask), dim, dtype=dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Products so far of what counts."""
-    return _call.cumprod(_filled(input, mask, 1), dim, dtype=dtype or input.dtype)
+    dtype = input.dtype if dtype is None else dtype
+    dim = _dims(input, dim)[0]
+    return _call.cumprod(_filled("prod", input, mask), dim, dtype=dtype)
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Largest of what counts; the lowest value of the type where nothing does."""
-    input = _cast(input, dtype)
-    whole = _limited("amax", input, mask, True)
-    return _call.amax(whole, _dims(input, dim), bool(keepdim))
+    whole = _filled("amax", input, mask)
+    result = _call.amax(whole, _dims(whole, dim), bool(keepdim))
+    return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
 def amin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Smallest of what counts; the highest value of the type where nothing does."""
-    input = _cast(input, dtype)
-    whole = _limited("amin", input, mask, False)
-    return _call.amin(whole, _dims(input, dim), bool(keepdim))
+    whole = _filled("amin", input, mask)
+    result = _call.amin(whole, _dims(whole, dim), bool(keepdim))
+    return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
 def argmax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the largest of what counts is, in the input's type."""
-    input = _cast(input, dtype)
-    whole = _limited("argmax", input, mask, True)
-    return _call.argmax(whole, dim, bool(keepdim)).to(input.dtype)
+    result = _call.argmax(_filled("argmax", input, mask), dim, bool(keepdim))
+    return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
 def argmin(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Where the smallest of what counts is, in the input's type."""
-    input = _cast(input, dtype)
-    whole = _limited("argmin", input, mask, False)
-    return _call.argmin(whole, dim, bool(keepdim)).to(input.dtype)
+    result = _call.argmin(_filled("argmin", input, mask), dim, bool(keepdim))
+    return result.to(dtype=input.dtype if dtype is None else dtype)
 
 
-def _count(input, dims, keepdim, mask):
-    """How many elements count."""
-    ones = _call.ones_like(input, dtype=rushlight.int64)
-    return sum(ones, dims, keepdim=keepdim, mask=mask)
+def _counted(input, dim, keepdim, dtype, mask):
+    """How many elements count, and their sum."""
+    if mask is None:
+        ones = _call.ones(input.shape, dtype=rushlight.int64, device=input.device)
+        count = sum(ones, dim, keepdim=keepdim)
+    else:
+        mask = _whole(mask, input)
+        count = mask.sum(dim=dim, keepdim=bool(keepdim))
+    return count, sum(input, dim, keepdim=keepdim, dtype=dtype, mask=mask)
 
 
 def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -151,15 +195,13 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """
     kind = input.dtype if dtype is None else dtype
     if kind.category < 2:
+        source = "Input" if dtype is None else "Optional"
         raise ValueError(
-            "mean(): Could not infer output dtype. Input dtype must be either a "
+            f"mean(): Could not infer output dtype. {source} dtype must be either a "
             f"floating point or complex dtype. Got: torch.{kind.name}"
         )
-    dims = _dims(input, dim)
-    if mask is None:
-        return _call.mean(input, dims, bool(keepdim), dtype=kind)
-    total = sum(input, dims, keepdim=keepdim, dtype=kind, mask=mask)
-    return total / _count(input, dims, keepdim, mask)
+    count, total = _counted(input, dim, keepdim, kind, mask)
+    return total / count
 
 
 def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
@@ -169,22 +211,26 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
         ValueError: nothing counts, and the type has no NaN.
     """
     kind = input.dtype if dtype is None else dtype
-    input = input.to(kind)
-    if not kind.is_floating_point:
-        if mask is not None and not _whole(mask, input).any(dim).all():
-            raise ValueError(
-                "masked median expects no fully masked out rows if dtype is not "
-                "floating point"
-            )
-        input = input.to(rushlight.get_default_dtype())
-    whole = _filled(input, mask, math.nan)
-    return _call.nanmedian(whole, dim, bool(keepdim)).values.to(kind)
+    dim = _dims(input, dim)[0]
+    exact = not input.is_floating_point()
+    input = input.to(rushlight.float32) if exact else input
+    if mask is not None:
+        input = _put(_whole(mask, input), input, math.nan)
+    result = _call.nanmedian(input, dim, keepdim).values
+    if not exact:
+        return result
+    if bool(_call.isnan(result).any()):
+        raise ValueError(
+            "masked median expects no fully masked out rows if dtype is not floating "
+            "point"
+        )
+    return result.to(dtype=kind)
 
 
 def norm(input, ord=2.0, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Norm of what counts, as a vector."""
-    value = math.inf if ord == -math.inf else 0
-    whole = _filled(input, mask, value)
+    dtype = input.dtype if dtype is None else dtype
+    whole = _filled("norm", input, mask, ord)
     return _call.linalg_vector_norm(
         whole, ord, _dims(input, dim), bool(keepdim), dtype=dtype
     )
@@ -196,9 +242,9 @@ def var(
     """Variance of what counts; NaN where too little does.
 
     Raises:
-        ValueError: both ``correction`` and ``unbiased`` are given.
+        AssertionError: both ``correction`` and ``unbiased`` are given.
     """
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, False)
+    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
 
 
 def std(
@@ -207,65 +253,79 @@ def std(
     """Standard deviation of what counts; NaN where too little does.
 
     Raises:
-        ValueError: both ``correction`` and ``unbiased`` are given.
+        AssertionError: both ``correction`` and ``unbiased`` are given.
     """
-    return _spread(input, dim, unbiased, correction, keepdim, dtype, mask, True)
+    spread = _spread(input, dim, unbiased, correction, keepdim, dtype, mask)
+    return _call.sqrt(spread)
 
 
-def _spread(input, dim, unbiased, correction, keepdim, dtype, mask, root):
-    if unbiased is not None and correction is not None:
-        raise ValueError("Only one of unbiased and correction may be given")
+def _lost(unbiased, correction):
+    """How many degrees of freedom the mean takes."""
     if correction is None:
-        correction = 0 if unbiased is False else 1
+        return 1.0 if unbiased is None or unbiased else 0.0
+    if unbiased is not None:
+        raise AssertionError("Only one of unbiased and correction may be given")
+    return float(correction)
+
+
+def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
+    lost = _lost(unbiased, correction)
     kind = input.dtype if dtype is None else dtype
-    compute = rushlight.float32 if kind.category < 2 else kind
-    dims = _dims(input, dim)
-    input = input.to(compute)
-    count = _count(input, dims, True, mask)
-    centre = sum(input, dims, keepdim=True, dtype=compute, mask=mask) / count
-    gap = input - centre
-    square = _call.real(gap * gap.conj()) if gap.is_complex() else gap * gap
-    total = sum(square, dims, keepdim=keepdim, dtype=square.dtype, mask=mask)
-    count = _count(input, dims, keepdim, mask) - correction
-    result = total / _call.clamp(count, min=0)
-    result = _call.sqrt(result) if root else result
-    return result.to(kind) if kind.category > 1 else result
+    if dtype is None and kind.category < 2:
+        kind = rushlight.float32
+    precise = kind if kind.category > 1 else rushlight.float32
+    count, total = _counted(input, dim, True, kind, mask)
+    gap = _call.sub(input, total / count)
+    square = gap * gap.conj()
+    total = sum(square, dim, keepdim=keepdim, dtype=precise, mask=mask)
+    if not keepdim:
+        count = count.reshape(total.shape)
+    if lost:
+        count = count.to(precise.to_real())
+        count = _call.maximum(count - lost, count.new_zeros([]))
+    return (total / count).to(dtype=kind)
 
 
 def softmax(input, dim, *, dtype=None, mask=None):
     """Softmax over what counts."""
-    input = _cast(input, dtype)
-    return _call.softmax(_filled(input, mask, -math.inf), dim)
+    dtype = input.dtype if dtype is None else dtype
+    dim = _dims(input, dim)[0]
+    return _call.softmax(_filled("amax", input, mask), dim, dtype=dtype)
 
 
 def log_softmax(input, dim, *, dtype=None, mask=None):
     """Logarithm of `softmax`."""
-    input = _cast(input, dtype)
-    return _call.log_softmax(_filled(input, mask, -math.inf), dim)
+    dtype = input.dtype if dtype is None else dtype
+    dim = _dims(input, dim)[0]
+    return _call.log_softmax(_filled("amax", input, mask), dim, dtype=dtype)
 
 
 def softmin(input, dim, *, dtype=None, mask=None):
     """Softmax of what counts, negated."""
-    input = _cast(input, dtype)
-    return _call.softmax(-_filled(input, mask, math.inf), dim)
+    dtype = input.dtype if dtype is None else dtype
+    dim = _dims(input, dim)[0]
+    return _call.softmax(-_filled("amin", input, mask), dim, dtype=dtype)
 
 
 def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     """What counts over its norm; zero elsewhere."""
-    input = _cast(input, dtype)
-    length = norm(input, ord, dim, keepdim=True, mask=mask)
-    return _filled(input, mask, 0) / _call.clamp(length, min=eps)
+    whole = _filled("sum", input, mask)
+    length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    return whole / _call.maximum(length, length.new_full([], eps))
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):
     """Logarithm of the sum of the exponentials of what counts on either side."""
-    left = _filled(_cast(input, dtype), input_mask, -math.inf)
-    return _call.logaddexp(left, _filled(_cast(other, dtype), other_mask, -math.inf))
+    left = _filled("logaddexp", input, input_mask)
+    right = _filled("logaddexp", other, other_mask)
+    return _call.logaddexp(left, right).to(
+        dtype=input.dtype if dtype is None else dtype
+    )
 
 
 def logsumexp(input, dim=None, *, keepdim=False, dtype=None, mask=None):
     """Logarithm of the sum of the exponentials of what counts."""
-    input = _cast(input, dtype)
-    whole = _filled(input, mask, -math.inf)
-    result = _call.logsumexp(whole, _dims(input, dim), bool(keepdim))
-    return result.to(input.dtype)
+    dims = _dims(input, dim)
+    whole = _filled("logsumexp", input, mask)
+    result = _call.logsumexp(whole, dims, keepdim)
+    return result.to(dtype=input.dtype if dtype is None else dtype)

@@ -157,8 +157,9 @@ def packet_vectorcall(
     finally:
         if bound.n_made:
             release(cython.address(bound))
-    if op.return_type is not None and type(result) is tuple:
-        return op.return_type(result)
+    if op.return_type is not None and isinstance(result, tuple):
+        # plain, or named after the operator that it was made with
+        return result if type(result) is op.return_type else op.return_type(result)
     return tuple(result) if type(result) is list else result
 
 
@@ -311,8 +312,9 @@ def call_with_out(
                     take_options(op, cython.address(bound), out)
                 bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), out)
                 result = op.out.call(bound.slots)
-                if op.return_type is not None and type(result) is tuple:
-                    return op.return_type(result)
+                if op.return_type is not None and isinstance(result, tuple):
+                    kind = op.return_type
+                    return result if type(result) is kind else kind(result)
                 return result
             except NotImplementedError:
                 refuse_first(op.out, bound.slots)

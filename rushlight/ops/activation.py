@@ -173,7 +173,7 @@ def hardswish(x):
 @pointwise
 def hardswish_backward(grad, x):
     """Zero, a line, one."""
-    return L.select(x <= -3, 0, L.select(x < 3, grad * (x / 3 + 0.5), grad))
+    return L.select(x <= -3, 0, L.select(x >= 3, grad, grad * (x / 3 + 0.5)))
 
 
 @pointwise
@@ -301,6 +301,10 @@ def rrelu(self, lower, upper, training):
         RuntimeError: a bound is not finite, or the bounds are crossed.
     """
     for name, bound in (("lower", lower), ("upper", upper)):
+        if isinstance(bound, complex):
+            raise RuntimeError(
+                "value cannot be converted to type double without overflow"
+            )
         if not math.isfinite(bound):
             raise RuntimeError(f"rrelu: {name} bound must be finite, got {bound:g}")
     if lower > upper:

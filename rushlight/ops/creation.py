@@ -6,7 +6,15 @@ import rushlight
 from rushlight.codegen.loops import A, I, T, loops
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
-from rushlight.ops.native import COMPLEX, REAL, USUAL, name_of, require, run
+from rushlight.ops.native import (
+    COMPLEX,
+    REAL,
+    USUAL,
+    name_of,
+    require,
+    run,
+    scalar_name,
+)
 
 STORED = frozenset((23, 24, 25, 26, 44))  # floats of eight bits
 
@@ -457,12 +465,13 @@ def linalg_vander(x, columns):
     """Increasing powers of every element.
 
     Raises:
-        RuntimeError: the input is of truth values, or fewer than two powers are wanted.
+        RuntimeError: the input is of truth values or of 16 bits, or fewer than two
+            powers are wanted.
     """
-    if x.dtype.category == 0:
+    if x.dtype.category == 0 or (x.is_floating_point() and x.dtype.itemsize < 4):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but "
-            "got Bool"
+            f"got {scalar_name(x.dtype)}"
         )
     x = ops.atleast_1d(x)
     columns = x.shape[-1] if columns is None else columns

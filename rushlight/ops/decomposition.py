@@ -53,7 +53,7 @@ def linalg_cholesky_ex(self, upper, check_errors):
     """
     check_square(self, "linalg.cholesky")
     check_float(self, "linalg.cholesky")
-    check_kernel("cholesky_cpu", self)
+    check_kernel("cholesky_cpu", self, empty=True)
     factor, codes = _cholesky(self, upper)
     if check_errors:
         raise_faults(codes, "linalg.cholesky_ex", self.ndim == 2)
@@ -74,10 +74,10 @@ def cholesky(self, upper):
         "removed in a future release.\n"
         "U = torch.cholesky(A, upper=True) becomes U = torch.linalg.cholesky(A).mH"
     )
-    if self.numel() == 0 and self.ndim >= 2:
+    if self.numel() == 0:
         return ops.clone(self)
     check_square(self, "cholesky")
-    check_kernel("cholesky_cpu", self)
+    check_kernel("cholesky_cpu", self, empty=True)
     factor, codes = ops.linalg_cholesky_ex(self, upper=upper)
     raise_faults(codes, "cholesky", self.ndim == 2)
     return factor
@@ -95,6 +95,11 @@ def geqrf(self):
     if self.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     check_kernel("geqrf_cpu", self)
+    if self.is_complex() and self.requires_grad and rushlight.is_grad_enabled():
+        raise RuntimeError(
+            "geqrf does not support automatic differentiation for outputs with complex "
+            "dtype."
+        )
     return _reflect(self)
 
 
@@ -153,6 +158,11 @@ def qr(self, some):
     return ops.linalg_qr(self, "reduced" if some else "complete")
 
 
+def _check_factors(tau):
+    if tau.ndim == 0:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
+
+
 def _check_reflectors(operator, input, tau):
     if input.ndim - tau.ndim != 1:
         raise RuntimeError(
@@ -180,6 +190,7 @@ def linalg_householder_product(input, tau):
     operator = "torch.linalg.householder_product"
     if input.ndim < 2:
         raise RuntimeError(f"{operator}: input must have at least 2 dimensions.")
+    _check_factors(tau)
     if input.shape[-2] < input.shape[-1]:
         raise RuntimeError(
             f"{operator}: input.shape[-2] must be greater than or equal to "
@@ -210,6 +221,7 @@ def ormqr(self, input2, input3, left, transpose):
     if self.ndim < 2 or input3.ndim < 2:
         name = "input" if self.ndim < 2 else "other"
         raise RuntimeError(f"{operator}: {name} must have at least 2 dimensions.")
+    _check_factors(input2)
     if input3.shape[side] < input2.shape[-1]:
         raise RuntimeError(
             f"{operator}: other.shape[{side}] must be greater than or equal to "
@@ -267,7 +279,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA "
             "inputs with cuSOLVER backend."
         )
-    check_kernel("linalg_svd_cpu", A)
+    check_kernel("linalg_svd_cpu", A, empty=True)
     *batch, rows, columns = A.shape
     least = min(rows, columns)
     values = fresh(A, (*batch, least), A.dtype.to_real())
@@ -339,7 +351,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     """
     check_square(A, "linalg.eigh")
     upper = _check_triangle(UPLO)
-    check_kernel("linalg_eigh_cpu", A)
+    check_kernel("linalg_eigh_cpu", A, empty=True)
     values = fresh(A, tuple(A.shape[:-1]), A.dtype.to_real())
     vectors, codes = by_columns(A), new_codes(A)
     lapack.eigh(vectors, values, codes, upper, compute_v)
@@ -411,7 +423,7 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     """
     check_square(self, "torch.linalg.ldl_factor_ex")
     check_float(self, "torch.linalg.ldl_factor_ex")
-    check_kernel("ldl_factor_kernel_cpu", self)
+    check_kernel("ldl_factor_kernel_cpu", self, empty=True)
     factor, codes = by_columns(self), new_codes(self)
     pivots = fresh(self, tuple(self.shape[:-1]), INT32)
     lapack.ldl(factor, pivots, codes, hermitian)
@@ -457,7 +469,7 @@ def linalg_ldl_solve(LD, pivots, B, hermitian):
             f"{operator}: Incompatible shapes of A and B for the equation AX = B "
             f"({LD.shape[-2]}x{LD.shape[-1]} and {B.shape[-2]}x{B.shape[-1]})"
         )
-    check_kernel("ldl_solve_kernel_cpu", LD)
+    check_kernel("ldl_solve_kernel_cpu", LD, empty=True)
     batch = joint_batch(LD, B)
     result = by_columns(batched(B, batch))
     pivots = pivots.expand((*batch, pivots.shape[-1])).contiguous().to(INT32)

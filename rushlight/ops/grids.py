@@ -127,7 +127,7 @@ def sample_grid(input, grid, mode, padding, align_corners):
     """The elements of an image, or a volume, around the points of a grid, weighted."""
     _check(input, grid, mode)
     batch, channels, *sizes = input.shape
-    points = grid.unbind(-1)[::-1]
+    points = grid.contiguous().unbind(-1)[::-1]  # results are row by row
     taps = [
         _taps(one, size, mode, padding, align_corners)
         for one, size in zip(points, sizes)

@@ -7,7 +7,7 @@ from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import readable
+from rushlight.ops.shared import readable, refuse_gradient
 
 NONE, MEAN, SUM = 0, 1, 2
 FLOATING, COMPLEX = 2, 3  # categories of types
@@ -112,21 +112,6 @@ def check_cast(source, target):
             f"result type {scalar_name(source)} can't be cast to the desired output "
             f"type {scalar_name(target)}"
         )
-
-
-def refuse_gradient(operator, **tensors):
-    """Refuses tensors that PyTorch has no gradient for.
-
-    Raises:
-        RuntimeError: one of them requires a gradient.
-    """
-    for name, tensor in tensors.items():
-        wants = tensor is not None and tensor.requires_grad
-        if wants and rushlight.is_grad_enabled():
-            raise RuntimeError(
-                f"The function '{operator}' is not differentiable with respect to "
-                f"argument '{name}'. This input cannot have requires_grad True."
-            )
 
 
 def mse_loss(self, target, reduction):

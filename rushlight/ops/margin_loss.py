@@ -6,9 +6,9 @@ import math
 
 import rushlight
 from rushlight.ops import call as ops
-from rushlight.ops.loss import NONE, reduce, refuse_gradient
+from rushlight.ops.loss import NONE, reduce
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import readable
+from rushlight.ops.shared import readable, refuse_gradient
 
 # What is added to squared lengths, so that those of zero can be divided by.
 TINY = 1e-12

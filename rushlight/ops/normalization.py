@@ -22,7 +22,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of, scalar_name
 from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
-from rushlight.ops.shared import conjugated, wrap_dim
+from rushlight.ops.shared import conjugated, readable, wrap_dim
 
 
 def _centered(x, dim, eps):
@@ -539,7 +539,7 @@ def native_batch_norm(
         spread, center = ops.var_mean(source, _others(input), correction=0)
         count = input.numel() // max(input.shape[1], 1)
         if running_mean is not None:
-            _blend(running_mean, center, momentum)
+            _blend(running_mean, _whole_means(center, source), momentum)
         if running_var is not None:
             unbiased = spread * (count / (count - 1) if count > 1 else float("nan"))
             _blend(running_var, unbiased, momentum)
@@ -559,6 +559,13 @@ def native_batch_norm(
     if kept is not wide:
         return result, center.to(kept), invstd.to(kept)
     return result, center, invstd
+
+
+def _whole_means(center, source):
+    """The means, infinite where single elements are: deviations from them are NaN."""
+    if not readable(center) or not ops.isnan(center).any().item():
+        return center
+    return ops.where(ops.isnan(center), source.mean(_others(source)), center)
 
 
 def _flat(parameter):
@@ -677,6 +684,24 @@ def _cast(vector, dtype):
     return vector if vector is None or vector.dtype is dtype else vector.to(dtype)
 
 
+def _kind_of_statistics(input, running_mean, running_var):
+    """The type that running statistics, which may be of any, are computed in.
+
+    Raises:
+        RuntimeError: the mean is of the input's type, and the variance is not.
+    """
+    kinds = {t.dtype for t in (running_mean, running_var) if t is not None}
+    if running_mean is not None and running_mean.dtype is input.dtype:
+        if len(kinds) > 1:
+            raise RuntimeError(
+                f"expected scalar type {scalar_name(input.dtype)} but found "
+                f"{scalar_name(running_var.dtype)}"
+            )
+    elif input.dtype.itemsize == 2 and rushlight.float32 in kinds:
+        return rushlight.float32
+    return input.dtype
+
+
 def instance_norm(
     input,
     weight,
@@ -691,7 +716,8 @@ def instance_norm(
     """Each channel of each sample takes the part of a channel in one batch norm.
 
     Raises:
-        RuntimeError: there is nothing to take mean and variance from.
+        RuntimeError: there is nothing to take mean and variance from, or the statistics
+            are of two types.
     """
     if not use_input_stats and (running_mean is None or running_var is None):
         raise RuntimeError(
@@ -699,17 +725,13 @@ def instance_norm(
             "use_input_stats is false"
         )
     samples, channels = input.size(0), input.size(1)
+    kept = _kind_of_statistics(input, running_mean, running_var)
 
     def of_all(vector):
         return None if vector is None else vector.repeat(samples)
 
-    def of_input(vector):
-        # running statistics may be of any type: they are converted both ways
-        if vector is None or vector.dtype is rushlight.float32:
-            return vector if input.dtype.itemsize == 2 else _cast(vector, input.dtype)
-        return _cast(vector, input.dtype)
-
-    mean, var = of_input(of_all(running_mean)), of_input(of_all(running_var))
+    mean = _cast(of_all(running_mean), kept)
+    var = _cast(of_all(running_var), kept)
     sizes = [1, samples * channels, *input.shape[2:]]
     result = ops.batch_norm(
         input.contiguous().view(sizes), of_all(weight), of_all(bias), mean, var,

@@ -32,9 +32,8 @@ def linalg_vecdot(x, y, dim):
             "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
             f"{kinds[0]} and y of type {kinds[1]} instead"
         )
-    if x.ndim == 1 and y.ndim == 1 and x.shape == y.shape:
-        wrap_dim(dim, 1)
-        return ops.vdot(x, y)
+    if x.ndim == 1 and y.ndim == 1:
+        return ops.vdot(x, y)  # whatever the dimension is called
     return (x.conj() * y).sum([dim])
 
 
@@ -55,7 +54,8 @@ def matrix_power(self, n):
         self = ops.matmul(self, self) if n else self
     if result is None:
         eye = ops.eye(self.shape[-1], dtype=self.dtype, device=self.device)
-        return ops.clone(self).copy_(eye)  # depends on the matrix, if in nothing
+        plain = ops.clone(self, memory_format=rushlight.contiguous_format)
+        return plain.copy_(eye)  # depends on the matrix, if in nothing
     return result
 
 

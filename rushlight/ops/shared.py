@@ -27,6 +27,21 @@ def not_implemented(name, words=None):
     raise RuntimeError(f"derivative for aten::{name} is not implemented")
 
 
+def refuse_gradient(operator, **tensors):
+    """Refuses tensors that PyTorch has no gradient for.
+
+    Raises:
+        RuntimeError: one of them requires a gradient.
+    """
+    for name, tensor in tensors.items():
+        wants = tensor is not None and tensor.requires_grad
+        if wants and rushlight.is_grad_enabled():
+            raise RuntimeError(
+                f"The function '{operator}' is not differentiable with respect to "
+                f"argument '{name}'. This input cannot have requires_grad True."
+            )
+
+
 def readable(tensor):
     """Whether a program may look at numbers: not without memory, not for a whole batch."""
     stand = tensor._stand

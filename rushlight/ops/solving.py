@@ -11,6 +11,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import (
     INT32,
     INT64,
+    PRECISE,
     batched,
     by_columns,
     check_float,
@@ -25,7 +26,7 @@ from rushlight.ops.linalg_checks import (
     seen_by_columns,
 )
 from rushlight.ops.native import brief, fresh, scalar_name
-from rushlight.ops.shared import warn_once
+from rushlight.ops.shared import refuse_gradient, warn_once
 from rushlight.ops.solving_gradients import (
     cholesky_inverse_backward,
     cholesky_solve_backward,
@@ -42,6 +43,7 @@ from rushlight.ops.solving_gradients import (
     triangle_backward,
     triangular_solve_backward,
 )
+from rushlight.ops.view import common_shape
 
 # LU
 
@@ -66,7 +68,7 @@ def linalg_lu_factor_ex(A, pivot, check_errors):
             "torch.lu_factor: Expected tensor with 2 or more dimensions. Got size: "
             f"{list(A.shape)} instead"
         )
-    check_kernel("lu_cpu", A)
+    check_kernel("lu_cpu", A, empty=True)
     if not pivot:
         raise RuntimeError(
             "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
@@ -107,7 +109,7 @@ def linalg_lu(A, pivot):
             f"{list(A.shape)} instead"
         )
     if not pivot:
-        check_kernel("lu_cpu", A)
+        check_kernel("lu_cpu", A, empty=True)
         raise RuntimeError(
             "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
         )
@@ -140,8 +142,10 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
         L = ops.tril(LU_data.narrow(-1, 0, least), -1).contiguous()
         L.diagonal(0, -2, -1).fill_(1)
         U = ops.triu(LU_data.narrow(-2, 0, least)).contiguous()
-    if unpack_pivots:
-        batch = LU_data.shape[:-2]
+    batch = LU_data.shape[:-2]
+    if unpack_pivots and rows * math.prod(batch) == 0:
+        P = fresh(LU_data, (*batch, rows, rows))
+    elif unpack_pivots:
         order = fresh(LU_data, (*batch, rows), INT64)
         pivots = LU_pivots.expand((*batch, LU_pivots.shape[-1])).contiguous()
         lapack.orders(pivots, order)
@@ -175,7 +179,7 @@ def linalg_lu_solve(LU, pivots, B, left, adjoint):
             f"{operator}: Expected LU.shape[:-1] and pivots.shape to be the same, but got "
             f"pivots with shape {list(pivots.shape)} instead"
         )
-    check_kernel("lu_solve_cpu", LU)
+    check_kernel("lu_solve_cpu", LU, empty=True)
     return _solved(LU, pivots, B, left, adjoint)
 
 
@@ -232,7 +236,7 @@ def _linalg_solve_ex(A, B, left, check_errors):
         )
     matrices = B.unsqueeze(-1) if vector else B
     equation(A, matrices, operator, left)
-    check_kernel("lu_cpu", A)
+    check_kernel("lu_cpu", A, empty=True)
     joint_batch(A, matrices)
     factors, pivots, codes = _factored(A)
     result = _solved(factors, pivots, matrices, left)
@@ -430,8 +434,10 @@ def linalg_pinv(self, atol, rtol, hermitian):
     """Reciprocals of the singular values that do not count as zero.
 
     Raises:
-        RuntimeError: the input is no matrix of floating-point numbers.
+        RuntimeError: the input is no matrix of floating-point numbers, or a tolerance
+            requires a gradient.
     """
+    refuse_gradient("linalg_pinv", atol=atol, rtol=rtol)
     _check_pinv(self)
     atol, rtol = tolerances(self, atol, rtol)
     if self.numel() == 0:
@@ -476,7 +482,7 @@ def _linalg_det(A):
     """The product of U's diagonal, and the factors."""
     check_square(A, "linalg.det")
     check_float(A, "linalg.det")
-    check_kernel("lu_cpu", A)
+    check_kernel("lu_cpu", A, empty=True)
     # A transposed matrix has the same determinant, and may need no other layout.
     factors, pivots, _ = _factored(A.transpose(-2, -1) if A.is_contiguous() else A)
     diagonal = factors.diagonal(0, -2, -1)
@@ -548,18 +554,25 @@ def linalg_lstsq(self, b, rcond, driver):
             f"input's dtype {scalar_name(self.dtype)} and other's dtype "
             f"{scalar_name(b.dtype)}"
         )
-    check_kernel("linalg_lstsq_cpu", self)
     driver = "gelsy" if driver is None else driver
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
             f"{operator}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
         )
-    return _least_squares(self, matrices, rcond, driver, vector)
+    if rcond is None and self.dtype.code not in PRECISE:
+        raise RuntimeError(
+            "This function doesn't handle types other than float and double\n"
+            f"  input: {brief(self)}"
+        )
+    check_kernel("linalg_lstsq_cpu", self)
+    # A matrix beside a batch of them counts its rows as a batch, as on PyTorch.
+    others = tuple(b.shape[:-1] if gap else b.shape[:-2])
+    batch = tuple(common_shape([tuple(self.shape[:-2]), others]))
+    return _least_squares(self, matrices, rcond, driver, vector, batch)
 
 
-def _least_squares(A, B, rcond, driver, vector):
+def _least_squares(A, B, rcond, driver, vector, batch):
     *_, rows, columns = A.shape
-    batch = joint_batch(A, B)
     real = A.dtype.to_real()
     if rcond is None:
         rcond = rushlight.finfo(A.dtype).eps * max(rows, columns)

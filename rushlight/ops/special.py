@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 
+import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.pointwise import without_halves
@@ -284,16 +285,22 @@ def erfcx(x):
 
 
 def i1_slope(self, result):
-    """``I0(x) - I1(x) / x``; one half at zero."""
-    safe = ops.where(self == 0, 1.0, self)
-    return ops.where(self == 0, 0.5, ops.i0(self) - result / safe)
+    """``I0(x) - I1(x) / x``; one half at zero, and at NaN."""
+    away = _beside_zero(self)
+    slope = ops.i0(self) - result / ops.where(away, self, 1.0)
+    return ops.where(away, slope, 0.5)
+
+
+def _beside_zero(x):
+    return ops.abs(x) > rushlight.finfo(x.dtype).eps
 
 
 def i1e_slope(self, result):
-    """``I0e(x) - (sign(x) + 1 / x) I1e(x)``; one half at zero."""
-    safe = ops.where(self == 0, 1.0, self)
+    """``I0e(x) - (sign(x) + 1 / x) I1e(x)``; one half at zero, and at NaN."""
+    away = _beside_zero(self)
+    safe = ops.where(away, self, 1.0)
     slope = ops.special_i0e(self) - result * (ops.sgn(self) + 1 / safe)
-    return ops.where(self == 0, 0.5, slope)
+    return ops.where(away, slope, 0.5)
 
 
 def special_round(self, decimals):

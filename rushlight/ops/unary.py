@@ -354,6 +354,7 @@ def mvlgamma(self, p):
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    steps = ops.arange(p, dtype=self.dtype, device=self.device) * -0.5
+    kind = self.dtype if self.dtype.category > 1 else rushlight.get_default_dtype()
+    steps = ops.arange(p, dtype=kind, device=self.device) * -0.5
     terms = ops.lgamma(self.unsqueeze(-1) + steps)
     return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

@@ -22,6 +22,7 @@ BATCH = 4000  # cases of one process: it starts in a few seconds
 PATIENCE = 60  # seconds for one case: kernels may have to be compiled
 START = 300  # seconds for a process to begin, on a busy machine
 MEMORY = 6 << 30
+HOARD = 1 << 30  # bytes of one call, after which a process is of no more use
 
 
 def main():
@@ -84,7 +85,10 @@ def work(options):
         case = draw.draw(options.seed, index)
         if case is None or not judge.present(case):
             continue
+        before = resident()
         judge.their_gradients(judge.call(torch, case))  # a crash here is PyTorch's
+        if resident() > before + HOARD:  # so is memory that is never given back
+            return 1
         say(["ours", index, str(case)])
         try:
             found = judge.compare(case)
@@ -98,6 +102,12 @@ def work(options):
             say(["explained", index, why])
     say(["end", options.worker[1]])
     return 0
+
+
+def resident():
+    """Bytes of this process that are in memory."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def say(row):

@@ -6,7 +6,8 @@ import re
 
 import numpy as np
 
-from tests.fuzz.specs import TensorSpec
+from tests.fuzz.factors import recomposed
+from tests.fuzz.specs import EPSILON, TensorSpec
 
 # (operator, kind of difference, the difference's text, why it stands)
 EXPLAINED = [
@@ -15,6 +16,18 @@ EXPLAINED = [
         r"values",
         r"result\[0\]: .*",
         "what is left of a matrix that could not be factored; the codes agree",
+    ),
+    (
+        r"stft",
+        r"refused",
+        r"TypeError: .*argument 'center' must be bool.*",
+        "PyTorch's Python asks whatever it is given for its truth",
+    ),
+    (
+        r"linalg\.ldl_solve",
+        r"refused",
+        r".*must be negative in pairs.*",
+        "PyTorch takes pivots for which LAPACK leaves the matrix",
     ),
     (
         r".*",
@@ -169,6 +182,12 @@ EXPLAINED = [
         "Python itself counts the arguments of its operators' methods",
     ),
     (
+        r"nn\.functional\.hardswish",
+        r"gradient",
+        r".*is nan, not .*",
+        "at NaN PyTorch's whole vectors give NaN, the elements behind them do not",
+    ),
+    (
         r"nn\.functional\.(hard|soft)shrink",
         r"gradient",
         r".*not -?0\.0",
@@ -321,6 +340,20 @@ def last_order(case):
     return 2**63 - 1 in [a for a in case.args if isinstance(a, int)]
 
 
+def nearly_singular(case):
+    """Whether the first matrices hold one without its inverse, but for rounding."""
+    first = next(_tensors(case.args), None)
+    if first is None or len(first.sizes) < 2 or not first.numel:
+        return False
+    matrices = first.values().reshape(first.sizes)
+    if not np.isfinite(matrices).all():
+        return True
+    sizes = np.linalg.svd(matrices.astype(complex), compute_uv=False)
+    least, largest = sizes[..., -1], sizes[..., 0]
+    steps = 4 * max(first.sizes[-2:]) * EPSILON.get(first.dtype, 0)
+    return bool((least <= steps * largest).any())
+
+
 def repeats(case):
     """Whether an argument shows an element several times."""
     return any(map(repeated, _tensors([*case.args, *case.kwargs.values()])))
@@ -358,6 +391,21 @@ def is_half(case):
 
 # The same, where the arguments are of a kind.
 WHERE = [
+    (
+        r"(linalg\.)?(qr|svd|eigh|eig|lu|lu_factor|lu_factor_ex)",
+        r"values",
+        r".*",
+        recomposed,
+        "other factors, as right: signs, phases, pivots of singular matrices",
+    ),
+    (
+        r"inverse|matrix_power|linalg\.(inv|inv_ex|matrix_power|tensorinv|solve|solve_ex"
+        r"|lu_factor|cholesky|lstsq)",
+        r"refused|accepted",
+        r".*LinAlgError: .*",
+        nearly_singular,
+        "rounding decides whether a matrix that is nearly singular is singular",
+    ),
     (
         r"(linalg\.)?(amax|amin|all|any|argmax|argmin|mean|prod|sum|nansum|max|min|aminmax"
         r"|median|nanmedian|std|var|count_nonzero|cum\w+|logcumsumexp|logsumexp|norm"

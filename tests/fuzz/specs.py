@@ -29,6 +29,14 @@ DOUBLE = {
     "float32": "float64",
     "complex64": "complex128",
 }
+EPSILON = {
+    "float16": 9.8e-4,
+    "bfloat16": 7.8e-3,
+    "float32": 1.2e-7,
+    "float64": 2.2e-16,
+    "complex64": 1.2e-7,
+    "complex128": 2.2e-16,
+}
 LARGEST = 1 << 24  # elements that are compared
 REAL = ("float16", "bfloat16", "float32", "float64")
 COMPLEX = ("complex64", "complex128")
@@ -111,6 +119,16 @@ class TensorSpec:
             self.grad,
         )
 
+    def shaken(self, seed):
+        """A row-major tensor with every element rounded up or down, at random."""
+        step = EPSILON.get(self.dtype)
+        if step is None:
+            return self
+        values = self.values()
+        draw = np.random.default_rng([seed, values.size])
+        moved = values * (1 + step * draw.normal(size=values.shape))
+        return TensorSpec.dense(moved, self.dtype, self.sizes, self.grad)
+
     def __repr__(self):
         note = "" if self.strides == dense_strides(self.sizes) else f", {self.strides}"
         note += f", offset {self.offset}" if self.offset else ""
@@ -137,9 +155,9 @@ class Named:
 class Side:
     """One library: builds arguments from specs, reads results back."""
 
-    def __init__(self, module, wide=False):
-        self.module, self.wide = module, wide
-        self.tensors, self.storages = {}, {}
+    def __init__(self, module, wide=False, shaken=None):
+        self.module, self.wide, self.shaken = module, wide, shaken
+        self.tensors, self.storages, self.kept = {}, {}, []
 
     def build(self, value):
         """A spec tree as arguments of this library."""
@@ -161,6 +179,9 @@ class Side:
 
     def tensor(self, spec):
         m = self.module
+        if self.shaken is not None:
+            spec = spec.shaken(self.shaken)
+            self.kept.append(spec)  # whose buffer's id is a key below
         source = spec.widened() if self.wide else spec
         key = id(spec.buffer), source.dtype
         if key not in self.storages:

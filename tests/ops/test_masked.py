@@ -1,5 +1,7 @@
 """Masked reductions, beside the oracle's."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -69,3 +71,42 @@ def test_running_sums_of_integers_keep_their_type(dtype):
     assert rl.masked.cumsum(x, 0).dtype is x.dtype
     assert rl.masked.cumprod(x, 0).dtype is x.dtype
     assert rl.masked.sum(x).dtype is rl.int64
+
+
+NAMES = (
+    "sum prod amax amin mean norm var std logsumexp argmax argmin median cumsum".split()
+)
+NAMES += ["cumprod", "softmax", "log_softmax", "softmin", "logaddexp"]
+WRONG = [
+    {"dim": (0, 0)}, {"dim": 7}, {"dim": 2**70}, {"dim": False}, {"dim": (-1,)},
+    {"dim": 1, "keepdim": 1}, {"dim": 1, "keepdim": None}, {"dim": 1, "correction": ()},
+    {"dim": 1, "correction": 0.5}, {"dim": 1, "unbiased": False},
+    {"dim": 1, "unbiased": True, "correction": 1}, {"dim": 1, "ord": -float("inf")},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int64", "uint16", "complex64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_types_and_odd_settings_go_as_on_the_oracle(name, dtype):
+    torch = pytest.importorskip("torch")
+
+    def outcome(module, settings, masked):
+        values = module.arange(12).reshape(3, 4).to(getattr(module, dtype))
+        mask = module.tensor([True, False, True, True]) if masked else None
+        operands = [values] * (2 if name == "logaddexp" else 1)
+        key = "input_mask" if name == "logaddexp" else "mask"
+        warnings.simplefilter("ignore")  # imaginary parts that get lost
+        try:
+            result = getattr(module.masked, name)(*operands, **settings, **{key: mask})
+        except Exception as error:
+            kind = type(error).__name__
+            return "NotImplemented" if kind == "NotImplementedError" else kind
+        return str(result.dtype).rpartition(".")[2], tuple(result.shape)
+
+    for settings in [{}, {"dim": 1}, *WRONG]:
+        for masked in (True, False):
+            found = outcome(rl, settings, masked)
+            expected = outcome(torch, settings, masked)
+            if expected == "NotImplemented":  # a type for which there is no kernel
+                continue
+            assert found == expected, (settings, masked)

@@ -17,7 +17,7 @@ import os
 import threading
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
 from cython.cimports.rushlight.backends.cpu.lapack_small import (
@@ -387,6 +387,48 @@ def ldl_solve(a: Tensor, pivots: Tensor, b: Tensor, hermitian: cython.bint) -> N
 
 @cython.cfunc
 @cython.exceptval(-1)
+def check_pivots(
+    pivots: Tensor, count: int64_t, rows: int64_t, paired: cython.bint
+) -> cython.int:
+    """Refuses rows that are not there; ``paired`` ones are negative two by two.
+
+    LAPACK trusts them: it would exchange rows outside the matrix.
+    """
+    place: cython.pointer(int32_t) = cython.cast(
+        cython.pointer(int32_t), pivots.pointer()
+    )
+    i: int64_t
+    size: int64_t
+    i = 0
+    while i < count * rows:
+        size = place[i]
+        if paired and size < 0:
+            if i % rows != rows - 1 and place[i + 1] < 0:
+                size = -min(size, place[i + 1])
+            i += 1
+        if size < 1 or size > rows:
+            raise RuntimeError(_pivot_fault(paired, size, rows))
+        i += 1
+    return 0
+
+
+def _pivot_fault(paired, size, rows):
+    source = "Did you properly pass the result of"
+    if not paired:
+        limit = (
+            "greater or equal to 1" if size < 1 else "smaller or equal to LU.size(-2)"
+        )
+        return f"Pivots given to lu_solve must all be {limit}. {source} lu_factor?"
+    limit = (
+        "all satisfy |pivot| <= LD.size(-2)"
+        if size > rows
+        else ("all satisfy |pivot| >= 1" if size == 0 else "be negative in pairs")
+    )
+    return f"Pivots given to ldl_solve must {limit}. {source} ldl_factor?"
+
+
+@cython.cfunc
+@cython.exceptval(-1)
 def solve_pivoted(
     number: cython.int, a: Tensor, pivots: Tensor, b: Tensor, letter: cython.int
 ) -> cython.int:
@@ -404,6 +446,7 @@ def solve_pivoted(
     if a.numel_ != count * ints[2] * ints[2] or kind_of(b) != ints[0]:
         raise RuntimeError(f"LAPACK: {list(a.shape)} beside {list(b.shape)}")
     check_rows(pivots, count * ints[2])
+    check_pivots(pivots, count, ints[2], number != GETRS)
     data[0] = routine(number, kind_of(a))
     data[1] = a.pointer()
     data[2] = pivots.pointer()

@@ -1,0 +1,147 @@
+"""Matrices at the edges: none, singular, of odd types, and with pivots that lie."""
+
+import warnings
+
+import pytest
+
+import rushlight as rl
+
+
+def outcome(module, call):
+    """What a call gives: the kinds of its results, or the kind of its refusal."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            result = call(module)
+        except Exception as error:
+            return type(error).__name__.lstrip("_")
+    if not isinstance(result, tuple):
+        return kind(result)
+    return type(result).__name__, [kind(part) for part in result]
+
+
+def kind(tensor):
+    dtype = str(tensor.dtype).rpartition(".")[2]
+    return dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad
+
+
+def goes_as_on_pytorch(call):
+    torch = pytest.importorskip("torch")
+    assert outcome(rl, call) == outcome(torch, call)
+
+
+PIVOTS = [(1, 2, 4), (1, 2, 0), (-2, -1, -4), (1, 2, 2**31 - 1), (1, 2, -(2**31))]
+
+
+@pytest.mark.parametrize("pivots", PIVOTS, ids=str)
+@pytest.mark.parametrize("name", ["lu_solve", "ldl_solve"])
+def test_pivots_outside_the_matrix_are_refused_in_pytorchs_words(name, pivots):
+    torch = pytest.importorskip("torch")
+    for module in (rl, torch):
+        rows = module.tensor(pivots, dtype=module.int32)
+        solve = getattr(module.linalg, name)
+        with pytest.raises(RuntimeError, match=f"^Pivots given to {name} must"):
+            solve(module.eye(3), rows, module.ones(3, 1))
+
+
+@pytest.mark.parametrize("pivots", [(1, 2, -3), (-1, 2, 3), (1, -1, 2), (-1, -2, -3)])
+def test_blocks_of_half_a_pivot_are_refused(pivots):
+    """LAPACK would exchange rows outside of the matrix; PyTorch does not look."""
+    with pytest.raises(RuntimeError, match="must be negative in pairs"):
+        rl.linalg.ldl_solve(rl.eye(3), rl.tensor(pivots, dtype=rl.int32), rl.ones(3, 1))
+
+
+def test_factors_of_two_by_two_blocks_solve():
+    A = rl.tensor([[0.0, 2.0, 1.0], [2.0, 0.0, 3.0], [1.0, 3.0, 0.0]])
+    LD, pivots = rl.linalg.ldl_factor(A)
+    assert (pivots < 0).any().item()
+    b = rl.tensor([[1.0], [2.0], [3.0]])
+    assert rl.allclose(A @ rl.linalg.ldl_solve(LD, pivots, b), b, atol=1e-5)
+
+
+FACTORS = """eigh eigvalsh lu_factor_ex lu_factor lu inv_ex inv cholesky cholesky_ex qr svd
+svdvals det slogdet eig eigvals ldl_factor ldl_factor_ex pinv matrix_rank""".split()
+
+
+@pytest.mark.parametrize("sizes", [(2, 0, 0), (0, 3, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["float16", "int32", "bool", "float32"])
+@pytest.mark.parametrize("name", FACTORS)
+def test_matrices_without_elements_go_as_on_pytorch(name, dtype, sizes):
+    goes_as_on_pytorch(
+        lambda m: getattr(m.linalg, name)(m.zeros(sizes, dtype=getattr(m, dtype)))
+    )
+
+
+@pytest.mark.parametrize("name", ["solve", "solve_ex", "lu_solve", "solve_triangular"])
+def test_equations_without_elements_go_as_on_pytorch(name):
+    def call(m):
+        A, b = m.zeros(0, 3, 3, dtype=m.float16), m.zeros(0, 3, 2, dtype=m.float16)
+        if name == "lu_solve":
+            return m.linalg.lu_solve(A, m.zeros(0, 3, dtype=m.int32), b)
+        return getattr(m.linalg, name)(A, b, **{"upper": True} if "tri" in name else {})
+
+    goes_as_on_pytorch(call)
+
+
+NAMED = {
+    "linalg.eigh": lambda m: m.linalg.eigh(m.eye(2)),
+    "linalg.lu": lambda m: m.linalg.lu(m.eye(2)),
+    "qr": lambda m: m.qr(m.eye(2)),
+    "svd": lambda m: m.svd(m.eye(2)),
+    "slogdet": lambda m: m.slogdet(m.eye(2)),
+    "linalg.solve_ex": lambda m: m.linalg.solve_ex(m.eye(2), m.ones(2)),
+    "linalg.inv_ex": lambda m: m.linalg.inv_ex(m.eye(2)),
+    "linalg.lu_factor": lambda m: m.linalg.lu_factor(m.eye(2)),
+}
+
+
+@pytest.mark.parametrize("call", NAMED.values(), ids=NAMED)
+def test_results_carry_the_name_of_what_was_called(call):
+    goes_as_on_pytorch(call)
+
+
+BATCHES = [
+    ((3, 2, 3), (2, 3)), ((3, 3, 2), (3, 3)), ((3, 3, 3), (3, 3)), ((1, 3, 3), (3, 3)),
+    ((4, 3, 3), (3, 2)), ((2, 4, 3, 3), (4, 3, 2)), ((2, 3, 3), (1, 3, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("driver", ["gels", "gelsy", "gelsd", "gelss"])
+@pytest.mark.parametrize(("left", "right"), BATCHES, ids=str)
+def test_batches_of_least_squares_go_as_on_pytorch(left, right, driver):
+    def solution(m):
+        m.manual_seed(0)
+        return m.linalg.lstsq(m.rand(left), m.rand(right), driver=driver).solution
+
+    goes_as_on_pytorch(solution)
+
+
+ODD = {
+    "lstsq of halves": lambda m: m.linalg.lstsq(*[m.ones(2, 2).half()] * 2),
+    "lstsq of halves, cut": lambda m: m.linalg.lstsq(
+        *[m.ones(2, 2).half()] * 2, rcond=0.1
+    ),
+    "pinv, atol": lambda m: m.linalg.pinv(m.eye(2), atol=m.ones(2).requires_grad_()),
+    "pinv, rcond": lambda m: m.linalg.pinv(m.eye(2), m.ones(()).requires_grad_()),
+    "vander of halves": lambda m: m.linalg.vander(m.ones(3).half()),
+    "vecdot of two lengths": lambda m: m.linalg.vecdot(m.ones(1), m.ones(3)),
+    "vecdot along anything": lambda m: m.linalg.vecdot(m.ones(3), m.ones(3), dim=7),
+    "reflectors of a number": lambda m: m.linalg.householder_product(
+        m.ones(3, 2), m.ones(())
+    ),
+    "ormqr of a number": lambda m: m.ormqr(m.ones(3, 2), m.ones(()), m.ones(3, 3)),
+    "geqrf, complex": lambda m: m.geqrf(m.eye(2, dtype=m.complex64).requires_grad_()),
+    "geqrf": lambda m: m.geqrf(m.eye(2).requires_grad_()),
+    "cholesky of nothing": lambda m: m.cholesky(m.zeros(0)),
+    "cholesky of a vector": lambda m: m.cholesky(m.zeros(3)),
+    "unpacked nothing": lambda m: m.lu_unpack(
+        m.zeros(0, 4), m.zeros(7, 3, dtype=m.int32)
+    ),
+    "power of zero": lambda m: m.linalg.matrix_power(m.rand(2, 3, 3).mT, 0),
+    "mvlgamma": lambda m: m.mvlgamma(m.tensor([5], dtype=m.uint32), 2),
+}
+
+
+@pytest.mark.parametrize("call", ODD.values(), ids=ODD)
+def test_odd_arguments_go_as_on_pytorch(call):
+    goes_as_on_pytorch(call)
