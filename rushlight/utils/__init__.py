@@ -23,6 +23,10 @@ def __getattr__(name):
         from rushlight.core.device import rename_privateuse1_backend
 
         return rename_privateuse1_backend
+    if name == "swap_tensors":
+        from rushlight.utils._swap import swap_tensors
+
+        return swap_tensors
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

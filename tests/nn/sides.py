@@ -11,6 +11,8 @@ import rushlight as rl
 
 def plain(value):
     """A nest of tensors as one of numbers, shapes and names."""
+    if isinstance(value, type):
+        return value.__name__
     if hasattr(value, "detach"):
         flat = value.detach().flatten().tolist()
         if flat and isinstance(flat[0], complex):
@@ -24,8 +26,6 @@ def plain(value):
         return {str(key): plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(each) for each in value]
-    if isinstance(value, type):
-        return value.__name__
     return value
 
 

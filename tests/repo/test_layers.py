@@ -25,6 +25,7 @@ LAYERS = (
         "_storages",
     ),
     (
+        "__future__",
         "nn",
         "optim",
         "utils",

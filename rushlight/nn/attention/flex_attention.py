@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 import rushlight as rl
 
@@ -16,6 +16,7 @@ __all__ = [
     "AuxOutput",
     "AuxRequest",
     "BlockMask",
+    "FlexKernelOptions",
     "and_masks",
     "create_block_mask",
     "create_mask",
@@ -27,6 +28,64 @@ __all__ = [
 _score_mod_signature = Callable[..., Any]
 _mask_mod_signature = Callable[..., Any]
 _DEFAULT_SPARSE_BLOCK_SIZE = 128
+
+
+class FlexKernelOptions(TypedDict, total=False):
+    """PyTorch's options of its GPU kernels; they are checked, and choose nothing here."""
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
+    BACKEND: str
+
+
+_BACKENDS = ("AUTO", "TRITON", "FLASH", "TRITON_DECODE")
+
+
+def _check_options(options, return_lse, return_aux):
+    """Refuse options that contradict each other, or are unknown."""
+    if return_lse and return_aux is not None:
+        raise ValueError(
+            "Cannot specify both return_lse and return_aux. return_lse is deprecated, "
+            "please use return_aux=AuxRequest(lse=True) instead."
+        )
+    if not options:
+        return
+    if "BACKEND" in options:
+        if options.get("FORCE_USE_FLEX_ATTENTION", False):
+            raise RuntimeError(
+                "BACKEND cannot be combined with legacy FORCE_USE_FLEX_ATTENTION. "
+                "BACKEND supersedes the legacy knob; please drop "
+                "FORCE_USE_FLEX_ATTENTION and only specify the desired BACKEND."
+            )
+        if options["BACKEND"] not in _BACKENDS:
+            raise ValueError(
+                f"Invalid BACKEND value '{options['BACKEND']}'. Must be one of "
+                f"{_BACKENDS}"
+            )
+    for name in ("OUTPUT_LOGSUMEXP", "OUTPUT_MAX"):
+        if name in options:
+            raise AssertionError(f"{name} must not be in kernel_options")
+    largest = return_aux is not None and return_aux.max_scores
+    if options.get("BACKEND") == "FLASH" and largest:
+        raise NotImplementedError(
+            "Returning max scores is not supported with BACKEND='FLASH'. Use "
+            "return_aux=AuxRequest(lse=True) or omit max_scores."
+        )
 
 
 class AuxRequest(NamedTuple):
@@ -276,15 +335,18 @@ def flex_attention(
         scale: ``1 / sqrt(E)`` where it is left out.
         enable_gqa: whether several heads of the query share one of key and value.
         return_lse: whether the logarithms of the sums of exponentials come back as well.
+        kernel_options: a ``FlexKernelOptions``.
+        return_aux: an ``AuxRequest``: what else comes back.
 
     Raises:
-        ValueError: the heads differ without ``enable_gqa``, or a tensor has not four
-            dimensions.
+        ValueError: the heads differ without ``enable_gqa``, a tensor has not four
+            dimensions, or an option is unknown.
 
     >>> x = rl.ones(1, 1, 2, 4)
     >>> flex_attention(x, x, x).shape
     rushlight.Size([1, 1, 2, 4])
     """
+    _check_options(kernel_options, return_lse, return_aux)
     for tensor in (query, key, value):
         if tensor.dim() != 4:
             raise ValueError("NYI: query, key, and value must be 4D tensors")

@@ -7,6 +7,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
 import rushlight as rl
+from rushlight.__future__ import get_swap_module_params_on_conversion
 from rushlight.core.tensor import Tensor
 from rushlight.nn.parameter import Parameter, is_lazy
 
@@ -180,7 +181,9 @@ def _load_one(module, name, key, current, loaded, assign):
         )
     try:
         with rl.no_grad():
-            if assign:
+            if get_swap_module_params_on_conversion():
+                _swap_in(current, loaded, assign)
+            elif assign:
                 setattr(module, name, _as_member(loaded, current))
             else:
                 current.copy_(loaded)
@@ -191,6 +194,22 @@ def _load_one(module, name, key, current, loaded, assign):
             f"are {loaded.size()}, an exception occurred : {error.args}."
         )
     return None
+
+
+def _swap_in(current, loaded, assign):
+    """Swap the current tensor with what it says that loading makes of it."""
+    new = current.module_load(loaded, assign=assign)
+    if new is loaded or new is current:
+        raise RuntimeError(
+            "module_load returned one of self or other, please .detach() the result if "
+            "returning one of the inputs in module_load"
+        )
+    if isinstance(current, Parameter):
+        if not isinstance(new, Parameter):
+            new = Parameter(new, requires_grad=current.requires_grad)
+        else:
+            new.requires_grad_(current.requires_grad)
+    rl.utils.swap_tensors(current, new)
 
 
 def _as_member(loaded, current):

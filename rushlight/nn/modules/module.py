@@ -106,6 +106,7 @@ class Module:
     _version = 1
     training: bool
     call_super_init = False
+    _compiled_call_impl = None
     dump_patches = False
 
     def __init__(self, *args, **kwargs):
@@ -144,12 +145,32 @@ class Module:
             or _global_forward_pre_hooks
             or _global_backward_hooks
             or _global_backward_pre_hooks
+            or self._compiled_call_impl is not None
         ):
-            return call_with_hooks(self, args, kwargs)
+            return self._watched_call(args, kwargs)
         return self.forward(*args, **kwargs)
 
+    def _watched_call(self, args, kwargs):
+        compiled = self._compiled_call_impl
+        if compiled is not None:
+            return compiled(*args, **kwargs)
+        return call_with_hooks(self, args, kwargs)
+
     def _call_impl(self, *args, **kwargs):
-        return Module.__call__(self, *args, **kwargs)
+        return call_with_hooks(self, args, kwargs)
+
+    def compile(self, *args, **kwargs):
+        """Call the module through ``rushlight.compile`` from now on.
+
+        Args:
+            args, kwargs: what ``rushlight.compile`` takes beside the function.
+
+        >>> layer = rl.nn.ReLU()
+        >>> layer.compile(backend="eager")
+        >>> layer(rl.tensor([-1.0]))
+        tensor([0.])
+        """
+        self._compiled_call_impl = rl.compile(self._call_impl, *args, **kwargs)
 
     # -- what belongs to the module ------------------------------------------------
 
@@ -316,6 +337,11 @@ class Module:
                 return
         object.__delattr__(self, name)
 
+    def __getstate__(self):
+        state = self.__dict__.copy()
+        state.pop("_compiled_call_impl", None)  # belongs to this object
+        return state
+
     def __setstate__(self, state):
         self.__dict__.update(state)
         for table in _HOOK_TABLES:  # pickles of older releases lack some
@@ -479,10 +505,16 @@ class Module:
         return self
 
     def _convert_parameter(self, name, parameter, fn):
+        from rushlight import __future__ as choices
+
         with rl.no_grad():
             converted = fn(parameter)
+        if choices.get_swap_module_params_on_conversion():
+            self._swap_parameter(name, parameter, converted, fn)
+            return
         grad = parameter.grad
-        if converted.device.type == parameter.device.type:
+        keep = not choices.get_overwrite_module_params_on_conversion()
+        if keep and converted.device.type == parameter.device.type:
             # The object stays, so optimizers that hold it see the new values.
             parameter.data = converted
             target = parameter
@@ -492,10 +524,39 @@ class Module:
         if grad is not None:
             with rl.no_grad():
                 converted = fn(grad)
-            if target is parameter and converted.device.type == grad.device.type:
+            same = keep and target is parameter
+            if same and converted.device.type == grad.device.type:
                 grad.data = converted
             else:
                 target.grad = converted.requires_grad_(grad.requires_grad)
+
+    def _swap_parameter(self, name, parameter, converted, fn):
+        """Give a parameter, and its gradient, the contents of the converted ones."""
+        grad, parameter.grad = parameter.grad, None
+        new = Parameter(converted, requires_grad=parameter.requires_grad)
+        try:
+            rl.utils.swap_tensors(parameter, new)
+        except Exception as error:
+            parameter.grad = grad
+            raise RuntimeError(
+                f"_apply(): Couldn't swap {self._get_name()}.{name}"
+            ) from error
+        if grad is not None:
+            with rl.no_grad():
+                new = fn(grad).requires_grad_(grad.requires_grad)
+            rl.utils.swap_tensors(grad, new)
+            parameter.grad = grad
+
+    def _replicate_for_data_parallel(self):
+        """A module of the same attributes, without parameters."""
+        twin = self.__new__(type(self))
+        twin.__dict__ = self.__dict__.copy()
+        # Names of tensors that are computed become plain attributes of the twin.
+        twin._parameters = {}
+        twin._buffers = self._buffers.copy()
+        twin._modules = self._modules.copy()
+        twin._is_replica = True
+        return twin
 
     def to(self, *args, **kwargs):
         """Move and convert parameters and buffers in place.
