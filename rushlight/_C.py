@@ -12,8 +12,21 @@ from rushlight.core.layout import Layout as layout
 from rushlight.core.layout import MemoryFormat as memory_format
 from rushlight.core.layout import Size
 from rushlight.core.random import Generator
-from rushlight.core.state import silence_overrides, silenced_overrides
+from rushlight.core.state import function_modes, silenced_overrides
 from rushlight.core.tensor import Tensor as TensorBase
+from rushlight.dispatch.disabled import (
+    DisableTorchFunction as DisableTorchFunction,
+)
+from rushlight.dispatch.disabled import (
+    DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
+)
+from rushlight.dispatch.disabled import (
+    _disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl,
+)
+from rushlight.dispatch.disabled import (
+    _disabled_torch_function_impl as _disabled_torch_function_impl,
+)
+from rushlight.dispatch.python_key import modes as dispatch_modes
 
 _TensorBase = TensorBase
 _GLIBCXX_USE_CXX11_ABI = True
@@ -52,36 +65,29 @@ def _get_privateuse1_backend_name():
     return device("privateuseone").type
 
 
-class DisableTorchFunctionSubclass:
-    """A block whose calls are not intercepted by the types of their arguments."""
-
-    _level = 1
-
-    def __enter__(self):
-        self._before = silence_overrides(max(self._level, silenced_overrides()))
-
-    def __exit__(self, *raised):
-        silence_overrides(self._before)
-
-
-class DisableTorchFunction(DisableTorchFunctionSubclass):
-    """A block whose calls are not intercepted, neither by types nor by modes."""
-
-    _level = 2
-
-
 def _is_torch_function_enabled():
     """Whether types from outside intercept calls."""
     return not silenced_overrides()
 
 
-def _disabled_torch_function_impl(cls, func, types, args=(), kwargs=None):
-    """For ``__torch_function__`` of a class whose instances are to be plain tensors."""
-    with DisableTorchFunctionSubclass():
-        return func(*args, **(kwargs or {}))
+def _is_torch_function_all_disabled():
+    """Whether neither types nor modes intercept calls."""
+    return silenced_overrides() > 1
 
 
-_disabled_torch_function_impl.passes_by = True  # type: ignore[attr-defined]
+def _is_torch_function_mode_enabled():
+    """Whether a mode intercepts calls."""
+    return bool(function_modes()) and silenced_overrides() < 2
+
+
+def _len_torch_function_stack():
+    """How many modes intercept calls."""
+    return len(function_modes())
+
+
+def _len_torch_dispatch_stack(mode_key=None):
+    """How many modes see operators."""
+    return len(dispatch_modes())
 
 
 # Switches of the machine for translated programs, which has nothing to run here. Each

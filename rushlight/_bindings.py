@@ -6,15 +6,28 @@ import warnings
 
 from rushlight import _helpers, legacy
 from rushlight.autograd import methods as _autograd
-from rushlight.core import indexing, interop, pickling, printing, views
-from rushlight.core.device import get_default_device
+from rushlight.core import indexing, interop, naming, pickling, printing, views
+from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.geometry import broadcast_sizes
-from rushlight.core.layout import Size
+from rushlight.core.layout import Size, contiguous_format, strided
 from rushlight.core.state import silence_overrides
+from rushlight.core.subclass import (
+    become,
+    make_subclass,
+    make_wrapper,
+    take_dispatch,
+)
 from rushlight.core.tensor import Tensor, bind_slots, install
-from rushlight.dispatch import deferred
+from rushlight.dispatch import deferred, python_key
+from rushlight.dispatch.disabled import _disabled_torch_dispatch_impl
+from rushlight.dispatch.overridable import (
+    Attribute,
+    method,
+    open_functions,
+    watch_attributes,
+)
 from rushlight.ops import call
 
 
@@ -49,6 +62,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             result = result.to(dtype=dtype or result.dtype, device=device)
     else:
         result = from_sequence(data, dtype, device)
+    if python_key.modes():
+        result = call.lift_fresh(result)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -202,6 +217,7 @@ def _legacy_init(self, *args, dtype=None, device=None):
     else:
         source = legacy.construct(get_default_dtype(), args, tensor, device)
     views.set_source(self, source)
+    take_dispatch(self)
 
 
 def _type(self, dtype=None, non_blocking=False):
@@ -216,6 +232,47 @@ def _new(self, *args, device=None):
     return legacy.construct(self.dtype, args, tensor, device)
 
 
+# Functions of this module whose calls types and modes may take.
+_OPEN = (
+    "as_tensor",
+    "asarray",
+    "get_device",
+    "is_complex",
+    "is_conj",
+    "is_floating_point",
+    "is_neg",
+    "is_nonzero",
+    "is_signed",
+    "numel",
+    "result_type",
+    "tensor",
+)
+# Methods that the compiled type brings along.
+_CORE_METHODS = (
+    "data_ptr",
+    "dim",
+    "element_size",
+    "get_device",
+    "is_complex",
+    "is_contiguous",
+    "is_floating_point",
+    "is_inference",
+    "is_set_to",
+    "is_signed",
+    "item",
+    "numel",
+    "requires_grad_",
+    "size",
+    "storage_offset",
+    "stride",
+    "tolist",
+    "untyped_storage",
+)
+_HOOK_ATTRIBUTES = {
+    "retains_grad": _autograd.retains_grad,
+    "_backward_hooks": _autograd.backward_hooks,
+    "_post_accumulate_grad_hooks": _autograd.post_accumulate_hooks,
+}
 _AUTOGRAD_METHODS = (
     "detach_",
     "register_hook",
@@ -229,12 +286,12 @@ def _methods():
     yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
     yield "__dlpack__", interop.to_dlpack
     yield "__dlpack_device__", interop.dlpack_device
-    yield "T", property(_t)
-    yield "mT", property(lambda self: self.transpose(-2, -1))
-    yield "H", property(_h)
-    yield "mH", property(call.adjoint)
-    yield "real", property(call.real, _set_real)
-    yield "imag", property(call.imag, _set_imag)
+    yield "T", Attribute("T", _t)
+    yield "mT", Attribute("mT", _m_t)
+    yield "H", Attribute("H", _h)
+    yield "mH", Attribute("mH", call.adjoint)
+    yield "real", Attribute("real", call.real, _set_real)
+    yield "imag", Attribute("imag", call.imag, _set_imag)
     yield "ndimension", Tensor.dim
     yield "nelement", Tensor.numel
     yield "is_conj", deferred.is_conj
@@ -299,37 +356,147 @@ def is_neg(input):
     return input.is_neg()
 
 
+def _m_t(self):
+    return self.transpose(-2, -1)
+
+
 def _t(self):
     return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
+# What is about gradients and places, not about values: it stays as it is.
+_KEPT_AS_THEY_ARE = frozenset(
+    (
+        "_base",
+        "grad",
+        "_grad",
+    )
+)
+
+
 def _torch_function(cls, func, types, args=(), kwargs=None):
-    """What a class does with a call that it does not take: as for plain tensors."""
+    """What a class does with a call that it does not take: as for plain tensors.
+
+    Tensors among the results become instances of the class.
+    """
     if not all(issubclass(cls, kind) for kind in types):
         return NotImplemented
     before = silence_overrides(1)
     try:
-        return func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
+        attribute = getattr(getattr(func, "__self__", None), "__name__", None)
+        if attribute in _KEPT_AS_THEY_ARE and func.__name__ == "__get__":
+            return result
+        return _convert(result, cls)
     finally:
         silence_overrides(before)
 
 
-_torch_function.passes_by = True
+def _convert(result, cls):
+    """A result, or those in a tuple or list, as instances of a class."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return _as_subclass(result, cls)
+    if isinstance(result, (tuple, list)):
+        items = [_convert(one, cls) for one in result]
+        return type(result)(items)
+    return result
+
+
+def _as_subclass(self, cls):
+    """The same tensor, its history included, as an instance of a class.
+
+    Args:
+        cls: the class, derived from ``Tensor``.
+
+    Raises:
+        TypeError: it is no such class.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if not issubclass(cls, Tensor):
+        raise TypeError(
+            f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is "
+            "already associated to a python object of type Tensor which is not a "
+            "subclass of the requested type"
+        )
+    return become(cls, call.alias(self))
+
+
+def _make_wrapper_subclass(
+    cls,
+    size,
+    strides=None,
+    storage_offset=None,
+    memory_format=None,
+    dtype=None,
+    layout=strided,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    dispatch_sizes_strides_policy=None,
+    dispatch_device=False,
+    dispatch_layout=False,
+    _extra_dispatch_keys=None,
+    storage_size=None,
+):
+    """A tensor of a class, with sizes and strides but without memory.
+
+    Args:
+        cls: the class; its ``__torch_dispatch__`` gets the operators.
+        size: the sizes; ``strides`` by default row by row.
+        dtype: the type of the elements, ``layout`` and ``device`` what it says of itself.
+        requires_grad: whether gradients flow to it.
+
+    Raises:
+        TypeError: the class has no ``__torch_dispatch__``.
+    """
+    dtype = get_default_dtype() if dtype is None else by_python_type(dtype)
+    device = Device("cpu") if device is None else Device(device)
+    sizes = tuple(size)
+    if strides is None and memory_format not in (None, contiguous_format):
+        strides = call.empty(sizes, device="meta", memory_format=memory_format).stride()
+    made = make_wrapper(
+        cls,
+        sizes,
+        None if strides is None else tuple(strides),
+        storage_offset or 0,
+        dtype,
+        layout,
+        device,
+        -1 if storage_size is None else storage_size,
+    )
+    return made.requires_grad_() if requires_grad else made
+
+
+def _item(self):
+    """The one element, by way of the operator that types and modes see."""
+    return call._local_scalar_dense(self)
 
 
 def bind():
     """Give ``Tensor`` its methods; called once, at import."""
+    watch_attributes(Tensor)
+    for name in _CORE_METHODS:
+        install(name, method(name, getattr(Tensor, name)))
     for name, function in _methods():
-        if function is not None:
-            install(name, function)
+        if function is None:
+            continue
+        if callable(function) and not name.startswith("__"):
+            function = method(name, function)
+        install(name, function)
     for name in _AUTOGRAD_METHODS:
-        install(name, getattr(_autograd, name))
+        install(name, method(name, getattr(_autograd, name)))
     install("_stand", None)  # under a transformation: what the tensor stands for
     install("__torch_function__", classmethod(_torch_function))
-    install("backward", _autograd.tensor_backward)
-    install("retains_grad", property(_autograd.retains_grad))
-    install("_backward_hooks", property(_autograd.backward_hooks))
-    install("_post_accumulate_grad_hooks", property(_autograd.post_accumulate_hooks))
+    install("__torch_dispatch__", classmethod(_disabled_torch_dispatch_impl))
+    install("_make_subclass", staticmethod(make_subclass))
+    install("_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
+    install("as_subclass", _as_subclass)
+    install("backward", method("backward", _autograd.tensor_backward))
+    for name, read in _HOOK_ATTRIBUTES.items():
+        install(name, Attribute(name, read))
     bind_slots(
         {
             "getitem": indexing.getitem,
@@ -343,6 +510,7 @@ def bind():
             "reduce": pickling.reduce_tensor,
             "grad_fn": _autograd.grad_fn,
             "dlpack": interop.to_dlpack,
+            "item": _item,
         }
     )
     indexing.bind_operators(
@@ -357,6 +525,8 @@ def bind():
         tensor,
         call.full,
     )
+    python_key.serve()
+    open_functions(globals(), _OPEN, naming.package)
 
 
 bind()

@@ -6,7 +6,9 @@ import itertools
 import math
 import string
 
+from rushlight.core import naming
 from rushlight.core.tensor import Tensor, install
+from rushlight.dispatch.overridable import method, open_functions
 from rushlight.ops import call
 
 __all__ = [
@@ -457,7 +459,8 @@ def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):
 
 
 for _method in (nonzero, unique, unique_consecutive):
-    install(_method.__name__, _method)
-install("split", _split_method)
-install("norm", _norm_method)
-install("lu", _lu_method)
+    install(_method.__name__, method(_method.__name__, _method))
+install("split", method("split", _split_method))
+install("norm", method("norm", _norm_method))
+install("lu", method("lu", _lu_method))
+open_functions(globals(), __all__, naming.package)

@@ -13,6 +13,7 @@ from rushlight.dispatch.library import (
     register_autograd,
     register_fake,
     register_kernel,
+    register_torch_dispatch,
 )
 
 __all__ = [
@@ -26,4 +27,5 @@ __all__ = [
     "register_autograd",
     "register_fake",
     "register_kernel",
+    "register_torch_dispatch",
 ]

@@ -1,25 +1,63 @@
-"""Interception of calls in Python: function modes and ``__torch_function__``."""
+"""Interception of calls in Python: function modes and ``__torch_function__``.
+
+A type with ``__torch_function__`` takes the calls that one of its values is an argument
+of; a mode takes all calls of its block. Both are asked before anything is converted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import threading
+from keyword import iskeyword
+from types import FunctionType, ModuleType
+from typing import Any
 
 from rushlight.core import naming
 from rushlight.core.state import (
     function_modes,
     pop_mode,
     push_mode,
+    silence_overrides,
     silenced_overrides,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.dispatcher import Operator
+from rushlight.dispatch.overridable import Attribute, Overridable
+from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.signature import takes_calls
+
+__all__ = [
+    "enable_reentrant_dispatch",
+    "get_ignored_functions",
+    "get_overridable_functions",
+    "get_testing_overrides",
+    "handle_torch_function",
+    "has_torch_function",
+    "is_tensor_like",
+    "is_tensor_method_or_property",
+    "redispatch_function",
+    "resolve_name",
+    "wrap_torch_function",
+]
 
 
 class TorchFunctionMode:
-    """Sees every operator call in its ``with`` block.
+    """Sees every call in its ``with`` block.
 
-    Subclasses override ``__torch_function__(self, func, types, args, kwargs)``; calls
-    that it makes itself are not intercepted again by the same mode.
+    Subclasses define ``__torch_function__(self, func, types, args, kwargs)``; calls that
+    it makes itself go to the modes around it.
+
+    >>> import rushlight as rl
+    >>> class Names(TorchFunctionMode):
+    ...     def __torch_function__(self, func, types, args=(), kwargs=None):
+    ...         print(func.__name__)
+    ...         return func(*args, **(kwargs or {}))
+    >>> with Names():
+    ...     _ = rl.ones(2).add(1).sum()
+    ones
+    add
+    sum
     """
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
@@ -34,19 +72,72 @@ class TorchFunctionMode:
     def __exit__(self, *raised):
         pop_mode()
 
+    @classmethod
+    def push(cls, *args, **kwargs):
+        """An instance; PyTorch's old way of making one."""
+        return cls(*args, **kwargs)
 
-def _intercepts(kind):
-    """Whether a type has a way of its own to take calls."""
-    hook = getattr(kind, "__torch_function__", None)
-    return hook is not None and not getattr(hook, "passes_by", False)
+
+class BaseTorchFunctionMode(TorchFunctionMode):
+    """A mode that lets every call go on."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def _get_current_function_mode():
+    """The innermost mode of this thread, or None."""
+    stack = function_modes()
+    return stack[-1] if stack else None
+
+
+def _get_current_function_mode_stack():
+    """The modes of this thread; the last runs first."""
+    return list(function_modes())
+
+
+def _push_mode(mode):
+    push_mode(mode)
+
+
+def _pop_mode():
+    return pop_mode()
+
+
+@contextlib.contextmanager
+def _pop_mode_temporarily():
+    """A block without the innermost mode, which it yields."""
+    mode = pop_mode()
+    try:
+        yield mode
+    finally:
+        push_mode(mode)
+
+
+# -- functions written in Python ---------------------------------------------------------
+
+
+class _Skipping(threading.local):
+    """Whether the next question of a thread is answered with no."""
+
+    next = False
+
+
+_SKIPPING = _Skipping()
 
 
 def has_torch_function(relevant_args):
-    """Whether a mode, or one of the values by its type, intercepts calls."""
-    silenced = silenced_overrides()
-    if silenced < 2 and function_modes():
+    """Whether a mode, or one of the values by its type, intercepts calls.
+
+    Args:
+        relevant_args: the arguments whose types count.
+    """
+    if _SKIPPING.next:
+        _SKIPPING.next = False
+        return False
+    if function_modes() and silenced_overrides() < 2:
         return True
-    return not silenced and any(_intercepts(type(arg)) for arg in relevant_args)
+    return any(takes_calls(arg) for arg in relevant_args)
 
 
 def has_torch_function_unary(obj):
@@ -55,8 +146,28 @@ def has_torch_function_unary(obj):
 
 
 def has_torch_function_variadic(*objs):
-    """Whether one of the values intercepts calls by its type."""
+    """Whether a mode, or one of the values by its type, intercepts calls."""
     return has_torch_function(objs)
+
+
+def _get_overloaded_args(relevant_args, get_type_fn=None):
+    """The values that take calls, one of each type, subclasses before their bases."""
+    kind_of = get_type_fn or type
+    if silenced_overrides():
+        return []
+    found: list = []
+    for arg in relevant_args:
+        kind = kind_of(arg)
+        hook = getattr(kind, "__torch_function__", None)
+        if hook is None or getattr(hook, "passes_by", False):
+            continue
+        if any(kind_of(other) is kind for other in found):
+            continue
+        places = (
+            at for at, other in enumerate(found) if issubclass(kind, kind_of(other))
+        )
+        found.insert(next(places, len(found)), arg)
+    return found
 
 
 def handle_torch_function(public_api, relevant_args, *args, **kwargs):
@@ -70,30 +181,26 @@ def handle_torch_function(public_api, relevant_args, *args, **kwargs):
     Raises:
         TypeError: none of them has a result.
     """
-    kinds: list = []
-    for arg in relevant_args:
-        kind = type(arg)
-        if not _intercepts(kind) or kind in kinds:
-            continue
-        places = (i for i, other in enumerate(kinds) if issubclass(kind, other))
-        kinds.insert(next(places, len(kinds)), kind)
-    if function_modes() and not silenced_overrides():
-        mode = pop_mode()
-        try:
-            result = mode.__torch_function__(public_api, tuple(kinds), args, kwargs)
-        finally:
-            push_mode(mode)
+    values = _get_overloaded_args(relevant_args)
+    kinds = tuple(type(value) for value in values)
+    mode = None
+    if function_modes() and silenced_overrides() < 2:
+        with _pop_mode_temporarily() as mode:
+            result = mode.__torch_function__(public_api, kinds, args, kwargs)
         if result is not NotImplemented:
             return result
-    for kind in kinds:
-        result = kind.__torch_function__(public_api, tuple(kinds), args, kwargs)
+    for value in values:
+        result = value.__torch_function__(public_api, kinds, args, kwargs)
         if result is not NotImplemented:
             return result
     name = f"{public_api.__module__}.{public_api.__name__}"
-    raise TypeError(
+    message = (
         f"no implementation found for '{name}' on types that implement "
-        f"__torch_function__: {kinds}"
+        f"__torch_function__: {list(kinds)}"
     )
+    if mode is not None:
+        message += f" nor in mode {mode}"
+    raise TypeError(message)
 
 
 def wrap_torch_function(dispatcher):
@@ -116,60 +223,224 @@ def wrap_torch_function(dispatcher):
     return inner
 
 
-def is_tensor_like(inp):
-    """Whether a value is a tensor or stands for one."""
-    return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
+def redispatch_function(func, types, args, kwargs):
+    """Runs a function that was intercepted; what it calls itself is intercepted again.
 
-
-def is_tensor_method_or_property(func):
-    """Whether a function is one of a tensor's."""
-    name = getattr(func, "__name__", None)
-    return name == "__get__" or (
-        name is not None and getattr(Tensor, name, None) is func
-    )
-
-
-def get_ignored_functions():
-    """Functions that types cannot take the calls of."""
-    import rushlight as rl
-
-    return {rl.tensor, rl.as_tensor, rl.from_numpy, rl.is_tensor, rl.is_storage}
-
-
-def get_overridable_functions():
-    """The functions that types can take the calls of, by where they are."""
-    import rushlight as rl
-    from rushlight.dispatch.packet import OperatorPacket
-
-    found: dict = {}
-    for place in (rl, rl.nn.functional, rl.linalg, rl.special, Tensor):
-        held = [
-            value
-            for name in dir(place)
-            if not name.startswith("__")
-            and isinstance(value := getattr(place, name, None), OperatorPacket)
-        ]
-        found[place] = held
-    return found
-
-
-def resolve_name(f):
-    """Where a function is found, as text; None where it is not.
-
-    >>> import rushlight as rl
-    >>> resolve_name(rl.add).partition(".")[2]
-    'add'
+    Args:
+        func: the function; ``types``, ``args`` and ``kwargs`` as a handler gets them.
     """
-    for place, functions in get_overridable_functions().items():
-        for function in functions:
-            if function is f:
-                home = getattr(place, "__name__", "")
-                home = f"{naming.package}.{home}" if isinstance(place, type) else home
-                return f"{home}.{f.__name__}"
-    return None
+    kwargs = kwargs or {}
+    if isinstance(func, Overridable):
+        return func.__wrapped__(*args, **kwargs)
+    if isinstance(func, FunctionType):
+        _SKIPPING.next = True
+        try:
+            return func(*args, **kwargs)
+        finally:
+            _SKIPPING.next = False
+    before = silence_overrides(2)
+    try:
+        return func(*args, **kwargs)
+    finally:
+        silence_overrides(before)
 
 
 @contextlib.contextmanager
 def enable_reentrant_dispatch():
     """A block in which a type may make calls that it takes itself: it always may."""
     yield
+
+
+# -- what can be intercepted -------------------------------------------------------------
+
+
+def is_tensor_like(inp):
+    """Whether a value is a tensor or stands for one.
+
+    Args:
+        inp: any value.
+    """
+    return isinstance(inp, Tensor) or hasattr(type(inp), "__torch_function__")
+
+
+def is_tensor_method_or_property(func):
+    """Whether a function is one of a tensor's.
+
+    Args:
+        func: what a handler got.
+    """
+    name = getattr(func, "__name__", None)
+    if name == "__get__":
+        return True
+    return getattr(func, "__objclass__", None) is Tensor
+
+
+# Functions that only look at classes, or make values of what is no tensor.
+_IGNORED = """
+    tensor as_tensor asarray from_numpy frombuffer is_tensor is_storage set_printoptions
+    manual_seed initial_seed seed typename get_default_dtype set_default_dtype
+    set_default_device get_default_device is_grad_enabled set_grad_enabled no_grad
+    enable_grad inference_mode promote_types can_cast finfo iinfo from_dlpack
+    broadcast_shapes get_num_threads set_num_threads get_rng_state set_rng_state
+    is_inference_mode_enabled
+""".split()
+
+
+def get_ignored_functions():
+    """Functions that types cannot take the calls of; modes see some of them."""
+    import rushlight as rl
+
+    found = {getattr(rl, name) for name in _IGNORED if hasattr(rl, name)}
+    found |= {has_torch_function, handle_torch_function, Tensor.__new__}
+    found |= {Tensor._make_subclass, Tensor._make_wrapper_subclass, Tensor.as_subclass}
+    return found
+
+
+def _places():
+    """Where functions are found, with the names that they are found by."""
+    import rushlight as rl
+
+    yield rl.functional, f"{naming.package}.functional"
+    yield rl, naming.package
+    yield rl.nn.functional, f"{naming.package}.nn.functional"
+    yield Tensor, f"{naming.package}.Tensor"
+    for name in ("linalg", "fft", "special"):
+        yield getattr(rl, name), f"{naming.package}.{name}"
+
+
+def _overridable_in(place):
+    """Names and functions of a module or class that can be intercepted."""
+    ignored = get_ignored_functions()
+    for name in sorted(dir(place)):
+        if name.startswith("__") and isinstance(place, ModuleType):
+            continue
+        value = getattr(place, name, None)
+        if name in _DUNDERS and place is Tensor:
+            yield name, value
+        elif isinstance(value, (OperatorPacket, Overridable)):
+            if (isinstance(place, type) or not name.startswith("_")) and (
+                not _is_in(value, ignored)
+            ):
+                yield name, value
+
+
+def _is_in(value, functions):
+    return isinstance(value, Overridable) and value in functions
+
+
+# Methods behind Python's own functions and operators.
+_DUNDERS = frozenset(
+    """
+    __add__ __radd__ __iadd__ __sub__ __rsub__ __isub__ __mul__ __rmul__ __imul__
+    __truediv__ __rtruediv__ __itruediv__ __floordiv__ __rfloordiv__ __ifloordiv__
+    __mod__ __rmod__ __imod__ __pow__ __rpow__ __ipow__ __matmul__ __rmatmul__ __and__
+    __rand__ __iand__ __or__ __ror__ __ior__ __xor__ __rxor__ __ixor__ __lshift__
+    __rlshift__ __ilshift__ __rshift__ __rrshift__ __irshift__ __lt__ __le__ __eq__
+    __ne__ __gt__ __ge__ __neg__ __invert__ __abs__ __pos__ __getitem__ __setitem__
+    __len__ __bool__ __float__ __int__ __complex__ __index__ __contains__
+    __repr__ __format__ __reduce_ex__ __deepcopy__ __array__
+    """.split()
+)
+
+
+def _attributes():
+    """The attributes of tensors that can be intercepted, by name."""
+    for name, value in vars(Tensor).items():
+        compiled = type(value).__name__ == "getset_descriptor"
+        if (compiled and not name.startswith("__")) or isinstance(value, Attribute):
+            yield name, value
+
+
+@functools.cache
+def _names():
+    """Where each function is found, as text; several may be one and the same."""
+    found: dict = {}
+    for place, home in _places():
+        for name, function in _overridable_in(place):
+            found.setdefault(function, f"{home}.{name}")
+    for name, attribute in _attributes():
+        for how in ("__get__", "__set__", "__delete__"):
+            if hasattr(attribute, how):
+                method = getattr(attribute, how)
+                found[method] = f"{naming.package}.Tensor.{name}.{how}"
+    return found
+
+
+def get_overridable_functions():
+    """The functions that types can take the calls of, by where they are."""
+    found: dict[Any, list] = {}
+    for place, _ in _places():
+        found[place] = [function for _, function in _overridable_in(place)]
+    for _, attribute in _attributes():
+        found[attribute] = [attribute.__get__]
+    return found
+
+
+def resolve_name(f):
+    """Where a function is found, as text; None where it is not.
+
+    Args:
+        f: what a handler got.
+
+    >>> import rushlight as rl
+    >>> resolve_name(rl.Tensor.add).partition(".")[2]
+    'Tensor.add'
+    """
+    if isinstance(f, Operator):
+        return str(f)
+    try:
+        return _names().get(f)
+    except TypeError:  # it cannot be looked up
+        return None
+
+
+def get_testing_overrides():
+    """A function of the same arguments for each that can be intercepted.
+
+    They do nothing but return -1; in tests of types that take all calls they say what
+    the functions may be called with.
+    """
+    return {
+        function: _dummy(function)
+        for functions in get_overridable_functions().values()
+        for function in functions
+    }
+
+
+def _dummy(function):
+    """A function that takes what another one takes, and returns -1."""
+    if isinstance(function, OperatorPacket):
+        rows = function.overloads[0].signature.rows
+        names = [(row[0] + "_" * iskeyword(row[0]), row[2] is not ...) for row in rows]
+        at = [name for name, _ in names]
+        if not function.method and at and at[0] == "self":
+            names[0] = ("input", names[0][1])
+        if function.overloads[0].out is not None and not function.method:
+            names.append(("out", True))
+        optional = False
+        parts = []
+        for name, has_default in names:
+            optional = optional or has_default
+            parts.append(f"{name}=None" if optional else name)
+        return eval(f"lambda {', '.join(parts)}: -1")
+    if isinstance(function, Overridable):
+        try:
+            code = function.__wrapped__.__code__
+        except AttributeError:
+            return lambda *args, **kwargs: -1
+        plain = code.co_flags & 12 == 0  # neither *args nor **kwargs
+        count = code.co_argcount
+        defaults = len(function.__wrapped__.__defaults__ or ())
+        if plain:
+            listed = [
+                name if at < count - defaults else f"{name}=None"
+                for at, name in enumerate(code.co_varnames[:count])
+            ]
+            listed += [
+                f"{name}=None"
+                for name in code.co_varnames[count : count + code.co_kwonlyargcount]
+            ]
+            return eval(f"lambda {', '.join(listed)}: -1")
+    if getattr(function, "__name__", "") == "__get__":
+        return lambda self: -1
+    return lambda *args, **kwargs: -1

@@ -21,6 +21,7 @@ OWN = (
     "_explain",
     "_generated",
     "_missing",
+    "_subclasses.converting",
     "autograd.anomaly",
     "autograd.engine",
     "autograd.errors",

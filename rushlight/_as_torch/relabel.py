@@ -11,10 +11,11 @@ from rushlight._missing import guard
 from rushlight.core import naming
 from rushlight.core.type_names import rename_type
 from rushlight.dispatch import signature
+from rushlight.dispatch.overridable import Overridable
 from rushlight.ops import return_types
 
 _COMPILED_FUNCTION = type(rename_type)
-_FUNCTIONS = (types.FunctionType, _COMPILED_FUNCTION)
+_FUNCTIONS = (types.FunctionType, _COMPILED_FUNCTION, Overridable)
 _HEAP = 1 << 9  # the flag of classes written in Python
 
 

@@ -23,7 +23,12 @@ from cython.cimports.rushlight.core.dlpack import (
     DLTensor,
 )
 from cython.cimports.rushlight.core.dtype import DType
-from cython.cimports.rushlight.core.keys import DEFERRED, KEY_CONJUGATE
+from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
+    KEY_ABSENT,
+    KEY_CONJUGATE,
+    KEY_PYTHON,
+)
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage, wrap
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
@@ -284,6 +289,8 @@ def to_numpy(tensor: Tensor, force=False):
         return tensor._stand.read("numpy")
     if force:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
+    if (tensor.keys >> KEY_PYTHON) & 1 or (tensor.keys >> KEY_ABSENT) & 1:
+        raise RuntimeError(".numpy() is not supported for tensor subclasses.")
     if state().grad_mode and tensor.requires_grad:
         raise RuntimeError(
             "Can't call numpy() on Tensor that requires grad. "

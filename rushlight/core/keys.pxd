@@ -14,5 +14,7 @@ cdef enum:
     KEY_AUTOCAST = 20
     KEY_BATCHED = 24
     KEY_PYTHON_DISPATCHER = 30
+    # No operator answers to these: they say what a tensor is.
+    KEY_ABSENT = 40                 # it has sizes and strides, but no memory
     # A tensor with one of these bits stands for other numbers than its memory holds.
     DEFERRED = (1 << KEY_CONJUGATE) | (1 << KEY_NEGATIVE)

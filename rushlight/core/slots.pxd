@@ -61,3 +61,4 @@ cdef enum:
     SLOT_ARRAY
     SLOT_DLPACK
     SLOT_ITER
+    SLOT_ITEM

@@ -62,4 +62,5 @@ SLOT_NAMES = (
     "array",
     "dlpack",
     "iter",
+    "item",
 )

@@ -363,7 +363,6 @@ class VersionCounter:
     """How often the tensors that share it have been changed in place."""
 
 
-@cython.final
 @cython.no_gc  # its references never lead back to it, and untracked is faster
 @cython.freelist(256)
 @cython.cclass

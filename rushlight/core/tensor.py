@@ -8,6 +8,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core import slots
 from cython.cimports.rushlight.core._python import (
     PyObject_Vectorcall,
     PyType_Modified,
@@ -27,69 +28,11 @@ from cython.cimports.rushlight.core.geometry import (
 )
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
+    KEY_ABSENT,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_BATCHED,
-)
-from cython.cimports.rushlight.core.slots import (
-    SLOT_ABS,
-    SLOT_ADD,
-    SLOT_AND,
-    SLOT_ARRAY,
-    SLOT_CONTAINS,
-    SLOT_DEEPCOPY,
-    SLOT_EQ,
-    SLOT_FLOORDIV,
-    SLOT_GE,
-    SLOT_GETITEM,
-    SLOT_GRAD_FN,
-    SLOT_GT,
-    SLOT_IADD,
-    SLOT_IAND,
-    SLOT_IFLOORDIV,
-    SLOT_ILSHIFT,
-    SLOT_IMOD,
-    SLOT_IMUL,
-    SLOT_INVERT,
-    SLOT_IOR,
-    SLOT_IPOW,
-    SLOT_IRSHIFT,
-    SLOT_ISUB,
-    SLOT_ITER,
-    SLOT_ITRUEDIV,
-    SLOT_IXOR,
-    SLOT_LE,
-    SLOT_LEGACY,
-    SLOT_LSHIFT,
-    SLOT_LT,
-    SLOT_MATMUL,
-    SLOT_MOD,
-    SLOT_MUL,
-    SLOT_NE,
-    SLOT_NEG,
-    SLOT_OR,
-    SLOT_POS,
-    SLOT_POW,
-    SLOT_RADD,
-    SLOT_RAND,
-    SLOT_REDUCE,
-    SLOT_REPR,
-    SLOT_RFLOORDIV,
-    SLOT_RLSHIFT,
-    SLOT_RMATMUL,
-    SLOT_RMOD,
-    SLOT_RMUL,
-    SLOT_ROR,
-    SLOT_RPOW,
-    SLOT_RRSHIFT,
-    SLOT_RSHIFT,
-    SLOT_RSUB,
-    SLOT_RTRUEDIV,
-    SLOT_RXOR,
-    SLOT_SETITEM,
-    SLOT_SUB,
-    SLOT_TRUEDIV,
-    SLOT_XOR,
+    KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import (
@@ -154,6 +97,28 @@ def guarded(slot: cython.int, a: object, b: object) -> object:
         return NotImplemented
 
 
+_PASS_BY = cython.declare(object, object())
+_TAKEN = cython.declare(object, None)
+
+
+def bind_interception(function, pass_by):
+    """Name what asks types and modes about methods, and its answer where none takes it.
+
+    Args:
+        function: ``function(name, args)``.
+        pass_by: what it returns where the call is left alone.
+    """
+    global _TAKEN, _PASS_BY
+    _TAKEN = function
+    _PASS_BY = pass_by
+
+
+@cython.cfunc
+def taken(name: str, args: tuple) -> object:
+    """What the tensor's type, or a mode, makes of a method."""
+    return _PASS_BY if _TAKEN is None else _TAKEN(name, args)
+
+
 @cython.cfunc
 @cython.exceptval(check=False)
 def keys_for(device: Device) -> uint64_t:
@@ -205,6 +170,10 @@ def new_empty(
     return t
 
 
+# A tensor with this bit has sizes and strides, but no memory of its own.
+STANDS_APART = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_ABSENT)
+# Calls with this bit go to ``__torch_dispatch__``, of a type or of a mode.
+DISPATCHED = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PYTHON)
 # A tensor with this bit stands for another, under a transformation of functions.
 STAND_IN = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_BATCHED)
 
@@ -301,7 +270,7 @@ class Tensor:
 
     def __init__(self, *args, **kwargs):
         if self.storage is NOWHERE:
-            cython.cast(object, _SLOTS[SLOT_LEGACY])(self, *args, **kwargs)
+            cython.cast(object, _SLOTS[slots.SLOT_LEGACY])(self, *args, **kwargs)
 
     def __dealloc__(self):
         if self.sizes != self.inline_sizes:
@@ -455,7 +424,9 @@ class Tensor:
 
     @property
     def layout(self):
-        """How elements are laid out: always strided."""
+        """How elements are laid out; strided where they are in memory."""
+        if self.keys & STANDS_APART:
+            return cython.cast(object, self.storage).layout
         return strided
 
     @property
@@ -553,7 +524,7 @@ class Tensor:
         """The graph node that made this tensor, or None for a leaf."""
         if self.base is None or not self.base.wants_grad:
             return self.grad_fn_
-        return unary(SLOT_GRAD_FN, self)
+        return unary(slots.SLOT_GRAD_FN, self)
 
     @property
     def grad(self):
@@ -599,20 +570,6 @@ class Tensor:
     def data(self, value: Tensor):
         set_data(self, value)
 
-    @staticmethod
-    def _make_subclass(kind, data: Tensor, requires_grad=False):
-        """``data``'s window as an instance of ``kind``, a leaf."""
-        t: Tensor = Tensor.__new__(kind)
-        t.storage = data.storage
-        t.dtype_ = data.dtype_
-        t.keys = data.keys
-        t.inference = data.inference
-        t.counter = data.counter
-        t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
-        if requires_grad:
-            set_requires_grad(t, True)
-        return t
-
     # -- values ----------------------------------------------------------------
 
     def item(self):
@@ -627,6 +584,8 @@ class Tensor:
             )
         if self.keys & STAND_IN:
             return self._stand.read("item")
+        if (self.keys | state().included) & DISPATCHED:
+            return unary(slots.SLOT_ITEM, self)
         if self.storage.data == cython.NULL and self.storage.device.kind == 2:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if self.keys & DEFERRED:
@@ -638,6 +597,11 @@ class Tensor:
         """Nested lists of Python numbers; a number for no dimensions."""
         if self.keys & STAND_IN:
             return self._stand.read("tolist")
+        if self.keys & (DISPATCHED | STANDS_APART):
+            raise RuntimeError(
+                ".tolist() is not supported for tensor subclasses, got "
+                f"{type(self).__name__}"
+            )
         if self.storage.device.kind == 2 and self.numel_:
             raise NotImplementedError("Cannot copy out of meta tensor; no data!")
         if self.ndim_ == 0 or self.keys & DEFERRED:
@@ -646,6 +610,10 @@ class Tensor:
         return nested_list(self, 0, self.pointer())
 
     def __bool__(self):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__bool__", (self,))
+            if answer is not _PASS_BY:
+                return answer
         if self.numel_ == 1:
             return bool(self.item())
         if self.numel_ == 0:
@@ -655,15 +623,31 @@ class Tensor:
         )
 
     def __float__(self):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__float__", (self,))
+            if answer is not _PASS_BY:
+                return answer
         return float(self.item())
 
     def __int__(self):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__int__", (self,))
+            if answer is not _PASS_BY:
+                return answer
         return int(self.item())
 
     def __complex__(self):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__complex__", (self,))
+            if answer is not _PASS_BY:
+                return answer
         return complex(self.item())
 
     def __index__(self):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__index__", (self,))
+            if answer is not _PASS_BY:
+                return answer
         if self.dtype_.category > 1:
             raise TypeError(
                 "only integer tensors of a single element can be converted to an index"
@@ -675,6 +659,10 @@ class Tensor:
         return int(self.item())
 
     def __len__(self):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__len__", (self,))
+            if answer is not _PASS_BY:
+                return answer
         if self.ndim_ == 0:
             raise TypeError("len() of a 0-d tensor")
         return self.sizes[0]
@@ -683,179 +671,210 @@ class Tensor:
         return cython.cast(uintptr_t, cython.cast(cython.p_void, self)) >> 4
 
     def __getitem__(self, index):
-        return binary_slot(SLOT_GETITEM, self, index)
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__getitem__", (self, index))
+            if answer is not _PASS_BY:
+                return answer
+        return binary_slot(slots.SLOT_GETITEM, self, index)
 
     def __setitem__(self, index, value):
-        cython.cast(object, _SLOTS[SLOT_SETITEM])(self, index, value)
+        if type(self) is not Tensor or type(value) is not Tensor or state().modes:
+            if taken("__setitem__", (self, index, value)) is not _PASS_BY:
+                return
+        cython.cast(object, _SLOTS[slots.SLOT_SETITEM])(self, index, value)
 
     def __iter__(self):
-        return unary(SLOT_ITER, self)
+        return unary(slots.SLOT_ITER, self)
 
     def __contains__(self, element):
-        return binary_slot(SLOT_CONTAINS, self, element)
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__contains__", (self, element))
+            if answer is not _PASS_BY:
+                return answer
+        return binary_slot(slots.SLOT_CONTAINS, self, element)
 
     def __repr__(self):
-        return unary(SLOT_REPR, self)
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__repr__", (self,))
+            if answer is not _PASS_BY:
+                return answer
+        return unary(slots.SLOT_REPR, self)
 
     def __format__(self, spec):
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__format__", (self, spec))
+            if answer is not _PASS_BY:
+                return answer
         if self.ndim_ == 0 and type(self) is Tensor and not self.is_meta:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
     def __reduce_ex__(self, protocol):
-        return unary(SLOT_REDUCE, self)
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__reduce_ex__", (self, protocol))
+            if answer is not _PASS_BY:
+                return answer
+        return unary(slots.SLOT_REDUCE, self)
 
     def __deepcopy__(self, memo):
-        return binary_slot(SLOT_DEEPCOPY, self, memo)
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__deepcopy__", (self, memo))
+            if answer is not _PASS_BY:
+                return answer
+        return binary_slot(slots.SLOT_DEEPCOPY, self, memo)
 
     def __array__(self, dtype=None, copy=None):
-        return binary_slot(SLOT_ARRAY, self, dtype)
+        if type(self) is not Tensor or state().modes:
+            answer = taken("__array__", (self, dtype))
+            if answer is not _PASS_BY:
+                return answer
+        return binary_slot(slots.SLOT_ARRAY, self, dtype)
 
     # -- Python's operators ------------------------------------------------------
 
     def __add__(self, other):
-        return binary(SLOT_ADD, self, other)
+        return binary(slots.SLOT_ADD, self, other)
 
     def __radd__(self, other):
-        return binary(SLOT_RADD, self, other)
+        return binary(slots.SLOT_RADD, self, other)
 
     def __sub__(self, other):
-        return binary(SLOT_SUB, self, other)
+        return binary(slots.SLOT_SUB, self, other)
 
     def __rsub__(self, other):
-        return binary(SLOT_RSUB, self, other)
+        return binary(slots.SLOT_RSUB, self, other)
 
     def __mul__(self, other):
-        return binary(SLOT_MUL, self, other)
+        return binary(slots.SLOT_MUL, self, other)
 
     def __rmul__(self, other):
-        return binary(SLOT_RMUL, self, other)
+        return binary(slots.SLOT_RMUL, self, other)
 
     def __truediv__(self, other):
-        return binary(SLOT_TRUEDIV, self, other)
+        return binary(slots.SLOT_TRUEDIV, self, other)
 
     def __rtruediv__(self, other):
-        return binary(SLOT_RTRUEDIV, self, other)
+        return binary(slots.SLOT_RTRUEDIV, self, other)
 
     def __floordiv__(self, other):
-        return binary(SLOT_FLOORDIV, self, other)
+        return binary(slots.SLOT_FLOORDIV, self, other)
 
     def __rfloordiv__(self, other):
-        return binary(SLOT_RFLOORDIV, self, other)
+        return binary(slots.SLOT_RFLOORDIV, self, other)
 
     def __mod__(self, other):
-        return binary(SLOT_MOD, self, other)
+        return binary(slots.SLOT_MOD, self, other)
 
     def __rmod__(self, other):
-        return binary(SLOT_RMOD, self, other)
+        return binary(slots.SLOT_RMOD, self, other)
 
     def __matmul__(self, other):
-        return binary(SLOT_MATMUL, self, other)
+        return binary(slots.SLOT_MATMUL, self, other)
 
     def __rmatmul__(self, other):
-        return binary(SLOT_RMATMUL, self, other)
+        return binary(slots.SLOT_RMATMUL, self, other)
 
     def __and__(self, other):
-        return binary(SLOT_AND, self, other)
+        return binary(slots.SLOT_AND, self, other)
 
     def __rand__(self, other):
-        return binary(SLOT_RAND, self, other)
+        return binary(slots.SLOT_RAND, self, other)
 
     def __or__(self, other):
-        return binary(SLOT_OR, self, other)
+        return binary(slots.SLOT_OR, self, other)
 
     def __ror__(self, other):
-        return binary(SLOT_ROR, self, other)
+        return binary(slots.SLOT_ROR, self, other)
 
     def __xor__(self, other):
-        return binary(SLOT_XOR, self, other)
+        return binary(slots.SLOT_XOR, self, other)
 
     def __rxor__(self, other):
-        return binary(SLOT_RXOR, self, other)
+        return binary(slots.SLOT_RXOR, self, other)
 
     def __lshift__(self, other):
-        return binary(SLOT_LSHIFT, self, other)
+        return binary(slots.SLOT_LSHIFT, self, other)
 
     def __rlshift__(self, other):
-        return binary(SLOT_RLSHIFT, self, other)
+        return binary(slots.SLOT_RLSHIFT, self, other)
 
     def __rshift__(self, other):
-        return binary(SLOT_RSHIFT, self, other)
+        return binary(slots.SLOT_RSHIFT, self, other)
 
     def __rrshift__(self, other):
-        return binary(SLOT_RRSHIFT, self, other)
+        return binary(slots.SLOT_RRSHIFT, self, other)
 
     def __lt__(self, other):
-        return binary(SLOT_LT, self, other)
+        return binary(slots.SLOT_LT, self, other)
 
     def __le__(self, other):
-        return binary(SLOT_LE, self, other)
+        return binary(slots.SLOT_LE, self, other)
 
     def __eq__(self, other):
-        return binary(SLOT_EQ, self, other)
+        return binary(slots.SLOT_EQ, self, other)
 
     def __ne__(self, other):
-        return binary(SLOT_NE, self, other)
+        return binary(slots.SLOT_NE, self, other)
 
     def __gt__(self, other):
-        return binary(SLOT_GT, self, other)
+        return binary(slots.SLOT_GT, self, other)
 
     def __ge__(self, other):
-        return binary(SLOT_GE, self, other)
+        return binary(slots.SLOT_GE, self, other)
 
     def __iadd__(self, other):
-        return binary(SLOT_IADD, self, other)
+        return binary(slots.SLOT_IADD, self, other)
 
     def __isub__(self, other):
-        return binary(SLOT_ISUB, self, other)
+        return binary(slots.SLOT_ISUB, self, other)
 
     def __imul__(self, other):
-        return binary(SLOT_IMUL, self, other)
+        return binary(slots.SLOT_IMUL, self, other)
 
     def __itruediv__(self, other):
-        return binary(SLOT_ITRUEDIV, self, other)
+        return binary(slots.SLOT_ITRUEDIV, self, other)
 
     def __ifloordiv__(self, other):
-        return binary(SLOT_IFLOORDIV, self, other)
+        return binary(slots.SLOT_IFLOORDIV, self, other)
 
     def __imod__(self, other):
-        return binary(SLOT_IMOD, self, other)
+        return binary(slots.SLOT_IMOD, self, other)
 
     def __iand__(self, other):
-        return binary(SLOT_IAND, self, other)
+        return binary(slots.SLOT_IAND, self, other)
 
     def __ior__(self, other):
-        return binary(SLOT_IOR, self, other)
+        return binary(slots.SLOT_IOR, self, other)
 
     def __ixor__(self, other):
-        return binary(SLOT_IXOR, self, other)
+        return binary(slots.SLOT_IXOR, self, other)
 
     def __ilshift__(self, other):
-        return binary(SLOT_ILSHIFT, self, other)
+        return binary(slots.SLOT_ILSHIFT, self, other)
 
     def __irshift__(self, other):
-        return binary(SLOT_IRSHIFT, self, other)
+        return binary(slots.SLOT_IRSHIFT, self, other)
 
     def __pow__(self, other, modulo):
-        return binary(SLOT_POW, self, other)
+        return binary(slots.SLOT_POW, self, other)
 
     def __rpow__(self, other, modulo):
-        return binary(SLOT_RPOW, self, other)
+        return binary(slots.SLOT_RPOW, self, other)
 
     def __ipow__(self, other):
-        return binary(SLOT_IPOW, self, other)
+        return binary(slots.SLOT_IPOW, self, other)
 
     def __neg__(self):
-        return unary(SLOT_NEG, self)
+        return unary(slots.SLOT_NEG, self)
 
     def __invert__(self):
-        return unary(SLOT_INVERT, self)
+        return unary(slots.SLOT_INVERT, self)
 
     def __abs__(self):
-        return unary(SLOT_ABS, self)
+        return unary(slots.SLOT_ABS, self)
 
     def __pos__(self):
-        return unary(SLOT_POS, self)
+        return unary(slots.SLOT_POS, self)
 
 
 @cython.cfunc

@@ -10,6 +10,7 @@ from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core._python import __builtin_clzll
 from cython.cimports.rushlight.core.device import Device, default_device
 from cython.cimports.rushlight.core.keys import (
+    KEY_ABSENT,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_PRIVATEUSE1,
@@ -284,8 +285,21 @@ class Operator:
             return self.name
         raise AttributeError(f"operators have no attribute '{name}'")
 
+    @property
+    def full_name(self):
+        """``add.Tensor``: the name with the overload's, without the namespace."""
+        return self.name
+
     def __repr__(self):
-        return f"<operator '{self.namespace}::{self.name}'>"
+        base, _, overload = self.name.partition(".")
+        return (
+            f"<OpOverload(op='{self.namespace}.{base}', "
+            f"overload='{overload or 'default'}')>"
+        )
+
+    def __str__(self):
+        overload = "" if "." in self.name else ".default"
+        return f"{self.namespace}.{self.name}{overload}"
 
     def __reduce__(self):
         return (_find_operator, (self.namespace, self.name))
@@ -376,6 +390,8 @@ class Operator:
             not_available(self, keys)
         key = 63 - __builtin_clzll(bits)
         if key <= KEY_PRIVATEUSE1:
+            if (keys >> KEY_ABSENT) & 1 and not self.is_view:
+                refuse_absent(self, keys)
             keys &= _BACKEND_BITS
             if any_shrunk and not self.is_view:
                 check_arguments(self, slots)
@@ -386,6 +402,18 @@ class Operator:
         if key == KEY_AUTOGRAD:
             return _RECORDER.record(self, slots, keys)
         return _RECORDER.keep_books(self, slots, keys)
+
+
+@cython.cfunc
+def refuse_absent(op: Operator, keys: uint64_t):
+    """A kernel has nothing to read where a tensor has no memory of its own."""
+    backend = DispatchKey(63 - __builtin_clzll(keys & _BACKEND_BITS)).name
+    raise NotImplementedError(
+        f"Could not run '{op.namespace}::{op.name}' with arguments that have no memory "
+        f"of their own: no kernel for the '{backend}' backend can read them.\n"
+        "  remedy: define __torch_dispatch__ for their type, and call the operator with "
+        "the tensors inside"
+    )
 
 
 @cython.cfunc

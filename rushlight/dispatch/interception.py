@@ -45,7 +45,7 @@ def add_askers(found: list, arg: object):
 @cython.cfunc
 def add_asker(found: list, value: object):
     i: cython.Py_ssize_t
-    kind: type = type(value)
+    kind = type(value)
     if kind is Tensor or kind is int or kind is float or not asks(value):
         return
     at: cython.Py_ssize_t = len(found)

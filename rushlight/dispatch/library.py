@@ -10,8 +10,8 @@ from __future__ import annotations
 import contextlib
 import functools
 
-from rushlight.core.state import exclude_keys, include_keys
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch import python_key
 from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
     Derivative,
@@ -20,6 +20,7 @@ from rushlight.dispatch.dispatcher import (
     forget_packet,
     packets,
 )
+from rushlight.dispatch.guard import Guard
 from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
@@ -336,6 +337,27 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     )
 
 
+def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None):
+    """What a mode, or a type of tensors, does with an operator.
+
+    Args:
+        op: the operator, or its name ``ns::name``.
+        torch_dispatch_class: the mode's class, or the type.
+        func: ``func(mode, op, types, args, kwargs)``, with the type itself in place of
+            the mode; a decorator without it.
+        lib: the library that it goes away with.
+    """
+    if func is None:
+        return lambda function: register_torch_dispatch(
+            op, torch_dispatch_class, function, lib=lib
+        )
+    found = op if isinstance(op, Operator) else find_operator(_qualname(op))
+    python_key.set_rule(found, torch_dispatch_class, func)
+    if lib is not None:
+        lib._undo.append(lambda: python_key.set_rule(found, torch_dispatch_class, None))
+    return func
+
+
 class CustomOpDef:
     """An operator made of a Python function by `custom_op`."""
 
@@ -360,6 +382,12 @@ class CustomOpDef:
         """Make the operator differentiable."""
         register_autograd(
             self._qualname, backward, setup_context=setup_context, lib=self._lib
+        )
+
+    def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
+        """Say what a mode, or a type of tensors, does with the operator."""
+        return register_torch_dispatch(
+            self._qualname, torch_dispatch_class, fn, lib=self._lib
         )
 
     def __call__(self, *args, **kwargs):
@@ -448,24 +476,14 @@ def _schema_type(annotation, name):
     return _SCHEMA_TYPES[plain]
 
 
-@contextlib.contextmanager
 def _excluded(*keys):
     """Calls inside pass the given keys by, in this thread."""
-    before = exclude_keys(KeySet.of(*keys).bits)
-    try:
-        yield
-    finally:
-        exclude_keys(before, replace=True)
+    return Guard(exclude=KeySet.of(*keys))
 
 
-@contextlib.contextmanager
 def _included(*keys):
     """Calls inside also carry the given keys, in this thread."""
-    before = include_keys(KeySet.of(*keys).bits)
-    try:
-        yield
-    finally:
-        include_keys(before, replace=True)
+    return Guard(include=KeySet.of(*keys))
 
 
 __all__ = [
@@ -481,4 +499,5 @@ __all__ = [
     "register_autograd",
     "register_fake",
     "register_kernel",
+    "register_torch_dispatch",
 ]

@@ -19,6 +19,7 @@ from cython.cimports.rushlight.core.iteration import (
     broadcast_operands,
     output_strides,
 )
+from cython.cimports.rushlight.core.keys import KEY_ABSENT
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.loops import Call
 
@@ -115,6 +116,10 @@ def add_operand(call: cython.pointer(Call), value: object) -> cython.int:
     call.n = i + 1
     if isinstance(value, Tensor):
         t = cython.cast(Tensor, value)
+        if (t.keys >> KEY_ABSENT) & 1:
+            raise NotImplementedError(
+                "a tensor without memory of its own has no elements"
+            )
         call.is_tensor[i] = True
         operand.data = t.storage.data + t.offset * t.dtype_.itemsize
         operand.ndim = t.ndim_

@@ -17,11 +17,17 @@ from cython.cimports.rushlight.dispatch.signature import (
     release,
 )
 
+from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 
 PASS_BY = cython.declare(object, _PASS_BY)
+
+
+_OF_NUMBERS = frozenset(
+    ("Scalar", "Tensor", "Tensor_Scalar", "Tensor_Tensor", "Scalar_Tensor")
+)
 
 
 @cython.cclass
@@ -77,10 +83,19 @@ class OperatorPacket:
             return self.name
         if name == "__objclass__" and self.method:
             return Tensor
+        if name == "__module__":
+            place = self.first.entry[6] if self.first.entry else None
+            return f"{naming.package}.{place}" if place else naming.package
+        if name.startswith("__"):
+            raise AttributeError(f"the operator '{self.name}' has no {name}")
         for op in self.overloads:
             parts = op.name.split(".")
             if (parts[1] if len(parts) > 1 else "default") == name:
                 return op
+        if name in _OF_NUMBERS:  # one overload here takes tensors and numbers
+            for op in self.overloads:
+                if any(row[1] == 4 for row in op.signature.rows):
+                    return op
         raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
 
     def __get__(self, obj, kind):

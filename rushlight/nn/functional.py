@@ -6,6 +6,10 @@ under its own name; the rest, by topic, is in the modules of ``nn/_functions``.
 
 from __future__ import annotations
 
+from types import FunctionType
+
+from rushlight.core import naming
+from rushlight.dispatch.overridable import open_functions
 from rushlight.nn._functions.activation import (
     celu,
     elu,
@@ -294,3 +298,9 @@ __all__ = [
     "upsample_bilinear",
     "upsample_nearest",
 ]
+
+open_functions(
+    globals(),
+    [name for name in __all__ if isinstance(globals()[name], FunctionType)],
+    f"{naming.package}.nn.functional",
+)

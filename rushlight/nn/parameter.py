@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 import rushlight as rl
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.disabled import _disabled_torch_function_impl
 
 __all__ = [
     "Buffer",
@@ -46,6 +47,7 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
     """
 
     _flag = "_is_param"
+    __torch_function__ = _disabled_torch_function_impl
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
@@ -89,6 +91,7 @@ class Buffer(Tensor, metaclass=_FlaggedMeta):
     """
 
     _flag = "_is_buffer"
+    __torch_function__ = _disabled_torch_function_impl
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:

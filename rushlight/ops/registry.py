@@ -8,12 +8,14 @@ import sys
 import types
 
 from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
+from rushlight.dispatch import overload as _overload  # operators' further attributes
 from rushlight.dispatch.deferred import DeferredKernel, bind_lazy_conj, passes
 from rushlight.dispatch.derived import DerivedKernel, set_copy_operator
 from rushlight.dispatch.dispatcher import Derivative, Operator, every_operator
 from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
+from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.python_kernels import LazyKernel, set_fallback
 from rushlight.ops.return_types import return_type
@@ -79,33 +81,36 @@ def define_packet(entries, namespace="aten"):
     if inplace:
         inplace_packet = OperatorPacket(namespace, name + "_", inplace)
         setattr(call, name + "_", inplace_packet)
+    own = packet.as_method()
+    own_inplace = inplace_packet and inplace_packet.as_method()
     shown = "shown" in entries[0][12]
     publish(name, packet, inplace_packet, variants, entries[0][6], shown)
+    if variants & METHOD:
+        install(name, own)
+        if own_inplace is not None:
+            install(name + "_", own_inplace)
     position = next((i for i, row in enumerate(entries[0][2]) if row[0] == "self"), 0)
     if position and variants & METHOD:
-        install(name, with_receiver(packet, position))
+        install(name, method(name, with_receiver(packet, position)))
         if inplace_packet is not None:
-            install(name + "_", with_receiver(inplace_packet, position))
-    bind_dunders(packet, inplace_packet, dunders)
+            install(
+                name + "_", method(name + "_", with_receiver(inplace_packet, position))
+            )
+    bind_dunders(own, own_inplace, dunders)
     return packet
 
 
 def with_receiver(packet, position):
     """A method for operators whose ``self`` is not their first argument."""
 
-    def method(self, *args, **kwargs):
+    def receive(self, *args, **kwargs):
         return packet(*args[:position], self, *args[position:], **kwargs)
 
-    method.__name__ = packet.name
-    return method
+    return receive
 
 
 def publish(name, packet, inplace_packet, variants, namespace, shown):
     """Put a packet where users look for it."""
-    if variants & METHOD:
-        install(name, packet.as_method())
-        if inplace_packet is not None:
-            install(name + "_", inplace_packet.as_method())
     if not variants & FUNCTION or name.startswith("_") and not shown:
         return
     target = namespaces.setdefault(namespace, {})
@@ -118,9 +123,6 @@ def publish(name, packet, inplace_packet, variants, namespace, shown):
 def bind_dunders(packet, inplace_packet, dunders):
     """Answer Python's operators with a packet."""
     table = {}
-    if dunders:
-        packet = packet.as_method()
-        inplace_packet = inplace_packet and inplace_packet.as_method()
     for dunder in dunders:
         slot = dunder.strip("_")
         if slot not in SLOT_NAMES:

@@ -13,7 +13,7 @@ class Passing(TorchFunctionMode):
         self.calls = []
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
-        self.calls.append((func.name, len(args), dict(kwargs or {})))
+        self.calls.append((func.__name__, len(args), dict(kwargs or {})))
         return func(*args, **(kwargs or {}))
 
 
@@ -69,7 +69,7 @@ def test_a_subclass_is_asked_with_what_was_given():
     class Logged(rl.nn.Parameter):
         @classmethod
         def __torch_function__(cls, func, types, args=(), kwargs=None):
-            seen.append((func.name, types, kwargs))
+            seen.append((func.__name__, types, kwargs))
             return "taken"
 
     x = Logged(rl.ones(2))

@@ -39,7 +39,7 @@ LAYERS = (
         "monitor",
         "package",
     ),
-    ("distributions",),
+    ("_subclasses", "distributions"),
     ("datasets", "transforms", "testing", "func"),
     # what programs ask about the place they run in, and PyTorch's other names
     (

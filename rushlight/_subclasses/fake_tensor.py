@@ -1,0 +1,440 @@
+"""Tensors with everything but elements: shapes of a program's results without its work.
+
+A fake tensor is a wrapper without memory. An operator on fake tensors runs on ``meta``
+tensors of the same sizes and strides; its results are fake tensors again, on the device
+that the real ones would be on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+
+from rushlight._subclasses.converting import Twins, place_of
+from rushlight.core.device import Device
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.layout import strided
+from rushlight.core.subclass import make_wrapper, take_storage
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch import python_key
+from rushlight.dispatch.disabled import _disabled_torch_function_impl
+from rushlight.ops import call
+from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+__all__ = [
+    "DataDependentOutputException",
+    "DynamicOutputShapeException",
+    "FakeTensor",
+    "FakeTensorDeviceMismatchError",
+    "FakeTensorMode",
+    "UnsupportedFakeTensorException",
+    "UnsupportedOperatorException",
+    "is_fake",
+    "unset_fake_temporarily",
+]
+
+
+class UnsupportedFakeTensorException(RuntimeError):
+    """A tensor has no fake one."""
+
+
+class DataDependentOutputException(RuntimeError):
+    """An operator's result is a number that depends on the elements."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class DynamicOutputShapeException(RuntimeError):
+    """The shape of an operator's result depends on the elements."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class UnsupportedOperatorException(RuntimeError):
+    """Nothing is known of the shapes of an operator's results."""
+
+    def __init__(self, func):
+        super().__init__(str(func))
+        self.func = func
+
+
+class FakeTensorDeviceMismatchError(RuntimeError):
+    """The tensors of one call would be on different devices."""
+
+
+# Operators that read elements: those that give numbers, and those whose results' shapes
+# depend on what they read.
+_NUMBERS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "allclose"))
+_SHAPES = frozenset(
+    """
+    nonzero masked_select unique_dim _unique2 unique_consecutive
+    unique_dim_consecutive nonzero_numpy argwhere
+    """.split()
+)
+# Operators with random results, or results of whatever was there before.
+_UNSTEADY = ("rand", "empty", "bernoulli", "normal", "multinomial", "dropout", "new_e")
+
+
+class FakeTensor(Tensor):
+    """A tensor without elements, made by a `FakeTensorMode`.
+
+    Attributes:
+        fake_mode: the mode that it belongs to.
+        fake_device: where the real tensor would be.
+        constant: the real tensor of a number that was written down, or None.
+    """
+
+    fake_mode: FakeTensorMode
+    constant: Tensor | None
+
+    __torch_function__ = _disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, fake_mode, elem, device, constant=None):
+        device = Device(device)
+        if device.type in ("cuda", "xpu") and device.index is None:
+            device = Device(device.type, 0)
+        made = make_wrapper(
+            cls,
+            tuple(elem.shape),
+            elem.stride(),
+            elem.storage_offset(),
+            elem.dtype,
+            strided,
+            device,
+            elem.untyped_storage().nbytes(),
+        )
+        made.fake_mode = fake_mode
+        made.constant = constant
+        return made
+
+    def __init__(self, *args, **kwargs):
+        pass
+
+    @property
+    def fake_device(self):
+        """Where the real tensor would be."""
+        return self.device
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        flat, _ = tree_flatten((args, kwargs or {}))
+        modes = [one.fake_mode for one in flat if isinstance(one, FakeTensor)]
+        for mode in modes:
+            if mode is not modes[0]:
+                raise AssertionError(f"Mixing fake modes NYI: {mode} and {modes[0]}")
+        with modes[0]:
+            return func(*args, **(kwargs or {}))
+
+    def tolist(self):
+        """Nested lists of numbers, which there are none of.
+
+        Raises:
+            DataDependentOutputException: always, but for the numbers written down.
+        """
+        if self.dim() == 0:
+            return self.item()
+        return [one.tolist() for one in self]
+
+    def __deepcopy__(self, memo):
+        copied = self.detach().clone().requires_grad_(self.requires_grad)
+        memo[id(self)] = copied
+        return copied
+
+    def __repr__(self, *, tensor_contents=None):
+        parts = ["..."]
+        if self.device.type != "cpu":
+            parts.append(f"device='{self.device}'")
+        parts.append(f"size={tuple(self.shape)}")
+        if self.dtype is not get_default_dtype():
+            parts.append(f"dtype={self.dtype}")
+        if self.grad_fn is not None:
+            parts.append(f"grad_fn=<{self.grad_fn.name()}>")
+        elif self.requires_grad:
+            parts.append("requires_grad=True")
+        text = f"FakeTensor({', '.join(parts)})"
+        return f"Parameter({text})" if getattr(self, "_is_param", False) else text
+
+    __str__ = __repr__
+
+
+class FakeTensorMode(TorchDispatchMode):
+    """Has all tensors of a block be fake: shapes, types and devices, but no elements.
+
+    Args:
+        allow_fallback_kernels: kept for PyTorch's programs; nothing falls back.
+        allow_non_fake_inputs: whether real tensors may come in; they are made fake.
+
+    >>> import rushlight as rl
+    >>> with FakeTensorMode():
+    ...     rl.ones(2, 3) @ rl.ones(3, 4)
+    FakeTensor(..., size=(2, 4))
+    """
+
+    def __init__(
+        self,
+        *,
+        allow_fallback_kernels=True,
+        allow_non_fake_inputs=False,
+        shape_env=None,
+        static_shapes=None,
+        export=False,
+    ):
+        super().__init__()
+        self.allow_fallback_kernels = allow_fallback_kernels
+        self.allow_non_fake_inputs = allow_non_fake_inputs
+        self.shape_env = shape_env
+        self.static_shapes = True if static_shapes is None else static_shapes
+        self.export = export
+        self._twins = Twins()
+        self._known: dict = {}
+        self._inside = 0
+
+    @classmethod
+    def is_infra_mode(cls):
+        """Whether the mode belongs to the framework itself."""
+        return True
+
+    def __enter__(self):
+        # inside its own block it is there already
+        if self in python_key.modes():
+            self._inside += 1
+            return self
+        return super().__enter__()
+
+    def __exit__(self, *raised):
+        if self._inside:
+            self._inside -= 1
+            return
+        super().__exit__(*raised)
+
+    # -- from real tensors -------------------------------------------------------------
+
+    def from_tensor(
+        self,
+        tensor,
+        *,
+        static_shapes=None,
+        source=None,
+        symbolic_context=None,
+        trace=True,
+    ):
+        """The fake tensor of a real one; the same one each time.
+
+        Args:
+            tensor: a real tensor, or a fake one of this mode.
+
+        Raises:
+            AssertionError: it is another mode's.
+        """
+        if isinstance(tensor, FakeTensor):
+            if tensor.fake_mode is not self:
+                raise AssertionError("Mixing fake modes NYI")
+            return tensor
+        found = self._known.get(id(tensor))
+        if found is not None and found[0]() is tensor:
+            return found[1]
+        made = self._convert(tensor)
+        known = self._known
+        key = id(tensor)
+        known[key] = weakref.ref(tensor, lambda _: known.pop(key, None)), made
+        return made
+
+    def _convert(self, tensor):
+        with python_key.without_modes():
+            meta = self._twins.of_real(tensor)
+            made = self._wrap(meta, tensor.device)
+        if tensor.requires_grad:
+            made.requires_grad_()
+            if not tensor.is_leaf:
+                with self:
+                    made = call.alias(made)
+        if getattr(tensor, "_is_param", False) or _is_parameter(tensor):
+            made._is_param = True
+        if tensor.is_leaf and tensor.grad is not None:
+            made.grad = self.from_tensor(tensor.grad)
+        return made
+
+    def _wrap(self, meta, device, constant=None):
+        """The fake tensor of a ``meta`` one."""
+        made = FakeTensor(self, meta, device, constant)
+        take_storage(made, self._twins.absent_of(meta, made))
+        return made
+
+    # -- operators ---------------------------------------------------------------------
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        flat, spec = tree_flatten((args, kwargs))
+        name = func._opname
+        tensors = [one for one in flat if isinstance(one, Tensor)]
+        if name == "lift_fresh":
+            return self._lift(args[0])
+        flat = [self._admitted(func, one, args, kwargs) for one in flat]
+        fakes = [one for one in flat if isinstance(one, FakeTensor)]
+        constant = self._constant(func, name, flat, spec, fakes)
+        if name in _NUMBERS:
+            if constant is None:
+                raise DataDependentOutputException(func)
+            return constant
+        if name in _SHAPES or _repeats_by_tensor(name, flat):
+            raise DynamicOutputShapeException(func)
+        if name == "index" and any(not one.dtype.itemsize - 1 for one in fakes[1:]):
+            # a mask: PyTorch looks for its places first
+            raise DynamicOutputShapeException(call.nonzero.overloads[0])
+        device = self._device_of(func, flat, fakes)
+        twins = [
+            self._twins.of_fake(one) if isinstance(one, FakeTensor) else one
+            for one in flat
+        ]
+        metas = [Device("meta") if isinstance(one, Device) else one for one in twins]
+        meta_args, meta_kwargs = tree_unflatten(metas, spec)
+        if not tensors and func.signature.names and "device" in func.signature.names:
+            meta_kwargs["device"] = Device("meta")
+        try:
+            result = func(*meta_args, **meta_kwargs)
+        except NotImplementedError as error:
+            raise UnsupportedOperatorException(func) from error
+        self._update(flat, twins, func)
+        originals = {id(t): one for t, one in zip(twins, flat) if t is not one}
+
+        def wrapped(value):
+            if not isinstance(value, Tensor):
+                return value
+            found = originals.get(id(value))
+            if found is not None:
+                return found
+            kept = constant if isinstance(constant, Tensor) else None
+            return self._wrap(value, device, kept)
+
+        return tree_map(wrapped, result)
+
+    def _admitted(self, func, value, args, kwargs):
+        """An argument that may come in: fake tensors of this mode, and no tensors."""
+        if not isinstance(value, Tensor):
+            return value
+        if isinstance(value, FakeTensor):
+            if value.fake_mode is not self:
+                raise AssertionError("Mixing fake modes NYI")
+            return value
+        if not self.allow_non_fake_inputs and not value.is_meta:
+            listed = [
+                *map(_shown, args),
+                *(f"{k}={_shown(v)}" for k, v in kwargs.items()),
+            ]
+            raise AssertionError(
+                "Please convert all Tensors to FakeTensors first or instantiate "
+                "FakeTensorMode with 'allow_non_fake_inputs'. Found in "
+                f"{func}({', '.join(listed)})"
+            )
+        return self.from_tensor(value)
+
+    def _lift(self, tensor):
+        """The fake tensor of numbers that a program has written down."""
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        with python_key.without_modes():
+            meta = self._twins.of_real(tensor, shared=False)
+            return self._wrap(meta, tensor.device, tensor.clone())
+
+    def _constant(self, func, name, flat, spec, fakes):
+        """What an operator gives for numbers that were written down, or None."""
+        written = func.form or func.is_view is False and name.endswith("_")
+        if written:
+            for one in flat:
+                if isinstance(one, FakeTensor):
+                    one.constant = None
+            return None
+        if (
+            not fakes
+            or any(one.constant is None for one in fakes)
+            or name.startswith(_UNSTEADY)
+        ):
+            return None
+        real = [one.constant if isinstance(one, FakeTensor) else one for one in flat]
+        args, kwargs = tree_unflatten(real, spec)
+        result = func(*args, **kwargs)
+        if isinstance(result, Tensor) and result.numel() > 1:
+            return None
+        return result
+
+    def _device_of(self, func, flat, fakes):
+        """Where the results are: what was asked for, or where the arguments are."""
+        wanted = [one for one in flat if isinstance(one, Device)]
+        if wanted:
+            return wanted[0]
+        found = None
+        for one in fakes:
+            here = place_of(one)
+            if found is None or (found[1] and not here[1]):
+                found = here
+            elif not here[1] and here[0] != found[0]:
+                raise FakeTensorDeviceMismatchError(
+                    "Expected all tensors to be on the same device, but found at least "
+                    f"two devices, {found[0]} and {here[0]}!"
+                )
+        return Device("cpu") if found is None else found[0]
+
+    def _update(self, flat, twins, func):
+        """Gives what was written the sizes that it has by now."""
+        if not func.form:
+            return
+        for one, twin in zip(flat, twins):
+            if isinstance(one, FakeTensor) and one is not twin:
+                self._twins.follow(one, twin)
+
+
+def _repeats_by_tensor(name, flat):
+    return (
+        name == "repeat_interleave"
+        and len(flat) > 0
+        and (len(flat) == 1 or isinstance(flat[1], Tensor))
+        and not any(
+            isinstance(one, int) and not isinstance(one, bool) for one in flat[2:]
+        )
+    )
+
+
+def _is_parameter(tensor):
+    from rushlight.nn.parameter import Parameter
+
+    return isinstance(tensor, Parameter)
+
+
+def _shown(value):
+    """An argument as errors show it: of tensors, how many numbers there are."""
+    if isinstance(value, FakeTensor) or not isinstance(value, Tensor):
+        return repr(value)
+    return f"tensor([...], size={tuple(value.shape)})"
+
+
+@contextlib.contextmanager
+def unset_fake_temporarily():
+    """A block without fake modes; it yields the innermost one."""
+    stack = python_key.modes()
+    fake = [mode for mode in stack if isinstance(mode, FakeTensorMode)]
+    with python_key.without_modes():
+        others = [mode for mode in stack if mode not in fake]
+        for mode in others:
+            python_key.push_mode(mode)
+        try:
+            yield fake[-1] if fake else None
+        finally:
+            for _ in others:
+                python_key.pop_mode()
+
+
+def is_fake(value):
+    """Whether a value is a fake tensor, or a wrapper around one."""
+    if isinstance(value, FakeTensor):
+        return True
+    flatten = getattr(type(value), "__tensor_flatten__", None)
+    if not isinstance(value, Tensor) or flatten is None:
+        return False
+    names, _ = value.__tensor_flatten__()
+    return all(is_fake(getattr(value, name)) for name in names)

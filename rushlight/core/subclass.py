@@ -1,0 +1,239 @@
+"""Tensors of other types: windows under another class, and wrappers without memory."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.core.device import Device
+from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.geometry import row_major, span
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_PYTHON
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.tensor import Tensor, keys_for
+
+from rushlight.core.layout import strided
+
+_ONE = cython.declare(uint64_t, 1)
+_HOOKED = cython.declare(dict, {})  # type -> whether it defines __torch_dispatch__
+
+
+@cython.cclass
+class Absent(Storage):
+    """In place of the bytes of a tensor that has none: a device, a layout, a length."""
+
+    layout = cython.declare(object, visibility="public")
+    inner = cython.declare(object, visibility="public")  # what a type keeps behind it
+    length = cython.declare(cython.size_t)
+
+    def nbytes(self):
+        """The bytes that the elements would take."""
+        return self.length
+
+    def size(self):
+        """The bytes that the elements would take."""
+        return self.length
+
+    def data_ptr(self):
+        """There is no address."""
+        raise RuntimeError(
+            "Attempted to access the data pointer on an invalid python storage."
+        )
+
+    def __repr__(self):
+        return f"<no memory, in place of {self.length} bytes on {self.device}>"
+
+
+def absent_storage(n_bytes: cython.size_t, device: Device, layout=strided):
+    """What stands where a tensor's memory would be.
+
+    Args:
+        n_bytes: how many bytes it would be.
+        device: where it would be.
+        layout: how elements would lie there.
+    """
+    storage: Absent = Absent.__new__(Absent)
+    storage.device = device
+    storage.layout = layout
+    storage.length = n_bytes
+    return storage
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def hooked(kind: object) -> cython.bint:
+    """Whether a type defines ``__torch_dispatch__``."""
+    known = _HOOKED.get(kind)
+    if known is None:
+        if len(_HOOKED) > 4096:  # classes made in a loop do not stay for good
+            _HOOKED.clear()
+        hook = getattr(kind, "__torch_dispatch__", None)
+        known = hook is not None and not getattr(hook, "passes_by", False)
+        _HOOKED[kind] = known
+    return known
+
+
+def has_dispatch(kind) -> bool:
+    """Whether a type of tensors takes operators by ``__torch_dispatch__``."""
+    return hooked(kind)
+
+
+@cython.cfunc
+def window(kind: object, data: Tensor) -> Tensor:
+    """Another window on the same memory, of another type, without history."""
+    if not isinstance(kind, type) or not issubclass(kind, Tensor):
+        raise TypeError(
+            f"cls must be a type of tensors (got {getattr(kind, '__name__', kind)})"
+        )
+    t: Tensor = Tensor.__new__(kind)
+    t.storage = data.storage
+    t.dtype_ = data.dtype_
+    t.keys = data.keys
+    t.inference = data.inference
+    t.counter = data.counter
+    t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
+    if hooked(kind):
+        t.keys |= _ONE << KEY_PYTHON
+    elif not (t.keys >> KEY_ABSENT) & 1:
+        t.keys &= ~(_ONE << KEY_PYTHON)
+    return t
+
+
+def make_subclass(
+    kind,
+    data: Tensor,
+    require_grad=False,
+    dispatch_strides=False,
+    dispatch_device=False,
+    device_for_backend_keys=None,
+):
+    """``data``'s window as an instance of ``kind``, a leaf.
+
+    Args:
+        kind: the type, derived from ``Tensor``.
+        data: the elements.
+        require_grad: whether gradients flow to it.
+    """
+    t: Tensor = window(kind, data)
+    if require_grad and t.dtype_.category < 2:
+        raise RuntimeError(
+            "Only Tensors of floating point and complex dtype can require gradients"
+        )
+    t.wants_grad = require_grad
+    return t
+
+
+def become(kind, source: Tensor):
+    """``source``, its history included, as an instance of ``kind``.
+
+    Args:
+        kind: the type, derived from ``Tensor``.
+        source: a tensor that nobody else holds.
+    """
+    t: Tensor = window(kind, source)
+    t.wants_grad = source.wants_grad
+    t.wrapped_number = source.wrapped_number
+    t.output_number = source.output_number
+    t.grad_fn_ = source.grad_fn_
+    t.base = source.base
+    t.view_creation = source.view_creation
+    t.view_version = source.view_version
+    t.view_replay = source.view_replay
+    kept = vars(cython.cast(object, source))
+    if kept:
+        vars(cython.cast(object, t)).update(kept)
+    return t
+
+
+def take_dispatch(t: Tensor):
+    """Has a tensor's calls go to its type's ``__torch_dispatch__``, if it has one."""
+    if hooked(type(t)):
+        t.keys |= _ONE << KEY_PYTHON
+
+
+def make_wrapper(
+    kind,
+    sizes: tuple,
+    strides: object,
+    offset: int64_t,
+    dtype: DType,
+    layout,
+    device: Device,
+    n_bytes: int64_t = -1,
+):
+    """A tensor of a type, with sizes and strides but no memory.
+
+    Args:
+        kind: the type; its ``__torch_dispatch__`` gets all operators.
+        sizes: of the dimensions; ``strides`` too, None for row by row.
+        offset: elements before the first one.
+        dtype: of the elements; ``layout`` and ``device`` are what it says of itself.
+        n_bytes: what its storage says it holds; -1 for what it spans.
+
+    Raises:
+        TypeError: the type has no ``__torch_dispatch__``.
+    """
+    shape: int64_t[64]
+    steps: int64_t[64]
+    d: cython.int
+    ndim: cython.int = len(sizes)
+    if not hooked(kind):
+        raise TypeError(f"{kind.__name__} must define __torch_dispatch__")
+    if ndim > 64:
+        raise RuntimeError(f"tensors have at most 64 dimensions, not {ndim}")
+    for d in range(ndim):
+        shape[d] = sizes[d]
+    if strides is None:
+        row_major(ndim, shape, steps)
+    else:
+        for d in range(ndim):
+            steps[d] = strides[d]
+    if n_bytes < 0:
+        n_bytes = span(ndim, shape, steps, offset, dtype.itemsize)
+    t: Tensor = Tensor.__new__(kind)
+    t.storage = absent_storage(n_bytes, device, layout)
+    t.dtype_ = dtype
+    t.keys = keys_for(device) | (_ONE << KEY_PYTHON) | (_ONE << KEY_ABSENT)
+    t.inference = state().inference_mode
+    t.set_geometry(ndim, shape, steps, offset)
+    return t
+
+
+def share_storage(target: Tensor, source: Tensor):
+    """Makes two tensors without memory relatives, as a view and its base are."""
+    target.storage = source.storage
+    return target
+
+
+def storage_behind(t: Tensor):
+    """What stands for the memory of a tensor that has none.
+
+    Raises:
+        TypeError: the tensor has memory.
+    """
+    if not isinstance(t.storage, Absent):
+        raise TypeError("the tensor has memory of its own")
+    return t.storage
+
+
+def take_storage(t: Tensor, storage: Absent):
+    """Gives a tensor without memory another one's place in memory."""
+    t.storage = storage
+    return t
+
+
+def take_geometry(target: Tensor, source: Tensor):
+    """Gives a tensor without memory another's sizes and strides."""
+    target.dtype_ = source.dtype_
+    target.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
+    return target
+
+
+def dispatched(t: Tensor) -> bool:
+    """Whether a tensor's calls go to ``__torch_dispatch__``."""
+    return (t.keys >> KEY_PYTHON) & 1
+
+
+def is_absent(t: Tensor) -> bool:
+    """Whether a tensor has no memory of its own."""
+    return (t.keys >> KEY_ABSENT) & 1

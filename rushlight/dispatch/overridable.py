@@ -1,0 +1,325 @@
+"""Functions, methods and attributes that are no operators, open to types and modes."""
+
+from __future__ import annotations
+
+import functools
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdlib import malloc
+from cython.cimports.rushlight.core._python import PyObject_Vectorcall
+from cython.cimports.rushlight.core.descriptors import (
+    PyGetSetDef,
+    PyGetSetDescrObject,
+    getter,
+    setter,
+)
+from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
+from cython.cimports.rushlight.dispatch.interception import ask, intercept
+from cython.cimports.rushlight.dispatch.signature import asks, asks_within
+
+from rushlight.core.tensor import bind_interception
+from rushlight.dispatch.interception import PASS_BY as _PASS_BY
+
+PASS_BY = cython.declare(object, _PASS_BY)
+
+
+@cython.cclass
+class Overridable:
+    """A Python function whose calls types and modes may take.
+
+    Args:
+        function: what runs where nobody takes the call.
+        owner: the class that it is a method of, or None.
+        module: where users find it; by default where it was written.
+    """
+
+    vectorcall: cython.p_void
+    function: object
+    owner: object
+    __dict__: dict
+
+    def __init__(self, function, owner=None, module=None):
+        self.vectorcall = cython.cast(cython.p_void, call_overridable)
+        self.function = function
+        self.owner = owner
+        functools.update_wrapper(self, function)
+        if module is not None:
+            vars(cython.cast(object, self))["__module__"] = module
+
+    def __getattr__(self, name):
+        if name == "__objclass__" and self.owner is not None:
+            return self.owner
+        return getattr(self.function, name)
+
+    def __get__(self, obj, kind):
+        return self if obj is None else Bound(self, obj)
+
+    def __repr__(self):
+        if self.owner is not None:
+            return f"<method '{self.__name__}' of 'Tensor' objects>"
+        return f"<function {self.__name__}>"
+
+    def __reduce__(self):
+        if self.owner is not None:
+            return (getattr, (self.owner, self.__name__))
+        return self.__qualname__
+
+
+@cython.final
+@cython.cclass
+class Bound:
+    """A method looked up on a tensor and not called at once."""
+
+    method: object
+    owner: object
+
+    def __init__(self, method, owner):
+        self.method = method
+        self.owner = owner
+
+    def __call__(self, *args, **kwargs):
+        return self.method(self.owner, *args, **kwargs)
+
+    def __getattr__(self, name):
+        return getattr(self.method, name)
+
+    def __eq__(self, other):
+        return (
+            isinstance(other, Bound)
+            and cython.cast(Bound, other).owner is self.owner
+            and cython.cast(Bound, other).method is self.method
+        )
+
+    def __hash__(self):
+        return hash((id(self.owner), id(self.method)))
+
+    @property
+    def __self__(self):
+        return self.owner
+
+    @property
+    def __func__(self):
+        return self.method
+
+    def __repr__(self):
+        return f"<bound method {self.method.__name__} of a Tensor>"
+
+
+@cython.cfunc
+def call_overridable(
+    self: cython.pointer(PyObject),
+    args: cython.pointer(cython.pointer(PyObject)),
+    nargsf: cython.size_t,
+    kwnames: cython.pointer(PyObject),
+) -> object:
+    wrapped: Overridable = cython.cast(Overridable, self)
+    i: cython.Py_ssize_t
+    n: cython.Py_ssize_t = (nargsf << 1) >> 1
+    total: cython.Py_ssize_t = n
+    asked: cython.bint = state().modes > 0
+    if kwnames != cython.NULL:
+        total += len(cython.cast(tuple, cython.cast(object, kwnames)))
+    for i in range(total):
+        item = cython.cast(object, args[i])
+        if type(item) is not Tensor and asks_within(item):
+            asked = True
+    if asked:
+        answer = intercept(wrapped, args, n, kwnames)
+        if answer is not PASS_BY:
+            return answer
+    return PyObject_Vectorcall(
+        cython.cast(cython.pointer(PyObject), wrapped.function), args, nargsf, kwnames
+    )
+
+
+def _install_vectorcall():
+    probe: Overridable = Overridable(_install_vectorcall)
+    enable_vectorcall(
+        Overridable, probe, cython.address(probe.vectorcall), (1 << 11) | (1 << 17)
+    )
+
+
+_install_vectorcall()
+
+
+def method(name, function):
+    """A method of ``Tensor`` that types and modes may take.
+
+    Args:
+        name: what it is called.
+        function: what runs where nobody takes the call.
+    """
+    made = Overridable(function, Tensor)
+    made.__name__ = name
+    made.__qualname__ = f"Tensor.{name}"
+    return made
+
+
+def open_functions(namespace, names, module):
+    """Opens functions of a module to types and modes.
+
+    Args:
+        namespace: the module's names, changed in place.
+        names: the functions'.
+        module: where users find them.
+    """
+    for name in names:
+        found = namespace[name]
+        if not isinstance(found, Overridable):
+            namespace[name] = Overridable(found, module=module)
+
+
+# -- attributes ------------------------------------------------------------------------
+
+
+@cython.final
+@cython.cclass
+class Attribute:
+    """A property of tensors, written in Python, that types and modes may take.
+
+    Args:
+        get: a function of the tensor.
+        put: a function of the tensor and the new value, or None.
+    """
+
+    get: object
+    put: object
+    __name__ = cython.declare(str, visibility="readonly")
+    __dict__: dict
+
+    def __init__(self, name, get, put=None):
+        self.__name__ = name
+        vars(cython.cast(object, self))["__doc__"] = get.__doc__
+        self.get = get
+        self.put = put
+
+    @property
+    def __objclass__(self):
+        return Tensor
+
+    @property
+    def fget(self):
+        """The function behind the attribute."""
+        return self.get
+
+    def __get__(self, obj, kind):
+        if obj is None:
+            return self
+        if type(obj) is not Tensor or state().modes:
+            answer = taken_attribute(self, "__get__", (obj,))
+            if answer is not PASS_BY:
+                return answer
+        return self.get(obj)
+
+    def __set__(self, obj, value):
+        if self.put is None:
+            raise AttributeError(
+                f"attribute '{self.__name__}' of 'Tensor' objects is not writable"
+            )
+        if type(obj) is not Tensor or state().modes:
+            if taken_attribute(self, "__set__", (obj, value)) is not PASS_BY:
+                return
+        self.put(obj, value)
+
+
+@cython.cfunc
+def taken_attribute(descriptor: object, how: str, args: tuple) -> object:
+    """What types and modes make of reading or writing an attribute."""
+    owner = args[0]
+    values: list = [owner] if asks(owner) else []
+    if not values and not state().modes:
+        return PASS_BY
+    return ask(getattr(descriptor, how), args, {}, values)
+
+
+# What stands behind a compiled attribute, and where it was found.
+Watched = cython.struct(
+    get=getter,
+    put=setter,
+    closure=cython.p_void,
+    descriptor=cython.pointer(PyObject),
+)
+
+
+@cython.cfunc
+def watched_get(self: object, closure: cython.p_void) -> object:
+    """Reads a compiled attribute, unless the tensor's type or a mode does."""
+    watched: cython.pointer(Watched) = cython.cast(cython.pointer(Watched), closure)
+    if type(self) is not Tensor or state().modes:
+        answer = taken_attribute(
+            cython.cast(object, watched.descriptor), "__get__", (self,)
+        )
+        if answer is not PASS_BY:
+            return answer
+    return watched.get(self, watched.closure)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def watched_put(
+    self: object, value: cython.pointer(PyObject), closure: cython.p_void
+) -> cython.int:
+    """Writes a compiled attribute, or with NULL deletes it."""
+    watched: cython.pointer(Watched) = cython.cast(cython.pointer(Watched), closure)
+    if type(self) is not Tensor or state().modes:
+        descriptor = cython.cast(object, watched.descriptor)
+        if value == cython.NULL:
+            answer = taken_attribute(descriptor, "__delete__", (self,))
+        else:
+            answer = taken_attribute(
+                descriptor, "__set__", (self, cython.cast(object, value))
+            )
+        if answer is not PASS_BY:
+            return 0
+    return watched.put(self, value, watched.closure)
+
+
+def watch_attributes(kind):
+    """Has types and modes see the compiled attributes of a class.
+
+    Each attribute keeps its descriptor, which gets another C function to call; that
+    costs a comparison where nobody watches.
+    """
+    for name, found in list(vars(kind).items()):
+        if type(found).__name__ != "getset_descriptor" or name.startswith("__"):
+            continue
+        descriptor: cython.pointer(PyGetSetDescrObject) = cython.cast(
+            cython.pointer(PyGetSetDescrObject),
+            cython.cast(cython.pointer(PyObject), found),
+        )
+        watched: cython.pointer(Watched) = cython.cast(
+            cython.pointer(Watched), malloc(cython.sizeof(Watched))
+        )
+        entry: cython.pointer(PyGetSetDef) = cython.cast(
+            cython.pointer(PyGetSetDef), malloc(cython.sizeof(PyGetSetDef))
+        )
+        if watched == cython.NULL or entry == cython.NULL:
+            raise MemoryError("no memory for a class's attributes")
+        entry[0] = descriptor.d_getset[0]
+        watched.get = entry.get
+        watched.put = entry.set
+        watched.closure = entry.closure
+        watched.descriptor = cython.cast(cython.pointer(PyObject), found)
+        entry.get = watched_get
+        if entry.set != cython.NULL:
+            entry.set = watched_put
+        entry.closure = watched
+        descriptor.d_getset = entry
+
+
+def _taken(name, args):
+    """What the types of a method's arguments, or a mode, make of it."""
+    values: list = []
+    for value in args:
+        if type(value) is not Tensor and asks(value):
+            if not any(type(one) is type(value) for one in values):
+                values.append(value)
+    if not values and not state().modes:
+        return PASS_BY
+    return ask(getattr(Tensor, name), args, {}, values)
+
+
+bind_interception(_taken, PASS_BY)

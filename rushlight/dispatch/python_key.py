@@ -1,0 +1,235 @@
+"""Operators handed to Python: ``__torch_dispatch__`` of types and of modes.
+
+The key lies below autograd: what arrives here has been recorded already, so that what
+types and modes do needs no gradient of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.keys import (
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+    KEY_PYTHON,
+)
+from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+
+from rushlight.core.subclass import has_dispatch
+from rushlight.dispatch.dispatcher import serve_all
+from rushlight.dispatch.keys import DispatchKey
+
+_PYTHON = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PYTHON)
+_RECORDING = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
+    | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
+)
+
+
+class _Modes(threading.local):
+    """The dispatch modes of each thread; the last runs first."""
+
+    def __init__(self):
+        self.stack = []
+
+
+_MODES = cython.declare(object, _Modes())
+_RULES = cython.declare(dict, {})  # (operator, class) -> what the class does with it
+
+
+def set_rule(op, kind, function):
+    """Says what a mode's class, or a type of tensors, does with an operator.
+
+    Args:
+        op: the operator.
+        kind: the class.
+        function: ``function(mode or type, op, types, args, keywords)``; None to forget.
+    """
+    if function is None:
+        _RULES.pop((op, kind), None)
+    else:
+        _RULES[(op, kind)] = function
+
+
+def push_mode(mode):
+    """Makes a dispatch mode the first to see this thread's operators."""
+    _MODES.stack.append(mode)
+    state().included |= _PYTHON
+
+
+def pop_mode():
+    """Takes the innermost dispatch mode off this thread's stack."""
+    mode = _MODES.stack.pop()
+    if not _MODES.stack:
+        state().included &= ~_PYTHON
+    return mode
+
+
+def modes():
+    """This thread's dispatch modes; the last runs first."""
+    return tuple(_MODES.stack)
+
+
+@contextlib.contextmanager
+def without_modes():
+    """A block in which no mode sees this thread's operators."""
+    stack = modes()
+    for _ in stack:
+        pop_mode()
+    try:
+        yield
+    finally:
+        for mode in stack:
+            push_mode(mode)
+
+
+@cython.cfunc
+def given_arguments(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> tuple:
+    """A call's arguments as one would write them: defaults at the end are left out."""
+    args: list = []
+    keywords: dict = {}
+    defaults: tuple = op.signature.defaults
+    i: cython.int
+    for i in range(op.n_args):
+        value = cython.cast(object, slots[i])
+        if not op.signature.rows[i][3]:
+            args.append(value)
+        elif value is not defaults[i]:
+            keywords[op.signature.rows[i][0]] = value
+    while args and is_default(args[len(args) - 1], defaults[len(args) - 1]):
+        args.pop()
+    return tuple(args), keywords
+
+
+@cython.cfunc
+def is_default(value: object, default: object) -> object:
+    if value is default:
+        return True
+    return (
+        type(value) is type(default)
+        and not isinstance(value, Tensor)
+        and (value == default)
+    )
+
+
+@cython.cfunc
+def find_askers(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> list:
+    """The tensors whose types take operators, one of each type, subclasses first."""
+    found: list = []
+    i: cython.int
+    for i in range(op.n_tensors):
+        item = cython.cast(object, slots[op.tensor_args[i]])
+        if isinstance(item, (list, tuple)):
+            for element in item:
+                add_asker(found, element)
+        else:
+            add_asker(found, item)
+    return found
+
+
+@cython.cfunc
+def add_asker(found: list, value: object):
+    i: cython.Py_ssize_t
+    if not isinstance(value, Tensor) or not cython.cast(Tensor, value).keys & _PYTHON:
+        return
+    kind = type(value)
+    if not has_dispatch(kind):
+        return
+    at: cython.Py_ssize_t = len(found)
+    for i in range(len(found)):
+        if type(found[i]) is kind:
+            return
+        if at == len(found) and issubclass(kind, type(found[i])):
+            at = i
+    found.insert(at, value)
+
+
+@cython.cfunc
+def checked(op: Operator, answer: object) -> object:
+    """A handler's result, which has to be what the operator's callers expect."""
+    if len(op.returns) == 1:
+        kind = op.returns[0][0]
+        if kind == 0 and not isinstance(answer, Tensor):
+            raise RuntimeError(f"Unable to cast {answer!r} to Tensor")
+        if kind == 2 and not isinstance(answer, (list, tuple)):
+            raise RuntimeError(
+                f"Unable to cast Python instance of type {type(answer)} to a list of "
+                "Tensors"
+            )
+        return answer
+    if len(op.returns) > 1:
+        if not isinstance(answer, (list, tuple)):
+            raise RuntimeError(
+                f"Object of type '{type(answer).__name__}' is not an instance of "
+                "'sequence'"
+            )
+        if isinstance(answer, list):
+            return tuple(answer)
+    return answer
+
+
+@cython.final
+@cython.cclass
+class DispatchKernel(Kernel):
+    """Asks the innermost mode, then the types of the arguments."""
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        st: cython.pointer(ThreadState) = state()
+        before: uint64_t = st.excluded
+        args, keywords = given_arguments(op, slots)
+        values: list = find_askers(op, slots)
+        kinds = tuple([type(value) for value in values])
+        # what types and modes do is below autograd, whichever way the call came
+        st.excluded = before | _RECORDING
+        mode = None
+        try:
+            if st.included & _PYTHON and _MODES.stack:
+                mode = pop_mode()
+                try:
+                    rule = _RULES.get((op, type(mode))) if _RULES else None
+                    if rule is None:
+                        answer = mode.__torch_dispatch__(op, kinds, args, keywords)
+                    else:
+                        answer = rule(mode, op, kinds, args, keywords)
+                finally:
+                    push_mode(mode)
+                if answer is not NotImplemented:
+                    return checked(op, answer)
+            for value in values:
+                rule = _RULES.get((op, type(value))) if _RULES else None
+                if rule is None:
+                    answer = type(value).__torch_dispatch__(op, kinds, args, keywords)
+                else:
+                    answer = rule(type(value), op, kinds, args, keywords)
+                if answer is not NotImplemented:
+                    return checked(op, answer)
+        finally:
+            st.excluded = before
+        if mode is None and not values:
+            return op.run(slots, keys & ~_PYTHON)
+        lines = [] if mode is None else [f"  - mode object {mode!r}"]
+        lines += [f"  - tensor subclass {kind!r}" for kind in kinds]
+        raise TypeError(
+            f"Multiple dispatch failed for '{op!s}'; all __torch_dispatch__ handlers "
+            "returned NotImplemented:\n\n" + "\n".join(lines)
+        )
+
+
+def serve():
+    """Hands operators to types and modes; called once, when all are defined."""
+    serve_all(DispatchKey.Python, DispatchKernel())
