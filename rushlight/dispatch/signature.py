@@ -42,6 +42,7 @@ KIND_NAMES = (
     "tuple of floats",
     "object",
     "tuple of bools",
+    "tuple of Scalars",
 )
 _OPTIONAL = cython.declare(
     frozenset, frozenset((1, 6, 8, 10, 12, 14, 16, 17, 18, 19, 20, 21))
