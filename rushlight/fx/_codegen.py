@@ -135,7 +135,7 @@ class _Names:
         """A constant, a node, or a nest of them, as code."""
         if isinstance(value, Node):
             return repr(value)
-        if isinstance(value, tuple) and hasattr(value, "_fields"):
+        if isinstance(value, tuple) and hasattr(value, "_make"):
             name = self.add(_names.type_name(type(value)), type(value))
             return f"{name}({', '.join(self.text(each) for each in value)})"
         if isinstance(value, tuple):

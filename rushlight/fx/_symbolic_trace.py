@@ -199,7 +199,7 @@ class Tracer(TracerBase):
             for name, held in self.root.named_modules():
                 if a is held:
                     return self.create_node("get_attr", name, (), {})
-        if isinstance(a, tuple) and hasattr(a, "_fields"):
+        if isinstance(a, tuple) and hasattr(a, "_make"):
             args = tuple(self.create_arg(each) for each in a)
             return self.create_node("call_function", type(a), args, {})
         if isinstance(a, Tensor):

@@ -73,7 +73,7 @@ def map_aggregate(a, fn):
     """
     if isinstance(a, tuple):
         inner = (map_aggregate(each, fn) for each in a)
-        return type(a)(*inner) if hasattr(a, "_fields") else tuple(inner)
+        return type(a)(*inner) if hasattr(a, "_make") else tuple(inner)
     if isinstance(a, list):
         return immutable_list([map_aggregate(each, fn) for each in a])
     if isinstance(a, dict):

@@ -178,7 +178,7 @@ class TracerBase:
             return a.__fx_create_arg__(self)
         if isinstance(a, tuple):
             inner = [self.create_arg(each) for each in a]
-            return type(a)(*inner) if hasattr(a, "_fields") else tuple(inner)
+            return type(a)(*inner) if hasattr(a, "_make") else tuple(inner)
         if isinstance(a, list):
             return [self.create_arg(each) for each in a]
         if isinstance(a, dict):

@@ -1,0 +1,80 @@
+"""Computes once what a graph computes several times."""
+
+from __future__ import annotations
+
+from rushlight.fx import _names
+from rushlight.fx.graph import Graph
+from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.node import Node
+from rushlight.fx.passes.infra.pass_base import PassBase, PassResult
+from rushlight.utils._pytree import tree_flatten
+
+_RANDOM = (
+    "dropout", "rand", "randn", "randint", "bernoulli", "normal", "multinomial",
+    "uniform", "randperm", "exponential", "rand_like", "randn_like", "randint_like",
+)  # fmt: skip
+
+
+def get_CSE_banned_ops():
+    """The names of functions that give something new at each call."""
+    return {*_RANDOM, "empty", "empty_like", "_assert", "_assert_async"}
+
+
+class CSEPass(PassBase):
+    """Gives later users the result of an equal, earlier step.
+
+    Args:
+        banned_ops: functions of which each call counts.
+
+    >>> import rushlight as rl
+    >>> from rushlight import fx
+    >>> gm = fx.symbolic_trace(lambda x: rl.sin(x) + rl.sin(x))
+    >>> print(*CSEPass()(gm).graph_module.graph.nodes)
+    x sin add output
+    """
+
+    def __init__(self, banned_ops=None):
+        super().__init__()
+        self.banned_ops = banned_ops or set()
+
+    def call(self, graph_module):
+        """Makes a module of a graph without repetitions."""
+        made = Graph()
+        values: dict[Node, Node] = {}
+        seen: dict = {}
+        modified = False
+        for node in graph_module.graph.nodes:
+            key = self._key(node, values)
+            if key is not None and key in seen:
+                values[node] = seen[key]
+                modified = True
+                continue
+            copied = made.node_copy(node, values.__getitem__)
+            values[node] = copied
+            if key is not None:
+                seen[key] = copied
+        return PassResult(GraphModule(graph_module, made), modified)
+
+    def _key(self, node, values):
+        """What equal steps have in common; None where a step must stay."""
+        if node.op not in ("call_function", "get_attr"):
+            return None
+        if node.op == "call_function" and self._is_banned(node):
+            return None
+        leaves, spec = tree_flatten((node.args, dict(node.kwargs)))
+        leaves = [values[leaf] if isinstance(leaf, Node) else leaf for leaf in leaves]
+        try:
+            kinds = tuple((type(leaf), leaf) for leaf in leaves)
+            key = (node.op, node.target, kinds, str(spec))
+            hash(key)
+        except TypeError:
+            return None
+        return key
+
+    def _is_banned(self, node):
+        name = getattr(node.target, "__name__", "").partition(".")[0]
+        if node.target in self.banned_ops or name in get_CSE_banned_ops():
+            return True
+        in_place = name.endswith("_") and not name.endswith("__")
+        own = _names.is_from_package(node.target)
+        return node.is_impure() or (in_place and own)

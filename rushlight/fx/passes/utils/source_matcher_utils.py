@@ -1,0 +1,88 @@
+"""The steps of a graph by the module or function of the program that they come from."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.fx.node import Node
+
+__all__ = ["SourcePartition", "check_subgraphs_connected", "get_source_partitions"]
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class SourcePartition:
+    """The steps of one source, and where values come in and go out."""
+
+    nodes: list[Node]
+    source: Any
+    input_nodes: list[Node] = field(default_factory=list)
+    output_nodes: list[Node] = field(default_factory=list)
+    params: list[Node] = field(default_factory=list)
+
+
+def get_source_partitions(graph, wanted_sources, filter_fn=None):
+    """The steps of each source, by source.
+
+    Args:
+        graph: the steps; their notes say under ``source_fn_stack`` or
+            ``nn_module_stack`` where they come from.
+        wanted_sources: functions, kinds of modules and names.
+        filter_fn: says which steps count.
+    """
+    found: dict[Any, dict[str, list[Node]]] = {}
+    for node in graph.nodes:
+        source = _source(node)
+        if source is None or source[1] not in wanted_sources:
+            continue
+        found.setdefault(source[1], {}).setdefault(source[0], []).append(node)
+    result = {}
+    for kind, groups in found.items():
+        parts = [_partition(nodes, kind) for nodes in groups.values()]
+        if filter_fn:
+            parts = [part for part in parts if all(map(filter_fn, part.output_nodes))]
+        if parts:
+            result[kind] = parts
+    return result
+
+
+def _source(node):
+    """A name and a kind of where a step comes from."""
+    stack = node.meta.get("source_fn_stack")
+    if stack:
+        return stack[-1]
+    modules = node.meta.get("nn_module_stack")
+    if modules and node.op == "call_module":
+        name, (_, kind) = next(reversed(modules.items()))
+        return name, kind
+    if node.op == "call_function":
+        return node.name, node.target
+    return None
+
+
+def _partition(nodes, source):
+    inside = set(nodes)
+    inputs: dict[Node, None] = {}
+    outputs: dict[Node, None] = {}
+    params: dict[Node, None] = {}
+    for node in nodes:
+        for used in node.all_input_nodes:
+            if used not in inside and used.op != "get_attr":
+                inputs[used] = None
+            elif used.op == "get_attr":
+                params[used] = None
+        if any(user not in inside for user in node.users):
+            outputs[node] = None
+    return SourcePartition(nodes, source, list(inputs), list(outputs), list(params))
+
+
+def check_subgraphs_connected(subgraph1, subgraph2):
+    """Whether the second takes a result of the first."""
+    return any(
+        used in subgraph1.nodes
+        for node in subgraph2.nodes
+        for used in node.all_input_nodes
+    )
