@@ -117,7 +117,10 @@ def qualified_name(function):
     if isinstance(function, OperatorPacket) and getattr(function, "method", False):
         return f"torch.Tensor.{name}"
     if isinstance(function, OperatorPacket):
-        return f"torch.ops.{function.first.namespace}.{function.__name__}"
+        namespace = function.overloads[0].namespace
+        if namespace == "aten":  # an operator of layers, with no function of its name
+            return f"torch._C._nn.{function.__name__}"
+        return f"torch.ops.{namespace}.{function.__name__}"
     owner = getattr(function, "__objclass__", None)
     if owner is not None and is_from_package(owner):
         return f"torch.Tensor.{name}"

@@ -16,6 +16,7 @@ from typing import Any
 import rushlight
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.packet import OperatorPacket
+from rushlight.fx import _names
 from rushlight.fx import traceback as _fx_traceback
 from rushlight.fx._codegen import magic_methods, reflectable_magic_methods
 from rushlight.fx.graph import Graph
@@ -364,6 +365,11 @@ class Proxy:
                 f"operations {orig_method}"
             )
         tracer = next(iter(tracers))
+        path = _names.qualified_name(orig_method)
+        if path in _OPERATORS:
+            orig_method = _operator_behind(path)
+        elif path.startswith(("torch.nn.functional.", "torch.functional.")):
+            args, kwargs = _spelled_out(orig_method, args, kwargs)
         if rushlight.overrides.is_tensor_method_or_property(orig_method):
             return tracer.create_proxy(
                 "call_method", orig_method.__name__, args, kwargs
@@ -372,6 +378,43 @@ class Proxy:
             "call_function", orig_method, args, kwargs,
             name=tracer.graph._target_to_str(orig_method.__name__),
         )  # fmt: skip
+
+
+# Functions of layers that PyTorch's graphs show as the operators behind them.
+_OPERATORS = {
+    f"torch.nn.functional.{name}": name
+    for name in (
+        "adaptive_avg_pool1d", "avg_pool1d", "avg_pool2d", "avg_pool3d", "bilinear",
+        "cosine_similarity", "pairwise_distance",
+    )
+}  # fmt: skip
+_OPERATORS["torch.nn.functional.logsigmoid"] = "log_sigmoid"
+
+
+def _operator_behind(path):
+    """The operator that a layer's function calls with what it got."""
+    from rushlight.ops import call
+
+    return getattr(rushlight, _OPERATORS[path], None) or getattr(call, _OPERATORS[path])
+
+
+def _spelled_out(function, args, kwargs):
+    """A call of a layer's function as graphs have it: what has a default is named."""
+    parameters = inspect.signature(function).parameters
+    bound = inspect.signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    positional, named = [], {}
+    for name, value in bound.arguments.items():
+        parameter = parameters[name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            positional += value
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            named.update(value)
+        elif parameter.default is parameter.empty and not named:
+            positional.append(value)
+        else:
+            named[name] = value
+    return tuple(positional), named
 
 
 def _instructions(frame):
