@@ -7,9 +7,17 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall, raise_mismatch
-from cython.cimports.rushlight.dispatch.dispatcher import INPLACE, OUT, Operator
+from cython.cimports.rushlight.dispatch.dispatcher import (
+    FUNCTIONAL,
+    INPLACE,
+    OUT,
+    Operator,
+)
 from cython.cimports.rushlight.dispatch.interception import intercept
-from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
+from cython.cimports.rushlight.dispatch.outputs import (
+    check_output_type,
+    refuse_gradient,
+)
 from cython.cimports.rushlight.dispatch.signature import (
     Bound,
     asks_within,
@@ -166,7 +174,7 @@ def packet_vectorcall(
             if answer is not PASS_BY:
                 return answer
         result = op.call(bound.slots)
-    except NotImplementedError:
+    except (NotImplementedError, IndexError):
         refuse_first(op, bound.slots)
         raise
     finally:
@@ -188,6 +196,7 @@ def refuse_first(
     t: Tensor
     grad_mode: cython.bint = state().grad_mode
     sizes: list = []
+    pointwise: cython.bint = bool(op.entry) and op.entry[7][0] == "pointwise"
     for i in range(op.n_args):
         value = cython.cast(object, slots[i])
         if not isinstance(value, Tensor):
@@ -195,7 +204,8 @@ def refuse_first(
         t = value
         if grad_mode and t.wants_grad and op.form == OUT:
             # where nothing is recorded, what is written alone matters
-            if i == op.n_args - 1 or op.functional.derivative is not None:
+            recorded = op.functional.derivative is not None or not pointwise
+            if i == op.n_args - 1 or recorded:
                 refuse_gradient(op.base_name())
         if op.form != OUT or i < op.n_args - 1:
             sizes.append(t.shape)
@@ -206,7 +216,20 @@ def refuse_first(
                 "a leaf Variable that requires grad is being used in an in-place "
                 "operation."
             )
-    if op.entry and op.entry[7][0] == "pointwise" and len(sizes) > 1:
+    if pointwise and op.form != FUNCTIONAL and op.entry[8][0] == "promote":
+        from rushlight.dispatch.kernels import promoted_type
+
+        last: cython.int = op.n_args - (op.form == OUT)
+        values = [cython.cast(object, slots[i]) for i in range(last)]
+        target = cython.cast(object, slots[op.n_args - 1 if op.form == OUT else 0])
+        if isinstance(target, Tensor):
+            check_output_type(
+                op.out_rule,
+                promoted_type([v for v in values if isinstance(v, Tensor)]),
+                target,
+                op.base_name(),
+            )
+    if pointwise and len(sizes) > 1:
         broadcast = broadcast_sizes(sizes)
         if op.form == INPLACE and tuple(broadcast) != tuple(sizes[0]):
             raise RuntimeError(
@@ -331,7 +354,7 @@ def call_with_out(
                     kind = op.return_type
                     return result if type(result) is kind else kind(result)
                 return result
-            except NotImplementedError:
+            except (NotImplementedError, IndexError):
                 refuse_first(op.out, bound.slots)
                 raise
             finally:

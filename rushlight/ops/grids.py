@@ -65,30 +65,38 @@ def _unnormalized(points, size, align_corners):
     return ((points + 1) * size - 1) / 2
 
 
-def _clipped(points, size):
-    """Positions inside of the image; none of them has a gradient beyond its edge."""
+def _clipped(points, size, flat):
+    """Positions inside of the image; none of them has a gradient beyond its edge.
+
+    What is no number is the first position of an image, and the last of a volume.
+    """
     last = float(size - 1)
-    points = call.where(points > 0, points, 0.0)
+    points = call.where(points > 0 if flat else ~(points <= 0), points, 0.0)
     return call.where(points < last, points, last)
 
 
-def _reflected(points, size, align_corners):
+def _reflected(points, size, align_corners, flat):
     """Positions thrown back at the edges as often as it takes."""
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
         return call.zeros_like(points)
+    return _clipped(_folded_back(points, low, high), size, flat)
+
+
+def _folded_back(points, low, high):
+    """Positions between the halves of two bounds, mirrored at them."""
     start, span = low / 2, (high - low) / 2
     distance = (points - start).abs()
     extra = distance.fmod(span)
     odd = (distance / span).floor().remainder(2) != 0
-    return _clipped(call.where(odd, span - extra, extra) + start, size)
+    return call.where(odd, span - extra, extra) + start
 
 
-def _padded(points, size, padding, align_corners):
+def _padded(points, size, padding, align_corners, flat):
     if padding == BORDER:
-        return _clipped(points, size)
+        return _clipped(points, size, flat)
     if padding == REFLECTION:
-        return _reflected(points, size, align_corners)
+        return _reflected(points, size, align_corners, flat)
     return points
 
 
@@ -105,17 +113,20 @@ def _cubic_weights(t):
     return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
-def _taps(points, size, mode, padding, align_corners):
+def _taps(points, size, mode, padding, align_corners, flat):
     """For one dimension: positions of elements, and their weights (None for one)."""
     points = _unnormalized(points, size, align_corners)
     if mode == BICUBIC:
         low = points.floor()
         weights = _cubic_weights(points - low)
         return [
-            (_padded(low + (i - 1), size, padding, align_corners).detach(), weight)
+            (
+                _padded(low + (i - 1), size, padding, align_corners, flat).detach(),
+                weight,
+            )
             for i, weight in enumerate(weights)
         ]
-    points = _padded(points, size, padding, align_corners)
+    points = _padded(points, size, padding, align_corners, flat)
     if mode == NEAREST:
         return [(points.detach().round(), None)]
     low = points.detach().floor()
@@ -123,34 +134,121 @@ def _taps(points, size, mode, padding, align_corners):
     return [(low, (low + 1) - points), (low + 1, above)]
 
 
-def sample_grid(input, grid, mode, padding, align_corners):
-    """The elements of an image, or a volume, around the points of a grid, weighted."""
-    _check(input, grid, mode)
+def _corners(input, grid, taps):
+    """For each combination of taps: which points have it, its places, its weights."""
     batch, channels, *sizes = input.shape
-    points = grid.contiguous().unbind(-1)[::-1]  # results are row by row
-    taps = [
-        _taps(one, size, mode, padding, align_corners)
-        for one, size in zip(points, sizes)
-    ]
-    flat = input.reshape(batch, channels, -1)
-    total = None
+    flat = input.dim() == 4
     for corner in product(*taps):
-        inside, index, weight = None, 0, None
+        inside, index, weights = None, 0, []
         for (place, part), size in zip(corner, sizes):
             within = (place >= 0) & (place < size)
             inside = within if inside is None else inside & within
             safe = call.where(within, place, 0.0).to(rushlight.int64)
             index = index * size + safe
             if part is not None:
-                weight = part if weight is None else weight * part
+                # an image's infinite weights stay: times zero they are NaN
+                weights.append(part if flat else call.where(within, part, 0.0))
         count = index.numel() // max(batch, 1)
         index = index.reshape(batch, 1, count).expand(batch, channels, count)
-        found = flat.gather(2, index).reshape(batch, channels, *grid.shape[1:-1])
-        found = call.where(inside.unsqueeze(1), found, 0.0)
-        if weight is not None:
-            found = found * call.where(inside, weight, 0.0).unsqueeze(1)
-        total = found if total is None else total + found
-    return total
+        yield inside.unsqueeze(1), index, weights
+
+
+def _found(input, grid, inside, index):
+    """The elements at places; zeros outside."""
+    batch, channels = input.shape[:2]
+    found = input.reshape(batch, channels, -1).gather(2, index)
+    found = found.reshape(batch, channels, *grid.shape[1:-1])
+    return call.where(inside, found, 0.0)
+
+
+def _product(weights):
+    total = weights[0]
+    for weight in weights[1:]:
+        total = total * weight
+    return total.unsqueeze(1)
+
+
+def _all_taps(input, grid, mode, padding, align_corners):
+    points, flat = grid.contiguous().unbind(-1)[::-1], input.dim() == 4
+    return [
+        _taps(one, size, mode, padding, align_corners, flat)
+        for one, size in zip(points, input.shape[2:])
+    ]
+
+
+def sample_linearly(input, grid, padding, align_corners):
+    """The weighted elements around each point, two in each dimension."""
+    total = None
+    taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
+    for inside, index, weights in _corners(input, grid, taps):
+        part = _found(input, grid, inside, index) * _product(weights)
+        total = part if total is None else total + part
+    return total.contiguous()
+
+
+def linear_image_gradient(grad, input, grid, padding, align_corners):
+    """Each element's share of the points that it weighs on."""
+    flat = grad.reshape(*grad.shape[:2], -1)
+    total = grad.new_zeros([*input.shape[:2], input[0, 0].numel()])
+    taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
+    for inside, index, weights in _corners(input, grid, taps):
+        weight = call.where(inside, _product(weights), 0.0)
+        shares = flat * weight.reshape(grad.shape[0], 1, -1)
+        total = total.scatter_add(2, index, shares)
+    return total.reshape(input.shape)
+
+
+def linear_grid_gradient(grad, input, grid, padding, align_corners):
+    """Differences of neighbours, taken before they are weighed: they may cancel."""
+    taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
+    corners = list(_corners(input, grid, taps))
+    values = [_found(input, grid, inside, index) for inside, index, _ in corners]
+    slopes, axes = [], len(taps)
+    for axis in range(axes):
+        apart, total = 1 << (axes - 1 - axis), None  # corners count in binary
+        for number, (_, _, weights) in enumerate(corners):
+            if number & apart:
+                continue
+            change = values[number + apart] - values[number]
+            others = weights[:axis] + weights[axis + 1 :]
+            change = change * _product(others)
+            total = change if total is None else total + change
+        slope = (total * grad).sum(1)
+        slopes.append(slope * _scale(grid, axis, input, padding, align_corners))
+    return call.stack(slopes[::-1], -1)
+
+
+def _scale(grid, axis, input, padding, align_corners):
+    """How positions move with the grid's numbers: back where they are reflected."""
+    size = input.shape[2 + axis]
+    half = (size - 1 if align_corners else size) / 2
+    if padding == ZEROS or padding not in (BORDER, REFLECTION):
+        return half
+    points = _unnormalized(grid.detach().unbind(-1)[::-1][axis], size, align_corners)
+    if padding == REFLECTION:
+        low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
+        if low == high:
+            return 0.0
+        span = (high - low) / 2
+        turns = ((points - low / 2).abs() / span).floor().remainder(2)
+        half = half * call.where(points < low / 2, -1.0, 1.0) * (1 - 2 * turns)
+        points = _folded_back(points, low, high)
+    inside = (points > 0) & (points < size - 1)
+    return call.where(inside, half, 0.0)
+
+
+def sample_grid(input, grid, mode, padding, align_corners):
+    """The elements of an image, or a volume, around the points of a grid, weighted."""
+    _check(input, grid, mode)
+    if mode == BILINEAR:
+        return call._sample_linearly(input, grid, padding, align_corners)
+    total = None
+    taps = _all_taps(input, grid, mode, padding, align_corners)
+    for inside, index, weights in _corners(input, grid, taps):
+        part = _found(input, grid, inside, index)
+        part = part * _product(weights) if weights else part
+        total = part if total is None else total + part
+    return total.contiguous()
 
 
 def sample_image(input, grid, interpolation_mode, padding_mode, align_corners):

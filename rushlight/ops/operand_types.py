@@ -146,6 +146,18 @@ def no_truth(name):
     return check
 
 
+def no_order(name):
+    """`no_truth`, and no complex bounds of whole numbers."""
+    refuse = no_truth(name)
+
+    def check(*operands):
+        refuse(*operands)
+        if max(map(kind_of, operands)) == 3 and kind_of(operands[0]) != 2:
+            raise NotImplementedError("clamp is not supported for complex types")
+
+    return check
+
+
 absolute = no_truth("abs_cpu")
 ceiling = no_truth("ceil_vml_cpu")
 flooring = no_truth("floor_vml_cpu")
@@ -154,13 +166,13 @@ truncation = no_truth("trunc_vml_cpu")
 left_shift = no_truth("lshift_cpu")
 right_shift = no_truth("rshift_cpu")
 powers = no_truth("pow")
-clamping = no_truth("clamp_cpu")
+clamping = no_order("clamp_cpu")
 products = no_truth("addcmul_cpu_out")
 
 
 def no_truth_by_number(name):
     """A rule that refuses truth values held by a number; a tensor may hold them."""
-    refuse = no_truth(name)
+    refuse = no_order(name)
 
     def check(self, bound):
         if not hasattr(bound, "dtype"):

@@ -6,7 +6,7 @@ import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import check_square
-from rushlight.ops.native import brief
+from rushlight.ops.native import brief, require
 from rushlight.ops.shared import wrap_dim
 
 
@@ -230,6 +230,7 @@ def cdist(x1, x2, p, compute_mode):
     if not p >= 0:
         raise RuntimeError("cdist only supports non-negative p values")
     if x1.dtype is not x2.dtype and x1.numel() and x2.numel():
+        require("cdist", x1.dtype, (6, 7), x1, x2)
         raise RuntimeError(
             f"expected scalar type {TYPE_NAMES[x1.dtype.name]} but found "
             f"{TYPE_NAMES[x2.dtype.name]}\n  cdist: {brief(x1)}, {brief(x2)}"

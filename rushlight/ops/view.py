@@ -225,9 +225,10 @@ def flatten(self, start_dim, end_dim):
         RuntimeError: the first comes after the last.
     """
     shape = self.shape
+    start = wrap_dim(start_dim, max(len(shape), 1))
+    end = wrap_dim(end_dim, max(len(shape), 1))
     if not shape:
         return self.reshape([1])
-    start, end = wrap_dim(start_dim, len(shape)), wrap_dim(end_dim, len(shape))
     if start > end:
         raise RuntimeError(
             "flatten() has invalid args: start_dim cannot come after end_dim"

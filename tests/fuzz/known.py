@@ -248,6 +248,48 @@ EXPLAINED = [
         "PyTorch multiplies by alpha where it is one, and infinity by its zero part",
     ),
     (
+        r"grid_sampler(_[23]d)?|nn\.functional\.grid_sample",
+        r"gradient",
+        r".*is -?\d[\d.e-]*, not -?\d[\d.e-]*",
+        "differences of large elements cancel: both sides are as far from the exact ones",
+    ),
+    (
+        r"(special\.)?logit_?",
+        r"gradient",
+        r".*is -?inf, not -?inf",
+        "at -0.0 PyTorch's whole vectors divide by it, the elements behind do not",
+    ),
+    (
+        r".*",
+        r"class",
+        r"RuntimeError: Expected one of cpu.*device string.* for TypeError: .*",
+        "two wrong arguments, and PyTorch reads a device's name last",
+    ),
+    (
+        r"empty_permuted",
+        r"class",
+        r"TypeError: .* for RuntimeError: Cannot access accelerator.*",
+        "two wrong arguments, and PyTorch names the other",
+    ),
+    (
+        r"floor_divide",
+        r"gradient",
+        r"result: requires_grad is False",
+        "PyTorch gives out= a history that has no gradient",
+    ),
+    (
+        r"unfold(_copy)?",
+        r"refused",
+        r".*Stride calculation overflowed.*",
+        "PyTorch's product for a stride overflows",
+    ),
+    (
+        r"cdist",
+        r"gradient",
+        r".*, not nan",
+        "PyTorch's gradient at p=1 takes NaN for a sign",
+    ),
+    (
         r"cdist",
         r"values",
         r".*is inf, not nan",
@@ -352,6 +394,11 @@ def nearly_singular(case):
     least, largest = sizes[..., -1], sizes[..., 0]
     steps = 4 * max(first.sizes[-2:]) * EPSILON.get(first.dtype, 0)
     return bool((least <= steps * largest).any())
+
+
+def lowest_order(case):
+    """Whether an order is below all that single precision counts to."""
+    return any(isinstance(a, int) and a < -(2**53) for a in case.args)
 
 
 def repeats(case):
@@ -480,6 +527,13 @@ WHERE = [
         "PyTorch's order overflows",
     ),
     (
+        r"norm|linalg\.vector_norm",
+        r"gradient",
+        r".*is -?0\.0, not nan",
+        lowest_order,
+        "PyTorch's power for the gradient overflows, and is multiplied by zero",
+    ),
+    (
         r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite",
         r"strides",
         r".*",
@@ -525,8 +579,8 @@ WHERE = [
         r"(linalg\.)?(s?logdet|det)",
         r"values|gradient",
         r".*",
-        repeats,
-        "equal rows: rounding decides how near to zero the last pivot is",
+        nearly_singular,
+        "no full rank: rounding decides how near to zero the last pivot is",
     ),
     (
         r"dist",

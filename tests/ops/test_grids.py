@@ -39,6 +39,49 @@ def test_samples_and_gradients_are_pytorch_s(space, mode, padding, corners):
             torch.testing.assert_close(torch.from_numpy(a), torch.from_numpy(b))
 
 
+@pytest.mark.parametrize("mode", [0, 1, 2])
+@pytest.mark.parametrize("padding", [0, 1, 2])
+@pytest.mark.parametrize("space", [2, 3])
+def test_points_that_are_no_numbers_and_far_ones_are_sampled_alike(
+    space, padding, mode
+):
+    if (space, mode) == (3, 2):
+        pytest.skip("volumes have no bicubic interpolation")
+    nan, inf = float("nan"), float("inf")
+    points = [[nan, 0.0], [inf, 0.0], [-inf, 0.0], [0.0, nan], [5.0, 0.0], [nan, nan]]
+
+    def sampled(m):
+        image = m.arange(1, 1 + 3 * 4 * (space - 1), dtype=m.float32)
+        grid = m.tensor([p + [0.0] * (space - 2) for p in points])
+        sizes = (1, 1, *([2] if space == 3 else []), 3, 4)
+        sample = getattr(m, f"grid_sampler_{space}d")
+        shape = (1, *[1] * (space - 1), 6, space)
+        return sample(image.reshape(sizes), grid.reshape(shape), mode, padding, False)
+
+    ours, theirs = sampled(rl).flatten().tolist(), sampled(torch).flatten().tolist()
+    assert repr(ours) == repr(theirs)
+
+
+@pytest.mark.parametrize("space", [2, 3])
+def test_samples_are_row_major_whatever_their_grid_is(space):
+    image = rl.randn(2, 3, *[4] * space)
+    grid = rl.rand(2, *[5, 6, 7][:space], space).transpose(1, 2)
+    for mode in (0, 1):
+        sample = getattr(rl, f"grid_sampler_{space}d")
+        assert sample(image, grid, mode, 0, False).is_contiguous()
+
+
+def test_samples_have_second_gradients():
+    image = rl.randn(1, 2, 4, 3, dtype=rl.float64, requires_grad=True)
+    grid = (rl.rand(1, 3, 3, 2, dtype=rl.float64) * 1.6 - 0.8).requires_grad_()
+
+    def sample(image, grid):
+        return rl.grid_sampler_2d(image, grid, 0, 0, False)
+
+    assert rl.autograd.gradcheck(sample, (image, grid))
+    assert rl.autograd.gradgradcheck(sample, (image, grid))
+
+
 @pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 2, 4, 5), (2, 1, 1, 3)])
 @pytest.mark.parametrize("corners", [True, False])
 @pytest.mark.filterwarnings("ignore:Since version 1.3.0")
