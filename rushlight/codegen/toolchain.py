@@ -54,6 +54,17 @@ def has_masked_vectors() -> bool:
     return all(features.get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
 
 
+@functools.cache
+def has_halves() -> bool:
+    """Whether the processor converts float16 from and to float32."""
+    if chosen_target():
+        return "avx2" in TARGETS[chosen_target()]
+    llvm = _llvm()
+    if not llvm.get_process_triple().startswith("x86_64"):
+        return True
+    return bool(llvm.get_host_cpu_features().get("f16c"))
+
+
 def identity() -> str:
     """The LLVM version, CPU and features that machine code depends on."""
     llvm = _llvm()

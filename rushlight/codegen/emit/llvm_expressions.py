@@ -8,6 +8,7 @@ from rushlight.codegen.emit.llvm_text import (
     HELPERS,
     INSTRUCTIONS,
     INTRINSICS,
+    as_bits,
     cast_hops,
     cast_instruction,
     kind_of,
@@ -50,19 +51,18 @@ class Expressions:
         return f"{type_name(e.type)} {self.value(e)}"
 
     def in_float32(self, e):
-        """An operation on bfloat16, whose values are bits here: done in float32."""
+        """An operation on floats whose values are bits here: done in float32."""
         wide = [
-            ir.cast(ir.f32, arg) if arg.type.name == "bfloat16" else arg
-            for arg in e.args
+            ir.cast(ir.f32, arg) if as_bits(arg.type.name) else arg for arg in e.args
         ]
         if isinstance(e, ir.Call):
-            kind = ir.f32.like(e.type) if e.type.name == "bfloat16" else e.type
+            kind = ir.f32.like(e.type) if as_bits(e.type.name) else e.type
             return self.value(ir.cast(e.type, ir.Call(e.name, kind, *wide)))
         return self.value(ir.cast(e.type, e.rebuild(wide)))
 
     def unary(self, e):
         (inner,) = e.args
-        if e.type.name == "bfloat16":
+        if as_bits(e.type.name):
             return self.in_float32(e)
         type = type_name(e.type)
         if e.op == "not":
@@ -81,7 +81,7 @@ class Expressions:
     def binary(self, e):
         left, right = e.args
         type = left.type
-        if type.name == "bfloat16":
+        if as_bits(type.name):
             return self.in_float32(e)
         if e.op in EXTREMES:
             return self.extreme(e.op, type, left, right)
@@ -145,7 +145,7 @@ class Expressions:
         return self.fresh(f"call {type_name(type)} @{mangled}({operands})")
 
     def call(self, e):
-        if any(arg.type.name == "bfloat16" for arg in e.args if arg.type.is_float):
+        if any(as_bits(arg.type.name) for arg in e.args if arg.type.is_float):
             if e.name != "dot_bf16" and e.name not in ir.FAULTS:
                 return self.in_float32(e)
         if e.name in INTRINSICS:
@@ -248,10 +248,11 @@ class Expressions:
         if target.is_bool:
             compare = "fcmp une" if source.is_float else "icmp ne"
             return self.fresh(f"{compare} {from_name} {value}, {literal(source, 0)}")
-        if source.name == "float32" and target.name == "bfloat16":
-            mangled, _ = self.module.helper("to_bfloat16", (source,))
+        if source.name == "float32" and as_bits(target.name):
+            mangled, _ = self.module.helper(f"to_{target.name}", (source,))
             return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
-        if target.name in ir.FLOAT8 or source.name in ir.FLOAT8:
+        half = source.name == "float16" and as_bits(source.name)
+        if target.name in ir.FLOAT8 or source.name in ir.FLOAT8 or half:
             stored = target.name in ir.FLOAT8
             name = f"to_{target.name}" if stored else f"from_{source.name}"
             mangled, _ = self.module.helper(name, (source,))

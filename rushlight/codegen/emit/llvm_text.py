@@ -52,11 +52,22 @@ TYPES = {
 }
 
 
+def as_bits(name) -> bool:
+    """Whether floats of a type are carried as integers: the processor has none such."""
+    if name == "float16":
+        from rushlight.codegen.toolchain import has_halves
+
+        return not has_halves()
+    return name == "bfloat16"
+
+
 def type_name(type) -> str:
     """LLVM's spelling of a register type."""
     if isinstance(type, ir.Pointer):
         return "ptr"
     name = TYPES.get(type.name) or f"i{type.bits}"
+    if name == "half" and as_bits("float16"):
+        name = "i16"
     return name if type.lanes == 1 else f"<{type.lanes} x {name}>"
 
 
@@ -82,6 +93,8 @@ def literal(type, value) -> str:
 
 def _float_bits(name, value):
     if name == "float16":
+        if as_bits(name):
+            return str(struct.unpack(">h", struct.pack(">e", value))[0])
         return f"0xH{struct.pack('>e', value).hex().upper()}"
     if name == "float64":
         return f"0x{struct.pack('>d', value).hex().upper()}"
@@ -107,7 +120,8 @@ def suffix(type) -> str:
     if isinstance(type, ir.Pointer):
         return "p0"
     if type.is_float:
-        name = {"float16": "f16", "bfloat16": "i16", "float32": "f32"}.get(
+        half = "i16" if as_bits(type.name) else "f16"
+        name = {"float16": half, "bfloat16": "i16", "float32": "f32"}.get(
             type.name, "i8" if type.name in ir.FLOAT8 else "f64"
         )
     else:
@@ -135,7 +149,7 @@ def cast_hops(source, target):
     middle = ir.f32.like(source)
     hops = []
     if (
-        (source.name == "bfloat16" or source.name in ir.FLOAT8)
+        (as_bits(source.name) or source.name in ir.FLOAT8)
         and target.is_bool
         or (source.name in small and target.name != "float32" and not target.is_bool)
     ):

@@ -51,10 +51,11 @@ def definition(name: str, types: tuple) -> ir.Function:
     """
     parameters = tuple(map(ir.Var, ("x", "y", "z"), types))
     function, values = FUNCTIONS[name], parameters
-    if types[0].name in NARROW:
+    widened = types[0].name in NARROW and name != "from_float16"
+    if widened:
         values = tuple(ir.cast(ir.f32, value) for value in values)
     result = function(*values)
-    if types[0].name in NARROW:
+    if widened:
         result = ir.cast(types[0], result)
     lets, (value,) = name_shared([result])
     return ir.Function(name, parameters, (*lets, ir.Return(value)), value.type)

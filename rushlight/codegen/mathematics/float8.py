@@ -1,4 +1,4 @@
-"""Numbers of eight bits: what float32 each stands for, and which is nearest to one.
+"""Numbers of few bits: what float32 each stands for, and which is nearest to one.
 
 They are stored only; kernels work on them in float32. The formats differ in their split
 between exponent and fraction, in the exponent's bias and in what there is beside finite
@@ -148,7 +148,29 @@ def from_float8_e8m0fnu(x):
     return _single(select(codes == 0, 1 << 22, bits))
 
 
+def to_float16(x):
+    """The nearest half, for processors that have none; NaN keeps its upper digits."""
+    bits = _bits(x)
+    sign, magnitude = (bits >> 16) & 0x8000, bits & 0x7FFFFFFF
+    code = select(magnitude >= 0x477FF000, 0x7C00, _nearest(magnitude, 10, 15))
+    special = 0x7E00 | ((magnitude >> 13) & 0x3FF)
+    narrow = ir.cast(ir.u16, sign | select(magnitude > INFINITY, special, code))
+    return Reinterpret(ir.Type("float16").like(x.type), narrow)
+
+
+def from_float16(x):
+    """The number that a half is; every NaN is a quiet one."""
+    codes = ir.cast(ir.u32, Reinterpret(ir.u16.like(x.type), x))
+    magnitude = codes & 0x7FFF
+    quiet = select(magnitude > 0x7C00, 1 << 22, _zero(x))
+    special = INFINITY | (magnitude << 13) | quiet
+    bits = select(magnitude >= 0x7C00, special, _value(magnitude, 10, 15))
+    return _single(((codes & 0x8000) << 16) | bits)
+
+
 FUNCTIONS = (
+    to_float16,
+    from_float16,
     to_float8_e4m3fn,
     to_float8_e5m2,
     to_float8_e4m3fnuz,
