@@ -10,6 +10,7 @@ from types import FunctionType
 
 from rushlight.core import naming
 from rushlight.dispatch.overridable import open_functions
+from rushlight.nn import _reduction as _Reduction
 from rushlight.nn._functions.activation import (
     celu,
     elu,

@@ -60,6 +60,37 @@ def _add_hook(hooks, hook, prepend=False):
     return handle
 
 
+# For annotations: tensors, pairs of a name and a tensor, or groups of them.
+ParamsT = Iterable[Tensor] | Iterable[dict] | Iterable[tuple[str, Tensor]]
+
+
+def _use_grad_for_differentiable(func):
+    """A ``step`` that autograd records if the optimizer is differentiable."""
+
+    @functools.wraps(func)
+    def step(*args, **kwargs):
+        with rl.set_grad_enabled(bool(args[0].defaults["differentiable"])):
+            return func(*args, **kwargs)
+
+    return step
+
+
+def _default_to_fused_or_foreach(params, differentiable, use_fused=False):
+    """Whether to step with one kernel, or by lists of tensors; on the CPU by neither."""
+    fused = (
+        not differentiable
+        and use_fused
+        and all(each is None or each.is_floating_point() for each in params)
+    )
+    return fused, False
+
+
+def _get_capturable_supported_devices(supports_xla=True):
+    """The devices whose steps can be recorded."""
+    devices = ["cuda", "xpu", "hpu", "privateuseone"]
+    return [*devices, "xla"] if supports_xla else devices
+
+
 class Optimizer:
     """What all optimizers share.
 
@@ -132,6 +163,21 @@ class Optimizer:
             return _step_with_hooks(func, self, args, kwargs)
 
         return step
+
+    @staticmethod
+    def _group_tensors_by_device_and_dtype(tensorlistlist, with_indices=False):
+        """Lists of tensors, split by device and dtype, and where they stood."""
+        groups: dict = {}
+        for index, row in enumerate(zip(*tensorlistlist)):
+            head = next(each for each in row if each is not None)
+            lists, places = groups.setdefault(
+                (head.device, head.dtype), ([[] for _ in row], [])
+            )
+            for target, each in zip(lists, row):
+                target.append(each)
+            if with_indices:
+                places.append(index)
+        return groups
 
     def _patch_step_function(self):
         cls = type(self)

@@ -5,15 +5,11 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn import init
-from rushlight.nn.modules.linear import Linear
+from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
 from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 
 __all__ = ["MultiheadAttention"]
-
-
-class NonDynamicallyQuantizableLinear(Linear):
-    """The output projection, under the name that printed models show."""
 
 
 class MultiheadAttention(Module):

@@ -76,6 +76,10 @@ class Linear(Module):
         )
 
 
+class NonDynamicallyQuantizableLinear(Linear):
+    """A ``Linear`` that tools for quantized layers leave alone."""
+
+
 class Bilinear(Module):
     """``input1 @ weight[o] @ input2 + bias[o]`` for each output feature ``o``.
 

@@ -23,6 +23,10 @@ from rushlight.nn.modules._hooks import (
 from rushlight.nn.parameter import Buffer, Parameter
 from rushlight.utils.hooks import RemovableHandle
 
+# PyTorch's names, which other programs import from here.
+_IncompatibleKeys = _state.IncompatibleKeys
+_WrappedHook = WrappedHook
+
 __all__ = [
     "Module",
     "register_module_backward_hook",

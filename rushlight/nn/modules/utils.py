@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+__all__ = ["consume_prefix_in_state_dict_if_present"]
+
 
 def _ntuple(count, name="parse"):
     """A function that turns a number, or an iterable, into a tuple."""
@@ -26,3 +28,34 @@ _quadruple = _ntuple(4, "_quadruple")
 def _reverse_repeat_tuple(values, times):
     """The values from last to first, each one ``times`` times."""
     return tuple(value for value in reversed(values) for _ in range(times))
+
+
+def _list_with_default(out_size, defaults):
+    """Sizes with those that are None taken from the end of others."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(f"Input dimension should be at least {len(out_size) + 1}")
+    pairs = zip(out_size, defaults[-len(out_size) :])
+    return [default if size is None else size for size, default in pairs]
+
+
+def consume_prefix_in_state_dict_if_present(state_dict, prefix):
+    """Take a prefix off the keys of a state, such as ``module.`` of ``DataParallel``.
+
+    Args:
+        state_dict: the state, which is changed.
+        prefix: what the keys begin with; other keys stay.
+
+    >>> state = {"module.weight": 1, "bias": 2}
+    >>> consume_prefix_in_state_dict_if_present(state, "module.")
+    >>> state
+    {'bias': 2, 'weight': 1}
+    """
+    for key in list(state_dict):
+        if key.startswith(prefix):
+            state_dict[key[len(prefix) :]] = state_dict.pop(key)
+    metadata = getattr(state_dict, "_metadata", {})
+    for key in list(metadata):
+        if key and (key == prefix.replace(".", "") or key.startswith(prefix)):
+            metadata[key[len(prefix) :]] = metadata.pop(key)

@@ -6,6 +6,7 @@ from importlib import import_module
 
 from rushlight.nn.utils import rnn, stateless
 from rushlight.nn.utils.clip_grad import (
+    clip_grad_norm,
     clip_grad_norm_,
     clip_grad_value_,
     clip_grads_with_norm_,
@@ -30,6 +31,7 @@ from rushlight.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from rushlight.nn.utils.weight_norm import remove_weight_norm, weight_norm
 
 __all__ = [
+    "clip_grad_norm",
     "clip_grad_norm_",
     "clip_grad_value_",
     "clip_grads_with_norm_",
