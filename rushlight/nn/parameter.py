@@ -6,7 +6,10 @@ from collections import OrderedDict
 
 import rushlight as rl
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.disabled import _disabled_torch_function_impl
+from rushlight.dispatch.disabled import (
+    DisableTorchFunctionSubclass,
+    _disabled_torch_function_impl,
+)
 
 __all__ = [
     "Buffer",
@@ -170,9 +173,11 @@ class UninitializedTensorMixin:
     @classmethod
     def __torch_function__(cls, func, types, args=(), kwargs=None):
         """Refuse all operations but changes of dtype and device."""
-        if getattr(func, "__name__", None) in cls._allowed_methods:
-            result = super().__torch_function__(func, types, args, kwargs or {})
-            return cls._like(args[0], result)
+        name = getattr(func, "__name__", None)
+        if name in cls._allowed_methods:
+            with DisableTorchFunctionSubclass():
+                result = func(*args, **(kwargs or {}))
+            return result if name == "__get__" else cls._like(args[0], result)
         raise ValueError(
             f"Attempted to use an uninitialized parameter in {func}. This error happens "
             "when you are using a `LazyModule` or explicitly manipulating "
