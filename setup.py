@@ -25,6 +25,7 @@ COMPILED = [
     "core.tensor",
     "core.window",
     "core.subclass",
+    "core.sparse",
     "core.overlap",
     "core.iteration",
     "core.random",

@@ -4,7 +4,9 @@ from dataclasses import dataclass, field
 
 from opgen.schema import Schema
 
-IMPLEMENTATIONS = ("pointwise", "reduction", "cpu", "explicit", "composite", "view")
+IMPLEMENTATIONS = (
+    "pointwise", "reduction", "cpu", "explicit", "composite", "view", "sparse",
+)  # fmt: skip
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {
     "promote", "promote_float", "promote_integer", "bool", "same", "int64", "sum",

@@ -23,8 +23,13 @@ from rushlight.core.layout import (
     channels_last,
     channels_last_3d,
     contiguous_format,
+    jagged,
     preserve_format,
+    sparse_bsc,
+    sparse_bsr,
     sparse_coo,
+    sparse_csc,
+    sparse_csr,
     strided,
 )
 from rushlight.core.storage import UntypedStorage

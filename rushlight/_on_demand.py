@@ -55,6 +55,12 @@ NAMES = {
     "ops.extensions": ("classes",),
     "nn._functions.bags": ("embedding_bag",),
     "serialization": ("load", "save"),
+    "sparse.factories": tuple(
+        """
+        dsmm hsmm saddmm sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor
+        sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm
+        """.split()
+    ),
 }
 _HOMES = {name: home for home, names in NAMES.items() for name in names}
 

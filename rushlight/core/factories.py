@@ -24,7 +24,7 @@ from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, new_empty
 from cython.cimports.rushlight.core.window import read_sizes
 
 from rushlight.core.dtype import all_dtypes
-from rushlight.core.layout import contiguous_format, preserve_format
+from rushlight.core.layout import contiguous_format, preserve_format, strided
 
 
 @cython.cfunc
@@ -219,6 +219,15 @@ def empty_in_format(
     return new_empty(n, sizes, strides, kind, device)
 
 
+_IN_PARTS = cython.declare(object, None)
+
+
+def bind_layouts(function):
+    """Name what makes tensors of other layouts: ``function(size, dtype, layout, device)``."""
+    global _IN_PARTS
+    _IN_PARTS = function
+
+
 def empty(
     size,
     dtype=None,
@@ -229,6 +238,8 @@ def empty(
 ):
     """A tensor whose elements are whatever the memory held."""
     sizes: int64_t[64]
+    if layout is not None and layout is not strided:
+        return _IN_PARTS(size, dtype, layout, device)
     n: cython.int = read_size(size, sizes)
     return empty_in_format(
         n,

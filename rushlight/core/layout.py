@@ -59,7 +59,7 @@ class _Named:
 
 
 class Layout(_Named):
-    """How elements are arranged: ``strided`` is the one in use."""
+    """How elements are arranged: in ``strided`` memory, or in parts."""
 
     __slots__ = ()
 
@@ -72,6 +72,11 @@ class MemoryFormat(_Named):
 
 strided = Layout("strided")
 sparse_coo = Layout("sparse_coo")
+sparse_csr = Layout("sparse_csr")
+sparse_csc = Layout("sparse_csc")
+sparse_bsr = Layout("sparse_bsr")
+sparse_bsc = Layout("sparse_bsc")
+jagged = Layout("jagged")
 contiguous_format = MemoryFormat("contiguous_format")
 channels_last = MemoryFormat("channels_last")
 channels_last_3d = MemoryFormat("channels_last_3d")
@@ -81,6 +86,11 @@ _ALL = {
     for value in (
         strided,
         sparse_coo,
+        sparse_csr,
+        sparse_csc,
+        sparse_bsr,
+        sparse_bsc,
+        jagged,
         contiguous_format,
         channels_last,
         channels_last_3d,

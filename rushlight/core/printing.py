@@ -5,6 +5,8 @@ import math
 from collections import namedtuple
 
 from rushlight.core.dtype import get_default_dtype
+from rushlight.core.layout import sparse_coo, strided
+from rushlight.core.sparse_printing import parts_suffixes, parts_text
 from rushlight.core.window import make_tensor
 
 
@@ -263,10 +265,16 @@ def tensor_repr(tensor) -> str:
     kind = type(tensor).__name__
     text = "tensor(" if kind in ("Tensor", "Parameter", "Buffer") else f"{kind}("
     indent = len(text)
-    text += "..." if tensor.device.type == "meta" else contents(tensor, indent)
+    words, below = suffixes(tensor), False
+    if tensor.layout is not strided:
+        text += parts_text(tensor, indent, contents)
+        words, below = parts_suffixes(tensor, words), tensor.layout is sparse_coo
+    else:
+        text += "..." if tensor.device.type == "meta" else contents(tensor, indent)
     width = len(text) - text.rfind("\n") + 1
-    for suffix in suffixes(tensor):
-        if width + len(suffix) + 2 > _options.linewidth:
+    for suffix in words:
+        if below or width + len(suffix) + 2 > _options.linewidth:
+            below = False
             text += ",\n" + " " * indent + suffix
             width = indent + len(suffix)
         else:

@@ -16,6 +16,9 @@ class DispatchKey(enum.IntEnum):
     CUDA = 1
     Meta = 2
     PrivateUse1 = 3
+    SparseCPU = 4
+    SparseCsrCPU = 5
+    QuantizedCPU = 6
     BackendSelect = 8
     Python = 10
     Functionalize = 11

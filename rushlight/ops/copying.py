@@ -22,6 +22,7 @@ from cython.cimports.rushlight.dispatch.loops import Call, run_call
 from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like
 from rushlight.core.layout import channels_last as _CHANNELS_LAST
+from rushlight.core.layout import strided
 from rushlight.ops.registry import call as ops
 
 _SOURCE = cython.declare(object, None)
@@ -201,6 +202,8 @@ def constant(size: object, value: object, dtype: object, device: object) -> Tens
 
 def zeros(size, dtype=None, layout=None, device=None, pin_memory=None):
     """Zeros."""
+    if layout is not None and layout is not strided:
+        return empty(size, dtype, layout, device)
     return constant(size, 0, dtype, device)
 
 

@@ -18,10 +18,12 @@ from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.python_kernels import LazyKernel, set_fallback
+from rushlight.ops import sparse_table
 from rushlight.ops.return_types import return_type
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
 _HOST = (DispatchKey.CPU, DispatchKey.Meta)
+_SPARSE = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU)
 _DERIVED = DerivedKernel()
 
 # Every operator by its base name, whatever its namespace: what formulas call.
@@ -43,6 +45,8 @@ def load(entries):
     set_copy_operator(call.copy_.overloads[0])
     set_folded_writer(write_folded)
     defer()
+    sparse_table.attach({op.name: op for op in every_operator()})
+    sparse_table.refuse_others()
 
 
 def write_folded(target, result, changed_only):
@@ -258,6 +262,9 @@ def attach_kernels(op, inplace, out, entry):
             inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
             op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
+    elif kind == "sparse":
+        for key in _SPARSE:
+            op.set_kernel(key, LazyKernel(module, attribute))
     else:
         kernel = LazyKernel(module, attribute)
         for key in BACKENDS:

@@ -1,0 +1,41 @@
+"""Tensors of parts as text: the parts, then sizes and layout."""
+
+from __future__ import annotations
+
+from rushlight.core import naming
+from rushlight.core.layout import sparse_coo
+
+
+def parts_text(tensor, indent, contents):
+    """The parts of a sparse tensor, one below the other.
+
+    Args:
+        indent: the column that they start at.
+        contents: the numbers of a dense tensor that starts at a column, as text.
+    """
+    texts = []
+    for name, part in _parts(tensor):
+        head = f"{name}=tensor("
+        note = "" if part.numel() else f", size={tuple(part.shape)}"
+        texts.append(f"{head}{contents(part, indent + len(head))}{note})")
+    return (",\n" + " " * indent).join(texts)
+
+
+def parts_suffixes(tensor, words):
+    """What follows the parts: size, number of values and layout among the other words."""
+    last = [word for word in words if word.startswith(("grad_fn", "requires_grad"))]
+    first = [word for word in words if word.startswith("device")]
+    dtype = [word for word in words if word.startswith("dtype")]
+    size = [f"size={tuple(tensor.shape)}", f"nnz={tensor._nnz()}"]
+    layout = f"layout={naming.package}.{tensor.layout.name}"
+    return [*first, *size, *dtype, layout, *last]
+
+
+def _parts(tensor):
+    if tensor.layout is sparse_coo:
+        names = ("_indices", "_values")
+    elif tensor.layout.name in ("sparse_csr", "sparse_bsr"):
+        names = ("crow_indices", "col_indices", "values")
+    else:
+        names = ("ccol_indices", "row_indices", "values")
+    return [(name.strip("_"), getattr(tensor.detach(), name)()) for name in names]

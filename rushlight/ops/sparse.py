@@ -1,0 +1,21 @@
+"""What the gradients of sparse tensors are made of, under the names of the formulas."""
+
+from rushlight.ops.shared import conjugated, scaled
+from rushlight.ops.sparse_access import compressed_like, masked_like
+from rushlight.ops.sparse_coo import (
+    coalesced_of,
+    dense_gradient,
+    strided_layout,
+    values_at,
+)
+from rushlight.ops.sparse_math import (
+    log_softmax_gradient,
+    softmax_gradient,
+    spread_sum,
+)
+
+__all__ = [
+    "coalesced_of", "compressed_like", "conjugated", "dense_gradient",
+    "log_softmax_gradient", "masked_like", "scaled", "softmax_gradient", "spread_sum",
+    "strided_layout", "values_at",
+]  # fmt: skip
