@@ -1,5 +1,6 @@
 """Derivatives and composites of reading and writing at positions."""
 
+import rushlight
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
@@ -155,3 +156,54 @@ def _product_gradients(grad, self, dim, index, src, include_self, result):
         ops.gather(grad * result, dim, index) / ops.masked_fill(src, zero, 1),
     )
     return to_self, to_src
+
+
+def embedding_gradient(
+    grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse
+):
+    """The gradient of a table: of all its rows, or sparse, of those that were named.
+
+    Raises:
+        RuntimeError: a sparse one is to be divided by frequencies.
+    """
+    if not sparse:
+        return ops.embedding_dense_backward(
+            grad, indices, num_weights, padding_idx, scale_grad_by_freq
+        )
+    if scale_grad_by_freq:
+        raise RuntimeError(
+            "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
+        )
+    features = grad.shape[-1]
+    named = indices.reshape([-1]).to(rushlight.int64)
+    rows = grad.reshape([named.shape[0], features])
+    if padding_idx >= 0:
+        kept = ops.nonzero(named != padding_idx).reshape([-1])
+        named = ops.index_select(named, 0, kept)
+        rows = ops.index_select(rows, 0, kept)
+    return ops._sparse_coo_tensor_unsafe(
+        named.unsqueeze(0), rows, [num_weights, features]
+    )
+
+
+def gather_gradient(grad, shape, dim, index, sparse_grad):
+    """What was picked, added at the places that it was picked from."""
+    if not sparse_grad:
+        return ops.scatter_add(ops.new_zeros(grad, shape), dim, index, grad)
+    ndim = len(shape)
+    if not ndim:
+        return ops._sparse_coo_tensor_unsafe(
+            ops.new_empty(index, [0, 1]), grad.reshape([1]), []
+        )
+    rows = []
+    for d in range(ndim):
+        if d == wrap_dim(dim, ndim):
+            rows.append(index.reshape([-1]))
+            continue
+        across = [1] * ndim
+        across[d] = -1
+        place = ops.arange(index.shape[d]).reshape(across)
+        rows.append(place.expand(list(index.shape)).reshape([-1]))
+    return ops._sparse_coo_tensor_unsafe(
+        ops.stack(rows), grad.reshape([-1]), list(shape)
+    )

@@ -170,7 +170,7 @@ def to_sparse(self, layout, blocksize, dense_dim):
         )
     if (blocksize is not None) != (layout in IN_BLOCKS):
         raise RuntimeError(
-            f"to_sparse: conversion from {_NAMES[self.layout]} to {_NAMES[layout]} "
+            f"{_verb(self)}: conversion from {_NAMES[self.layout]} to {_NAMES[layout]} "
             + (
                 "without blocksize argument given is not supported"
                 if blocksize is None
@@ -194,6 +194,10 @@ def to_sparse(self, layout, blocksize, dense_dim):
     return ops._compressed_from_dense(source, layout, blocksize, dense)
 
 
+def _verb(self):
+    return "dense_to_sparse" if self.layout is layouts.strided else "to_sparse"
+
+
 def _coo_of_compressed(self):
     found = sparse.parts_of(self)
     if self.layout in IN_BLOCKS or found.plain.ndim > 1:
@@ -204,11 +208,12 @@ def _coo_of_compressed(self):
     lines = ops.repeat_interleave(ops.arange(counts.shape[0]), counts)
     plain = found.plain.to(lines.dtype)
     pair = [lines, plain] if self.layout in BY_ROWS else [plain, lines]
-    result = ops._sparse_coo_tensor_unsafe(
-        ops.stack(pair), values(self), list(self.shape),
+    return ops._sparse_coo_tensor_unsafe(
+        ops.stack(pair),
+        values(self),
+        list(self.shape),
         is_coalesced=self.layout in BY_ROWS,
-    )  # fmt: skip
-    return result if self.layout in BY_ROWS else coalesce(result)
+    )
 
 
 def to_sparse_of_dim(self, sparse_dim):
@@ -228,12 +233,12 @@ def to_sparse_of_dim(self, sparse_dim):
         return _coo_of_compressed(self)
     if self.ndim and sparse_dim == 0:
         raise RuntimeError(
-            "sparse_dim must be >0 if dimensionality > 0, instead got sparse_dim=0"
+            "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"
         )
     if not 0 <= sparse_dim <= self.ndim:
         raise RuntimeError(
-            "sparse_dim must be less than or equal to dense.dim(), instead got "
-            f"sparse_dim={sparse_dim} and dense.dim()={self.ndim}"
+            f"dense_to_sparse: sparse_dim argument must be in [0,{self.ndim}] range, but "
+            f"{sparse_dim} is given"
         )
     return ops._coo_from_dense(self, sparse_dim)
 

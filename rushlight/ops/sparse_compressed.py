@@ -140,10 +140,8 @@ def from_dense(self, layout, blocksize, dense_dim):
     high, wide = (1, 1) if blocksize is None else blocksize
     if high <= 0 or wide <= 0 or rows % high or columns % wide:
         raise RuntimeError(
-            f"Tensor size({batch}) {rows} needs to be divisible by blocksize[0] {high}"
-            if high <= 0 or rows % high
-            else f"Tensor size({batch + 1}) {columns} needs to be divisible by "
-            f"blocksize[1] {wide}"
+            f"dense_to_{layout.name}: tensor sparse size ({rows},{columns}) must be "
+            f"divisible by given blocksize ({high},{wide})"
         )
     rest = list(self.shape[batch + 2 :])
     flat = self.reshape([-1, rows, columns, *rest]) if batch else self.unsqueeze(0)

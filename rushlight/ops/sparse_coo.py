@@ -78,7 +78,7 @@ def values_at(grad, indices, shape):
     """The gradient's elements at the coordinates."""
     if is_coo(grad):
         size = list(grad.shape)
-        ones = grad.new_ones([indices.shape[1], *shape[1:]])
+        ones = ops.ones([indices.shape[1], *shape[1:]], dtype=grad.dtype)
         mask = made(indices, ones, size)
         return ops._values(ops._masked_by_coo(grad, mask))
     return ops.index(grad, list(indices.unbind(0)))
@@ -234,8 +234,6 @@ def copy_(self, src, non_blocking):
         RuntimeError: one of the two is dense, or the sizes differ.
     """
     if not is_coo(self) or not is_coo(src):
-        if not is_coo(self) and self.layout is layouts.strided:
-            return ops.copy_(self, ops.to_dense(src))
         raise RuntimeError(
             "copy_() between dense and sparse Tensors is not implemented! Found self "
             f"type = {self.type()} and src type = {src.type()}"

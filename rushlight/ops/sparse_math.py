@@ -259,7 +259,10 @@ def pow(self, exponent):
         RuntimeError: the exponent is zero, which would make zeros ones.
     """
     if exponent == 0:
-        raise RuntimeError("pow: exponent cannot be zero on a sparse tensor")
+        raise RuntimeError(
+            "pow: cannot raise to zeroth power on sparse tensor; it would make the result "
+            "tensor dense"
+        )
     source = coalesced_of(self)
     return like(source, ops.pow(parts(source)[1], exponent))
 
@@ -309,7 +312,7 @@ def sum_dims(self, dim, keepdim, dtype):
         for d in sorted(wrap_dims(tuple(dim), self.ndim)):
             result = result.unsqueeze(d)
         return result
-    return result if is_coo(result) or result.ndim else ops.to_sparse(result)
+    return result
 
 
 def spread_sum(grad, self, dim):

@@ -148,7 +148,7 @@ def sparse_compressed_tensor(
     """
     if layout is None:
         raise RuntimeError(
-            "expected sparse compressed layout to be given: layout=sparse_csr or another"
+            "sparse_compressed_tensor expected sparse compressed tensor layout but got none"
         )
     dtype = None if dtype is None else by_python_type(dtype)
     values = _values(values, dtype, device)

@@ -133,6 +133,6 @@ def check_compressed(compressed, plain, values, size, layout):
             if any(b <= a for a, b in zip(part, part[1:])):
                 raise RuntimeError(
                     f"`{names[1]}[..., {names[0]}[..., i - 1]:{names[0]}[..., i]] for all "
-                    "i = 1, ..., n are sorted and distinct along the last dimension "
-                    "values` is not satisfied."
+                    f"i = 1, ..., {'nrows' if by_rows else 'ncols'} are sorted and "
+                    "distinct along the last dimension values` is not satisfied."
                 )
