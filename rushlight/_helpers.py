@@ -7,9 +7,9 @@ import warnings
 
 import rushlight as rl
 from rushlight import legacy
-from rushlight.core import sparse, state
+from rushlight.core import state
 from rushlight.core.interop import to_dlpack as _to_dlpack
-from rushlight.core.layout import contiguous_format, sparse_coo, sparse_csr, strided
+from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
 
@@ -442,15 +442,6 @@ def methods():
         ("is_nested", False),
         ("_dimI", lambda self: self.sparse_dim()),
         ("_dimV", lambda self: self.dense_dim()),
-        ("layout", property(lambda self: sparse.layout_of(self, strided))),
-        (
-            "is_sparse",
-            property(lambda self: sparse.layout_of(self, strided) is sparse_coo),
-        ),
-        (
-            "is_sparse_csr",
-            property(lambda self: sparse.layout_of(self, strided) is sparse_csr),
-        ),
         ("name", None),
         ("const_data_ptr", lambda self: self.data_ptr()),
         ("grad_dtype", property(grad_dtype, set_grad_dtype)),

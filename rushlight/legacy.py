@@ -40,7 +40,9 @@ def type_name(tensor):
     name = tensor.dtype.name
     word = WORDS.get(name) or name.replace("float", "Float")
     device = tensor.device.type
-    return f"torch.{'' if device == 'cpu' else device + '.'}{word}Tensor"
+    where = "" if device == "cpu" else f"{device}."
+    where += "sparse." if tensor.is_sparse else ""
+    return f"torch.{where}{word}Tensor"
 
 
 def dtype_of_type(kind):

@@ -25,6 +25,7 @@ from cython.cimports.rushlight.autograd.node import (
     owns_memory,
 )
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
+from cython.cimports.rushlight.core.keys import KEY_ABSENT
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -343,6 +344,9 @@ def add_gradient(
 def accumulate(old: object, grad: object) -> object:
     """The sum of two gradients, in place where nobody else can see the first."""
     first: Tensor = cython.cast(Tensor, old)
+    if (first.keys >> KEY_ABSENT) & 1 and type(grad) is Tensor:
+        if not (cython.cast(Tensor, grad).keys >> KEY_ABSENT) & 1:
+            return grad + first  # what is sparse comes second
     if (
         not state().grad_mode
         and first.row_major

@@ -14,7 +14,7 @@ from cython.cimports.rushlight.core._python import (
     Py_INCREF,
 )
 from cython.cimports.rushlight.core.dtype import DType
-from cython.cimports.rushlight.core.keys import KEY_BATCHED
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED
 from cython.cimports.rushlight.core.posix import sched_yield
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
@@ -168,6 +168,9 @@ class AccumulateGrad(Node):
         try:
             if leaf.grad_ is None:
                 leaf.grad_ = first_gradient(leaf, cython.cast(Tensor, grads))
+            elif is_absent(leaf.grad_) and not is_absent(grads):
+                # where a sparse one meets a dense one, the dense one comes first
+                leaf.grad_ = grads + leaf.grad_
             elif state().grad_mode:
                 leaf.grad_ = leaf.grad_ + grads
             else:
@@ -198,6 +201,14 @@ def holds_tensor(value: object) -> cython.bint:
             if isinstance(item, SavedTensor):
                 return True
     return False
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_absent(grad: object) -> cython.bint:
+    """Whether a gradient has no dense memory: it is sparse."""
+    return (cython.cast(Tensor, grad).keys >> KEY_ABSENT) & 1
 
 
 @cython.cfunc

@@ -4,6 +4,8 @@ import copy
 import copyreg
 import warnings
 
+from rushlight.core import sparse
+from rushlight.core.layout import sparse_coo, strided
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
@@ -20,9 +22,45 @@ def reduce_tensor(tensor):
     kind = type(tensor)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.layout is not strided:
+        return rebuild_sparse, (*sparse_parts(tensor), wanted), attributes
     geometry = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
     parts = kind, tensor.untyped_storage(), *geometry, tensor.dtype, wanted
     return rebuild, parts, attributes
+
+
+def sparse_parts(tensor):
+    """Layout, sizes and parts of a sparse tensor, as `rebuild_sparse` takes them."""
+    tensor = tensor.detach()
+    parts = sparse.parts_of(tensor)
+    names = [name for name in type(parts).__slots__ if name != "coalesced"]
+    found = {name: getattr(parts, name) for name in names}
+    return tensor.layout, tuple(tensor.shape), found, getattr(parts, "coalesced", None)
+
+
+def rebuild_sparse(layout, sizes, parts, coalesced, requires_grad):
+    """The sparse tensor that ``reduce_tensor`` took apart."""
+    if layout is sparse_coo:
+        result = _make["_sparse_coo_tensor_unsafe"](
+            parts["indices"], parts["values"], list(sizes), is_coalesced=coalesced
+        )
+    else:
+        result = _make["_sparse_compressed_tensor_unsafe"](
+            parts["compressed"],
+            parts["plain"],
+            parts["values"],
+            list(sizes),
+            layout=layout,
+        )
+    return result.requires_grad_(requires_grad) if requires_grad else result
+
+
+_make: dict = {}  # operators by name: they come with a higher layer
+
+
+def bind_makers(makers):
+    """Name the operators that make sparse tensors of parts."""
+    _make.update(makers)
 
 
 def reduce_storage(storage):
@@ -86,10 +124,13 @@ def deepcopy_tensor(tensor, memo):
             "module, this may be because of a tensor stored in it that has a grad_fn: "
             "detach it first."
         )
-    copied = make_tensor(
-        copy_storage(tensor.untyped_storage(), memo), tuple(tensor.shape),
-        tuple(tensor.stride()), tensor.storage_offset(), tensor.dtype,
-    )  # fmt: skip
+    if tensor.layout is not strided:
+        copied = tensor.detach().clone()
+    else:
+        copied = make_tensor(
+            copy_storage(tensor.untyped_storage(), memo), tuple(tensor.shape),
+            tuple(tensor.stride()), tensor.storage_offset(), tensor.dtype,
+        )  # fmt: skip
     copied = copied.conj() if tensor.is_conj() else copied
     copied = copied._neg_view() if tensor.is_neg() else copied
     if type(tensor) is not Tensor:

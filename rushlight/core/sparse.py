@@ -12,13 +12,16 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import row_major
-from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
+from cython.cimports.rushlight.core.keys import (
+    KEY_ABSENT,
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+)
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 
 _ONE = cython.declare(uint64_t, 1)
-KEY_ABSENT = cython.declare(cython.int, 40)
 
 
 @cython.cclass
@@ -27,6 +30,10 @@ class Parts(Storage):
 
     layout = cython.declare(object, visibility="public")
     parts = cython.declare(object, visibility="public")
+
+    def item(self, tensor):
+        """The one element of a tensor of these parts."""
+        return tensor.to_dense().item()
 
     def __repr__(self):
         return f"<no memory, but parts of a tensor of {self.layout}>"

@@ -49,6 +49,8 @@ from rushlight.core.layout import (
     channels_last_3d,
     contiguous_format,
     preserve_format,
+    sparse_coo,
+    sparse_csr,
     strided,
 )
 from rushlight.core.slots import SLOT_NAMES
@@ -446,8 +448,13 @@ class Tensor:
 
     @property
     def is_sparse(self):
-        """Whether the layout is sparse: never."""
-        return False
+        """Whether the elements that are not zero are held with coordinates."""
+        return (self.keys & STANDS_APART) != 0 and self.layout is sparse_coo
+
+    @property
+    def is_sparse_csr(self):
+        """Whether the elements that are not zero are held row by row."""
+        return (self.keys & STANDS_APART) != 0 and self.layout is sparse_csr
 
     @property
     def is_quantized(self):
@@ -590,6 +597,8 @@ class Tensor:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if self.keys & DEFERRED:
             return self.clone().item()
+        if self.keys & STANDS_APART:
+            return cython.cast(object, self.storage).item(self)
         check_allocated(self)
         return read_element(self.dtype_.code, self.pointer())
 

@@ -393,7 +393,9 @@ def permute(self, dims):
     indices, values, done = parts(self)
     count = indices.shape[0]
     order = [wrap_dim(dim, self.ndim) for dim in dims]
-    if sorted(order) != list(range(self.ndim)):
+    if len(set(order)) < len(order):
+        raise RuntimeError("permute(): duplicate dims are not allowed.")
+    if len(order) != self.ndim:
         raise RuntimeError(
             "permute(sparse): number of dimensions in the tensor input does not match "
             "the length of the desired ordering of dimensions i.e. input.dim() = "
@@ -428,7 +430,7 @@ def unsqueeze(self, dim):
 
 def select(self, dim, index):
     """One position along a dimension; of a vector, its element."""
-    indices, values, done = parts(self)
+    indices, values, done = parts(coalesced(self))
     dim = wrap_dim(dim, self.ndim)
     size = self.shape[dim]
     if not -size <= index < size:
@@ -448,6 +450,13 @@ def select(self, dim, index):
     kept = [row for row in range(count) if row != dim]
     rows = ops.index_select(indices, 0, rushlight.tensor(kept, dtype=rushlight.int64))
     return made(ops.index_select(rows, 1, hit), values, rest, done)
+
+
+def unbind(self, dim):
+    """Every position along a dimension."""
+    return tuple(
+        select(self, dim, at) for at in range(self.shape[wrap_dim(dim, self.ndim)])
+    )
 
 
 def index_select(self, dim, index):

@@ -406,7 +406,7 @@ def _check_product(self, mat2):
         raise RuntimeError(f"mm: Expected dim 2 for 'mat2', got {mat2.ndim}D tensor")
     if self.shape[1] != mat2.shape[0]:
         raise RuntimeError(
-            f"mm: Argument #3 (dense): Expected dim 0 size {self.shape[1]}, got "
+            f"addmm: Argument #3 (dense): Expected dim 0 size {self.shape[1]}, got "
             f"{mat2.shape[0]}"
         )
 

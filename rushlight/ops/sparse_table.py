@@ -7,6 +7,7 @@ too, and have a kernel more for coordinates, for compressed tensors, or for both
 from __future__ import annotations
 
 from rushlight.core.factories import bind_layouts
+from rushlight.core.pickling import bind_makers
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.python_kernels import LazyKernel, PythonKernel, set_fallback
 
@@ -56,6 +57,7 @@ ROWS = {
     "permute": (f"{_COO}.permute", None),
     "unsqueeze": (f"{_COO}.unsqueeze", None),
     "select.int": (f"{_COO}.select", f"{_CSR}.select"),
+    "unbind.int": (f"{_COO}.unbind", None),
     "index_select": (f"{_COO}.index_select", None),
     "narrow_copy": (f"{_COO}.narrow_copy", None),
     "cat": (f"{_COO}.cat", None),
@@ -78,6 +80,7 @@ def attach(operators):
         operators: by name and overload.
     """
     bind_layouts(_empty_in_parts)
+    bind_makers({name: operators[name] for name in _MAKERS})
     for name, kernels in ROWS.items():
         for key, path in zip((COO, COMPRESSED), kernels):
             if path is not None:
@@ -115,6 +118,9 @@ def _attach_values(op, name, options):
 
 def _lazy(family, maker, name, options):
     return LazyKernel(f"rushlight.ops.{family}", maker, _Maker(name, options))
+
+
+_MAKERS = ("_sparse_coo_tensor_unsafe", "_sparse_compressed_tensor_unsafe")
 
 
 class _Maker:

@@ -175,12 +175,41 @@ def _encode(text, encoding):
     return text.encode("latin1")
 
 
+LAYOUTS = frozenset(
+    f"torch.{name}"
+    for name in (
+        "strided",
+        "sparse_coo",
+        "sparse_csr",
+        "sparse_csc",
+        "sparse_bsr",
+        "sparse_bsc",
+    )
+)
+
+
+def _rebuild_sparse(layout, parts):
+    """A sparse tensor of its parts, which are checked: anybody may have written them."""
+    if not isinstance(parts, tuple) or not 3 <= len(parts) <= 4:
+        refuse("a sparse tensor is made of three or four parts")
+    tensors = parts[:2] if layout is rl.sparse_coo else parts[:3]
+    if any(not isinstance(part, rl.Tensor) for part in tensors):
+        refuse("a part of a sparse tensor is no tensor")
+    if layout is rl.sparse_coo:
+        indices, values, size = parts[:3]
+        coalesced = parts[3] if len(parts) > 3 else None
+        return rl.sparse_coo_tensor(
+            indices, values, size, check_invariants=True, is_coalesced=bool(coalesced)
+        )
+    return rl.sparse_compressed_tensor(*parts, layout=layout, check_invariants=True)
+
+
 def _get_layout(name):
     if not isinstance(name, str):
         refuse("a layout's name is not text")
-    if name != "torch.strided":
+    if name not in LAYOUTS:
         refuse(f"layout {name!r} is not supported")
-    return rl.strided
+    return getattr(rl, name.removeprefix("torch."))
 
 
 def _bytearray(*arguments):
@@ -224,6 +253,7 @@ def _callables() -> dict:
         "torch._utils._rebuild_parameter": _rebuild_parameter,
         "torch._utils._rebuild_parameter_with_state": _rebuild_parameter,
         "torch._utils._rebuild_meta_tensor_no_storage": _rebuild_meta,
+        "torch._utils._rebuild_sparse_tensor": _rebuild_sparse,
         "torch.serialization._get_layout": _get_layout,
         "_codecs.encode": _encode,
     }

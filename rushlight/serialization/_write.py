@@ -39,6 +39,7 @@ _names = {
         (_REBUILD, "_rebuild_tensor_v2"),
         (_REBUILD, "_rebuild_tensor_v3"),
         (_REBUILD, "_rebuild_parameter"),
+        (_REBUILD, "_rebuild_sparse_tensor"),
         (_REBUILD, "_rebuild_meta_tensor_no_storage"),
         ("torch.serialization", "_get_layout"),
         ("torch.storage", "UntypedStorage"),
@@ -117,6 +118,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         if isinstance(tensor, rl.nn.Parameter):
             arguments = tensor.detach(), tensor.requires_grad, hooks
             return _names[_REBUILD, "_rebuild_parameter"], arguments
+        if tensor.layout is not rl.strided:
+            return _names[_REBUILD, "_rebuild_sparse_tensor"], sparse_parts(tensor)
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
         if tensor.device.type == "meta":
             arguments = tensor.dtype, shape, strides, tensor.requires_grad
@@ -258,3 +261,15 @@ def _write_old(obj, file, protocol):
         storage, width = stored[number]
         file.write(struct.pack("<q", storage.nbytes() // width))
         file.write(interop.storage_buffer(storage))
+
+
+def sparse_parts(tensor):
+    """Layout and parts of a sparse tensor, as files hold them."""
+    tensor, size = tensor.detach(), rl.Size(tensor.shape)
+    if tensor.layout is rl.sparse_coo:
+        parts = tensor._indices(), tensor._values(), size, tensor.is_coalesced()
+        return tensor.layout, parts
+    rows = tensor.layout in (rl.sparse_csr, rl.sparse_bsr)
+    names = ("crow", "col") if rows else ("ccol", "row")
+    indices = (getattr(tensor, f"{name}_indices")() for name in names)
+    return tensor.layout, (*indices, tensor.values(), size)
