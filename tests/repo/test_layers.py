@@ -36,6 +36,8 @@ LAYERS = (
         "signal",
         "hub",
         "masked",
+        "sparse",
+        "quasirandom",
         "monitor",
         "package",
     ),
