@@ -62,7 +62,7 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
             result = result.to(dtype=dtype or result.dtype, device=device)
     else:
         result = from_sequence(data, dtype, device)
-    if python_key.modes():
+    if python_key.active():
         result = call.lift_fresh(result)
     return result.requires_grad_() if requires_grad else result
 

@@ -16,8 +16,6 @@ from typing import Any
 from rushlight.core import naming
 from rushlight.core.state import (
     function_modes,
-    pop_mode,
-    push_mode,
     silence_overrides,
     silenced_overrides,
 )
@@ -25,7 +23,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.dispatch.overridable import Attribute, Overridable
 from rushlight.dispatch.packet import OperatorPacket
-from rushlight.dispatch.signature import takes_calls
+from rushlight.dispatch.signature import pop_mode, push_mode, takes_calls
 
 __all__ = [
     "enable_reentrant_dispatch",

@@ -2,6 +2,7 @@
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
+    PyObject* Py_TYPE(PyObject* value)
     ctypedef object (*getter)(object, void*)
     ctypedef int (*setter)(object, PyObject*, void*) except -1
     ctypedef struct PyGetSetDef:

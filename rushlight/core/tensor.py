@@ -976,10 +976,12 @@ def set_data(t: Tensor, value: Tensor):
 
 
 def install(name, value, kind=Tensor):
-    """Add a method to the compiled ``Tensor`` type."""
+    """Add a method to the compiled ``Tensor`` type, or to another one."""
     body: cython.pointer(PyTypeObject) = cython.cast(
         cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
     )
-    body.tp_flags &= ~(cython.cast(cython.ulong, 1) << 8)  # programs may assign too
+    if kind is Tensor:
+        # programs may assign, too; of other types CPython's short cuts stay in place
+        body.tp_flags &= ~(cython.cast(cython.ulong, 1) << 8)
     cython.cast(dict, cython.cast(object, body.tp_dict))[name] = value
     PyType_Modified(body)

@@ -5,10 +5,14 @@ from __future__ import annotations
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.rushlight.core._python import PyTypeObject, PyVectorcall_Call
-from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.dispatch.dispatcher import Operator, set_entry
 from cython.cimports.rushlight.dispatch.interception import intercept
-from cython.cimports.rushlight.dispatch.signature import Bound, keyword_dict, release
+from cython.cimports.rushlight.dispatch.signature import (
+    Bound,
+    keyword_dict,
+    release,
+    watchers,
+)
 
 from rushlight.dispatch.dispatcher import forget
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
@@ -32,7 +36,7 @@ def operator_vectorcall(
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
         if code:
             raise_mismatch(op.name, [op], args, n, kwnames, code)
-        if bound.exotic or state().modes:
+        if bound.exotic or watchers:
             answer = intercept(op, args, n, kwnames)
             if answer is not PASS_BY:
                 return answer

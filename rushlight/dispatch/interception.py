@@ -9,7 +9,8 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import asks, keyword_dict
 
 from rushlight.core import naming
-from rushlight.core.state import pop_mode, push_mode, silenced_overrides
+from rushlight.core.state import silenced_overrides
+from rushlight.dispatch.signature import pop_mode, push_mode
 
 
 class _PassBy:

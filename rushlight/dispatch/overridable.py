@@ -9,6 +9,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdlib import malloc
 from cython.cimports.rushlight.core._python import PyObject_Vectorcall
 from cython.cimports.rushlight.core.descriptors import (
+    Py_TYPE,
     PyGetSetDef,
     PyGetSetDescrObject,
     getter,
@@ -18,7 +19,7 @@ from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 from cython.cimports.rushlight.dispatch.interception import ask, intercept
-from cython.cimports.rushlight.dispatch.signature import asks, asks_within
+from cython.cimports.rushlight.dispatch.signature import asks, asks_within, watchers
 
 from rushlight.core.tensor import bind_interception
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
@@ -119,13 +120,12 @@ def call_overridable(
     i: cython.Py_ssize_t
     n: cython.Py_ssize_t = (nargsf << 1) >> 1
     total: cython.Py_ssize_t = n
-    asked: cython.bint = state().modes > 0
+    asked: cython.bint = watchers > 0
     if kwnames != cython.NULL:
         total += len(cython.cast(tuple, cython.cast(object, kwnames)))
     for i in range(total):
-        item = cython.cast(object, args[i])
-        if type(item) is not Tensor and asks_within(item):
-            asked = True
+        if Py_TYPE(args[i]) != cython.cast(cython.pointer(PyObject), Tensor):
+            asked = asked or asks_within(cython.cast(object, args[i]))
     if asked:
         answer = intercept(wrapped, args, n, kwnames)
         if answer is not PASS_BY:
@@ -208,7 +208,7 @@ class Attribute:
     def __get__(self, obj, kind):
         if obj is None:
             return self
-        if type(obj) is not Tensor or state().modes:
+        if watchers or (type(obj) is not Tensor and asks(obj)):
             answer = taken_attribute(self, "__get__", (obj,))
             if answer is not PASS_BY:
                 return answer
@@ -219,7 +219,7 @@ class Attribute:
             raise AttributeError(
                 f"attribute '{self.__name__}' of 'Tensor' objects is not writable"
             )
-        if type(obj) is not Tensor or state().modes:
+        if watchers or (type(obj) is not Tensor and asks(obj)):
             if taken_attribute(self, "__set__", (obj, value)) is not PASS_BY:
                 return
         self.put(obj, value)
@@ -248,7 +248,7 @@ Watched = cython.struct(
 def watched_get(self: object, closure: cython.p_void) -> object:
     """Reads a compiled attribute, unless the tensor's type or a mode does."""
     watched: cython.pointer(Watched) = cython.cast(cython.pointer(Watched), closure)
-    if type(self) is not Tensor or state().modes:
+    if watchers or (type(self) is not Tensor and asks(self)):
         answer = taken_attribute(
             cython.cast(object, watched.descriptor), "__get__", (self,)
         )
@@ -264,7 +264,7 @@ def watched_put(
 ) -> cython.int:
     """Writes a compiled attribute, or with NULL deletes it."""
     watched: cython.pointer(Watched) = cython.cast(cython.pointer(Watched), closure)
-    if type(self) is not Tensor or state().modes:
+    if watchers or (type(self) is not Tensor and asks(self)):
         descriptor = cython.cast(object, watched.descriptor)
         if value == cython.NULL:
             answer = taken_attribute(descriptor, "__delete__", (self,))

@@ -23,6 +23,7 @@ from cython.cimports.rushlight.dispatch.signature import (
     asks_within,
     keyword_dict,
     release,
+    watchers,
 )
 
 from rushlight.core import naming
@@ -169,7 +170,7 @@ def packet_vectorcall(
         code = op.signature.bind(args, n, kwnames, cython.address(bound))
         if code:
             op = choose_overload(packet, args, n, kwnames, cython.address(bound), code)
-        if bound.exotic or state().modes:
+        if bound.exotic or watchers:
             answer = intercept(packet, args, n, kwnames)
             if answer is not PASS_BY:
                 return answer
@@ -278,7 +279,7 @@ def call_with_keywords(
 ) -> object:
     """``requires_grad`` is set on a factory's result; ``out`` chooses another form."""
     i: cython.Py_ssize_t
-    asked: cython.bint = state().modes > 0
+    asked: cython.bint = watchers > 0
     for i in range(n + len(cython.cast(tuple, cython.cast(object, kwnames)))):
         asked = asked or asks_within(cython.cast(object, args[i]))
     if asked:

@@ -72,6 +72,11 @@ def pop_mode():
     return mode
 
 
+def active() -> bool:
+    """Whether a mode sees this thread's operators."""
+    return (state().included >> KEY_PYTHON) & 1
+
+
 def modes():
     """This thread's dispatch modes; the last runs first."""
     return tuple(_MODES.stack)

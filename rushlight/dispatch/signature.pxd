@@ -31,6 +31,8 @@ cdef class Signature:
     cdef int accept(self, int i, PyObject* value, Bound* bound) except -1
     cdef int find(self, object key)
 
+# How many function modes are on, in all threads: none is asked where there is none.
+cdef int watchers
 # Whether a value takes calls by its type: nothing is converted before it was asked.
 cdef bint asks(object item) except -1
 # The same of a value, or of one in a list.

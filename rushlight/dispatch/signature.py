@@ -6,6 +6,7 @@ import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
+from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import Device, as_device
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import KEY_BATCHED
@@ -13,6 +14,8 @@ from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core import dtype as _dtypes
 from rushlight.core import layout as _layouts
+from rushlight.core.state import pop_mode as _pop_mode
+from rushlight.core.state import push_mode as _push_mode
 from rushlight.core.state import silenced_overrides
 
 # Kinds of arguments, as opgen numbers them.
@@ -95,22 +98,64 @@ def own(bound: cython.pointer(Bound), slot: cython.int, value: object) -> cython
 _TAKES_CALLS = cython.declare(dict, {})  # type -> whether it has a hook for calls
 
 
+_PLAIN = cython.declare(cython.pointer(PyObject), cython.NULL)  # the last one without
+watchers = cython.declare(cython.int, 0)  # function modes that are on, in any thread
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def asks(item: object) -> cython.bint:
-    kind = type(item)
-    if kind is Tensor or kind is bool or kind is tuple or kind is list or kind is str:
+    kind: cython.pointer(PyObject) = Py_TYPE(
+        cython.cast(cython.pointer(PyObject), item)
+    )
+    if (
+        kind == _PLAIN
+        or kind == cython.cast(cython.pointer(PyObject), Tensor)
+        or kind == cython.cast(cython.pointer(PyObject), bool)
+        or kind == cython.cast(cython.pointer(PyObject), tuple)
+        or kind == cython.cast(cython.pointer(PyObject), DType)
+        or kind == cython.cast(cython.pointer(PyObject), int)
+        or kind == cython.cast(cython.pointer(PyObject), float)
+        or kind == cython.cast(cython.pointer(PyObject), list)
+        or kind == cython.cast(cython.pointer(PyObject), str)
+        or kind == cython.cast(cython.pointer(PyObject), Device)
+    ):
         return False
-    if kind is DType or kind is Device or kind is int or kind is float:
-        return False
+    return type_asks(type(item))
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def type_asks(kind: object) -> cython.bint:
+    """Whether a type has a hook for calls, and the thread asks it."""
+    global _PLAIN
     known = _TAKES_CALLS.get(kind)
     if known is None:
         if len(_TAKES_CALLS) > 4096:  # classes made in a loop do not stay for good
+            _PLAIN = cython.NULL
             _TAKES_CALLS.clear()
         hook = getattr(kind, "__torch_function__", None)
         known = hook is not None and not getattr(hook, "passes_by", False)
         _TAKES_CALLS[kind] = known
-    return known and not silenced_overrides()
+    if not known:
+        _PLAIN = cython.cast(cython.pointer(PyObject), kind)  # the table keeps it alive
+        return False
+    return not silenced_overrides()
+
+
+def push_mode(mode):
+    """Makes a function mode the first to see this thread's calls."""
+    global watchers
+    _push_mode(mode)
+    watchers += 1
+
+
+def pop_mode():
+    """Takes the innermost function mode off this thread's stack."""
+    global watchers
+    mode = _pop_mode()
+    watchers -= 1
+    return mode
 
 
 @cython.cfunc
