@@ -66,6 +66,8 @@ OWN = (
     "utils.data.parallel",
     "utils.data.transport",
     "utils.data.worker",
+    "utils.pictures",
+    "utils._summary",
 )
 
 

@@ -12,6 +12,7 @@ _MODULES = (
     "dlpack",
     "hooks",
     "model_zoo",
+    "pictures",
 )
 __all__ = ["data", "set_module"]
 
@@ -23,6 +24,10 @@ def __getattr__(name):
         from rushlight.core.device import rename_privateuse1_backend
 
         return rename_privateuse1_backend
+    if name == "summary":
+        from rushlight.utils._summary import summary
+
+        return summary
     if name == "swap_tensors":
         from rushlight.utils._swap import swap_tensors
 
