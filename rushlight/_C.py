@@ -29,6 +29,7 @@ from rushlight.dispatch.disabled import (
 from rushlight.dispatch.python_key import modes as dispatch_modes
 
 _TensorBase = TensorBase
+_TensorMeta = type(TensorBase)
 _GLIBCXX_USE_CXX11_ABI = True
 has_mkldnn = False
 has_mps = False

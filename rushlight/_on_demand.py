@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 MODULES = """
-    _C __future__ _dynamo _ops _subclasses _utils __config__ accelerator amp ao backends
+    _C __future__ _dynamo _higher_order_ops _ops _subclasses _utils __config__ accelerator amp ao backends
     compiler distributed futures fx hub jit monitor mps mtia multiprocessing onnx
     package profiler return_types storage torch_version types version xpu
 """.split()
@@ -61,6 +61,7 @@ NAMES = {
         sparse_coo_tensor sparse_csc_tensor sparse_csr_tensor spmm
         """.split()
     ),
+    "serialization._records": ("PyTorchFileReader", "PyTorchFileWriter"),
 }
 _HOMES = {name: home for home, names in NAMES.items() for name in names}
 

@@ -165,6 +165,7 @@ def tensor_from_file(
     layout=None,
     device=None,
     pin_memory=False,
+    requires_grad=False,
 ):
     """A vector whose memory is a file's.
 
@@ -177,6 +178,7 @@ def tensor_from_file(
         layout: strided, the only one there is.
         device: the CPU.
         pin_memory: must be False.
+        requires_grad: whether gradients are wanted.
 
     Raises:
         RuntimeError: the file cannot be opened, or is too short.
@@ -191,8 +193,10 @@ def tensor_from_file(
     if pin_memory:
         raise RuntimeError("tensors constructed from a file cannot be pinned")
     dtype = get_default_dtype() if dtype is None else dtype
+    size = int(size or 0)
     storage = from_file(filename, bool(shared), size * dtype.itemsize)
-    return make_tensor(storage, (size,), (1,), 0, dtype)
+    result = make_tensor(storage, (size,), (1,), 0, dtype)
+    return result.requires_grad_() if requires_grad else result
 
 
 # -- methods -------------------------------------------------------------------------

@@ -55,4 +55,5 @@ def install_as_torch():
     relabel.rename_loaded()
     pickles.install()
     rushlight.__version__ = relabel.version()
+    rushlight.torch = rushlight  # type: ignore[attr-defined]  # as PyTorch's holds itself
     _installed = True

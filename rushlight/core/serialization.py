@@ -187,9 +187,17 @@ class Archive:
         title: what to call it in errors.
         mapped: map the file and lend its pages, in place of reading records.
         shared: let what is written to those pages go to the file.
+        needed: the records that must be there.
     """
 
-    def __init__(self, file, title, mapped=False, shared=False):
+    def __init__(
+        self,
+        file,
+        title,
+        mapped=False,
+        shared=False,
+        needed=("version", "data.pkl"),
+    ):
         import zipfile
 
         self.file = file
@@ -213,7 +221,7 @@ class Archive:
         self.records = index_records(infos)
         self.claimed = 0  # bytes of all storages that have been read
         self.refuse_programs()
-        for name in "version", "data.pkl":
+        for name in needed:
             if self.folder + name not in self.records:
                 raise RuntimeError(self.unreadable(f"it has no record {name}"))
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 
-from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
@@ -21,6 +20,7 @@ from rushlight.dispatch.dispatcher import (
     packets,
 )
 from rushlight.dispatch.guard import Guard
+from rushlight.dispatch.infer import infer_schema
 from rushlight.dispatch.keys import BACKENDS, DispatchKey, KeySet, keys_named
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.python_kernels import PythonKernel, set_fallback
@@ -414,66 +414,6 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
     return CustomOpDef(
         name, schema or infer_schema(fn, mutates_args=mutates_args), fn, device_types
     )
-
-
-_SCHEMA_TYPES = {
-    "Tensor": "Tensor",
-    "float": "float",
-    "int": "int",
-    "bool": "bool",
-    "str": "str",
-}
-
-
-def infer_schema(prototype, /, *, mutates_args=(), op_name=None):
-    """A schema from a function's annotations.
-
-    >>> def scale(x: Tensor, factor: float = 2.0) -> Tensor: ...
-    >>> infer_schema(scale)
-    '(Tensor x, float factor=2.0) -> Tensor'
-    """
-    import inspect
-
-    parts = []
-    for name, parameter in inspect.signature(prototype).parameters.items():
-        kind = _schema_type(parameter.annotation, name)
-        if name in mutates_args or mutates_args == "unknown":
-            kind = kind.replace("Tensor", f"Tensor(a{len(parts)}!)", 1)
-        default = parameter.default
-        parts.append(
-            f"{kind} {name}"
-            + ("" if default is inspect.Parameter.empty else f"={_literal(default)}")
-        )
-    result = inspect.signature(prototype).return_annotation
-    text = "()" if result in (None, "None") else _schema_type(result, "return")
-    return f"{op_name or ''}({', '.join(parts)}) -> {text}"
-
-
-def _literal(value):
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _schema_type(annotation, name):
-    text = (
-        annotation
-        if isinstance(annotation, str)
-        else getattr(annotation, "__name__", str(annotation))
-    )
-    if annotation is Tensor:
-        return "Tensor"
-    origin = getattr(annotation, "__args__", None)
-    if origin and type(None) in origin:
-        inner = next(kind for kind in origin if kind is not type(None))
-        return _schema_type(inner, name) + "?"
-    if origin:
-        return _schema_type(origin[0], name) + "[]"
-    plain = text.rpartition(".")[2]
-    if plain not in _SCHEMA_TYPES:
-        raise ValueError(
-            f"infer_schema(func): Parameter {name} has unsupported type {annotation}. "
-            f"The valid types are: {', '.join(_SCHEMA_TYPES)}, lists of them and | None"
-        )
-    return _SCHEMA_TYPES[plain]
 
 
 def _excluded(*keys):

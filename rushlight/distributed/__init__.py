@@ -14,6 +14,7 @@ __all__ = [
     "DistBackendError",
     "DistError",
     "DistNetworkError",
+    "DeviceMesh",
     "DistStoreError",
     "GroupMember",
     "ProcessGroup",
@@ -25,6 +26,7 @@ __all__ = [
     "get_node_local_rank",
     "get_rank",
     "get_world_size",
+    "init_device_mesh",
     "group",
     "init_process_group",
     "is_available",
@@ -258,3 +260,15 @@ for _name in """
     scatter_object_list send
 """.split():
     _needs_group(_name)
+
+
+def __getattr__(name):
+    if name in ("device_mesh", "tensor"):
+        from importlib import import_module
+
+        return import_module(f"rushlight.distributed.{name}")
+    if name in ("DeviceMesh", "init_device_mesh"):
+        from rushlight.distributed import device_mesh
+
+        return getattr(device_mesh, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -118,3 +118,12 @@ def fill_diagonal_(self, fill_value, wrap):
             start = offset + top * self.stride(0)
             ops.as_strided(self, [size], [step], start).fill_(fill_value)
     return self
+
+
+def pin_memory(self, device=None):
+    """No copy in page-locked memory: nothing here would be quicker by it.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError("Cannot access accelerator device when none is available.")

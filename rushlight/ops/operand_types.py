@@ -28,8 +28,10 @@ SPELLED = {
 
 def kind_of(value):
     """0 for truth values, 1 for integers, 2 for floats, 3 for complex numbers."""
-    if hasattr(value, "dtype"):
+    if isinstance(value, rushlight.Tensor):
         return value.dtype.category
+    if hasattr(value, "dtype"):  # NumPy's scalars have dtypes of their own
+        value = value.item()
     for category, kind in enumerate((bool, int, float, complex)):
         if isinstance(value, kind):
             return category

@@ -1,5 +1,6 @@
 """The loader's order, its workers, and what happens when they fail."""
 
+import gc
 import multiprocessing
 import os
 import random
@@ -52,6 +53,7 @@ class Failing(Samples):
 @pytest.fixture(autouse=True)
 def no_process_is_left():
     yield
+    gc.collect()  # an exception holds its pass, and the pass its workers
     deadline = time.monotonic() + 5
     while multiprocessing.active_children() and time.monotonic() < deadline:
         time.sleep(0.01)

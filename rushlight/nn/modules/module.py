@@ -39,6 +39,8 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 
+_IncompatibleKeys = _state.IncompatibleKeys  # PyTorch's name, which programs import
+
 # The hooks on all modules, by registration number; the functions above fill them.
 _global_buffer_registration_hooks = OrderedDict()
 _global_module_registration_hooks = OrderedDict()

@@ -1,18 +1,19 @@
 """Batches of a data set, made here or by worker processes, in a reproducible order."""
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import IterableDataset
 from rushlight.utils.data.fetch import Source
+from rushlight.utils.data.passes import PassIterator, resume
 from rushlight.utils.data.sampler import (
     BatchSampler,
     InfiniteSampler,
     RandomSampler,
     Sampler,
     SequentialSampler,
-    draw_seed,
 )
 
 _FIXED = frozenset(
@@ -36,6 +37,8 @@ class DataLoader:
         drop_last: leaves out a last batch that is not full.
         timeout: seconds to wait for a worker's batch; 0 waits for ever.
         worker_init_fn: called with the worker's number once it has its seed.
+        multiprocessing_context: how processes start, ``"fork"`` by default; ``"thread"``
+            has threads in their place, which share the data set and the generators.
         generator: source of the order and of the workers' seeds.
         prefetch_factor: batches that each worker makes ahead; 2 if there are workers.
         persistent_workers: keeps the workers from one pass to the next.
@@ -69,6 +72,7 @@ class DataLoader:
     ):
         iterable = isinstance(dataset, IterableDataset)
         check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        check_context(multiprocessing_context, num_workers)
         if iterable:
             check_iterable(shuffle, sampler, batch_sampler)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -103,6 +107,8 @@ class DataLoader:
         plain = default_convert if batch_sampler is None else default_collate
         self.collate_fn = plain if collate_fn is None else collate_fn
         self._iterator: Any = None
+        self._current: Any = None  # a weak reference to the pass that is going on
+        self._resume: dict | None = None  # where the next pass goes on
         self._complete = True
 
     def __setattr__(self, name, value):
@@ -121,17 +127,66 @@ class DataLoader:
             collate=self.collate_fn,
             drop_last=self.drop_last,
         )
+        state, self._resume = self._resume, None
+        iterator = resume(self, state, lambda skip: self._begin(source, skip))
+        self._current = weakref.ref(iterator)
+        if state and source.iterable:
+            _leave_out(iterator, state["batches"])
+        return iterator
+
+    def _begin(self, source, skip):
         if not self.num_workers:
-            return SerialIterator(self, source)
+            return SerialIterator(self, source, skip)
+        if self.multiprocessing_context == "thread":
+            from rushlight.utils.data.threads import ThreadIterator
+
+            return ThreadIterator(self, source, skip)
         from rushlight.utils.data.parallel import ParallelIterator
 
         if not self.persistent_workers:
-            return ParallelIterator(self, source)
+            return ParallelIterator(self, source, skip)
         if self._iterator is None:
-            self._iterator = ParallelIterator(self, source)
+            self._iterator = ParallelIterator(self, source, skip)
         else:
-            self._iterator.restart()
+            self._iterator.restart(skip)
         return self._iterator
+
+    def state_dict(self) -> dict:
+        """How far the pass that is going on has come, for ``load_state_dict``.
+
+        >>> data = rl.utils.data.TensorDataset(rl.arange(6))
+        >>> loader = rl.utils.data.DataLoader(data, batch_size=2, shuffle=True)
+        >>> batches = iter(loader)
+        >>> _ = next(batches)
+        >>> state = loader.state_dict()
+        >>> rest = [batch[0].tolist() for batch in batches]
+        >>> loader.load_state_dict(state)
+        >>> [batch[0].tolist() for batch in loader] == rest
+        True
+        """
+        iterator = self._current() if self._current is not None else None
+        if iterator is None:
+            return {"batches": 0, "generator": None}
+        return iterator.state()
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Lets the next pass go on where another one was.
+
+        The order is that of the other pass; samples before the place are not fetched,
+        but an iterable data set is read up to it. The default generator is left as it is.
+
+        Args:
+            state_dict: what ``state_dict`` returned, there or in another run.
+
+        Raises:
+            ValueError: it is something else.
+        """
+        if not isinstance(state_dict, dict) or set(state_dict) != {
+            "batches",
+            "generator",
+        }:
+            raise ValueError("load_state_dict: not a state of a DataLoader")
+        self._resume = dict(state_dict)
 
     def index_sampler(self):
         """What yields one batch's indices at a time, or one index where not batched."""
@@ -147,24 +202,36 @@ class DataLoader:
         return whole + (1 if rest and not self.drop_last else 0)
 
 
-class SerialIterator:
+class SerialIterator(PassIterator):
     """One pass over the batches, fetched in this process as they are asked for."""
 
-    def __init__(self, loader: DataLoader, source: Source):
-        self.sampler = loader.index_sampler()
-        self.indices = iter(self.sampler)
-        # Drawn though no worker wants it: num_workers then leaves the order as it is.
-        draw_seed(loader.generator)
+    def __init__(self, loader: DataLoader, source: Source, skip: int = 0):
+        super().__init__(loader)
+        self.indices = self.start(source, skip)
         self.fetch = source.open()
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
+    def following(self):
         return self.fetch(next(self.indices))
 
-    def __len__(self):
-        return len(self.sampler)
+
+def _leave_out(iterator, count):
+    """Takes batches of an iterable data set and drops them."""
+    iterator.taken = 0
+    for _ in range(count):
+        next(iterator, None)
+
+
+# PyTorch's names for the kinds of passes, which programs ask for.
+_BaseDataLoaderIter = PassIterator
+_SingleProcessDataLoaderIter = SerialIterator
+
+
+def __getattr__(name):
+    if name == "_MultiProcessingDataLoaderIter":
+        from rushlight.utils.data.parallel import ParallelIterator
+
+        return ParallelIterator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
@@ -185,6 +252,26 @@ def check_workers(num_workers, timeout, prefetch_factor, persistent_workers):
         raise ValueError("prefetch_factor option should be non-negative")
     if persistent_workers and num_workers == 0:
         raise ValueError("persistent_workers option needs num_workers > 0")
+
+
+def check_context(context, num_workers):
+    """Refuses a way to start workers that there is not, or that nobody asked for."""
+    if context is None:
+        return
+    if num_workers == 0:
+        raise ValueError(
+            "multiprocessing_context can only be used with multi-process loading "
+            f"(num_workers > 0), but got num_workers={num_workers}"
+        )
+    if isinstance(context, str) and context != "thread":
+        import multiprocessing
+
+        known = multiprocessing.get_all_start_methods()
+        if context not in known:
+            raise ValueError(
+                "multiprocessing_context option should specify a valid start method in "
+                f"{known!r}, but got multiprocessing_context={context!r}"
+            )
 
 
 def check_iterable(shuffle, sampler, batch_sampler):

@@ -9,6 +9,7 @@ from multiprocessing import connection as pipes
 from typing import Any
 
 from rushlight.utils.data import transport, worker
+from rushlight.utils.data.passes import PassIterator
 from rushlight.utils.data.sampler import draw_seed
 
 PATIENCE = 5.0  # seconds for a worker to end by itself before it is made to
@@ -78,20 +79,25 @@ class Crew:
         )
 
 
-class ParallelIterator:
+class ParallelIterator(PassIterator):
     """Batches from the workers, in the sampler's order unless told otherwise."""
 
-    def __init__(self, loader, source):
-        self.sampler = loader.index_sampler()
-        indices = iter(self.sampler)  # which may draw numbers before the seed is drawn
+    def __init__(self, loader, source, skip=0):
+        super().__init__(loader)
         self.timeout = loader.timeout
         self.in_order = loader.in_order
         self.persistent = loader.persistent_workers
         self.ahead = max(1, loader.prefetch_factor)
-        self.crew = Crew(loader, source, draw_seed(loader.generator))
+        self.source = source
+        indices = self.start(source, skip)
+        self.crew = Crew(loader, source, self.base_seed)
         weakref.finalize(self, self.crew.close)
         self.epoch = 0
         self._begin(indices)
+
+    def draw(self, loader):
+        """The seed that the workers' numbers are added to."""
+        self.base_seed = draw_seed(loader.generator)
 
     def _begin(self, indices):
         count = len(self.crew.processes)
@@ -104,9 +110,10 @@ class ParallelIterator:
         for _ in range(self.ahead * count):
             self._request()
 
-    def restart(self):
+    def restart(self, skip=0):
         """Another pass with the same workers; batches of the last one are dropped."""
         self.epoch += 1
+        self.ended = False
         late = set(range(len(self.crew.pipes)))
         for number in late:
             self._tell(number, ("restart", self.epoch, None))
@@ -114,26 +121,29 @@ class ParallelIterator:
             number, header, _ = self._receive()
             if header == ("restarted", self.epoch):
                 late.discard(number)
-        self._begin(iter(self.sampler))
+        indices = iter(self.sampler)
+        self.taken = skip
+        if not self.source.iterable:
+            for _ in range(skip):
+                next(indices, None)
+        self._begin(indices)
 
-    def __iter__(self):
-        return self
-
-    def __len__(self):
-        return len(self.sampler)
-
-    def __next__(self):
+    def following(self):
+        """The next batch; a batch that failed raises, and the next call goes on."""
         if not self.crew.processes:
             raise StopIteration
         try:
-            return self._next()
+            status, value = self._next()
         except BaseException as error:
-            # A persistent crew survives the end of a pass, and no other exception.
+            # A persistent crew survives the end of a pass, and nothing else.
             if not isinstance(error, StopIteration):
                 self.crew.close(patience=0.1)
             elif not self.persistent:
                 self.crew.close()
             raise
+        if status == "failure":
+            value.reraise()
+        return value
 
     def _next(self):
         while self.yielded < self.sent:
@@ -145,10 +155,8 @@ class ParallelIterator:
             status, value = self.ready.pop(number)
             if status == "end":
                 continue
-            if status == "failure":
-                value.reraise()
             self._request()
-            return value
+            return status, value
         raise StopIteration
 
     def _ready_batch(self):

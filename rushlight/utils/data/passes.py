@@ -1,0 +1,98 @@
+"""One pass over the batches: how far it is, and how another one gets there."""
+
+import warnings
+from typing import Any
+
+import rushlight as rl
+from rushlight.utils.data.sampler import draw_seed
+
+
+class PassIterator:
+    """One pass over a loader's batches, which counts what it has given.
+
+    A kind of pass defines ``following``, which returns the next batch. ``begun`` is the
+    state that the generator of the order had when the pass began.
+    """
+
+    def __init__(self, loader):
+        self.loader_generator = loader.generator
+        self.sampler = loader.index_sampler()
+        self.begun: Any = None
+        self.taken = 0
+        self.ended = False
+        self.draw_for = loader
+        if loader.pin_memory:
+            warnings.warn(
+                "'pin_memory' argument is set as true but no accelerator is found, then "
+                "device pinned memory won't be used.",
+                stacklevel=4,
+            )
+
+    def start(self, source, skip):
+        """An iterator over the indices, beyond those of batches that are left out."""
+        indices = iter(self.sampler)  # which may draw numbers before the seed is drawn
+        self.draw(self.draw_for)
+        self.draw_for = None
+        self.taken = skip
+        if not source.iterable:
+            for _ in range(skip):
+                next(indices, None)
+        return indices
+
+    def draw(self, loader):
+        """Draws what workers are seeded by, so that any number of them leaves the order."""
+        draw_seed(loader.generator)
+
+    def __iter__(self):
+        return self
+
+    def __len__(self):
+        return len(self.sampler)
+
+    def __next__(self):
+        try:
+            batch = self.following()
+        except StopIteration:
+            self.ended = True
+            raise
+        except Exception:
+            self.taken += 1  # a batch that failed is past, too
+            raise
+        self.taken += 1
+        return batch
+
+    def following(self):
+        """The next batch."""
+        raise NotImplementedError
+
+    def state(self) -> dict:
+        """How far the pass is: ``resume`` gets another one there."""
+        if self.ended:
+            return {"batches": 0, "generator": None}
+        return {"batches": self.taken, "generator": self.begun}
+
+
+def resume(loader, state, make):
+    """A pass that goes on where another was.
+
+    Args:
+        loader: whose pass it is.
+        state: what ``PassIterator.state`` gave, or None for a new pass.
+        make: from a number of batches to leave out to the pass.
+    """
+    own = loader.generator
+    generator = rl.default_generator if own is None else own
+    skip = state["batches"] if state else 0
+    if not skip:
+        begun = generator.get_state()
+        iterator = make(0)
+    else:
+        before, begun = generator.get_state(), state["generator"]
+        generator.set_state(begun)
+        try:
+            iterator = make(skip)
+        finally:
+            if own is None:
+                generator.set_state(before)
+    iterator.begun = begun
+    return iterator
