@@ -39,7 +39,9 @@ __all__ = [
     "register_module_parameter_registration_hook",
 ]
 
-_IncompatibleKeys = _state.IncompatibleKeys  # PyTorch's name, which programs import
+# PyTorch's names for them, which programs import.
+_IncompatibleKeys = _state.IncompatibleKeys
+_EXTRA_STATE_KEY_SUFFIX = _state.EXTRA_STATE_KEY_SUFFIX
 
 # The hooks on all modules, by registration number; the functions above fill them.
 _global_buffer_registration_hooks = OrderedDict()
