@@ -55,7 +55,7 @@ LAYERS = (
         "_ops",
     ),
     ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
-    ("_higher_order_ops", "_subclasses"),
+    ("_higher_order_ops",),
     ("futures", "fx", "jit", "onnx", "profiler", "ao", "_dynamo", "compiler"),
     ("distributed", "multiprocessing"),
     ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
