@@ -281,11 +281,6 @@ _AUTOGRAD_METHODS = (
 )
 
 
-def _to_dense(self, dtype=None, *, masked_grad=True):
-    """The tensor itself, all of whose elements are there; in another dtype if wanted."""
-    return self if dtype is None else self.to(dtype)
-
-
 def _methods():
     """Names and functions for ``Tensor``."""
     yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
@@ -308,9 +303,8 @@ def _methods():
         lambda self, device=None, non_blocking=False: self.to(device or "cuda"),
     )
     # Kinds of memory that there are elsewhere.
-    for kind in "ipu maia mkldnn mps mtia sparse_csr vulkan xla xpu".split():
+    for kind in "ipu maia mkldnn mps mtia vulkan xla xpu".split():
         yield f"is_{kind}", False
-    yield "to_dense", _to_dense
     yield "is_pinned", lambda self, device=None: False
     yield "pin_memory", lambda self, device=None: self
     yield (
