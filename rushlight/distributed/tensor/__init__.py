@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rushlight.core.tensor import Tensor
+import rushlight as rl
 from rushlight.distributed import _unavailable
 
 __all__ = [
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-class DTensor(Tensor):
+class DTensor(rl.Tensor):
     """A tensor spread over several processes: there is none.
 
     Raises:
