@@ -16,7 +16,7 @@ TAGS = {
     "random", "data_dependent", "view_or_copy", "factory",
     "shown",  # users call it though its name begins with an underscore
     # which types `out=` may have, where it is not what is usual for the kind
-    "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth",
+    "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth", "out_field",
     "out_quiet",  # `out=` is resized without a warning
     "out_plain",  # results, and `out=` when resized, are row by row whatever the layout
     "grows",  # in place, a tensor that is too small takes the result's sizes

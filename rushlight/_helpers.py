@@ -386,9 +386,12 @@ def reversed_rows(self):
     return self if self.dim() == 0 else self.flip(0)
 
 
-def right_divided(self, other):
-    """``other / self``."""
-    return self.reciprocal() * other
+def right_divided(self, other=None):
+    """``other / self``; left to the other operand where that is no number."""
+    try:
+        return self.reciprocal() * other
+    except TypeError:
+        return NotImplemented
 
 
 def index(self, positions, dims):

@@ -10,6 +10,7 @@ cdef enum:
     JOINED = 3
     KERNEL = 4
     TRUTH = 5
+    FIELD = 6
 
 cdef str type_name(DType dtype)
 cdef int check_output_type(int rule, DType result, Tensor target, str name) except -1

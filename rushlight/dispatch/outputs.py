@@ -28,6 +28,7 @@ OUT_RULES = {
     "joined": JOINED,  # as "cast", refused with TypeError
     "kernel": KERNEL,  # as "cast", refused as a missing kernel
     "truth": TRUTH,  # bool or uint8
+    "field": FIELD,  # of any precision, but real or complex as the result
 }
 
 
@@ -35,6 +36,13 @@ OUT_RULES = {
 def type_name(dtype: DType) -> str:
     """``Float`` for ``float32``, as messages spell types."""
     return TYPE_NAMES.get(dtype.name, dtype.name)
+
+
+def _transform(name):
+    """What PyTorch calls a Fourier transform: those of two dimensions are of several."""
+    plain = name.removeprefix("fft_")
+    several = plain.replace("2", "n")
+    return "fftn" if several == "ifftn" else several
 
 
 @cython.cfunc
@@ -48,6 +56,11 @@ def check_output_type(
         return 0
     if rule == TRUTH and own.code == 0:
         return 0
+    if rule == FIELD and own.category != result.category:
+        kind = "complex" if result.category == 3 else "floating point"
+        raise RuntimeError(
+            f"{_transform(name)} expects a {kind} output tensor, but got {type_name(own)}"
+        )
     if rule == EXACT or rule == TRUTH:
         raise RuntimeError(
             f"{name}: Expected out tensor to have dtype {result.name}, but got "

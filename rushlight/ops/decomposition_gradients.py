@@ -74,17 +74,23 @@ def qr_backward(grads, Q, R, mode):
         )
     if rows >= columns:
         return _tall_qr_backward(grad_q, grad_r, Q, R)
-    first, second = R.narrow(-1, 0, rows), R.narrow(-1, rows, columns - rows)
-    if grad_r is None:
-        d_first = _tall_qr_backward(grad_q, None, Q, first)
-        d_second = ops.zeros_like(Q @ second)
-    else:
-        g_second = grad_r.narrow(-1, rows, columns - rows)
-        through = Q @ (second @ g_second.mH)
-        grad_q = through if grad_q is None else grad_q + through
-        d_first = _tall_qr_backward(grad_q, grad_r.narrow(-1, 0, rows), Q, first)
-        d_second = Q @ g_second
-    return ops.cat([d_first, d_second], -1)
+    return _wide_qr_backward(grad_q, grad_r, Q, R)
+
+
+def _wide_qr_backward(grad_q, grad_r, Q, R):
+    """Q turns by what lies below the diagonal of the first columns over R.
+
+    No number is divided by R's last diagonal element, which may be zero.
+    """
+    rows, columns = R.shape[-2:]
+    turned = 0 if grad_q is None else Q.mH @ grad_q
+    turned = turned if grad_r is None else turned - grad_r @ R.mH
+    turn = ops.tril(turned - turned.mH)
+    turn = turn - 0.5 * ops.diag_embed(ops.diagonal(turn, 0, -2, -1))
+    first = R.narrow(-1, 0, rows)
+    turn = ops.linalg_solve_triangular(first.mH, turn, upper=False, left=False)
+    result = ops.constant_pad_nd(turn, (0, columns - rows))
+    return Q @ (result if grad_r is None else result + grad_r)
 
 
 def _tall_qr_backward(grad_q, grad_r, Q, R):

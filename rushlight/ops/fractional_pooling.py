@@ -58,6 +58,9 @@ def fractional_max(
                     places[target] = place
 
 
+FARTHEST = 1 << 40  # elements of a window, by which nothing overflows
+
+
 def fractional_max_pool(dims, self, kernel_size, output_size, random_samples):
     """The largest of each window, and where it is.
 
@@ -100,12 +103,19 @@ def check_shapes(dims, self, kernel_size, output_size, samples):
             )
     if samples.dtype is not self.dtype:
         raise RuntimeError("Expect _random_samples to have the same dtype as input")
+    for given, what in ((output_size, "output_size"), (kernel_size, "kernel_size")):
+        if len(given) != dims:
+            raise RuntimeError(
+                f"{name}: {what} must either be a single Int or tuple of "
+                f"{'two' if dims == 2 else 'three'} Ints"
+            )
     letters = "THW"[-dims:]
     words = {"T": "time", "H": "height", "W": "width"}
     for letter, size, window, wanted in zip(
         letters, self.shape[-dims:], kernel_size, output_size, strict=True
     ):
-        if wanted + window - 1 > size:
+        # volumes have to be larger than what images may be as large as
+        if wanted + window - 1 >= size + (dims == 2) or window < -FARTHEST:
             label = words[letter]
             raise RuntimeError(
                 f"{name}: pool {label} {window} too large relative to input {label} "

@@ -229,6 +229,8 @@ def mm(self, mat2):
     if result is not None:
         return result
     check_matrices("mm", self, mat2, ("self", "mat2"))
+    if not (self.numel() and mat2.numel()):  # of any type: nothing is multiplied
+        return ops.new_zeros(self, (self.shape[0], mat2.shape[1]))
     return like(product(self, mat2, sum_type(self, "addmm_impl_cpu_")), self)
 
 
@@ -238,6 +240,8 @@ def bmm(self, mat2):
     if result is not None:
         return result
     check_batches("bmm", self, mat2)
+    if not (self.numel() and mat2.numel()):
+        return ops.new_zeros(self, (*self.shape[:2], mat2.shape[2]))
     return like(product(self, mat2, sum_type(self, "bmm")), self)
 
 
@@ -277,7 +281,9 @@ def baddbmm(self, batch1, batch2, beta=1, alpha=1):
 
 def _added(operator, self, a, b, beta, alpha):
     """The product plus an addend that expands to its shape."""
-    sums = sum_type(a, "addmm_impl_cpu_")
+    sums = a.dtype
+    if a.numel() and b.numel():  # without elements, of any type
+        sums = sum_type(a, "addmm_impl_cpu_")
     if self.dtype is not a.dtype:
         kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (self, b)]
         raise RuntimeError(

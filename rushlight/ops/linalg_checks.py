@@ -161,14 +161,16 @@ def raise_faults(codes, operator, single):
         single: whether there is one matrix rather than a batch.
 
     Raises:
-        LinAlgError: the factorization failed, or a matrix is singular.
+        LinAlgError: the factorization failed, or a matrix is singular; a plain
+            RuntimeError of ``lu_factor``.
     """
     fault = lapack.first_fault(codes)
     if fault is None:
         return
     place, code = fault
     where = operator if single else f"{operator}: (Batch element {place})"
-    raise LinAlgError(f"{where}: {_meaning(operator, code)}")
+    fault = RuntimeError if "lu_factor" in operator else LinAlgError
+    raise fault(f"{where}: {_meaning(operator, code)}")
 
 
 def _meaning(operator, code):

@@ -283,11 +283,12 @@ def linalg_matrix_rank(self, atol, rtol, hermitian):
     Raises:
         RuntimeError: the input is no matrix of floating-point numbers.
     """
-    if self.dtype.category not in (2, 3) or self.dtype.itemsize < 4:
+    check_matrix(self, "torch.linalg.matrix_rank", "input")
+    precise = self.dtype.category in (2, 3) and self.dtype.itemsize >= 4
+    if not precise and rtol is None:
         raise RuntimeError(
             "This function doesn't handle types other than float and double"
         )
-    check_matrix(self, "torch.linalg.matrix_rank", "input")
     atol, rtol = tolerances(self, atol, rtol, "torch.linalg.matrix_rank")
     if self.numel() == 0:
         return ops.zeros(self.shape[:-2], dtype=rushlight.int64, device=self.device)

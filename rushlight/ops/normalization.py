@@ -293,6 +293,7 @@ def rms_norm(input, normalized_shape, weight, eps):
         eps = rushlight.finfo(_wide(input.dtype)).eps
     if input.dtype.category == 3:
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
+        input = input.contiguous()
         result = input * ops.rsqrt((input * input).mean(dims, True) + float(eps))
         return result if weight is None else result * weight
     # Half precision is rounded once, after the scaling.

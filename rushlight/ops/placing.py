@@ -55,6 +55,11 @@ def _held(self, indices):
     held = []
     for dim, index in enumerate(indices):
         if index is not None:
+            if index.dtype.name not in ("int64", "int32"):
+                raise RuntimeError(
+                    "_unsafe_masked_index found unexpected index type "
+                    f"{TYPE_NAMES.get(index.dtype.name, index.dtype.name)}"
+                )
             size = self.shape[dim]
             index = ops.where(index < 0, index + size, index)
             index = ops.clamp(index, 0, max(size - 1, 0))

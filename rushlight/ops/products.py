@@ -46,6 +46,8 @@ def matrix_power(self, n):
     check_square(self, "linalg.matrix_power")
     if n < 0:
         self, n = ops.linalg_inv(self), -n
+    if n == 1:
+        return ops.clone(self, memory_format=rushlight.contiguous_format)
     result = None
     while n:
         if n & 1:
@@ -151,6 +153,12 @@ def bilinear(input1, input2, weight, bias):
         RuntimeError: sizes or dtypes don't fit.
     """
     _check_bilinear(input1, input2, weight, bias)
+    wanted = input1.requires_grad or input2.requires_grad or weight.requires_grad
+    if wanted and weight.is_complex() and rushlight.is_grad_enabled():
+        raise RuntimeError(
+            "_trilinear does not support automatic differentiation for outputs with "
+            "complex dtype."
+        )
     if input1.dtype.category == 2 and input1.dtype.itemsize == 2:
         wide = [
             None if t is None else t.to(rushlight.float32)
@@ -180,9 +188,14 @@ def _check_bilinear(input1, input2, weight, bias):
                 f"bilinear(): input batch dimensions do not match at dim {dim}: got "
                 f"{input1.shape[dim]} and {input2.shape[dim]}"
             )
-    if weight.ndim != 3 or input1.ndim == 0:
-        if 0 in (weight.ndim, input1.ndim):
-            raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    named = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
+    kinds = {name: t.dtype.name for name, t in named.items() if t is not None}
+    if len(set(kinds.values())) > 1:
+        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
+        raise RuntimeError(f"All tensors must have the same dtype, got {listed}")
+    if input1.ndim == 0 or weight.ndim == 0 or (bias is not None and bias.ndim == 0):
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
+    if weight.ndim != 3:
         raise (RuntimeError if weight.ndim > 3 else IndexError)(
             f"bilinear(): weight must have three dimensions, but has {weight.ndim}"
         )
@@ -192,16 +205,11 @@ def _check_bilinear(input1, input2, weight, bias):
                 f"bilinear(): input{place} size does not match weight size: got "
                 f"{x.shape[-1]} but expected {weight.shape[place]}"
             )
-    if bias is not None and bias.ndim and bias.shape[0] != weight.shape[0]:
+    if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(
             "bilinear(): bias size does not match weight size: got "
             f"{bias.shape[0]} but expected {weight.shape[0]}"
         )
-    named = {"input1": input1, "input2": input2, "weight": weight, "bias": bias}
-    kinds = {name: t.dtype.name for name, t in named.items() if t is not None}
-    if len(set(kinds.values())) > 1:
-        listed = ", ".join(f"{name}: {kind}" for name, kind in kinds.items())
-        raise RuntimeError(f"All tensors must have the same dtype, got {listed}")
 
 
 def cdist(x1, x2, p, compute_mode):

@@ -119,7 +119,8 @@ def stft(
 
 def padded(signal, amount, mode):
     """The signal with half a window more on both sides."""
-    if mode == "reflect" and signal.ndim and 0 < amount < signal.shape[-1]:
+    plain = signal.dtype.category and signal.numel()  # what is not, padding refuses
+    if plain and mode == "reflect" and signal.ndim and 0 < amount < signal.shape[-1]:
         # two short flips: reading every element by its place takes longer
         before = signal[..., 1 : amount + 1].flip(-1)
         after = signal[..., -amount - 1 : -1].flip(-1)

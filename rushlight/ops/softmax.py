@@ -3,7 +3,7 @@
 from rushlight.codegen.language import exp, largest, log, rowwise, total
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.native import fresh
+from rushlight.ops.native import fresh, scalar_name
 from rushlight.ops.rows import over
 from rushlight.ops.shared import wrap_dim
 
@@ -81,13 +81,37 @@ def log_softmax_forward(self, dim, half_to_float):
     return over(log_softmax_kernel, [self], dim)
 
 
+def _check_gradient(name, grad_output, output):
+    if grad_output.shape != output.shape:
+        raise RuntimeError(
+            "Expected tensor for argument #1 'grad' to have same size as tensor for "
+            f"argument #2 'output'; but {list(grad_output.shape)} does not equal "
+            f"{list(output.shape)} (while checking arguments for {name})"
+        )
+    if grad_output.dtype is not output.dtype:
+        raise RuntimeError(
+            f"expected scalar type {scalar_name(grad_output.dtype)} but found "
+            f"{scalar_name(output.dtype)}"
+        )
+
+
 def softmax_backward_data(grad_output, output, dim, input_dtype):
-    """From the result."""
+    """From the result.
+
+    Raises:
+        RuntimeError: the gradient's sizes or type are not the result's.
+    """
+    _check_gradient("softmax_backward", grad_output, output)
     return over(softmax_backward_kernel, [grad_output, output], dim)
 
 
 def log_softmax_backward_data(grad_output, output, dim, input_dtype):
-    """From the result."""
+    """From the result.
+
+    Raises:
+        RuntimeError: the gradient's sizes or type are not the result's.
+    """
+    _check_gradient("log_softmax_backward", grad_output, output)
     return over(log_softmax_backward_kernel, [grad_output, output], dim)
 
 

@@ -36,11 +36,11 @@ from rushlight.ops.solving_gradients import (
     lu_backward,
     lu_solve_backward,
     lu_unpack_backward,
+    mixed_triangle_backward,
     pinv_backward,
     signs_of,
     slogdet_backward,
     solve_backward,
-    triangle_backward,
     triangular_solve_backward,
 )
 from rushlight.ops.view import common_shape
@@ -277,8 +277,9 @@ def linalg_solve_triangular(self, B, upper, left, unitriangular):
     Raises:
         RuntimeError: sizes or dtypes don't fit.
     """
-    equation(self, B, "linalg.solve_triangular", left)
     check_kernel("triangular_solve_cpu", self)
+    B = B if B.dtype is self.dtype else B.to(self.dtype)
+    equation(self, B, "linalg.solve_triangular", left)
     batch = joint_batch(self, B)
     A, turned = _triangle(self, batch)
     result = by_columns(batched(B, batch))

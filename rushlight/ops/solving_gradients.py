@@ -49,6 +49,15 @@ def triangle_backward(grad, A, X, upper, left, unit, needs, transpose=False):
     return d_A, d_B if needs & 2 else None
 
 
+def mixed_triangle_backward(grad, A, B, X, upper, left, unit, needs):
+    """`triangle_backward` where B may be of another type than A, which it is cast to."""
+    d_A, d_B = triangle_backward(grad, A, X, upper, left, unit, needs)
+    if d_B is not None and d_B.dtype is not B.dtype:
+        real = d_B.is_complex() and not B.is_complex()
+        d_B = (ops.real(d_B) if real else d_B).to(B.dtype)
+    return d_A, d_B
+
+
 def triangular_solve_backward(grads, B, A, X, upper, transpose, unit, needs):
     """For the older operator, whose second result is a copy of the triangle."""
     grad, grad_copy = grads

@@ -90,7 +90,31 @@ def sorted_dims(self, dims):
 def layout_order(self, dims):
     """All dimensions, outermost first: those given are the innermost."""
     rest = [dim for dim in range(self.ndim) if dim not in dims]
+    if 1 in self.shape:
+        rest = divided(self.ndim, dims)
     return sorted_dims(self, rest) + dims
+
+
+def divided(ndim, dims):
+    """The dimensions beside those given, in the order of PyTorch's partition.
+
+    It exchanges the first that is given with the last that is not, and so on; of
+    dimensions of one stride, of which all but one have a single element, the order shows.
+
+    >>> divided(4, [0])
+    [3, 1, 2]
+    """
+    places, first, last = list(range(ndim)), 0, ndim
+    while first < last:
+        if places[first] not in dims:
+            first += 1
+        elif places[last - 1] in dims:
+            last -= 1
+        else:
+            last -= 1
+            places[first], places[last] = places[last], places[first]
+            first += 1
+    return places[:first]
 
 
 def empty_in_order(like, sizes, order, dtype):

@@ -24,6 +24,42 @@ EXPLAINED = [
         "PyTorch's Python asks whatever it is given for its truth",
     ),
     (
+        r"linalg\.matrix_power",
+        r"accepted|gradient",
+        r".*functions with out=.*|.*requires_grad is True",
+        "PyTorch refuses gradients by what writes out=, a product, an inverse or a copy",
+    ),
+    (
+        r"fft\.\w+",
+        r"class",
+        r"IndexError: Dim.* for RuntimeError: \w+ expects a .* output tensor, but got .*",
+        "of two faults PyTorch tells that of out= first",
+    ),
+    (
+        r"fft\.(ifft|ihfft)",
+        r"accepted",
+        r".*Found dtype Complex(Double|Float) but expected Complex.*",
+        "PyTorch turns what it computed into the conjugate in out= itself",
+    ),
+    (
+        r"nn\.functional\.ctc_loss",
+        r"refused",
+        r".*labels are between 0 and.*",
+        "labels that there are none of, which PyTorch does not look at",
+    ),
+    (
+        r"nn\.functional\.fractional_max_pool[23]d",
+        r"refused",
+        r".*pool (time|height|width) -?\d{12,} too large.*",
+        "windows so large that PyTorch's sums for their places overflow",
+    ),
+    (
+        r"(add|sub|baddb|addb|b)?mm|matmul|mv|addm[mv]|nn\.functional\.(linear|conv.*)",
+        r"values|gradient",
+        r".*\(?-?inf[+-]inf\)?j?.*, not \(?nan[+-]nan.*",
+        "infinite complex products, whose parts PyTorch adds in another order",
+    ),
+    (
         r"linalg\.ldl_solve",
         r"refused",
         r".*must be negative in pairs.*",
@@ -206,9 +242,9 @@ EXPLAINED = [
         "PyTorch returns what it has not computed for NaN",
     ),
     (
-        r"special\.bessel_y1",
+        r"special\.(bessel_y1|bessel_j0|airy_ai)",
         r"values|argument",
-        r".*is (-?\d\.\d{4})[^,]*, not \1.*",
+        r".*is (-?\d\.\d{2})[^,]*, not \1.*",
         "PyTorch's table for the middle has but seven digits",
     ),
     (
@@ -382,6 +418,13 @@ def last_order(case):
     return 2**63 - 1 in [a for a in case.args if isinstance(a, int)]
 
 
+def leaves_columns_out(case):
+    """Whether `gelsy` is told to take small columns for none."""
+    cut = case.args[2] if len(case.args) > 2 else case.kwargs.get("rcond")
+    driver = case.kwargs.get("driver") or "gelsy"
+    return driver == "gelsy" and (infinite(case) or (cut is not None and cut > 1e-6))
+
+
 def nearly_singular(case):
     """Whether the first matrices hold one without its inverse, but for rounding."""
     first = next(_tensors(case.args), None)
@@ -446,8 +489,15 @@ WHERE = [
         "other factors, as right: signs, phases, pivots of singular matrices",
     ),
     (
+        r"linalg\.lstsq",
+        r"values|gradient",
+        r".*",
+        leaves_columns_out,
+        "PyTorch gives gelsy the order of columns that another matrix left",
+    ),
+    (
         r"inverse|matrix_power|linalg\.(inv|inv_ex|matrix_power|tensorinv|solve|solve_ex"
-        r"|lu_factor|cholesky|lstsq)",
+        r"|lu_factor|cholesky|lstsq|ldl_factor)",
         r"refused|accepted",
         r".*LinAlgError: .*",
         nearly_singular,
@@ -506,7 +556,7 @@ WHERE = [
         "single precision in a result that shows more digits",
     ),
     (
-        r"fft\.\w+",
+        r"fft\.\w+|i?stft",
         r"values|gradient|argument",
         r".*",
         infinite,

@@ -1,34 +1,9 @@
 """Matrices at the edges: none, singular, of odd types, and with pivots that lie."""
 
-import warnings
-
 import pytest
 
 import rushlight as rl
-
-
-def outcome(module, call):
-    """What a call gives: the kinds of its results, or the kind of its refusal."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            result = call(module)
-        except Exception as error:
-            return type(error).__name__.lstrip("_")
-    if not isinstance(result, tuple):
-        return kind(result)
-    return type(result).__name__, [kind(part) for part in result]
-
-
-def kind(tensor):
-    dtype = str(tensor.dtype).rpartition(".")[2]
-    return dtype, tuple(tensor.shape), tensor.stride(), tensor.requires_grad
-
-
-def goes_as_on_pytorch(call):
-    torch = pytest.importorskip("torch")
-    assert outcome(rl, call) == outcome(torch, call)
-
+from tests.ops.outcomes import goes_as_on_pytorch
 
 PIVOTS = [(1, 2, 4), (1, 2, 0), (-2, -1, -4), (1, 2, 2**31 - 1), (1, 2, -(2**31))]
 
@@ -137,6 +112,16 @@ ODD = {
     "unpacked nothing": lambda m: m.lu_unpack(
         m.zeros(0, 4), m.zeros(7, 3, dtype=m.int32)
     ),
+    "power of one": lambda m: m.linalg.matrix_power(m.rand(2, 3, 3).mT, 1),
+    "triangle of another type": lambda m: m.linalg.solve_triangular(
+        m.eye(2, dtype=m.complex64), m.ones(2, 1).double(), upper=True
+    ),
+    "triangle of halves": lambda m: m.linalg.solve_triangular(
+        m.eye(2).half(), m.ones(2, 1), upper=True
+    ),
+    "rank of no halves": lambda m: m.linalg.matrix_rank(m.zeros(0, 5).half()),
+    "rank of halves": lambda m: m.linalg.matrix_rank(m.eye(3).half(), rtol=0.1),
+    "lu_factor of zeros": lambda m: m.linalg.lu_factor(m.zeros(2, 2)),
     "power of zero": lambda m: m.linalg.matrix_power(m.rand(2, 3, 3).mT, 0),
     "mvlgamma": lambda m: m.mvlgamma(m.tensor([5], dtype=m.uint32), 2),
 }
@@ -145,3 +130,33 @@ ODD = {
 @pytest.mark.parametrize("call", ODD.values(), ids=ODD)
 def test_odd_arguments_go_as_on_pytorch(call):
     goes_as_on_pytorch(call)
+
+
+@pytest.mark.parametrize("dtype", ["uint64", "uint16", "bool", "float8_e4m3fn"])
+@pytest.mark.parametrize("name", ["mm", "bmm", "matmul"])
+def test_products_without_elements_are_of_any_type(name, dtype):
+    lead = [2] if name == "bmm" else []
+
+    def call(m):
+        kind = getattr(m, dtype)
+        left, right = m.empty(*lead, 2, 0, dtype=kind), m.empty(*lead, 0, 3, dtype=kind)
+        return getattr(m, name)(left, right)
+
+    goes_as_on_pytorch(call)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+@pytest.mark.parametrize("columns", [3, 5])
+def test_gradients_of_wide_qr_need_not_the_last_row_of_r(columns, dtype):
+    """Of a matrix of rank one, but for rounding, it is about zero."""
+    torch = pytest.importorskip("torch")
+    grads = []
+    for m in (rl, torch):
+        noise = m.arange(2.0 * columns, dtype=m.float64).reshape(2, columns).sin()
+        x = (m.tensor([[1.0], [2.0]]) + 1e-13 * noise).to(getattr(m, dtype))
+        x.requires_grad_()
+        Q, R = m.linalg.qr(x)
+        (Q * noise[:, :2]).sum().abs().backward(retain_graph=True)
+        (R * noise.cos()).sum().abs().backward()
+        grads.append(x.grad.resolve_conj().numpy())
+    assert abs(grads[0] - grads[1]).max() < 1e-9

@@ -65,11 +65,6 @@ def _check_bags(
                 "not None, then it must have the same shape as the input "
                 f"({input.shape})"
             )
-        if mode != "sum":
-            raise NotImplementedError(
-                "embedding_bag: per_sample_weights was not None. per_sample_weights "
-                f"is only supported for mode='sum' (got mode='{mode}')."
-            )
     if weight.dim() != 2:
         raise ValueError(
             f"weight has to be a 2D Tensor, but got Tensor of dimension {weight.dim()}"
@@ -98,6 +93,11 @@ def _check_bags(
         )
     if mode == "max" and sparse:
         raise ValueError("max mode does not support sparse weights")
+    if per_sample_weights is not None and mode != "sum":
+        raise NotImplementedError(
+            "embedding_bag: per_sample_weights was not None. per_sample_weights "
+            f"is only supported for mode='sum' (got mode='{mode}')."
+        )
 
 
 def embedding_bag(

@@ -1,0 +1,106 @@
+"""Arguments of odd types, sizes and orders, beside the oracle."""
+
+import pytest
+
+import rushlight as rl
+from tests.ops.outcomes import goes_as_on_pytorch, kind
+
+ONE_DIM = ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"]
+TRANSFORMS = ONE_DIM + [f"{name}{n}" for name in ONE_DIM for n in "2n"]
+
+
+@pytest.mark.parametrize("out", ["bool", "int64", "float64", "complex128", "float16"])
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_write_to_their_own_field_only(name, out):
+    if name in ("ifft", "ihfft") and out == "complex128":
+        pytest.skip("PyTorch takes the conjugate in `out=` itself, of one type only")
+    goes_as_on_pytorch(
+        lambda m: getattr(m.fft, name)(
+            m.ones(3, 4), out=m.empty(0, dtype=getattr(m, out))
+        )
+    )
+
+
+SIZES = [(5, 7, 1), (3, 1, 5, 1), (1, 5, 1, 7), (2, 1, 3), (1, 1, 4), (4, 1, 1)]
+
+
+@pytest.mark.parametrize("sizes", SIZES, ids=str)
+def test_transforms_lay_single_elements_out_as_pytorch(sizes):
+    for dim in range(len(sizes)):
+        for name in ("fft", "rfft", "irfft", "fftn"):
+            where = (dim,) if name == "fftn" else dim
+            goes_as_on_pytorch(
+                lambda m, f=name, d=where: getattr(m.fft, f)(m.ones(sizes), dim=d)
+            )
+
+
+POLYNOMIALS = ["legendre_polynomial_p", "hermite_polynomial_h", "xlog1py", "zeta"]
+
+
+@pytest.mark.parametrize("number", [1e40, 10**30, 2**64, float("nan"), True])
+@pytest.mark.parametrize("name", POLYNOMIALS)
+def test_numbers_beside_tensors_may_overflow(name, number):
+    goes_as_on_pytorch(lambda m: getattr(m.special, name)(number, m.ones(2)))
+    goes_as_on_pytorch(lambda m: getattr(m.special, name)(m.ones(2), number))
+
+
+ODD = {
+    "bilinear of two types": lambda m: m.nn.functional.bilinear(
+        m.ones(5, 4).short(), m.ones(5, 4).char(), m.ones(5, 4).short()
+    ),
+    "bilinear, one bias": lambda m: m.nn.functional.bilinear(
+        m.ones(4), m.ones(4), m.ones(3, 4, 4), m.ones(())
+    ),
+    "bilinear, complex": lambda m: m.nn.functional.bilinear(
+        *(m.ones(n, dtype=m.complex64) for n in ([4], [4])),
+        m.ones(3, 4, 4, dtype=m.complex64).requires_grad_(),
+    ),
+    "bags of an unknown mode": lambda m: m.nn.functional.embedding_bag(
+        m.zeros(2, 2).long(), m.ones(3, 4), mode="x", per_sample_weights=m.ones(2, 2)
+    ),
+    "no signals": lambda m: m.stft(
+        m.zeros(0, 100), 16, window=m.ones(16), return_complex=True
+    ),
+    "signals of truth": lambda m: m.stft(
+        m.zeros(100).bool(), 16, window=m.ones(16), return_complex=True, center=False
+    ),
+    "shuffled grid": lambda m: m.nn.functional.grid_sample(
+        m.ones(2, 3, 5, 5), m.ones(2, 6, 4, 2).transpose(1, 2), align_corners=False
+    ),
+    "complex rows": lambda m: m.nn.functional.rms_norm(
+        m.ones(2, 3, 2, dtype=m.complex64).transpose(1, 2), (3,)
+    ),
+    "complex slope": lambda m: m.nn.functional.rrelu(m.ones(3), 1j),
+}
+
+
+@pytest.mark.parametrize("call", ODD.values(), ids=ODD)
+def test_odd_arguments_go_as_on_pytorch(call):
+    goes_as_on_pytorch(call)
+
+
+@pytest.mark.parametrize("dims", [2, 3])
+def test_windows_of_fractional_pooling_fit_as_on_pytorch(dims):
+    for window in (2, 4, 5, 6, (2,) * (dims - 1), (2,) * (dims + 1)):
+        for size in (2, 3, (2,) * (dims - 1)):
+            goes_as_on_pytorch(
+                lambda m, w=window, s=size: getattr(
+                    m.nn.functional, f"fractional_max_pool{dims}d"
+                )(m.ones(1, 3, *[6] * dims), w, output_size=s)
+            )
+
+
+@pytest.mark.parametrize("name", ["hardswish", "i1", "i1e"])
+def test_gradients_at_nan_and_zero_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        space = m.nn.functional if name == "hardswish" else m.special
+        x = m.tensor([float("nan")] * 16 + [0.0, 1.0, -1.0] * 16).requires_grad_()
+        getattr(space, name)(x).backward(m.ones(64) + m.zeros(64))
+        found.append(x.grad.numpy())
+    assert str(found[0].round(5)) == str(found[1].round(5))
+
+
+def test_kinds_of_results_are_told():
+    assert kind(rl.ones(2, 3)) == ("float32", (2, 3), (3, 1), False)
