@@ -419,15 +419,6 @@ def _old_name(dtype):
     return WORDS[dtype.name].lower()
 
 
-def _point(self, window):
-    """Gives a tensor a window and counts it as written: graphs may have saved it."""
-    from rushlight.autograd.graph import increment_version
-
-    self.data = window
-    increment_version(self)
-    return self
-
-
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Makes a tensor the window on another's memory, or on a storage, that is asked for.
 
@@ -459,7 +450,7 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
                 f"Could not set tensor of type {found} to a tensor of type {own}"
             )
         if size is None:
-            return _point(self, source.detach())
+            return call.set_(self, source)
         memory = source.untyped_storage()
         storage_offset += source.storage_offset()
     elif isinstance(source, TypedStorage):
@@ -497,4 +488,4 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
     if 0 not in size and (last + 1) * width > memory.nbytes():
         memory.resize_((last + 1) * width)
     window = make_tensor(memory, size, stride, storage_offset, self.dtype)
-    return _point(self, window)
+    return call.set_(self, window)

@@ -218,6 +218,21 @@ def movedim(self, source, destination):
     )
 
 
+def set_source(self, source):
+    """Sizes, strides and memory of another tensor; the graph is not followed.
+
+    Raises:
+        RuntimeError: the types of the elements differ.
+    """
+    if source.dtype is not self.dtype:
+        raise RuntimeError(
+            f"Could not set tensor of type {source.dtype.name} to a tensor of type "
+            f"{self.dtype.name}"
+        )
+    self.data = source.detach()
+    return self
+
+
 def flatten(self, start_dim, end_dim):
     """Joins the dimensions from the first through the last given.
 

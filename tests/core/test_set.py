@@ -70,3 +70,30 @@ def test_a_saved_tensor_that_is_set_elsewhere_is_noticed():
         assert "modified by an inplace operation" in str(error)
     else:
         assert w.grad.tolist() == [2.0, 2.0, 2.0]
+
+
+def test_tracing_sees_what_points_a_tensor_elsewhere():
+    from rushlight.utils._python_dispatch import TorchDispatchMode
+
+    seen = []
+
+    class Log(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **(kwargs or {}))
+
+    x, t = rl.arange(6.0), rl.zeros(2)
+    with Log():
+        t.set_(x)
+        t.set_(x.untyped_storage(), 1, (2,), (2,))
+    assert [name for name in seen if "set_" in name] == ["aten.set_.source_Tensor"] * 2
+    assert t.tolist() == [1.0, 3.0]
+
+
+def test_a_saved_tensor_that_points_elsewhere_is_refused():
+    w = rl.ones(2, requires_grad=True)
+    x = rl.arange(2.0)
+    y = w * x
+    x.set_(rl.zeros(2))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
