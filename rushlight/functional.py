@@ -68,7 +68,14 @@ def cartesian_prod(*tensors):
 def _atleast(operator, tensors):
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return operator(tensors[0])
-    return tuple(operator(tensor) for tensor in _listed(tensors))
+    listed = _listed(tensors)
+    for place, tensor in enumerate(listed):
+        if isinstance(tensor, (list, tuple)):
+            raise TypeError(
+                f"expected Tensor as element {place} in argument 0, but got "
+                f"{type(tensor).__name__}"
+            )
+    return tuple(operator(tensor) for tensor in listed)
 
 
 def atleast_1d(*tensors):

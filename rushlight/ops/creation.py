@@ -276,8 +276,10 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory):
         RuntimeError: the number of steps is negative.
     """
     start, end, dtype = _ends(start, end, steps, dtype, "linspace")
-    if steps < 2:
-        return full((steps,), start, dtype, layout, device, pin_memory)
+    if steps == 0:
+        return ops.empty((0,), dtype=dtype, device=device)
+    if steps == 1:
+        return full((1,), start, dtype, layout, device, pin_memory)
     if dtype.is_complex:
         a, b, real = complex(start), complex(end), dtype.to_real()
         parts = [
@@ -307,9 +309,10 @@ def _between(start, end, steps, dtype, device):
 def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
     """Powers of the base, computed in double precision from the ends as the dtype's."""
     start, end, dtype = _ends(start, end, steps, dtype, "logspace")
-    if steps < 2:
-        number = float(base) ** start if steps else 0
-        return full((steps,), number, dtype, layout, device, pin_memory)
+    if steps == 0:
+        return ops.empty((0,), dtype=dtype, device=device)
+    if steps == 1:
+        return full((1,), float(base) ** start, dtype, layout, device, pin_memory)
     wide = rushlight.complex128 if dtype.is_complex else rushlight.float64
     exponents = linspace(start, end, steps, wide, None, device, None)
     if dtype.is_complex and base > 0:

@@ -31,11 +31,15 @@ def nonzero_static_shape(self, size, fill_value):
 
 def unravel_index(indices, shape):
     """Quotients by the elements after each dimension, wrapped around its size."""
+    if not shape:
+        return ()
     steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
-    return tuple(
-        ops.remainder(ops.floor_divide(indices, step), size)
-        for step, size in zip(steps, shape)
+    steps, sizes = (
+        rushlight.tensor(list(numbers), dtype=rushlight.int64, device=indices.device)
+        for numbers in (steps, shape)
     )
+    places = ops.floor_divide(ops.unsqueeze(indices, -1), steps)
+    return tuple(ops.unbind(ops.remainder(places, sizes), -1))
 
 
 def masked_index(self, mask, indices, fill):

@@ -12,12 +12,14 @@ from rushlight.ops.formats import (
     lines_laid_out,
 )
 from rushlight.ops.native import (
+    FLOATS,
     brief,
     fault_flag,
     fault_in,
     filled,
     fresh,
     name_of,
+    require,
     run,
 )
 from rushlight.ops.pooling_kernels import (
@@ -630,6 +632,7 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     out = list(grad.shape[-axes:])
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, out)
     _check_grad(operator, grad, shape)
+    require(f"{operator}_backward", grad.dtype, FLOATS, grad)
     grad_input = fresh(x, x.shape, grad.dtype)
     run(
         adaptive_avg_pool_spread,

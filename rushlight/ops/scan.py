@@ -134,6 +134,7 @@ def cumprod(self: Tensor, dim, dtype=None):
 
 def logcumsumexp(self: Tensor, dim):
     """Logarithms of the sums of exponentials so far along ``dim``."""
+    wrap_dim(dim, self.ndim_)
     if self.dtype_.category < 2:
         raise NotImplementedError(
             f'"logcumsumexp_out_cpu" not implemented for '

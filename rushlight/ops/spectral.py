@@ -83,7 +83,7 @@ def scale_of(normalization, sizes):
 
 def sorted_dims(self, dims):
     """Dimensions by their strides, the widest first."""
-    wrapped = [dim % self.ndim for dim in dims]
+    wrapped = [wrap_dim(dim, self.ndim) for dim in dims]
     return sorted(wrapped, key=lambda dim: -self.stride(dim))
 
 

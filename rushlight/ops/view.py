@@ -218,7 +218,7 @@ def movedim(self, source, destination):
     )
 
 
-def set_source(self, source):
+def point_at(self, source):
     """Sizes, strides and memory of another tensor; the graph is not followed.
 
     Raises:

@@ -308,10 +308,40 @@ EXPLAINED = [
         "two wrong arguments, and PyTorch names the other",
     ),
     (
-        r"floor_divide",
+        r"floor_divide|\w+_scatter|histogram(dd)?",
         r"gradient",
-        r"result: requires_grad is False",
-        "PyTorch gives out= a history that has no gradient",
+        r"result(\[\d\])*: requires_grad is False",
+        "PyTorch gives a result a history that has no gradient",
+    ),
+    (
+        r"ldexp_?",
+        r"gradient",
+        r".*, not -?0\.0",
+        "PyTorch's gradient takes two to a negative integer for zero",
+    ),
+    (
+        r"addm[mv]|addr|addbmm|baddbmm",
+        r"gradient",
+        r".*is -?inf, not nan",
+        "PyTorch adds up infinities of both signs where we multiply a sum by infinity",
+    ),
+    (
+        r"renorm",
+        r"gradient",
+        r".*, not \(?nan.*",
+        "PyTorch's squares overflow",
+    ),
+    (
+        r"index_select",
+        r"class",
+        r"IndexError: index out of range.* for RuntimeError: INDICES element.*",
+        "PyTorch has two kernels, which refuse an index by two types",
+    ),
+    (
+        r"[dhv]?split|tensor_split|[dhv]split",
+        r"accepted",
+        r".*cannot be represented as a SymInt.*",
+        "a border of the split from which PyTorch subtracts beyond its integers",
     ),
     (
         r"unfold(_copy)?",
@@ -439,9 +469,15 @@ def nearly_singular(case):
     return bool((least <= steps * largest).any())
 
 
+def least_alpha(case):
+    """Whether the factor is the least integer, which has no opposite."""
+    return case.kwargs.get("alpha") == -(2**63)
+
+
 def lowest_order(case):
-    """Whether an order is below all that single precision counts to."""
-    return any(isinstance(a, int) and a < -(2**53) for a in case.args)
+    """Whether an order is beyond what single precision counts to."""
+    orders = [a for a in case.args if isinstance(a, (int, float))]
+    return any(a < -(2**53) or 3.4e38 < a < float("inf") for a in orders)
 
 
 def repeats(case):
@@ -578,13 +614,13 @@ WHERE = [
     ),
     (
         r"norm|linalg\.vector_norm",
-        r"gradient",
-        r".*is -?0\.0, not nan",
+        r"values|gradient",
+        r".*is (-?0\.0|inf), not (nan|1\.0)",
         lowest_order,
-        "PyTorch's power for the gradient overflows, and is multiplied by zero",
+        "PyTorch's order is infinite in single precision, and taken for a power",
     ),
     (
-        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite",
+        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite|rad2deg|deg2rad",
         r"strides",
         r".*",
         steps_for_one,
@@ -610,6 +646,13 @@ WHERE = [
         r".*, not nan",
         is_half,
         "PyTorch's powers overflow in half precision",
+    ),
+    (
+        r"r?sub|__rsub__",
+        r"values|argument",
+        r".*",
+        least_alpha,
+        "PyTorch negates the least integer",
     ),
     (
         r"narrow_copy",
