@@ -14,6 +14,7 @@ from rushlight.dispatch.library import (
     register_fake,
     register_kernel,
     register_torch_dispatch,
+    register_vmap,
 )
 
 __all__ = [
@@ -28,4 +29,5 @@ __all__ = [
     "register_fake",
     "register_kernel",
     "register_torch_dispatch",
+    "register_vmap",
 ]

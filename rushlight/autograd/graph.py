@@ -22,9 +22,12 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]
 
 
@@ -203,3 +206,32 @@ class _JointHandle(RemovableHandle):
     def remove(self):
         for handle in self.handles:
             handle.remove()
+
+
+@contextlib.contextmanager
+def region_activation_memory_budget(budget):
+    """Would bound what a compiled region keeps for backward: there is none here.
+
+    Args:
+        budget: what may be kept, as a part of what would be, between 0 and 1.
+
+    Raises:
+        ValueError: it is not between those.
+        RuntimeError: always else, as nothing is being compiled.
+    """
+    name = "torch.autograd.graph.region_activation_memory_budget"
+    if not 0 <= budget <= 1:
+        raise ValueError(f"{name}: must be in [0, 1], got {budget}")
+    raise RuntimeError(
+        f"{name} can only be used inside a torch.compile region; it has no effect in "
+        "eager mode."
+    )
+    yield
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled):
+    """Whether gradients from another stream are warned about: the CPU has no streams."""
+
+
+def set_override_stale_capture_stream(enabled):
+    """Whether streams of captured graphs are replaced: the CPU has no streams."""

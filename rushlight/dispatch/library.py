@@ -358,6 +358,35 @@ def register_torch_dispatch(op, torch_dispatch_class, func=None, /, *, lib=None)
     return func
 
 
+# What operators from outside do with a whole batch: functions by operator.
+vmap_rules: dict = {}
+
+
+def register_vmap(op, func=None, /, *, lib=None):
+    """Say what ``vmap`` does with an operator.
+
+    Args:
+        op: the operator, or its name ``ns::name``.
+        func: ``func(info, in_dims, *args, **kwargs)``, where ``info`` has ``batch_size``
+            and ``randomness`` and ``in_dims`` says for each argument which of its
+            dimensions counts the examples, or None; gives the result and its dimension,
+            or one for each result. A decorator without it.
+        lib: the library that the rule goes away with.
+
+    Raises:
+        ValueError: it is no operator and no name of one.
+    """
+    if not isinstance(op, (str, Operator, CustomOpDef)) and not hasattr(op, "name"):
+        raise ValueError(f"register_vmap(op): got unexpected type for op: {type(op)}")
+    if func is None:
+        return lambda function: register_vmap(op, function, lib=lib)
+    found = op if isinstance(op, Operator) else find_operator(_qualname(op))
+    vmap_rules[found] = func
+    if lib is not None:
+        lib._undo.append(lambda: vmap_rules.pop(found, None))
+    return func
+
+
 class CustomOpDef:
     """An operator made of a Python function by `custom_op`."""
 
@@ -383,6 +412,10 @@ class CustomOpDef:
         register_autograd(
             self._qualname, backward, setup_context=setup_context, lib=self._lib
         )
+
+    def register_vmap(self, func=None):
+        """Say what ``vmap`` does with the operator."""
+        return register_vmap(self._qualname, func, lib=self._lib)
 
     def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
         """Say what a mode, or a type of tensors, does with the operator."""

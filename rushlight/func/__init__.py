@@ -11,9 +11,16 @@ from rushlight.func._gradients import (
     linearize,
     vjp,
 )
-from rushlight.func._modules import functional_call, stack_module_state
+from rushlight.func._axes import rearrange
+from rushlight.func._modules import (
+    debug_unwrap,
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 
 __all__ = [
+    "debug_unwrap",
     "functional_call",
     "grad",
     "grad_and_value",
@@ -22,6 +29,8 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "rearrange",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

@@ -6,7 +6,12 @@ import contextlib
 
 import rushlight
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = [
+    "debug_unwrap",
+    "functional_call",
+    "replace_all_batch_norm_modules_",
+    "stack_module_state",
+]
 
 
 def functional_call(
@@ -151,3 +156,37 @@ def stack_module_state(models):
 def _stacked(tensors):
     stacked = rushlight.stack([t.detach() for t in tensors])
     return stacked.requires_grad_(tensors[0].requires_grad)
+
+
+def replace_all_batch_norm_modules_(root):
+    """Has all batch normalisations of a module use the batch's statistics only.
+
+    Running statistics are written to in training, which a function of the parameters
+    must not do. The module is changed and given back.
+
+    >>> norm = replace_all_batch_norm_modules_(rl.nn.BatchNorm1d(2))
+    >>> norm.running_mean is None, norm.track_running_stats
+    (True, False)
+    """
+    from rushlight.nn.modules.batchnorm import _BatchNorm
+
+    for module in root.modules():
+        if isinstance(module, _BatchNorm):
+            module.running_mean = module.running_var = None
+            module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root
+
+
+def debug_unwrap(tensor, *, recurse=True):
+    """What a tensor of a transformation stands for, to look at in a debugger.
+
+    Args:
+        tensor: the tensor; one that stands for nothing is given back.
+        recurse: whether what it stands for is looked into, too.
+    """
+    while tensor._stand is not None:
+        tensor = tensor._stand.value
+        if not recurse:
+            break
+    return tensor

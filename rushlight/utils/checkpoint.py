@@ -15,14 +15,26 @@ import rushlight as rl
 from rushlight.autograd.function import Function
 from rushlight.autograd.graph import saved_tensors_hooks
 from rushlight.core.tensor import Tensor
+from rushlight.utils._selective import (
+    SAC_IGNORED_OPS,
+    CheckpointPolicy,
+    GraphExecGroup,
+    SelectiveCheckpointContext,
+    create_selective_checkpoint_contexts,
+)
 
 __all__ = [
+    "SAC_IGNORED_OPS",
     "CheckpointError",
     "CheckpointFunction",
+    "CheckpointPolicy",
     "DefaultDeviceType",
+    "GraphExecGroup",
+    "SelectiveCheckpointContext",
     "check_backward_validity",
     "checkpoint",
     "checkpoint_sequential",
+    "create_selective_checkpoint_contexts",
     "detach_variable",
     "get_device_states",
     "noop_context_fn",

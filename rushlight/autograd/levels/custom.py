@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import functools
-from typing import NamedTuple
 
 import rushlight
 from rushlight.autograd.function import Function, FunctionCtx
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.gradient import GradientLevel
+from rushlight.autograd.levels.rules import VmapInfo
 from rushlight.autograd.levels.stack import THREAD, Outside, mapped
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
-
-
-class VmapInfo(NamedTuple):
-    """What a Function's ``vmap`` is told."""
-
-    batch_size: int
-    randomness: str
 
 
 def apply(function, args, kwargs):

@@ -8,19 +8,73 @@ NotImplemented where the arguments are of a form that it does not take.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import rushlight
 from rushlight.autograd.levels.stack import INPLACE, OUT, each, mapped, tensors
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.library import vmap_rules
 
 _found = {}
 
 
 def rule_of(op):
     """The operator's rule, or None."""
+    if op in vmap_rules:
+        return registered
     if op not in _found:
         _found[op] = _choose(op)
     return _found[op]
+
+
+class VmapInfo(NamedTuple):
+    """What a rule from outside is told of the batch."""
+
+    batch_size: int
+    randomness: str
+
+
+def registered(level, op, args):
+    """A rule from outside: it is told which dimensions count the examples.
+
+    Raises:
+        RuntimeError: it gives no dimensions for its results.
+    """
+
+    def dim_of(arg):
+        if isinstance(arg, Tensor):
+            return arg._stand.dim if level.owns(arg) else None
+        if isinstance(arg, (list, tuple)) and any(isinstance(t, Tensor) for t in arg):
+            return [dim_of(each) for each in arg]
+        return None
+
+    values = each(level.unwrap, args)
+    positional, named, dims = [], {}, []
+    for row, value, arg in zip(op.signature.rows, values, args, strict=True):
+        if row[3]:
+            named[row[0]] = value
+        else:
+            positional.append(value)
+            dims.append(dim_of(arg))
+    info = VmapInfo(level.size, level.randomness)
+    given = vmap_rules[op](info, tuple(dims), *positional, **named)
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise RuntimeError(
+            f"the vmap rule of {op.namespace}::{op.name} must return a tuple of its "
+            f"output and of the output's dimensions, but returned {type(given).__name__}"
+        )
+    return _wrapped(level, *given)
+
+
+def _wrapped(level, result, dims):
+    """Results with the dimensions that count the examples."""
+    if isinstance(result, Tensor):
+        return result if dims is None else level.wrap(result, dims)
+    if isinstance(result, (tuple, list)):
+        each_dim = dims if isinstance(dims, (tuple, list)) else [dims] * len(result)
+        parts = zip(result, each_dim, strict=True)
+        return type(result)(_wrapped(level, part, dim) for part, dim in parts)
+    return result
 
 
 def _choose(op):
