@@ -9,6 +9,7 @@ from math import prod as product
 import rushlight
 from rushlight.codegen.language import (
     cast,
+    fma,
     maximum,
     mean,
     pointwise,
@@ -104,8 +105,11 @@ def reciprocal_deviation(spread, eps):
 
 @pointwise
 def apply_norm(x, center, scale, shift):
-    """``(x - center) * scale + shift``."""
-    return (x - center) * scale + shift
+    """``(x - center) * scale + shift``, with what the difference is rounded by."""
+    gap = x - center
+    back = gap - x
+    lost = (x - (gap - back)) - (center + back)
+    return fma(gap, scale, fma(lost, scale, shift))
 
 
 @pointwise
