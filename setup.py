@@ -91,7 +91,7 @@ VECTORIZE = [
 # New objects are cleared by a few vector stores: what gcc takes for so many bytes costs
 # tens of cycles to start. Calls into Python go there directly.
 OPTIMIZED = ["-O2", "-fno-plt"]
-if platform.machine() == "x86_64":
+if platform.machine() == "x86_64" and "clang" not in os.environ.get("CC", "gcc"):
     OPTIMIZED.append("-mmemset-strategy=vector_loop:512:noalign,libcall:-1:noalign")
 DIRECTIVES = {
     "language_level": 3,

@@ -69,3 +69,20 @@ def test_stages_can_be_looked_at():
     assert "while" in stages.expression
     assert stages.assembly
     assert math.isfinite(len(stages.llvm))
+
+
+def test_what_stands_behind_a_rare_branch_is_called_and_not_repeated():
+    from rushlight.codegen import mathematics
+    from rushlight.codegen.emit.llvm import emit
+    from rushlight.codegen.language import exp
+    from rushlight.codegen.passes.vectorize_loops import vectorize_loops
+    from rushlight.codegen.pointwise import pointwise
+
+    def exponential(x):
+        return exp(x)
+
+    _, loops = pointwise(exponential).trace(("float32",), ("float32",), "float32")
+    text = emit(vectorize_loops(loops))
+    assert "far_exp" in mathematics.RARE
+    assert "@far_exp_f32x" in text
+    assert "noinline cold" in text

@@ -183,3 +183,25 @@ def test_group_norm_of_halves_is_rounded_once(affine):
     if affine:
         exact *= weight.double().numpy()[:, None]
     assert (abs(result - exact) / np.maximum(abs(exact), 1e-3)).max() < 0.51 * 2.0**-10
+
+
+@pytest.mark.parametrize(
+    ("name", "limit"), [("exp", 0.7), ("tanh", 0.65), ("erf", 1.1), ("erfc", 0.6)]
+)
+def test_functions_of_single_precision_stay_within_a_unit(name, limit):
+    x = np.concatenate([points(-10, 10, 20_000), points(-1.3, 1.3, 20_000)])
+    x = x.astype("float32")
+    exact = np.array([getattr(math, name)(v) for v in x.tolist()])
+    unit = np.maximum(np.spacing(abs(exact).astype("float32")), 2.0**-149)
+    result = getattr(rushlight, name)(rushlight.from_numpy(x)).double().numpy()
+    assert (abs(result - exact) / unit).max() <= limit
+
+
+@pytest.mark.parametrize("name", ["exp", "sin", "erf"])
+def test_rare_branches_leave_special_values_alone(name):
+    x = [88.0, 89.0, -88.0, -104.5, 0.5, -0.0, math.inf, -math.inf, math.nan, 1e30]
+    for dtype in (rushlight.float32, rushlight.float64):
+        together = getattr(rushlight, name)(rushlight.tensor(x * 3, dtype=dtype))
+        for value, argument in zip(together.tolist(), x * 3, strict=True):
+            alone = getattr(rushlight, name)(rushlight.tensor(argument, dtype=dtype))
+            assert alone.item() == value or math.isnan(value) == math.isnan(alone)

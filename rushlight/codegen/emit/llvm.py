@@ -113,6 +113,13 @@ class _Module:
         return "\n".join(parts) + "\n"
 
 
+def _is_rare(function):
+    """Whether a function stands behind a branch, and not in a loop yet to be widened."""
+    from rushlight.codegen.mathematics import RARE
+
+    return function.name in RARE and function.result.lanes > 1
+
+
 _helper_cache: dict = {}
 
 
@@ -166,6 +173,8 @@ class _Emitter(Expressions):
             lend = SCRATCH.format(size=self.lent, fault=ir.OUT_OF_MEMORY)
             start = ["start:", *self.allocas, lend, *self.lent_arrays]
         inline = "alwaysinline " if linkage else ""
+        if linkage and _is_rare(function):
+            inline = "noinline cold "
         return "\n".join(
             [
                 f"define {linkage}{result} @{self.name}({', '.join(parameters)}) "

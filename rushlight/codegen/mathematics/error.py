@@ -26,16 +26,16 @@ from rushlight.codegen.mathematics.pairs import (
 
 INF, NAN = math.inf, math.nan
 HALF_ROOT_PI = math.sqrt(math.pi) / 2
-# erf(x) / x - 1 in x^2, on |x| < 1; below, on |x| < 0.52 with what rounding takes.
+# erf(x) / x - 1 in x^2, on |x| < 1; with what rounding takes, on |x| < 0.52 and 1.5.
 ERF = (
-    0.12837916706286426,
-    -0.37612638481317834,
-    0.11283782711574333,
-    -0.026865443868135247,
-    0.0052210696939682995,
-    -0.0008484639897410568,
-    0.00011270049574924146,
-    -9.678779572306895e-06,
+    0.12837916706154343,
+    -0.3761263846802871,
+    0.11283782495236845,
+    -0.026865430727670243,
+    0.005221031807858023,
+    -0.0008484080405535107,
+    0.00011265959025606609,
+    -9.667044571486996e-06,
 )
 ERF_NEAR = (
     (0.1283791670955126, -1.2420117505217519e-17),
@@ -50,6 +50,26 @@ ERF_NEAR = (
     -1.6361844944563347e-07,
     1.4707893817832903e-08,
     -1.0858836294075625e-09,
+)
+ERF_MIDDLE = (
+    (0.1283791670955126, -1.2420236739972362e-17),
+    (-0.37612638903183754, 1.3426522072277034e-17),
+    (0.11283791670955126, -5.6686141062936376e-18),
+    -0.02686617064513122,
+    0.0052239776254418765,
+    -0.0008548327023431914,
+    0.0001205533298102701,
+    -1.4925650336924812e-05,
+    1.6462113927095835e-06,
+    -1.6365838031978088e-07,
+    1.4807116561780997e-08,
+    -1.2289890969999719e-09,
+    9.418347485113692e-11,
+    -6.689143599475877e-12,
+    4.3793566699278573e-13,
+    -2.5516769206791937e-14,
+    1.1816410878013449e-15,
+    -3.164828135224492e-17,
 )
 # log(erfc(a)) on 0.95 < a < 4.1.
 LOG_ERFC = (
@@ -99,6 +119,22 @@ SCALED_ERFC = (
 )
 # x sqrt(pi) exp(x^2) erfc(x) in 1 / x^2 far out, less one.
 SCALED_ERFC_TAIL = (-0.5, 0.75, -1.875, 6.5625)
+SCALED_ERFC_SHORT = (
+    1.2329951174258005,
+    -0.13962111641494576,
+    0.015379769732623958,
+    0.06809701247965522,
+    -0.10104095256639911,
+    0.09373350870431707,
+    -0.06631899370148828,
+    0.037163409208387656,
+    -0.016230489245366696,
+    0.005044031828360171,
+    -0.0007090462731066143,
+    -0.0002178550546184224,
+    0.0001141793191486699,
+    -9.407571980720195e-06,
+)
 # The inverse of erf over its argument a, in -log(1 - a^2) up to five.
 ERFINV_NEAR = (
     0.8862269259834256,
@@ -154,20 +190,34 @@ def erf(x):
     """An odd polynomial near zero, ``1 - erfc(x)`` above."""
     a = abs(x)
     if x.type.name == "float64":
-        near = select(a < 0.5, a, 0.0)
-        high, low = _erf_over_x(near)
-        small = fma(near, high, fma(near, low, near))
-        far = select(a < 6.5, a, 6.5)
-        high, low, k = _erfc_parts(far)
-        scale = exponential.power_of_two(k, x)
-        one, lost = sum_of_sorted(Const(x.type, 1.0), high * -scale)
-        large = select(x != x, x, one + fma(low, -scale, lost))
-        return copysign(select(a < 0.5, small, large), x)
-    wide = ir.cast(ir.f64, x)
-    small = ir.cast(ir.f32, fma(wide, polynomial(wide * wide, ERF), wide))
+        far = a > 1.5
+        near = select(far, 0.0, a)
+        square = product_of_two(near, near)
+        high, low = fine_polynomial(square, ERF_MIDDLE)
+        product, lost = product_of_two(near, high)
+        total, rest = sum_of_sorted(near, product)
+        small = total + (rest + fma(near, low, lost))
+        large = ir.Call("far_erf", x.type, a)
+        return copysign(ir.Call("rarely", x.type, far, large, small), x)
+    small = fma(polynomial(x * x, ERF), x, x)
     limited = select(a > 4.1, 4.1, a)
-    large = 1.0 - exponential.exp_of_normal(polynomial(limited, LOG_ERFC))
+    slope = polynomial(limited, LOG_ERFC[1:])
+    product, lost = product_of_two(limited, slope)
+    high, low = sum_of_sorted(product, Const(x.type, LOG_ERFC[0]))
+    large = 1.0 - exponential.exp_in_range(high, low + lost)
     return select(a < 1.0, small, copysign(large, x))
+
+
+def far_erf(a):
+    """``1 - erfc(a)`` for a float64 from 1.5 on."""
+    limited = select(a < 6.5, a, 6.5)
+    square, lost = product_of_two(limited, limited)
+    gauss = exponential.exp_of_normal(-square)
+    gauss = fma(-lost, gauss, gauss)
+    t = (limited - 4.0) / (limited + 4.0)
+    coefficients = [c[0] if isinstance(c, tuple) else c for c in SCALED_ERFC]
+    slow = polynomial(t, coefficients) / fma(limited, 2.0, 1.0)
+    return select(a != a, a, fma(-slow, gauss, 1.0))
 
 
 def _erf_over_x(x):
@@ -185,12 +235,13 @@ def _slow_part(x):
     bottom, bottom_low = sum_of_two(x, Const(x.type, 4.0))
     t, lost = over((top, top_low), (bottom, bottom_low))
     high, low = fine_polynomial((t, None), SCALED_ERFC)
-    line = fma(x, 2.0, 1.0)
-    part = high / line
+    line, line_low = sum_of_two(x + x, Const(x.type, 1.0))
+    inverse = 1.0 / line
+    part = high * inverse
     slope = fma(part, 2.0, line * fma(x + x, part, -2 / math.sqrt(math.pi)))
     low = low + slope * (lost * bottom * bottom * 0.125)
-    line, line_low = sum_of_two(x + x, Const(x.type, 1.0))
-    return over(sum_of_sorted(high, low), (line, line_low))
+    rest = fma(-part, line, high) + fma(-part, line_low, low)
+    return sum_of_sorted(part, rest * inverse)
 
 
 def _gauss(x):
@@ -210,6 +261,12 @@ def _erfc_parts(x):
 def erfc(x, short):
     """``exp(-x^2)`` times a polynomial in a variable that folds the half line."""
     a = abs(x)
+    if short:
+        near = select(a > 11.0, 11.0, a)
+        t = (near - 4.0) / (near + 4.0)
+        slow = polynomial(t, SCALED_ERFC_SHORT) / fma(near, 2.0, 1.0)
+        value = slow * exponential.short_exp(-(near * near))
+        return select(x < 0, 2.0 - value, value)
     near = select(a < 27.3, a, 27.3)
     high, low, k = _erfc_parts(near)
     right = exponential.scaled(high + low, k)
@@ -238,7 +295,8 @@ def scaled_erfc(x):
 
 def _guess(inside, outer, short):
     """The inverse to nine digits, of ``erf = inside`` where ``erfc = outer``."""
-    w = -exponential.log(outer * (inside + 1.0))
+    log = exponential.short_log if short else exponential.log
+    w = -log(outer * (inside + 1.0))
     s = root(select(w > 5.0, w, 5.0))
     if short:
         far = polynomial(s - OUTER_MIDDLE, ERFINV_OUTER)
@@ -286,4 +344,4 @@ def erfcinv(x):
     return select((x > 0.0) & (x < 2.0), y, edge)
 
 
-FUNCTIONS = (erf, erfc, scaled_erfc, erfinv, erfcinv)
+FUNCTIONS = (erf, far_erf, erfc, scaled_erfc, erfinv, erfcinv)

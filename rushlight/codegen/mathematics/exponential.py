@@ -61,6 +61,24 @@ EXP_DOUBLE = (
     2.5109111148708663e-08,
     2.092431057861011e-09,
 )
+EXP_SHORT = (
+    0.5,
+    0.16666666718997508,
+    0.041666666718980845,
+    0.008333298483754886,
+    0.001388885404961482,
+    0.0001989927395864936,
+    2.4859578222625295e-05,
+)
+# The hyperbolic tangent over its argument, less one, over its square, up to 1/2.
+TANH = (
+    -0.3333333332026763,
+    0.13333329571126334,
+    -0.053966488295837646,
+    0.02183894674200046,
+    -0.00862113717662323,
+    0.0026785309951066648,
+)
 # (log(1 + f) - f + f^2 / 2) / f^3 on sqrt(1/2) - 1 < f < sqrt(2) - 1.
 LOG = (
     0.33333310457701741,
@@ -72,6 +90,19 @@ LOG = (
     0.11872844408624815,
     -0.11789906327867064,
     0.06915742297988115,
+)
+LOG_SHORT = (
+    0.33333333384803754,
+    -0.249999994987083,
+    0.19999973727896375,
+    -0.1666671980607466,
+    0.14287886099982502,
+    -0.12499927717186018,
+    0.11048250377157395,
+    -0.09931553137948022,
+    0.09804564386097082,
+    -0.09727659389760898,
+    0.05555094556064493,
 )
 # (log((1 + s) / (1 - s)) - 2 s) / s^3 in s^2, for the same f with s = f / (2 + f); what the
 # fine one lacks are its first two terms.
@@ -130,14 +161,41 @@ def scaled(x, k):
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
 
-    A subnormal float32 takes the way round by float64, so that it is rounded once.
+    A float32 close to the ends of the range takes the way round by float64: so that
+    subnormal results are rounded once, and the others are scaled in one step.
     """
-    value = exp_of_normal(x)
     if x.type.name != "float32":
-        return value
-    subnormal = (x < -87.0) & (x > -104.0)
-    fine = ir.cast(x.type, ir.Call("exp", ir.f64.like(x.type), ir.cast(ir.f64, x)))
-    return ir.Call("rarely", x.type, subnormal, fine, value)
+        return exp_of_normal(x)
+    value = exp_in_range(x)
+    far = ir.Call("far_exp", x.type, x)
+    return ir.Call("rarely", x.type, abs(x) > 87.0, far, value)
+
+
+def far_exp(x):
+    """The exponential of a float32 beyond 87 on both sides."""
+    edge = (x > -104.0) & (x < 89.0)
+    fine = ir.cast(x.type, exp_of_normal(ir.cast(ir.f64, x)))
+    ends = select(x > 0.0, Const(x.type, INF), 0.0)
+    return ir.Call("rarely", x.type, edge, fine, ends)
+
+
+def exp_in_range(x, more=None):
+    """`exp` of what is at most 87, and of NaN; of other numbers, anything.
+
+    With ``more``, of a sum of two.
+    """
+    r, low, k = _reduced(x)
+    low = low if more is None else low + more
+    return _exp_of_parts(r, low) * power_of_two(k, x)
+
+
+def short_exp(x):
+    """`exp` of a float64 to ten digits, where the result is normal."""
+    shifted = fma(x, LOG2_E, format_of(x).magic)
+    k = bits(shifted) - literal_bits(format_of(x).magic, x)
+    r = fma(shifted - format_of(x).magic, -LOG_OF_TWO, x)
+    curve = fma(polynomial(r, EXP_SHORT), r * r, r + 1.0)
+    return curve * power_of_two(k, x)
 
 
 def exp_of_normal(x):
@@ -237,6 +295,13 @@ def log(x):
     return _log_edges(x, 0.0, _log_of_parts(*_split(x)))
 
 
+def short_log(x):
+    """`log` of a positive float64 to ten digits."""
+    f, e = _split(x)
+    value = fma(f * f, fma(f, polynomial(f, LOG_SHORT), -0.5), f)
+    return fma(e, LOG_OF_TWO, value)
+
+
 def log1p(x):
     """As `log`, with the fraction of ``1 + x`` formed without rounding it first."""
     return _log1p(x, None)
@@ -300,13 +365,32 @@ def sigmoid(x):
 
 
 def tanh(x):
-    """``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``."""
+    """``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``; of a float32, shorter."""
     a = abs(x)
+    if x.type.name == "float32":
+        return copysign(_short_tanh(a), x)
     high, low = sum_of_sorted(*_expm1(a * -2.0))
     bottom, rest = sum_of_sorted(Const(x.type, 1.0), high)
     value, rest = over((-high, -low), (bottom, rest + low))
     value = select(a < format_of(x).tiny, a, value + rest)
     return copysign(value, x)
+
+
+def _short_tanh(a):
+    """``1 - 2 / (exp(2 a) + 1)`` with what its steps are rounded by."""
+    square = a * a
+    near = fma(polynomial(square, TANH) * square, a, a)
+    limited = select(a > 10.0, 10.0, a)
+    r, low, k = _reduced(limited + limited)
+    line, lost = sum_of_sorted(Const(a.type, 1.0), r)
+    high, more = sum_of_sorted(line, lost + _curve(r, low))
+    scale = power_of_two(k, a)
+    bottom, rest = sum_of_sorted(high * scale, Const(a.type, 1.0))
+    rest = fma(more, scale, rest)
+    quotient = 2.0 / bottom
+    missed = fma(-quotient, rest, fma(-quotient, bottom, 2.0))
+    top, more = sum_of_sorted(Const(a.type, 1.0), -quotient)
+    return select(a < 0.35, near, top + fma(missed * quotient, -0.5, more))
 
 
 def _half_exp(x):
@@ -448,6 +532,7 @@ def pow_(x, y):
 pow_.__name__ = "pow"
 FUNCTIONS = (
     exp,
+    far_exp,
     exp2,
     expm1,
     log,
