@@ -7,8 +7,8 @@ from importlib import import_module
 MODULES = """
     _C __future__ _dynamo _higher_order_ops _ops _subclasses _utils __config__
     accelerator amp ao backends compiler distributed futures fx hub jit monitor mps
-    mtia multiprocessing onnx package profiler return_types storage torch_version
-    types version xpu
+    mtia multiprocessing onnx package profiler return_types sparse storage
+    torch_version types version xpu
 """.split()
 
 # A module's path inside the package -> the names that the package has from it.

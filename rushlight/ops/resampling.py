@@ -498,3 +498,19 @@ def _upsample_lanczos2d_aa(input, output_size, align_corners, scale_factors):
     return _upsample(
         "lanczos", 2, input, output_size, scale_factors, align_corners, True
     )
+
+
+def antialiased_to_size(self, output_size, align_corners, scales_h, scales_w):
+    """Linear interpolation, antialiased; scales say how far apart elements are.
+
+    Raises:
+        RuntimeError: the input isn't a batch of planes.
+    """
+    if self.ndim != 4:
+        raise RuntimeError(
+            "It is expected input_size equals to 4 and output_size equals to 2, but got "
+            f"size {self.ndim} and {len(output_size)}"
+        )
+    sizes, factors = list(output_size), [scales_h or 0.0, scales_w or 0.0]
+    _check_elements(self, sizes, "bilinear")
+    return ops._resample(self, sizes, factors, "bilinear", align_corners, True)

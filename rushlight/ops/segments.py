@@ -98,7 +98,7 @@ def spread_segments(
                                 rest = rest * A(x[(outer * size + j) * inner + column])
                         share = g * rest
                     else:
-                        share = g * r / v
+                        share = A(T(g * r)) / v
                 out[place] = T(share)
 
 
@@ -126,6 +126,16 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
         T=name_of(data.dtype),
     )
     return out
+
+
+def segment_reduce_again(
+    data, reduce, lengths, indices, offsets, axis, unsafe, initial
+):
+    """`segment_reduce` under its private name."""
+    return ops.segment_reduce(
+        data, reduce, lengths=lengths, indices=indices, offsets=offsets, axis=axis,
+        unsafe=unsafe, initial=initial,
+    )  # fmt: skip
 
 
 def segment_reduce_backward(

@@ -1,5 +1,7 @@
 """Softmax and its logarithm, forward and backward, over any axis."""
 
+import math
+
 from rushlight.codegen.language import exp, largest, log, rowwise, total
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -130,3 +132,9 @@ def log_softmax_grad_gradient(grad, output, dim):
 def log_softmax_second_gradient(grad, grad_output, output, dim):
     """The derivative of ``log_softmax_backward_data`` with respect to the result."""
     return -grad * ops.exp(output) * grad_output.sum([dim], keepdim=True)
+
+
+def safe_softmax(self, dim, dtype):
+    """Where no element has a share, none gets one."""
+    result = ops.softmax(self, dim, dtype=dtype)
+    return ops.where(ops.all(self == -math.inf, dim, True), 0.0, result)

@@ -71,9 +71,11 @@ def _reduced(mat1, mat2, reduce):
     source = mat1.to_sparse_coo()
     rows, columns = source.indices().unbind(0)
     terms = mat2.index_select(0, columns) * source.values().unsqueeze(1)
-    out = mat2.new_zeros((mat1.shape[0], mat2.shape[1]))
+    terms = terms.float() if mat2.dtype.itemsize == 2 else terms
+    out = terms.new_zeros((mat1.shape[0], mat2.shape[1]))
     wide = rows.unsqueeze(1).expand(terms.shape)
-    return out.scatter_reduce(0, wide, terms, reduce, include_self=False)
+    out = out.scatter_reduce(0, wide, terms, reduce, include_self=False)
+    return out.to(mat2.dtype)
 
 
 def addmm(mat, mat1, mat2, *, beta=1.0, alpha=1.0):
