@@ -85,12 +85,26 @@ class Adagrad(Elementwise):
         start = complex_or_real(parameter, group["initial_accumulator_value"])
         state["sum"] = rl.full_like(parameter, start)
 
+    def _check_param(self, parameter):
+        """Sparse gradients are welcome."""
+
     def _update(self, group, parameter, grad, state):
         state["step"] += 1
         step = state["step"].item()
         if group["weight_decay"] != 0:
+            if grad.is_sparse:
+                raise RuntimeError(
+                    "weight_decay option is not compatible with sparse gradients"
+                )
             grad = grad.add(parameter, alpha=group["weight_decay"])
         rate = number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
         total = state["sum"]
+        if grad.is_sparse:
+            grad = grad.coalesce()  # squares are taken, so no place may come twice
+            places, values = tuple(grad._indices().unbind(0)), grad._values()
+            total.index_put_(places, values.square(), accumulate=True)
+            root = total[places].sqrt_().add_(group["eps"])
+            parameter.index_put_(places, values / root * -rate, accumulate=True)
+            return
         total.addcmul_(grad, grad, value=1)
         parameter.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)

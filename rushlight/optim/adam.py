@@ -135,6 +135,16 @@ class Adam(Elementwise):
         if group["capturable"] and not group["fused"]:
             for parameter in params:
                 check_capturable(group, parameter)
+        averages = [state["exp_avg"] for state in states]
+        squares = [state["exp_avg_sq"] for state in states]
+        largest = None
+        lists = [params, averages, squares]
+        if group["amsgrad"]:
+            largest = [state["max_exp_avg_sq"] for state in states]
+            lists.append(largest)
+        if params and not foreach.same_layout(lists):
+            super()._step_group(group)  # a state that was loaded, say
+            return
         beta1, beta2 = group["betas"]
         update = (
             foreach.fused_adamw_
@@ -144,9 +154,9 @@ class Adam(Elementwise):
         update(
             params,
             [each.grad for each in params],
-            [state["exp_avg"] for state in states],
-            [state["exp_avg_sq"] for state in states],
-            [state["max_exp_avg_sq"] for state in states] if group["amsgrad"] else None,
+            averages,
+            squares,
+            largest,
             [state["step"] for state in states],
             lr=number(group["lr"]),
             beta1=beta1,

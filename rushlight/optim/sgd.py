@@ -113,6 +113,16 @@ class SGD(Elementwise):
                 buffer = state["momentum_buffer"] = rl.zeros_like(parameter)
             for target, value in zip(lists, (parameter, grad, buffer)):
                 target.append(value)
+        if seen[0] and not foreach.same_layout([seen[0], seen[2]]):
+            for parameter, grad, _ in zip(*seen):  # a state that was loaded, say
+                grad = -grad if options["maximize"] else grad
+                self._update(
+                    {**options, "differentiable": False},
+                    parameter,
+                    grad,
+                    self.state[parameter],
+                )
+            seen = ([], [], [])
         if seen[0]:
             foreach.fused_sgd_(*seen, **options)
         if new[0]:

@@ -219,9 +219,6 @@ def test_states_that_dont_fit_are_refused_in_the_oracles_words(torch):
     assert _swap_faults(rl) == _swap_faults(torch)
 
 
-@pytest.mark.skipif(
-    not hasattr(rl, "sparse_coo_tensor"), reason="there are no sparse tensors"
-)
 def test_sparse_adam_steps_as_the_oracle(torch):
     traces = []
     for module in (rl, torch):
@@ -230,7 +227,9 @@ def test_sparse_adam_steps_as_the_oracle(torch):
         for step in range(3):
             places = module.tensor([[0, 2, 2], [step, 1, 1]])
             values = module.tensor([1.0, 2.0, -0.5 * step])
-            parameter.grad = module.sparse_coo_tensor(places, values, (3, 4))
+            parameter.grad = module.sparse_coo_tensor(
+                places, values, (3, 4), check_invariants=False
+            )
             optimizer.step()
         traces.append(parameter.detach().flatten().tolist())
     assert traces[0] == pytest.approx(traces[1], rel=1e-5)

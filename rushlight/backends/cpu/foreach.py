@@ -1,7 +1,7 @@
 """One elementwise kernel over many tensors at once."""
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
@@ -9,8 +9,22 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     parallel_for,
     run_here,
 )
+from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
+    KEY_ABSENT,
+    KEY_BATCHED,
+    KEY_PYTHON,
+)
 from cython.cimports.rushlight.core.tensor import Tensor
 
+# Tensors with one of these bits have no memory, or other numbers than it holds.
+UNUSUAL = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_ABSENT)
+    | (cython.cast(uint64_t, 1) << KEY_BATCHED)
+    | (cython.cast(uint64_t, 1) << KEY_PYTHON)
+    | cython.cast(uint64_t, DEFERRED),
+)
 # Elements in one piece of work, and from how many on the pool joins in.
 PIECE = cython.declare(int64_t, 16384)
 SERIAL = cython.declare(int64_t, 65536)
@@ -79,6 +93,7 @@ def same_layout(lists) -> cython.bint:
             tensor = tensors[i]
             if (
                 not tensor.row_major
+                or (tensor.keys & UNUSUAL) != 0
                 or tensor.dtype_ is not head.dtype_
                 or tensor.device is not head.device
                 or tensor.ndim_ != reference.ndim_
@@ -88,6 +103,25 @@ def same_layout(lists) -> cython.bint:
                 if tensor.sizes[d] != reference.sizes[d]:
                     return False
     return True
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def check_operand(tensor: Tensor, first: Tensor, like: Tensor) -> cython.int:
+    """Refuses what a kernel for dense memory of one size and dtype must not touch."""
+    if (
+        tensor.row_major
+        and (tensor.keys & UNUSUAL) == 0
+        and tensor.dtype_ is first.dtype_
+        and tensor.numel_ == like.numel_
+        and tensor.storage.device.kind == 0
+    ):
+        return 0
+    raise RuntimeError(
+        f"The size, dtype or layout of a tensor ({tensor.dtype_.name}, "
+        f"{list(tensor.shape)}) must match those of the tensor that is updated with it "
+        f"({like.dtype_.name}, {list(like.shape)})"
+    )
 
 
 def launch_each(
@@ -138,6 +172,7 @@ def launch_each(
             group: list = written[k] if k < outputs else read[k - outputs]
             for i in range(tensors):
                 tensor = group[i]
+                check_operand(tensor, first, written[0][i])
                 data[2 + k * tensors + i] = tensor.pointer()
                 if k < outputs:
                     tensor.bump_version()
