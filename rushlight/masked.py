@@ -212,7 +212,7 @@ def median(input, dim=-1, *, keepdim=False, dtype=None, mask=None):
     """
     kind = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
-    exact = not input.is_floating_point()
+    exact = not rushlight.is_floating_point(input)
     input = input.to(rushlight.float32) if exact else input
     if mask is not None:
         input = _put(_whole(mask, input), input, math.nan)

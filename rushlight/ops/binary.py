@@ -684,15 +684,17 @@ def xlogy_slope(self, other):
         logarithm = (
             math.log(other) if other > 0 else -math.inf if other == 0 else math.nan
         )
-        return ops.where((self == 0) & (other <= 0), 0.0, logarithm)
+        return ops.where((self == 0) & (not other > 0), 0.0, logarithm)
     return ops.masked_fill(ops.log(other), (self == 0) & (other <= 0), 0.0)
 
 
 def xlog1py_slope(self, other):
     """log1p(other), zero where ``self`` is zero and other is not above -1."""
     if not is_tensor(other):
-        logarithm = math.log1p(other) if other > -1 else -math.inf
-        return ops.where((self == 0) & (other <= -1), 0.0, logarithm)
+        logarithm = (
+            math.log1p(other) if other > -1 else -math.inf if other == -1 else math.nan
+        )
+        return ops.where((self == 0) & (not other > -1), 0.0, logarithm)
     return ops.masked_fill(ops.log1p(other), (self == 0) & (other <= -1), 0.0)
 
 

@@ -14,7 +14,7 @@ def cumsum_gradient(grad, dim):
 
 def cumprod_gradient(grad, self, dim, result):
     """Sums from the end, divided by the element; by summing products if one is zero."""
-    if self.numel() <= 1:
+    if self.numel() <= 1 or self.shape[dim] == 1:
         return grad
     grad = grad.to(self.dtype)
     if readable(self) and not ops.any(self.detach() == 0).item():

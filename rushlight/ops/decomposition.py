@@ -3,6 +3,8 @@
 Their derivatives are in `decomposition_gradients`.
 """
 
+import math
+
 import rushlight
 from rushlight.backends.cpu import lapack
 from rushlight.ops import call as ops
@@ -265,6 +267,25 @@ def ormqr(self, input2, input3, left, transpose):
 # Singular values
 
 
+def _take_infinite(given):
+    """Which matrices have infinite elements; zeros take their place.
+
+    With those, LAPACK's divide and conquer may never end.
+    """
+    if not lapack.has_infinity(given):
+        return None
+    infinite = ops.isinf(given).any(-1).any(-1) & ~ops.isnan(given).any(-1).any(-1)
+    given.masked_fill_(infinite.unsqueeze(-1).unsqueeze(-1), 0)
+    return infinite
+
+
+def _leave_nan(lost, vectors, values):
+    if lost is not None:
+        values.masked_fill_(lost.unsqueeze(-1), math.nan)
+        for one in vectors:
+            one.masked_fill_(lost.unsqueeze(-1).unsqueeze(-1), math.nan)
+
+
 def _linalg_svd(A, full_matrices, compute_uv, driver):
     """By `gesdd`, which divides and conquers.
 
@@ -295,9 +316,11 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
             for vectors in (left, right):
                 vectors.zero_().diagonal(0, -2, -1).fill_(1)
         return left, values, right
-    codes = new_codes(A)
-    lapack.svd(by_columns(A), left, values, right, codes, letter)
+    codes, given = new_codes(A), by_columns(A)
+    lost = _take_infinite(given)
+    lapack.svd(given, left, values, right, codes, letter)
     raise_faults(codes, "linalg.svd", A.ndim == 2)
+    _leave_nan(lost, (left, right) if compute_uv else (), values)
     return left, values, right
 
 
@@ -354,8 +377,10 @@ def _linalg_eigh(A, UPLO, compute_v):
     check_kernel("linalg_eigh_cpu", A, empty=True)
     values = fresh(A, tuple(A.shape[:-1]), A.dtype.to_real())
     vectors, codes = by_columns(A), new_codes(A)
+    lost = _take_infinite(vectors)
     lapack.eigh(vectors, values, codes, upper, compute_v)
     raise_faults(codes, "linalg.eigh", A.ndim == 2)
+    _leave_nan(lost, (vectors,), values)
     return values, vectors if compute_v else fresh(A, (0,))
 
 

@@ -169,6 +169,8 @@ def linalg_lu_solve(LU, pivots, B, left, adjoint):
             f"{operator}: pivots should be a Tensor of scalar type torch.int32"
         )
     equation(LU, B, operator, left)
+    if pivots.ndim == 0:
+        raise IndexError("Dimension specified as -1 but tensor has no dimensions")
     if LU.shape[-1] != pivots.shape[-1]:
         raise RuntimeError(
             f"{operator}: Number of pivots per batch should be same as the dimension of "
@@ -588,7 +590,11 @@ def _least_squares(A, B, rcond, driver, vector, batch):
     least = min(rows, columns)
     rank = ops.zeros(batch, dtype=INT32, device=A.device)
     values = ops.zeros((*batch, least), dtype=real, device=A.device)
-    lapack.lstsq(by_columns(A), room, values, rank, codes, driver, rcond)
+    given = by_columns(A)
+    if driver in ("gelsd", "gelss") and lapack.has_infinity(given):
+        codes.fill_(1)  # it would not converge, or never end
+    else:
+        lapack.lstsq(given, room, values, rank, codes, driver, rcond)
     raise_faults(codes, "torch.linalg.lstsq", len(batch) == 0)
     residuals = fresh(A, (0,), real)
     if rows > columns and driver != "gelsy":

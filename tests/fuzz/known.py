@@ -60,6 +60,30 @@ EXPLAINED = [
         "infinite complex products, whose parts PyTorch adds in another order",
     ),
     (
+        r"(masked\.)?(cum)?prod|nn\.functional\.grid_sample",
+        r"gradient",
+        r".*is -?(inf|nan), not -?(inf|nan)",
+        "overflow on another way",
+    ),
+    (
+        r"linalg\.det",
+        r"accepted",
+        r".*(torch\.lu_factor: Expected tensor with 2 or more|tensor\.mH is only).*",
+        "PyTorch resizes the matrix that is its own out= before it reads it",
+    ),
+    (
+        r"linalg\.solve",
+        r"accepted",
+        r".*torch\.linalg\.lu_solve: A must be batches of square matrices.*",
+        "PyTorch resizes the matrix that is its own out= before it reads it",
+    ),
+    (
+        r"linalg\.ldl_solve",
+        r"gradient",
+        r".*requires_grad is False",
+        "PyTorch has no gradient here, and lets out= require one",
+    ),
+    (
         r"linalg\.ldl_solve",
         r"refused",
         r".*must be negative in pairs.*",
@@ -458,6 +482,8 @@ def leaves_columns_out(case):
 def nearly_singular(case):
     """Whether the first matrices hold one without its inverse, but for rounding."""
     first = next(_tensors(case.args), None)
+    if case.path[1].startswith("linalg.tensor"):
+        return repeats(case)  # of whichever dimensions the matrix has
     if first is None or len(first.sizes) < 2 or not first.numel:
         return False
     matrices = first.values().reshape(first.sizes)
@@ -533,7 +559,7 @@ WHERE = [
     ),
     (
         r"inverse|matrix_power|linalg\.(inv|inv_ex|matrix_power|tensorinv|solve|solve_ex"
-        r"|lu_factor|cholesky|lstsq|ldl_factor)",
+        r"|lu_factor|cholesky|lstsq|ldl_factor|tensorsolve)",
         r"refused|accepted",
         r".*LinAlgError: .*",
         nearly_singular,

@@ -160,3 +160,41 @@ def test_gradients_of_wide_qr_need_not_the_last_row_of_r(columns, dtype):
         (R * noise.cos()).sum().abs().backward()
         grads.append(x.grad.resolve_conj().numpy())
     assert abs(grads[0] - grads[1]).max() < 1e-9
+
+
+@pytest.mark.parametrize("limit", [float("inf"), -float("inf")])
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+@pytest.mark.parametrize("sizes", [(3, 5), (2, 4, 4)], ids=str)
+def test_infinite_matrices_end_in_nan_and_leave_the_others(sizes, dtype, limit):
+    """LAPACK's divide and conquer may never end for them."""
+    x = rl.arange(32.0)[: 15 if len(sizes) == 2 else 32].reshape(sizes).sin()
+    x = x.to(getattr(rl, dtype))
+    first = x if x.ndim == 2 else x[0]
+    first[0, 1], first[2, 0] = limit, -limit
+    parts = [rl.linalg.svdvals(x), *rl.linalg.svd(x)]
+    if sizes[-1] == sizes[-2]:
+        parts += [rl.linalg.eigvalsh(x), *rl.linalg.eigh(x)]
+    for part in parts:
+        assert rl.isnan(part if x.ndim == 2 else part[0]).all().item()
+        assert x.ndim == 2 or rl.isfinite(part[1]).all().item()
+    for driver in ("gelsd", "gelss"):
+        with pytest.raises(rl.linalg.LinAlgError, match="full rank"):
+            rl.linalg.lstsq(x, rl.ones_like(x), driver=driver)
+
+
+def test_slopes_of_xlog1py_beyond_its_pole_are_nan():
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        for number in (-0.5, -1, -1.5, -(2**63), float("nan"), float("inf")):
+            for name in ("xlog1py", "xlogy"):
+                x = m.tensor([-8.5, 0.0, 6.0]).requires_grad_()
+                getattr(m.special, name)(x, number).sum().backward()
+                found.append([round(v, 5) for v in x.grad.tolist()])
+    assert str(found[:12]) == str(found[12:])
+
+
+def test_products_of_one_element_pass_their_gradient_on():
+    x = rl.tensor([[float("inf"), 0.0]], requires_grad=True)
+    x.cumprod(0).sum().backward()
+    assert x.grad.tolist() == [[1.0, 1.0]]

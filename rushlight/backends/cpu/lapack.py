@@ -17,6 +17,7 @@ import os
 import threading
 
 import cython
+from cython.cimports.libc.math import isinf
 from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
@@ -560,6 +561,26 @@ def apply_reflectors(
     data[2] = tau.pointer()
     data[3] = c.pointer()
     spread(run_ormqr, data, ints, count, 4 * cubes(ints[3], ints[4], ints[5]))
+
+
+def has_infinity(a: Tensor) -> bool:
+    """Whether an element is infinite: divide and conquer may then never end.
+
+    Raises:
+        RuntimeError: the matrices do not lie column by column.
+    """
+    if nothing(a):
+        return False
+    check_columns(a)
+    kind: cython.int = kind_of(a)
+    count: int64_t = a.numel_ * (2 if kind > 1 else 1)
+    single: cython.p_float = cython.cast(cython.p_float, a.pointer())
+    double: cython.p_double = cython.cast(cython.p_double, a.pointer())
+    i: int64_t
+    for i in range(count):
+        if isinf(single[i] if kind % 2 == 0 else double[i]):
+            return True
+    return False
 
 
 def svd(
