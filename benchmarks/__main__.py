@@ -19,7 +19,7 @@ from benchmarks.harness import Result, duration, run_group, set_threads
 
 SUITES = (
     "overhead", "backward", "pointwise", "reductions", "contractions", "convolution",
-    "factorizations", "transforms", "training",
+    "factorizations", "transforms", "functions", "training",
 )  # fmt: skip
 
 

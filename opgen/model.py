@@ -14,6 +14,7 @@ RULES = {
 }  # fmt: skip
 TAGS = {
     "random", "data_dependent", "view_or_copy", "factory",
+    "linear",  # in all its tensors together: tangents are mapped as they are
     "shown",  # users call it though its name begins with an underscore
     # which types `out=` may have, where it is not what is usual for the kind
     "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth", "out_field",

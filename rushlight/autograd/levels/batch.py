@@ -94,14 +94,19 @@ class BatchLevel(Level):
         return tensor.unsqueeze(0).expand(self.size, *tensor.shape)
 
     def process(self, op, args):
-        tags = op.entry[-1] if op.entry else ()
-        batched = any(self.owns(t) for t in tensors(args))
-        random = "random" in tags
+        entry = op.entry
+        random = bool(entry) and "random" in entry[-1]
+        batched = False
+        for tensor in tensors(args):
+            stand = tensor._stand
+            if stand is not None and stand.level is self:
+                batched = True
+                break
         if random and self.randomness == "error":
             raise RuntimeError(RANDOM_REFUSED)
         if not batched and not (random and self.randomness == "different"):
             return self.outside(op, args)
-        name = op.name.split(".")[0]
+        name = entry[0] if entry else op.name.split(".")[0]
         if op.form == INPLACE and not self.owns(args[0]):
             raise RuntimeError(
                 f"vmap: {op.name}(self, *extra_args) is not possible because there "

@@ -135,15 +135,19 @@ class Outside:
 
 def _interpret(op, *args):
     """The fallback of all operators: the innermost level takes the call."""
-    if not THREAD.at:
+    thread = THREAD
+    at = thread.at
+    if not at:
         return op.redispatch(None, *each(plain, args))
-    return THREAD.open[THREAD.at - 1].process(op, each(_revived, args))
+    return thread.open[at - 1].process(op, each(_revived, args))
 
 
 def _revived(tensor):
     """The value of a tensor whose transformation is over."""
-    while tensor._stand is not None and not tensor._stand.level.alive:
-        tensor = tensor._stand.value
+    stand = tensor._stand
+    while stand is not None and not stand.level.alive:
+        tensor = stand.value
+        stand = tensor._stand
     return tensor
 
 
@@ -171,20 +175,45 @@ def each(function, args):
     """The arguments with a function applied to every tensor, in lists too."""
     found = []
     for arg in args:
-        if isinstance(arg, Tensor):
+        kind = type(arg)
+        if kind is Tensor:
             arg = function(arg)
-        elif isinstance(arg, (list, tuple)) and any(isinstance(t, Tensor) for t in arg):
-            arg = [function(t) if isinstance(t, Tensor) else t for t in arg]
+        elif kind in _SINGLE:
+            pass
+        elif kind is list or kind is tuple:
+            if arg and type(arg[0]) is not int:
+                arg = _each_listed(function, arg)
+        elif isinstance(arg, Tensor):
+            arg = function(arg)
+        elif isinstance(arg, (list, tuple)):
+            arg = _each_listed(function, arg)
         found.append(arg)
     return found
+
+
+# What most arguments are that are no tensors: nothing is looked for in them.
+_SINGLE = frozenset([int, float, bool, str, type(None)])
+
+
+def _each_listed(function, arg):
+    if any(isinstance(t, Tensor) for t in arg):
+        return [function(t) if isinstance(t, Tensor) else t for t in arg]
+    return arg
 
 
 def tensors(args):
     """All tensors among arguments, in lists too."""
     for arg in args:
-        if isinstance(arg, Tensor):
+        kind = type(arg)
+        if kind is Tensor:
+            yield arg
+        elif kind in _SINGLE:
+            continue
+        elif isinstance(arg, Tensor):
             yield arg
         elif isinstance(arg, (list, tuple)):
+            if arg and type(arg[0]) is int:
+                continue
             for item in arg:
                 if isinstance(item, Tensor):
                     yield item

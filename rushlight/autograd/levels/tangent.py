@@ -1,12 +1,17 @@
 """The level of forward mode: each tensor may carry a tangent beside its primal value.
 
-Linear operators act on tangents as they act on values. Any other operator's tangent
-comes from its gradient: the vector-Jacobian product is linear in its vector u, and the
-gradient of <J^T u, t> by u is J t (Pearlmutter's transposition, 1994; Townsend 2017). So
-whatever has a gradient that can be differentiated again has forward mode too.
+Linear operators, which their declarations name, act on tangents as they act on values;
+products do in each factor. An elementwise operator's tangent is its derivative's formula
+with the tangent for the gradient. Any other operator's comes from its gradient: the
+vector-Jacobian product is linear in its vector u, and the gradient of <J^T u, t> by u is
+J t (Pearlmutter's transposition, 1994; Townsend 2017). So whatever has a gradient that can
+be differentiated again has forward mode too.
 """
 
 from __future__ import annotations
+
+import functools
+import importlib
 
 import rushlight
 from rushlight.autograd.levels.gradient import GradientLevel
@@ -25,16 +30,43 @@ from rushlight.autograd.levels.stack import (
 )
 from rushlight.core.tensor import Tensor
 
-# Operators that map the tangents of their tensors as the tensors themselves, whatever
-# other arguments they have. Views and their copies are, too.
-LINEAR = frozenset(
+# Operators linear in each of their first two arguments; the third, if any, is added.
+PRODUCTS = frozenset("mm bmm mv dot linear convolution".split())
+# Operators beside the elementwise ones whose Jacobian is its own transpose.
+SYMMETRIC = frozenset(["_softmax"])
+ARGUMENT, RESULT = 0, 1  # what a formula's saved value is
+
+
+def is_linear(op):
+    """Whether the declaration says that all tensors together are mapped linearly."""
+    return bool(op.entry) and "linear" in op.entry[-1]
+
+
+@functools.cache
+def formula_of(rule):
+    """The function that a derivative names."""
+    return getattr(importlib.import_module(rule.module), rule.function)
+
+
+@functools.cache
+def by_formula(op):
+    """Whether an operator's tangent is its derivative's formula with the tangent.
+
+    So it is where the Jacobian is its own transpose, as of elementwise operators:
+    each element of the result comes from one of each argument.
     """
-    neg neg_ clone contiguous sum sum.dim mean mean.dim cumsum flip roll cat stack
-    index index_select gather diag diagonal_copy trace tril triu real imag conj_physical
-    resolve_conj resolve_neg _to_copy to.dtype repeat sum_to_size
-    masked_select take max_unpool2d max_unpool3d unfold_copy expand_copy
-    """.split()
-)
+    rule = op.derivative
+    if rule is None or not op.entry or rule.outputs != (0,):
+        return False
+    plain = all(kind in (ARGUMENT, RESULT) for kind, _, _ in rule.saved)
+    single = not any(listed for _, listed in rule.groups)
+    known = op.entry[7][0] == "pointwise" or op.name in SYMMETRIC
+    return plain and single and known
+
+
+def real(tensor):
+    """Whether derivatives by a tensor are those of real numbers, or there are none."""
+    return not tensor.is_complex()
 
 
 class Dual(Stand):
@@ -155,14 +187,79 @@ class TangentLevel(Level):
 
     def push_forward(self, op, args, values):
         """The result's value, and the tangents of its tensors."""
-        if op.name in LINEAR and differentiable(next(tensors(values))):
+        if is_linear(op) and differentiable(next(tensors(values))):
             result = self.outside(op, values)
             moved = self.outside(op, each(self.tangent_or_zeros, args))
             if any(moved is self.tangent_of(t) for t in tensors(args[:1])):
                 moved = self.at_value(rushlight.clone, moved)
             return result, [t if differentiable(t) else None for t in tensors([moved])]
+        if op.name in PRODUCTS:
+            return self.push_product(op, args, values)
+        if by_formula(op) and all(map(real, tensors(values))):
+            found = self.push_elementwise(op, args, values)
+            if found is not None:
+                return found
         with Outside(self), GradientLevel() as inner:
             return transpose_twice(inner, op, args, self)
+
+    def push_product(self, op, args, values):
+        """Linear in each of two factors; what is added to the product has its own."""
+        result = self.outside(op, values)
+        total = None
+        for place in (0, 1):
+            tangent = self.tangent_of(args[place])
+            if tangent is not None:
+                moved = [*values]
+                moved[place] = tangent
+                if len(values) > 2:
+                    moved[2] = None  # the bias
+                part = self.outside(op, moved)
+                total = (
+                    part if total is None else self.at_value(rushlight.add, total, part)
+                )
+        bias = values[2] if len(values) > 2 else None
+        tangent = None if bias is None else self.tangent_of(args[2])
+        if tangent is not None:
+            if op.name == "convolution":
+                rank = result.dim() - 2
+                tangent = self.at_value(Tensor.reshape, tangent, (-1, *(1,) * rank))
+            if total is None:
+                total = self.at_value(rushlight.zeros_like, result)
+            total = self.at_value(rushlight.add, total, tangent)
+        return result, [total]
+
+    def push_elementwise(self, op, args, values):
+        """The derivative's formula with tangents for gradients, as rows meet no others.
+
+        None where types differ, so that a gradient's type is not a tangent's.
+        """
+        result = self.outside(op, values)
+        if not isinstance(result, Tensor) or not real(result):
+            return None
+        rule = op.derivative
+        formula = formula_of(rule)
+        saved = [
+            values[place] if kind == ARGUMENT else result
+            for kind, place, _ in rule.saved
+        ]
+        total = None
+        for number, (place, _) in enumerate(rule.groups):
+            arg = args[place]
+            tangent = self.tangent_of(arg) if isinstance(arg, Tensor) else None
+            if tangent is None:
+                continue
+            if tangent.dtype is not result.dtype:
+                return None
+            part = self.at_value(formula, 1 << number, tangent, *saved)
+            if len(rule.groups) > 1:
+                part = part[number]
+            if part is tangent:
+                part = self.at_value(rushlight.clone, part)
+            if part.shape != result.shape:
+                part = self.at_value(rushlight.broadcast_to, part, result.shape)
+                part = self.at_value(rushlight.clone, part)
+            total = part if total is None else self.at_value(rushlight.add, total, part)
+        return result, [total]
 
     def tangent_or_zeros(self, tensor):
         tangent = self.tangent_of(tensor)
