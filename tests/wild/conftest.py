@@ -14,19 +14,21 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture
 def wild():
-    """Runs a program's text under the launcher, with the packages there."""
+    """Runs a program, a file or a text, under the launcher with the packages there."""
     python = os.environ.get("WILD_PYTHON")
     if not python:
         pytest.skip(
             "WILD_PYTHON names no interpreter with the packages: use `make wild`"
         )
 
-    def run(text):
+    def run(program, *arguments, launched=True):
+        start = ["-m", "rushlight.run"] if launched else []
+        named = [program] if isinstance(program, Path) else ["-c", program]
         done = subprocess.run(
-            [python, "-W", "ignore", "-m", "rushlight.run", "-c", text],
+            [python, "-W", "ignore", *start, *named, *arguments],
             capture_output=True,
             text=True,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "TQDM_DISABLE": "1"},
         )
         assert done.returncode == 0, done.stderr
         return done.stdout.splitlines()

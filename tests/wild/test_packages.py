@@ -1,70 +1,29 @@
-"""Models of well-known packages train as they do over PyTorch, step by step."""
+"""Models of well-known packages train as they do over PyTorch, step by step.
 
+``losses.json`` has what the programs print over PyTorch 2.13; a program runs there with
+``python tests/wild/programs/NAME.py``.
+"""
+
+import json
 import math
+from pathlib import Path
 
 import pytest
 
-# A few losses of each program over PyTorch 2.13, for the same seed.
-PROGRAMS = {
-    "torchvision": (
-        "import torchvision\n"
-        "model = torchvision.models.resnet18(num_classes=4)\n"
-        "optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)\n",
-        IMAGES := (
-            "torch.manual_seed(1)\n"
-            "x, y = torch.randn(4, 3, 64, 64), torch.arange(4)\n"
-            "def loss(): return torch.nn.functional.cross_entropy(model(x), y)\n"
-        ),
-    ),
-    "timm-resnet10t": (
-        "import timm\n"
-        "model = timm.create_model('resnet10t', num_classes=4)\n"
-        "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)\n",
-        IMAGES,
-    ),
-    "timm-vit": (
-        "import timm\n"
-        "model = timm.create_model('vit_tiny_patch16_224', num_classes=4, img_size=64)\n"
-        "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)\n",
-        IMAGES,
-    ),
-    "transformers-bert": (
-        "import transformers\n"
-        "config = transformers.BertConfig(vocab_size=100, hidden_size=32,\n"
-        "    num_hidden_layers=2, num_attention_heads=4, intermediate_size=64,\n"
-        "    max_position_embeddings=32, num_labels=2)\n"
-        "model = transformers.BertForSequenceClassification(config)\n"
-        "optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)\n",
-        "torch.manual_seed(1)\n"
-        "x, y = torch.randint(0, 100, (4, 12)), torch.tensor([0, 1, 0, 1])\n"
-        "mask = torch.ones(4, 12, dtype=torch.long); mask[1, 8:] = 0\n"
-        "def loss(): return model(input_ids=x, attention_mask=mask, labels=y).loss\n",
-    ),
-}
-STEPS = """
-for _ in range(4):
-    optimizer.zero_grad()
-    value = loss()
-    value.backward()
-    optimizer.step()
-    print(value.item())
-"""
-TORCH = {
-    "torchvision": [1.417645, 0.490191, 0.086499, 0.02971],
-    "timm-resnet10t": [1.516471, 0.583028, 0.238028, 0.117489],
-    "timm-vit": [1.509545, 0.674526, 0.488746, 0.456728],
-    "transformers-bert": [0.69723, 0.692391, 0.683168, 0.680857],
-}
+PROGRAMS = Path(__file__).parent / "programs"
+TORCH = json.loads((Path(__file__).parent / "losses.json").read_text())
+# What a program waits for.
+WAITING: dict[str, str] = {}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_losses_are_those_over_pytorch(wild, name):
-    setup, data = PROGRAMS[name]
-    text = f"import torch\ntorch.manual_seed(0)\n{setup}{data}{STEPS}"
-    losses = [float(line) for line in wild(text)]
-    assert all(map(math.isfinite, losses)) and losses[-1] < losses[0]
+@pytest.mark.parametrize("name", TORCH)
+def test_losses_are_those_over_pytorch(wild, name, request):
+    if name in WAITING:
+        request.applymarker(pytest.mark.xfail(reason=WAITING[name], strict=True))
+    numbers = [float(line) for line in wild(PROGRAMS / f"{name}.py") if line]
+    assert all(map(math.isfinite, numbers))
     # What a last bit of difference grows to in a few steps is not what this is about.
-    assert losses == pytest.approx(TORCH[name], rel=2e-2)
+    assert numbers[-8:] == pytest.approx(TORCH[name], rel=2e-2, abs=5e-3)
 
 
 def test_images_are_transformed_and_sampled(wild):
@@ -82,3 +41,24 @@ def test_images_are_transformed_and_sampled(wild):
         "print(F.to_pil_image(image).size)\n"
     )
     assert lines == ["(3, 8, 8)", "True", "(16, 16)"]
+
+
+# The first numbers of the sentences' vectors by sentence-transformers over PyTorch.
+VECTORS = [
+    [0.0216640774, -0.0048641986, -0.0096491380, -0.0634012446],
+    [0.0117541747, 0.0147148930, -0.0144885108, -0.0596491881],
+    [0.0604549870, 0.0054452969, 0.0765657499, 0.0538294725],
+    [0.0323589407, -0.0328059010, 0.0703518242, 0.0890481696],
+    [0.0585075207, 0.0538762994, 0.0396733209, 0.0405959226],
+]
+
+
+def test_minilm_s_vectors_are_the_package_s(wild, tmp_path):
+    script = Path(__file__).parents[2] / "examples" / "minilm.py"
+    lines = wild(script, "--out", tmp_path, "--epochs", "1", launched=False)
+    history = json.loads((tmp_path / "history.json").read_text())
+    for found, wanted in zip(history["vectors"], VECTORS):
+        assert found[:4] == pytest.approx(wanted, abs=1e-5)
+    losses = history["losses"]
+    assert sum(losses[-3:]) < 0.9 * sum(losses[:3])
+    assert any("Share prices" in line and "stock market" in line for line in lines)

@@ -1,0 +1,18 @@
+"""timm's ResNet."""
+
+import timm
+import torch
+from common import images, train
+
+torch.manual_seed(0)
+model = timm.create_model("resnet10t", num_classes=4)
+optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+x, y = images()
+
+
+def loss():
+    return torch.nn.functional.cross_entropy(model(x), y)
+
+
+train(optimizer, loss)
