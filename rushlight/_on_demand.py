@@ -18,6 +18,7 @@ NAMES = {
     "_dynamo.eval_frame": ("compile",),
     "_explain": ("explain",),
     "func": ("vmap",),
+    "jit": ("RecursiveScriptModule", "ScriptFunction", "ScriptModule"),
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "_facts": tuple(
         """

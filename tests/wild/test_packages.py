@@ -1,7 +1,7 @@
 """Models of well-known packages train as they do over PyTorch, step by step.
 
 ``losses.json`` has what the programs print over PyTorch 2.13; a program runs there with
-``python tests/wild/programs/NAME.py``.
+``python tests/wild/programs/train_NAME.py``.
 """
 
 import json
@@ -20,7 +20,7 @@ WAITING: dict[str, str] = {}
 def test_losses_are_those_over_pytorch(wild, name, request):
     if name in WAITING:
         request.applymarker(pytest.mark.xfail(reason=WAITING[name], strict=True))
-    numbers = [float(line) for line in wild(PROGRAMS / f"{name}.py") if line]
+    numbers = [float(line) for line in wild(PROGRAMS / f"train_{name}.py") if line]
     assert all(map(math.isfinite, numbers))
     # What a last bit of difference grows to in a few steps is not what this is about.
     assert numbers[-8:] == pytest.approx(TORCH[name], rel=2e-2, abs=5e-3)
