@@ -129,28 +129,24 @@ def _jit_can_fuse_on_gpu():
     return False
 
 
-class _nn:
-    """Functions for layers."""
-
-    @staticmethod
-    def _parse_to(*args, **kwargs):
-        """What the arguments of ``Module.to`` say: device, dtype, flag, memory format."""
-        device_, dtype_ = kwargs.get("device"), kwargs.get("dtype")
-        non_blocking = kwargs.get("non_blocking", False)
-        rest = list(args)
-        if rest and isinstance(rest[0], TensorBase):
-            other = rest.pop(0)
-            device_, dtype_ = other.device, other.dtype
-        else:
-            if rest and (rest[0] is None or isinstance(rest[0], (str, int, device))):
-                device_ = rest.pop(0)
-            if rest and (rest[0] is None or isinstance(rest[0], dtype)):
-                dtype_ = rest.pop(0)
-        if rest:
-            non_blocking = rest.pop(0)
-        if device_ is not None:
-            device_ = device(device_)
-        return device_, dtype_, bool(non_blocking), kwargs.get("memory_format")
+def _parse_to(*args, **kwargs):
+    """What the arguments of ``Module.to`` say: device, dtype, flag, memory format."""
+    device_, dtype_ = kwargs.get("device"), kwargs.get("dtype")
+    non_blocking = kwargs.get("non_blocking", False)
+    rest = list(args)
+    if rest and isinstance(rest[0], TensorBase):
+        other = rest.pop(0)
+        device_, dtype_ = other.device, other.dtype
+    else:
+        if rest and (rest[0] is None or isinstance(rest[0], (str, int, device))):
+            device_ = rest.pop(0)
+        if rest and (rest[0] is None or isinstance(rest[0], dtype)):
+            dtype_ = rest.pop(0)
+    if rest:
+        non_blocking = rest.pop(0)
+    if device_ is not None:
+        device_ = device(device_)
+    return device_, dtype_, bool(non_blocking), kwargs.get("memory_format")
 
 
 class _Operators(types.ModuleType):
@@ -174,6 +170,7 @@ class _Operators(types.ModuleType):
 
 
 _nn = _Operators("_nn", "nn.functional")
+_nn._parse_to = _parse_to
 _fft = _Operators("_fft", "fft")
 _linalg = _Operators("_linalg", "linalg")
 _special = _Operators("_special", "special")

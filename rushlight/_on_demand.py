@@ -18,7 +18,7 @@ NAMES = {
     "_dynamo.eval_frame": ("compile",),
     "_explain": ("explain",),
     "func": ("vmap",),
-    "jit": ("RecursiveScriptModule", "ScriptFunction", "ScriptModule"),
+    "jit": ("ScriptFunction", "ScriptModule"),
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "_facts": tuple(
         """

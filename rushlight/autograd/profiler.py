@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import functools
 
-__all__ = ["emit_itt", "emit_nvtx", "profile", "record_function"]
+__all__ = [
+    "EventList",
+    "FunctionEvent",
+    "emit_itt",
+    "emit_nvtx",
+    "profile",
+    "record_function",
+]
 
 
 class record_function:
@@ -38,6 +45,54 @@ class record_function:
                 return function(*args, **kwargs)
 
         return wrapped
+
+
+class FunctionEvent:
+    """A span of a program that was recorded: its name and when it began and ended.
+
+    Args:
+        id: its number.
+        name: what it was called.
+        thread: where it ran.
+        start_us: when it began, in microseconds.
+        end_us: when it ended.
+        options: whatever else is known of it.
+    """
+
+    def __init__(self, id, name, thread, start_us, end_us, **options):
+        self.id = id
+        self.name = name
+        self.thread = thread
+        self.start_us = start_us
+        self.end_us = end_us
+        self.count = 1
+        self.__dict__.update(options)
+
+    @property
+    def cpu_time_total(self):
+        """Its length in microseconds."""
+        return self.end_us - self.start_us
+
+    def __repr__(self):
+        return f"<FunctionEvent id={self.id} name={self.name} us={self.cpu_time_total}>"
+
+
+class EventList(list):
+    """Spans that were recorded.
+
+    Args:
+        events: the spans.
+        options: how they were recorded.
+    """
+
+    def __init__(self, *events, **options):
+        super().__init__(*events)
+        self._options = options
+
+    @property
+    def self_cpu_time_total(self):
+        """The length of all of them in microseconds."""
+        return sum(event.cpu_time_total for event in self)
 
 
 class _Recorder:

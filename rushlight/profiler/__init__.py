@@ -7,6 +7,8 @@ import enum
 from rushlight.autograd.profiler import record_function
 
 __all__ = [
+    "DeviceType",
+    "ExecutionTraceObserver",
     "ProfilerAction",
     "ProfilerActivity",
     "kineto_available",
@@ -16,6 +18,57 @@ __all__ = [
     "supported_activities",
     "tensorboard_trace_handler",
 ]
+
+
+class DeviceType(enum.Enum):
+    """Kinds of devices by their numbers."""
+
+    CPU = 0
+    CUDA = 1
+    MKLDNN = 2
+    OPENGL = 3
+    OPENCL = 4
+    IDEEP = 5
+    HIP = 6
+    FPGA = 7
+    MAIA = 8
+    XLA = 9
+    Vulkan = 10
+    Metal = 11
+    XPU = 12
+    MPS = 13
+    Meta = 14
+    HPU = 15
+    VE = 16
+    Lazy = 17
+    IPU = 18
+    MTIA = 19
+    PrivateUse1 = 20
+
+
+class ExecutionTraceObserver:
+    """Would write what a program calls to a file: not available yet."""
+
+    is_registered = False
+
+    def register_callback(self, output_file_path):
+        """Chooses the file.
+
+        Raises:
+            NotImplementedError: always: programs are not recorded yet.
+        """
+        raise NotImplementedError(
+            "ExecutionTraceObserver: Rushlight does not record programs yet\n"
+            "  remedy: measure with Python's cProfile"
+        )
+
+    def start(self):
+        """Nothing: there is no file."""
+
+    def stop(self):
+        """Nothing: there is no file."""
+
+    unregister_callback = cleanup = stop
 
 
 class ProfilerActivity(enum.Enum):
