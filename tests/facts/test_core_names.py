@@ -1,8 +1,9 @@
+"""Names that programs reach for in PyTorch's compiled core."""
+
+import rushlight as rl
 
 
 def test_functions_of_layers_stand_beside_the_reader_of_module_to():
-    import rushlight
-
-    device, dtype, flag, _ = rushlight._C._nn._parse_to("cpu", rushlight.float64)
-    assert (device, dtype, flag) == (rushlight.device("cpu"), rushlight.float64, False)
-    assert rushlight._C._nn.gelu(rushlight.zeros(1)).item() == 0
+    device, dtype, flag, _ = rl._C._nn._parse_to("cpu", rl.float64)
+    assert (device, dtype, flag) == (rl.device("cpu"), rl.float64, False)
+    assert rl._C._nn.gelu(rl.zeros(1)).item() == 0
