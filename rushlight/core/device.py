@@ -25,7 +25,8 @@ class Device:
     device(type='cuda', index=1)
     """
 
-    def __init__(self, device="cpu", index=None):
+    def __init__(self, device=None, index=None, type=None):
+        device = (type or "cpu") if device is None else device
         if isinstance(device, Device):
             source: Device = device
             self.type = source.type
@@ -38,7 +39,7 @@ class Device:
             raise TypeError(
                 "device(): argument 'device' must be str, int or "
                 f"{naming.package}.device, "
-                f"not {type(device).__name__}"
+                f"not {device.__class__.__name__}"
             )
         self._parse(device, index)
 

@@ -76,7 +76,7 @@ def running_sums(
             sums + i,
             left_of(count, i),
         )
-    check_weights(sums, count)
+    check_weights(sums, count, True)
     for i in range(count):
         total = (
             total + sums[i]
@@ -114,10 +114,19 @@ def rounded(code: cython.int, value: cython.double) -> cython.double:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def check_weights(weights: cython.p_double, count: int64_t) -> cython.int:
+def check_weights(
+    weights: cython.p_double, count: int64_t, summed: cython.bint
+) -> cython.int:
+    """Refuses weights that are no shares; in other words where they are summed up."""
     i: int64_t
     for i in range(count):
         if not (isfinite(weights[i]) and weights[i] >= 0):
+            if summed:
+                kind = "= infinity or NaN" if weights[i] > 0 else "< 0"
+                raise RuntimeError(
+                    "invalid multinomial distribution (encountering probability entry "
+                    f"{kind}): {weights[i]} at category {i}"
+                )
             raise RuntimeError(
                 "probability tensor contains either `inf`, `nan` or element < 0: "
                 f"{weights[i]} at category {i}"
@@ -202,7 +211,7 @@ def score(
             other + i,
             left_of(count, i),
         )
-    check_weights(scores, count)
+    check_weights(scores, count, False)
     for i in range(count):
         total += scores[i]
         scores[i] = rounded(code, scores[i] / other[i])

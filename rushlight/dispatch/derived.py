@@ -152,6 +152,8 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
         and result.shape == written.shape
     ):
         return write_folded(written, result.detach(), False)
+    if op.out_overlap & 7:  # looked at before it may be resized
+        refuse_internal_overlap(written)
     if op.out_counted and result.numel_ == written.numel_:
         result = result.reshape(written.shape)
     fit_like(written, result, op.out_quiet, op.out_plain)

@@ -45,6 +45,21 @@ def _transform(name):
     return "fftn" if several == "ifftn" else several
 
 
+# How messages about `out=` spell types: as C++ does.
+_PLAIN = {
+    "uint8": "unsigned char", "int8": "signed char", "int16": "short int",
+    "int32": "int", "int64": "long int", "float16": "c10::Half",
+    "bfloat16": "c10::BFloat16", "float32": "float", "float64": "double",
+    "complex64": "c10::complex<float>", "complex128": "c10::complex<double>",
+}  # fmt: skip
+
+
+@cython.cfunc
+def plain_name(dtype: DType) -> str:
+    """``long int`` for ``int64``."""
+    return _PLAIN.get(dtype.name, dtype.name)
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def check_output_type(
@@ -62,9 +77,24 @@ def check_output_type(
             f"{_transform(name)} expects a {kind} output tensor, but got {type_name(own)}"
         )
     if rule == EXACT or rule == TRUTH:
+        if name == "multinomial":
+            raise RuntimeError(
+                f"multinomial expects Long tensor out, got: {type_name(own)}"
+            )
+        if name in ("amax", "amin"):
+            raise RuntimeError(
+                f"Expected the dtype for input and out to match, but got "
+                f"{type_name(result)} for input's dtype and {type_name(own)} for out's "
+                "dtype."
+            )
+        if name in ("complex", "polar"):
+            raise RuntimeError(
+                f"Expected object of scalar type {type_name(result)} but got scalar "
+                f"type {type_name(own)} for argument 'out'"
+            )
         raise RuntimeError(
-            f"{name}: Expected out tensor to have dtype {result.name}, but got "
-            f"{own.name} instead"
+            f"{name}: Expected out tensor to have dtype {plain_name(result)}, but got "
+            f"{plain_name(own)} instead"
         )
     if result.category <= own.category:
         return 0

@@ -122,11 +122,20 @@ def empty_permuted(size, physical_layout, dtype, layout, device, pin_memory):
     Raises:
         RuntimeError: the layout isn't a permutation of the dimensions.
     """
-    if sorted(physical_layout) != list(range(len(size))):
+    if len(size) != len(physical_layout):
         raise RuntimeError(
-            f"empty_permuted: physical_layout {list(physical_layout)} is not a "
-            f"permutation of the {len(size)} dimensions"
+            "Number of dimensions in size does not match the length of the "
+            f"physical_layout; i.e. len(size) = {len(size)} is not equal to "
+            f"len(physical_layout) = {len(physical_layout)}"
         )
+    for place, dim in enumerate(physical_layout):
+        if not 0 <= dim < len(size):
+            raise RuntimeError(
+                f"Dimension out of range (expected to be between 0 and {len(size) - 1}, "
+                f"but got {dim} at index {place})."
+            )
+    if len(set(physical_layout)) < len(size):
+        raise RuntimeError("Duplicate dim not allowed")
     strides, step = [0] * len(size), 1
     for dim in reversed(physical_layout):
         strides[dim] = step
@@ -170,6 +179,8 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
         elif dtype.itemsize == 2:
             check_number(rushlight.float32, value)
     if dtype is rushlight.int64 and math.isfinite(start) and math.isfinite(end):
+        if step and not int(step):
+            raise ValueError("step must be nonzero")
         start, end, step = int(start), int(end), int(step)
     _check_range(start, end, step)
     if dtype is rushlight.int64:

@@ -6,6 +6,7 @@ alike, so that images and volumes have one text; the gradients by image and grid
 
 from __future__ import annotations
 
+import math
 from itertools import product
 
 import rushlight
@@ -186,13 +187,30 @@ def sample_linearly(input, grid, padding, align_corners):
     return total.contiguous()
 
 
+def sample_nearest(input, grid, padding, align_corners):
+    """The element next to each point."""
+    taps = _all_taps(input, grid, NEAREST, padding, align_corners)
+    ((inside, index, _),) = _corners(input, grid, taps)
+    return _found(input, grid, inside, index).contiguous()
+
+
+def nearest_image_gradient(grad, input, grid, padding, align_corners):
+    """The sum over the points that an element is the nearest of."""
+    return _image_gradient(grad, input, grid, NEAREST, padding, align_corners)
+
+
 def linear_image_gradient(grad, input, grid, padding, align_corners):
     """Each element's share of the points that it weighs on."""
+    return _image_gradient(grad, input, grid, BILINEAR, padding, align_corners)
+
+
+def _image_gradient(grad, input, grid, mode, padding, align_corners):
     flat = grad.reshape(*grad.shape[:2], -1)
-    total = grad.new_zeros([*input.shape[:2], input[0, 0].numel()])
-    taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
+    total = grad.new_zeros([*input.shape[:2], math.prod(input.shape[2:])])
+    taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
-        weight = call.where(inside, _product(weights), 0.0)
+        weight = call.where(inside, _product(weights) if weights else 1.0, 0.0)
+        weight = weight.to(grad.dtype)
         shares = flat * weight.reshape(grad.shape[0], 1, -1)
         total = total.scatter_add(2, index, shares)
     return total.reshape(input.shape)
@@ -242,6 +260,8 @@ def sample_grid(input, grid, mode, padding, align_corners):
     _check(input, grid, mode)
     if mode == BILINEAR:
         return call._sample_linearly(input, grid, padding, align_corners)
+    if mode == NEAREST:
+        return call._sample_nearest(input, grid, padding, align_corners)
     total = None
     taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):

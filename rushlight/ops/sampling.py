@@ -467,6 +467,8 @@ def _check_multinomial(self, num_samples, replacement):
         )
     if num_samples <= 0:
         raise RuntimeError("cannot sample n_sample <= 0 samples")
+    if self.shape[-1] > 1 << 24:
+        raise RuntimeError("number of categories cannot exceed 2^24")
     if not replacement and num_samples > self.shape[-1]:
         raise RuntimeError(
             "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "

@@ -21,6 +21,25 @@ def _row_major(tensor):
     return tensor.clone(memory_format=rushlight.contiguous_format)
 
 
+def narrow_copy(self, dim, start, length):
+    """A copy of what ``narrow`` shows.
+
+    Raises:
+        RuntimeError: there is no such dimension, or the window exceeds it.
+    """
+    if self.ndim and dim >= self.ndim:
+        raise RuntimeError(
+            "Expected dim < static_cast<int64_t>(self_sizes.size()) to be true, but got "
+            "false."
+        )
+    if self.ndim and length < 0:
+        size = self.shape[dim]
+        raise RuntimeError(
+            f"start ({start}) + length ({length}) exceeds dimension size ({size})."
+        )
+    return _narrowed(self, dim, start, length)
+
+
 def view_copy(self, size):
     """A copy of what ``view`` shows, or of what it would show of a row-major tensor."""
     if hasattr(size, "itemsize"):
@@ -33,7 +52,7 @@ transpose_copy = _copying("transpose")
 t_copy = _copying("t")
 squeeze_copy = _copying("squeeze")
 unsqueeze_copy = _copying("unsqueeze")
-narrow_copy = _copying("narrow")
+_narrowed = _copying("narrow")
 select_copy = _copying("select")
 slice_copy = _copying("slice")
 unfold_copy = _copying("unfold")
