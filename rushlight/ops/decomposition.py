@@ -33,7 +33,7 @@ from rushlight.ops.linalg_checks import (
     seen_by_columns,
 )
 from rushlight.ops.native import fresh
-from rushlight.ops.shared import warn_once
+from rushlight.ops.shared import differentiated, warn_once
 
 # Cholesky
 
@@ -331,7 +331,7 @@ def linalg_svd(A, full_matrices, driver):
 
 def linalg_svdvals(A, driver):
     """Without the vectors, unless the derivative wants them."""
-    wanted = rushlight.is_grad_enabled() and A.requires_grad
+    wanted = differentiated(A)
     return ops._linalg_svd(A, False, wanted, driver=driver)[1]
 
 
@@ -391,7 +391,7 @@ def linalg_eigh(self, UPLO):
 
 def linalg_eigvalsh(self, UPLO):
     """Without the vectors, unless the derivative wants them."""
-    wanted = rushlight.is_grad_enabled() and self.requires_grad
+    wanted = differentiated(self)
     return ops._linalg_eigh(self, UPLO, wanted)[0]
 
 
@@ -432,7 +432,7 @@ def _linalg_eigvals(self):
 
 def linalg_eigvals(self):
     """Without the vectors, unless the derivative wants them."""
-    if rushlight.is_grad_enabled() and self.requires_grad:
+    if differentiated(self):
         return ops.linalg_eig(self)[0]
     return ops._linalg_eigvals(self)
 

@@ -42,6 +42,23 @@ def refuse_gradient(operator, **tensors):
             )
 
 
+def differentiated(tensor):
+    """Whether somebody differentiates by a tensor, backwards or forwards.
+
+    Levels of transformations may stand around it: each is asked.
+    """
+    recording = rushlight.is_grad_enabled()
+    while True:
+        if recording and tensor.requires_grad:
+            return True
+        stand = tensor._stand
+        if stand is None:
+            return False
+        if stand.carries:
+            return True
+        tensor, recording = stand.value, True
+
+
 def readable(tensor):
     """Whether a program may look at numbers: not without memory, not for a whole batch."""
     stand = tensor._stand

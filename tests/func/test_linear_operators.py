@@ -68,6 +68,7 @@ SAMPLES = {
     "tril": lambda: ([real(3, 3)], (0,)),
     "triu": lambda: ([real(3, 3)], (0,)),
     "diag_embed": lambda: ([real(3)], (0,)),
+    "as_strided_scatter": lambda: ([real(3, 3), real(2), [2], [3], 1], (0, 1)),
     "im2col": lambda: ([real(1, 1, 4, 4), [2, 2], [1, 1], [0, 0], [1, 1]], (0,)),
     "col2im": lambda: ([real(1, 4, 9), [4, 4], [2, 2], [1, 1], [0, 0], [1, 1]], (0,)),
     "_fft_c2c": lambda: ([complexes(4), [0], 0, True], (0,)),
@@ -110,6 +111,30 @@ def test_a_linear_operator_maps_sums_to_sums(name):
     expected = op(*args) + 2 * op(*others)
     found = op(*combined(args, others, places, 2))
     assert rl.allclose(found, expected)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        rl.linalg.svdvals,
+        lambda a: rl.linalg.eigvalsh(a + a.T),
+        lambda a: rl.linalg.eigvals(a + 3 * rl.eye(3, dtype=a.dtype)).real.sort()[0],
+        lambda a: rl.linalg.norm(a, "nuc"),
+        rl.linalg.cond,
+        lambda a: rl.as_strided_scatter(a, a[0, :2] * a[1, 1], (2,), (3,), 1),
+    ],
+)
+def test_factors_that_only_tangents_need_are_kept(function):
+    x = rl.tensor(
+        [[0.3, 1.2, 2.2], [0.7, -1.0, 0.1], [0.9, 0.2, 1.7]], dtype=rl.float64
+    )
+    along = rl.tensor(
+        [[1.0, -0.5, 0.25], [2.0, 0.1, 0.2], [-1.0, 0.3, 0.6]], dtype=rl.float64
+    )
+    _, tangent = jvp(function, (x,), (along,))
+    step = 1e-6
+    difference = (function(x + step * along) - function(x - step * along)) / (2 * step)
+    assert rl.allclose(tangent, difference, rtol=1e-6, atol=1e-8)
 
 
 @pytest.mark.parametrize(

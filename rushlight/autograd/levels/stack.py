@@ -43,6 +43,11 @@ class Stand:
         """Whether there is one number for a program to look at."""
         return self.value._stand is None or self.value._stand.readable
 
+    @property
+    def carries(self):
+        """Whether a tangent goes with the value."""
+        return False
+
     def read(self, method):
         """The answer of ``item``, ``tolist`` or ``numpy``: the value's."""
         return getattr(self.value, method)()

@@ -81,6 +81,11 @@ class Dual(Stand):
         super().__init__(level, value)
         self.tangent, self.source, self.view = tangent, source, view
 
+    @property
+    def carries(self):
+        """Whether the tangent is not zero."""
+        return self.look() is not None
+
     def look(self):
         """The tangent; None for zero."""
         if self.tangent is None and self.source is not None:
@@ -189,7 +194,10 @@ class TangentLevel(Level):
         """The result's value, and the tangents of its tensors."""
         if is_linear(op) and differentiable(next(tensors(values))):
             result = self.outside(op, values)
-            moved = self.outside(op, each(self.tangent_or_zeros, args))
+            moved = each(self.tangent_or_zeros, args)
+            if op.name == "as_strided_scatter":  # it counts elements of memory
+                moved = each(lambda t: self.at_value(rushlight.clone, t), moved)
+            moved = self.outside(op, moved)
             if any(moved is self.tangent_of(t) for t in tensors(args[:1])):
                 moved = self.at_value(rushlight.clone, moved)
             return result, [t if differentiable(t) else None for t in tensors([moved])]
