@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import rushlight as rl
 from rushlight.nn import functional as F
 from rushlight.nn.modules.module import Module
@@ -148,12 +150,28 @@ class Hardtanh(Module):
 
     __constants__ = ["min_val", "max_val", "inplace"]
 
-    def __init__(self, min_val=-1.0, max_val=1.0, inplace=False):
+    def __init__(
+        self,
+        min_val=-1.0,
+        max_val=1.0,
+        inplace=False,
+        min_value=None,
+        max_value=None,
+    ):
         super().__init__()
+        for old, value in (("min", min_value), ("max", max_value)):
+            if value is not None:
+                warnings.warn(
+                    f"keyword argument `{old}_value` is deprecated and renamed to "
+                    f"`{old}_val`",
+                    FutureWarning,
+                    stacklevel=2,
+                )
+        min_val = min_val if min_value is None else min_value
+        max_val = max_val if max_value is None else max_value
         if max_val <= min_val:
             raise AssertionError(
-                f"max_val must be greater than min_val, got max_val={max_val}, "
-                f"min_val={min_val}"
+                f"max_val ({max_val}) must be greater than min_val ({min_val})"
             )
         self.min_val = min_val
         self.max_val = max_val

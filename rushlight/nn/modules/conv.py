@@ -107,16 +107,15 @@ class _ConvNd(Module):
                 init.uniform_(self.bias, -bound, bound)
 
     def extra_repr(self):
-        ones, zeros = (1,) * len(self.kernel_size), (0,) * len(self.kernel_size)
         parts = [
             f"{self.in_channels}, {self.out_channels}, "
             f"kernel_size={self.kernel_size}, stride={self.stride}"
         ]
-        if self.padding != zeros:
+        if self.padding != (0,) * len(self.padding):
             parts.append(f"padding={self.padding}")
-        if self.dilation != ones:
+        if self.dilation != (1,) * len(self.dilation):
             parts.append(f"dilation={self.dilation}")
-        if self.output_padding != zeros:
+        if self.output_padding != (0,) * len(self.output_padding):
             parts.append(f"output_padding={self.output_padding}")
         if self.groups != 1:
             parts.append(f"groups={self.groups}")
@@ -199,7 +198,7 @@ class _Convolution(_ConvNd):
             padding if isinstance(padding, str) else expand(padding),
             expand(dilation),
             False,
-            (0,) * len(kernel_size),
+            expand(0),
             groups,
             bias,
             padding_mode,

@@ -102,8 +102,6 @@ class Bilinear(Module):
         dtype=None,
     ):
         super().__init__()
-        if in1_features <= 0:
-            raise ValueError(f"in1_features must be > 0, but got {in1_features}")
         options = {"device": device, "dtype": dtype}
         self.in1_features = in1_features
         self.in2_features = in2_features
@@ -119,6 +117,10 @@ class Bilinear(Module):
 
     def reset_parameters(self):
         """Draw the parameters anew."""
+        if self.in1_features <= 0:
+            raise ValueError(
+                f"in1_features must be > 0, but got (in1_features={self.in1_features})"
+            )
         bound = 1 / math.sqrt(self.weight.size(1))
         init.uniform_(self.weight, -bound, bound)
         if self.bias is not None:

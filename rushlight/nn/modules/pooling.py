@@ -409,6 +409,7 @@ class _FractionalMaxPoolNd(Module):
         _random_samples=None,
     ):
         super().__init__()
+        self._check_kernel(kernel_size)
         self.kernel_size = _each(kernel_size, self._dims)
         self.return_indices = return_indices
         self.register_buffer("_random_samples", _random_samples)
@@ -434,6 +435,9 @@ class _FractionalMaxPoolNd(Module):
                 f"output_ratio must be between 0 and 1 (got {output_ratio})"
             )
 
+    def _check_kernel(self, kernel_size):
+        """Refuse a window; for images the call does so."""
+
 
 def _each(value, dims):
     return tuple(value) if isinstance(value, (tuple, list)) else (value,) * dims
@@ -457,6 +461,14 @@ class FractionalMaxPool3d(_FractionalMaxPoolNd):
     """Maximum over windows at random places, in three dimensions."""
 
     _dims = 3
+
+    def _check_kernel(self, kernel_size):
+        sizes = (kernel_size,) if isinstance(kernel_size, int) else kernel_size
+        listed = isinstance(sizes, (tuple, list))
+        if listed and not all(size > 0 for size in sizes):
+            raise ValueError(
+                f"kernel_size must be greater than 0, but got {kernel_size}"
+            )
 
     def forward(self, input):
         return F.fractional_max_pool3d(

@@ -17,7 +17,7 @@ def _row_number(padding_idx, num_embeddings):
         return None
     if padding_idx >= num_embeddings or padding_idx < -num_embeddings:
         raise AssertionError("Padding_idx must be within num_embeddings")
-    return padding_idx % num_embeddings
+    return padding_idx + num_embeddings if padding_idx < 0 else padding_idx
 
 
 class _Table(Module):
