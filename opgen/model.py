@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from opgen.schema import Schema
 
 IMPLEMENTATIONS = (
-    "pointwise", "reduction", "cpu", "explicit", "composite", "view", "sparse",
+    "pointwise", "reduction", "cpu", "explicit", "composite", "view", "sparse", "quantized",
 )  # fmt: skip
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {

@@ -38,7 +38,8 @@ NAMES = {
         """
         FatalError cond detach_ is_anomaly_check_nan_enabled
         is_anomaly_enabled is_distributed is_inference legacy_contiguous_format
-        Storage Tag max_pool1d_with_indices set_anomaly_enabled sym_constrain_range
+        Storage Tag max_pool1d_with_indices
+        set_anomaly_enabled sym_constrain_range
         sym_constrain_range_for_size
         sym_fresh_size to_dlpack unravel_index while_loop
         """.split()
@@ -55,6 +56,14 @@ NAMES = {
     ),
     "amp.grad_scaler": ("GradScaler",),
     "ops.extensions": ("classes",),
+    "core.qscheme": (
+        "per_channel_affine",
+        "per_channel_affine_float_qparams",
+        "per_channel_symmetric",
+        "per_tensor_affine",
+        "per_tensor_symmetric",
+        "qscheme",
+    ),
     "nn._functions.bags": ("embedding_bag",),
     "serialization": ("load", "save"),
     "sparse.factories": tuple(

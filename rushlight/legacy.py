@@ -35,6 +35,9 @@ TENSORS = [name for name in list(WORDS)[:10]]
 STORAGES = [*TENSORS, "complex64", "complex128"]
 
 
+QUANTIZED_WORDS = {"qint8": "QInt8", "quint8": "QUInt8", "qint32": "QInt32"}
+
+
 def type_name(tensor):
     """What ``Tensor.type()`` answers: ``"torch.FloatTensor"``."""
     name = tensor.dtype.name
@@ -42,6 +45,8 @@ def type_name(tensor):
     device = tensor.device.type
     where = "" if device == "cpu" else f"{device}."
     where += "sparse." if tensor.is_sparse else ""
+    if tensor.is_quantized:
+        where, word = where + "quantized.", QUANTIZED_WORDS[name]
     return f"torch.{where}{word}Tensor"
 
 

@@ -22,6 +22,10 @@ def reduce_tensor(tensor):
     kind = type(tensor)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
+    if tensor.is_quantized:
+        parts = sparse.parts_of(tensor)
+        facts = parts.integers, parts.scale, parts.zero_point, parts.axis
+        return rebuild_quantized, facts, attributes
     if tensor.layout is not strided:
         return rebuild_sparse, (*sparse_parts(tensor), wanted), attributes
     geometry = tensor.storage_offset(), tuple(tensor.shape), tuple(tensor.stride())
@@ -53,6 +57,15 @@ def rebuild_sparse(layout, sizes, parts, coalesced, requires_grad):
             layout=layout,
         )
     return result.requires_grad_(requires_grad) if requires_grad else result
+
+
+def rebuild_quantized(integers, scale, zero_point, axis):
+    """The quantized tensor that ``reduce_tensor`` took apart."""
+    if axis is None:
+        return _make["_make_per_tensor_quantized_tensor"](integers, scale, zero_point)
+    return _make["_make_per_channel_quantized_tensor"](
+        integers, scale, zero_point, axis
+    )
 
 
 _make: dict = {}  # operators by name: they come with a higher layer
@@ -124,7 +137,7 @@ def deepcopy_tensor(tensor, memo):
             "module, this may be because of a tensor stored in it that has a grad_fn: "
             "detach it first."
         )
-    if tensor.layout is not strided:
+    if tensor.layout is not strided or tensor.is_quantized:
         copied = tensor.detach().clone()
     else:
         copied = make_tensor(

@@ -6,7 +6,11 @@ from collections import namedtuple
 
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.layout import sparse_coo, strided
-from rushlight.core.sparse_printing import parts_suffixes, parts_text
+from rushlight.core.sparse_printing import (
+    parts_suffixes,
+    parts_text,
+    quantized_suffixes,
+)
 from rushlight.core.window import make_tensor
 
 
@@ -266,7 +270,10 @@ def tensor_repr(tensor) -> str:
     text = "tensor(" if kind in ("Tensor", "Parameter", "Buffer") else f"{kind}("
     indent = len(text)
     words, below = suffixes(tensor), False
-    if tensor.layout is not strided:
+    if tensor.is_quantized:
+        text += contents(tensor.dequantize(), indent)
+        words = quantized_suffixes(tensor)
+    elif tensor.layout is not strided:
         text += parts_text(tensor, indent, contents)
         words, below = parts_suffixes(tensor, words), tensor.layout is sparse_coo
     else:

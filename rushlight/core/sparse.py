@@ -33,6 +33,8 @@ class Parts(Storage):
 
     def item(self, tensor):
         """The one element of a tensor of these parts."""
+        if tensor.is_quantized:
+            return tensor.dequantize().item()
         return tensor.to_dense().item()
 
     def __repr__(self):

@@ -39,3 +39,25 @@ def _parts(tensor):
     else:
         names = ("ccol_indices", "row_indices", "values")
     return [(name.strip("_"), getattr(tensor.detach(), name)()) for name in names]
+
+
+def quantized_suffixes(tensor):
+    """What follows a quantized tensor's numbers: sizes, type, scales, zero points."""
+    scheme = tensor.qscheme()
+    words = [
+        f"size={tuple(tensor.shape)}",
+        f"dtype={tensor.dtype}",
+        f"quantization_scheme={scheme}",
+    ]
+    if scheme.name == "per_tensor_affine":
+        return [
+            *words,
+            f"scale={tensor.q_scale()}",
+            f"zero_point={tensor.q_zero_point()}",
+        ]
+    return [
+        *words,
+        f"scale={tensor.q_per_channel_scales()}",
+        f"zero_point={tensor.q_per_channel_zero_points()}",
+        f"axis={tensor.q_per_channel_axis()}",
+    ]

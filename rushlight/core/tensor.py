@@ -458,8 +458,8 @@ class Tensor:
 
     @property
     def is_quantized(self):
-        """Whether elements are quantized: never."""
-        return False
+        """Whether the elements are integers that stand for other numbers."""
+        return (self.keys & STANDS_APART) != 0 and 12 <= self.dtype_.code <= 14
 
     def get_device(self):
         """The device's index; -1 on the CPU."""
@@ -920,7 +920,7 @@ def set_requires_grad(t: Tensor, value: cython.bint):
             "Setting requires_grad=True on inference tensor outside InferenceMode is "
             "not allowed."
         )
-    if value and t.dtype_.category < 2:
+    if value and t.dtype_.category not in (2, 3):
         raise RuntimeError(
             "only Tensors of floating point dtype can require gradients, "
             f"not {t.dtype_!r}"

@@ -262,6 +262,8 @@ def attach_kernels(op, inplace, out, entry):
             inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
             op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
+    elif kind == "quantized":
+        op.set_kernel(DispatchKey.QuantizedCPU, LazyKernel(module, attribute))
     elif kind == "sparse":
         for key in _SPARSE:
             op.set_kernel(key, LazyKernel(module, attribute))

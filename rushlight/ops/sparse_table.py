@@ -85,6 +85,7 @@ def attach(operators):
         for key, path in zip((COO, COMPRESSED), kernels):
             if path is not None:
                 operators[name].set_kernel(key, _kernel(path))
+    _attach_quantized(operators)
     derived = [name for name, kernels in ROWS.items() if kernels[0]]
     for name in derived:
         _derive(operators[name])
@@ -120,7 +121,65 @@ def _lazy(family, maker, name, options):
     return LazyKernel(f"rushlight.ops.{family}", maker, _Maker(name, options))
 
 
-_MAKERS = ("_sparse_coo_tensor_unsafe", "_sparse_compressed_tensor_unsafe")
+_MAKERS = (
+    "_sparse_coo_tensor_unsafe",
+    "_sparse_compressed_tensor_unsafe",
+    "_make_per_tensor_quantized_tensor",
+    "_make_per_channel_quantized_tensor",
+)
+
+
+_Q = "quantized"
+ON_INTEGERS = (
+    "select.int slice.Tensor t transpose.int permute unsqueeze squeeze squeeze.dim view "
+    "reshape index_select unfold narrow flip repeat"
+).split()
+QUANTIZED = {
+    "clone": f"{_Q}.clone",
+    "contiguous": f"{_Q}.contiguous",
+    "copy_": f"{_Q}.copy_",
+    "fill_": f"{_Q}.fill_",
+    "_to_copy": f"{_Q}.refuse_conversion",
+    "empty_like": f"{_Q}.empty_like",
+    "relu": f"{_Q}.relu",
+    "clamp": f"{_Q}.clamp",
+    "equal": f"{_Q}.equal",
+    "cat": f"{_Q}.cat",
+    "max": f"{_Q}.largest",
+    "min": f"{_Q}.smallest",
+    "mean": f"{_Q}.mean",
+    "sigmoid": f"{_Q}.sigmoid",
+    "max_pool1d": f"{_Q}.max_pool1d",
+    "max_pool2d": f"{_Q}.max_pool2d",
+    "max_pool3d": f"{_Q}.max_pool3d",
+    "detach": "core.views.detach",
+    "alias": "core.views.alias",
+}
+ON_NUMBERS = (
+    "avg_pool2d avg_pool3d _adaptive_avg_pool2d _adaptive_avg_pool3d _resample leaky_relu "
+    "hardtanh hardsigmoid hardswish tanh elu"
+).split()
+WITH_PLACES = ("sort", "topk")
+COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
+
+
+def _attach_quantized(operators):
+    for name, path in QUANTIZED.items():
+        if name in operators:
+            operators[name].set_kernel(DispatchKey.QuantizedCPU, _kernel(path))
+    for name in ON_INTEGERS:
+        if name in operators:
+            kernel = _lazy(_Q, "on_integers", name.split(".")[0], ())
+            operators[name].set_kernel(DispatchKey.QuantizedCPU, kernel)
+    for maker, names in (("on_numbers", ON_NUMBERS), ("with_places", WITH_PLACES)):
+        for name in names:
+            if name in operators:
+                kernel = _lazy(_Q, maker, name.split(".")[0], ())
+                operators[name].set_kernel(DispatchKey.QuantizedCPU, kernel)
+    for name, op in operators.items():
+        if name.split(".")[0] in COMPARED:
+            kernel = _lazy(_Q, "compared", name.split(".")[0], ())
+            op.set_kernel(DispatchKey.QuantizedCPU, kernel)
 
 
 class _Maker:
@@ -147,5 +206,5 @@ def _unavailable(key):
 
 def refuse_others():
     """What has no kernel is refused before a dense one reads memory that isn't there."""
-    for key in (COO, COMPRESSED):
+    for key in (COO, COMPRESSED, DispatchKey.QuantizedCPU):
         set_fallback(key, _unavailable(key))

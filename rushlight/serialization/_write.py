@@ -118,6 +118,11 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         if isinstance(tensor, rl.nn.Parameter):
             arguments = tensor.detach(), tensor.requires_grad, hooks
             return _names[_REBUILD, "_rebuild_parameter"], arguments
+        if tensor.is_quantized:
+            raise NotImplementedError(
+                "quantized tensors cannot be written to files yet\n"
+                "  remedy: save int_repr(), the scale and the zero point"
+            )
         if tensor.layout is not rl.strided:
             return _names[_REBUILD, "_rebuild_sparse_tensor"], sparse_parts(tensor)
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())

@@ -1,0 +1,165 @@
+"""Quantized tensors beside PyTorch's: integers, numbers, parameters, refusals, text."""
+
+import copy
+import pickle
+
+import pytest
+
+import rushlight as rl
+
+torch = pytest.importorskip("torch", reason="the oracle is not installed")
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
+
+
+def described(value):
+    """Type, parameters and integers as plain Python."""
+    if isinstance(value, (tuple, list)):
+        return [described(item) for item in value]
+    if str(type(value)).endswith("QScheme'>") or "per_" in str(value)[:20]:
+        return str(value).rpartition(".")[2]
+    if not hasattr(value, "is_quantized"):
+        return value
+    dtype = str(value.dtype).rpartition(".")[2]
+    if not value.is_quantized:
+        return dtype, list(value.shape), value.tolist()
+    scheme = str(value.qscheme()).rpartition(".")[2]
+    if scheme == "per_tensor_affine":
+        facts = value.q_scale(), value.q_zero_point()
+    else:
+        facts = value.q_per_channel_scales().tolist(), value.q_per_channel_axis()
+    return dtype, scheme, facts, list(value.shape), value.int_repr().tolist()
+
+
+def outcome(call, module):
+    try:
+        return described(call(module))
+    except Exception as error:
+        return type(error).__name__
+
+
+CALLS = (
+    """
+q
+c
+f
+q.int_repr()
+q.dequantize()
+c.dequantize()
+f.dequantize()
+x.dequantize()
+[q.q_scale(), q.q_zero_point(), q.is_quantized, q.element_size(), q.numel()]
+c.q_scale()
+q.q_per_channel_axis()
+[c.q_per_channel_scales(), c.q_per_channel_zero_points(), c.q_per_channel_axis()]
+m.quantize_per_tensor(x, .1, 10, m.qint8)
+m.quantize_per_tensor(x, .1, 10, m.qint32)
+m.quantize_per_tensor(x, .1, 10, m.float32)
+m.quantize_per_tensor(x.double(), .1, 10, m.quint8)
+m.quantize_per_tensor(x, .1, 300, m.quint8)
+m.quantize_per_tensor(x, m.tensor(.1), m.tensor(10), m.quint8)
+m.quantize_per_tensor([x, x], m.tensor([.1, .2]), m.tensor([1, 2]), m.quint8)
+m.quantize_per_channel(x, m.tensor([.1, .2, .3]), m.tensor([0, 1]), 0, m.qint8)
+m.quantize_per_channel(x, m.tensor([.1, .2]), m.tensor([0, 1]), 1, m.qint8)
+m.quantize_per_tensor_dynamic(x, m.quint8, False)
+m.quantize_per_tensor_dynamic(x, m.qint8, True)
+m.quantize_per_tensor_dynamic(x, m.qint32, True)
+q.clone()
+q.detach()
+q[0]
+q[0, 1].item()
+q[:, 1:]
+q.t()
+q.reshape(6)
+q.view(3, 2)
+q.permute(1, 0)
+q.unsqueeze(0)
+q.contiguous()
+q.flatten()
+q == q
+q.relu()
+q.max()
+q.mean()
+q.item()
+m.equal(q, q)
+q.copy_(x / 2)
+q.fill_(1.)
+m.cat([q, q])
+m.clamp(q, 0, 1)
+q.sigmoid()
+m.empty_like(q).qscheme()
+m.empty_quantized([2, 2], q).qscheme()
+m._make_per_tensor_quantized_tensor(m.tensor([1, 2], dtype=m.uint8), .5, 1)
+m._make_per_channel_quantized_tensor(
+    m.tensor([[1, 2]], dtype=m.int8), m.tensor([.5]), m.tensor([1]), 0
+)
+m.dequantize([q, q])
+x.int_repr()
+x.q_scale()
+q.exp()
+q + q
+q @ q.t()
+q.sum()
+q.requires_grad_()
+q.to(m.float32)
+q.numpy()
+m.quantize_per_tensor(x.requires_grad_(), .1, 1, m.quint8).requires_grad
+m.quantized_max_pool2d(p, [2, 2])
+m.quantized_max_pool1d(p[0], [2])
+m.quantized_batch_norm(p, m.ones(1), m.zeros(1), m.zeros(1), m.ones(1), 1e-5, .5, 1)
+m.nn.functional.max_pool2d(p, 2)
+m.nn.functional.avg_pool2d(p, 2)
+q.sort().values
+q.topk(1).indices
+q.type()
+""".strip()
+    .replace("(\n    ", "(")
+    .replace(", 0\n)", ", 0)")
+    .splitlines()
+)
+
+
+@pytest.mark.parametrize("text", CALLS)
+def test_calls_on_quantized_tensors_end_as_pytorchs_do(text):
+    def call(m):
+        x = m.tensor([[-1.0, 0.05, 0.15], [1.0, 2.0, 30.0]])
+        scales, points = m.tensor([0.1, 0.2]), m.tensor([0, 1])
+        names = {
+            "m": m,
+            "x": x,
+            "q": m.quantize_per_tensor(x, 0.1, 10, m.quint8),
+            "c": m.quantize_per_channel(x, scales, points, 0, m.qint8),
+            "f": m.quantize_per_channel(x, scales, points.float(), 0, m.quint8),
+            "p": m.quantize_per_tensor(
+                m.arange(16.0).reshape(1, 1, 4, 4), 0.5, 1, m.quint8
+            ),
+        }
+        return eval(text, names)
+
+    ours, theirs = outcome(call, rl), outcome(call, torch)
+    if text == "q.numpy()":
+        assert ours in ("RuntimeError", "TypeError")  # there is no memory to share
+    elif text == "q + q":
+        assert ours == theirs == "NotImplementedError"
+    else:
+        assert ours == theirs
+
+
+@pytest.mark.parametrize("channels", [False, True])
+def test_text_is_pytorchs(channels):
+    def quantized(m):
+        x = m.tensor([[-1.0, 0.05], [1.0, 2.0]])
+        if channels:
+            scales = m.tensor([0.5, 0.25])
+            return m.quantize_per_channel(x, scales, m.tensor([0, 1]), 0, m.qint8)
+        return m.quantize_per_tensor(x, 0.5, 3, m.quint8)
+
+    ours = repr(quantized(rl)).replace("rushlight.", "torch.")
+    assert ours.split() == repr(quantized(torch)).split()
+
+
+def test_copies_and_pickles_keep_parameters():
+    q = rl.quantize_per_tensor(rl.arange(4.0), 0.5, 3, rl.quint8)
+    for again in (copy.deepcopy(q), pickle.loads(pickle.dumps(q))):
+        assert described(again) == described(q)
+    with pytest.raises(NotImplementedError, match="cannot be written to files"):
+        rl.save(q, "/dev/null")
