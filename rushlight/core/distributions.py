@@ -22,6 +22,7 @@ from cython.cimports.rushlight.core.elements import (
     float_to_half,
     half_to_float,
 )
+from cython.cimports.rushlight.core.keys import KEY_ABSENT
 from cython.cimports.rushlight.core.random import Generator, generator_or_default
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -41,7 +42,13 @@ WIDE_PERMUTATION = cython.declare(int64_t, 214748364)
 
 
 def plain_address(tensor: Tensor) -> int:
-    """Where a row-major tensor on the host with elements begins; 0 for any other."""
+    """Where a row-major tensor on the host with elements begins; 0 for any other.
+
+    Raises:
+        NotImplementedError: the tensor has no memory of its own.
+    """
+    if (tensor.keys >> KEY_ABSENT) & 1:
+        raise NotImplementedError("a tensor without memory of its own has no elements")
     if tensor.numel_ == 0 or tensor.storage.device.kind != 0 or not tensor.row_major:
         return 0
     return cython.cast(uintptr_t, tensor.pointer())

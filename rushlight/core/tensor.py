@@ -189,30 +189,49 @@ def alias(
     offset: int64_t,
 ) -> Tensor:
     t: Tensor = Tensor.__new__(Tensor)
-    t.storage = source.storage
-    t.dtype_ = source.dtype_
-    t.keys = source.keys
-    t.inference = source.inference
-    t.counter = source.counter
+    look_at(t, source)
     t.set_geometry(ndim, sizes, strides, offset)
     return t
 
 
 @cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def look_at(t: Tensor, source: Tensor) -> cython.void:
+    """Makes a tensor one of another's relatives: all but sizes and strides."""
+    t.storage = source.storage
+    t.dtype_ = source.dtype_
+    t.keys = source.keys
+    t.inference = source.inference
+    t.counter = source.counter
+
+
+@cython.cfunc
 def same_window(source: Tensor) -> Tensor:
     """An alias of all of a tensor, which stands for what the tensor stands for."""
+    if source.keys & DISPATCHED and type(source) is not Tensor:
+        return typed_window(source)
     t: Tensor = alias(source, source.ndim_, source.sizes, source.strides, source.offset)
     if source.keys & STAND_IN:
         t._stand = source._stand
     return t
 
 
+@cython.cfunc
+def typed_window(source: Tensor) -> Tensor:
+    """The same of a type that takes operators: with all that its instances hold."""
+    t: Tensor = Tensor.__new__(type(source))
+    look_at(t, source)
+    t.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
+    vars(cython.cast(object, t)).update(vars(cython.cast(object, source)))
+    return t
+
+
 NO_GRAD_OF_INNER_TENSORS = (
-    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its "
-    ".grad attribute won't be populated during autograd.backward(). If you indeed want "
-    "the .grad field to be populated for a non-leaf Tensor, use .retain_grad() on the "
-    "non-leaf Tensor. If you access the non-leaf Tensor by mistake, make sure you access "
-    "the leaf Tensor instead."
+    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
+    "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
+    "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
+    "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
 )
 
 

@@ -4,7 +4,8 @@ import math
 import warnings
 
 import rushlight
-from rushlight.dispatch import deferred
+from rushlight.core.subclass import dispatched
+from rushlight.dispatch import deferred, python_key
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 
@@ -59,8 +60,19 @@ def differentiated(tensor):
         tensor, recording = stand.value, True
 
 
+def intercepted(tensor):
+    """Whether a mode, or the tensor's type, takes the operators that it goes to."""
+    return python_key.active() or dispatched(tensor)
+
+
 def readable(tensor):
-    """Whether a program may look at numbers: not without memory, not for a whole batch."""
+    """Whether a program may look at numbers: not without memory, not for a whole batch.
+
+    Nor where a mode or a type takes operators: to read a number is one that they see, and
+    they may have none.
+    """
+    if intercepted(tensor):
+        return False
     stand = tensor._stand
     return tensor.device.type != "meta" and (stand is None or stand.readable)
 
