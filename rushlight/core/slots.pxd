@@ -62,3 +62,4 @@ cdef enum:
     SLOT_DLPACK
     SLOT_ITER
     SLOT_ITEM
+    SLOT_TAKEN

@@ -1,5 +1,15 @@
 """Names of the operators that tensors look up, in the order of their numbers."""
 
+
+class _PassBy:
+    """What is answered of a call that neither types nor modes take."""
+
+    def __repr__(self):
+        return "PASS_BY"
+
+
+PASS_BY = _PassBy()
+
 SLOT_NAMES = (
     "add",
     "radd",
@@ -63,4 +73,5 @@ SLOT_NAMES = (
     "dlpack",
     "iter",
     "item",
+    "taken",
 )

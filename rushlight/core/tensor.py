@@ -53,7 +53,7 @@ from rushlight.core.layout import (
     sparse_csr,
     strided,
 )
-from rushlight.core.slots import SLOT_NAMES
+from rushlight.core.slots import PASS_BY, SLOT_NAMES
 
 _SLOTS = cython.declare(cython.pointer(PyObject)[64])
 _KEEP = cython.declare(list, [None] * 64)
@@ -99,26 +99,15 @@ def guarded(slot: cython.int, a: object, b: object) -> object:
         return NotImplemented
 
 
-_PASS_BY = cython.declare(object, object())
-_TAKEN = cython.declare(object, None)
-
-
-def bind_interception(function, pass_by):
-    """Name what asks types and modes about methods, and its answer where none takes it.
-
-    Args:
-        function: ``function(name, args)``.
-        pass_by: what it returns where the call is left alone.
-    """
-    global _TAKEN, _PASS_BY
-    _TAKEN = function
-    _PASS_BY = pass_by
+_PASS_BY = cython.declare(object, PASS_BY)
 
 
 @cython.cfunc
 def taken(name: str, args: tuple) -> object:
     """What the tensor's type, or a mode, makes of a method."""
-    return _PASS_BY if _TAKEN is None else _TAKEN(name, args)
+    if _SLOTS[slots.SLOT_TAKEN] == cython.NULL:
+        return _PASS_BY
+    return cython.cast(object, _SLOTS[slots.SLOT_TAKEN])(name, args)
 
 
 @cython.cfunc

@@ -9,18 +9,9 @@ from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import asks, keyword_dict
 
 from rushlight.core import naming
+from rushlight.core.slots import PASS_BY
 from rushlight.core.state import silenced_overrides
 from rushlight.dispatch.signature import pop_mode, push_mode
-
-
-class _PassBy:
-    """What an interception says that leaves the call alone."""
-
-    def __repr__(self):
-        return "PASS_BY"
-
-
-PASS_BY = _PassBy()
 
 
 @cython.cfunc

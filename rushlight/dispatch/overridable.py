@@ -21,7 +21,7 @@ from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 from cython.cimports.rushlight.dispatch.interception import ask, intercept
 from cython.cimports.rushlight.dispatch.signature import asks, asks_within, watchers
 
-from rushlight.core.tensor import bind_interception
+from rushlight.core.tensor import bind_slots
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 
 PASS_BY = cython.declare(object, _PASS_BY)
@@ -322,4 +322,4 @@ def _taken(name, args):
     return ask(getattr(Tensor, name), args, {}, values)
 
 
-bind_interception(_taken, PASS_BY)
+bind_slots({"taken": _taken})

@@ -163,6 +163,7 @@ def packet_vectorcall(
     code: cython.int
     if kwnames != cython.NULL and has_python_keyword(kwnames):
         return call_with_keywords(packet, args, n, kwnames)
+    started: cython.bint = False  # all slots are filled, and nobody else has the call
     bound.n_made = 0
     bound.strict = packet.strict
     op = packet.first
@@ -174,9 +175,11 @@ def packet_vectorcall(
             answer = intercept(packet, args, n, kwnames)
             if answer is not PASS_BY:
                 return answer
+        started = True
         result = op.call(bound.slots)
     except (NotImplementedError, IndexError):
-        refuse_first(op, bound.slots)
+        if started:
+            refuse_first(op, bound.slots)
         raise
     finally:
         if bound.n_made:

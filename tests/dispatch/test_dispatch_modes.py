@@ -124,6 +124,14 @@ def test_a_wrapper_says_what_it_was_told_of_itself():
         lambda w: rl.mm(w.view(1, 2), w.view(2, 1)),
         lambda w: w.to(rl.float64),
         lambda w: rl.nn.functional.gelu(w),
+        lambda w: rl.nn.functional.dropout(w),
+        lambda w: w.uniform_(),
+        lambda w: rl.add(w, w, alpha=Wrapper(rl.ones(()))),
+        lambda w: rl.masked_fill(rl.ones(2), rl.ones(2) > 0, Wrapper(rl.ones(()))),
+        lambda w: w[w > 0],
+        lambda w: w.cumsum(0),
+        lambda w: rl.linalg.norm(w),
+        lambda w: rl.nn.functional.layer_norm(w, (2,)),
     ],
 )
 def test_no_kernel_reads_a_wrapper(program):
