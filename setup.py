@@ -23,6 +23,7 @@ COMPILED = [
     "core.geometry",
     "core.formats",
     "core.elements",
+    "core.sizes",
     "core.tensor",
     "core.window",
     "core.subclass",

@@ -6,7 +6,7 @@ from rushlight.core import naming
 
 
 class Size(tuple):
-    """The sizes of a tensor.
+    """The sizes of a tensor; slices are sizes too, by `rushlight.core.sizes`.
 
     >>> Size([2, 3]).numel()
     6
@@ -34,10 +34,6 @@ class Size(tuple):
         return Size(tuple.__mul__(self, count))
 
     __rmul__ = __mul__
-
-    def __getitem__(self, index):
-        part = tuple.__getitem__(self, index)
-        return Size(part) if isinstance(index, slice) else part
 
     def __reduce__(self):
         return (Size, (tuple(self),))

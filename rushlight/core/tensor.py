@@ -34,6 +34,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_BATCHED,
     KEY_PYTHON,
 )
+from cython.cimports.rushlight.core.sizes import new_size
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import (
     Storage,
@@ -44,7 +45,6 @@ from cython.cimports.rushlight.core.storage import (
 )
 
 from rushlight.core.layout import (
-    Size,
     channels_last,
     channels_last_3d,
     contiguous_format,
@@ -249,7 +249,7 @@ def check_allocated(t: Tensor) -> cython.int:
 
 @cython.cfunc
 def size_of(tensor: Tensor) -> object:
-    return Size([tensor.sizes[i] for i in range(tensor.ndim_)])
+    return new_size(tensor.sizes, tensor.ndim_)
 
 
 @cython.freelist(256)

@@ -48,6 +48,8 @@ def to_options(
 
 def to_dtype(self, dtype, non_blocking, copy, memory_format):
     """``to`` another dtype."""
+    if dtype is self.dtype and not copy and memory_format is None:
+        return self
     return to_options(self, dtype, None, None, None, non_blocking, copy, memory_format)
 
 

@@ -1,6 +1,7 @@
 """Tensors made from sizes, numbers and ranges."""
 
 import math
+import struct
 
 import rushlight
 from rushlight.codegen.loops import A, I, T, loops
@@ -16,6 +17,7 @@ from rushlight.ops.native import (
     scalar_name,
 )
 
+_SINGLE = struct.Struct("f")
 STORED = frozenset((23, 24, 25, 26, 44))  # floats of eight bits
 
 
@@ -274,10 +276,18 @@ def _ends(start, end, steps, dtype, operator):
         require(f"{operator}_cpu", dtype, REAL | COMPLEX)
         check_number(dtype, start)
         check_number(dtype, end)
-        start, end = (
-            scalar_tensor(v, dtype, None, "cpu", None).item() for v in (start, end)
-        )
+        start, end = _held(start, dtype), _held(end, dtype)
     return start, end, dtype
+
+
+def _held(value, dtype):
+    """A number as a dtype holds it."""
+    if isinstance(value, (int, float)):
+        if dtype is rushlight.float64:
+            return float(value)
+        if dtype is rushlight.float32 and abs(value) < 1e38:
+            return _SINGLE.unpack(_SINGLE.pack(value))[0]
+    return scalar_tensor(value, dtype, None, "cpu", None).item()
 
 
 def linspace(start, end, steps, dtype, layout, device, pin_memory):
@@ -304,10 +314,15 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory):
 def _between(start, end, steps, dtype, device):
     """Real numbers; each operation rounds to the type, integers count in doubles."""
     compute = rushlight.float64 if dtype.category == 1 else dtype
-    first, last = (scalar_tensor(v, compute, None, "cpu", None) for v in (start, end))
-    gap = (last - first) / (steps - 1) if steps > 1 else first * 0
     out = ops.empty((steps,), dtype=dtype, device=device)
-    values = [value.to(out.device) for value in (first, last, gap)]
+    ends = [scalar_tensor(v, compute, None, out.device, None) for v in (start, end)]
+    if compute.itemsize >= 4 and steps > 1 and abs(end - start) < 1e38:
+        # a quotient of two singles is rounded alike on the way through doubles
+        gap = _held(_held(end - start, compute) / (steps - 1), compute)
+        values = [*ends, scalar_tensor(gap, compute, None, out.device, None)]
+    else:
+        first, last = ends
+        values = [*ends, (last - first) / (steps - 1) if steps > 1 else first * 0]
     half = steps // 2 if steps > 1 else 1
     run(
         count_between, [out, *values], [half, steps - 1], steps,

@@ -139,6 +139,8 @@ def number_for(value, dtype):
     Raises:
         RuntimeError: the dtype has no such number.
     """
+    if type(value) is int and (value == 0 or value == 1):
+        return value
     if dtype.category == 3:
         check_number(dtype, value)
         return value
@@ -525,7 +527,12 @@ def _batched(self, other):
         )
     if self.ndim == 3 and other.ndim == 3 and self.shape[0] == other.shape[0]:
         return ops.bmm(self, other)
-    batch = tuple(rushlight.broadcast_shapes(self.shape[:-2], other.shape[:-2]))
+    mine, theirs = self.shape, other.shape
+    if mine[:-2] == theirs[:-2]:
+        count = math.prod(mine[:-2])
+        a, b = self.reshape(count, *mine[-2:]), other.reshape(count, *theirs[-2:])
+        return ops.bmm(a, b).reshape(*mine[:-1], theirs[-1])
+    batch = tuple(rushlight.broadcast_shapes(mine[:-2], theirs[:-2]))
     count = 1
     for size in batch:
         count *= size

@@ -144,6 +144,8 @@ class Windows:
         self.kernel, self.stride = ones + k, ones + s
         self.padding, self.dilation = zeros + p, ones + d
         self.taps = prod(k)
+        self.constants, self.scales = self.frozen(), {}
+        self.work = prod(self.out) * self.taps  # elements read for one plane
 
     def check(self, kernel, stride, padding, dilation):
         """Refuses windows of no size and paddings wider than half a window."""
@@ -182,10 +184,6 @@ class Windows:
         if self.out[2] <= FROZEN_ROW:
             constants["ow"] = self.out[2]
         return constants
-
-    def work(self):
-        """Elements read for one plane: what the grain is measured in."""
-        return prod(self.out) * self.taps
 
 
 def windows(operator, x, axes, *choices):
@@ -272,13 +270,13 @@ def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
     index = fresh(x, win.out_shape, rushlight.int64)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
-    constants = win.frozen()
+    constants = win.constants
     if constants:
         types.update(constants)
-        run(max_pool_inside, [out, index, x], ints, win.planes, win.work(), **types)
+        run(max_pool_inside, [out, index, x], ints, win.planes, win.work, **types)
     else:
         ints = ints + win.padding + win.dilation
-        run(max_pool_rows, [out, index, x], ints, win.planes, win.work(), **types)
+        run(max_pool_rows, [out, index, x], ints, win.planes, win.work, **types)
     return in_layout(out, layout), in_layout(index, layout)
 
 
@@ -377,10 +375,14 @@ def _floating(operator, x):
         )
 
 
-def _scale(x, divisor):
-    """One over a divisor, in the type that windows are summed in."""
-    wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
-    return filled(x, (1,), 1.0 / divisor, wide)
+def _scale(x, win, divisor):
+    """One over a divisor, in the type that windows are summed in; kept for later."""
+    key = x.dtype, divisor, x.device
+    scale = win.scales.get(key)
+    if scale is None:
+        wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
+        scale = win.scales[key] = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
+    return scale
 
 
 def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
@@ -400,14 +402,14 @@ def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, di
     out = fresh(x, win.out_shape)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
-    constants = win.frozen() if x.dtype.is_floating_point else {}
+    constants = win.constants if x.dtype.is_floating_point else {}
     if constants:
         types.update(constants)
-        scale = _scale(x, divisor or win.taps)
-        run(avg_pool_inside, [out, x, scale], ints, win.planes, win.work(), **types)
+        scale = _scale(x, win, divisor)
+        run(avg_pool_inside, [out, x, scale], ints, win.planes, win.work, **types)
     else:
         ints = ints + win.padding + rule
-        run(avg_pool_rows, [out, x], ints, win.planes, win.work(), **types)
+        run(avg_pool_rows, [out, x], ints, win.planes, win.work, **types)
     return in_layout(out, layout)
 
 
@@ -420,16 +422,16 @@ def _avg_pool_backward(
     _check_grad(operator, grad, win.out_shape)
     grad_input = fresh(x, x.shape, grad.dtype)
     tensors, types = [grad_input, grad.contiguous()], {"T": name_of(grad.dtype)}
-    constants = win.frozen()
+    constants = win.constants
     if constants and win.stride == win.kernel:
-        tensors.append(_scale(x, divisor or win.taps))
+        tensors.append(_scale(x, win, divisor))
         types.update({name: constants[name] for name in ("kd", "kh", "kw")})
         types.update({name: constants[name] for name in ("ow",) if name in constants})
         ints = win.sizes + win.out + win.kernel
         run(avg_pool_tiles, tensors, ints, win.planes, prod(win.sizes), **types)
     else:
         ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
-        run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work(), **types)
+        run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work, **types)
     return in_layout(grad_input, _averages_layout(x, axes))
 
 

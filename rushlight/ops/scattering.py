@@ -53,6 +53,8 @@ def check_types(operator, self, index, source):
 
 def check_index_shape(self, dim, index, source=None):
     """Refuses index tensors that don't fit the other operands."""
+    if index.shape == self.shape and (source is None or source.shape == index.shape):
+        return
     if max(index.dim(), 1) != max(self.dim(), 1):
         raise RuntimeError(
             "Index tensor must have the same number of dimensions as self tensor\n"
@@ -84,6 +86,8 @@ def check_index_shape(self, dim, index, source=None):
 
 def narrowed(tensor, sizes, but=None):
     """The corner of a tensor with these sizes, in all dimensions except ``but``."""
+    if tensor.shape == sizes:
+        return tensor
     for d, size in enumerate(sizes[: tensor.dim()]):
         if d != but and tensor.shape[d] != size:
             tensor = tensor.narrow(d, 0, size)

@@ -505,6 +505,9 @@ def grad_without_padding(grad, pad):
     return ops.constant_pad_nd(grad, [-width for width in pad])
 
 
+FEW = 1024  # elements of a small result
+
+
 def one_hot(self, num_classes):
     """One at each class's number, zero elsewhere.
 
@@ -525,6 +528,9 @@ def one_hot(self, num_classes):
             num_classes = largest + 1
         elif largest >= num_classes:
             raise RuntimeError("Class values must be smaller than num_classes.")
+    if 0 < self.numel() * num_classes <= FEW:  # a comparison is over sooner than a copy
+        classes = ops.arange(num_classes, dtype=rushlight.int64, device=self.device)
+        return (self.unsqueeze(-1) == classes).to(rushlight.int64)
     result = ops.zeros(
         [*self.shape, num_classes], dtype=rushlight.int64, device=self.device
     )
