@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 
 from rushlight.core import state
@@ -51,6 +50,8 @@ def earlier_switches():
 
 def trace_forward() -> list:
     """The Python stack of the call being recorded, as formatted lines."""
+    import traceback  # much to import, for those who look for an error
+
     return traceback.format_stack()[:-1]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 
 from rushlight.autograd.methods import set_version, version_of
 from rushlight.core import state
@@ -24,6 +23,16 @@ __all__ = [
 ]
 
 _switch = state.set_grad_enabled
+# Marks of compiled functions, as `inspect` has them, which takes long to import.
+_GENERATOR, _COROUTINE = 0x20, 0x80
+
+
+def _marks(function):
+    """The marks of what a function, a method or a partial call of one runs."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    return getattr(code, "co_flags", 0)
 
 
 class ModeDecorator:
@@ -35,14 +44,15 @@ class ModeDecorator:
     __slots__ = ()
 
     def __call__(self, function):
-        if inspect.isclass(function):
+        if isinstance(function, type):
             raise RuntimeError(
                 f"Cannot decorate classes with {type(self).__name__}: decorate their "
                 "methods instead"
             )
-        if inspect.isgeneratorfunction(function):
+        marks = _marks(function)
+        if marks & _GENERATOR:
             return self._wrap_generator(function)
-        if inspect.iscoroutinefunction(function):
+        if marks & _COROUTINE:
             return self._wrap_coroutine(function)
 
         @functools.wraps(function)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 import threading
@@ -116,6 +115,8 @@ def modified_at(address: int) -> str:
     found = _lines.get(address)
     if found is None:
         return ""
+    import linecache  # much to import, for an error's text
+
     version, code, instruction = found
     line = code.co_firstlineno
     for start, end, number in code.co_lines():
