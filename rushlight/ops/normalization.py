@@ -566,6 +566,49 @@ def native_batch_norm(
     return result, center, invstd
 
 
+def batch_norm_with_statistics(
+    input, weight, bias, running_mean, running_var, training, momentum, eps
+):
+    """`native_batch_norm`, with statistics to write to."""
+    return ops.native_batch_norm(
+        input, weight, bias, running_mean, running_var, training, momentum, eps
+    )
+
+
+def batch_norm_of_itself(input, weight, bias, training, momentum, eps):
+    """`native_batch_norm` without statistics."""
+    return ops.native_batch_norm(
+        input, weight, bias, None, None, training, momentum, eps
+    )
+
+
+def batch_norm_as_kept(input, weight, bias, running_mean, running_var, momentum, eps):
+    """`native_batch_norm`, with statistics that stay as they are."""
+    return ops.native_batch_norm(
+        input, weight, bias, running_mean, running_var, False, momentum, eps
+    )
+
+
+def batch_norm_with_update(
+    input, weight, bias, running_mean, running_var, momentum, eps
+):
+    """In training; a backend of PyTorch's may keep bytes, this one keeps none."""
+    parts = ops.native_batch_norm(
+        input, weight, bias, running_mean, running_var, True, momentum, eps
+    )
+    return *parts, ops.empty((0,), dtype=rushlight.uint8, device=input.device)
+
+
+def batch_norm_without_update(
+    input, weight, bias, running_mean, running_var, momentum, eps
+):
+    """By statistics that stay as they are."""
+    parts = ops.native_batch_norm(
+        input, weight, bias, running_mean, running_var, False, momentum, eps
+    )
+    return *parts, ops.empty((0,), dtype=rushlight.uint8, device=input.device)
+
+
 def _whole_means(center, source):
     """The means, infinite where single elements are: deviations from them are NaN."""
     if not readable(center) or not ops.isnan(center).any().item():

@@ -9,6 +9,7 @@ from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
 
 LARGEST = 2**63 - 1
+LONG = 200  # elements of a dimension whose places take longer than its pieces
 
 
 def pad(self, pad, mode, value):
@@ -18,7 +19,7 @@ def pad(self, pad, mode, value):
         NotImplementedError: there is no such mode, or none for so many dimensions.
         RuntimeError: an odd number of widths, too many, or too wide for the mode.
     """
-    if mode != "constant" and mode not in PLACES:
+    if mode != "constant" and mode not in PARTS:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
@@ -44,12 +45,13 @@ def pad(self, pad, mode, value):
         dim = self.ndim - 1 - index // 2
         before, after = pad[index : index + 2]
         if before or after:
-            chosen = PLACES[mode](result, dim, before, after)
-            chosen = rushlight.tensor(chosen, dtype=rushlight.int64)
-            result = result.index_select(dim, chosen)
+            _check_reach(mode, result, dim, before, after)
+            result = _padded_along(mode, result, dim, before, after)
     if result is self:
         return self.clone()
-    return result if format is None else result.contiguous(memory_format=format)
+    if format is None:
+        return result.contiguous()
+    return result.contiguous(memory_format=format)
 
 
 def _check_padded(input, pad, mode):
@@ -74,43 +76,76 @@ def _check_padded(input, pad, mode):
         )
 
 
-def _reflected(input, dim, before, after):
+def _check_reach(mode, input, dim, before, after):
+    """Refuses what reaches further than there are elements to take."""
     size = input.shape[dim]
-    if before >= size or after >= size:
+    if mode == "reflect" and max(before, after) >= size:
         raise RuntimeError(
             "Argument #4: Padding size should be less than the corresponding input "
             f"dimension, but got: padding ({before}, {after}) at dimension {dim} of "
             f"input {list(input.shape)}"
         )
-    last = size - 1
-    return [last - abs(last - abs(place)) for place in range(-before, size + after)]
+    if mode == "replicate":
+        check_storage([*input.shape[:dim], size + before + after])
+    if mode == "circular":
+        if before > size or after > size:
+            raise RuntimeError("Padding value causes wrapping around more than once.")
+        # What is cut off at one edge is not there to wrap around to the other.
+        length = size + min(before, 0) + min(after, 0)
+        if max(before, after) > length and input.numel():
+            raise RuntimeError(
+                "Padding value causes wrapping around more than once: "
+                f"({before}, {after}) around the {length} elements that are left of "
+                f"dimension {dim} of input {list(input.shape)}"
+            )
+
+
+def _padded_along(mode, input, dim, before, after):
+    """Padded in one dimension: short ones by their places, long ones piece by piece."""
+    size = input.shape[dim]
+    if size + before + after > LONG and min(before, after) >= -size:
+        return ops.cat(PARTS[mode](input, dim, before, after), dim)
+    if mode == "circular":
+        start, length = max(-before, 0), size + min(before, 0) + min(after, 0)
+        wanted = range(-max(before, 0), length + max(after, 0))
+        places = [start + place % max(length, 1) for place in wanted]
+    else:
+        places = [PLACES[mode](p, size - 1) for p in range(-before, size + after)]
+    return input.index_select(dim, rushlight.tensor(places, dtype=rushlight.int64))
+
+
+def _kept(input, dim, before, after):
+    """What negative paddings leave."""
+    start = max(-before, 0)
+    return input.narrow(dim, start, input.shape[dim] - start - max(-after, 0))
+
+
+def _reflected(input, dim, before, after):
+    size = input.shape[dim]
+    left = input.narrow(dim, 1, max(before, 0)).flip(dim)
+    right = input.narrow(dim, size - 1 - max(after, 0), max(after, 0)).flip(dim)
+    return left, _kept(input, dim, before, after), right
 
 
 def _replicated(input, dim, before, after):
-    last = input.shape[dim] - 1
-    check_storage([*input.shape[:dim], last + 1 + before + after])
-    return [min(max(place, 0), last) for place in range(-before, last + 1 + after)]
+    left, right = list(input.shape), list(input.shape)
+    left[dim], right[dim] = max(before, 0), max(after, 0)
+    first, last = input.narrow(dim, 0, 1), input.narrow(dim, input.shape[dim] - 1, 1)
+    return first.expand(left), _kept(input, dim, before, after), last.expand(right)
 
 
 def _wrapped(input, dim, before, after):
-    size = input.shape[dim]
-    if before > size or after > size:
-        raise RuntimeError("Padding value causes wrapping around more than once.")
-    # What is cut off at one edge is not there to wrap around to the other.
-    kept = range(max(-before, 0), size - max(-after, 0))
-    before, after = max(before, 0), max(after, 0)
-    if max(before, after) > len(kept) and not input.numel():
-        return [0] * (before + len(kept) + after)
-    if max(before, after) > len(kept):
-        raise RuntimeError(
-            "Padding value causes wrapping around more than once: "
-            f"({before}, {after}) around the {len(kept)} elements that are left of "
-            f"dimension {dim} of input {list(input.shape)}"
-        )
-    return [kept[place % len(kept)] for place in range(-before, len(kept) + after)]
+    kept = _kept(input, dim, before, after)
+    left, right = max(before, 0), max(after, 0)
+    last = kept.narrow(dim, kept.shape[dim] - left, left)
+    return last, kept, kept.narrow(dim, 0, right)
 
 
-PLACES = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+PARTS = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
+PLACES = {
+    "reflect": lambda place, last: last - abs(last - abs(place)),
+    "replicate": lambda place, last: min(max(place, 0), last),
+}
 
 
 def check_storage(sizes):

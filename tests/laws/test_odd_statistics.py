@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -26,6 +27,34 @@ def test_statistics_of_two_types_go_as_on_pytorch(dtype, training):
 
     for pair in itertools.product(TYPES, TYPES):
         assert outcome(rl, *pair) == outcome(torch, *pair), pair
+
+
+CALLS = {
+    "_native_batch_norm_legit": (True, 0.1, 1e-5),
+    "_native_batch_norm_legit_no_training": (0.1, 1e-5),
+    "_batch_norm_with_update": (0.1, 1e-5),
+    "_batch_norm_no_update": (0.1, 1e-5),
+    "native_batch_norm": (True, 0.1, 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_private_batch_norms_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        x = m.arange(24.0).reshape(2, 3, 4).sin().requires_grad_()
+        weight, bias, mean, var = m.ones(3), m.zeros(3), m.zeros(3), m.ones(3)
+        weight.requires_grad_()
+        norm = getattr(m.ops.aten, name)
+        parts = norm(x, weight, bias, mean, var, *CALLS[name])
+        parts[0].square().sum().backward()
+        kept = [*parts, mean, var, x.grad, weight.grad]
+        found.append([(tuple(t.shape), str(t.dtype)[-5:]) for t in kept])
+        found.append([t.detach().numpy() for t in kept])
+    assert found[0] == found[2]
+    for ours, theirs in zip(found[1], found[3], strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("momentum", [0.1, -1.0, 0.5])

@@ -104,3 +104,29 @@ def test_gradients_at_nan_and_zero_are_pytorchs(name):
 
 def test_kinds_of_results_are_told():
     assert kind(rl.ones(2, 3)) == ("float32", (2, 3), (3, 1), False)
+
+
+PADS = [(2, 1), (-1, 3), (3, -2), (-2, -1), (0, 4)]
+
+
+@pytest.mark.parametrize("long", [False, True])
+@pytest.mark.parametrize("pad", PADS, ids=str)
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_padding_of_short_and_long_rows_is_pytorchs(mode, pad, long):
+    torch = pytest.importorskip("torch")
+    sizes = (2, 3, 300) if long else (2, 3, 6)
+    found = []
+    for m in (rl, torch):
+        x = (m.arange(float(sizes[0] * sizes[1] * sizes[2])) % 11).reshape(sizes)
+        x.requires_grad_()
+        padded = m.nn.functional.pad(x, pad, mode=mode)
+        padded.square().sum().backward()
+        found += [padded.stride(), padded.detach().numpy(), x.grad.numpy()]
+    assert found[0] == found[3]
+    assert (found[1] == found[4]).all()
+    assert abs(found[2] - found[5]).max() < 1e-6
+
+
+def test_padding_of_nothing_by_much_ends_at_once():
+    padded = rl.nn.functional.pad(rl.ones(0, 3, 3), (2**31, 1), "replicate")
+    assert padded.shape == (0, 3, 2**31 + 4)
