@@ -1,5 +1,15 @@
 """Data sets of images, fetched, verified and read."""
 
+from rushlight.datasets.cifar import CIFAR10, CIFAR100
+from rushlight.datasets.folder import DatasetFolder, ImageFolder
 from rushlight.datasets.mnist import KMNIST, MNIST, FashionMNIST
 
-__all__ = ["FashionMNIST", "KMNIST", "MNIST"]
+__all__ = [
+    "CIFAR10",
+    "CIFAR100",
+    "DatasetFolder",
+    "FashionMNIST",
+    "ImageFolder",
+    "KMNIST",
+    "MNIST",
+]
