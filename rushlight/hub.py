@@ -37,6 +37,7 @@ except ImportError:  # the bar is an extra
 
 
 __all__ = [
+    "checksum_of",
     "download_url_to_file",
     "get_dir",
     "help",
@@ -134,6 +135,7 @@ def load(
     force_reload=False,
     verbose=True,
     skip_validation=False,
+    checksum=None,
     **kwargs,
 ):
     """A model from a folder with a ``hubconf.py``.
@@ -143,13 +145,41 @@ def load(
         model: the name of a function there.
         args: its arguments.
         source: ``"local"``; programs on the net are not fetched.
+        checksum: what ``checksum_of`` says of the folder; it is run only if that is so.
 
     Raises:
         NotImplementedError: the folder is to be fetched from the net.
         RuntimeError: there is no such model, or a package that it needs is missing.
     """
     path = _folder(repo_or_dir, source, "load")
+    if checksum is not None:
+        found = checksum_of(repo_or_dir)
+        if found != checksum.lower():
+            raise RuntimeError(
+                f"hub.load: {repo_or_dir} is not what it was\n  expected: {checksum}\n"
+                f"  found:    {found}\n  remedy: read what has changed, then pass that"
+            )
     return _entry(_hubconf(path), model)(*args, **kwargs)
+
+
+def checksum_of(repo_or_dir) -> str:
+    """The SHA-256 of all the files of a folder and of their names.
+
+    What Python and version control keep beside them does not count.
+
+    Args:
+        repo_or_dir: the folder.
+    """
+    whole = hashlib.sha256()
+    for place, folders, names in os.walk(repo_or_dir):
+        folders[:] = sorted(f for f in folders if f not in (".git", "__pycache__"))
+        for name in sorted(names):
+            path = os.path.join(place, name)
+            with open(path, "rb") as file:
+                own = hashlib.file_digest(file, "sha256").hexdigest()
+            shown = os.path.relpath(path, repo_or_dir).replace(os.sep, "/")
+            whole.update(f"{own}  {shown}\n".encode())
+    return whole.hexdigest()
 
 
 def list(
