@@ -106,9 +106,12 @@ def given_arguments(
     i: cython.int
     for i in range(op.n_args):
         value = cython.cast(object, slots[i])
+        same: cython.bint = value is defaults[i]
+        if isinstance(value, tuple) and not same:
+            value = list(value)  # as PyTorch has them, however they were written
         if not op.signature.rows[i][3]:
             args.append(value)
-        elif value is not defaults[i]:
+        elif not same:
             keywords[op.signature.rows[i][0]] = value
     while args and is_default(args[len(args) - 1], defaults[len(args) - 1]):
         args.pop()
@@ -119,6 +122,8 @@ def given_arguments(
 def is_default(value: object, default: object) -> object:
     if value is default:
         return True
+    if isinstance(default, tuple) and type(value) is list:
+        return value == list(default)
     return (
         type(value) is type(default)
         and not isinstance(value, Tensor)
