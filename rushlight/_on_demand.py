@@ -65,6 +65,7 @@ NAMES = {
         "qscheme",
     ),
     "nn._functions.bags": ("embedding_bag",),
+    "random": ("thread_safe_generator",),
     "serialization": ("load", "save"),
     "sparse.factories": tuple(
         """

@@ -1,5 +1,7 @@
 """The default generator of random numbers: seeding it, its state."""
 
+import threading
+
 from rushlight.core.random import (
     default_generator,
     fork_rng,
@@ -18,4 +20,17 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "thread_safe_generator",
 ]
+
+
+def thread_safe_generator():
+    """The generator of this thread, where it loads data; else None, for the default one.
+
+    >>> thread_safe_generator() is None
+    True
+    """
+    return getattr(_own, "generator", None)
+
+
+_own = threading.local()  # a loader's threads keep their generator here

@@ -195,6 +195,42 @@ class Generator:
         self.next_double, self.has_double = fields[629], fields[631]
         self.next_float, self.has_float = fields[632], fields[633]
 
+    def get_offset(self):
+        """Where the stream has got to: no number says so on a CPU.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def set_offset(self, offset):
+        """Would move the stream, if a number said where it is.
+
+        Raises:
+            RuntimeError: always.
+        """
+        raise RuntimeError("CPU Generator does not use offset")
+
+    def graphsafe_get_state(self):
+        """A state that recorded GPU work shares: there is none on a CPU.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "graphsafe_get_state is not supported in this Generator"
+        )
+
+    def graphsafe_set_state(self, state):
+        """Would take over a state that recorded GPU work shares.
+
+        Raises:
+            NotImplementedError: always.
+        """
+        raise NotImplementedError(
+            "graphsafe_set_state is not supported in this Generator"
+        )
+
     def get_state(self):
         """The whole state as a ByteTensor, in PyTorch's layout."""
         size: int64_t = STATE_BYTES

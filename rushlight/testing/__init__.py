@@ -1,12 +1,13 @@
-"""Comparisons for tests."""
+"""Comparisons and drawn tensors for tests."""
 
 from __future__ import annotations
 
 import warnings
 
 from rushlight.testing.comparison import assert_close
+from rushlight.testing.creation import make_tensor
 
-__all__ = ["assert_allclose", "assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]
 
 
 def assert_allclose(actual, expected, rtol=None, atol=None, equal_nan=True, msg=""):
