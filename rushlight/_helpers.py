@@ -386,12 +386,18 @@ def reversed_rows(self):
     return self if self.dim() == 0 else self.flip(0)
 
 
-def right_divided(self, other=None):
-    """``other / self``; left to the other operand where that is no number."""
+def right_divided(self, *others):
+    """``other / self``; of anything else Python is told that there is no answer."""
+    if len(others) != 1:
+        return NotImplemented
     try:
-        return self.reciprocal() * other
+        return self.reciprocal() * others[0]
     except TypeError:
         return NotImplemented
+
+
+right_divided.__name__ = "__rdiv__"
+reversed_rows.__name__ = "__reversed__"
 
 
 def index(self, positions, dims):

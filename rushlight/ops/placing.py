@@ -152,8 +152,15 @@ def chunk_cat(tensors, dim, num_chunks):
             raise RuntimeError(
                 "_chunk_cat expects all input tensors with the same dtype"
             )
-    least = min(tensor.ndim for tensor in tensors)
-    dim = wrap_dim(dim, least)
+    if dim < 0:
+        if any(tensor.ndim != first.ndim for tensor in tensors):
+            raise RuntimeError(
+                "_chunk_cat expects non-negative dim when input tensors have different "
+                "ndims"
+            )
+        dim = wrap_dim(dim, first.ndim)
+    if not 0 <= dim < min(tensor.ndim for tensor in tensors):
+        raise RuntimeError("_chunk_cat expects dim < ndim for all input tensors")
     parts = []
     for tensor in tensors:
         if tensor.shape[:dim] != first.shape[:dim]:
