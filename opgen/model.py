@@ -15,6 +15,7 @@ RULES = {
 TAGS = {
     "random", "data_dependent", "view_or_copy", "factory",
     "linear",  # in all its tensors together: tangents are mapped as they are
+    "planned",  # its function looks at no element: see `dispatch.plans`
     "shown",  # users call it though its name begins with an underscore
     # which types `out=` may have, where it is not what is usual for the kind
     "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth", "out_field",

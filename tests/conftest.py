@@ -1,6 +1,11 @@
 """What holds for all tests."""
 
+import os
+
 from hypothesis import HealthCheck, settings
+
+# Whatever is done from a plan is done by its function as well, and compared.
+os.environ["RUSHLIGHT_CHECK_PLANS"] = "1"
 
 # The first call of a kernel compiles it, and machines are busy: how long an example
 # takes says nothing about what it shows.

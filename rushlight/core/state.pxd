@@ -18,3 +18,6 @@ ctypedef struct ThreadState:
 
 # NULL only with an exception set (Cython's rule for pointers).
 cdef ThreadState* state()
+
+# Tells whoever asked with `on_reading` that the thread reads an element, if it has the key.
+cdef int tell_readers() except -1

@@ -5,7 +5,7 @@ import threading
 import cython
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import calloc, free
-from cython.cimports.rushlight.core.keys import KEY_BATCHED
+from cython.cimports.rushlight.core.keys import KEY_BATCHED, KEY_PLANNING
 from cython.cimports.rushlight.core.posix import (
     pthread_getspecific,
     pthread_key_create,
@@ -174,3 +174,23 @@ def silenced_overrides() -> int:
 def function_modes():
     """This thread's active function modes; the last runs first."""
     return tuple(_MODES.stack)
+
+
+# A thread with this key wants to know when an element is read; see `dispatch.plans`.
+_READ = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
+_READERS = cython.declare(list, [])
+
+
+def on_reading(function):
+    """Calls a function whenever a thread with the key `Planning` reads an element."""
+    _READERS.append(function)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_readers() -> cython.int:
+    """Tells those who asked, where the thread has the key."""
+    if state().included & _READ:
+        for function in _READERS:
+            function()
+    return 0

@@ -35,7 +35,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.sizes import new_size
-from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.storage import (
     Storage,
     VersionCounter,
@@ -608,6 +608,7 @@ class Tensor:
         if self.keys & STANDS_APART:
             return cython.cast(object, self.storage).item(self)
         check_allocated(self)
+        tell_readers()
         return read_element(self.dtype_.code, self.pointer())
 
     def tolist(self):
@@ -624,6 +625,7 @@ class Tensor:
         if self.ndim_ == 0 or self.keys & DEFERRED:
             return self.clone().tolist() if self.ndim_ else self.item()
         check_allocated(self)
+        tell_readers()
         return nested_list(self, 0, self.pointer())
 
     def __bool__(self):

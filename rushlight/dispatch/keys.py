@@ -20,6 +20,7 @@ class DispatchKey(enum.IntEnum):
     SparseCsrCPU = 5
     QuantizedCPU = 6
     BackendSelect = 8
+    Planning = 9
     Python = 10
     Functionalize = 11
     Conjugate = 12

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-import threading
-
 import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.plans import (
+    note_check,
+    note_flag,
+    note_fresh,
+    note_launch,
+    note_refused,
+    recording,
+    taken_down,
+    the_flag,
+)
 
 from rushlight.backends.cpu.launch import launch
 from rushlight.core.factories import empty_like
-
-# A flag tensor starts at this value; a kernel that meets a bad index writes it there.
-# It is no round number: the lowest and the highest int64 are bad indices that occur.
-NO_FAULT = -0x5F3A_91C4_27D6_B80E
+from rushlight.dispatch.plans import NO_FAULT
 
 # Kernels that only move elements see them as integers of the same width.
 MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
 GRAIN = 32768
-_held = threading.local()
 
 
 def fresh(like: Tensor, sizes, dtype: DType = None):
@@ -32,20 +36,26 @@ def fresh(like: Tensor, sizes, dtype: DType = None):
             raise RuntimeError("a tensor has at most 64 dimensions")
         extents[ndim] = size
         ndim += 1
-    return new_empty(
+    made: Tensor = new_empty(
         ndim,
         extents,
         cython.NULL,
         like.dtype_ if dtype is None else dtype,
         like.storage.device,
     )
+    if recording:
+        note_fresh(made)
+    return made
 
 
 def laid_as(x: Tensor, result: Tensor):
     """A row-major result in the layout of what it was made from, gaps left out."""
     if x.row_major:
         return result
-    return empty_like(x, result.dtype_).copy_(result)
+    made: Tensor = empty_like(x, result.dtype_)
+    if recording:
+        note_fresh(made)
+    return made.copy_(result)
 
 
 def filled(like: Tensor, sizes, value, dtype: DType = None):
@@ -139,6 +149,8 @@ def run_on(
         found = kernel.specialize(**types)
     native = found
     if len(operands) > 16 or len(numbers) > 48:
+        if recording:
+            note_refused()
         launch(native, operands, numbers, total, grain)
         return 0
     for i in range(len(operands)):
@@ -150,6 +162,8 @@ def run_on(
                 check_data(kernel, operands, item)
     for i in range(len(numbers)):
         values[i] = numbers[i]
+    if recording:
+        note_launch(native, operands, values, len(numbers), total, grain)
     if total <= grain:
         parallel_for(native.fn, data, values, total, grain)
         return 0
@@ -212,9 +226,9 @@ def fault_flag(like: Tensor):
     """One int64 of this thread that a kernel overwrites when it meets a bad index."""
     if like.storage.device.kind == 2:
         return filled(like, (1,), NO_FAULT, dtype_of(4))
-    flag = getattr(_held, "flag", None)
-    if flag is None:
-        flag = _held.flag = filled(like, (1,), NO_FAULT, dtype_of(4))
+    flag: Tensor = the_flag()
+    if recording:
+        note_flag(flag)
     return flag
 
 
@@ -222,11 +236,10 @@ def fault_in(flag: Tensor):
     """The offending index that a kernel reported, or None; the flag is clear again."""
     if flag.storage.device.kind == 2:
         return None
-    value: int64_t = cython.cast(cython.pointer(int64_t), flag.pointer())[0]
-    if value == NO_FAULT:
-        return None
-    _held.flag = None
-    return value
+    fault: int64_t = 0
+    if recording:
+        note_check()
+    return fault if taken_down(flag, cython.address(fault)) else None
 
 
 def wrap_dim(dim: cython.Py_ssize_t, ndim: cython.Py_ssize_t, name="dim"):

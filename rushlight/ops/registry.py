@@ -17,6 +17,7 @@ from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.plans import PlannedKernel
 from rushlight.dispatch.python_kernels import LazyKernel, set_fallback
 from rushlight.ops import sparse_table
 from rushlight.ops.return_types import return_type
@@ -257,7 +258,8 @@ def attach_kernels(op, inplace, out, entry):
             inplace.set_composite(LazyKernel(module, attribute + "_"))
             forms.remove(inplace)
     elif kind == "cpu":
-        op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute))
+        make = make_planned if "planned" in entry[12] else None
+        op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute, make))
         if attribute in _WRITERS and inplace is not None:
             inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
@@ -268,7 +270,8 @@ def attach_kernels(op, inplace, out, entry):
         for key in _SPARSE:
             op.set_kernel(key, LazyKernel(module, attribute))
     else:
-        kernel = LazyKernel(module, attribute)
+        make = make_planned if "planned" in entry[12] else None
+        kernel = LazyKernel(module, attribute, make)
         for key in BACKENDS:
             op.set_kernel(key, kernel)
     for form in forms:
@@ -308,6 +311,11 @@ def make_pointwise(source, op):
         base.entry[7][4] if len(base.entry[7]) > 4 else 0,
         base.entry[7][5] if len(base.entry[7]) > 5 else None,
     )
+
+
+def make_planned(function, op):
+    """The kernel of a function that does again what it did for like operands."""
+    return PlannedKernel(function)
 
 
 def make_reduction(source, op):

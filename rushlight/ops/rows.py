@@ -14,6 +14,11 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.plans import (
+    note_fresh,
+    note_launch,
+    recording,
+)
 
 GRAIN = cython.declare(int64_t, 32768)
 # How an operand moves with the outer axis, the inner axis and the row.
@@ -102,12 +107,17 @@ def launch_rows(
             ints[2 + k] = 0
             ints[2 + count + k] = 0
             ints[2 + 2 * count + k] = item
-    if outer * inner * size <= GRAIN:
-        run_here(native.fn, data, ints, outer * inner)
-        return 0
     grain: int64_t = max(1, GRAIN // max(1, size))
     if inner > 1:  # rows side by side are computed together
         grain = max(grain, 128)
+    if outer * inner * size <= GRAIN:
+        grain = outer * inner
+    if recording:
+        tensors: list = [pair[0] for pair in operands]
+        note_launch(native, tensors, ints, 2 + 3 * count, outer * inner, grain)
+    if outer * inner <= grain:
+        run_here(native.fn, data, ints, outer * inner)
+        return 0
     with cython.nogil:
         parallel_for(native.fn, data, ints, outer * inner, grain)
     return 0
@@ -150,6 +160,8 @@ def over(kernel, operands, dim):
     result = new_empty(
         first.ndim_, first.sizes, cython.NULL, first.dtype_, first.storage.device
     )
+    if recording:
+        note_fresh(result)
     for i in range(first.ndim_):
         if i < axis:
             outer *= first.sizes[i]

@@ -9,6 +9,23 @@ from cython.cimports.rushlight.core.tensor import Tensor
 # What a kernel returns besides 0; the compiler's numbers are the same.
 ZERO_DIVISION = cython.declare(cython.int, 1)
 OUT_OF_MEMORY = cython.declare(cython.int, 2)
+watched = cython.declare(cython.int, 0)
+launches = cython.declare(int64_t, 0)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def watch(more: cython.int) -> cython.void:
+    """One thread more, or fewer, that wants launches to be counted."""
+    global watched
+    watched += more
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def launched() -> int64_t:
+    """How many launches were counted."""
+    return launches
 
 
 @cython.cclass
@@ -57,7 +74,10 @@ def parallel_for(
     grain: int64_t,
 ) -> cython.int:
     """Runs ``fn`` over ``[0, total)``: on the pool where that is more than a grain."""
+    global launches
     faults: cython.int = 0
+    if watched:
+        launches += 1
     if total > grain:
         faults = run_chunks(fn, data, ints, total, grain)
     elif total > 0:
