@@ -348,6 +348,12 @@ def call_with_out(
         )
         first_code = first_code or code
         if code == 0 and op.out is not None:
+            if op.name == "sum" or op.name == "prod":
+                release(cython.address(bound))
+                raise TypeError(
+                    f"{op.name}() received an invalid combination of arguments: out= "
+                    "goes with dim="
+                )
             try:
                 check_out(op, out)
                 if op.device_arg >= 0:

@@ -570,10 +570,21 @@ WHERE = [
         r"|median|nanmedian|std|var|count_nonzero|cum\w+|logcumsumexp|logsumexp|norm"
         r"|vector_norm|softmax|log_softmax|histc|addbmm|addmm|addmv|addr|baddbmm|bmm|mm"
         r"|mv|matmul|dot|vdot|inner|tensordot|multi_dot|nn\.functional\.linear)",
-        r"values|accepted|class|argument|refused",
+        r"values|argument",
         r".*",
         writes_what_it_reads,
         "PyTorch resizes or overwrites what it has yet to read",
+    ),
+    (
+        r"(linalg\.)?(amax|amin|all|any|mean|prod|sum|nansum|max|min|std|var|cum\w+|norm"
+        r"|vector_norm|histc|addbmm|addmm|addmv|addr|baddbmm|bmm|mm|mv|matmul|v?dot"
+        r"|inner|tensordot|multi_dot|nn\.functional\.linear)",
+        r"accepted",
+        r".*(1D tensors expected|doesn't match the broadcast|cannot be multiplied"
+        r"|Dimension out of range|must be a matrix|must match the size"
+        r"|is not finite).*",
+        writes_what_it_reads,
+        "PyTorch resizes what it has yet to look at, and finds it unfit",
     ),
     (
         r"nn\.functional\.gelu",
@@ -637,6 +648,13 @@ WHERE = [
         r".*",
         last_order,
         "PyTorch's order overflows",
+    ),
+    (
+        r"norm",
+        r"gradient",
+        r".*",
+        nearly_singular,
+        "the turn of singular vectors that belong to zeros",
     ),
     (
         r"norm|linalg\.vector_norm",

@@ -167,3 +167,10 @@ def test_batch_norm_names_the_statistics_that_evaluation_lacks(missing):
     given = (None, one) if missing == "mean" else (one, None)
     with pytest.raises(RuntimeError, match="must be defined in evaluation mode"):
         rl.nn.functional.batch_norm(x, *given)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod"])
+def test_sums_of_everything_take_no_output(name):
+    with pytest.raises(TypeError, match="invalid combination"):
+        getattr(rl, name)(rl.ones(3), out=rl.zeros(()))
+    getattr(rl, name)(rl.ones(3), dim=0, out=rl.zeros(()))
