@@ -26,6 +26,7 @@ CHOSEN = 200  # of which are looked at
 UNDEFINED = "undefined contents"
 RANDOM = "random: held to the oracle elsewhere"
 PHASES = "signs and phases of vectors are free: held to laws in test_lapack"
+SPARSE = "samples of another layout: held to the oracle in tests/sparse"
 ANOTHER_WAY = "the oracle's samples call it another way"
 # Operators whose samples say nothing here, and why.
 LEFT_OUT = {
@@ -33,6 +34,10 @@ LEFT_OUT = {
     "matrix_exp": "elements of large exponentials cancel in float32",
     "index_reduce": "gradients of products with zeros",
     "bfloat16": "NumPy has no such type",
+    "chalf": "NumPy has no such type",
+    "to_sparse": SPARSE,
+    "sparse.mm": SPARSE,
+    "sparse.sampled_addmm": SPARSE,
     "zero_": "in place on a leaf",
     "nn.functional.ctc_loss": "the oracle adds in float32: held to more in test_ctc",
     "logcumsumexp": "both gradients cancel in float32",
