@@ -74,7 +74,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if tensor.numel():
             with python_key.without_modes():
                 self._windows[_window(tensor)] = node
-        node.meta["val"] = tensor
+        if isinstance(tensor, FakeTensor):  # real ones would stay as long as the graph
+            node.meta["val"] = tensor
 
     def find(self, tensor):
         """The step that a tensor comes from; None for one from elsewhere."""
