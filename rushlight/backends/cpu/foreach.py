@@ -95,7 +95,7 @@ def same_layout(lists) -> cython.bint:
                 not tensor.row_major
                 or (tensor.keys & UNUSUAL) != 0
                 or tensor.dtype_ is not head.dtype_
-                or tensor.device is not head.device
+                or tensor.storage.device is not head.storage.device
                 or tensor.ndim_ != reference.ndim_
             ):
                 return False
