@@ -10,6 +10,7 @@ MOVED = {
     "rushlight.lowrank": "torch._lowrank",
     "rushlight.ops.return_types": "torch.return_types",
     "rushlight.testing.comparison": "torch.testing._comparison",
+    "rushlight.testing.creation": "torch.testing._creation",
 }
 FOUND = {theirs: ours for ours, theirs in MOVED.items()}
 
