@@ -136,11 +136,13 @@ def _check_types(operator, input, *parameters):
         NotImplementedError: the input isn't floating.
         RuntimeError: dtypes don't go together.
     """
-    dtype = input.dtype
-    given = [p.dtype for p in parameters if p is not None]
-    if dtype.is_floating_point and all(kind is dtype for kind in given):
+    dtype, wrong, given = input.dtype, False, []
+    for parameter in parameters:
+        if parameter is not None:
+            given.append(parameter.dtype)
+            wrong = wrong or parameter.dtype is not dtype
+    if not wrong and dtype.is_floating_point:
         return
-    wrong = any(kind is not dtype for kind in given)
     if not dtype.is_floating_point and (operator == "batch_norm" or not wrong):
         raise NotImplementedError(
             f"\"{operator}\" not implemented for '{scalar_name(dtype)}'"
@@ -155,7 +157,10 @@ def _check_types(operator, input, *parameters):
 
 def _kept(input, *parameters):
     """The dtype that statistics are kept in: a parameter's, or the input's."""
-    return next((p.dtype for p in parameters if p is not None), input.dtype)
+    for parameter in parameters:
+        if parameter is not None:
+            return parameter.dtype
+    return input.dtype
 
 
 def _rows_of(input, normalized_shape):
@@ -171,13 +176,14 @@ def _rows_of(input, normalized_shape):
             "Expected normalized_shape to be at least 1-dimensional, i.e., containing at "
             f"least one element, but got normalized_shape = {list(normalized_shape)}"
         )
-    if tuple(input.shape[input.ndim - count :]) != normalized_shape:
+    shape = input.shape
+    if shape[len(shape) - count :] != normalized_shape:
         raise RuntimeError(
             f"Given normalized_shape={list(normalized_shape)}, expected input with shape "
             f"[*, {', '.join(map(str, normalized_shape))}], but got input of size"
             f"{list(input.shape)}"
         )
-    return product(input.shape[: input.ndim - count]), product(normalized_shape)
+    return product(shape[: len(shape) - count]), product(normalized_shape)
 
 
 def _check_parameter(name, parameter, normalized_shape):

@@ -144,7 +144,7 @@ class Windows:
         self.kernel, self.stride = ones + k, ones + s
         self.padding, self.dilation = zeros + p, ones + d
         self.taps = prod(k)
-        self.constants, self.scales = self.frozen(), {}
+        self.constants, self.scales, self.averages = self.frozen(), {}, {}
         self.work = prod(self.out) * self.taps  # elements read for one plane
 
     def check(self, kernel, stride, padding, dilation):
@@ -188,8 +188,12 @@ class Windows:
 
 def windows(operator, x, axes, *choices):
     """The `Windows` of a call; those of earlier calls are kept."""
-    frozen = [tuple(c) if isinstance(c, list) else c for c in choices]
-    key = (operator, tuple(x.shape), *frozen)
+    key = (operator, x.shape, *choices)
+    try:
+        hash(key)
+    except TypeError:  # lists among them
+        key = [tuple(c) if isinstance(c, list) else c for c in key]
+        key = tuple(key)
     win = _known.get(key)
     if win is None:
         if len(_known) >= KEPT:
@@ -396,21 +400,25 @@ def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, di
                 f"input image {list(x.shape[-3:])} smaller than kernel size {cube}\n"
                 f"  operator: avg_pool3d\n  self: {brief(x)}"
             )
-    rule = _averaging(win, x, count_include_pad, divisor)
+    key = x.dtype, x.device, count_include_pad, divisor
+    plan = win.averages.get(key)
+    if plan is None:
+        plan = win.averages[key] = _averaging_plan(win, x, count_include_pad, divisor)
+    kernel, more, ints, types = plan
     layout = _averages_layout(x, axes)
-    x = x.contiguous()
-    out = fresh(x, win.out_shape)
+    out, x = fresh(x, win.out_shape), x.contiguous()
+    run(kernel, [out, x, *more], ints, win.planes, win.work, **types)
+    return in_layout(out, layout)
+
+
+def _averaging_plan(win, x, count_include_pad, divisor):
+    """The kernel of an average, its last operand, its integers and its types."""
+    rule = _averaging(win, x, count_include_pad, divisor)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
-    constants = win.constants if x.dtype.is_floating_point else {}
-    if constants:
-        types.update(constants)
-        scale = _scale(x, win, divisor)
-        run(avg_pool_inside, [out, x, scale], ints, win.planes, win.work, **types)
-    else:
-        ints = ints + win.padding + rule
-        run(avg_pool_rows, [out, x], ints, win.planes, win.work, **types)
-    return in_layout(out, layout)
+    if not (win.constants and x.dtype.is_floating_point):
+        return avg_pool_rows, (), ints + win.padding + rule, types
+    return avg_pool_inside, (_scale(x, win, divisor),), ints, types | win.constants
 
 
 def _avg_pool_backward(
