@@ -36,6 +36,7 @@ namespaces = {}
 
 def load(entries):
     """Make operators of generated entries; those of one name are adjacent."""
+    sparse_table.refuse_others()  # first: every operator looks for it when it is made
     at = 0
     while at < len(entries):
         end = at + 1
@@ -47,7 +48,6 @@ def load(entries):
     set_folded_writer(write_folded)
     defer()
     sparse_table.attach({op.name: op for op in every_operator()})
-    sparse_table.refuse_others()
 
 
 def write_folded(target, result, changed_only):
