@@ -7,6 +7,7 @@ import warnings
 
 import rushlight as rl
 from rushlight import legacy
+from rushlight.autograd.node import expect_other_types
 from rushlight.core import state
 from rushlight.core.interop import to_dlpack as _to_dlpack
 from rushlight.core.layout import contiguous_format
@@ -433,6 +434,7 @@ def set_grad_dtype(self, dtype):
             f"assigned with dtype '{self.grad.dtype}'. Please clear the gradient (.grad "
             "= None) before changing grad_dtype."
         )
+    expect_other_types()
     self._grad_dtype = dtype
 
 

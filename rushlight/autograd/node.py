@@ -687,6 +687,8 @@ def fit_gradient(
         ndim = leaf.ndim_
         sizes = leaf.sizes
         dtype = leaf.dtype_
+        if _OTHER_TYPES:
+            dtype = kept_type(leaf, given)
     elif number == 0 and target.meta_ndim >= 0:
         ndim = target.meta_ndim
         sizes = target.meta_sizes
@@ -705,6 +707,22 @@ def fit_gradient(
     return reshape_gradient(
         given, tuple([sizes[i] for i in range(ndim)]), dtype, source, index
     )
+
+
+_OTHER_TYPES = cython.declare(cython.bint, False)
+
+
+def expect_other_types():
+    """From now on leaves are asked for the type of their gradients."""
+    global _OTHER_TYPES
+    _OTHER_TYPES = True
+
+
+@cython.cfunc
+def kept_type(leaf: Tensor, grad: Tensor) -> DType:
+    """The type that a leaf's gradients have: its own, unless ``grad_dtype`` was set."""
+    kept = vars(cython.cast(object, leaf)).get("_grad_dtype", leaf.dtype_)
+    return grad.dtype_ if kept is None else kept
 
 
 @cython.cfunc
