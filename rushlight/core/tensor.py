@@ -939,13 +939,6 @@ def set_requires_grad(t: Tensor, value: cython.bint):
 
 
 @cython.cfunc
-def may_keep(t: Tensor, grad: Tensor) -> cython.bint:
-    """Whether ``grad_dtype`` lets a leaf have a gradient of another type."""
-    kept = vars(cython.cast(object, t)).get("_grad_dtype", t.dtype_)
-    return kept is None or kept is grad.dtype_
-
-
-@cython.cfunc
 def set_grad(t: Tensor, value: object):
     if value is None:
         t.grad_ = None
@@ -958,7 +951,10 @@ def set_grad(t: Tensor, value: object):
     g: Tensor = value
     if g is t:
         raise RuntimeError("can't assign Variable as its own grad")
-    if g.dtype_ is not t.dtype_ and not may_keep(t, g):
+    kept = t.dtype_
+    if g.dtype_ is not kept:
+        kept = vars(cython.cast(object, t)).get("_grad_dtype", kept)
+    if g.dtype_ is not kept and kept is not None:
         raise RuntimeError(
             f"attempting to assign a gradient with dtype '{g.dtype_.name}' to a tensor "
             f"with dtype '{t.dtype_.name}'. The gradient must match the tensor's dtype."
