@@ -267,14 +267,18 @@ def ormqr(self, input2, input3, left, transpose):
 # Singular values
 
 
-def _take_infinite(given):
+def _take_infinite(given, read=None):
     """Which matrices have infinite elements; zeros take their place.
 
     With those, LAPACK's divide and conquer may never end.
+
+    Args:
+        read: takes the triangle that is read, where it is not the whole.
     """
     if not lapack.has_infinity(given):
         return None
-    infinite = ops.isinf(given).any(-1).any(-1) & ~ops.isnan(given).any(-1).any(-1)
+    seen = given if read is None else read(given)
+    infinite = ops.isinf(seen).any(-1).any(-1) & ~ops.isnan(seen).any(-1).any(-1)
     given.masked_fill_(infinite.unsqueeze(-1).unsqueeze(-1), 0)
     return infinite
 
@@ -377,7 +381,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     check_kernel("linalg_eigh_cpu", A, empty=True)
     values = fresh(A, tuple(A.shape[:-1]), A.dtype.to_real())
     vectors, codes = by_columns(A), new_codes(A)
-    lost = _take_infinite(vectors)
+    lost = _take_infinite(vectors, ops.triu if upper else ops.tril)
     lapack.eigh(vectors, values, codes, upper, compute_v)
     raise_faults(codes, "linalg.eigh", A.ndim == 2)
     _leave_nan(lost, (vectors,), values)

@@ -5,7 +5,8 @@ import math
 import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.native import FLOATS, require
-from rushlight.ops.shared import wrap_dim, wrap_dims
+from rushlight.ops.products import order_in
+from rushlight.ops.shared import readable, wrap_dim, wrap_dims
 
 # ---- slopes
 
@@ -168,7 +169,7 @@ def pdist(self, p):
         raise RuntimeError("pdist only supports floating-point dtypes")
     if p < 0:
         raise RuntimeError("pdist only supports non-negative p values")
-    return ops._pdist_forward(self.contiguous(), p)
+    return ops._pdist_forward(self.contiguous(), order_in(self.dtype, p))
 
 
 def _pairs(self):
@@ -207,6 +208,10 @@ def pdist_backward(grad, self, p, pdist):
         share = gaps.sign() * (size / length) ** (p - 1)
         away = length == 0 if p >= 1 else (length == 0) | (size == 0)
         pull = ops.where(away, 0.0, grad * share)
+        if not readable(length) or ops.isinf(length).any().item():
+            # infinity over infinity, where powers overflow
+            lost = ops.isinf(length) & ops.isinf(size ** (p - 2))
+            pull = ops.where(lost, math.nan, pull)
     one, other = _pairs(self)
     result = ops.zeros_like(self).index_add(0, one, pull)
     return result.index_add(0, other, pull, alpha=-1)

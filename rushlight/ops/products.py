@@ -212,6 +212,18 @@ def _check_bilinear(input1, input2, weight, bias):
         )
 
 
+def order_in(dtype, p):
+    """The order of a norm as numbers of the type hold it: zero or infinity at the ends.
+
+    >>> order_in(rushlight.float32, 1e40), order_in(rushlight.float64, 1e40)
+    (inf, 1e+40)
+    """
+    limits = rushlight.finfo(dtype)
+    if p > limits.max:
+        return math.inf
+    return 0.0 if 0 < p < limits.smallest_normal * limits.eps / 2 else p
+
+
 def cdist(x1, x2, p, compute_mode):
     """The norms of the differences of all pairs of rows.
 
@@ -243,6 +255,7 @@ def cdist(x1, x2, p, compute_mode):
             f"expected scalar type {TYPE_NAMES[x1.dtype.name]} but found "
             f"{TYPE_NAMES[x2.dtype.name]}\n  cdist: {brief(x1)}, {brief(x2)}"
         )
+    p = order_in(x1.dtype, p)
     gaps = x1.unsqueeze(-2) - x2.to(x1.dtype).unsqueeze(-3)
     if not gaps.numel():
         return ops.sum(gaps, [-1])

@@ -10,7 +10,8 @@ import numpy as np
 import torch
 
 import rushlight
-from tests.fuzz.specs import DOUBLE, EPSILON, INEXACT, Side, TensorSpec
+from tests.fuzz.draw import tensors_in
+from tests.fuzz.specs import DOUBLE, EPSILON, INEXACT, Named, Side, TensorSpec
 
 TOLERANCE = {  # relative, absolute: those of assert_close
     "float16": (1e-3, 1e-5),
@@ -27,6 +28,7 @@ SENSITIVE = re.compile(
     r"|nn\.functional\.ctc_loss"
 )
 SHAKES = (1, 2, 3)
+WIDE = ("float64", "complex128")
 # What no message of ours may say: the insides of Python or of the implementation.
 INTERNAL = re.compile(
     r"has no attribute|object is not|too large to convert|unhashable|^\d+$"
@@ -206,7 +208,8 @@ def judge_leaf(theirs, ours, expected, found, at, wide, case):
         def read(answer):
             return answer.side.read(leaves(torch, answer.result)[at][1])[3]
 
-        trouble = differ(a[0], a[3], b[3], reference_of(wide, read))
+        dtype = computed_in(case, a[0])
+        trouble = differ(dtype, a[3], b[3], reference_of(wide, read))
         if trouble:
             return "values", trouble
     if theirs.numel() > 1 and a[2] != b[2]:
@@ -231,6 +234,31 @@ def judge_alias(theirs, ours, expected, found):
         if shared != ours_too or (tensor is theirs) != (twin is ours):
             return "alias", f"shares memory with {spec!r}: {ours_too}, not {shared}"
     return None
+
+
+def computed_in(case, dtype):
+    """The type whose digits are right in a result of doubles.
+
+    A narrower one where `out=` shows more digits than the operands have, and in the
+    gradient of a number that is of doubles beside tensors that are not.
+    """
+    if dtype not in WIDE or any(name in WIDE for name in named(case)):
+        return dtype
+    out = case.kwargs.get("out")
+    specs = [spec for spec in tensors_in([case.args, case.kwargs]) if spec is not out]
+    inexact = [spec for spec in specs if spec.dtype in INEXACT]
+    shown = [spec.dtype for spec in inexact if spec.sizes] or [s.dtype for s in inexact]
+    if set(shown) & {*WIDE} or (not shown and out is None):
+        return dtype
+    if not shown or set(shown) & {"float32", "complex64"}:
+        return "complex64" if dtype == "complex128" else "float32"
+    return min(shown)  # bfloat16 has fewer digits than float16
+
+
+def named(case):
+    """The types that a call names."""
+    values = [*case.args, *case.kwargs.values()]
+    return [value.name for value in values if isinstance(value, Named)]
 
 
 def differ(dtype, theirs, ours, reference):
@@ -294,7 +322,8 @@ def judge_arguments(case, expected, found, wide):
                 return None
             return answer.side.read(answer.side.tensors[key][0])[3]
 
-        trouble = differ(a[0], a[3], b[3], reference_of(wide, read))
+        dtype = computed_in(case, a[0])
+        trouble = differ(dtype, a[3], b[3], reference_of(wide, read))
         if trouble:
             return "argument", f"{spec!r} afterwards: {trouble}"
     return None
@@ -354,7 +383,7 @@ def judge_gradients(case, expected, found, wide):
             if other is not None and bool((other != 0).any()):
                 return "gradient", f"[{at}] is {b}, not {a}"
             continue
-        trouble = judge_gradient(at, a, b, exact, wide.shakes)
+        trouble = judge_gradient(at, a, b, exact, wide.shakes, case)
         if trouble:
             return "gradient", f"[{at}]: {trouble}"
     return None
@@ -370,7 +399,7 @@ def their_gradients(answer):
         return None
 
 
-def judge_gradient(at, a, b, exact, shakes):
+def judge_gradient(at, a, b, exact, shakes, case):
     (name, sizes, _, x), (ours, our_sizes, _, y) = (
         Side(torch).read(a),
         Side(rushlight).read(b),
@@ -385,4 +414,4 @@ def judge_gradient(at, a, b, exact, shakes):
         return Side(torch).read(grads[at])[3]
 
     reference.shakes = shakes
-    return differ(name, x, y, reference)
+    return differ(computed_in(case, name), x, y, reference)

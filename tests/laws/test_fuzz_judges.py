@@ -43,6 +43,18 @@ def test_an_error_beyond_what_rounding_moves_is_seen(monkeypatch, error, passes)
     assert (judge.judge(one, expected, answer) is None) == passes
 
 
+@pytest.mark.parametrize(("error", "passes"), [(1e-3, False), (1e-7, True)])
+def test_more_digits_of_out_than_of_operands_are_not_judged(error, passes):
+    draw = np.random.default_rng(0)
+    x = TensorSpec.dense(draw.normal(size=8), "float32", (8,))
+    out = TensorSpec.dense(np.zeros(8), "complex128", (8,))
+    one = Case(("function", "fft.fft"), (x,), {"out": out}, [])
+    answer = judge.call(judge.rushlight, one)
+    answer.result.mul_(1 + error)
+    expected = judge.call(judge.torch, one)
+    assert (judge.judge(one, expected, answer) is None) == passes
+
+
 def test_of_a_matrix_that_is_nearly_singular_no_digit_is_sure():
     spec = matrices(4)
     values = spec.values().reshape(4, 4).copy()

@@ -182,6 +182,15 @@ def test_infinite_matrices_end_in_nan_and_leave_the_others(sizes, dtype, limit):
             rl.linalg.lstsq(x, rl.ones_like(x), driver=driver)
 
 
+@pytest.mark.parametrize("triangle", ["L", "U"])
+def test_infinities_in_the_triangle_that_is_not_read_change_nothing(triangle):
+    x = rl.arange(9.0).reshape(3, 3).sin()
+    wanted = rl.linalg.eigvalsh(x, UPLO=triangle)
+    row, column = (0, 2) if triangle == "L" else (2, 0)
+    x[row, column] = float("inf")
+    assert rl.equal(rl.linalg.eigvalsh(x, UPLO=triangle), wanted)
+
+
 def test_slopes_of_xlog1py_beyond_its_pole_are_nan():
     torch = pytest.importorskip("torch")
     found = []

@@ -130,3 +130,23 @@ def test_padding_of_short_and_long_rows_is_pytorchs(mode, pad, long):
 def test_padding_of_nothing_by_much_ends_at_once():
     padded = rl.nn.functional.pad(rl.ones(0, 3, 3), (2**31, 1), "replicate")
     assert padded.shape == (0, 3, 2**31 + 4)
+
+
+ORDERS = [64.0, 1e30, 1e40, 1e300, 1e-46, 0.0, 3.0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("p", ORDERS, ids=str)
+def test_orders_of_distances_are_numbers_of_the_type(p, dtype):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        rows = [[1.0, 2.0], [3.0, 5.0], [0.0, -4.0], [1.2, 2.1]]
+        x = m.tensor(rows, dtype=getattr(m, dtype), requires_grad=True)
+        apart = m.nn.functional.pdist(x, p)
+        apart.backward(m.arange(1.0, 7.0, dtype=x.dtype))
+        numbers = [*apart.tolist(), *m.cdist(x, x, p).reshape(-1).tolist()]
+        if p in (3.0, 1e30):  # of infinite orders, PyTorch has NaN
+            numbers += x.grad.reshape(-1).tolist()
+        found.append([float(f"{number:.4g}") for number in numbers])
+    assert str(found[0]) == str(found[1])
