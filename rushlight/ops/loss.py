@@ -7,7 +7,7 @@ from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import readable, refuse_gradient
+from rushlight.ops.shared import readable, refuse_gradient, written
 
 NONE, MEAN, SUM = 0, 1, 2
 FLOATING, COMPLEX = 2, 3  # categories of types
@@ -224,7 +224,8 @@ def binary_cross_entropy(self, target, weight, reduction):
                     f"  {name}: {low.item()} to {high.item()}"
                 )
     costs = ops._bce(self, target)
-    return reduce(costs if weight is None else ops.mul_(costs, weight), reduction)
+    costs = costs if weight is None else written("mul", costs, weight)
+    return reduce(costs, reduction)
 
 
 def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):
@@ -240,12 +241,16 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
     if pos_weight is None and target.dtype.category != COMPLEX:
         costs = ops._bce_with_logits(self, target)
         if target.dtype is not self.dtype or target.stride() != self.stride():
-            costs = ops.empty_like(target).copy_(costs)
+            if costs._stand is None:
+                costs = ops.empty_like(target).copy_(costs)
+            else:  # a batch has no layout of its own to follow
+                costs = costs.to(target.dtype)
     else:
         share = 1 if pos_weight is None else (pos_weight - 1) * target + 1
-        costs = ops.ones_like(target).sub_(target).mul_(self)
-        costs = costs.sub_(share * ops.log_sigmoid(self))
-    return reduce(costs if weight is None else costs.mul_(weight), reduction)
+        costs = written("mul", written("sub", ops.ones_like(target), target), self)
+        costs = written("sub", costs, share * ops.log_sigmoid(self))
+    costs = costs if weight is None else written("mul", costs, weight)
+    return reduce(costs, reduction)
 
 
 def kl_div(self, target, reduction, log_target):

@@ -8,7 +8,7 @@ import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.loss import NONE, reduce
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import readable, refuse_gradient
+from rushlight.ops.shared import readable, refuse_gradient, written
 
 # What is added to squared lengths, so that those of zero can be divided by.
 TINY = 1e-12
@@ -171,7 +171,7 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
         gap = gap * gap
     if weight is not None:
         gap = gap * weight.reshape(-1)[index]
-    wrong = ops.ones_like(rows).scatter_(-1, index, 0.0)
+    wrong = written("scatter", ops.ones_like(rows), -1, index, 0.0)
     loss = (gap * wrong).mean(-1)
     if single and reduction == NONE:
         return loss.reshape(() if self.ndim == 0 else target.shape)
@@ -201,7 +201,9 @@ def multilabel_margin_loss(self, target, reduction):
     target = target.reshape(self.shape)
     listed = ops.cumsum((target < 0).to(rushlight.int64), -1) == 0
     index = target.masked_fill(~listed, 0)
-    counts = ops.zeros_like(self).scatter_add_(-1, index, listed.to(self.dtype))
+    counts = written(
+        "scatter_add", ops.zeros_like(self), -1, index, listed.to(self.dtype)
+    )
     chosen = self.gather(-1, index).unsqueeze(-1)
     gap = ops.clamp_min(1 - chosen + self.unsqueeze(-2), 0)
     counted = listed.unsqueeze(-1) & ~(counts > 0).unsqueeze(-2)

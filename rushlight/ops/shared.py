@@ -5,6 +5,7 @@ import warnings
 
 import rushlight
 from rushlight.core.subclass import dispatched
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch import deferred, python_key
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
@@ -41,6 +42,21 @@ def refuse_gradient(operator, **tensors):
                 f"The function '{operator}' is not differentiable with respect to "
                 f"argument '{name}'. This input cannot have requires_grad True."
             )
+
+
+def written(name, tensor, *args):
+    """What writing into a tensor gives that the caller has just made.
+
+    Where a batch is written into what is the same for all examples, the result is a
+    tensor of its own.
+
+    Args:
+        name: the operator, without its underscore.
+        tensor: what is written into.
+        args: the operator's other arguments.
+    """
+    batched = any(isinstance(arg, Tensor) and arg._stand is not None for arg in args)
+    return getattr(ops, name if batched else f"{name}_")(tensor, *args)
 
 
 def differentiated(tensor):

@@ -151,3 +151,45 @@ def test_no_region_is_being_compiled():
     with pytest.raises(RuntimeError, match=r"inside a torch\.compile region"):
         with rl.autograd.graph.region_activation_memory_budget(0.5):
             pass
+
+
+@pytest.mark.parametrize("which", [(0, None, None), (None, 0, None), (None, None, 0)])
+@pytest.mark.parametrize("positive", [None, 3.0])
+def test_losses_take_a_batch_in_any_argument(which, positive):
+    given = [rl.rand(4, 3, 2), rl.rand(4, 3, 2), rl.rand(4, 3, 2)]
+    args = [one if dim == 0 else one[0] for one, dim in zip(given, which, strict=True)]
+    more = {} if positive is None else {"pos_weight": rl.full((2,), positive)}
+
+    def loss(x, y, w):
+        return rl.nn.functional.binary_cross_entropy_with_logits(x, y, weight=w, **more)
+
+    found = vmap(loss, in_dims=which)(*args)
+    for i in range(4):
+        one = [
+            arg[i] if dim == 0 else arg for arg, dim in zip(args, which, strict=True)
+        ]
+        assert rl.allclose(found[i], loss(*one))
+
+
+def test_margin_losses_take_targets_in_a_batch():
+    x, y = rl.rand(3, 5), rl.randint(0, 5, (4, 3))
+    found = vmap(lambda y: rl.nn.functional.multi_margin_loss(x, y))(y)
+    expected = [rl.nn.functional.multi_margin_loss(x, one) for one in y]
+    assert rl.allclose(found, rl.stack(expected))
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("name", ["sum", "amax", "mean", "prod", "any"])
+def test_single_numbers_are_reduced_in_a_batch(name, dim, keepdim):
+    x = rl.rand(3)
+    function = getattr(rl, name)
+    found = vmap(lambda x: function(x, dim, keepdim=keepdim))(x)
+    expected = rl.stack([function(one, dim, keepdim=keepdim) for one in x])
+    assert rl.equal(found, expected)
+
+
+def test_a_batch_is_converted_in_the_format_of_one_example():
+    x = rl.rand(2, 1, 3, 2, 2)
+    found = vmap(lambda x: x.to(rl.float64, memory_format=rl.channels_last))(x)
+    assert found.dtype is rl.float64 and rl.equal(found, x.double())

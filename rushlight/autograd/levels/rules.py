@@ -12,10 +12,17 @@ from typing import NamedTuple
 
 import rushlight
 from rushlight.autograd.levels.stack import INPLACE, OUT, each, mapped, tensors
+from rushlight.core.layout import (
+    MemoryFormat,
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+)
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.library import vmap_rules
 
 _found = {}
+CHANNELS_LAST = (channels_last, channels_last_3d)
 
 
 def rule_of(op):
@@ -143,7 +150,14 @@ def elementwise(level, op, args):
             value = value.unsqueeze(1)
         return value
 
-    result = op.redispatch(None, *each(aligned, args))
+    values = each(aligned, args)
+    if any(value in CHANNELS_LAST for value in values if type(value) is MemoryFormat):
+        # the format of one example: a batch of them has a rank that it is not for
+        values = [
+            contiguous_format if type(v) is MemoryFormat and v in CHANNELS_LAST else v
+            for v in values
+        ]
+    result = op.redispatch(None, *values)
     return args[0] if op.form == INPLACE else mapped(level.wrap, result)
 
 
@@ -200,10 +214,16 @@ def reduction(level, op, args):
     if rank == 0:
         values[0] = values[0].unsqueeze(1)
     named = values[names.index("dim")] if "dim" in names else None
-    if named is not None and named != []:
+    everything = named is None or (isinstance(named, (list, tuple)) and not named)
+    if everything and named is not None and op.entry[0] in ("any", "all"):
+        return NotImplemented  # to these, no dimensions are none
+    if not everything:
         if rank == 0:
-            shift(named, 1)
-            return NotImplemented
+            # the one element is a row of its own, and none is kept
+            values[names.index("dim")] = shift(named, 1)
+            if "keepdim" in names:
+                values[names.index("keepdim")] = False
+            return mapped(level.wrap, op.redispatch(None, *values))
         values[names.index("dim")] = shift(named, rank)
         return mapped(level.wrap, op.redispatch(None, *values))
     if "keepdim" in names and values[names.index("keepdim")]:
