@@ -14,7 +14,7 @@ _MODULES = (
     "model_zoo",
     "pictures",
 )
-__all__ = ["data", "set_module"]
+__all__ = ["data", "get_cpp_backtrace", "set_module"]
 
 
 def __getattr__(name):
@@ -33,6 +33,19 @@ def __getattr__(name):
 
         return swap_tensors
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def get_cpp_backtrace(frames_to_skip=0, maximum_number_of_frames=64):
+    """The frames of C++ on the stack, one on a line: there are none.
+
+    Args:
+        frames_to_skip: how many to leave out.
+        maximum_number_of_frames: at most so many.
+
+    >>> get_cpp_backtrace()
+    ''
+    """
+    return ""
 
 
 def set_module(obj, mod):
