@@ -189,6 +189,7 @@ def tensor_from_file(
     >>> _ = rl.from_file(path, shared=True, size=2).fill_(3)
     >>> rl.from_file(path, size=2)
     tensor([3., 3.])
+    >>> folder.cleanup()
     """
     if pin_memory:
         raise RuntimeError("tensors constructed from a file cannot be pinned")
