@@ -19,12 +19,11 @@ _CUBIC = -0.75  # the slope that PyTorch's cubic has
 
 def _check(input, grid, mode):
     if input.dim() not in (4, 5) or input.dim() != grid.dim():
-        if input.dim() in (4, 5) or input.dim() == grid.dim():
-            raise RuntimeError(
-                f"grid_sampler(): expected {input.dim()}D input and grid with same number "
-                f"of dimensions, but got input with sizes {list(input.shape)} and grid "
-                f"with sizes {list(grid.shape)}"
-            )
+        raise RuntimeError(
+            f"grid_sampler(): expected {input.dim()}D input and grid with same number "
+            f"of dimensions, but got input with sizes {list(input.shape)} and grid "
+            f"with sizes {list(grid.shape)}"
+        )
     if input.size(0) != grid.size(0):
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got "
@@ -179,6 +178,7 @@ def _all_taps(input, grid, mode, padding, align_corners):
 
 def sample_linearly(input, grid, padding, align_corners):
     """The weighted elements around each point, two in each dimension."""
+    _check(input, grid, BILINEAR)
     total = None
     taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
@@ -189,6 +189,7 @@ def sample_linearly(input, grid, padding, align_corners):
 
 def sample_nearest(input, grid, padding, align_corners):
     """The element next to each point."""
+    _check(input, grid, NEAREST)
     taps = _all_taps(input, grid, NEAREST, padding, align_corners)
     ((inside, index, _),) = _corners(input, grid, taps)
     return _found(input, grid, inside, index).contiguous()
@@ -257,11 +258,11 @@ def _scale(grid, axis, input, padding, align_corners):
 
 def sample_grid(input, grid, mode, padding, align_corners):
     """The elements of an image, or a volume, around the points of a grid, weighted."""
-    _check(input, grid, mode)
     if mode == BILINEAR:
         return call._sample_linearly(input, grid, padding, align_corners)
     if mode == NEAREST:
         return call._sample_nearest(input, grid, padding, align_corners)
+    _check(input, grid, mode)
     total = None
     taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
