@@ -354,8 +354,15 @@ class Tracer(TracerBase):
 
         Raises:
             RuntimeError: the module is part of ``*args``, or the values do not fit.
+            AttributeError: the root is no function written in Python.
         """
         analysed = inspect.unwrap(root_fn)
+        if not hasattr(analysed, "__code__"):
+            raise AttributeError(
+                f"'{type(analysed).__name__}' object has no attribute '__code__'\n"
+                "  symbolic_trace follows modules and functions written in Python\n"
+                "  remedy: wrap the call in a function, or in a module's forward"
+            )
         code = analysed.__code__
         total = code.co_argcount + code.co_kwonlyargcount
         names = list(code.co_varnames)

@@ -100,3 +100,9 @@ def test_modules_are_themselves_again_after_a_program_is_refused():
     with pytest.raises(fx.proxy.TraceError):
         fx.symbolic_trace(lambda x: 1 if x else 2)
     assert (nn.Module.__call__, nn.Module.__getattr__) == before
+
+
+@pytest.mark.parametrize("root", [None, abs, 3])
+def test_what_is_no_function_in_python_is_refused_with_a_remedy(root):
+    with pytest.raises(AttributeError, match="remedy: wrap the call in a function"):
+        rl.fx.symbolic_trace(root)
