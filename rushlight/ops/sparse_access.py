@@ -190,8 +190,47 @@ def to_sparse(self, layout, blocksize, dense_dim):
     source = self
     if self.layout is not layouts.strided:
         dense = globals()["dense_dim"](self)
+        if self.ndim - dense == 2 and self.layout not in IN_BLOCKS:
+            pairs = self if self.layout is layouts.sparse_coo else to_sparse_coo(self)
+            return _compressed_of_coo(pairs, layout, blocksize)
         source = to_dense(self, None, None)
     return ops._compressed_from_dense(source, layout, blocksize, dense)
+
+
+def _compressed_of_coo(self, layout, blocksize):
+    """Every place that is written down, those of zeros too.
+
+    Raises:
+        RuntimeError: the matrix is not made of whole blocks.
+    """
+    rows, columns = self.shape[:2]
+    high, wide = blocksize or (1, 1)
+    if high <= 0 or wide <= 0 or rows % high or columns % wide:
+        raise RuntimeError(
+            f"coo_to_{layout.name}: tensor sparse size ({rows},{columns}) must be "
+            f"divisible by given blocksize ({high},{wide})"
+        )
+    self = sparse_coo.coalesced_of(self)
+    (row, column), found = indices(self).unbind(0), values(self)
+    down, across = row // high, column // wide
+    lines, others = rows // high, columns // wide
+    if layout in BY_COLUMNS:
+        down, across, lines, others = across, down, others, lines
+    keys = down * max(others, 1) + across
+    if blocksize is None:
+        keys, order = ops.sort(keys)
+        found = ops.index_select(found, 0, order)
+    else:
+        keys, at = ops._unique2(keys, True, True, False)[:2]
+        empty = ops.new_zeros(found, [keys.shape[0], high, wide, *found.shape[1:]])
+        found = ops.index_put(empty, [at, row % high, column % wide], found)
+    counts = ops.bincount(keys // max(others, 1), minlength=lines)
+    ends = ops.cat([ops.zeros_like(counts[:1]), ops.cumsum(counts, 0)])
+    if not lines:
+        ends = ops.new_zeros(keys, [1])
+    return ops._sparse_compressed_tensor_unsafe(
+        ends, keys % max(others, 1), found, list(self.shape), layout=layout
+    )
 
 
 def _verb(self):

@@ -5,6 +5,7 @@ import io
 import pickle
 import re
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -420,3 +421,29 @@ def test_sparse_gradients_pass_the_gradient_check():
     s = example(rl, True).double().requires_grad_()
     x = matrix(rl).double().requires_grad_()
     assert check(lambda a, b: rl.sparse.mm(a, b), (s, x))
+
+
+@pytest.mark.parametrize("target", ["csr", "csc", "bsr", "bsc"])
+@pytest.mark.parametrize("source", ["coo", "csr", "csc"])
+@pytest.mark.parametrize("shape", [(4, 6), (0, 4), (4, 0), (2, 2), (4, 6, 3)], ids=str)
+@pytest.mark.filterwarnings("ignore")
+def test_zeros_that_are_written_down_stay_in_every_layout(shape, source, target):
+    numbers = np.random.default_rng(len(shape))
+    count = 7 if shape[0] * shape[1] else 0
+    places = [numbers.integers(0, max(n, 1), count).tolist() for n in shape[:2]]
+    values = numbers.integers(0, 3, (count, *shape[2:])).astype("float32")
+
+    def parts(m):
+        index = m.tensor(places, dtype=m.int64).reshape(2, count)
+        found = m.tensor(values.tolist(), dtype=m.float32).reshape(values.shape)
+        made = m.sparse_coo_tensor(index, found, shape)
+        if source != "coo":
+            made = getattr(made, f"to_sparse_{source}")()
+        blocks = ((2, 2),) if target.startswith("b") else ()
+        made = getattr(made, f"to_sparse_{target}")(*blocks)
+        rows = target in ("csr", "bsr")
+        ends = made.crow_indices() if rows else made.ccol_indices()
+        plain = made.col_indices() if rows else made.row_indices()
+        return ends.tolist(), plain.tolist(), made.values().tolist()
+
+    assert parts(rl) == parts(torch)
