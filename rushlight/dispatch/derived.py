@@ -30,6 +30,8 @@ from cython.cimports.rushlight.dispatch.outputs import (
     write_folded,
 )
 
+from rushlight.core.views import resize_ as resize_in_place
+
 _COPY = cython.declare(Operator, None)
 _NON_BLOCKING = cython.declare(object, False)
 
@@ -123,7 +125,7 @@ def wants_graph(
 @cython.cfunc
 def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
     if result.shape != target.shape and op.entry and "grows" in op.entry[12]:
-        target.resize_(result.shape)
+        resize_in_place(target, result.shape)  # it may be part of a graph
     if result.shape != target.shape:
         refuse_output(op.name, target, result)
     check_output_type(CAST, result.dtype_, target, op.base_name())
