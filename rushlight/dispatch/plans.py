@@ -120,6 +120,7 @@ class Recorder:
 
     tensors: list  # those of the call, then those that are made
     given: cython.int
+    looks: list  # sizes and strides of those that are made, when they are
     steps: list
     written: set
     flag: Tensor
@@ -148,7 +149,10 @@ class Recorder:
             return None
         root = self.tensors[base]
         found.base = base
-        found.whole = t is root
+        # a function may give what it made other strides in place
+        found.whole = t is root and (
+            base < self.given or self.looks[base - self.given] == look_of(t)
+        )
         if not found.whole and t.keys != root.keys:
             return None
         found.shift = t.offset * t.dtype_.itemsize - root.offset * root.dtype_.itemsize
@@ -158,6 +162,12 @@ class Recorder:
             found.strides[d] = t.strides[d]
         found.dtype = t.dtype_
         return found
+
+
+@cython.cfunc
+def look_of(t: Tensor) -> tuple:
+    """Sizes and strides."""
+    return tuple([(t.sizes[d], t.strides[d]) for d in range(t.ndim_)])
 
 
 @cython.cfunc
@@ -176,6 +186,7 @@ def note_fresh(made: Tensor) -> cython.int:
     notes: Recorder = recorder()
     step: Step
     d: cython.int
+    dense: int64_t = 1
     if notes is None:
         return 0
     if made.ndim_ > 8 or made.storage.device.kind != 0:
@@ -184,13 +195,17 @@ def note_fresh(made: Tensor) -> cython.int:
     step = Step()
     step.kind = 0
     step.ndim = made.ndim_
-    step.strided = not made.row_major
+    step.strided = False  # or where strides differ, those of one element too
     step.dtype = made.dtype_
-    for d in range(made.ndim_):
+    for d in range(made.ndim_ - 1, -1, -1):
         step.sizes[d] = made.sizes[d]
         step.strides[d] = made.strides[d]
+        if made.strides[d] != dense:
+            step.strided = True
+        dense *= max(made.sizes[d], 1)
     notes.steps.append(step)
     notes.tensors.append(made)
+    notes.looks.append(look_of(made))
     return 0
 
 
@@ -373,6 +388,7 @@ def note_call(
         if not op.base_name().endswith(_EMPTY):
             notes.written.add(len(notes.tensors))
         notes.tensors.append(t)
+        notes.looks.append(look_of(t))
     return 0
 
 
@@ -528,6 +544,7 @@ class PlannedKernel(PythonKernel):
         notes: Recorder = Recorder()
         notes.tensors = tensors_of(op, slots)
         notes.given = len(notes.tensors)
+        notes.looks = []
         notes.steps = []
         notes.written = set()
         self.plans[key] = False

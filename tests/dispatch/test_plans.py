@@ -112,3 +112,9 @@ def test_shapes_without_end_leave_memory_flat(count):
         rl.ones(size * count).flip(0)
     after = rl.cpu.memory_allocated()
     assert after - before < 1 << 20
+
+
+def test_strides_of_one_element_are_kept():
+    for _ in range(4):
+        x = rl.as_strided(rl.arange(9.0), (1, 2, 1), (2, 2, 2))
+        assert x.sort(1).values.stride() == (2, 1, 2)
