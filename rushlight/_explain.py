@@ -64,8 +64,11 @@ def describe(operator, wanted=frozenset(SECTIONS)):
 
 def resolve(operator):
     """The operator packet or plain function meant, and the overload's name or ''."""
+    from rushlight.dispatch.overridable import Overridable
     from rushlight.ops import registry
 
+    if isinstance(operator, Overridable):
+        operator = operator.__wrapped__
     if not isinstance(operator, str):
         if isinstance(operator, types.FunctionType) or hasattr(operator, "overloads"):
             return operator, ""

@@ -213,6 +213,10 @@ def refuse_first(
                 refuse_gradient(op.base_name())
         if op.form != OUT or i < op.n_args - 1:
             sizes.append(t.shape)
+    if not isinstance(cython.cast(object, slots[0]), Tensor):
+        return (
+            0  # a list of tensors: each call of the operators within has had its look
+        )
     if op.form == INPLACE and grad_mode and sizes:
         t = cython.cast(object, slots[0])
         if t.wants_grad and t.is_leaf:

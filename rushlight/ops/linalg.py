@@ -14,8 +14,8 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.copying import check_number
+from rushlight.ops.distances import euclidean_dist_gradient
 from rushlight.ops.native import brief
-from rushlight.ops.products import euclidean_dist_gradient
 from rushlight.ops.shared import conjugated, wrap_dim, wrap_dims
 
 # What sums are held in while a product of each dtype is formed.

@@ -391,6 +391,12 @@ EXPLAINED = [
         r".*is inf, not nan",
         "PyTorch subtracts infinities where it computes distances by a product",
     ),
+    (
+        r"cdist",
+        r"values",
+        r".*is 0\.0(0\d+)?, not 0\.0(0\d+)?",
+        "rows that meet: the root of what rounding leaves of a product, on both sides",
+    ),
 ]
 
 

@@ -10,10 +10,11 @@ import rushlight  # noqa: E402  (after what the fuzzer's tools need)
 from tests.fuzz import draw, judge  # noqa: E402
 
 # Pools of one window are means in PyTorch, and its sums under curves multiply by numbers
-# that C++ does not make tensors of: what theirs do not save, ours do.
+# that C++ does not make tensors of, as slopes do: what theirs do not save, ours do. Sparse
+# results have no ones like them.
 OTHERWISE = {
     "nn.functional.adaptive_avg_pool1d", "nn.functional.adaptive_avg_pool3d",
-    "trapz", "trapezoid", "cumulative_trapezoid",
+    "trapz", "trapezoid", "cumulative_trapezoid", "gradient", "to_sparse",
 }  # fmt: skip
 OPERATORS = [
     (index, info.name, "function" if public else "method")

@@ -29,6 +29,11 @@ FACTORIES = {
     "randn": (2,),
     "randperm": (4,),
     "scalar_tensor": (2,),
+    "sparse_bsc_tensor": ([0, 1], [0], [[[1.0]]], (1, 1)),
+    "sparse_bsr_tensor": ([0, 1], [0], [[[1.0]]], (1, 1)),
+    "sparse_coo_tensor": ([[0], [0]], [1.0], (2, 2)),
+    "sparse_csc_tensor": ([0, 1, 1], [0], [1.0], (2, 2)),
+    "sparse_csr_tensor": ([0, 1, 1], [0], [1.0], (2, 2)),
     "tensor": ([1.0],),
     "tril_indices": (3, 3),
     "triu_indices": (3, 3),
@@ -107,7 +112,9 @@ def test_every_factory_of_the_oracle_follows_the_default_device():
         if getattr(torch, function.__name__, None) is function
         and hasattr(rushlight, function.__name__)
     }
-    assert ours - {"range"} <= set(FACTORIES)
+    # one is out of use, one needs a layout by name, one has no numbers on `meta`
+    apart = {"range", "sparse_compressed_tensor", "empty_quantized"}
+    assert ours - apart <= set(FACTORIES)
 
 
 def test_set_default_device_is_of_one_thread_and_can_be_taken_back():
