@@ -20,14 +20,16 @@ class ExponentialFamily(Distribution):
 
     @property
     def _natural_params(self):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _natural_params")
 
     def _log_normalizer(self, *natural_params):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _log_normalizer")
 
     @property
     def _mean_carrier_measure(self):
-        raise NotImplementedError
+        raise NotImplementedError(
+            f"{type(self).__name__} must define _mean_carrier_measure"
+        )
 
     def _bregman_parts(self):
         """Natural parameters cut from the graph, ``F`` of them, and its gradients."""

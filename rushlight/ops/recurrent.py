@@ -7,14 +7,17 @@ A step takes what a layer's input gives it, the state so far and the recurrent w
 from rushlight.ops import call as ops
 
 
-def _rnn_step(activation):
+def rnn_step(activation):
+    """The step of a layer with one gate."""
+
     def step(projected, state, weights):
         return (activation(projected + ops.linear(state[0], weights[0], weights[1])),)
 
     return step
 
 
-def _lstm_step(projected, state, weights):
+def lstm_step(projected, state, weights):
+    """The step of a layer with a cell."""
     hidden, cell = state
     gates = projected + ops.linear(hidden, weights[0], weights[1])
     i, f, g, o = gates.chunk(4, 1)
@@ -25,7 +28,8 @@ def _lstm_step(projected, state, weights):
     return hidden, cell
 
 
-def _gru_step(projected, state, weights):
+def gru_step(projected, state, weights):
+    """The step of a layer with a gate for the state."""
     hidden = state[0]
     recurrent = ops.linear(hidden, weights[0], weights[1])
     r_in, z_in, n_in = projected.chunk(3, 1)
@@ -35,7 +39,7 @@ def _gru_step(projected, state, weights):
     return (n + z * (hidden - n),)
 
 
-_TANH, _RELU = _rnn_step(lambda x: x.tanh()), _rnn_step(lambda x: x.relu())
+_TANH, _RELU = rnn_step(lambda x: x.tanh()), rnn_step(lambda x: x.relu())
 
 
 # ---- single steps
@@ -84,12 +88,12 @@ def lstm_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """
     if len(hx) != 2:
         raise RuntimeError("lstm_cell expects two hidden states")
-    return _cell(_lstm_step, 4, input, hx, w_ih, w_hh, b_ih, b_hh)
+    return _cell(lstm_step, 4, input, hx, w_ih, w_hh, b_ih, b_hh)
 
 
 def gru_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     """The next hidden state."""
-    return _cell(_gru_step, 3, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
+    return _cell(gru_step, 3, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
 def rnn_tanh_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
@@ -217,7 +221,7 @@ def lstm(
     """
     groups = _lstm_weights(hx, params, has_biases)
     options = (num_layers, dropout, train, bidirectional)
-    return _over_batch(_lstm_step, input, tuple(hx), groups, options, batch_first)
+    return _over_batch(lstm_step, input, tuple(hx), groups, options, batch_first)
 
 
 def lstm_of_packed(
@@ -226,7 +230,7 @@ def lstm_of_packed(
     """`lstm` of sequences of several lengths, the longest first."""
     groups = _lstm_weights(hx, params, has_biases)
     options = (num_layers, dropout, train, bidirectional)
-    return _over_packed(_lstm_step, data, batch_sizes, tuple(hx), groups, options)
+    return _over_packed(lstm_step, data, batch_sizes, tuple(hx), groups, options)
 
 
 def _simple(step, doc):
@@ -252,6 +256,6 @@ def _simple(step, doc):
     return over_batch, over_packed
 
 
-gru, gru_of_packed = _simple(_gru_step, "The outputs, and the state at the end.")
+gru, gru_of_packed = _simple(gru_step, "The outputs, and the state at the end.")
 rnn_tanh, rnn_tanh_of_packed = _simple(_TANH, "The outputs, and the last state.")
 rnn_relu, rnn_relu_of_packed = _simple(_RELU, "The outputs, and the last state.")

@@ -149,7 +149,7 @@ class Elementwise(Optimizer):
             )
 
     def _init_state(self, group, parameter, state):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _init_state")
 
     def _update(self, group, parameter, grad, state):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _update")

@@ -157,7 +157,7 @@ class LRScheduler:
 
     def get_lr(self):
         """The next learning rate of each group; every subclass defines it."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define get_lr")
 
     def _rates(self):
         return [group["lr"] for group in self.optimizer.param_groups]

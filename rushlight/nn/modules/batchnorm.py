@@ -83,7 +83,7 @@ class _NormBase(Module):
             init.zeros_(self.bias)
 
     def _check_input_dim(self, input):
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _check_input_dim")
 
     def extra_repr(self):
         return (

@@ -12,6 +12,7 @@ from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.nn.utils.rnn import PackedSequence
 from rushlight.ops import call
+from rushlight.ops.recurrent import gru_step, lstm_step, rnn_step
 
 __all__ = [
     "GRU",
@@ -25,42 +26,13 @@ __all__ = [
 ]
 
 
-def _rnn_step(activation):
-    def step(projected, state, weights):
-        w_hh, b_hh = weights[:2]
-        return (activation(projected + call.linear(state[0], w_hh, b_hh)),)
-
-    return step
-
-
-def _lstm_step(projected, state, weights):
-    hidden, cell = state
-    gates = projected + call.linear(hidden, weights[0], weights[1])
-    i, f, g, o = gates.chunk(4, 1)
-    cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
-    hidden = o.sigmoid() * cell.tanh()
-    if weights[2] is not None:  # project to a smaller hidden state
-        hidden = call.linear(hidden, weights[2], None)
-    return hidden, cell
-
-
-def _gru_step(projected, state, weights):
-    hidden = state[0]
-    recurrent = call.linear(hidden, weights[0], weights[1])
-    r_in, z_in, n_in = projected.chunk(3, 1)
-    r_hid, z_hid, n_hid = recurrent.chunk(3, 1)
-    r, z = (r_in + r_hid).sigmoid(), (z_in + z_hid).sigmoid()
-    n = (n_in + r * n_hid).tanh()
-    return (n + z * (hidden - n),)
-
-
 def _steps_of(mode):
     """The function that computes one step, and how many gates it has."""
     return {
-        "RNN_TANH": (_rnn_step(rl.tanh), 1),
-        "RNN_RELU": (_rnn_step(rl.relu), 1),
-        "LSTM": (_lstm_step, 4),
-        "GRU": (_gru_step, 3),
+        "RNN_TANH": (rnn_step(rl.tanh), 1),
+        "RNN_RELU": (rnn_step(rl.relu), 1),
+        "LSTM": (lstm_step, 4),
+        "GRU": (gru_step, 3),
     }[mode]
 
 

@@ -324,7 +324,7 @@ class _Structured(BasePruningMethod):
 
     def _kept(self, t, channels, count):
         """Which channels stay when ``count`` of them go."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define _kept")
 
     def compute_mask(self, t, default_mask):
         """The mask without as many channels as asked."""
