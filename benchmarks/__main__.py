@@ -1,6 +1,7 @@
 """Runs the suite and writes its table to ``benchmarks/RESULTS.md``.
 
 python -m benchmarks [--quick] [--only overhead,training] [--out FILE]
+python -m benchmarks operators [--mode tiny] [--match PATTERN] [--rows FILE]
 """
 
 import argparse
@@ -9,12 +10,13 @@ import importlib
 import math
 import os
 import platform
+import sys
 from pathlib import Path
 
 import torch
 
 import rushlight
-from benchmarks import startup
+from benchmarks import operators, startup
 from benchmarks.harness import Result, duration, run_group, set_threads
 
 SUITES = (
@@ -155,4 +157,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["operators"]:
+        operators.main(sys.argv[2:])
+    else:
+        main()
