@@ -25,6 +25,8 @@ from rushlight.dispatch.keys import DispatchKey, KeySet
 _RECORDER = cython.declare(Recorder, None)
 _BACKEND_BITS = cython.declare(uint64_t, 15)
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
+# The same, borrowed: 2,500 operators look at all of it several times while they are made.
+_SERVED = cython.declare(cython.pointer(PyObject)[N_KEYS])
 _EVERY_OPERATOR = cython.declare(list, [])
 _PACKETS = cython.declare(dict, {})
 _ENTRY = cython.declare(cython.p_void, cython.NULL)  # how CPython calls operators
@@ -186,12 +188,15 @@ class Operator:
         i: cython.int
         self.handled = 0
         for i in range(N_KEYS):
-            self.table[i] = cython.NULL
-            kernel = self.kernels.get(i)
-            if kernel is None and self.composite is None:
-                kernel = _FALLBACKS.get(i)
-            if kernel is not None and i not in self.fallthroughs:
-                self.table[i] = cython.cast(cython.pointer(PyObject), kernel)
+            self.table[i] = _SERVED[i] if self.composite is None else cython.NULL
+        for key, kernel in self.kernels.items():
+            self.table[cython.cast(cython.int, key)] = cython.cast(
+                cython.pointer(PyObject), kernel
+            )
+        for key in self.fallthroughs:
+            self.table[cython.cast(cython.int, key)] = cython.NULL
+        for i in range(N_KEYS):
+            if self.table[i] != cython.NULL:
                 self.handled |= one << i
         if self.composite is None:
             if self.derivative is not None or self.form == OUT:
@@ -505,12 +510,15 @@ def serve_all(key, kernel):
         key: the dispatch key.
         kernel: a `Kernel`.
     """
-    if kernel is None:
-        _FALLBACKS.pop(int(key), None)
-    else:
-        _FALLBACKS[int(key)] = kernel
+    number: cython.int = int(key)
+    former = _FALLBACKS.pop(number, None)  # alive until no table points to it
+    _SERVED[number] = cython.NULL
+    if kernel is not None:
+        _FALLBACKS[number] = kernel
+        _SERVED[number] = cython.cast(cython.pointer(PyObject), kernel)
     for op in _EVERY_OPERATOR:
         op.refresh()
+    del former
 
 
 def forget(op):

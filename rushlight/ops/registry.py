@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
-import re
 import sys
 import types
 
@@ -36,6 +36,17 @@ namespaces = {}
 
 def load(entries):
     """Make operators of generated entries; those of one name are adjacent."""
+    collecting = gc.isenabled()
+    gc.disable()  # what is made here stays: looking through it finds nothing to free
+    try:
+        make_operators(entries)
+    finally:
+        if collecting:
+            gc.enable()
+
+
+def make_operators(entries):
+    """Packets of the entries, and what is attached to them when all are there."""
     sparse_table.refuse_others()  # first: every operator looks for it when it is made
     at = 0
     while at < len(entries):
@@ -221,9 +232,7 @@ _FLAT = Derivative(
 
 def node_name(name):
     """``log_softmax`` -> ``LogSoftmax``, ``conv2d`` -> ``Conv2D``, ``_cdist`` -> ``Cdist``."""
-    return re.sub(r"(?:^|_|(?<=\d))_*([a-z])", lambda m: m[1].upper(), name).replace(
-        "_", ""
-    )
+    return name.title().replace("_", "")
 
 
 def make_derivative(row):
