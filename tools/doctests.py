@@ -53,9 +53,9 @@ def blocks(text):
 
 def masked_vectors():
     """Whether loops over elements become loops over vectors on this machine."""
-    from rushlight.codegen import toolchain
+    from rushlight.codegen.target import current
 
-    return toolchain.has_masked_vectors()
+    return current().has_masks
 
 
 # ``python WORD`` fences run only where their output can be what the page says.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-from rushlight.backends.cpu.cache import TARGETS, chosen_target
 from rushlight.codegen.emit.llvm import AS_WRITTEN
+from rushlight.codegen.target import NVIDIA, Target, current
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,21 @@ def _llvm():
 
 
 @functools.cache
-def _machine():
-    """The target machine of this host, with full-width vectors."""
+def _machine(target: Target):
+    """LLVM's machine for a target, with full-width vectors."""
     llvm = _llvm()
-    cpu, features = chosen_target(), "-prefer-256-bit"
+    cpu, features = target.cpu, ""
     if cpu is None:
         cpu = llvm.get_host_cpu_name()
-        features = llvm.get_host_cpu_features().flatten() + "," + features
-    return llvm.Target.from_default_triple().create_target_machine(
+        features = llvm.get_host_cpu_features().flatten()
+        found = llvm.Target.from_default_triple()
+    else:
+        llvm.initialize_all_targets()
+        llvm.initialize_all_asmprinters()
+        found = llvm.Target.from_triple(target.triple)
+    if found.name.startswith("x86"):
+        features = f"{features},-prefer-256-bit".lstrip(",")
+    return found.create_target_machine(
         cpu=cpu,
         features=features,
         opt=2,
@@ -45,41 +52,11 @@ def _machine():
     )
 
 
-@functools.cache
-def has_masked_vectors() -> bool:
-    """Whether this host loads and stores any lanes of a full vector by a mask."""
-    if chosen_target():
-        return "avx512f" in TARGETS[chosen_target()]
-    features = _llvm().get_host_cpu_features()
-    return all(features.get(name) for name in ("avx512f", "avx512bw", "avx512vl"))
-
-
-@functools.cache
-def has_halves() -> bool:
-    """Whether the processor converts float16 from and to float32."""
-    if chosen_target():
-        return "avx2" in TARGETS[chosen_target()]
+def _optimized_module(text, machine):
     llvm = _llvm()
-    if not llvm.get_process_triple().startswith("x86_64"):
-        return True
-    return bool(llvm.get_host_cpu_features().get("f16c"))
-
-
-def identity() -> str:
-    """The LLVM version, CPU and features that machine code depends on."""
-    llvm = _llvm()
-    version = ".".join(map(str, llvm.llvm_version_info))
-    features = llvm.get_host_cpu_features().flatten()
-    if chosen_target():
-        return f"llvm-{version} {chosen_target()}"
-    return f"llvm-{version} {llvm.get_host_cpu_name()} {features}"
-
-
-def _optimized_module(text):
-    llvm, machine = _llvm(), _machine()
     module = llvm.parse_assembly(text)
     module.verify()
-    module.triple = llvm.get_process_triple()
+    module.triple = machine.triple
     module.data_layout = str(machine.target_data)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = True
@@ -108,11 +85,12 @@ def _cleanup():
 
 
 def compile_ir(text: str, *, inspect: bool = False) -> Compiled:
-    """Optimises and compiles a module of LLVM IR for this host.
+    """Optimises and compiles a module of LLVM IR for the current target.
 
     With ``inspect`` the optimised IR and the assembly text come along.
     """
-    module, machine = _optimized_module(text), _machine()
+    machine = _machine(current())
+    module = _optimized_module(text, machine)
     binary = machine.emit_object(module)
     if not inspect:
         return Compiled(binary)
@@ -140,17 +118,16 @@ def _machine_for_loading():
     return llvm.Target.from_default_triple().create_target_machine(jit=True)
 
 
-def compile_ptx(text: str, cpu: str) -> str:
+def compile_ptx(text: str, target: Target = NVIDIA) -> str:
     """The PTX of a module of LLVM IR, for one generation of NVIDIA devices."""
     llvm = _llvm()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    triple = "nvptx64-nvidia-cuda"
-    machine = llvm.Target.from_triple(triple).create_target_machine(
-        cpu=cpu, features="+ptx80", opt=3
+    machine = llvm.Target.from_triple(target.triple).create_target_machine(
+        cpu=target.cpu, features="+ptx80", opt=3
     )
     module = llvm.parse_assembly(text)
-    module.triple, module.data_layout = triple, str(machine.target_data)
+    module.triple, module.data_layout = target.triple, str(machine.target_data)
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, options)

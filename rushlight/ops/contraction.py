@@ -37,6 +37,7 @@ from rushlight.codegen.expr import (
     load,
 )
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen.target import current
 
 # The kernel's integers, in order.
 PRODUCT_INTS = """
@@ -68,8 +69,9 @@ def blocks_of(count, size):
 
 
 def multiply_add(a, b, c):
-    """``a * b + c``, in one rounding for floats."""
-    return Call("fma", a.type, a, b, c) if a.type.is_float else a * b + c
+    """``a * b + c``, in one rounding for floats where that is one instruction."""
+    fused = a.type.is_float and current().has("fma")
+    return Call("fma", a.type, a, b, c) if fused else a * b + c
 
 
 def multiply_pairs(a, b, c):
@@ -436,18 +438,17 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
         a_type, b_type: what the operands hold.
         compute: what sums and results are.
     """
-    from rushlight.backends.cpu.cache import cpu_identity, native, source_digest
+    from rushlight.backends.cpu.cache import native, source_digest
     from rushlight.ops import contraction_vectors as vectors
 
     types = [Type(a_type), Type(b_type), Type(compute)]
     name = "_".join([kind, *dict.fromkeys((a_type, b_type, compute))])
-    tile = matrix_tile(compute, cpu_identity())
-    lower = {
-        "product": lambda: product(name, *types, tile),
-        "pairs": lambda: product(name, *types, tile, multiply_pairs),
-        "dots": lambda: vectors.dots(name, *types, tile.lanes),
-        "combine": lambda: vectors.combine(name, *types, tile.lanes),
-        "turned_sum": lambda: vectors.turned_sum(name, types[2], tile.lanes),
+    write = {
+        "product": lambda tile: product(name, *types, tile),
+        "pairs": lambda tile: product(name, *types, tile, multiply_pairs),
+        "dots": lambda tile: vectors.dots(name, *types, tile.lanes),
+        "combine": lambda tile: vectors.combine(name, *types, tile.lanes),
+        "turned_sum": lambda tile: vectors.turned_sum(name, types[2], tile.lanes),
     }[kind]
     digest = source_digest(__file__) + source_digest(vectors.__file__)
-    return native(name, digest, lower)
+    return native(name, digest, lambda: write(matrix_tile(compute, current())))

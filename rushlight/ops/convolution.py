@@ -209,10 +209,10 @@ def _turn(out, source, ints, batch):
 
 @functools.cache
 def _lanes(name):
-    from rushlight.backends.cpu.cache import cpu_identity
     from rushlight.codegen.schedules.contraction import matrix_tile
+    from rushlight.codegen.target import current
 
-    return matrix_tile(name, cpu_identity()).lanes
+    return matrix_tile(name, current()).lanes
 
 
 def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
@@ -257,10 +257,10 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
 
 @functools.cache
 def _weight_block(dtype):
-    from rushlight.backends.cpu.cache import cpu_identity
+    from rushlight.codegen.target import current
     from rushlight.ops.convolution_kernels import convolution_tile, weight_block
 
-    return weight_block(convolution_tile(dtype.name, cpu_identity()))
+    return weight_block(convolution_tile(dtype.name, current()))
 
 
 @functools.cache

@@ -30,6 +30,7 @@ from rushlight.codegen.expr import (
     u32,
 )
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen.target import current
 from rushlight.ops.contraction import (
     NOTHING,
     VECTOR,
@@ -625,9 +626,9 @@ def weight_block(tile) -> int:
     return 4 * tile.width
 
 
-def convolution_tile(compute, features) -> Tile:
+def convolution_tile(compute, target) -> Tile:
     """A product's tile, its depth cut to leave the stack some room."""
-    tile = matrix_tile(compute, features)
+    tile = matrix_tile(compute, target)
     depth = PATCH_DEPTH if compute == "float32" else PATCH_DEPTH // 2
     return Tile(tile.lanes, tile.rows, tile.vectors, depth, 5 * 64)
 
@@ -640,19 +641,18 @@ def convolution_kernel(kind: str, dtype: str):
         kind: ``forward``, ``weight_gradient``, ``padded``, or ``few_channels`` and
             ``few_weights`` of `convolution_direct`.
     """
-    from rushlight.backends.cpu.cache import cpu_identity, native, source_digest
+    from rushlight.backends.cpu.cache import native, source_digest
     from rushlight.ops import contraction
     from rushlight.ops import convolution_direct as direct
 
     type, name = Type(dtype), f"convolution_{kind}_{dtype}"
-    tile = convolution_tile(dtype, cpu_identity())
-    lower = {
-        "forward": lambda: forward(name, type, type, tile),
-        "weight_gradient": lambda: weight_gradient(name, type, type, tile),
-        "padded": lambda: padded(name, type, tile.lanes),
-        "few_channels": lambda: direct.few_channels(name, type, tile),
-        "few_weights": lambda: direct.few_weights(name, type, tile),
+    write = {
+        "forward": lambda tile: forward(name, type, type, tile),
+        "weight_gradient": lambda tile: weight_gradient(name, type, type, tile),
+        "padded": lambda tile: padded(name, type, tile.lanes),
+        "few_channels": lambda tile: direct.few_channels(name, type, tile),
+        "few_weights": lambda tile: direct.few_weights(name, type, tile),
     }[kind]
     files = __file__, contraction.__file__, direct.__file__
     digest = "".join(map(source_digest, files))
-    return native(name, digest, lower)
+    return native(name, digest, lambda: write(convolution_tile(dtype, current())))

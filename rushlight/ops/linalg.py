@@ -56,17 +56,17 @@ PAIRS = 63  # stands for pairs of bfloat16 where a dtype's code is asked for
 
 def find_kernel(kind, code):
     """The native kernel for a dtype, its block's columns and its tile's width."""
-    from rushlight.backends.cpu.cache import cpu_identity
     from rushlight.codegen.schedules.contraction import matrix_tile
+    from rushlight.codegen.target import current
     from rushlight.ops.contraction import matrix_kernel
 
     if code == PAIRS:
-        tile = matrix_tile("float32", cpu_identity())
+        tile = matrix_tile("float32", current())
         kernel = matrix_kernel("pairs", "float32", "float32", "float32")
         return kernel, tile.columns, tile.width
     name = by_code(code).name
     sums = SUM_TYPES[name]
-    tile = matrix_tile(sums, cpu_identity())
+    tile = matrix_tile(sums, current())
     return matrix_kernel(kind, name, name, sums), tile.columns, tile.width
 
 
@@ -82,9 +82,9 @@ contraction.bind(find_kernel, plain_codes())
 @functools.cache
 def has_pairs():
     """Whether the processor multiplies pairs of bfloat16."""
-    from rushlight.backends.cpu.cache import cpu_identity
+    from rushlight.codegen.target import current
 
-    return "avx512_bf16" in cpu_identity()
+    return current().has("dot_bf16")
 
 
 def complex_product(a, b, added=None, alpha=1, beta=1):

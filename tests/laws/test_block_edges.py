@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import rushlight
-from rushlight.backends.cpu.cache import cpu_identity
 from rushlight.codegen.schedules.contraction import matrix_tile
+from rushlight.codegen.target import current
 from rushlight.ops.contraction_vectors import COMBINED_ROWS, DOT_ROWS, DOT_VECTORS
 from rushlight.ops.convolution_kernels import convolution_tile, weight_block
 from rushlight.ops.convolution_plans import BAND, COLUMNS, SMALL_PLANE
@@ -72,7 +72,7 @@ def exact(tensor):
 
 def tile_of(dtype):
     name = dtype if dtype in SUMMED else "float32" if "float" in dtype else "int32"
-    return matrix_tile(name, cpu_identity())
+    return matrix_tile(name, current())
 
 
 def matrix_sizes(dtype):
@@ -158,7 +158,7 @@ def test_products_with_an_addend_at_the_edges_of_their_blocks(dtype):
 def convolution_cases(dtype):
     """Images, channels, sizes, output channels, kernel, stride, padding, groups."""
     name = dtype if dtype in SUMMED else "float32" if "float" in dtype else "int32"
-    tile = convolution_tile(name, cpu_identity())
+    tile = convolution_tile(name, current())
     rows = around(1, tile.rows, BAND, weight_block(tile), 2 * weight_block(tile))
     for n in rows:
         yield 2, 3, (5, 6), n, (3, 3), (1, 1), (1, 1), 1

@@ -13,6 +13,7 @@ from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit.python import render
 from rushlight.codegen.emit.reference import execute
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen.target import named
 from rushlight.ops import contraction
 from rushlight.ops import contraction_vectors as vectors
 
@@ -129,7 +130,8 @@ def test_transpose_turns_a_square_of_lanes():
 
 def test_tiles_fit_the_registers_of_each_machine():
     wide, narrow, arm = (
-        matrix_tile("float32", text) for text in ("avx512f avx2", "avx2 fma", "neon")
+        matrix_tile("float32", named(name))
+        for name in ("x86-64-v4", "x86-64-v3", "neoverse-n1")
     )
     assert (wide.lanes, wide.vectors) == (16, 4)
     assert (narrow.lanes, narrow.vectors) == (8, 2)
@@ -140,7 +142,7 @@ def test_tiles_fit_the_registers_of_each_machine():
 
 
 def test_row_tails_add_up_to_every_remainder():
-    heights = matrix_tile("float32", "avx512f").row_tails
+    heights = matrix_tile("float32", named("x86-64-v4")).row_tails
     sums = {
         sum(pick)
         for count in range(len(heights) + 1)
@@ -150,5 +152,5 @@ def test_row_tails_add_up_to_every_remainder():
 
 
 def test_a_block_never_outgrows_its_array():
-    tile = matrix_tile("float64", "avx512f")
+    tile = matrix_tile("float64", named("x86-64-v4"))
     assert tile.depth * tile.columns * ctypes.sizeof(ctypes.c_double) <= 512 * 1024

@@ -193,56 +193,11 @@ def _environment() -> bytes:
     return text.encode()
 
 
-TARGETS = {
-    "x86-64": "sse2",
-    "x86-64-v2": "sse4_2",
-    "x86-64-v3": "avx2 fma",
-    "x86-64-v4": "avx2 fma avx512f avx512bw avx512vl",
-}
-
-
-def chosen_target() -> str | None:
-    """The processor that ``$RUSHLIGHT_TARGET`` names; None for this host.
-
-    Raises:
-        ValueError: it is none of `TARGETS`.
-    """
-    name = os.environ.get("RUSHLIGHT_TARGET")
-    if name and name not in TARGETS:
-        raise ValueError(
-            f"RUSHLIGHT_TARGET={name} is no target; there are {', '.join(TARGETS)}"
-        )
-    return name or None
-
-
-@functools.cache
 def cpu_identity() -> str:
-    """The processor's model and instruction sets, from the system."""
-    if chosen_target():
-        return f"{chosen_target()} {TARGETS[chosen_target()]}"
-    wanted = (
-        "vendor_id",
-        "cpu family",
-        "model",
-        "model name",
-        "stepping",
-        "flags",
-        "CPU implementer",
-        "CPU part",
-        "CPU variant",
-        "Features",
-    )
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-            first = file.read(8192).split("\n\n")[0]
-    except OSError:
-        import platform
+    """What the code in the cache runs on: the processor's model and instruction sets."""
+    from rushlight.codegen.target import current
 
-        return f"{platform.machine()} {platform.processor()}"
-    facts = [
-        line for line in first.splitlines() if line.partition(":")[0].strip() in wanted
-    ]
-    return "\n".join([os.uname().machine, *facts])
+    return current().identity
 
 
 @functools.cache

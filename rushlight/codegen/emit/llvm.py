@@ -14,6 +14,7 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.emit.llvm_expressions import Expressions
 from rushlight.codegen.emit.llvm_text import memory_name, type_name
 from rushlight.codegen.rewrite import bodies_of
+from rushlight.codegen.target import current
 
 # Arrays of a kernel that take more than this are not on the stack: threads may have
 # little of it.
@@ -26,6 +27,58 @@ scratch.missing:
   ret i32 {fault}
 entry:"""
 
+# Vectors in part, where the processor has no masks: the lanes one after another, in a
+# function, so that the code stays as short as it is seldom run.
+LOAD_SOME = """\
+define internal {vector} @{name}(ptr %from, {bits} %mask) noinline nounwind {{
+entry:
+  %room = alloca {vector}, align 64
+  store {vector} zeroinitializer, ptr %room
+  br label %head
+head:
+  %left = phi {bits} [%mask, %entry], [%rest, %body]
+  %more = icmp ne {bits} %left, 0
+  br i1 %more, label %body, label %exit
+body:
+  %first = call {bits} @{count}({bits} %left, i1 true)
+  %lane = {step}
+  %source = getelementptr {element}, ptr %from, i64 %lane
+  %value = load {element}, ptr %source, align 1
+  %target = getelementptr {element}, ptr %room, i64 %lane
+  store {element} %value, ptr %target
+  %less = sub {bits} %left, 1
+  %rest = and {bits} %left, %less
+  br label %head
+exit:
+  %result = load {vector}, ptr %room
+  ret {vector} %result
+}}
+"""
+STORE_SOME = """\
+define internal void @{name}(ptr %to, {bits} %mask, {vector} %values) noinline nounwind {{
+entry:
+  %room = alloca {vector}, align 64
+  store {vector} %values, ptr %room
+  br label %head
+head:
+  %left = phi {bits} [%mask, %entry], [%rest, %body]
+  %more = icmp ne {bits} %left, 0
+  br i1 %more, label %body, label %exit
+body:
+  %first = call {bits} @{count}({bits} %left, i1 true)
+  %lane = {step}
+  %source = getelementptr {element}, ptr %room, i64 %lane
+  %value = load {element}, ptr %source
+  %target = getelementptr {element}, ptr %to, i64 %lane
+  store {element} %value, ptr %target, align 1
+  %less = sub {bits} %left, 1
+  %rest = and {bits} %left, %less
+  br label %head
+exit:
+  ret void
+}}
+"""
+
 # First line of a module whose loops are to stay as written: vectors are explicit, so
 # that the few passes that clean up code suffice.
 AS_WRITTEN = "; loops as written\n"
@@ -33,8 +86,8 @@ ATTRIBUTES = 'nounwind "no-builtins" "prefer-vector-width"="512"'
 
 
 def emit(*functions: ir.Function) -> str:
-    """The LLVM IR text of one module with these functions and all they call."""
-    module = _Module()
+    """The LLVM IR text, for the current target, of these functions and all they call."""
+    module = _Module(current())
     for function in functions:
         module.add(function, "")
     final = all(_is_rolled(function.body) for function in functions)
@@ -53,9 +106,10 @@ def _is_rolled(body):
 class _Module:
     """Collects function bodies, declarations and metadata of one module."""
 
-    def __init__(self, scratch=True):
+    def __init__(self, target, scratch=True):
+        self.target = target
         self.bodies, self.declarations, self.metadata = [], {}, []
-        self.helpers = {}
+        self.helpers, self.loops = {}, set()
         self.scratch = scratch
 
     def add(self, function, linkage):
@@ -107,10 +161,36 @@ class _Module:
             self.bodies.append(_helper_text(self, mangled, function))
         return mangled, self.helpers[mangled].result
 
+    def lane_loop(self, verb, element, lanes):
+        """The function that loads or stores some lanes of a vector, one after another."""
+        name = f"{verb}_some_v{lanes}{element}"
+        if name not in self.loops:
+            self.loops.add(name)
+            count = self.declare(f"llvm.cttz.i{lanes}", f"i{lanes}", f"i{lanes}", "i1")
+            form = LOAD_SOME if verb == "load" else STORE_SOME
+            self.bodies.append(
+                form.format(
+                    name=name,
+                    vector=f"<{lanes} x {element}>",
+                    element=element,
+                    bits=f"i{lanes}",
+                    count=count,
+                    step=_widened(lanes),
+                )
+            )
+        return name
+
     def text(self):
         notes = [f"!{n} = distinct !{{{t}}}" for n, t in enumerate(self.metadata)]
         parts = [*self.declarations.values(), "", *self.bodies, *notes]
         return "\n".join(parts) + "\n"
+
+
+def _widened(lanes):
+    """How a lane's number becomes an index."""
+    if lanes == 64:
+        return "add i64 %first, 0"
+    return f"{'zext' if lanes < 64 else 'trunc'} i{lanes} %first to i64"
 
 
 def _is_rare(function):
@@ -125,15 +205,16 @@ _helper_cache: dict = {}
 
 def _helper_text(module, mangled, function):
     """A helper's body; the same text serves every module of the process."""
-    if mangled not in _helper_cache:
-        alone = _Module()
+    key = module.target.identity, mangled
+    if key not in _helper_cache:
+        alone = _Module(module.target)
         body = _Emitter(alone, function, mangled).text("internal ")
         needs = [
             (f.name, tuple(p.type for p in f.parameters))
             for f in alone.helpers.values()
         ]
-        _helper_cache[mangled] = body, alone.declarations, needs
-    body, declarations, needs = _helper_cache[mangled]
+        _helper_cache[key] = body, alone.declarations, needs
+    body, declarations, needs = _helper_cache[key]
     module.declarations.update(declarations)
     for name, types in needs:
         module.helper(name, types)
@@ -285,6 +366,8 @@ class _Emitter(Expressions):
         address = self.address(s.pointer, s.index)
         if s.index.type.lanes > 1:
             return self.scatter(s, value, memory, address, align)
+        if s.mask is not None and not self.masks(type):
+            return self.some_lanes("store", type, address, s.mask, value)
         if s.mask is not None:
             mask = self.value(s.mask)
             lanes = f"<{type.lanes} x i1>"

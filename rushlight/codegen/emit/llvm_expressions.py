@@ -148,6 +148,8 @@ class Expressions:
         if any(as_bits(arg.type.name) for arg in e.args if arg.type.is_float):
             if e.name != "dot_bf16" and e.name not in ir.FAULTS:
                 return self.in_float32(e)
+        if e.name in LACKING and not self.module.target.has(LACKING[e.name]):
+            return self.helper(f"plain_{e.name}", e.type, *e.args)
         if e.name in INTRINSICS:
             return self.intrinsic(INTRINSICS[e.name], e.type, *map(self.typed, e.args))
         if e.name in SPECIAL_CALLS:
@@ -248,12 +250,13 @@ class Expressions:
         if target.is_bool:
             compare = "fcmp une" if source.is_float else "icmp ne"
             return self.fresh(f"{compare} {from_name} {value}, {literal(source, 0)}")
+        if "float16" in (source.name, target.name) and self.module.target.has("halves"):
+            return self.convert_half(value, source, target)
         if source.name == "float32" and as_bits(target.name):
             mangled, _ = self.module.helper(f"to_{target.name}", (source,))
             return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
-        half = source.name == "float16" and as_bits(source.name)
-        if target.name in ir.FLOAT8 or source.name in ir.FLOAT8 or half:
-            stored = target.name in ir.FLOAT8
+        stored = target.name in ir.FLOAT8 or target.name == "float16"
+        if source.name in ir.FLOAT8 or source.name == "float16" or stored:
             name = f"to_{target.name}" if stored else f"from_{source.name}"
             mangled, _ = self.module.helper(name, (source,))
             return self.fresh(f"call {to_name} @{mangled}({from_name} {value})")
@@ -266,6 +269,17 @@ class Expressions:
         return self.fresh(
             f"{cast_instruction(source, target)} {from_name} {value} to {to_name}"
         )
+
+    def convert_half(self, value, source, target):
+        """Between float32 and a half's bits, by the processor's instructions."""
+        lanes, wide = source.lanes, type_name(ir.f32.like(source))
+        half = "half" if lanes == 1 else f"<{lanes} x half>"
+        bits = type_name(ir.f16.like(source))
+        if target.name == "float16":
+            narrow = self.fresh(f"fptrunc {wide} {value} to {half}")
+            return self.fresh(f"bitcast {half} {narrow} to {bits}")
+        narrow = self.fresh(f"bitcast {bits} {value} to {half}")
+        return self.fresh(f"fpext {half} {narrow} to {wide}")
 
     def reinterpret(self, e):
         (inner,) = e.args
@@ -300,8 +314,11 @@ class Expressions:
         type = e.type
         memory = memory_name(type)
         address = self.address(pointer, index)
-        if index.type.lanes > 1 or e.mask is not None:
-            value = self.masked_load(e, address, index.type.lanes > 1)
+        gathers = index.type.lanes > 1
+        if e.mask is not None and not gathers and not self.masks(type):
+            value = self.some_lanes("load", type, address, e.mask)
+        elif gathers or e.mask is not None:
+            value = self.masked_load(e, address, gathers)
         else:
             value = self.fresh(
                 f"load {memory}, ptr {address}, align {e.alignment}{self.access()}"
@@ -328,6 +345,23 @@ class Expressions:
             f"call {memory} @{name}({where} align {e.alignment} {address}, "
             f"<{lanes} x i1> {mask}, {memory} zeroinitializer){self.access()}"
         )
+
+    def masks(self, type):
+        """Whether the processor moves elements of a type by a mask."""
+        return self.module.target.masks(type.itemsize)
+
+    def some_lanes(self, verb, type, address, mask, value=None):
+        """Loads or stores the lanes that a mask picks, by a loop over them."""
+        lanes = mask.type.lanes
+        chosen = self.fresh(f"bitcast {self.typed(mask)} to i{lanes}")
+        element = memory_name(type.scalar)
+        name = self.module.lane_loop(verb, element, lanes)
+        operands = f"ptr {address}, i{lanes} {chosen}"
+        if verb == "load":
+            return self.fresh(f"call <{lanes} x {element}> @{name}({operands})")
+        operands = f"{operands}, <{lanes} x {element}> {value}"
+        self.lines.append(f"  call void @{name}({operands})")
+        return None
 
     def memory_suffix(self, type):
         return suffix(ir.u8.like(type) if type.is_bool else type)
@@ -391,6 +425,8 @@ EXPRESSIONS = {
     ir.Extract: Expressions.extract,
     ir.Shuffle: Expressions.shuffle,
 }
+# Functions that are one instruction where a target has it, and a helper's elsewhere.
+LACKING = {"fma": "fma", **dict.fromkeys(("floor", "ceil", "trunc", "round"), "rounds")}
 SPECIAL_CALLS = {
     "machine_div": Expressions.machine_division,
     "machine_rem": Expressions.machine_division,

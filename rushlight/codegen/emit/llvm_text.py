@@ -44,8 +44,10 @@ INTRINSICS = {  # function -> LLVM's name; all operands have the type of the res
 HELPERS = ("floordiv", "mod", "tdiv", "rem")  # operations written in `mathematics`
 TYPES = {
     "bool": "i1",
-    "float16": "half",
-    "bfloat16": "i16",  # its bits: most processors have no instructions for it
+    # Narrow floats are carried as their bits, on every target: what they are converted
+    # by is all that differs.
+    "float16": "i16",
+    "bfloat16": "i16",
     "float32": "float",
     "float64": "double",
     **dict.fromkeys(ir.FLOAT8, "i8"),
@@ -53,12 +55,8 @@ TYPES = {
 
 
 def as_bits(name) -> bool:
-    """Whether floats of a type are carried as integers: the processor has none such."""
-    if name == "float16":
-        from rushlight.codegen.toolchain import has_halves
-
-        return not has_halves()
-    return name == "bfloat16"
+    """Whether floats of a type are carried as integers and computed in float32."""
+    return name in ("float16", "bfloat16")
 
 
 def type_name(type) -> str:
@@ -66,8 +64,6 @@ def type_name(type) -> str:
     if isinstance(type, ir.Pointer):
         return "ptr"
     name = TYPES.get(type.name) or f"i{type.bits}"
-    if name == "half" and as_bits("float16"):
-        name = "i16"
     return name if type.lanes == 1 else f"<{type.lanes} x {name}>"
 
 
@@ -93,9 +89,7 @@ def literal(type, value) -> str:
 
 def _float_bits(name, value):
     if name == "float16":
-        if as_bits(name):
-            return str(struct.unpack(">h", struct.pack(">e", value))[0])
-        return f"0xH{struct.pack('>e', value).hex().upper()}"
+        return str(_float16_bits(value))
     if name == "float64":
         return f"0x{struct.pack('>d', value).hex().upper()}"
     try:
@@ -105,6 +99,14 @@ def _float_bits(name, value):
     if name == "bfloat16":
         return str(_bfloat16_bits(int.from_bytes(rounded, "big"), value != value))
     return f"0x{struct.pack('>d', struct.unpack('>f', rounded)[0]).hex().upper()}"
+
+
+def _float16_bits(value):
+    """A half's bits as a signed number; what is too large becomes an infinity."""
+    try:
+        return struct.unpack(">h", struct.pack(">e", value))[0]
+    except OverflowError:
+        return 0x7C00 if value > 0 else 0xFC00 - 0x10000
 
 
 def _bfloat16_bits(bits, is_nan):
@@ -120,8 +122,7 @@ def suffix(type) -> str:
     if isinstance(type, ir.Pointer):
         return "p0"
     if type.is_float:
-        half = "i16" if as_bits(type.name) else "f16"
-        name = {"float16": half, "bfloat16": "i16", "float32": "f32"}.get(
+        name = {"float16": "i16", "bfloat16": "i16", "float32": "f32"}.get(
             type.name, "i8" if type.name in ir.FLOAT8 else "f64"
         )
     else:

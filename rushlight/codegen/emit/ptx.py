@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import llvm
+from rushlight.codegen.target import NVIDIA
 
-TARGET = "sm_90"
 LANES = 32
 REGISTERS = {"tid": "tid.x", "ctaid": "ctaid.x", "ntid": "ntid.x", "nctaid": "nctaid.x"}
 
@@ -57,7 +57,7 @@ WARP_START = """\
 
 def emit(*functions: ir.Function) -> str:
     """The PTX of loop kernels whose base pointers are distinct."""
-    module = llvm._Module(scratch=False)
+    module = llvm._Module(NVIDIA, scratch=False)
     for function in functions:
         outer, body = module.separate(function)
         parameters = [f"ptr noalias %p{n}" for n in range(len(outer.body))]
@@ -84,7 +84,7 @@ def assemble(module) -> str:
 
     for register in REGISTERS.values():
         module.declare(f"llvm.nvvm.read.ptx.sreg.{register}", "i32")
-    return compile_ptx(module.text(), TARGET)
+    return compile_ptx(module.text(), NVIDIA)
 
 
 def emit_warps(name, element, partial, combine, finish) -> str:
@@ -98,7 +98,7 @@ def emit_warps(name, element, partial, combine, finish) -> str:
         combine: an `ir.Function` that joins two partial results.
         finish: an `ir.Function` that makes the output of a result and the length.
     """
-    module = llvm._Module(scratch=False)
+    module = llvm._Module(NVIDIA, scratch=False)
     for function in (partial, combine, finish):
         module.add(function, "internal ")
     kind, bits = llvm.type_name(combine.result), combine.result.bits

@@ -19,6 +19,7 @@ from rushlight.codegen.mathematics import (
     exponential,
     float8,
     gamma,
+    plain,
     rounding,
     trigonometric,
 )
@@ -34,6 +35,7 @@ FUNCTIONS = {
         exponential,
         float8,
         gamma,
+        plain,
         rounding,
         trigonometric,
     )

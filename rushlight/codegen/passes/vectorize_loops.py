@@ -16,15 +16,14 @@ from __future__ import annotations
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, Var, i64
 from rushlight.codegen.rewrite import map_statement, widen
+from rushlight.codegen.target import current
 
 VECTOR_BYTES = 64
 
 
 def vectorize_loops(function):
     """The program with its simple vectorised loops written over vectors."""
-    from rushlight.codegen import toolchain
-
-    if not toolchain.has_masked_vectors():
+    if not current().has_masks:
         return function
     names = _Names()
     return function.with_body(_rewritten(function.body, names))

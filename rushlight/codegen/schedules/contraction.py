@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ITEMSIZES = {"float32": 4, "float64": 8, "int32": 4, "int64": 8}
-BLOCK_BYTES = 480 * 1024
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,13 @@ class Tile:
         return tuple(reversed(heights))
 
 
-def vector_bytes(features: str) -> tuple:
-    """Bytes of a vector register, and how many registers there are."""
-    if "avx512f" in features:
-        return 64, 32
-    if "avx2" in features:
-        return 32, 16
-    return 16, 32
-
-
-def matrix_tile(dtype: str, features: str) -> Tile:
-    """The tile for products that accumulate in ``dtype``."""
-    size, registers = vector_bytes(features)
-    lanes = size // ITEMSIZES[dtype]
-    vectors = 4 if registers == 32 else 2
+def matrix_tile(dtype: str, target) -> Tile:
+    """The tile for products that accumulate in ``dtype`` on a `Target`."""
+    itemsize = ITEMSIZES[dtype]
+    lanes = target.lanes(itemsize)
+    vectors = 4 if target.registers >= 32 else 2
     width = lanes * vectors
     depth = 384
-    columns = BLOCK_BYTES // (depth * ITEMSIZES[dtype]) // width * width
+    block = target.caches[1] - target.caches[0]
+    columns = block // (depth * itemsize) // width * width
     return Tile(lanes, 6, vectors, depth, columns)
