@@ -20,6 +20,7 @@ from rushlight.codegen.faults import Flags, take_faults
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.stored_only import as_bits, refuse_stored_only
+from rushlight.core.dtype import TYPE_NAMES
 
 BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
 ALL_BLOCKS = 12288
@@ -57,6 +58,12 @@ def without_halves(kernel):
     return kernel
 
 
+def integers_only(kernel):
+    """Lets a kernel refuse what is no integer, as PyTorch's does."""
+    kernel.integers = True
+    return kernel
+
+
 class Pointwise(Front):
     """An elementwise kernel; see `specialize`.
 
@@ -65,6 +72,7 @@ class Pointwise(Front):
     """
 
     halves = True  # whether half-precision types are taken
+    integers = False  # whether only integers are
 
     @property
     def arity(self) -> int:
@@ -86,6 +94,8 @@ class Pointwise(Front):
         types = (compute,) if isinstance(compute, str) else compute
         if not self.halves:
             self.refuse_halves(types)
+        if self.integers:
+            self.refuse_others(types)
         refuse_stored_only(self.name, types)
         in_dtypes, out_dtypes, compute = as_bits(
             self.name, tuple(in_dtypes), tuple(out_dtypes), compute
@@ -103,6 +113,19 @@ class Pointwise(Front):
                 old = "Half" if name == "float16" else "BFloat16"
                 raise NotImplementedError(
                     f"\"{self.name}_cpu\" not implemented for '{old}'"
+                )
+
+    def refuse_others(self, types):
+        """Refuses to compute with truth values, floats and complex numbers.
+
+        Raises:
+            NotImplementedError: one of the types is none of integers.
+        """
+        for name in types:
+            if not name.startswith(("int", "uint")):
+                kind = TYPE_NAMES.get(name, name)
+                raise NotImplementedError(
+                    f"\"{self.name}_cpu\" not implemented for '{kind}'"
                 )
 
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):

@@ -637,47 +637,6 @@ def atan2_gradient(grad, self, other, across):
     return ops.where(square == 0, grad * across * 0, slope)
 
 
-def gcd_pair(self, other):
-    """Euclid's algorithm on whole tensors: ends when every remainder is zero."""
-    self, other = ops.abs(self), ops.abs(other)
-    while ops.any(other).item():
-        left = ops.fmod(self, ops.where(other == 0, 1, other))
-        self, other = (
-            ops.where(other == 0, self, other),
-            ops.where(other == 0, 0, left),
-        )
-    return self
-
-
-def gcd(self, other):
-    """Greatest common divisor."""
-    result, self, other = as_integers("gcd", self, other)
-    return result.copy_(gcd_pair(self, other))
-
-
-def lcm(self, other):
-    """Least common multiple, zero if either is zero; products of small types are wide."""
-    result, self, other = as_integers("lcm", self, other)
-    divisor = gcd_pair(self, other)
-    divisor = ops.where(divisor == 0, 1, divisor)
-    wide = rushlight.promote_types(result.dtype, rushlight.int32)
-    return result.copy_(ops.abs(ops._div_trunc(self, divisor).to(wide) * other))
-
-
-def as_integers(name, self, other):
-    """Where the result goes, and both inputs in its type.
-
-    Raises:
-        NotImplementedError: they are no integers.
-    """
-    self, other = ops.broadcast_tensors([self, other])
-    dtype = rushlight.result_type(self, other)
-    if dtype.category != 1:
-        kind = TYPE_NAMES.get(dtype.name, dtype.name)
-        raise NotImplementedError(f"\"{name}_cpu\" not implemented for '{kind}'")
-    return ops.bitwise_or(self, other), self.to(dtype), other.to(dtype)
-
-
 def xlogy_slope(self, other):
     """log(other), zero where ``self`` is zero and other is not positive."""
     if not is_tensor(other):

@@ -14,6 +14,7 @@ from rushlight.ops.native import (
     name_of,
     require,
     run,
+    run_whole,
     scalar_name,
 )
 
@@ -51,6 +52,21 @@ def count_between(
         up = I(A(start[0]) + A(I(A(I(i)) * A(step[0]))))
         down = I(A(end_value[0]) - A(I(A(I(last - i)) * A(step[0]))))
         out[i] = T(up if i < half else down)
+
+
+@loops
+def places_in_triangle(
+    out: "T*", columns: int, offset: int, count: int, upper: int, begin: int, end: int
+):
+    """The row, and the column, of each element on one side of a diagonal."""
+    place = 0
+    for i in range(begin, end):
+        first = min(max(i + offset, 0), columns) if upper else 0
+        last = columns if upper else min(max(i + offset + 1, 0), columns)
+        for j in range(first, last):
+            out[place] = T(i)
+            out[count + place] = T(j)
+            place = place + 1
 
 
 def full(size, fill_value, dtype, layout, device, pin_memory):
@@ -371,22 +387,39 @@ def eye_m(n, m, dtype, layout, device, pin_memory):
 
 def tril_indices(row, col, offset, dtype, layout, device, pin_memory):
     """Row by row."""
-    return _triangle("tril", row, col, device, dtype, lambda i, j: j <= i + offset)
+    count = _below(row, col, offset)
+    return _triangle("tril", row, col, offset, count, dtype, device)
 
 
 def triu_indices(row, col, offset, dtype, layout, device, pin_memory):
     """Row by row."""
-    return _triangle("triu", row, col, device, dtype, lambda i, j: j >= i + offset)
+    count = row * col - _below(row, col, offset - 1)
+    return _triangle("triu", row, col, offset, count, dtype, device)
 
 
-def _triangle(half, row, col, device, dtype, keeps):
+def _below(rows, columns, offset):
+    """How many elements of a matrix are on a diagonal or below it.
+
+    >>> _below(3, 4, 0), _below(3, 2, 1)
+    (6, 6)
+    """
+    first = min(max(-offset, 0), rows)
+    whole = min(max(columns - 1 - offset, first), rows)
+    part = whole - first
+    slope = part * (first + 1 + offset) + part * (part - 1) // 2
+    return slope + (rows - whole) * columns
+
+
+def _triangle(half, row, col, offset, count, dtype, device):
     dtype = rushlight.int64 if dtype is None else dtype
+    for name, size in (("row", row), ("col", col)):
+        if size < 0:
+            raise RuntimeError(f"{name} must be non-negative, got{size}")
     require(f"{half}_indices", dtype, (3, 4))
-    # their number is found by counting: on the CPU, whatever the device
-    rows = ops.unsqueeze(ops.arange(row, device="cpu"), 1)
-    columns = ops.unsqueeze(ops.arange(col, device="cpu"), 0)
-    places = ops.nonzero(ops.expand(keeps(rows, columns), (row, col)))
-    return places.t().contiguous().to(device=device, dtype=dtype)
+    out = ops.empty((2, count), dtype=dtype, device=device)
+    ints = [col, offset, count, int(half == "triu")]
+    run_whole(places_in_triangle, [out], ints, row, T=name_of(dtype))
+    return out
 
 
 def _window(name, length, periodic, dtype, device, shape):

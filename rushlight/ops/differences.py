@@ -4,6 +4,7 @@ import math
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops import distances
 from rushlight.ops.native import FLOATS, require
 from rushlight.ops.products import order_in
 from rushlight.ops.shared import readable, wrap_dim, wrap_dims
@@ -190,7 +191,7 @@ def pdist_forward(self, p):
     rows = self.shape[0]
     if rows < 2 or self.shape[1] == 0:
         return ops.new_zeros(self, [max(rows * (rows - 1) // 2, 0)])
-    return ops.linalg_vector_norm(_gaps(self), p, [1])
+    return distances.distances_behind(self.contiguous(), p)
 
 
 def pdist_backward(grad, self, p, pdist):

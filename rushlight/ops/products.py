@@ -7,7 +7,7 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import check_square
 from rushlight.ops.native import brief, require
-from rushlight.ops.shared import wrap_dim
+from rushlight.ops.shared import differentiated, readable, wrap_dim
 
 MANY_ROWS = 25  # from here distances come from one product, less precise and faster
 
@@ -226,6 +226,11 @@ def order_in(dtype, p):
     return 0.0 if 0 < p < limits.smallest_normal * limits.eps / 2 else p
 
 
+def _needs_no_gaps(x):
+    """Whether the differences of elements need not be tensors that somebody sees."""
+    return x.dtype.itemsize >= 4 and readable(x) and not differentiated(x)
+
+
 def cdist(x1, x2, p, compute_mode):
     """The norms of the differences of all pairs of rows.
 
@@ -264,6 +269,10 @@ def cdist(x1, x2, p, compute_mode):
     if p == 2 and (compute_mode == 1 or compute_mode != 2 and rows > MANY_ROWS):
         if x1.numel() and x2.numel():
             return ops._euclidean_dist(x1, x2)
+    if _needs_no_gaps(x1) and _needs_no_gaps(x2) and x1.shape[-1]:
+        batch = rushlight.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        wide = [x.expand([*batch, *x.shape[-2:]]) for x in (x1, x2)]
+        return ops._cdist_forward(*wide, p, None)
     gaps = x1.unsqueeze(-2) - x2.to(x1.dtype).unsqueeze(-3)
     if not gaps.numel():
         return ops.sum(gaps, [-1])
