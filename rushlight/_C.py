@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib
 import types
 
+from rushlight.autograd.grad_mode import (
+    is_multithreading_enabled as _is_multithreading_enabled,
+)
+from rushlight.autograd.levels.stack import depth
 from rushlight.core import naming
 from rushlight.core.device import Device as device
 from rushlight.core.dtype import DType as dtype
@@ -58,7 +62,7 @@ def _get_accelerator():
 
 def _are_functorch_transforms_active():
     """Whether a call is being batched or differentiated by a transform."""
-    return False
+    return depth() > 0
 
 
 def _get_privateuse1_backend_name():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import threading
 
 from rushlight.autograd.methods import set_version, version_of
 from rushlight.core import state
@@ -216,19 +217,46 @@ class inference_mode(ModeDecorator):
         return type(self)(self.mode)
 
 
-class set_multithreading_enabled(ModeDecorator):
-    """Kept for old programs: a backward always stays on the thread that called it."""
+class _Multithreading(threading.local):
+    """Whether the thread's backwards may use others."""
 
-    __slots__ = ("mode",)
+    enabled = True
+
+
+_MULTITHREADING = _Multithreading()
+
+
+def is_multithreading_enabled():
+    """Whether a backward of this thread may use others, were there a need of them."""
+    return _MULTITHREADING.enabled
+
+
+class set_multithreading_enabled(ModeDecorator):
+    """Says at once whether backwards may use other threads; or until a block's end.
+
+    A backward on the host stays on the thread that called it in any case.
+
+    >>> with set_multithreading_enabled(False):
+    ...     is_multithreading_enabled()
+    False
+    """
+
+    __slots__ = ("earlier", "mode")
 
     def __init__(self, mode):
         self.mode = mode
+        self.earlier = _MULTITHREADING.enabled
+        _MULTITHREADING.enabled = mode
+
+    def __call__(self, function):
+        _MULTITHREADING.enabled = self.earlier  # only while the function runs
+        return super().__call__(function)
 
     def __enter__(self):
         pass
 
     def __exit__(self, *_raised):
-        pass
+        _MULTITHREADING.enabled = self.earlier
 
     def clone(self):
         return type(self)(self.mode)

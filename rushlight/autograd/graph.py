@@ -14,6 +14,7 @@ from rushlight.autograd.node import Node
 from rushlight.autograd.saved import stack
 from rushlight.core import state
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch import python_key
 
 __all__ = [
     "GradientEdge",
@@ -110,22 +111,125 @@ def disable_saved_tensors_hooks(error_message):
         stack.refusal = earlier
 
 
+class _Kept:
+    """What stands in a graph for a tensor that was saved; dies with the graph."""
+
+
 class _MutationBook:
-    """The tensors saved while mutation is allowed, cloned before they change."""
+    """The tensors saved while mutation is allowed, and the copies of those changed.
+
+    Attributes:
+        original: what was saved and has not changed since, by what stands for it.
+        cloned: the copies that were taken before a change.
+    """
 
     def __init__(self):
-        self.originals = weakref.WeakKeyDictionary()
+        self.original = weakref.WeakKeyDictionary()
+        self.cloned = weakref.WeakKeyDictionary()
+        self._saved = weakref.WeakValueDictionary()  # a tensor's mark -> what stands
+        self._by_memory: dict = {}  # storage and version -> marks of tensors
 
     def clear(self):
-        self.originals.clear()
+        """Forgets all: a backward after that is refused."""
+        self.original.clear()
+        self.cloned.clear()
+        self._saved.clear()
+        self._by_memory.clear()
+
+    def pack(self, tensor):
+        """What the graph keeps for a tensor: the same for one that it has already."""
+        storage = tensor.untyped_storage()
+        version = tensor._version
+        mark = id(storage), version, id(tensor)
+        kept = self._saved.get(mark)
+        if kept is None or self.original.get(kept) is not tensor:
+            kept = _Kept()
+            self._saved[mark] = kept
+            self.original[kept] = tensor
+            self._by_memory.setdefault((id(storage), version), set()).add(mark)
+        return kept
+
+    def unpack(self, kept):
+        """What the tensor was when it was saved.
+
+        Raises:
+            AssertionError: the block is over.
+        """
+        found = self.cloned.get(kept)
+        if found is None:
+            found = self.original.get(kept)
+        if found is None:
+            raise AssertionError(
+                "Trying to backward outside of the 'allow_mutation_on_saved_tensors' "
+                "context in which the graph was originally recorded."
+            )
+        return found
+
+    def before_change(self, tensor):
+        """Takes copies of what was saved of a tensor's memory as it is."""
+        key = id(tensor.untyped_storage()), tensor._version
+        for mark in self._by_memory.pop(key, ()):
+            kept = self._saved.get(mark)
+            if kept is not None and kept in self.original:
+                self.cloned[kept] = self.original.pop(kept).clone()
+
+
+class _CopyBeforeChange:
+    """A mode below autograd that tells the book what is about to be written."""
+
+    def __init__(self, book):
+        self.book = book
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        for at, argument in enumerate(func._schema.arguments):
+            info = argument.alias_info
+            if info is None or not info.is_write:
+                continue
+            given = args[at] if at < len(args) else kwargs.get(argument.name)
+            for one in given if isinstance(given, (list, tuple)) else (given,):
+                if isinstance(one, Tensor):
+                    self.book.before_change(one)
+        return func(*args, **kwargs)
+
+
+_ALLOWING = threading.local()
 
 
 @contextlib.contextmanager
 def allow_mutation_on_saved_tensors():
-    """Context in which saved tensors are copies, so the originals may change."""
+    """Context in which tensors that a graph has saved may be written to.
+
+    What is about to change is copied first, so that gradients are those of the values
+    that were saved; what does not change is not copied. Backward has to run inside.
+
+    Raises:
+        RuntimeError: one such block is inside of another.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(2, requires_grad=True)
+    >>> with allow_mutation_on_saved_tensors():
+    ...     y = x.clone()
+    ...     z = y * y
+    ...     _ = y.zero_()
+    ...     z.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
+    if getattr(_ALLOWING, "active", False):
+        raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     book = _MutationBook()
-    with saved_tensors_hooks(lambda tensor: tensor.detach().clone(), lambda kept: kept):
-        yield book
+    _ALLOWING.active = True
+    try:
+        with saved_tensors_hooks(book.pack, book.unpack):
+            python_key.push_mode(_CopyBeforeChange(book))
+            try:
+                yield book
+            finally:
+                python_key.pop_mode()
+    finally:
+        book.clear()
+        _ALLOWING.active = False
 
 
 def register_multi_grad_hook(tensors, fn, *, mode="all"):
@@ -173,6 +277,8 @@ class _AllGroup:
     def __init__(self, tensors, fn):
         self.fn = fn
         self.lock = threading.Lock()
+        if not all(tensor.requires_grad for tensor in tensors):
+            raise AssertionError("Expected gradient function to be set")
         self.edges = [get_gradient_edge(tensor) for tensor in tensors]
         self.arrived = {}  # task -> [gradients, how many are still to come]
 

@@ -5,8 +5,19 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections import OrderedDict
+from typing import NamedTuple
 
 _numbers = itertools.count()
+
+
+class InputMetadata(NamedTuple):
+    """What a gradient has to be like that arrives at a node."""
+
+    shape: list
+    dtype: object
+    device: object
+    is_tensor_subclass: bool = False
+    is_nested_tensor: bool = False
 
 
 class RemovableHandle:

@@ -9,6 +9,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.autograd.engine import run_backward
 from cython.cimports.rushlight.autograd.node import (
+    AccumulateGrad,
     Node,
     describe_output,
     gradient_edge,
@@ -50,6 +51,23 @@ def one_for(output: Tensor) -> object:
 
 
 @cython.cfunc
+def one_for_edge(edge: object) -> object:
+    """The same for the edge that a scalar's gradient flows to.
+
+    Raises:
+        RuntimeError: what stood at the edge was no scalar.
+    """
+    node, number = edge.node, edge.output_nr
+    if isinstance(node, AccumulateGrad):
+        return one_for(cython.cast(AccumulateGrad, node).variable)
+    metas = node._input_metadata
+    meta = metas[number] if number < len(metas) else None
+    if meta is None or any([size != 1 for size in meta.shape]):
+        raise RuntimeError("grad can be implicitly created only for scalar outputs")
+    return call.ones(meta.shape, dtype=meta.dtype, device=meta.device)
+
+
+@cython.cfunc
 def root_gradient(output: object, grad: object, place: object) -> object:
     """The gradient to start from: the given one, or 1 for a scalar.
 
@@ -58,12 +76,7 @@ def root_gradient(output: object, grad: object, place: object) -> object:
             shapes differ.
     """
     if not isinstance(output, Tensor):
-        if grad is None:
-            raise RuntimeError(
-                "grad can be implicitly created only for scalar outputs; a "
-                "GradientEdge needs its gradient"
-            )
-        return grad
+        return one_for_edge(output) if grad is None else grad
     tensor: Tensor = cython.cast(Tensor, output)
     if grad is None:
         if not tensor.requires_grad:

@@ -29,7 +29,7 @@ from cython.cimports.rushlight.core.tensor import (
 
 from rushlight.autograd import errors
 from rushlight.autograd.anomaly import trace_forward
-from rushlight.autograd.hooks import NodeHooks, RemovableHandle
+from rushlight.autograd.hooks import InputMetadata, NodeHooks, RemovableHandle
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
 VECTOR_ARGS = cython.declare(cython.int, 16)  # saved values passed without a tuple
@@ -87,7 +87,22 @@ class Node:
         """A dictionary for the user's own notes on this node."""
         if self.metadata_ is None:
             self.metadata_ = {}
+            if self.trace is not None:
+                self.metadata_["traceback_"] = self.trace
         return self.metadata_
+
+    @property
+    def _input_metadata(self):
+        """Shape, type and device of each gradient that the node takes."""
+        found: list = []
+        if self.meta_ndim >= 0:
+            sizes = [self.meta_sizes[i] for i in range(self.meta_ndim)]
+            found.append(InputMetadata(sizes, self.meta_dtype, self.meta_device))
+        for meta in (self.metas or ())[len(found) :]:
+            found.append(
+                None if meta is None else InputMetadata(list(meta[0]), *meta[1:])
+            )
+        return found
 
     @property
     def trace_lines(self):

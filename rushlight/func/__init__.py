@@ -12,6 +12,7 @@ from rushlight.func._gradients import (
     vjp,
 )
 from rushlight.func._axes import rearrange
+from rushlight.func._functionalize import functionalize
 from rushlight.func._modules import (
     debug_unwrap,
     functional_call,
@@ -22,6 +23,7 @@ from rushlight.func._modules import (
 __all__ = [
     "debug_unwrap",
     "functional_call",
+    "functionalize",
     "grad",
     "grad_and_value",
     "hessian",

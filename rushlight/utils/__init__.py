@@ -4,6 +4,7 @@ import importlib
 
 # Imported when they are first used: most of ``data`` is about processes.
 _MODULES = (
+    "_device",
     "_pytree",
     "_triton",
     "checkpoint",

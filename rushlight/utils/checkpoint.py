@@ -292,15 +292,17 @@ class _Part:
                 raise _Enough
             return tensor.detach()
 
-        with (
-            contextlib.suppress(_Enough),
-            rl.enable_grad(),
-            self.around.again(),
-            saved_tensors_hooks(keep, lambda tensor: tensor),
-            self.contexts[1],
-        ):
-            self.function(*self.args, **self.kwargs)
-        if seen[0] < len(self.holders) and not self.stop:
+        try:
+            with (
+                rl.enable_grad(),
+                self.around.again(),
+                saved_tensors_hooks(keep, lambda tensor: tensor),
+                self.contexts[1],
+            ):
+                self.function(*self.args, **self.kwargs)
+        except _Enough:
+            return
+        if seen[0] < len(self.holders):
             raise CheckpointError(
                 "torch.utils.checkpoint: A different number of tensors was saved during "
                 "the original forward and recomputation.\n"

@@ -321,3 +321,39 @@ def integers_and_out_have_no_gradient(t):
         attempt(lambda: t.ones(3, dtype=t.int64).requires_grad_())[:2],
         attempt(lambda: t.add(a, a, out=t.ones(3))),
     )
+
+
+@scenario
+def an_edge_of_a_scalar_starts_a_backward(t):
+    a = leaf(t, 1, 2)
+    edge = t.autograd.graph.get_gradient_edge
+    found = t.autograd.grad(edge((a * a).sum()), a)
+    t.autograd.backward(edge((a * 4).sum()))
+    refused = attempt(lambda: t.autograd.grad(edge(a * 2), a))
+    return found, a.grad, refused
+
+
+@scenario
+def a_node_knows_what_its_gradients_are_like(t):
+    node = (leaf(t, 1, 2, dtype=t.float64) * 2).grad_fn
+    (meta,) = node._input_metadata
+    return list(meta.shape), str(meta.dtype).split(".")[-1], meta.device.type
+
+
+@scenario
+def threads_share_a_graph_that_is_retained(t):
+    import threading
+
+    a = leaf(t, 1, 2, 3)
+    y = (a * a).sum()
+    found = [None] * 4
+
+    def run(place):
+        (found[place],) = t.autograd.grad(y, a, retain_graph=True)
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    return found

@@ -244,3 +244,9 @@ def callbacks_run_at_the_end(t):
     y.register_hook(hook)
     y.sum().backward()
     return log
+
+
+@scenario
+def a_group_of_tensors_needs_gradients(t):
+    register = t.autograd.graph.register_multi_grad_hook
+    return attempt(lambda: register([t.ones(1)], lambda grads: None))

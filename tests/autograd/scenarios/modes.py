@@ -206,3 +206,26 @@ def asarray_is_in_the_graph_unless_it_is_told_not_to_be(t):
     kept, cut = t.asarray(y), t.asarray(y, requires_grad=False)
     copy = t.asarray(y, copy=True)
     return kept is y, kept.requires_grad, cut.requires_grad, copy.requires_grad
+
+
+@scenario
+def anomaly_mode_notes_the_forward_call_on_the_node(t):
+    import warnings
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with t.autograd.detect_anomaly():
+            node = (leaf(t, 1) * 2).grad_fn
+    return sorted(node.metadata), "leaf(t, 1) * 2" in "".join(
+        node.metadata["traceback_"]
+    )
+
+
+@scenario
+def multithreading_is_a_switch(t):
+    enabled = t._C._is_multithreading_enabled
+    seen = [enabled()]
+    with t.autograd.set_multithreading_enabled(False):
+        seen.append(enabled())
+    seen.append(enabled())
+    return seen

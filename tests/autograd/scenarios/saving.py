@@ -152,3 +152,37 @@ def mutation_can_be_allowed(t):
         x.add_(5)
         y.sum().backward()
     return a.grad
+
+
+@scenario
+def only_what_changes_is_copied(t):
+    a = leaf(t, 1, 2)
+    with t.autograd.graph.allow_mutation_on_saved_tensors() as book:
+        x = a * 1
+        y, z = x.sin(), (x * 2).cos()
+        before = len(book.cloned)
+        x.view(2, 1).add_(5)
+        t.zeros(2, out=x.detach())
+        after = len(book.cloned)
+        (y + z).sum().backward()
+    return before, after, a.grad
+
+
+@scenario
+def mutation_is_allowed_until_the_end_of_the_block(t):
+    a = leaf(t, 1, 2)
+    with t.autograd.graph.allow_mutation_on_saved_tensors():
+        x = a * 1
+        y = x.sin()
+        x.add_(5)
+    return attempt(y.sum().backward)[:1]
+
+
+@scenario
+def blocks_that_allow_mutation_do_not_nest(t):
+    def nested():
+        with t.autograd.graph.allow_mutation_on_saved_tensors():
+            with t.autograd.graph.allow_mutation_on_saved_tensors():
+                pass
+
+    return attempt(nested)

@@ -1,0 +1,397 @@
+"""The level without writes: what a program writes in place becomes new values.
+
+Each tensor of the level knows the memory that it is a window on, and by which views one
+comes from the whole of it to the window. A write makes a new value of the window; going
+the views back makes a new value of the whole, of which the other windows are taken anew
+when they are next looked at.
+"""
+
+from __future__ import annotations
+
+import rushlight
+from rushlight.autograd.levels.stack import (
+    INPLACE,
+    OUT,
+    STANDS,
+    Level,
+    Outside,
+    Stand,
+    each,
+    follow,
+    imitate,
+    mapped,
+    tensors,
+)
+from rushlight.core.tensor import Tensor
+from rushlight.core.views import take_window
+from rushlight.core.window import make_tensor
+from rushlight.ops import call
+
+
+class Memory:
+    """What several windows share: the value of the whole, and how often it was written."""
+
+    __slots__ = ("offset", "value", "version")
+
+    def __init__(self, value):
+        self.value, self.version = value, 0
+        self.offset = value.storage_offset()  # of the first value, in its storage
+
+
+class Step:
+    """One view on the way from the whole to a window; of several results, one of them.
+
+    ``op`` is called with the tensor and ``rest``.
+    """
+
+    __slots__ = ("number", "op", "rest")
+
+    def __init__(self, op, rest, number=None):
+        self.op, self.rest, self.number = op, rest, number
+
+    def taken(self, value):
+        """The window on a value."""
+        result = self.op.redispatch(None, value, *self.rest)
+        return result if self.number is None else result[self.number]
+
+    def put_back(self, whole, window):
+        """The whole with the window's values in their places."""
+        back = _BACK.get(self.op.name.split(".")[0])
+        if back is None:
+            return _by_places(self, whole, window)
+        return back(self, whole, window)
+
+
+class Window(Stand):
+    """A value that is part of a memory; the value may be older than the memory's."""
+
+    __slots__ = ("memory", "seen", "steps")
+
+    def __init__(self, level, value, memory, steps=()):
+        super().__init__(level, value)
+        self.memory, self.steps, self.seen = memory, steps, memory.version
+
+    def look(self):
+        """The value, taken anew where the memory has been written since."""
+        if self.seen != self.memory.version:
+            with Outside(self.level):
+                value = self.memory.value
+                for step in self.steps:
+                    value = step.taken(value)
+            self.value, self.seen = value, self.memory.version
+        return self.value
+
+    def read(self, method):
+        self.look()
+        return super().read(method)
+
+
+class FunctionalLevel(Level):
+    """One ``functionalize`` at work.
+
+    Args:
+        copies: whether views become copies, too.
+    """
+
+    title = "FunctionalTensor"
+
+    def __init__(self, copies=False):
+        self.copies = copies
+
+    def wrap(self, value):
+        tensor = imitate(value, STANDS)
+        tensor._stand = Window(self, value, Memory(value))
+        return tensor
+
+    def unwrap(self, tensor):
+        return tensor._stand.look() if self.owns(tensor) else tensor
+
+    def written(self, tensor):
+        """Whether anything has been written to a tensor's memory."""
+        return tensor._stand.memory.version > 0
+
+    def process(self, op, args):
+        values = each(self.unwrap, args)
+        if op.form == INPLACE:
+            return self.write(op, args, values)
+        if op.form == OUT:
+            return self.write_out(op, args, values)
+        if self.owns(args[0]) if args and isinstance(args[0], Tensor) else False:
+            if op.is_view or op.view_or_copy or op.name in ("detach", "lift_fresh"):
+                return self.look_at(op, args, values)
+        result = self.outside(op, values)
+        known = {id(value): arg for value, arg in zip(values, args)}
+        return mapped(
+            lambda t: known[id(t)] if id(t) in known else self.wrap(t), result
+        )
+
+    # -- views -------------------------------------------------------------------------
+
+    def look_at(self, op, args, values):
+        source = args[0]
+        if self.copies:
+            op = _copying(op)
+        rest = values[1:]
+        result = self.outside(op, values)
+        if result is values[0]:
+            return source
+        shares = (
+            op.is_view
+            or self.copies
+            or (
+                isinstance(result, Tensor)
+                and result.untyped_storage() is values[0].untyped_storage()
+            )
+        )
+        if not shares and op.view_or_copy:
+            return mapped(self.wrap, result)
+        stand = source._stand
+        before = stand.steps
+        if op.name == "as_strided":
+            # it counts elements of the whole, whatever the window
+            before = ()
+            if rest[2] is None:
+                rest[2] = values[0].storage_offset()
+
+        def window(value, number=None):
+            tensor = self.on_memory_of(source, value)
+            steps = (*before, Step(op, rest, number))
+            tensor._stand = Window(self, value, stand.memory, steps)
+            return tensor
+
+        if isinstance(result, Tensor):
+            return window(result)
+        parts = [window(part, number) for number, part in enumerate(result)]
+        return parts if isinstance(result, list) else tuple(parts)
+
+    def on_memory_of(self, source, value):
+        """A tensor like the value; one sees that it is a view of the source.
+
+        Whoever is inside compares places in memory. Those of the first value stay, as
+        new ones come and go.
+        """
+        storage, offset = source.untyped_storage(), source.storage_offset()
+        if not self.copies:
+            whole = source._stand.memory
+            offset = value.storage_offset() - whole.value.storage_offset()
+            offset += whole.offset
+        with Outside(self):
+            shown = make_tensor(
+                storage, tuple(value.shape), value.stride(), offset, value.dtype
+            )
+            shown = shown.conj() if value.is_conj() else shown
+            shown = shown._neg_view() if value.is_neg() else shown
+        return imitate(shown, STANDS)
+
+    # -- writes ------------------------------------------------------------------------
+
+    def write(self, op, args, values):
+        target = args[0]
+        if not self.owns(target):
+            if any(self.owns(t) for t in tensors(args)):
+                raise RuntimeError(
+                    "mutating a non-functional tensor with a functional tensor is not "
+                    "allowed. Please ensure that all of your inputs are wrapped inside "
+                    "of a functionalize() call."
+                )
+            self.outside(op, values)
+            return target
+        if op.is_view:
+            return self.turn(op, args, values)
+        with Outside(self):
+            made = _functional(op, values)
+        self.assign(target, made)
+        return target
+
+    def write_out(self, op, args, values):
+        """``out=``: the result takes the place of what it was to be written into."""
+        given = args[-1]
+        targets = [given] if isinstance(given, Tensor) else list(given)
+        if not all(self.owns(t) for t in targets):
+            if any(self.owns(t) for t in tensors(args)):
+                raise RuntimeError(
+                    "mutating a non-functional tensor with a functional tensor is not "
+                    "allowed. Please ensure that all of your inputs are wrapped inside "
+                    "of a functionalize() call."
+                )
+            self.outside(op, values)
+            return given
+        made = self.outside(op.functional, values[:-1])
+        results = [made] if isinstance(made, Tensor) else list(made)
+        for target, value in zip(targets, results, strict=True):
+            if value.dtype is not target.dtype:
+                with Outside(self):
+                    value = value.to(target.dtype)
+            self.assign(target, value)
+        return given
+
+    def turn(self, op, args, values):
+        """Another window on the same memory, as ``transpose_`` gives."""
+        target = args[0]
+        stand = target._stand
+        viewed = getattr(call, op.name.split(".")[0].rstrip("_"))
+        found = [one for one in viewed.overloads if _overload(one) == _overload(op)]
+        view = _copying(found[0]) if self.copies else found[0]
+        value = self.outside(view, values)
+        stand.steps = (*stand.steps, Step(view, values[1:]))
+        stand.value = value
+        follow(target, self.on_memory_of(target, value))
+        return target
+
+    def assign(self, target, value):
+        """Makes a value that of a window, and of what lies around it."""
+        stand = target._stand
+        memory = stand.memory
+        with Outside(self):
+            wholes = [memory.value]
+            for step in stand.steps[:-1]:
+                wholes.append(step.taken(wholes[-1]))
+            for step, whole in zip(reversed(stand.steps), reversed(wholes)):
+                value = step.put_back(whole, value)
+            memory.value = _laid_out_like(memory.value, value)
+        memory.version += 1
+        if not stand.steps:
+            stand.value, stand.seen = memory.value, memory.version
+            if target.shape != memory.value.shape:  # out= of another size
+                take_window(target, memory.value)
+                memory.offset = memory.value.storage_offset()
+
+
+def _laid_out_like(before, value):
+    """A value with the strides of the one before it, which views may depend on."""
+    strides = before.stride()
+    if value.shape != before.shape or value.stride() == strides:
+        return value
+    order = sorted(range(value.dim()), key=lambda dim: -strides[dim])
+    back = [order.index(dim) for dim in range(value.dim())]
+    return value.permute(order).contiguous().permute(back)
+
+
+def _overload(op):
+    return op.name.partition(".")[2]
+
+
+def _copying(op):
+    """The operator that copies what a view shows; the view where there is none."""
+    name = op.name.split(".")[0]
+    copies = getattr(call, f"{name}_copy", None)
+    if copies is None:
+        return op
+    found = [one for one in copies.overloads if _overload(one) == _overload(op)]
+    return found[0] if found else op
+
+
+def _functional(op, values):
+    """What an in-place operator would have written."""
+    target, *rest = values
+    name = op.name.split(".")[0]
+    if name == "zero_":
+        return rushlight.zeros_like(target)
+    if name == "fill_" and not isinstance(rest[0], Tensor):
+        return rushlight.full_like(target, rest[0])
+    if name in ("copy_", "fill_"):
+        source = rest[0].to(device=target.device, dtype=target.dtype)
+        return source.expand(target.shape).clone()
+    if op.functional is not None:
+        made = op.functional.redispatch(None, *values)
+        return made if made.dtype is target.dtype else made.to(target.dtype)
+    made = target.clone()
+    op.redispatch(None, made, *rest)
+    return made
+
+
+# -- the way back through views --------------------------------------------------------
+
+
+def _given(step):
+    """The view's arguments behind the tensor, by their names."""
+    return {row[0]: value for row, value in zip(step.op.signature.rows[1:], step.rest)}
+
+
+def _by_places(step, whole, window):
+    """Into the places that the view looks at, whatever they are."""
+    numbers = rushlight.arange(whole.numel(), device=whole.device).view(whole.shape)
+    places = step.taken(_laid_out_like(whole, numbers)).reshape(-1)
+    flat = rushlight.index_put(whole.reshape(-1), (places,), window.reshape(-1))
+    return flat.view(whole.shape)
+
+
+def _reshaped(step, whole, window):
+    if window.dtype is not whole.dtype:
+        return window.view(whole.dtype)
+    if window.is_contiguous():
+        return window.view(whole.shape)
+    return window.reshape(whole.shape)
+
+
+def _permuted(step, whole, window):
+    dims = [dim % whole.dim() for dim in step.rest[0]]
+    return window.permute([dims.index(at) for at in range(len(dims))])
+
+
+def _selected(step, whole, window):
+    return rushlight.select_scatter(whole, window, **_given(step))
+
+
+def _sliced(step, whole, window):
+    return rushlight.slice_scatter(whole, window, **_given(step))
+
+
+def _diagonal(step, whole, window):
+    return rushlight.diagonal_scatter(whole, window, **_given(step))
+
+
+def _unbound(step, whole, window):
+    dim = step.rest[0] if step.rest else 0
+    return rushlight.select_scatter(whole, window, dim, step.number)
+
+
+def _split(step, whole, window):
+    sizes, dim = step.rest
+    if isinstance(sizes, int):
+        start = sizes * step.number
+    else:
+        start = sum(sizes[: step.number])
+    stop = start + window.shape[dim]
+    return rushlight.slice_scatter(whole, window, dim, start, stop)
+
+
+_BACK = {
+    "view": _reshaped,
+    "view_copy": _reshaped,
+    "reshape": _reshaped,
+    "flatten": _reshaped,
+    "squeeze": _reshaped,
+    "squeeze_copy": _reshaped,
+    "unsqueeze": lambda step, whole, window: window.squeeze(step.rest[0]),
+    "unsqueeze_copy": lambda step, whole, window: window.squeeze(step.rest[0]),
+    "permute": _permuted,
+    "permute_copy": _permuted,
+    "transpose": lambda step, whole, window: window.transpose(*step.rest),
+    "transpose_copy": lambda step, whole, window: window.transpose(*step.rest),
+    "t": lambda step, whole, window: window.t(),
+    "t_copy": lambda step, whole, window: window.t(),
+    "alias": lambda step, whole, window: window,
+    "alias_copy": lambda step, whole, window: window,
+    "detach": lambda step, whole, window: window,
+    "detach_copy": lambda step, whole, window: window,
+    "lift_fresh": lambda step, whole, window: window,
+    "expand": lambda step, whole, window: window.sum_to_size(whole.shape),
+    "select": _selected,
+    "select_copy": _selected,
+    "slice": _sliced,
+    "slice_copy": _sliced,
+    "diagonal": _diagonal,
+    "diagonal_copy": _diagonal,
+    "unbind": _unbound,
+    "unbind_copy": _unbound,
+    "split": _split,
+    "split_copy": _split,
+    "split_with_sizes": _split,
+    "split_with_sizes_copy": _split,
+    "view_as_real": lambda step, whole, window: rushlight.view_as_complex(window),
+    "view_as_real_copy": lambda step, whole, window: rushlight.view_as_complex(window),
+    "view_as_complex": lambda step, whole, window: rushlight.view_as_real(window),
+    "_conj": lambda step, whole, window: window.conj(),
+    "_neg_view": lambda step, whole, window: -window,
+}
