@@ -167,7 +167,7 @@ def broadcast_shapes(*shapes):
     return Size(broadcast_sizes([shape for shape in listed if shape is not None]))
 
 
-def is_tensor(obj):
+def is_tensor(obj, /):
     """Whether ``obj`` is a tensor."""
     return isinstance(obj, Tensor)
 

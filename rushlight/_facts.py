@@ -327,9 +327,9 @@ def sym_min(a, b):
     return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
 
 
-def sym_sum(args):
-    """The sum of numbers."""
-    return sum(args)
+def sym_sum(*args):
+    """The sum of numbers, given one by one or as one sequence."""
+    return sum(args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
 
 
 def sym_sqrt(a):

@@ -40,7 +40,7 @@ def chain_matmul(*matrices, out=None):
     return call.chain_matmul(_listed(matrices), out=out)
 
 
-def meshgrid(*tensors, indexing="ij"):
+def meshgrid(*tensors, indexing=None):
     """Coordinate grids: each vector along a dimension of its own."""
     indexing = "ij" if indexing is None else indexing
     return tuple(call.meshgrid(_listed(tensors), indexing=indexing))

@@ -197,7 +197,9 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
     [1, 2]
     """
 
-    def __init__(self, *args, wrap_storage=None, dtype=None, device=None):
+    def __init__(
+        self, *args, wrap_storage=None, dtype=None, device=None, _internal=False
+    ):
         from rushlight._bindings import tensor
 
         dtype = all_dtypes()["float32"] if dtype is None else dtype
@@ -305,7 +307,7 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
         """Itself on the CPU."""
         return self
 
-    def type(self, dtype=None):
+    def type(self, dtype=None, non_blocking=False):
         """The old name of the type, or a copy with another one."""
         if dtype is None:
             return f"torch.{WORDS[self._dtype.name]}Storage"
@@ -330,7 +332,7 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
         return self._untyped_storage.filename
 
     @classmethod
-    def from_file(cls, filename, shared=False, size=0):
+    def from_file(cls, filename, shared, size):
         """Elements whose memory is a file's: ``FloatStorage.from_file`` and its kind."""
         dtype = cls.__dict__.get("dtype")
         if not isinstance(dtype, DType):

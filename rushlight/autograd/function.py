@@ -138,13 +138,13 @@ class BackwardCFunction(PythonNode, FunctionCtx):
 class FunctionMeta(type):
     """Gives every Function its own node class, ``<name>Backward``."""
 
-    def __init__(cls, name, bases, namespace):
+    def __init__(cls, name, bases, attrs):
         cls._backward_cls = type(
             name + "Backward",
             (BackwardCFunction,),
             {"_forward_cls": cls, "__module__": __name__},
         )
-        super().__init__(name, bases, namespace)
+        super().__init__(name, bases, attrs)
 
 
 class Function(FunctionCtx, metaclass=FunctionMeta):
@@ -386,14 +386,14 @@ class _DelayedError(PythonNode):
         )
 
 
-def once_differentiable(function):
+def once_differentiable(fn):
     """Decorator of a ``backward`` that may not itself be differentiated."""
 
-    @functools.wraps(function)
+    @functools.wraps(fn)
     def wrapped(ctx, *grads):
         earlier = state.set_grad_enabled(False)
         try:
-            outputs = function(ctx, *grads)
+            outputs = fn(ctx, *grads)
         finally:
             state.set_grad_enabled(earlier)
         wanted = [

@@ -116,9 +116,9 @@ class no_grad(ModeDecorator):
 
     __slots__ = ("earlier",)
 
-    def __new__(cls, function=None):
+    def __new__(cls, orig_func=None):
         context = object.__new__(cls)
-        return context if function is None else context(function)
+        return context if orig_func is None else context(orig_func)
 
     def __enter__(self):
         self.earlier = _switch(False)
@@ -140,9 +140,9 @@ class enable_grad(ModeDecorator):
 
     __slots__ = ("earlier",)
 
-    def __new__(cls, function=None):
+    def __new__(cls, orig_func=None):
         context = object.__new__(cls)
-        return context if function is None else context(function)
+        return context if orig_func is None else context(orig_func)
 
     def __enter__(self):
         self.earlier = _switch(True)

@@ -112,21 +112,21 @@ class Node:
     def _sequence_nr(self):
         return self.sequence
 
-    def register_hook(self, hook):
-        """Call ``hook(grad_inputs, grad_outputs)`` after the node has run.
+    def register_hook(self, fn):
+        """Call ``fn(grad_inputs, grad_outputs)`` after the node has run.
 
         A tuple that it returns replaces ``grad_inputs``.
         """
         hooks = node_hooks(self)
-        return RemovableHandle(hooks.post, hook)
+        return RemovableHandle(hooks.post, fn)
 
-    def register_prehook(self, hook):
-        """Call ``hook(grad_outputs)`` before the node runs.
+    def register_prehook(self, fn):
+        """Call ``fn(grad_outputs)`` before the node runs.
 
         A tuple that it returns replaces ``grad_outputs``.
         """
         hooks = node_hooks(self)
-        return RemovableHandle(hooks.pre, hook)
+        return RemovableHandle(hooks.pre, fn)
 
     def __call__(self, *grads):
         """The gradients of the node's inputs, hooks left out."""

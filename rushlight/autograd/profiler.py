@@ -98,7 +98,7 @@ class EventList(list):
 class _Recorder:
     """Records a program's operators, if it is enabled: which is not possible yet."""
 
-    def __init__(self, enabled=True, **options):
+    def __init__(self, enabled=True, record_shapes=False, **options):
         self.enabled = enabled
 
     def __enter__(self):

@@ -181,7 +181,7 @@ def get_default_dtype():
     return _DEFAULT
 
 
-def set_default_dtype(d):
+def set_default_dtype(d, /):
     """Choose the floating-point type that Python floats become.
 
     Raises:

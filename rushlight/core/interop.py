@@ -508,12 +508,25 @@ class Borrowed:
             self.versioned.deleter(self.versioned)
 
 
-def from_dlpack(source):
+def from_dlpack(ext_tensor, *, device=None, copy=None):
     """A tensor over the memory of any array that speaks DLPack, or of its capsule.
+
+    Args:
+        device: where the tensor is to be: on the host.
+        copy: give it memory of its own.
 
     Raises:
         BufferError: the array is not in host memory or of a type that tensors lack.
+        RuntimeError: there is no such device.
     """
+    shared = over_dlpack(ext_tensor)
+    if device is not None:
+        shared = shared.to(device)
+    return shared.clone() if copy else shared
+
+
+@cython.cfunc
+def over_dlpack(source: object):
     capsule = source
     if hasattr(source, "__dlpack__"):
         try:

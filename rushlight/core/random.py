@@ -340,7 +340,13 @@ def set_rng_state(new_state) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices=None, enabled=True):
+def fork_rng(
+    devices=None,
+    enabled=True,
+    _caller="fork_rng",
+    _devices_kw="devices",
+    device_type=None,
+):
     """Restores the default generator's state at the end of the block."""
     if not enabled:
         yield

@@ -25,24 +25,25 @@ PLAIN = {
 RETURNED = (Tensor, int, float, bool)
 
 
-def infer_schema(prototype, /, *, mutates_args=(), op_name=None):
+def infer_schema(prototype_function, /, *, mutates_args, op_name=None, tags=()):
     """A schema from a function's annotations.
 
     Args:
-        prototype: the function.
+        prototype_function: the function.
         mutates_args: the names of arguments that it writes to, or ``"unknown"``.
         op_name: the operator's name, to stand before the schema.
+        tags: what is known of the operator; a schema does not say it.
 
     Raises:
         ValueError: an annotation is missing or has no place in a schema.
 
     >>> def scale(x: Tensor, factor: float = 2.0) -> Tensor: ...
-    >>> infer_schema(scale)
+    >>> infer_schema(scale, mutates_args=())
     '(Tensor x, float factor=2.0) -> Tensor'
     """
     import inspect
 
-    signature = inspect.signature(prototype)
+    signature = inspect.signature(prototype_function)
 
     def fail(words):
         shown = str(signature).replace("rushlight", naming.package)
@@ -50,7 +51,7 @@ def infer_schema(prototype, /, *, mutates_args=(), op_name=None):
             f"infer_schema(func): {words} Got func with signature {shown})"
         )
 
-    names = _annotations(prototype)
+    names = _annotations(prototype_function)
     parts, starred = [], False
     for name, parameter in signature.parameters.items():
         if parameter.kind not in (

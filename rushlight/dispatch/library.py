@@ -109,7 +109,7 @@ class Library:
         return find_operator(op_name, self.ns)
 
     def impl(
-        self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=False
+        self, op_name, fn, dispatch_key="", *, with_keyset=False, allow_override=True
     ):
         """Run ``fn`` for an operator at a dispatch key.
 
@@ -120,6 +120,10 @@ class Library:
                 ``"CompositeExplicitAutograd"`` for every backend.
             with_keyset: pass the keys of the call as first argument, for
                 ``op.redispatch(keyset.below(key), ...)``.
+            allow_override: replace what was registered from Python before.
+
+        Raises:
+            RuntimeError: there is a kernel, which may not be replaced.
         """
         if not callable(fn):
             raise TypeError(
@@ -139,8 +143,9 @@ class Library:
         before = op.kernels.get(int(key))
         if isinstance(before, PythonKernel) and not allow_override:
             raise RuntimeError(
-                f"there is already a kernel registered for {op.namespace}::{op.name} at "
-                f"dispatch key {key.name}; pass allow_override=True to replace it"
+                "This is not allowed since there's already a kernel registered from "
+                f"python overriding {op.name}'s behavior for {key.name} dispatch key and "
+                f"{op.namespace} namespace."
             )
         if fn is fallthrough_kernel:
             op.set_fallthrough(key)
@@ -289,12 +294,22 @@ def _fragment(namespace):
     return _fragments[namespace]
 
 
-def register_fake(qualname, func=None, /, *, lib=None):
-    """Give an operator a function for shapes: what runs for meta tensors."""
+def register_fake(op, func=None, /, *, lib=None, _stacklevel=1, allow_override=True):
+    """Give an operator a function for shapes: what runs for meta tensors.
+
+    Args:
+        op: the operator, or its name ``ns::name``.
+        func: takes the operator's arguments; a decorator without it.
+        lib: the library that the function goes away with.
+        allow_override: replace what was registered before.
+    """
     if func is None:
-        return lambda function: register_fake(qualname, function, lib=lib)
-    namespace, _, name = _qualname(qualname).partition("::")
-    (lib or _fragment(namespace)).impl(name, func, "Meta", allow_override=True)
+        return lambda function: register_fake(
+            op, function, lib=lib, allow_override=allow_override
+        )
+    namespace, _, name = _qualname(op).partition("::")
+    library = lib or _fragment(namespace)
+    library.impl(name, func, "Meta", allow_override=allow_override)
     return func
 
 
@@ -430,7 +445,9 @@ class CustomOpDef:
         return f"<CustomOpDef({self._qualname})>"
 
 
-def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=None):
+def custom_op(
+    name, fn=None, /, *, mutates_args, device_types=None, schema=None, tags=None
+):
     """Make a Python function an operator, its schema read from the annotations.
 
     Raises:
@@ -443,6 +460,7 @@ def custom_op(name, fn=None, /, *, mutates_args=(), device_types=None, schema=No
             mutates_args=mutates_args,
             device_types=device_types,
             schema=schema,
+            tags=tags,
         )
     return CustomOpDef(
         name, schema or infer_schema(fn, mutates_args=mutates_args), fn, device_types

@@ -30,6 +30,7 @@ from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
+from rushlight.dispatch.older_forms import reordered
 
 PASS_BY = cython.declare(object, _PASS_BY)
 
@@ -264,7 +265,48 @@ def choose_overload(
         release(bound)
         if op.signature.bind(args, n, kwnames, bound) == 0:
             return op
+    older = reordered(
+        packet.name,
+        packet.method,
+        tuple([cython.cast(object, args[i]) for i in range(n)]),
+        keyword_dict(args, n, kwnames),
+    )
+    if older is not None:
+        return bind_reordered(packet, older[0], older[1], bound)
     raise_mismatch(packet.name, packet.overloads, args, n, kwnames, code)
+
+
+@cython.cfunc
+def bind_reordered(
+    packet: OperatorPacket,
+    values: tuple,
+    keywords: dict,
+    bound: cython.pointer(Bound),
+) -> Operator:
+    """Bind arguments that came in an older order; the caller keeps them alive."""
+    op: Operator
+    i: cython.int
+    raw: cython.pointer(PyObject)[8]
+    names: tuple = tuple(keywords)
+    given: list = [*values, *keywords.values()]
+    for i in range(len(given)):
+        raw[i] = cython.cast(cython.pointer(PyObject), given[i])
+    code: cython.int = 0
+    for op in packet.overloads:
+        release(bound)
+        code = op.signature.bind(
+            raw, len(values), cython.cast(cython.pointer(PyObject), names), bound
+        )
+        if code == 0:
+            return op
+    raise_mismatch(
+        packet.name,
+        packet.overloads,
+        raw,
+        len(values),
+        cython.cast(cython.pointer(PyObject), names),
+        code,
+    )
 
 
 @cython.cfunc
@@ -375,6 +417,11 @@ def call_with_out(
                 release(cython.address(bound))
         release(cython.address(bound))
     if first_code:
+        older = reordered(packet.name, packet.method, positional, keywords)
+        if older is not None:
+            return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
+                *older[0], **older[1], out=out
+            )
         raise_mismatch(
             packet.name,
             packet.overloads,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import typing
 import warnings
 from typing import Any
@@ -282,7 +283,7 @@ class Graph:
             raise AssertionError("Node to insert after is not in graph.")
         return _InsertPoint(self, n.append)
 
-    def placeholder(self, name, type_expr=None, default_value=...):
+    def placeholder(self, name, type_expr=None, default_value=inspect.Signature.empty):
         """Adds an argument of the program.
 
         Args:
@@ -290,7 +291,8 @@ class Graph:
             type_expr: its type, for readers.
             default_value: what it is where nothing is given.
         """
-        args = () if default_value is ... else (default_value,)
+        nothing = default_value is inspect.Signature.empty
+        args = () if nothing else (default_value,)
         return self.create_node("placeholder", name, args=args, type_expr=type_expr)
 
     def get_attr(self, qualified_name, type_expr=None):

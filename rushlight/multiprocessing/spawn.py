@@ -40,6 +40,9 @@ class ProcessException(Exception):
 class ProcessRaisedException(ProcessException):
     """A process has raised an exception, whose traceback is in the text."""
 
+    def __init__(self, msg, error_index, error_pid):
+        super().__init__(msg, error_index, error_pid)
+
 
 class ProcessExitedException(ProcessException):
     """A process has ended with a status or by a signal."""

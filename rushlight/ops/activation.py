@@ -294,7 +294,7 @@ def prelu(self, weight):
     return ops._prelu_kernel(self, weight)
 
 
-def rrelu(self, lower, upper, training):
+def rrelu(self, lower, upper, training, generator):
     """``leaky_relu`` with slopes drawn between two bounds in training.
 
     Raises:
@@ -318,7 +318,7 @@ def rrelu(self, lower, upper, training):
     values = self.detach().contiguous()
     sloped = values <= 0
     slopes = rushlight.empty(int(sloped.sum()), dtype=rushlight.float64)
-    slopes = slopes.uniform_(lower, upper).to(values.dtype)
+    slopes = slopes.uniform_(lower, upper, generator=generator).to(values.dtype)
     return rushlight.ones_like(values).masked_scatter_(sloped, slopes) * self
 
 

@@ -284,6 +284,6 @@ class PackageImporter(Importer):
             "  remedy: where it was written, save the state_dict() of its model with save"
         )
 
-    def import_module(self, module_name):
+    def import_module(self, name, package=None):
         """Never reached: there is no such object."""
-        raise NotImplementedError(module_name)
+        raise NotImplementedError(name)

@@ -157,7 +157,9 @@ class profile:
         _refuse("profile")
 
 
-def tensorboard_trace_handler(dir_name, worker_name=None, use_gzip=False):
+def tensorboard_trace_handler(
+    dir_name, worker_name=None, use_gzip=False, use_python_export=False
+):
     """What ``on_trace_ready`` may be given; nothing is ever recorded for it."""
 
     def handler(prof):

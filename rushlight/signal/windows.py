@@ -13,6 +13,7 @@ symmetric (for filters) or one period of a periodic one (for spectra), ``dtype``
 from __future__ import annotations
 
 import functools
+import inspect
 import math
 
 import rushlight
@@ -61,6 +62,12 @@ def _window(function):
         points.last = M - 1
         return function(points, sym, **shape)
 
+    # what `wraps` copied tells of the function within
+    shared, own = inspect.signature(window, follow_wrapped=False), []
+    for parameter in list(inspect.signature(function).parameters.values())[2:]:
+        own.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
+    length, *options = list(shared.parameters.values())[:-1]
+    window.__signature__ = inspect.Signature([length, *own, *options])
     return window
 
 

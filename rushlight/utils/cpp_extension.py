@@ -62,7 +62,7 @@ def CUDAExtension(name, sources, *args, **kwargs):
     _refuse("CUDAExtension")
 
 
-def include_paths(device_type="cpu"):
+def include_paths(device_type="cpu", torch_include_dirs=True):
     """Where headers are: nowhere."""
     return []
 

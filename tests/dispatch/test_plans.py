@@ -1,5 +1,6 @@
 """A planned operator gives, the third time and later, what its function gives."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -17,13 +18,13 @@ import rushlight as rl
 
 def alone(program):
     """What a program prints in a process that only follows plans."""
-    environment = {"RUSHLIGHT_CHECK_PLANS": "0", "PYTHONPATH": ":".join(sys.path)}
+    chosen = {"RUSHLIGHT_CHECK_PLANS": "0", "PYTHONPATH": ":".join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", ALONE.format(program)],
         capture_output=True,
         text=True,
         check=False,
-        env=environment,
+        env=os.environ | chosen,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.split()

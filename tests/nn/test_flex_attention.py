@@ -66,3 +66,29 @@ def test_the_choice_of_a_kernel_is_kept_for_a_block():
         assert not rl.backends.cuda.flash_sdp_enabled()
         assert rl.backends.cuda.math_sdp_enabled()
     assert rl.backends.cuda.flash_sdp_enabled()
+
+
+LISTS = [
+    f"{full}{by}_{what}"
+    for full in ("", "full_")
+    for by in ("kv", "q")
+    for what in ("num_blocks", "indices")
+]
+
+
+@pytest.mark.parametrize("apart", [True, False])
+@pytest.mark.parametrize("name", ["causal", "window"])
+def test_blocks_are_listed_by_queries_and_by_keys(name, apart):
+    from importlib import import_module
+
+    lists = []
+    for m in rl, torch:
+        flex = import_module(f"{m.__name__}.nn.attention.flex_attention")
+        mask = flex.create_block_mask(
+            MODS[name][1], None, None, 7, 5, device="cpu", BLOCK_SIZE=2,
+            separate_full_blocks=apart,
+        )  # fmt: skip
+        lists.append([getattr(mask, one) for one in LISTS])
+    for ours, theirs in zip(*lists, strict=True):
+        assert (ours is None) == (theirs is None)
+        assert ours is None or ours.tolist() == theirs.tolist()

@@ -187,6 +187,8 @@ def make_fx(
     _allow_fake_constant=False,
     _error_on_data_dependent_ops=True,
     record_stack_traces=False,
+    proxy_module_inputs=False,
+    _disable_torch_fn_metadata_mode=False,
 ):
     """A function that records ``f`` on its arguments, as a module of operators.
 

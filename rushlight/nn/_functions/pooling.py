@@ -67,7 +67,7 @@ def max_pool1d_with_indices(
     padding=0,
     dilation=1,
     ceil_mode=False,
-    return_indices=True,
+    return_indices=False,
 ):
     """``max_pool1d`` together with the places of the largest values."""
     return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -80,7 +80,7 @@ def max_pool2d_with_indices(
     padding=0,
     dilation=1,
     ceil_mode=False,
-    return_indices=True,
+    return_indices=False,
 ):
     """``max_pool2d`` together with the places of the largest values."""
     return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -93,7 +93,7 @@ def max_pool3d_with_indices(
     padding=0,
     dilation=1,
     ceil_mode=False,
-    return_indices=True,
+    return_indices=False,
 ):
     """``max_pool3d`` together with the places of the largest values."""
     return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
@@ -223,17 +223,17 @@ def adaptive_max_pool3d(input, output_size, return_indices=False):
     return (values, indices) if return_indices else values
 
 
-def adaptive_max_pool1d_with_indices(input, output_size):
+def adaptive_max_pool1d_with_indices(input, output_size, return_indices=False):
     """``adaptive_max_pool1d`` together with the places of the largest values."""
     return adaptive_max_pool1d(input, output_size, True)
 
 
-def adaptive_max_pool2d_with_indices(input, output_size):
+def adaptive_max_pool2d_with_indices(input, output_size, return_indices=False):
     """``adaptive_max_pool2d`` together with the places of the largest values."""
     return adaptive_max_pool2d(input, output_size, True)
 
 
-def adaptive_max_pool3d_with_indices(input, output_size):
+def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
     """``adaptive_max_pool3d`` together with the places of the largest values."""
     return adaptive_max_pool3d(input, output_size, True)
 

@@ -146,7 +146,7 @@ def _positions(sizes, device):
     return made
 
 
-def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device="cpu"):
+def create_mask(mod_fn, B, H, Q_LEN, KV_LEN, device=None):
     """What a mask, or score, function says for every pair of positions.
 
     Args:
@@ -191,16 +191,33 @@ class BlockMask:
         kv_indices,
         full_kv_num_blocks,
         full_kv_indices,
-        BLOCK_SIZE,
-        mask_mod,
+        q_num_blocks=None,
+        q_indices=None,
+        full_q_num_blocks=None,
+        full_q_indices=None,
+        BLOCK_SIZE=(_DEFAULT_SPARSE_BLOCK_SIZE, _DEFAULT_SPARSE_BLOCK_SIZE),
+        mask_mod=noop_mask,
+        *,
+        dq_write_order=None,
+        dq_write_order_full=None,
+        dq_kv_order=None,
+        dq_kv_order_spt=None,
     ):
         self.seq_lengths = seq_lengths
         self.kv_num_blocks = kv_num_blocks
         self.kv_indices = kv_indices
         self.full_kv_num_blocks = full_kv_num_blocks
         self.full_kv_indices = full_kv_indices
+        self.q_num_blocks = q_num_blocks
+        self.q_indices = q_indices
+        self.full_q_num_blocks = full_q_num_blocks
+        self.full_q_indices = full_q_indices
         self.BLOCK_SIZE = BLOCK_SIZE
         self.mask_mod = mask_mod
+        self.dq_write_order = dq_write_order
+        self.dq_write_order_full = dq_write_order_full
+        self.dq_kv_order = dq_kv_order
+        self.dq_kv_order_spt = dq_kv_order_spt
 
     @classmethod
     def from_kv_blocks(
@@ -213,20 +230,44 @@ class BlockMask:
         mask_mod=None,
         seq_lengths=None,
         compute_q_blocks=True,
+        *,
+        dq_write_order=None,
+        dq_write_order_full=None,
+        dq_kv_order=None,
     ):
-        """A mask of lists that the program made itself."""
+        """A mask of lists that the program made itself.
+
+        Args:
+            compute_q_blocks: list also for each block of keys the blocks of queries.
+            dq_write_order: kept for the program; so are the other orders.
+
+        Raises:
+            RuntimeError: the lists have no dimension of blocks.
+        """
+        if kv_indices.ndim < 2:
+            raise RuntimeError("BlockMask must have at least 2 dimensions")
         size = (BLOCK_SIZE, BLOCK_SIZE) if isinstance(BLOCK_SIZE, int) else BLOCK_SIZE
         if seq_lengths is None:
             rows, columns = kv_indices.shape[-2:]
             seq_lengths = rows * size[0], columns * size[1]
+        by_keys = [None] * 4
+        if compute_q_blocks:
+            by_keys[:2] = _ordered(_dense(kv_num_blocks, kv_indices).mT)
+            if full_kv_num_blocks is not None:
+                full = _dense(full_kv_num_blocks, full_kv_indices)
+                by_keys[2:] = _ordered(full.mT)
         return cls(
             seq_lengths,
             kv_num_blocks,
             kv_indices,
             full_kv_num_blocks,
             full_kv_indices,
+            *by_keys,
             size,
             mask_mod or noop_mask,
+            dq_write_order=dq_write_order,
+            dq_write_order_full=dq_write_order_full,
+            dq_kv_order=dq_kv_order,
         )
 
     @property
@@ -257,6 +298,10 @@ class BlockMask:
             self.kv_indices,
             self.full_kv_num_blocks,
             self.full_kv_indices,
+            self.q_num_blocks,
+            self.q_indices,
+            self.full_q_num_blocks,
+            self.full_q_indices,
         )
         moved = [None if one is None else one.to(device) for one in lists]
         return BlockMask(self.seq_lengths, *moved, self.BLOCK_SIZE, self.mask_mod)
@@ -287,11 +332,20 @@ def create_block_mask(
     H,
     Q_LEN,
     KV_LEN,
-    device="cpu",
+    device=None,
     BLOCK_SIZE=_DEFAULT_SPARSE_BLOCK_SIZE,
     _compile=False,
+    separate_full_blocks=True,
+    compute_dq_write_order=False,
+    dq_kv_order=True,
 ):
     """The blocks that a mask function shows something of.
+
+    Args:
+        mask_mod: called with batch, head, query and key positions.
+        B, H: the numbers of batches and heads; None is one.
+        separate_full_blocks: list blocks that are shown whole by themselves.
+        compute_dq_write_order: only a GPU's backward has an order to keep.
 
     >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
     >>> mask.to_dense().tolist()
@@ -307,8 +361,11 @@ def create_block_mask(
     blocks = padded.reshape(*mask.shape[:2], rows, size[0], columns, size[1])
     shown = blocks.sum((3, 5))
     full = shown == size[0] * size[1]
-    return BlockMask(
-        (Q_LEN, KV_LEN), *_ordered((shown > 0) & ~full), *_ordered(full), size, mask_mod
+    lists = _ordered(shown > 0)
+    if separate_full_blocks:
+        lists = (*_ordered((shown > 0) & ~full), *_ordered(full))
+    return BlockMask.from_kv_blocks(
+        *lists, BLOCK_SIZE=size, mask_mod=mask_mod, seq_lengths=(Q_LEN, KV_LEN)
     )
 
 

@@ -422,9 +422,9 @@ class Module:
                 seen.add(module)
                 yield name, module
 
-    def modules(self):
-        """Iterate over this module and all below it."""
-        for _, module in self.named_modules():
+    def modules(self, remove_duplicate=True):
+        """Iterate over this module and all below it, each once or wherever it lies."""
+        for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
     def named_modules(self, memo=None, prefix="", remove_duplicate=True):

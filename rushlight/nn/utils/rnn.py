@@ -75,9 +75,9 @@ class PackedSequence(_Fields):
         """The same sequences in float64."""
         return self.to(rl.float64)
 
-    def cpu(self):
+    def cpu(self, *args, **kwargs):
         """The same sequences on the CPU."""
-        return self.to("cpu")
+        return self.to("cpu", *args, **kwargs)
 
     @property
     def is_cuda(self):

@@ -224,7 +224,7 @@ class Subset(Dataset[T_co]):
 
 
 def random_split(
-    dataset, lengths: Sequence[int | float], generator=None
+    dataset, lengths: Sequence[int | float], generator=rl.default_generator
 ) -> list[Subset]:
     """Splits a data set at random into parts that share no sample.
 

@@ -1,0 +1,130 @@
+"""Orders of arguments that PyTorch took in its first years, and still takes.
+
+``x.add_(2, y)`` was ``x.add_(y, alpha=2)``, and ``addmm(2, x, a, b)`` had its factor in
+front. Programs of that time are still run. The forms are looked up only where a call
+fits no schema, so that nobody else pays for them.
+"""
+
+from __future__ import annotations
+
+import numbers
+import warnings
+
+from rushlight.core.tensor import Tensor
+
+_FACTORS = ("beta", "alpha")
+_PRODUCTS = {
+    "addmm": ("mat1", "mat2"),
+    "addmv": ("mat", "vec"),
+    "addr": ("vec1", "vec2"),
+    "addbmm": ("batch1", "batch2"),
+    "baddbmm": ("batch1", "batch2"),
+    "sspaddmm": ("mat1", "mat2"),
+}
+_SCALED = {
+    "add": ("alpha", "other"),
+    "sub": ("alpha", "other"),
+    "addcmul": ("value", "tensor1", "tensor2"),
+    "addcdiv": ("value", "tensor1", "tensor2"),
+}
+_NUMBER_LAST = ("add", "sub", "subtract", "rsub")  # their alpha may follow a number
+# What single arguments are called where users call the operator. Those that say "a number"
+# may only be numbers.
+_RENAMED = {
+    "copy_": {"other": "src"},
+    "isin": {"element": "elements", "test_element": "test_elements"},
+}
+_NUMBERS = frozenset(("alpha", "beta", "value", "number"))
+_warned = False
+
+
+def forms(name, method):
+    """The older orders of an operator's arguments, the tensor itself among them.
+
+    >>> forms("addcmul", method=False)
+    [('self', 'value', 'tensor1', 'tensor2')]
+    """
+    name = name.removesuffix("_")
+    found = []
+    if name in _SCALED:
+        found.append(("self", *_SCALED[name]))
+    if name in _PRODUCTS:
+        first, second = _PRODUCTS[name]
+        for front in (_FACTORS, _FACTORS[:1]):
+            if method:
+                found.append(("self", *front, first, second))
+            else:
+                found.append((front[0], "self", *front[1:], first, second))
+    if name in _NUMBER_LAST:
+        found.append(("self", "number", "alpha"))
+    return found
+
+
+def _fits(kind, value):
+    if kind not in _NUMBERS:
+        return isinstance(value, Tensor) or hasattr(type(value), "__torch_function__")
+    if isinstance(value, Tensor):
+        return value.ndim == 0 and not value.requires_grad
+    return isinstance(value, numbers.Number)
+
+
+def reordered(name, method, values, keywords):
+    """The arguments as the schemas of today have them, or None where nothing fits.
+
+    Args:
+        name: the operator's, as users call it.
+        method: whether the first value is the tensor whose method was called.
+        values: what was given by position.
+        keywords: what was given by name.
+
+    Returns:
+        Positional values and the values of keywords, or None.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(2)
+    >>> reordered("add", True, (x, 2, x), {})[1]
+    {'alpha': 2}
+    """
+    if keywords:
+        return _renamed(name, values, keywords)
+    for form in forms(name, method):
+        if len(form) != len(values):
+            continue
+        if not all(_fits(k, v) for k, v in zip(form, values, strict=True)):
+            continue
+        given = dict(zip(form, values, strict=True))
+        factors = {k: given.pop(k) for k in ("beta", "alpha", "value") if k in given}
+        if "number" not in given:
+            _warn(name, form, factors)
+        return tuple(given.values()), factors
+    return None
+
+
+def _renamed(name, values, keywords):
+    """The same under the schema's names, where one argument has its users' name."""
+    names = _RENAMED.get(name, {})
+    used = names.keys() & keywords
+    if len(used) != 1 or names[next(iter(used))] in keywords:
+        return None
+    (key,) = used
+    if "element" in key and isinstance(keywords[key], Tensor):
+        return None
+    return values, {names.get(k, k): value for k, value in keywords.items()}
+
+
+def _warn(name, form, factors):
+    """Once in a process, as there."""
+    global _warned
+    if _warned:
+        return
+    _warned = True
+    kinds = {k: "Number" if k in factors else "Tensor" for k in form if k != "self"}
+    tensors = [f"Tensor {k}" for k, kind in kinds.items() if kind == "Tensor"]
+    before = ", ".join(f"{kind} {k}" for k, kind in kinds.items())
+    after = ", ".join((*tensors, "*", *(f"Number {k} = 1" for k in factors)))
+    warnings.warn(
+        f"This overload of {name} is deprecated:\n\t{name}({before})\n"
+        f"Consider using one of the following signatures instead:\n\t{name}({after})",
+        UserWarning,
+        stacklevel=2,
+    )
