@@ -10,7 +10,6 @@ from rushlight.core import indexing, interop, naming, pickling, printing, views
 from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
-from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import Size, contiguous_format, strided
 from rushlight.core.state import silence_overrides
 from rushlight.core.subclass import (
@@ -144,27 +143,41 @@ def broadcast_shapes(*shapes):
     Raises:
         RuntimeError: something is no shape, or two sizes differ and neither is 1.
         ValueError: a size is negative.
+        TypeError: a size is no integer.
 
     >>> broadcast_shapes((5, 1, 3), (4, 1))
     rushlight.Size([5, 4, 3])
     """
-    listed = [(shape,) if isinstance(shape, int) else shape for shape in shapes]
+    listed = [(s,) if isinstance(s, int) else s for s in shapes if s is not None]
     for shape in listed:
-        if shape is not None and not isinstance(shape, (tuple, list)):
+        if not isinstance(shape, (tuple, list, str, bytes, range)):
             raise RuntimeError(
                 "Input shapes should be of type ints, a tuple of ints, or a list of "
                 f"ints, got {shape}"
             )
-        for size in shape or ():
+    common = [1] * max(map(len, listed), default=0)
+    for at, shape in enumerate(listed):
+        for place in range(-1, -1 - len(shape), -1):
+            size = shape[place]
             if not isinstance(size, int):
                 raise TypeError(f"sizes are integers, but got {type(size).__name__}")
-            if size < 0:
-                raise ValueError(
-                    f"Attempting to broadcast a dimension with negative length! {shape}"
+            if size == common[place]:
+                continue
+            if common[place] == 1:
+                if size < 0:
+                    raise ValueError(
+                        "Attempting to broadcast a dimension with negative length!"
+                    )
+                common[place] = size
+            elif size != 1:
+                raise RuntimeError(
+                    f"Attempting to broadcast a dimension of length {size} at {place}! "
+                    f"Mismatching argument at index {at} had {shape}; but expected "
+                    f"shape should be broadcastable to {common}"
                 )
-            if size >= 1 << 63:
-                raise ValueError("Overflow when unpacking long long")
-    return Size(broadcast_sizes([shape for shape in listed if shape is not None]))
+    if any(size >= 1 << 63 for size in common):
+        raise ValueError("Overflow when unpacking long long")
+    return Size(common)
 
 
 def is_tensor(obj, /):

@@ -336,13 +336,14 @@ def broadcast_sizes(shapes):
     result = [1] * ndim
     for shape in shapes:
         shift = ndim - len(shape)
-        for i, size in enumerate(shape):
+        for i in range(len(shape) - 1, -1, -1):
+            size = shape[i]
             if size == 1 or size == result[shift + i]:
                 continue
             if result[shift + i] != 1:
                 raise RuntimeError(
-                    "Shape mismatch: objects cannot be broadcast to a single shape: "
-                    + ", ".join(str(list(s)) for s in shapes)
+                    f"The size of tensor a ({result[shift + i]}) must match the size "
+                    f"of tensor b ({size}) at non-singleton dimension {shift + i}"
                 )
             result[shift + i] = size
     return result

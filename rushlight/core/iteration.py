@@ -132,7 +132,7 @@ def same_geometry(
     i: cython.int
     d: cython.int
     equal: cython.bint = True
-    last: cython.bint = True
+    last: cython.bint = ndim == 4  # volumes are sorted as others are
     rows: cython.bint = True
     step: int64_t
     for i in range(count):

@@ -202,6 +202,10 @@ def refuse_first(
     grad_mode: cython.bint = state().grad_mode
     sizes: list = []
     pointwise: cython.bint = bool(op.entry) and op.entry[7][0] == "pointwise"
+    # a function without a derivative, of results that could have one, is not watched
+    kept_type: cython.bint = not pointwise or op.entry[8][0] != "promote_float"
+    recorded: cython.bint
+    refused: cython.bint
     for i in range(op.n_args):
         value = cython.cast(object, slots[i])
         if not isinstance(value, Tensor):
@@ -210,7 +214,11 @@ def refuse_first(
         if grad_mode and t.wants_grad and op.form == OUT:
             # where nothing is recorded, what is written alone matters
             recorded = op.functional.derivative is not None or not pointwise
-            if i == op.n_args - 1 or recorded:
+            if i < op.n_args - 1:
+                refused = recorded and not op.out_detached
+            else:
+                refused = not op.out_leaf and (recorded or kept_type)
+            if refused:
                 refuse_gradient(op.base_name())
         if op.form != OUT or i < op.n_args - 1:
             sizes.append(t.shape)

@@ -397,6 +397,10 @@ class Signature:
             own(bound, i, number)
             return 0
         if kind <= 10:
+            default = self.defaults[i]
+            if item is None and isinstance(default, (tuple, list)) and not default:
+                bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
+                return 0  # None stands for no sizes where these are the default
             return accept_integers(i, self.list_size[i], item, bound)
         return accept_rare(i, kind, self.list_size[i], item, bound)
 

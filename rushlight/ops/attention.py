@@ -6,6 +6,7 @@ import math
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.native import scalar_name
 from rushlight.ops.shared import readable
 
 LOWEST = float("-inf")
@@ -61,6 +62,9 @@ def scaled_dot_product_attention(
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
     dtype = value.dtype
+    if dtype.category < 2:
+        kind = scalar_name(dtype)
+        raise RuntimeError(f"expected scalar type Float but found {kind}")
     if dtype.itemsize == 2:
         query, key, value = [t.to(rushlight.float32) for t in (query, key, value)]
     if enable_gqa:

@@ -150,8 +150,10 @@ def number_for(value, dtype):
     if dtype.category == 2 and not isinstance(value, complex):
         check_number(dtype, value)
     whole = dtype.category < 2
-    limit = 1 << (8 * dtype.itemsize - (dtype.name[0] != "u"))
-    if isinstance(value, complex) or (whole and not -limit <= value < limit):
+    unsigned = dtype.name[0] == "u"
+    limit = 1 << (8 * dtype.itemsize - (not unsigned))
+    least = 0 if unsigned and isinstance(value, float) else -limit
+    if isinstance(value, complex) or (whole and not least <= value < limit):
         name = OLD_NAMES.get(dtype.name, dtype.name)
         raise RuntimeError(f"value cannot be converted to type {name} without overflow")
     return int(value) if whole else value

@@ -132,6 +132,10 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
     """
     operator = "linalg.matrix_norm"
     check_matrix(self, operator)
+    if isinstance(ord, complex):
+        raise RuntimeError(
+            f"{operator}: Expected a non-complex scalar as the order of norm."
+        )
     known = ("fro", "nuc") if isinstance(ord, str) else (1, 2, math.inf)
     if (ord if isinstance(ord, str) else abs(ord)) not in known:
         raise RuntimeError(f"{operator}: Order {_shown(ord)} not supported.")
@@ -246,6 +250,8 @@ def linalg_cond(self, p):
         raise RuntimeError(
             "linalg.cond: The input tensor must have at least 2 dimensions."
         )
+    if isinstance(p, complex):
+        raise RuntimeError("value cannot be converted to type double without overflow")
     if p is None or p in (2, -2):
         values = ops.linalg_svdvals(self)
         if values.numel() == 0:

@@ -597,6 +597,8 @@ def pixel_unshuffle(self, downscale_factor):
             f"downscale_factor, but input of size {height}x{width} is not divisible "
             f"by {r}"
         )
+    if self.numel() == 0:  # PyTorch leaves these as they are
+        return self.clone()
     n = len(lead)
     blocks = self.reshape([*lead, channels, height // r, r, width // r, r])
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]

@@ -405,7 +405,8 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError(
             f"topk does not support bool dtypes on CPU\n  self: {brief(self)}"
         )
-    _check_sortable("topk", "topk_cpu", self, REAL)
+    if self.dim() or self.dtype.is_complex:  # a number alone is not compared
+        _check_sortable("topk", "topk_cpu", self, REAL)
     dim = wrap_dim(dim, self.dim())
     if not 0 <= k <= (self.shape[dim] if self.dim() else 1):
         raise RuntimeError(

@@ -1,5 +1,6 @@
 """What one asks of a tensor's layout, and conversions between layouts."""
 
+import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
 from rushlight.ops import call as ops
@@ -184,6 +185,7 @@ def to_sparse(self, layout, blocksize, dense_dim):
             return _coo_of_compressed(self)
         count = self.ndim - (dense_dim or 0)
         return to_sparse_of_dim(self, count)
+    _refuse_complex_gradient(f"_to_{layout.name}", self)
     if self.layout is layout and blocksize is None:
         return self
     dense = dense_dim or 0
@@ -195,6 +197,15 @@ def to_sparse(self, layout, blocksize, dense_dim):
             return _compressed_of_coo(pairs, layout, blocksize)
         source = to_dense(self, None, None)
     return ops._compressed_from_dense(source, layout, blocksize, dense)
+
+
+def _refuse_complex_gradient(name, self):
+    """Refuses complex numbers where a gradient is wanted of them."""
+    if self.is_complex() and self.requires_grad and rushlight.is_grad_enabled():
+        raise RuntimeError(
+            f"{name} does not support automatic differentiation for outputs with complex "
+            "dtype."
+        )
 
 
 def _compressed_of_coo(self, layout, blocksize):
@@ -270,6 +281,7 @@ def to_sparse_of_dim(self, sparse_dim):
         return self
     if self.layout in COMPRESSED:
         return _coo_of_compressed(self)
+    _refuse_complex_gradient("_to_sparse", self)
     if self.ndim and sparse_dim == 0:
         raise RuntimeError(
             "dense_to_sparse: sparse_dim argument must be in >0 when self.dim()>0"

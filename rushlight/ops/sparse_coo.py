@@ -92,7 +92,11 @@ def from_dense(self, sparse_dim):
     rows = self != 0
     if sparse_dim < self.ndim:
         rows = ops.any(rows.flatten(sparse_dim), -1)
-    indices = ops.nonzero(rows).t().contiguous()
+        places = ops.nonzero(rows)  # row by row, the steps of one row included
+        places = places.clone(memory_format=rushlight.contiguous_format)
+    else:
+        places = ops.nonzero(rows)
+    indices = places.t().contiguous()
     values = ops.index(self, list(indices.unbind(0)))
     return made(indices, values, self.shape, True)
 

@@ -51,10 +51,13 @@ class Case:
     Attributes:
         path: ``("function", "nn.functional.relu")`` or ``("method", "relu_")``.
         notes: what was changed about PyTorch's sample.
+        history: the arguments before the changes, and each change with the state of
+            the random numbers that it began with.
     """
 
-    def __init__(self, path, args, kwargs, notes):
+    def __init__(self, path, args, kwargs, notes, history=None):
         self.path, self.args, self.kwargs, self.notes = path, args, kwargs, notes
+        self.history = history
 
     def __repr__(self):
         kind, name = self.path
@@ -484,27 +487,57 @@ def draw(seed, index):
         made = rng.choice(found)
     else:
         notes.append("made anew")
-    args, kwargs = made
+    args, kwargs = start = made
+    steps = []
+
+    def take(change):
+        steps.append((change, rng.getstate()))
+        return change(rng, args, kwargs, notes)
+
     if notes and rng.random() < 0.5:
-        args, kwargs = change_all(rng, args, kwargs, notes)
+        args, kwargs = take(change_all)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))):
-        change = rng.choices(*zip(*CHANGES))[0]
-        args, kwargs = change(rng, args, kwargs, notes)
+        args, kwargs = take(rng.choices(*zip(*CHANGES))[0])
     path = choose_path(rng, info, public)
     if path[0] == "method":
         kwargs = {key: item for key, item in kwargs.items() if key != "out"}
         if not args or not isinstance(args[0], TensorSpec):
             return None
-        if path[1].endswith("_") and not path[1].startswith("__"):
-            first = args[
-                0
-            ]  # leaves that need gradients are refused: rarely of interest
-            if rng.random() < 0.9:
-                free = TensorSpec(
-                    first.buffer, first.dtype, first.sizes, first.strides, first.offset
-                )
-                args, kwargs = swap(args, first, free), swap(kwargs, first, free)
-    return Case(path, args, kwargs, notes)
+    # leaves that need gradients are refused in place: rarely of interest
+    free = in_place(path) and rng.random() < 0.9
+    return finish(path, args, kwargs, notes, (start, steps, free))
+
+
+def in_place(path):
+    kind, name = path
+    return kind == "method" and name.endswith("_") and not name.startswith("__")
+
+
+def finish(path, args, kwargs, notes, history):
+    """The case of changed arguments, the first free of gradients if it is to be."""
+    if history[-1]:
+        first = args[0]
+        free = TensorSpec(
+            first.buffer, first.dtype, first.sizes, first.strides, first.offset
+        )
+        args, kwargs = swap(args, first, free), swap(kwargs, first, free)
+    return Case(path, args, kwargs, notes, history)
+
+
+def without_one_change(case):
+    """The cases that leave out one change each, the last of them first."""
+    (start, steps, free) = case.history or (None, (), False)
+    for gone in reversed(range(len(steps))):
+        args, kwargs, notes = *start, []
+        for change, state in [*steps[:gone], *steps[gone + 1 :]]:
+            rng = random.Random()
+            rng.setstate(state)
+            args, kwargs = change(rng, args, kwargs, notes)
+        if case.path[0] == "method":
+            kwargs = {key: item for key, item in kwargs.items() if key != "out"}
+            if not args or not isinstance(args[0], TensorSpec):
+                continue
+        yield finish(case.path, args, kwargs, notes, (start, [], free))
 
 
 def choose_path(rng, info, public):

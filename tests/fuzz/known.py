@@ -7,6 +7,7 @@ import re
 import numpy as np
 
 from tests.fuzz.factors import recomposed
+from tests.fuzz.faults import tells_another_fault
 from tests.fuzz.specs import EPSILON, TensorSpec
 
 # (operator, kind of difference, the difference's text, why it stands)
@@ -278,6 +279,18 @@ EXPLAINED = [
         "PyTorch's table for the middle has but seven digits",
     ),
     (
+        r"(linalg\.)?matrix_exp",
+        r"values|gradient",
+        r".*, not nan",
+        "PyTorch's powers overflow, and infinities of both signs meet",
+    ),
+    (
+        r"native_(group|layer)_norm",
+        r"values",
+        r"result\[1\]: .*is -?inf, not nan",
+        "PyTorch's running mean subtracts an infinite one from itself",
+    ),
+    (
         r"nn\.functional\.glu",
         r"values|gradient|argument",
         r".*is -?inf, not nan",
@@ -540,6 +553,13 @@ def is_half(case):
 # The same, where the arguments are of a kind.
 WHERE = [
     (
+        r".*",
+        r"class",
+        r".*",
+        tells_another_fault,
+        "of several faults PyTorch tells another first",
+    ),
+    (
         r"(linalg\.)?(qr|svd|eigh|eig|lu|lu_factor|lu_factor_ex)",
         r"values",
         r".*",
@@ -653,11 +673,32 @@ WHERE = [
         "PyTorch's order is infinite in single precision, and taken for a power",
     ),
     (
-        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite|rad2deg|deg2rad",
+        r"special\.ndtr",
         r"strides",
         r".*",
         steps_for_one,
-        "PyTorch keeps the steps of dimensions that have one element",
+        "PyTorch makes ndtr of five operators, each of which lays out its result anew",
+    ),
+    (
+        r"(linalg\.)?qr",
+        r"values",
+        r".*",
+        infinite,
+        "which elements infinities reach depends on the blocks of LAPACK's algorithm",
+    ),
+    (
+        r"nn\.functional\.scaled_dot_product_attention",
+        r"values|gradient",
+        r".*is -?\d[\d.e-]*, not nan",
+        infinite,
+        "PyTorch multiplies infinite values of keys that are hidden by their zero shares",
+    ),
+    (
+        r"linalg\.pinv",
+        r"accepted",
+        r".*LinAlgError: .*failed to converge.*",
+        infinite,
+        "whether LAPACK's iterations end where elements are infinite",
     ),
     (
         r"special\.(shifted_)?chebyshev_polynomial_\w+",
@@ -672,13 +713,6 @@ WHERE = [
         r".*",
         writes_what_it_reads,
         "PyTorch reads what it has already written over",
-    ),
-    (
-        r"matrix_exp|linalg\.matrix_exp",
-        r"values",
-        r".*, not nan",
-        is_half,
-        "PyTorch's powers overflow in half precision",
     ),
     (
         r"r?sub|__rsub__",

@@ -375,7 +375,7 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     if output_size is None:
         ratio = output_ratio
         ratio = ratio if isinstance(ratio, (tuple, list)) else (ratio,) * dims
-        sizes = input.shape[-dims:]
+        sizes = [input.size(axis - dims) for axis in range(dims)]
         output_size = [int(n * r) for n, r in zip(sizes, ratio, strict=True)]
     if samples is None:
         batch = 1 if input.dim() == dims + 1 else input.size(0)

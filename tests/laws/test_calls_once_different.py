@@ -1,0 +1,141 @@
+"""Calls that the fuzzer found to go otherwise than on PyTorch, and that now go alike.
+
+Each row stands for a class: what it says is asked of both libraries, whose answers, or the
+kinds of whose refusals, are compared.
+"""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+import rushlight  # noqa: E402
+
+
+def window(m, dtype, sizes, strides):
+    return m.arange(400).to(dtype).as_strided(sizes, strides)
+
+
+def laid_out(name, dtype, sizes, strides):
+    def ask(m):
+        place = m
+        for part in name.split("."):
+            place = getattr(place, part)
+        return place(window(m, getattr(m, dtype), sizes, strides)).stride()
+
+    return ask
+
+
+VOLUME = (1, 3, 3, 1, 1), (36, 2, 12, 6, 36)
+DEEP = (3, 3, 1, 1, 3), (24, 1, 3, 6, 6)
+STRIDES = {
+    f"{name} of {dtype} keeps the order of volumes {sizes}": laid_out(
+        name, dtype, sizes, strides
+    )
+    for sizes, strides in (VOLUME, DEEP)
+    for name, dtype in (
+        ("tanh", "int64"),
+        ("isfinite", "float32"),
+        ("rad2deg", "int64"),
+        ("special.i1", "int32"),
+        ("logit", "int64"),
+        ("nn.functional.relu6", "float32"),
+    )
+}
+
+
+def complex_leaf(m):
+    return m.ones(2, 2, dtype=m.complex64, requires_grad=True)
+
+
+def fractional(dims, *sizes):
+    def ask(m):
+        pool = getattr(m.nn.functional, f"fractional_max_pool{dims}d")
+        return pool(m.ones(sizes), 2, output_ratio=(0.5,) * dims)
+
+    return ask
+
+
+def embedded_bags(**given):
+    def ask(m):
+        kwargs = {k: v(m) if callable(v) else v for k, v in given.items()}
+        offsets = kwargs.pop("offsets", m.tensor([0, 1]))
+        rows = m.arange(10.0).reshape(5, 2)
+        bag = m.nn.functional.embedding_bag
+        return bag(m.tensor([1, 2, 4]), rows, offsets, **kwargs)
+
+    return ask
+
+
+HUGE = 10**30
+CALLS = {
+    **STRIDES,
+    "rms_norm keeps the step of a single row": lambda m: m.nn.functional.rms_norm(
+        window(m, m.float32, (1, 2), (1, 1)), (2,)
+    ).stride(),
+    "one row of coordinates is laid out as its transpose": lambda m: (
+        m.eye(5).to_sparse(1)._indices().stride()
+    ),
+    "None stands for no dims of roll": lambda m: m.roll(m.ones(2, 2), 1, None),
+    "None stands for no stride of max_pool2d": lambda m: m.max_pool2d(
+        m.ones(1, 1, 2, 2), 1, None
+    ),
+    "None is no padding of max_pool2d": lambda m: m.max_pool2d(
+        m.ones(1, 1, 2, 2), 1, 1, None
+    ),
+    "a width beyond int64 is a float to trapz": lambda m: m.trapz(m.eye(3), dx=HUGE),
+    "a complex width is none to trapz": lambda m: m.trapz(m.eye(3), dx=1j),
+    "narrow starts at no complex number": lambda m: m.narrow(
+        m.eye(3), 0, m.tensor(1 + 0j), 1
+    ),
+    "no norm of a matrix is of a complex order": lambda m: m.linalg.norm(m.eye(3), 1j),
+    "no condition is of a complex order": lambda m: m.linalg.cond(m.eye(3), 1j),
+    "a ratio of a number's sizes": fractional(2),
+    "a ratio of a vector's sizes": fractional(3, 2),
+    "no unsigned integer is negative, however small": lambda m: m.addmm(
+        *[m.ones(2, 2, dtype=m.uint8) for _ in range(3)], beta=-1e-40
+    ),
+    "sizes that do not broadcast": lambda m: m.broadcast_shapes((2, 3), (5, 3)),
+    "a size that is negative": lambda m: m.broadcast_shapes((10, 1, 5), (-1, 1)),
+    "a negative size beside another": lambda m: m.broadcast_shapes((3, 5), (3, -1)),
+    "no shape": lambda m: m.broadcast_shapes((2**64,), float("nan")),
+    "the largest of one number of a type without order": lambda m: m.topk(
+        m.tensor(3, dtype=m.uint32), 1
+    )[0],
+    "nothing is unshuffled into nothing": lambda m: m.nn.functional.pixel_unshuffle(
+        m.ones(1, 0, 6, 6), 3
+    ),
+    "no gradient of complex coordinates": lambda m: complex_leaf(m).to_sparse().shape,
+    "no gradient of complex rows": lambda m: complex_leaf(m).to_sparse_csr().shape,
+    "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
+        *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
+    ),
+    "a kernel is missed before out= is looked at": lambda m: (
+        m.special.modified_bessel_k1(
+            m.ones(2, dtype=m.float16), out=m.empty(2, requires_grad=True)
+        )
+    ),
+}
+
+
+def answer(m, ask):
+    try:
+        found = ask(m)
+    except Exception as error:
+        return type(error).__name__
+    if isinstance(found, m.Tensor):
+        return tuple(found.shape), found.tolist()
+    return tuple(found)
+
+
+@pytest.mark.parametrize("sentence", CALLS)
+def test_the_call_goes_as_on_pytorch(sentence):
+    assert answer(rushlight, CALLS[sentence]) == answer(torch, CALLS[sentence])
+
+
+def test_sizes_that_do_not_broadcast_are_told_as_pytorch_tells_them():
+    def told(m):
+        with pytest.raises(RuntimeError) as caught:
+            m.clamp(m.ones(5, 2, 5), m.ones(4, 5), m.ones(4, 5))
+        return str(caught.value).split("\n")[0]
+
+    assert told(rushlight) == told(torch)

@@ -1,0 +1,66 @@
+"""Of two faults in one call either may be told, and nothing that is not a fault."""
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+import rushlight  # noqa: E402
+from tests.fuzz import draw, faults, judge, known  # noqa: E402
+from tests.fuzz.specs import TensorSpec  # noqa: E402
+
+
+def tensor(dtype, sizes, grad=False):
+    count = 1
+    for size in sizes:
+        count *= size
+    return TensorSpec.dense([1] * count, dtype, sizes, grad)
+
+
+def case(name, *args, **kwargs):
+    return draw.Case(("function", name), args, kwargs, [])
+
+
+TWO_FAULTS = {
+    "a type and a dimension": case("mean", tensor("bool", [2, 3]), dim=7),
+    "a type and sizes": case(
+        "clamp",
+        tensor("complex64", [3]),
+        tensor("float32", [4]),
+        tensor("float32", [4]),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TWO_FAULTS)
+def test_either_of_two_faults_may_be_told(name):
+    call = TWO_FAULTS[name]
+    error = judge.call(rushlight, call).error
+    assert error is not None
+    assert judge.call(torch, call).error is not None
+    assert faults.tells_another_fault(call)
+
+
+def test_what_is_no_fault_may_not_be_told(monkeypatch):
+    call = TWO_FAULTS["a type and a dimension"]
+    answer = judge.Answer(error=ValueError("the moon is full"))
+    real = judge.call
+    monkeypatch.setattr(
+        judge,
+        "call",
+        lambda module, case: answer if module is rushlight else real(module, case),
+    )
+    assert not faults.tells_another_fault(call)
+    assert known.explanation(call, "class", "ValueError: the moon is full") is None
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("number", range(46, 54))
+def test_a_case_is_what_its_changes_make_of_its_sample(number):
+    made = draw.draw(0, number)
+    if made is None:
+        pytest.skip("no call has this number")
+    _, steps, _ = made.history
+    left = list(draw.without_one_change(made))
+    assert len(left) <= len(steps)
+    for one in left:
+        assert one.path == made.path
