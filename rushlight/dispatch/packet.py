@@ -28,16 +28,12 @@ from cython.cimports.rushlight.dispatch.signature import (
 
 from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.dispatch.covered import covering
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 from rushlight.dispatch.older_forms import reordered
 
 PASS_BY = cython.declare(object, _PASS_BY)
-
-
-_OF_NUMBERS = frozenset(
-    ("Scalar", "Tensor", "Tensor_Scalar", "Tensor_Tensor", "Scalar_Tensor")
-)
 
 
 @cython.cclass
@@ -102,11 +98,10 @@ class OperatorPacket:
             parts = op.name.split(".")
             if (parts[1] if len(parts) > 1 else "default") == name:
                 return op
-        if name in _OF_NUMBERS:  # one overload here takes tensors and numbers
-            for op in self.overloads:
-                if any(row[1] == 4 for row in op.signature.rows):
-                    return op
-        raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
+        found = covering(self.name, self.overloads, name)
+        if found is None:
+            raise AttributeError(f"the operator '{self.name}' has no overload '{name}'")
+        return found
 
     def __get__(self, obj, kind):
         if obj is None:
