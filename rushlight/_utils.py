@@ -175,3 +175,20 @@ def try_import(module_name):
     from importlib.util import find_spec
 
     return import_module(module_name) if find_spec(module_name) is not None else None
+
+
+def _get_device_module(device_type):
+    """The module of a kind of device: ``torch.cuda`` for "cuda".
+
+    Raises:
+        RuntimeError: there is no such module.
+    """
+    import rushlight
+
+    module = getattr(rushlight, device_type, None)
+    if module is None:
+        raise RuntimeError(
+            f"Device '{device_type}' does not have a corresponding module registered as "
+            f"'torch.{device_type}'."
+        )
+    return module

@@ -32,6 +32,7 @@ __all__ = [
     "is_structseq_instance",
     "key_get",
     "keystr",
+    "register_constant",
     "register_pytree_node",
     "tree_all",
     "tree_all_only",
@@ -51,6 +52,7 @@ __all__ = [
     "tree_structure",
     "tree_unflatten",
     "treespec_dumps",
+    "treespec_leaf",
     "treespec_loads",
     "treespec_pprint",
 ]
@@ -302,16 +304,6 @@ def _flatten_deque(value):
     return list(value), value.maxlen
 
 
-# PyTorch's names for the two, which packages register their own containers with.
-_dict_flatten = _flatten_dict
-_dict_flatten_with_keys = _mapping_keys(_flatten_dict, list)
-
-
-def _dict_unflatten(children, keys):
-    """The dict that ``_dict_flatten`` took apart."""
-    return dict(zip(keys, children))
-
-
 def _whole_name(kind):
     return f"{kind.__module__}.{kind.__qualname__}" if kind is not None else None
 
@@ -372,6 +364,55 @@ def _register_own():
 
 
 _register_own()
+
+# PyTorch's names for the functions, which packages register their own containers with:
+# `_list_flatten`, `_list_unflatten`, `_list_flatten_with_keys`.
+for _cls, _node in SUPPORTED_NODES.items():
+    _name = _cls.__name__.lower()
+    globals()[f"_{_name}_flatten"] = _node.flatten_fn
+    globals()[f"_{_name}_unflatten"] = _node.unflatten_fn
+    globals()[f"_{_name}_flatten_with_keys"] = _node.flatten_with_keys_fn
+
+
+def _register_namedtuple(cls, *, serialized_type_name):
+    """Says under which name a class of named tuples is written as text."""
+    _serial[cls] = _Serial(serialized_type_name, None, None)
+    _by_serial_name[serialized_type_name] = cls
+
+
+def register_constant(cls):
+    """Makes instances of a class part of the description, without leaves.
+
+    Args:
+        cls: a class whose instances compare by value and can be hashed.
+
+    Raises:
+        TypeError: instances compare by identity, or cannot be hashed.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Scale:
+    ...     by: int
+    >>> register_constant(Scale)
+    >>> tree_leaves([Scale(2), 3])
+    [3]
+    """
+    if cls.__eq__ is object.__eq__:
+        raise TypeError(
+            f"register_constant(cls) expects `cls` to have a non-default `__eq__`: "
+            f"instances of {cls.__name__} would never equal those of another description"
+        )
+    if cls.__hash__ is None:
+        raise TypeError(
+            f"register_constant(cls) expects `cls` to have a `__hash__`: instances of "
+            f"{cls.__name__} are part of a description that is hashed"
+        )
+    register_pytree_node(
+        cls,
+        lambda value: ([], value),
+        lambda _, value: value,
+        flatten_with_keys_fn=lambda value: ([], value),
+    )
 
 
 def _get_node_type(tree):
@@ -571,6 +612,15 @@ class LeafSpec(TreeSpec):
 
 
 _LEAF_SPEC = LeafSpec()
+
+
+def treespec_leaf():
+    """The description of a leaf.
+
+    >>> treespec_leaf() == tree_structure(1)
+    True
+    """
+    return _LEAF_SPEC
 
 
 # -- apart and together -------------------------------------------------------------------

@@ -12,18 +12,10 @@ import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
 TORCH = json.loads((Path(__file__).parent / "losses.json").read_text())
-# What a program waits for.
-WAITING = {
-    "kornia": "asks torch.fx.experimental.proxy_tensor for a mode, as it is imported",
-    "tensordict": "stands on torch._C._functorch, PyTorch's levels inside",
-    "torch_geometric": "names aten.squeeze.dim and aten._sparse_mm_reduce_impl",
-}
 
 
 @pytest.mark.parametrize("name", TORCH)
-def test_losses_are_those_over_pytorch(wild, name, request):
-    if name in WAITING:
-        request.applymarker(pytest.mark.xfail(reason=WAITING[name], strict=True))
+def test_losses_are_those_over_pytorch(wild, name):
     numbers = [float(line) for line in wild(PROGRAMS / f"train_{name}.py") if line]
     assert all(map(math.isfinite, numbers))
     # What a last bit of difference grows to in a few steps is not what this is about.

@@ -116,11 +116,18 @@ def _begin(job: Job) -> Failure | None:
     return None
 
 
-def _seed_numpy(base_seed, worker):
+def numpy_state(base_seed, worker):
+    """Four numbers of 32 bits for NumPy's generator, other ones for every worker."""
     import numpy
 
     entropy = [worker, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-    numpy.random.seed(numpy.random.SeedSequence(entropy).generate_state(4))
+    return numpy.random.SeedSequence(entropy).generate_state(4).tolist()
+
+
+def _seed_numpy(base_seed, worker):
+    import numpy
+
+    numpy.random.seed(numpy_state(base_seed, worker))
 
 
 def _answer(job, connection, status, number, value) -> bool:

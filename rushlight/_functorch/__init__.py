@@ -1,0 +1,1 @@
+"""Names that PyTorch keeps its transformations of functions under."""

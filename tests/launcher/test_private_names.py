@@ -1,0 +1,145 @@
+"""Names below PyTorch's public ones that well-known packages import."""
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.nn.utils._named_member_accessor import NamedMemberAccessor, swap_tensor
+from rushlight.utils import _contextlib, _pytree
+
+
+def test_functorch_is_there_under_the_launcher(printed):
+    lines = printed(
+        "import torch, functorch\n"
+        "from functorch import make_functional, make_functional_with_buffers, vmap\n"
+        "torch.manual_seed(0)\n"
+        "model = torch.nn.Linear(3, 2)\n"
+        "f, params = make_functional(model)\n"
+        "x = torch.ones(4, 3)\n"
+        "print(torch.equal(f(params, x), model(x)), params[0].requires_grad)\n"
+        "nets = [torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)).eval()"
+        " for _ in range(3)]\n"
+        "g, p, b = functorch.combine_state_for_ensemble(nets)\n"
+        "out = vmap(g, in_dims=(0, 0, None))(p, b, x)\n"
+        "print(torch.allclose(out[1], nets[1](x)), out.shape)\n"
+        "try: make_functional(nets[0])\n"
+        "except RuntimeError as e: print(e)\n"
+        "print(functorch.__name__, functorch.make_fx.__name__)\n"
+    )
+    assert lines == [
+        "True True",
+        "True torch.Size([3, 4, 2])",
+        "make_functional(model): `model` has buffers. Please use "
+        "make_functional_with_buffers(model) instead.",
+        "functorch make_fx",
+    ]
+
+
+def test_print_options_are_read_and_set_as_attributes(printed):
+    lines = printed(
+        "import torch\n"
+        "from torch._tensor_str import PRINT_OPTS, _tensor_str, _str_intern\n"
+        "x = torch.arange(3.0)\n"
+        "print(_tensor_str(x, 0), PRINT_OPTS.threshold)\n"
+        "PRINT_OPTS.precision = 1\n"
+        "print(x / 3, _str_intern(x, tensor_contents='[...]'))\n"
+    )
+    assert lines == ["[0., 1., 2.] 1000", "tensor([0.0, 0.3, 0.7]) tensor([...])"]
+
+
+def test_batched_tensors_are_told_from_others():
+    from rushlight._C import _functorch as core
+
+    seen = []
+
+    def look(x):
+        seen.append(
+            (
+                core.is_batchedtensor(x),
+                core.maybe_get_bdim(x),
+                core.maybe_get_level(x),
+                core.current_level(),
+                core.get_unwrapped(x).shape,
+            )
+        )
+        y = core._add_batch_dim(rl.ones(4, 5), 1, 1)
+        back = core._remove_batch_dim(y, 1, 5, 0)
+        seen.append((y.shape, back.shape, core._remove_batch_dim(rl.ones(2), 1, 5, 1)))
+        return x
+
+    rl.func.vmap(look)(rl.ones(5, 3))
+    assert seen[0] == (True, 0, 1, 1, (5, 3))
+    assert seen[1][:2] == ((4,), (5, 4)) and seen[1][2].shape == (2, 5)
+    x = rl.ones(2)
+    assert not core.is_batchedtensor(x) and core.get_unwrapped(x) is x
+    assert (core.maybe_get_level(x), core.current_level()) == (-1, 0)
+    with pytest.raises(RuntimeError, match="no transformation of level 3"):
+        core._add_batch_dim(x, 0, 3)
+
+
+def test_contexts_decorate_functions_and_generators():
+    events = []
+
+    class noted(_contextlib._DecoratorContextManager):
+        def __enter__(self):
+            events.append("in")
+
+        def __exit__(self, *raised):
+            events.append("out")
+
+    @noted()
+    def work():
+        events.append("work")
+        yield 1
+
+    assert list(work()) == [1]
+    assert events[:3] == ["in", "work", "out"]
+
+    class quiet(_contextlib._NoParamDecoratorContextManager):
+        __enter__ = __exit__ = lambda self, *raised: events.append("quiet")
+
+    @quiet
+    def plain():
+        return 2
+
+    assert plain() == 2 and events[-2:] == ["quiet", "quiet"]
+    wrapped = _contextlib.context_decorator(noted(), lambda: 3)
+    assert wrapped() == 3 and events[-2:] == ["in", "out"]
+
+
+def test_kinds_of_containers_are_taken_apart_by_pytorch_s_names():
+    assert _pytree._list_flatten([1, 2]) == ([1, 2], None)
+    assert _pytree._tuple_unflatten([1, 2], None) == (1, 2)
+    keys, _ = _pytree._dict_flatten_with_keys({"a": 1})
+    assert [(str(key), value) for key, value in keys] == [("['a']", 1)]
+    with pytest.raises(TypeError, match="non-default `__eq__`"):
+        _pytree.register_constant(type("Plain", (), {}))
+
+
+def test_members_are_swapped_by_their_paths():
+    model = nn.Sequential(nn.Linear(2, 1), nn.BatchNorm1d(1))
+    access = NamedMemberAccessor(model)
+    weight = model[0].weight
+    assert access.swap_tensor("0.weight", rl.ones(1, 2)) is weight
+    assert model[0].weight.tolist() == [[1.0, 1.0]]
+    access.set_tensors_dict({"0.weight": weight})
+    assert model[0].weight is weight
+    old, missing = access.swap_tensors_dict({"1.running_mean": rl.ones(1)})
+    assert list(old) == ["1.running_mean"] and not missing
+    lacking, unknown = access.check_keys(["0.weight", "2.weight"])
+    assert "0.bias" in lacking and unknown == ["2.weight"]
+    with pytest.raises(AttributeError, match="has no attribute `nothing`"):
+        swap_tensor(model[0], "nothing", rl.ones(1))
+    with pytest.raises(TypeError, match="is not an instance of torch.nn.Module"):
+        access.get_submodule("0.weight")
+    with pytest.raises(RuntimeError, match="Missing key"):
+        access.swap_tensors_dict({"0.weight": rl.ones(1), "0.other": rl.ones(1)})
+    assert model[0].weight is weight
+
+
+def test_workers_numpy_seeds_are_pytorch_s():
+    theirs = pytest.importorskip("torch.utils.data._utils.worker")
+    from rushlight.utils.data._utils.worker import _generate_state
+
+    for pair in ((0, 0), (7, 3), (2**40 + 5, 11)):
+        assert _generate_state(*pair) == theirs._generate_state(*pair)
