@@ -53,6 +53,8 @@ LAYERS = (
         "_C",
         "__config__",
         "_ops",
+        "_functorch",
+        "_tensor_str",
     ),
     ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
     ("_higher_order_ops",),
