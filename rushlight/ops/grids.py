@@ -10,7 +10,8 @@ import math
 from itertools import product
 
 import rushlight
-from rushlight.ops import call
+from rushlight.ops import call, grid_kernels
+from rushlight.ops.shared import differentiated, readable
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
@@ -56,6 +57,11 @@ def _check(input, grid, mode):
             f"expected scalar type {names.get(input.dtype.name, input.dtype.name)} but "
             f"found {names.get(grid.dtype.name, grid.dtype.name)}"
         )
+
+
+def _plain(input, grid):
+    """Whether one kernel does it: numbers in memory, of a type that it sums in."""
+    return input.dtype.itemsize >= 4 and readable(input) and readable(grid)
 
 
 def _unnormalized(points, size, align_corners):
@@ -179,6 +185,8 @@ def _all_taps(input, grid, mode, padding, align_corners):
 def sample_linearly(input, grid, padding, align_corners):
     """The weighted elements around each point, two in each dimension."""
     _check(input, grid, BILINEAR)
+    if _plain(input, grid):
+        return grid_kernels.sample(input, grid, BILINEAR, padding, align_corners)
     total = None
     taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
@@ -190,6 +198,8 @@ def sample_linearly(input, grid, padding, align_corners):
 def sample_nearest(input, grid, padding, align_corners):
     """The element next to each point."""
     _check(input, grid, NEAREST)
+    if _plain(input, grid):
+        return grid_kernels.sample(input, grid, NEAREST, padding, align_corners)
     taps = _all_taps(input, grid, NEAREST, padding, align_corners)
     ((inside, index, _),) = _corners(input, grid, taps)
     return _found(input, grid, inside, index).contiguous()
@@ -263,6 +273,9 @@ def sample_grid(input, grid, mode, padding, align_corners):
     if mode == NEAREST:
         return call._sample_nearest(input, grid, padding, align_corners)
     _check(input, grid, mode)
+    if mode == BICUBIC and _plain(input, grid):
+        if not differentiated(input) and not differentiated(grid):
+            return grid_kernels.sample(input, grid, mode, padding, align_corners)
     total = None
     taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
