@@ -13,6 +13,7 @@ import importlib
 import json
 import math
 import re
+import resource
 import signal
 import statistics
 import sys
@@ -30,6 +31,7 @@ SIZES = {"large": {"XS": 12, "S": 24, "M": 128, "L": 1024}, "tiny": {}}
 MOST_ELEMENTS = 4_000_000
 ROUNDS = 5
 LEAST = 2e-3  # seconds of one sample
+MEMORY = 12 << 30  # bytes of addresses: a sample that wants more is refused
 SLOW = 1.0  # seconds of one call that is not timed: the row would say little for long
 
 
@@ -248,6 +250,8 @@ def main(arguments=None):
     args = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     set_threads(1)
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, most))
     rows = []
     if args.rows and args.rows.exists():
         rows = [json.loads(line) for line in args.rows.read_text().splitlines()]

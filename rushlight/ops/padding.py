@@ -6,10 +6,9 @@ import itertools
 
 import rushlight
 from rushlight.ops import call as ops
-from rushlight.ops.formats import format_of
+from rushlight.ops.padding_kernels import MODES
 
 LARGEST = 2**63 - 1
-LONG = 200  # elements of a dimension whose places take longer than its pieces
 
 
 def pad(self, pad, mode, value):
@@ -19,7 +18,7 @@ def pad(self, pad, mode, value):
         NotImplementedError: there is no such mode, or none for so many dimensions.
         RuntimeError: an odd number of widths, too many, or too wide for the mode.
     """
-    if mode != "constant" and mode not in PARTS:
+    if mode != "constant" and mode not in MODES:
         raise NotImplementedError(f"Unrecognised padding mode {mode}")
     if len(pad) % 2:
         raise RuntimeError("Padding length must be divisible by 2")
@@ -39,19 +38,13 @@ def pad(self, pad, mode, value):
             "now"
         )
     _check_padded(self, pad, mode)
-    format = format_of(self) if mode != "circular" else None
-    result = self
     for index in range(0, len(pad), 2):
-        dim = self.ndim - 1 - index // 2
         before, after = pad[index : index + 2]
         if before or after:
-            _check_reach(mode, result, dim, before, after)
-            result = _padded_along(mode, result, dim, before, after)
-    if result is self:
+            _check_reach(mode, self, self.ndim - 1 - index // 2, before, after)
+    if not any(pad):
         return self.clone()
-    if format is None:
-        return result.contiguous()
-    return result.contiguous(memory_format=format)
+    return ops._pad_around(self, pad, mode)
 
 
 def _check_padded(input, pad, mode):
@@ -98,54 +91,6 @@ def _check_reach(mode, input, dim, before, after):
                 f"({before}, {after}) around the {length} elements that are left of "
                 f"dimension {dim} of input {list(input.shape)}"
             )
-
-
-def _padded_along(mode, input, dim, before, after):
-    """Padded in one dimension: short ones by their places, long ones piece by piece."""
-    size = input.shape[dim]
-    if size + before + after > LONG and min(before, after) >= -size:
-        return ops.cat(PARTS[mode](input, dim, before, after), dim)
-    if mode == "circular":
-        start, length = max(-before, 0), size + min(before, 0) + min(after, 0)
-        wanted = range(-max(before, 0), length + max(after, 0))
-        places = [start + place % max(length, 1) for place in wanted]
-    else:
-        places = [PLACES[mode](p, size - 1) for p in range(-before, size + after)]
-    return input.index_select(dim, rushlight.tensor(places, dtype=rushlight.int64))
-
-
-def _kept(input, dim, before, after):
-    """What negative paddings leave."""
-    start = max(-before, 0)
-    return input.narrow(dim, start, input.shape[dim] - start - max(-after, 0))
-
-
-def _reflected(input, dim, before, after):
-    size = input.shape[dim]
-    left = input.narrow(dim, 1, max(before, 0)).flip(dim)
-    right = input.narrow(dim, size - 1 - max(after, 0), max(after, 0)).flip(dim)
-    return left, _kept(input, dim, before, after), right
-
-
-def _replicated(input, dim, before, after):
-    left, right = list(input.shape), list(input.shape)
-    left[dim], right[dim] = max(before, 0), max(after, 0)
-    first, last = input.narrow(dim, 0, 1), input.narrow(dim, input.shape[dim] - 1, 1)
-    return first.expand(left), _kept(input, dim, before, after), last.expand(right)
-
-
-def _wrapped(input, dim, before, after):
-    kept = _kept(input, dim, before, after)
-    left, right = max(before, 0), max(after, 0)
-    last = kept.narrow(dim, kept.shape[dim] - left, left)
-    return last, kept, kept.narrow(dim, 0, right)
-
-
-PARTS = {"reflect": _reflected, "replicate": _replicated, "circular": _wrapped}
-PLACES = {
-    "reflect": lambda place, last: last - abs(last - abs(place)),
-    "replicate": lambda place, last: min(max(place, 0), last),
-}
 
 
 def check_storage(sizes):

@@ -20,6 +20,8 @@ from rushlight.ops.native import filled, fresh, name_of, run, scalar_name
 
 # Elements on either side of a position that count, for each mode.
 _REACH = {"nearest": 0, "nearest-exact": 0, "linear": 1, "cubic": 2, "lanczos": 3}
+# Up to so many taps are written out in the kernel, which then works on vectors.
+_FEW_TAPS = 4
 # Weights of 8-bit images are integers of 16 bits; products have at most 22 more.
 _MOST_BITS = 22
 
@@ -290,13 +292,18 @@ def _run_axis(x, dim, wanted, made):
     outer, name = prod(x.shape[:dim]), name_of(x.dtype)
     work = wanted * inner
     if weights is None:
-        run(pick_axis, [out, x, index], [size, wanted, inner], outer, work, T=name)
+        known = {"inner": 1} if inner == 1 else {}
+        ints = [size, wanted, inner]
+        run(pick_axis, [out, x, index], ints, outer, work, T=name, **known)
         return out
     taps = index.shape[1]
     ints = [size, wanted, taps, inner]
     operands = [out, x, index, weights]
     if bits is None:
-        run(resample_axis, operands, ints, outer, work * taps, T=name)
+        known = {"taps": taps} if taps <= _FEW_TAPS else {}
+        if inner == 1:
+            known["inner"] = 1
+        run(resample_axis, operands, ints, outer, work * taps, T=name, **known)
     else:
         run(resample_bytes, operands, [*ints, bits], outer, work * taps, T=name)
     return out

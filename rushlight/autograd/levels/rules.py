@@ -510,6 +510,16 @@ def _index_select(level, op, args):
     return level.wrap(op.redispatch(None, value, shift(dim, x.dim()), places))
 
 
+def _pad_around(level, op, args):
+    return level.wrap(op.redispatch(None, level.front(args[0]), *args[1:]))
+
+
+def _pad_around_backward(level, op, args):
+    grad, sizes, *rest = args
+    wide = [level.size, *sizes]
+    return level.wrap(op.redispatch(None, level.front(grad), wide, *rest))
+
+
 def _index(level, op, args):
     x, places = args
     at = [i for i, item in enumerate(places) if item is not None]
@@ -638,6 +648,8 @@ BY_NAME = {
     "_rms_norm": _behind,
     "view_as_complex": _behind,
     "embedding": _embedding,
+    "_pad_around": _pad_around,
+    "_pad_around_backward": _pad_around_backward,
     "index": _index,
     "index_select": _index_select,
 }
