@@ -17,7 +17,8 @@ def _range_of(A, q, niter, M):
     """
     q = 6 if q is None else q
     niter = 2 if niter is None else niter
-    draws = call.randn([A.shape[-1], q], dtype=A.dtype, device=A.device)
+    dtype = A.dtype if A.dtype.category >= 2 else None  # of integers: the default
+    draws = call.randn([A.shape[-1], q], dtype=dtype, device=A.device)
 
     def forward(X):
         product = A @ X

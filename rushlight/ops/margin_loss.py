@@ -166,7 +166,8 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
     rows = self.reshape(-1) if single else self
     index = target.reshape(1) if single else target.reshape(-1, 1)
     _check_labels(index, 0, classes, "target out of range")
-    gap = ops.clamp_min(margin - rows.gather(-1, index) + rows, 0)
+    gap = margin - rows.gather(-1, index) + rows
+    gap = ops.where(gap > 0, gap, 0)  # what is no number is no loss either
     if p == 2:
         gap = gap * gap
     if weight is not None:

@@ -378,12 +378,12 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
         RuntimeError: the sizes aren't those of the input.
     """
     _check_groups(input, weight, bias, C, group)
+    _check_types("GroupNormKernelImpl", input, weight, bias)
     if input.numel() != N * C * HxW:
         raise RuntimeError(
             f"native_group_norm: expected {N} x {C} x {HxW} elements, but got input of"
             f" shape {list(input.shape)}"
         )
-    _check_types("GroupNormKernelImpl", input, weight, bias)
     format, wide = format_of(input), _wide(input.dtype)
     x = input.contiguous()
     center, rstd = fresh(x, [N, group], wide), fresh(x, [N, group], wide)

@@ -148,12 +148,14 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
     extents: int64_t[3]
     ints: int64_t[3]
     data: cython.p_char[3]
-    axis: cython.int = wrap_dim(dim, self.ndim_)
+    axis: cython.int = wrap_dim(dim, self.ndim_) if self.numel_ else 0
     x: Tensor = self if self.row_major else self.contiguous()
     out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, x.dtype_, x.storage.device)
     index: Tensor = new_empty(
         x.ndim_, x.sizes, cython.NULL, dtype_of(4), x.storage.device
     )
+    if x.ndim_ == 0:  # a number of any type is the largest of itself
+        return out.copy_(x), index.zero_()
     if x.numel_ and x.storage.device.kind != 2:
         around(x, axis, extents)
         data[0] = out.pointer()

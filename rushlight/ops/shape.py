@@ -555,6 +555,13 @@ def _moved(blocks, order, sizes, like):
     return laid_out(result, format_of(like))
 
 
+def _refuse_volumes(self):
+    if format_of(self) is rushlight.channels_last_3d:
+        raise RuntimeError(
+            "Unsupported memory format. Supports only ChannelsLast, Contiguous"
+        )
+
+
 def pixel_shuffle(self, upscale_factor):
     """``(*, C r r, H, W)`` to ``(*, C, H r, W r)``.
 
@@ -575,6 +582,7 @@ def pixel_shuffle(self, upscale_factor):
             f"the square of upscale_factor, but input.size(-3)={channels} is not "
             f"divisible by {r * r}"
         )
+    _refuse_volumes(self)
     n = len(lead)
     blocks = self.reshape([*lead, channels // (r * r), r, r, height, width])
     order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
@@ -599,6 +607,7 @@ def pixel_unshuffle(self, downscale_factor):
         )
     if self.numel() == 0:  # PyTorch leaves these as they are
         return self.clone()
+    _refuse_volumes(self)
     n = len(lead)
     blocks = self.reshape([*lead, channels, height // r, r, width // r, r])
     order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]

@@ -7,6 +7,7 @@ import warnings
 import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.native import scalar_name
 from rushlight.ops.spectral import BY_ROOT, BY_SIZE, PLAIN
 
 _NO_WINDOW = (
@@ -105,6 +106,10 @@ def stft(
     if weights is not None:
         pieces = pieces * weights
     mode = BY_ROOT if normalized else PLAIN
+    if pieces.dtype.itemsize == 2:
+        raise RuntimeError(
+            f"MKL FFT doesn't support tensors of type: {scalar_name(pieces.dtype)}"
+        )
     if pieces.is_complex():
         if onesided:
             raise RuntimeError(_SIDES)

@@ -129,6 +129,7 @@ def kaiser(points, sym, beta=12.0):
         raise ValueError(f"beta must be non-negative, got: {beta} instead.")
     if points is None:
         return None
+    beta = float(beta)
     start = -beta
     step = 2.0 * beta / points.period
     end = start + points.last * step

@@ -20,8 +20,8 @@ EXPLAINED = [
     ),
     (
         r"stft",
-        r"refused",
-        r"TypeError: .*argument 'center' must be bool.*",
+        r"refused|class",
+        r"TypeError: .*argument '(center|return_complex)' must be bool.*",
         "PyTorch's Python asks whatever it is given for its truth",
     ),
     (
@@ -155,7 +155,7 @@ EXPLAINED = [
     (
         r"nn\.functional\.pad",
         r"refused|class",
-        r".*around the 0 elements that are left.*",
+        r".*around the (0|-\d+) elements that are left.*",
         "PyTorch's circular padding returns memory that nothing was written to",
     ),
     (
@@ -363,7 +363,7 @@ EXPLAINED = [
         "PyTorch's gradient takes two to a negative integer for zero",
     ),
     (
-        r"addm[mv]|addr|addbmm|baddbmm",
+        r"addm[mv]|addr|addbmm|baddbmm|ldexp",
         r"gradient",
         r".*is -?inf, not nan",
         "PyTorch adds up infinities of both signs where we multiply a sum by infinity",
@@ -385,6 +385,12 @@ EXPLAINED = [
         r"accepted",
         r".*cannot be represented as a SymInt.*",
         "a border of the split from which PyTorch subtracts beyond its integers",
+    ),
+    (
+        r"as_strided_",
+        r"refused",
+        r".*Storage size calculation overflowed.*",
+        "PyTorch multiplies negative sizes until they are none",
     ),
     (
         r"unfold(_copy)?",
@@ -432,6 +438,12 @@ def reads_beside_itself(case):
     )
 
 
+def reads_itself(case):
+    """Whether the first argument's memory is another argument's, too."""
+    first, *others = _tensors([*case.args, *case.kwargs.values()])
+    return any(spec.buffer is first.buffer for spec in others)
+
+
 def writes_with_strides(case):
     """Whether `out=` is not row-major, or is an argument, too."""
     out = case.kwargs.get("out")
@@ -454,8 +466,8 @@ def infinite(case):
 
 
 def unknown_interpolation(case):
-    """Whether the way to interpolate is none that there is."""
-    return len(case.args) > 2 and case.args[2] not in (0, 1, 2)
+    """Whether the way to interpolate, or to go on at the edge, is none that there is."""
+    return any(way not in (0, 1, 2) for way in case.args[2:4])
 
 
 def steps_for_one(case):
@@ -577,7 +589,7 @@ WHERE = [
         r"inverse|matrix_power|linalg\.(inv|inv_ex|matrix_power|tensorinv|solve|solve_ex"
         r"|lu_factor|cholesky|lstsq|ldl_factor|tensorsolve)",
         r"refused|accepted",
-        r".*LinAlgError: .*",
+        r".*(LinAlgError: |is zero and using it).*",
         nearly_singular,
         "rounding decides whether a matrix that is nearly singular is singular",
     ),
@@ -649,7 +661,7 @@ WHERE = [
         r"values|gradient",
         r".*",
         unknown_interpolation,
-        "PyTorch's result for an unknown interpolation is never written",
+        "PyTorch's result for an unknown way to interpolate is never written",
     ),
     (
         r"(special\.)?polygamma_?",
@@ -694,7 +706,7 @@ WHERE = [
         "PyTorch multiplies infinite values of keys that are hidden by their zero shares",
     ),
     (
-        r"linalg\.pinv",
+        r"(linalg\.)?(pinv|pinverse|cond|svd|svdvals|matrix_(rank|norm)|norm|eigv?a?l?s?h)",
         r"accepted",
         r".*LinAlgError: .*failed to converge.*",
         infinite,
@@ -734,6 +746,20 @@ WHERE = [
         r".*",
         reads_beside_itself,
         "what is written is read again by other strides: the order decides",
+    ),
+    (
+        r"masked_scatter_|addmm_|addmv_|addr_|addbmm_|baddbmm_",
+        r"values|argument",
+        r".*",
+        reads_itself,
+        "PyTorch overwrites what it has yet to read",
+    ),
+    (
+        r"(linalg\.)?(lu|lu_factor|lu_factor_ex|inv|inv_ex|inverse|solve|solve_ex)",
+        r"gradient",
+        r".*",
+        nearly_singular,
+        "gradients by an inverse that there is only by rounding",
     ),
     (
         r"(linalg\.)?(s?logdet|det)",

@@ -106,6 +106,49 @@ CALLS = {
     ),
     "no gradient of complex coordinates": lambda m: complex_leaf(m).to_sparse().shape,
     "no gradient of complex rows": lambda m: complex_leaf(m).to_sparse_csr().shape,
+    "a number of any type is the largest of itself": lambda m: m.cummax(
+        m.tensor(1 + 2j), 0
+    )[0],
+    "nothing has no dimension that is out of range": lambda m: m.cummin(
+        m.ones(0), 2**40
+    )[0],
+    "a volume by its channels is no image": lambda m: m.nn.functional.pixel_shuffle(
+        m.ones(1, 2, 4, 2, 2).contiguous(memory_format=m.channels_last_3d), 2
+    ),
+    "differences are written to wider integers": lambda m: m.diff(
+        m.arange(5, dtype=m.int16), 2, out=m.empty(3, dtype=m.int64)
+    ),
+    "differences are written to no truth values": lambda m: m.diff(
+        m.arange(5, dtype=m.int16), 2, out=m.empty(3, dtype=m.bool)
+    ),
+    "a window so narrow that its square is beyond int64": lambda m: (
+        m.signal.windows.kaiser(5, beta=2**63 - 1).isnan()
+    ),
+    "a margin that is no number": lambda m: m.nn.functional.multi_margin_loss(
+        m.ones(2, 3), m.tensor([0, 1]), margin=float("nan")
+    ),
+    "an outer product in what it reads": lambda m: (
+        lambda x: m.outer(x, m.ones(3), out=x)
+    )(m.ones(2)),
+    "a number at no source": lambda m: m.scatter_reduce(
+        m.ones(()), 0, m.tensor(0), m.ones(0), "prod"
+    ),
+    "sizes that can be gone through": lambda m: m.nn.functional.unfold(
+        m.ones(1, 1, 4, 4), b"\x02\x01"
+    ),
+    "windows of half precision": lambda m: (
+        m.stft(
+            m.ones(32, dtype=m.bfloat16),
+            16,
+            window=m.ones(16, dtype=m.bfloat16),
+            return_complex=True,
+        ).shape
+    ),
+    "bags that begin at truth values": embedded_bags(
+        offsets=lambda m: m.tensor([False, True])
+    ),
+    "a row for padding beyond int64": embedded_bags(padding_idx=2**64),
+    "a complex row for padding": embedded_bags(padding_idx=1j),
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),

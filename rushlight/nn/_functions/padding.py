@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rushlight.ops import call
 
 
@@ -20,7 +22,7 @@ def pad(input, pad, mode="constant", value=None):
 
 
 def _two(value):
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)
+    return tuple(value) if isinstance(value, Iterable) else (value, value)
 
 
 def unfold(input, kernel_size, dilation=1, padding=0, stride=1):

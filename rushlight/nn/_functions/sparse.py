@@ -135,6 +135,9 @@ def embedding_bag(
     _check_bags(
         input, weight, offsets, per_sample_weights, mode, scale_grad_by_freq, sparse
     )
+    if offsets is not None and offsets.dtype != input.dtype:
+        common = rl.promote_types(input.dtype, offsets.dtype)
+        input, offsets = input.to(common), offsets.to(common)
     _check_bag_types(input, weight, offsets, per_sample_weights)
     if input.dim() == 2:
         bags, length = input.shape
@@ -174,6 +177,13 @@ def embedding_bag(
 
 
 def _row_number(padding_idx, weight):
+    if isinstance(padding_idx, bool) or not hasattr(padding_idx, "__index__"):
+        raise TypeError(
+            "embedding_bag(): argument 'padding_idx' (position 9) must be int, not "
+            f"{type(padding_idx).__name__}"
+        )
+    if not -(1 << 63) <= padding_idx < 1 << 63:
+        raise ValueError("Overflow when unpacking long long")
     rows = weight.size(0)
     if not -rows <= padding_idx < rows:
         raise RuntimeError(
