@@ -46,7 +46,7 @@ seq = Sequence()
 seq.double()
 criterion = nn.MSELoss()
 optimizer = optim.LBFGS(seq.parameters(), lr=0.8, max_iter=4)
-for i in range(2):
+for _ in range(2):
 
     def closure():
         optimizer.zero_grad()
