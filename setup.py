@@ -76,6 +76,9 @@ COMPILED = [
     "autograd.engine",
     "autograd.methods",
     "autograd.record",
+    "programs.tape",
+    "programs.capture",
+    "programs.program",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.
 VECTORIZED = (

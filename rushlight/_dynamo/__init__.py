@@ -1,10 +1,17 @@
 """PyTorch's capture of programs, by the names that programs have for it.
 
-Nothing is captured: operators are compiled one by one, and programs run as they are.
+Functions run as they are, and the operators that they call become programs
+(`rushlight.programs`).
 """
 
 from rushlight._dynamo import config
+from rushlight._dynamo.backends import (
+    list_backends,
+    lookup_backend,
+    register_backend,
+)
 from rushlight._dynamo.eval_frame import OptimizedModule, optimize
+from rushlight._dynamo.explaining import explain
 from rushlight._dynamo.stance import (
     allow_in_graph,
     assume_constant_result,
@@ -12,7 +19,6 @@ from rushlight._dynamo.stance import (
     forbid_in_graph,
     graph_break,
     is_compiling,
-    list_backends,
     mark_dynamic,
     mark_static,
     mark_static_address,
@@ -26,14 +32,17 @@ __all__ = [
     "assume_constant_result",
     "config",
     "disable",
+    "explain",
     "forbid_in_graph",
     "graph_break",
     "is_compiling",
     "list_backends",
+    "lookup_backend",
     "mark_dynamic",
     "mark_static",
     "mark_static_address",
     "maybe_mark_dynamic",
     "optimize",
+    "register_backend",
     "reset",
 ]

@@ -1,4 +1,4 @@
-"""Settings of PyTorch's capture of programs, kept for programs that set them."""
+"""Settings of the capture of programs: ``disable`` counts, the others are PyTorch's."""
 
 import contextlib
 import sys
@@ -7,10 +7,12 @@ accumulated_cache_size_limit = 256
 accumulated_recompile_limit = 256
 allow_unspec_int_on_nn_module = False
 assume_static_by_default = True
-automatic_dynamic_shapes = True
+automatic_disable = False
+dynamic_shapes = True
 cache_size_limit = 8
 capture_dynamic_output_shape_ops = False
 capture_scalar_outputs = False
+disable = False
 dynamic_shapes = True
 fail_on_recompile_limit_hit = False
 force_parameter_static_shapes = True

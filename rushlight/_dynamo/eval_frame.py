@@ -1,37 +1,23 @@
-"""``torch.compile``: the program as it is, under the names that compiled ones have."""
+"""``torch.compile``: a function that is followed while it runs, and programs made of it."""
 
 from __future__ import annotations
 
 import functools
-import warnings
 
+from rushlight._dynamo import config
+from rushlight._dynamo.backends import find_backend
+from rushlight._dynamo.stance import current_stance, is_disabled
 from rushlight.nn import Module
+from rushlight.programs import running
 
 __all__ = ["OptimizedModule", "compile", "optimize"]
 
-# PyTorch's own backends; "eager" is the one that asks for nothing else.
-BACKENDS = ("aot_eager", "cudagraphs", "eager", "inductor", "onnxrt", "openxla", "tvm")
-_told: list = []
-
-
-def _check(backend):
-    if callable(backend):
-        raise NotImplementedError(
-            "torch.compile: programs are not captured, so that there is no graph to "
-            f"give to the backend {backend!r}\n  remedy: backend='eager'"
-        )
-    if backend not in (None, *BACKENDS):
-        raise RuntimeError(
-            f"Invalid backend: {backend!r}, see `torch._dynamo.list_backends()` for "
-            "available backends."
-        )
-    if backend not in ("eager", "aot_eager") and not _told:
-        _told.append(backend)
-        warnings.warn(
-            "torch.compile: Rushlight compiles operators one by one and runs the "
-            "program as it is; backend='eager' says the same without this warning",
-            stacklevel=4,
-        )
+MODES = (
+    "default",
+    "max-autotune",
+    "max-autotune-no-cudagraphs",
+    "reduce-overhead",
+)
 
 
 def compile(
@@ -39,58 +25,94 @@ def compile(
     *,
     fullgraph=False,
     dynamic=None,
-    backend=None,
+    backend="inductor",
     mode=None,
     options=None,
     name=None,
     disable=False,
     **more,
 ):
-    """A function or module that computes the same, by the same operators.
+    """A function or module that computes the same, faster.
 
-    The program is not captured as a whole: each operator is compiled machine code as it
-    is, and what ``mode`` and ``options`` ask for does not apply.
+    The program runs as it is; the operators that it calls are followed, and from the
+    second call with like operands on they run as one program, with the backward pass as
+    another. Where an element is needed in the middle (``if``, ``item``, ``print``), what
+    is waiting runs, and a new graph begins.
 
     Args:
         model: a module, which becomes the ``_orig_mod`` of what comes back, or a
             function.
-        backend: PyTorch's names only; any but ``"eager"`` gives a warning, once.
-        mode: not together with ``options``.
+        fullgraph: whether needing an element in the middle is an error.
+        dynamic: kept for PyTorch's programs: sizes are parameters of the kernels.
+        backend: ``"inductor"`` (our own), ``"eager"``, or a function that is given a
+            `GraphModule` of operators and example inputs, and gives a function.
+        mode: one of PyTorch's; not together with ``options``.
+        options: kept for PyTorch's programs.
+        disable: whether to give the model back as it is.
 
     Raises:
-        RuntimeError: the backend is unknown, or both mode and options are given.
-        NotImplementedError: the backend is a function that wants a graph.
+        RuntimeError: the backend or mode is unknown, or both mode and options are given.
+
+    >>> import rushlight as rl
+    >>> @rl.compile
+    ... def area(radius):
+    ...     return (radius * radius * rl.pi).sum()
+    >>> area(rl.ones(2)).item() == area(rl.ones(2)).item()
+    True
     """
     if mode is not None and options is not None:
         raise RuntimeError(
             "Either mode or options can be specified, but both can't be specified at "
             "the same time."
         )
+    if mode is not None and mode not in MODES:
+        raise RuntimeError(
+            f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}"
+        )
     if model is None:
-        return lambda found: _compiled(found, backend, disable)
-    return _compiled(model, backend, disable)
+        return lambda found: _compiled(found, backend, disable, fullgraph, mode)
+    return _compiled(model, backend, disable, fullgraph, mode)
 
 
-def _compiled(model, backend, disable=False):
+def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
     if not callable(model):
         raise RuntimeError("A callable function is expected, got None.")
+    backend = find_backend(backend)
+    if disable or backend == "eager" and not fullgraph:
+        follow = None
+    else:
+        name = getattr(model, "__qualname__", type(model).__qualname__)
+        chosen = None if isinstance(backend, str) else backend
+        follow = running.make_runner(name, fullgraph, chosen, mode)
     if disable:
         return model
-    _check(backend)
     if isinstance(model, Module):
-        return OptimizedModule(model)
+        return OptimizedModule(model, follow)
 
     @functools.wraps(model)
     def compiled(*args, **kwargs):
-        return model(*args, **kwargs)
+        return call(follow, model, args, kwargs)
 
     compiled._torchdynamo_orig_callable = model
+    compiled._runner = follow
     return compiled
 
 
-def optimize(backend="inductor", **options):
+def call(runner, function, args, kwargs):
+    """Calls a function as the settings of the moment ask for."""
+    if (
+        runner is None
+        or config.disable
+        or is_disabled(function)
+        or current_stance() == "force_eager"
+    ):
+        return function(*args, **kwargs)
+    return running.run(runner, function, args, kwargs)
+
+
+def optimize(backend="inductor", *, nopython=False, **options):
     """A decorator that does what ``torch.compile`` does."""
-    return lambda model: _compiled(model, backend)
+    return lambda model: _compiled(model, backend, fullgraph=nopython)
 
 
 class OptimizedModule(Module):
@@ -104,10 +126,11 @@ class OptimizedModule(Module):
         super().__init__()
         self._orig_mod = mod
         self.training = mod.training
+        self.__dict__["_runner"] = dynamo_ctx
 
     def forward(self, *args, **kwargs):
         """The other module's result."""
-        return self._orig_mod(*args, **kwargs)
+        return call(self.__dict__["_runner"], self._orig_mod, args, kwargs)
 
     def train(self, mode=True):
         """Switches both."""
@@ -126,6 +149,14 @@ class OptimizedModule(Module):
             super().__setattr__(name, value)
         else:
             setattr(self._orig_mod, name, value)
+
+    def __reduce__(self):
+        # what was captured stays behind: it is captured again
+        return OptimizedModule._again, (self._orig_mod,)
+
+    @staticmethod
+    def _again(mod):
+        return compile(mod)
 
     def __len__(self):
         return len(self._orig_mod)

@@ -1,8 +1,11 @@
-"""What programs say to, and ask of, PyTorch's capture: nothing is ever captured."""
+"""What programs say to, and ask of, the capture of compiled functions."""
 
 from __future__ import annotations
 
 import functools
+import threading
+
+from rushlight.programs import capture, running
 
 _STANCES = (
     "default",
@@ -14,7 +17,7 @@ _STANCES = (
 
 
 def is_compiling():
-    """Whether the program is being captured: never, here it runs.
+    """Whether the program is only being captured: never, it always runs.
 
     >>> is_compiling()
     False
@@ -33,10 +36,34 @@ def is_exporting():
 
 
 def disable(fn=None, recursive=True, *, reason=None):
-    """The function itself: nothing is captured."""
+    """A function whose operators run as they come, inside of compiled functions too.
+
+    Args:
+        fn: a function or a module's class.
+        recursive: kept for PyTorch's programs.
+        reason: what logs say.
+    """
     if fn is None:
         return functools.partial(disable, recursive=recursive, reason=reason)
-    return fn
+    if isinstance(fn, type) or not callable(fn):
+        return fn
+
+    @functools.wraps(fn)
+    def apart(*args, **kwargs):
+        if not capture.pause():
+            return fn(*args, **kwargs)
+        try:
+            return fn(*args, **kwargs)
+        finally:
+            capture.resume()
+
+    apart._torchdynamo_disable = True
+    return apart
+
+
+def is_disabled(fn):
+    """Whether a function was given to `disable`."""
+    return getattr(fn, "_torchdynamo_disable", False)
 
 
 def allow_in_graph(fn):
@@ -67,11 +94,13 @@ def substitute_in_graph(original_fn, **options):
 
 
 def graph_break(msg=""):
-    """Would end a graph: there is none."""
+    """Ends the graph: what waits runs."""
+    if capture.is_following():
+        capture.flush(msg or "torch._dynamo.graph_break()")
 
 
 def mark_dynamic(t, index, **options):
-    """Notes that a size may change: none is fixed."""
+    """Notes that a size may change: kernels take sizes as they come."""
 
 
 maybe_mark_dynamic = mark_static = mark_dynamic
@@ -82,29 +111,34 @@ def mark_static_address(t, guard=True):
 
 
 def reset():
-    """Forgets what was captured: nothing was."""
+    """Forgets all that was captured of all compiled functions."""
+    running.reset()
 
 
 def cudagraph_mark_step_begin():
     """Notes the beginning of a step: calls are not recorded."""
 
 
-def list_backends(exclude_tags=("debug", "experimental")):
-    """The names of backends for captured programs that do something: none.
+_stances = threading.local()
 
-    >>> list_backends()
-    []
-    """
-    return []
+
+def current_stance():
+    """What this thread's compiled functions do: see `set_stance`."""
+    return getattr(_stances, "now", "default")
 
 
 class set_stance:
-    """Says what is to happen where a program would be captured again: none is.
+    """Says what compiled functions do: ``"force_eager"`` has them run as they are.
 
-    A function, a context manager and a decorator.
+    A function, a context manager and a decorator. The other stances are about programs
+    that were captured for other arguments, of which there are none here.
 
     Raises:
         RuntimeError: the stance is unknown.
+
+    >>> with set_stance("force_eager"):
+    ...     current_stance()
+    'force_eager'
     """
 
     def __init__(
@@ -113,12 +147,23 @@ class set_stance:
         if stance not in _STANCES:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         self.stance = stance
+        self.before = current_stance()
+        _stances.now = stance
 
     def __enter__(self):
+        _stances.now = self.stance
         return self
 
     def __exit__(self, *raised):
+        _stances.now = self.before
         return False
 
     def __call__(self, fn):
-        return fn
+        _stances.now = self.before
+
+        @functools.wraps(fn)
+        def with_stance(*args, **kwargs):
+            with set_stance(self.stance):
+                return fn(*args, **kwargs)
+
+        return with_stance

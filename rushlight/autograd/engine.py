@@ -582,6 +582,15 @@ def end_task(task: GraphTask) -> cython.int:
     return 0
 
 
+_ENDING = cython.declare(object, None)
+
+
+def when_ending(function):
+    """Has a function called at the end of each sweep, in whatever way it ends."""
+    global _ENDING
+    _ENDING = function
+
+
 @cython.cfunc
 def run_backward(
     roots: tuple,
@@ -621,6 +630,8 @@ def run_backward(
         current.reentrant_depth -= 1
         current.grad_mode = recording
         end_task(task)
+        if _ENDING is not None and current.reentrant_depth == 0:
+            _ENDING()
 
 
 @cython.cfunc

@@ -259,7 +259,14 @@ def first_gradient(leaf: Tensor, grad: Tensor) -> object:
 @cython.exceptval(check=False)
 def owns_memory(tensor: Tensor) -> cython.bint:
     """Whether no other tensor looks at the same storage."""
-    return cython.cast(cython.pointer(PyObject), tensor.storage).ob_refcnt == 1
+    seen: cython.Py_ssize_t = cython.cast(
+        cython.pointer(PyObject), tensor.storage
+    ).ob_refcnt
+    if seen == 2 and state().included & 128:  # DispatchKey.Recording
+        # what waits for its memory is held by what will fill it, too
+        storage: Storage = tensor.storage
+        return storage.data == cython.NULL and storage.device.kind == 0
+    return seen == 1
 
 
 @cython.cfunc

@@ -3,6 +3,7 @@
 Rushlight's own compiler, of kernels, is ``rushlight.codegen``.
 """
 
+from rushlight._dynamo.backends import list_backends
 from rushlight._dynamo.eval_frame import compile
 from rushlight._dynamo.stance import (
     allow_in_graph,
@@ -12,7 +13,6 @@ from rushlight._dynamo.stance import (
     is_compiling,
     is_dynamo_compiling,
     is_exporting,
-    list_backends,
     nested_compile_region,
     reset,
     set_stance,

@@ -14,6 +14,8 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.device import CPU_DEVICE, as_device
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.state import state as thread_state
+from cython.cimports.rushlight.core.state import tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.core import naming
@@ -67,6 +69,10 @@ def temper(
         y = y ^ ((y << 7) & cython.cast(uint32_t, 0x9D2C5680))
         y = y ^ ((y << 15) & cython.cast(uint32_t, 0xEFC60000))
         out[i] = y ^ (y >> 18)
+
+
+# Operators of a thread with this key may wait; see `programs.capture`.
+WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 
 
 @cython.cclass
@@ -140,12 +146,17 @@ class Generator:
         Raises:
             RuntimeError: the seed does not fit in 64 bits.
         """
+        # whoever waits draws from the stream as it is
+        if thread_state().included & WAITING:
+            tell_readers()
         self.seed_with(wrapped_seed(seed))
         return self
 
     def seed(self) -> int:
         """Starts from a number that the system makes up; returns it."""
         seed = int.from_bytes(os.urandom(8), "little") & ((1 << 53) - 1)
+        if thread_state().included & WAITING:
+            tell_readers()
         self.seed_with(seed)
         return seed
 
@@ -155,6 +166,8 @@ class Generator:
 
     def state_bytes(self) -> bytes:
         """The whole state, in PyTorch's layout."""
+        if thread_state().included & WAITING:
+            tell_readers()
         words: list = [self.state[i] for i in range(624)]
         return LAYOUT.pack(
             self.first_seed,
@@ -176,6 +189,8 @@ class Generator:
         Raises:
             RuntimeError: the bytes are no such state.
         """
+        if thread_state().included & WAITING:
+            tell_readers()
         if len(data) != STATE_BYTES:
             raise RuntimeError(
                 "Expected either a CPUGeneratorImplStateLegacy of size 5048 or a "

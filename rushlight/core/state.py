@@ -176,13 +176,19 @@ def function_modes():
     return tuple(_MODES.stack)
 
 
-# A thread with this key wants to know when an element is read; see `dispatch.plans`.
-_READ = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
+# A thread with one of these keys wants to know when an element is read: while a plan is
+# written (`dispatch.plans`), and while operators wait (`programs.capture`).
+_READ = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_PLANNING)
+    | (cython.cast(uint64_t, 1) << 7)  # DispatchKey.Recording
+    | (cython.cast(uint64_t, 1) << 45),  # no operator answers to it: a call is noted
+)
 _READERS = cython.declare(list, [])
 
 
 def on_reading(function):
-    """Calls a function whenever a thread with the key `Planning` reads an element."""
+    """Calls a function whenever a thread with such a key reads an element."""
     _READERS.append(function)
 
 

@@ -14,7 +14,7 @@ from cython.cimports.cpython.buffer import (
     PyObject_GetBuffer,
 )
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
-from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
@@ -36,9 +36,12 @@ from cython.cimports.rushlight.core.posix import (
     munmap,
     posix_memalign,
 )
+from cython.cimports.rushlight.core.state import state, tell_readers
 
 from rushlight.core import naming
 
+# Operators of a thread with this key may wait; see `programs.capture`.
+WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 ALIGNMENT = cython.declare(cython.size_t, 64)
 LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
 SLACK = cython.declare(int64_t, 64 << 20)  # cached beyond the peak, see trim()
@@ -331,6 +334,8 @@ def refuse_resize(storage: Storage, n_bytes: cython.size_t) -> cython.int:
 
 @cython.cfunc
 def check_readable(storage: Storage):
+    if state().included & WAITING:
+        tell_readers()
     if storage.n_bytes and storage.data == cython.NULL:
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data!\n"
@@ -417,6 +422,8 @@ class Storage:
 
     def data_ptr(self) -> int:
         """Address of the first byte; 0 where there is none."""
+        if state().included & WAITING:
+            tell_readers()
         return cython.cast(uintptr_t, self.data)
 
     def resizable(self) -> bool:
@@ -433,6 +440,8 @@ class Storage:
             raise RuntimeError(f"UntypedStorage.resize_: got negative size {size}")
         if size >= 2**63:
             raise RuntimeError(f"UntypedStorage.resize_: {size} bytes are too many")
+        if state().included & WAITING:
+            tell_readers()
         resize_storage(self, size)
         return self
 
@@ -452,6 +461,7 @@ class Storage:
         """
         if not self.can_resize or self.lent:
             refuse_resize(self, self.n_bytes)
+        check_readable(self)
         held: HeldBuffer = HeldBuffer(buffer)
         if cython.cast(cython.size_t, held.view.len) < self.n_bytes:
             raise ValueError(f"{self.n_bytes} bytes do not fit into {held.view.len}")

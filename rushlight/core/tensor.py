@@ -123,7 +123,6 @@ def keys_for(device: Device) -> uint64_t:
 @cython.cfunc
 def refuse_strides(t: Tensor):
     """Strides of a tensor without elements have to be numbers of 64 bits, too."""
-    d: cython.int
     step: int64_t = 1
     for d in range(t.ndim_ - 1, 0, -1):
         step = multiply(step, t.sizes[d] if t.sizes[d] > 1 else 1)
@@ -492,9 +491,10 @@ class Tensor:
 
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""
-        if self.storage.data == cython.NULL or self.numel_ == 0:
-            return 0
-        return cython.cast(uintptr_t, self.pointer())
+        if state().included & 128:  # DispatchKey.Recording: what waits has no memory
+            tell_readers()
+        there: cython.bint = self.storage.data != cython.NULL and self.numel_ != 0
+        return cython.cast(uintptr_t, self.pointer()) if there else 0
 
     def untyped_storage(self):
         """The bytes underneath."""

@@ -21,6 +21,7 @@ from cython.cimports.rushlight.core.overlap import (
     refuse_partial_overlap,
     repeats_elements,
 )
+from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import (
     FUNCTIONAL,
@@ -54,6 +55,8 @@ from cython.cimports.rushlight.dispatch.outputs import (
 from rushlight.core.dtype import TYPE_NAMES
 from rushlight.dispatch.outputs import refuse_mask
 
+# Operators of a thread with this key may wait; see `programs.capture`.
+WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 
@@ -625,6 +628,8 @@ def run_pointwise(
     """
     call: Call
     k: cython.int
+    if state().included & WAITING:
+        tell_readers()
     call.n = 0
     call.device_kind = 0
     count = len(outputs) if outputs is not None else len(out_dtypes or (0,))

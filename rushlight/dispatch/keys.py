@@ -19,6 +19,7 @@ class DispatchKey(enum.IntEnum):
     SparseCPU = 4
     SparseCsrCPU = 5
     QuantizedCPU = 6
+    Recording = 7
     BackendSelect = 8
     Planning = 9
     Python = 10

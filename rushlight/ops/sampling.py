@@ -11,7 +11,7 @@ from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
 from rushlight.ops.native import REAL, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
-from rushlight.ops.shared import intercepted
+from rushlight.ops.shared import followed, intercepted
 
 # The binary digits of the floating types that there are streams for.
 DIGITS = {5: 11, 6: 24, 7: 53, 15: 8}
@@ -501,7 +501,7 @@ def dropout_mask(self, p, shape=None):
         if shape is None
         else _empty(shape, self.dtype, self.device)
     )
-    if intercepted(self):  # in parts that modes and types can take
+    if intercepted(self) or followed():  # in parts that others can take
         return ops.bernoulli_(noise, 1 - p).div_(1 - p)
     if self.dtype.category != 2:  # refused for what the mask would be divided by
         return bernoulli_float(noise, 1 - p, None).div_(1 - p)

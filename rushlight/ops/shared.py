@@ -4,9 +4,11 @@ import math
 import warnings
 
 import rushlight
+from rushlight.core.state import included_keys
 from rushlight.core.subclass import dispatched
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import deferred, python_key
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 
@@ -79,6 +81,11 @@ def differentiated(tensor):
 def intercepted(tensor):
     """Whether a mode, or the tensor's type, takes the operators that it goes to."""
     return python_key.active() or dispatched(tensor)
+
+
+def followed():
+    """Whether this thread's operators are followed to make a program of them."""
+    return (included_keys() >> DispatchKey.Recording) & 1
 
 
 def readable(tensor):

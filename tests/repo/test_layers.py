@@ -58,7 +58,10 @@ LAYERS = (
     ),
     ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
     ("_higher_order_ops",),
-    ("futures", "fx", "jit", "onnx", "profiler", "ao", "_dynamo", "compiler"),
+    (
+        *("futures", "fx", "jit", "onnx", "profiler", "ao"),
+        *("programs", "_dynamo", "_inductor", "_logging", "compiler"),
+    ),
     ("distributed", "multiprocessing"),
     ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
 )

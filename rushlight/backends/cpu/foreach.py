@@ -15,6 +15,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_BATCHED,
     KEY_PYTHON,
 )
+from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor
 
 # Tensors with one of these bits have no memory, or other numbers than it holds.
@@ -25,6 +26,8 @@ UNUSUAL = cython.declare(
     | (cython.cast(uint64_t, 1) << KEY_PYTHON)
     | cython.cast(uint64_t, DEFERRED),
 )
+# Operators of a thread with this key may wait; see `programs.capture`.
+WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 # Elements in one piece of work, and from how many on the pool joins in.
 PIECE = cython.declare(int64_t, 16384)
 SERIAL = cython.declare(int64_t, 65536)
@@ -138,6 +141,8 @@ def launch_each(
         read: lists of tensors that it reads; those written may be among them.
         scalars: numbers, handed over in float64 for float64 tensors, else in float32.
     """
+    if state().included & WAITING:
+        tell_readers()
     first: Tensor = written[0][0]
     tensors: int64_t = len(written[0])
     outputs: int64_t = len(written)
@@ -199,6 +204,8 @@ def launch_each(
 
 def advance(counters: list) -> list:
     """Adds one to each counter, float32 or float64, and returns the new values."""
+    if state().included & WAITING:
+        tell_readers()
     values: list = []
     tensor: Tensor
     for item in counters:

@@ -18,7 +18,7 @@ import threading
 
 import cython
 from cython.cimports.libc.math import isinf
-from cython.cimports.libc.stdint import int32_t, int64_t
+from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
 from cython.cimports.rushlight.backends.cpu.lapack_small import (
@@ -50,6 +50,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     parallel_for,
     run_here,
 )
+from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.backends.cpu.pool import get_num_threads
@@ -77,6 +78,8 @@ _NAMES = (
     ("gelsd", "gelsd"),
     ("gelss", "gelss"),
 )
+# Operators of a thread with this key may wait; see `programs.capture`.
+WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 POTRF = cython.declare(cython.int, 0)
 POTRI = cython.declare(cython.int, 1)
 POTRS = cython.declare(cython.int, 2)
@@ -569,6 +572,8 @@ def has_infinity(a: Tensor) -> bool:
     Raises:
         RuntimeError: the matrices do not lie column by column.
     """
+    if state().included & WAITING:
+        tell_readers()
     if nothing(a):
         return False
     check_columns(a)
@@ -739,6 +744,8 @@ def lstsq(
 
 def small_columns(a: Tensor):
     """A copy of small matrices, column by column; None where others copy better."""
+    if state().included & WAITING:
+        tell_readers()
     d: cython.int
     rows: int64_t = a.sizes[a.ndim_ - 2]
     columns: int64_t = a.sizes[a.ndim_ - 1]
@@ -831,6 +838,8 @@ def clear_triangle(a: Tensor, upper: cython.bint) -> None:
 
 def first_fault(codes: Tensor):
     """Which code is the first that is not zero, and the code; None if there is none."""
+    if state().included & WAITING:
+        tell_readers()
     values: cython.p_int = cython.cast(cython.p_int, codes.pointer())
     i: int64_t
     if codes.storage.device.kind == 2:
@@ -851,6 +860,8 @@ def orders(pivots: Tensor, order: Tensor) -> None:
     Raises:
         RuntimeError: a pivot is none of the rows.
     """
+    if state().included & WAITING:
+        tell_readers()
     if nothing(order):
         return
     rows: int64_t = order.sizes[order.ndim_ - 1]

@@ -1,0 +1,188 @@
+"""A path of calls as a list that can be read and changed, with what each reads and writes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rushlight.programs.tape import Value
+
+CONSTANT, TENSOR, TENSORS, NUMBER = range(4)
+FRESH, WINDOW, ARGUMENT, NOTHING = range(4)
+
+# Operators that write to arguments without saying so in their schema.
+_WRITING = ("batch_norm", "_update_", "_fused_", "_amp_", "instance_norm", "resize")
+
+
+@dataclass(eq=False)
+class Step:
+    """One call: an operator, the windows that it reads, and those that it writes.
+
+    Attributes:
+        call: the noted call.
+        reads: windows of its tensor arguments.
+        writes: windows that it fills or changes.
+        makes: numbers of the storages that it makes.
+        pure: whether it does nothing but fill what it makes, always with the same.
+    """
+
+    call: object
+    reads: list = field(default_factory=list)
+    writes: list = field(default_factory=list)
+    makes: list = field(default_factory=list)
+    pure: bool = False
+
+    @property
+    def op(self):
+        """The operator."""
+        return self.call.op
+
+    def arguments(self):
+        """The windows in each argument, with the argument's number."""
+        for i, value in enumerate(self.call.values):
+            kind = self.call.kind(i)
+            if kind == TENSOR:
+                yield i, value
+            elif kind == TENSORS:
+                for one in value:
+                    if isinstance(one, Value):
+                        yield i, one
+
+    def __str__(self):
+        made = [value for kind, value in self.call.results if kind <= WINDOW]
+        left = ", ".join(map(str, made)) or "_"
+        return f"{left} = {self.op}({', '.join(map(_shown, self._shown_values()))})"
+
+    def _shown_values(self):
+        for i, value in enumerate(self.call.values):
+            kind = self.call.kind(i)
+            yield f"p{value}" if kind == NUMBER else value
+
+
+def _shown(value):
+    if isinstance(value, Value):
+        return f"s{value.slot}{list(value.sizes)}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(value)
+
+
+def writes_unsaid(op):
+    """Whether an operator may write to arguments that its schema does not mark."""
+    return any(word in op.name for word in _WRITING)
+
+
+def is_written(op, i):
+    """Whether the schema says that an operator writes to its argument ``i``."""
+    return bool(op.signature.rows[i][5] & 1)
+
+
+def step_of(call):
+    """A noted call with what it reads and writes."""
+    step = Step(call)
+    op = call.op
+    tags = op.entry[12] if len(op.entry) > 12 else ("unknown",)
+    unsaid = writes_unsaid(op) or not op.entry
+    for i, value in step.arguments():
+        step.reads.append(value)
+        if unsaid or is_written(op, i):
+            step.writes.append(value)
+    for kind, value in call.results:
+        if kind == FRESH:
+            step.writes.append(value)
+            if value.slot not in step.makes:
+                step.makes.append(value.slot)
+    step.pure = (
+        not unsaid
+        and op.form == 0
+        and "random" not in tags
+        and "unknown" not in tags
+        and not any(is_written(op, i) for i, _ in step.arguments())
+    )
+    return step
+
+
+@dataclass(eq=False)
+class Graph:
+    """The steps of a path, and what is wanted of it.
+
+    Attributes:
+        steps: in the order in which the program took them.
+        wanted: for each storage 0 if it was there before, 1 if nobody has it any more,
+            2 if it is wanted.
+        sizes: bytes of the storages that the path makes, by number.
+    """
+
+    steps: list
+    wanted: bytes
+    sizes: dict
+
+    @classmethod
+    def of(cls, leaf, wanted):
+        """The graph of the path that ends in a call."""
+        steps = [step_of(call) for call in leaf.path]
+        sizes = {}
+        for step in steps:
+            numbers = iter(range(step.call.first, step.call.first + 10**6))
+            for size in step.call.sizes:
+                sizes[next(numbers)] = size
+        return cls(steps, wanted, sizes)
+
+    def fresh(self, slot):
+        """Whether the path makes a storage."""
+        return self.wanted[slot] != 0
+
+    def lives(self, slot):
+        """Whether somebody sees a storage afterwards: its last contents count."""
+        return self.wanted[slot] != 1
+
+    def drop_unused(self):
+        """Takes out what nobody reads; returns how many steps that were."""
+        needed = {slot for slot in range(len(self.wanted)) if self.lives(slot)}
+        kept = []
+        for step in reversed(self.steps):
+            useless = step.pure and not any(slot in needed for slot in step.makes)
+            if useless and not may_refuse(step.op):
+                continue
+            kept.append(step)
+            needed.update(value.slot for value in step.reads)
+        dropped = len(self.steps) - len(kept)
+        self.steps = kept[::-1]
+        return dropped
+
+    def __str__(self):
+        marks = {0: "input", 1: "inner", 2: "wanted"}
+        lines = [str(step) for step in self.steps]
+        kinds = [
+            f"{word}: {', '.join(f's{s}' for s, w in enumerate(self.wanted) if w == mark)}"
+            for mark, word in marks.items()
+        ]
+        return "\n".join([*kinds, *lines])
+
+
+def may_refuse(op):
+    """Whether an operator refuses some elements: bad indices, singular matrices."""
+    words = (
+        "index",
+        "gather",
+        "scatter",
+        "embedding",
+        "take",
+        "nll",
+        "cross",
+        "linalg",
+    )
+    words += ("multinomial", "bernoulli", "div", "remainder", "fmod", "put", "pool")
+    return any(word in op.name for word in words) and "div.Tensor" != op.name
+
+
+def last_uses(items):
+    """For each item of a program, the storages that it is the last one to touch.
+
+    Args:
+        items: for each item, the numbers of the storages that it touches.
+    """
+    seen, found = set(), []
+    for touched in reversed(items):
+        found.append([slot for slot in dict.fromkeys(touched) if slot not in seen])
+        seen.update(touched)
+    return found[::-1]

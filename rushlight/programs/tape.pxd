@@ -1,0 +1,94 @@
+from libc.stdint cimport int64_t, uint64_t, uintptr_t
+from cpython.object cimport PyObject
+from rushlight.core.dtype cimport DType
+from rushlight.core.storage cimport Storage
+from rushlight.core.tensor cimport Tensor
+from rushlight.dispatch.dispatcher cimport Operator
+
+cdef enum:
+    # what an argument of a noted call is
+    CONSTANT = 0
+    TENSOR = 1
+    TENSORS = 2
+    NUMBER = 3                      # a float that may be another one each time
+    # what a result of a noted call is
+    FRESH = 0
+    WINDOW = 1                      # on memory that is known
+    ARGUMENT = 2                    # the very tensor that was passed
+    NOTHING = 3
+
+# A window on one of the storages of a path.
+cdef class Value:
+    cdef readonly int slot
+    cdef readonly int ndim
+    cdef int64_t sizes_[8]
+    cdef int64_t strides_[8]
+    cdef readonly int64_t offset
+    cdef int64_t numel
+    cdef bint row_major
+    cdef readonly DType dtype
+    cdef uint64_t deferred
+    cdef readonly bint wrapped
+    cdef bint fits(self, Tensor t) noexcept
+    cdef Tensor window(self, Storage storage)
+
+# One operator's call on a path, and the calls that came after it.
+cdef class Call:
+    cdef readonly Operator op
+    cdef uint64_t keys
+    cdef unsigned char kinds[24]
+    cdef readonly list values       # constants, `Value`s, lists of them, numbers of parameters
+    cdef readonly list results      # pairs of what it is and a `Value`, or an argument's number
+    cdef readonly object shape      # tuple, list, or None for a lone result
+    cdef readonly list sizes        # bytes of the fresh storages, in their order
+    cdef readonly int first         # number of its first fresh storage
+    cdef public bint stops          # memory is looked at right after it, by no operator
+    cdef readonly bint barrier      # it looks at elements: nothing waits beyond it
+    cdef readonly Call parent
+    cdef readonly list children
+    cdef Call last                  # the child that came last
+    cdef readonly dict programs     # which storages are wanted -> program
+    cdef readonly Call after        # where the path goes on once it was run to here
+    cdef public object notes        # for those who look at paths: the user's line
+    cdef readonly int depth
+    cdef object __weakref__
+
+# What one thread has followed and not run.
+cdef class Tape:
+    cdef readonly Call at
+    cdef readonly Call root
+    cdef readonly list calls        # of the path, from its root
+    cdef int done                   # calls that have run
+    cdef readonly list slots        # storages by number
+    cdef readonly list params       # floats by number
+    cdef unsigned char* fresh       # by slot: whether a call of the path makes it
+    cdef uintptr_t* keys            # hash table: storage -> slot
+    cdef int* numbers
+    cdef int room                   # of the table, a power of two
+    cdef bint noting                # the path is new: calls run and are noted
+    cdef bint varies                # floats are parameters of programs
+    cdef int64_t launches           # kernels that had run after the last call was noted
+    cdef bint watching              # kernels are counted
+    cdef bint heard                 # an element was read
+    cdef bint off                   # too many different paths: nothing is followed
+    cdef DType default
+    cdef readonly object owner      # the compiled function
+
+    cdef int find(self, Storage storage) except -2
+    cdef int place(self, uintptr_t key) noexcept
+    cdef int add(self, Storage storage, bint fresh) except -1
+    cdef void put(self, Storage storage, int number) noexcept
+    cdef int put_all(self) except -1
+    cdef int grow(self) except -1
+    cdef int loosen(self) except -1
+    cdef object run_waiting(self, Call leaf, object why)
+    cdef int drop(self, int count) except -1
+    cdef object clear(self)
+    cdef int count_launches(self, bint on) noexcept
+    cdef object execute(self, Call call)
+    cdef object flush(self, object why)
+
+cdef object adopt(Storage target, Tensor made)
+cdef Value value_of(Tensor t, int slot)
+cdef bint usable(Tensor t) noexcept
+cdef object fill_rest(Tape tape)
