@@ -15,7 +15,14 @@ def copy(x):
 
 def fill(self, value):
     """A copy with one number everywhere."""
+    if isinstance(value, rushlight.Tensor) and value._stand is not None:
+        return _spread(self, value)
     return ops.clone(self).fill_(value)
+
+
+def _spread(self, value):
+    """One number for each example of a batch, where the tensor may be of all."""
+    return ops.zeros_like(self) + value.to(self.dtype)
 
 
 def contiguous(self, memory_format):

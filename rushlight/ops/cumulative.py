@@ -2,7 +2,7 @@
 
 import rushlight
 from rushlight.ops import call as ops
-from rushlight.ops.shared import conjugated, readable, wrap_dim
+from rushlight.ops.shared import conjugated, differentiated, readable, wrap_dim
 
 
 def cumsum_gradient(grad, dim):
@@ -19,7 +19,7 @@ def cumprod_gradient(grad, self, dim, result):
     grad = grad.to(self.dtype)
     if readable(self) and not ops.any(self.detach() == 0).item():
         return cumsum_gradient(grad * result, dim) / self
-    if readable(self) and not rushlight.is_grad_enabled():
+    if readable(self) and not differentiated(self):
         return _cumprod_gradient_around_zeros(grad, self, dim, result)
     size, parts = self.shape[dim], []
     for place in range(size):

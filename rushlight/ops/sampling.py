@@ -4,10 +4,11 @@ import math
 import warnings
 
 import rushlight
-from rushlight.core import distributions, factories
+from rushlight.core import distributions, factories, state
 from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
 from rushlight.ops.native import REAL, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
@@ -29,6 +30,9 @@ INTEGER_RANGES = {
 }  # fmt: skip
 LARGEST = {5: 65504.0, 6: 3.4028234663852886e38, 7: 1.7976931348623157e308,
            15: 3.3895313892515355e38}  # fmt: skip
+
+
+_TRANSFORMED = 1 << DispatchKey.Batched  # a transformation of functions is at work
 
 
 def _fill(self, fill, generator, *parameters):
@@ -496,6 +500,8 @@ def _inverse(keep, dtype):
 
 def dropout_mask(self, p, shape=None):
     """Zeros with probability ``p``, else ``1 / (1 - p)``, in the dtype of ``self``."""
+    if state.included_keys() & _TRANSFORMED:  # a batch may want masks of its own
+        return ops.bernoulli(_zeros_for(self, shape), 1 - p).div(1 - p)
     noise = (
         ops.empty_like(self)
         if shape is None
@@ -509,6 +515,12 @@ def dropout_mask(self, p, shape=None):
     return _fill(
         noise, distributions.fill_bernoulli, None, 1 - p, _inverse(1 - p, self.dtype)
     )
+
+
+def _zeros_for(self, shape):
+    if shape is None:
+        return ops.zeros_like(self)
+    return ops.zeros(shape, dtype=self.dtype, device=self.device)
 
 
 def _passes(input, p, train):
@@ -601,11 +613,14 @@ def _alpha_noise(input, p, channels):
     """What an input is multiplied by, and what is added to it then."""
     alpha = 1.7580993408473766
     scale = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    if channels:
-        noise = _empty(_channels(input), input.dtype, input.device)
+    sizes = _channels(input) if channels else None
+    if state.included_keys() & _TRANSFORMED:
+        noise = ops.bernoulli(_zeros_for(input, sizes), 1 - p)
     else:
         noise = ops.empty_like(input)
-    noise = bernoulli_float(noise, 1 - p, None)
+        if channels:
+            noise = _empty(sizes, input.dtype, input.device)
+        noise = bernoulli_float(noise, 1 - p, None)
     shift = ops.add(noise, -1).mul_(alpha * scale).add_(alpha * scale * p)
     return noise.mul_(scale), shift
 

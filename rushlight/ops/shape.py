@@ -10,7 +10,7 @@ from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, require, scalar_name
-from rushlight.ops.shared import wrap_dim
+from rushlight.ops.shared import readable, wrap_dim, written
 from rushlight.ops.view import call_slice
 
 
@@ -216,7 +216,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
         self = self.reshape([1])
     if repeats.ndim == 0 or repeats.numel() == 1:
         require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
-        return repeat_interleave_int(self, int(repeats.item()), dim, output_size)
+        return repeat_interleave_int(self, _of_every_example(repeats), dim, output_size)
     if repeats.numel() != self.shape[dim]:
         raise RuntimeError(
             f"repeats must have the same size as input along dim, but got "
@@ -238,10 +238,10 @@ def repeat_interleave_positions(repeats, output_size):
     require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
     if not repeats.numel():
         return ops.empty_like(repeats)
-    if bool((repeats < 0).any()):
+    if bool((_numbers_of(repeats) < 0).any()):
         raise RuntimeError(f"repeats can not be negative\n  repeats: {brief(repeats)}")
     ends = ops.cumsum(repeats, 0)
-    total = int(ends[-1].item())
+    total = _of_every_example(ends[-1])
     if output_size is not None and output_size != total:
         raise RuntimeError(
             f"allocated size does not match required size: output_size is {output_size},"
@@ -249,6 +249,29 @@ def repeat_interleave_positions(repeats, output_size):
         )
     places = ops.arange(total, device=repeats.device)
     return ops.searchsorted(ends, places, right=True).to(repeats.dtype)
+
+
+def _numbers_of(tensor):
+    """The numbers of all examples, where a tensor is one of a batch."""
+    while tensor._stand is not None:
+        tensor = tensor._stand.value
+    return tensor
+
+
+def _of_every_example(tensor):
+    """One integer, which has to be the same for every example of a batch.
+
+    Raises:
+        RuntimeError: it is not: the results would differ in size.
+    """
+    first, *others = _numbers_of(tensor).reshape([-1]).tolist()
+    for at, other in enumerate(others):
+        if other != first:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got [{first}] at entry "
+                f"0 and [{other}] at entry {at + 1}"
+            )
+    return int(first)
 
 
 def fliplr(self):
@@ -520,7 +543,13 @@ def one_hot(self, num_classes):
         )
     if self.numel() == 0 and num_classes <= 0:
         raise RuntimeError("Can not infer total number of classes from empty tensor.")
-    if self.numel():
+    if self.numel() and not readable(self):  # of no single example, or of no numbers
+        if num_classes <= 0:
+            raise RuntimeError(
+                "When vmap-ing torch.nn.functional.one_hot, please provide an explicit "
+                "positive num_classes argument."
+            )
+    elif self.numel():
         if int(self.min().item()) < 0:
             raise RuntimeError("Class values must be non-negative.")
         largest = int(self.max().item())
@@ -534,7 +563,9 @@ def one_hot(self, num_classes):
     result = ops.zeros(
         [*self.shape, num_classes], dtype=rushlight.int64, device=self.device
     )
-    return result.scatter_(-1, self.unsqueeze(-1), 1) if self.numel() else result
+    if not self.numel():
+        return result
+    return written("scatter", result, -1, self.unsqueeze(-1), 1)
 
 
 def _check_image(name, self, factor_name, factor):

@@ -7,6 +7,7 @@ adjoints in place of transposes.
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.shared import differentiated
 
 
 def _triangle(x, upper, unit=False):
@@ -19,7 +20,7 @@ def solve_backward(grad, A, result, LU, pivots, left, needs):
     """``gB = A^-H g``, and ``gA = -gB X^H``; from the right the other way round."""
     vector = result.ndim == A.ndim - 1
     shown = grad.unsqueeze(-1) if vector else grad
-    if rushlight.is_grad_enabled():
+    if differentiated(A):
         d_B = ops.linalg_solve(A.mH, shown, left=left)
     else:
         d_B = ops.linalg_lu_solve(LU, pivots, shown, left=left, adjoint=True)
@@ -200,7 +201,7 @@ def det_backward(grad, A, det, LU, pivots):
         return ops.zeros_like(A)
     if A.shape[-1] == 1:
         return grad.unsqueeze(-1).unsqueeze(-1)
-    if rushlight.is_grad_enabled():
+    if differentiated(A):
         if A.device.type != "meta" and (det == 0).any().item():
             return grad.unsqueeze(-1).unsqueeze(-1) * _cofactors(A)
         scaled = (grad * det.conj()).unsqueeze(-1)
@@ -249,7 +250,7 @@ def slogdet_backward(grads, A, sign, LU, pivots):
     if factor is None:
         return None
     wanted = ops.diag_embed(factor.unsqueeze(-1).expand(A.shape[:-1]))
-    if rushlight.is_grad_enabled():
+    if differentiated(A):
         return ops.linalg_solve(A.mH, wanted)
     return ops.linalg_lu_solve(LU, pivots, wanted, adjoint=True)
 

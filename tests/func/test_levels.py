@@ -148,7 +148,7 @@ def test_numbers_of_a_batch_are_refused_and_numbers_of_gradients_are_given():
         func.vmap(lambda x: x * x.item())(rushlight.ones(3))
     with pytest.raises(RuntimeError, match="data-dependent control flow"):
         func.vmap(lambda x: x if x > 0 else -x)(rushlight.ones(3))
-    with pytest.raises(RuntimeError, match="depends on data"):
+    with pytest.raises(RuntimeError, match="output dynamic shape"):
         func.vmap(lambda x: x.nonzero())(rushlight.ones(3, 2))
     assert func.grad(lambda x: x * x.item())(rushlight.tensor(3.0)).item() == 3.0
 
@@ -281,3 +281,74 @@ def test_an_operator_that_returns_its_argument_returns_it_in_every_level(value):
 
     assert func.grad(same)(x).tolist() == (2 * x).tolist()
     assert func.jvp(same, (x,), (x,))[1].item() == (2 * x * x).sum().item()
+
+
+RANDOM = {
+    "dropout": lambda m, x: m.nn.functional.dropout(x, 0.5),
+    "dropout of channels": lambda m, x: m.nn.functional.dropout1d(x.view(2, 2), 0.5),
+    "alpha dropout": lambda m, x: m.nn.functional.alpha_dropout(x, 0.5, True),
+    "numbers made": lambda m, x: x + m.randn(4, dtype=x.dtype),
+    "numbers like": lambda m, x: m.rand_like(x),
+    "written": lambda m, x: x.clone().normal_(),
+    "an order": lambda m, x: x + m.randperm(4),
+    "gumbel": lambda m, x: m.nn.functional.gumbel_softmax(x),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("name", sorted(RANDOM))
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_random_numbers_of_a_batch_are_pytorchs(name, randomness):
+    def run(m):
+        m.manual_seed(3)
+        x = m.from_numpy(np.outer([1.0, 2.0, 3.0], X))
+        f = m.func.vmap(lambda one: RANDOM[name](m, one), randomness=randomness)
+        return f(x).numpy()
+
+    np.testing.assert_allclose(run(rushlight), run(torch), 1e-6, 1e-6)
+
+
+@pytest.mark.parametrize("name", sorted(RANDOM))
+def test_random_numbers_of_a_batch_are_refused_unless_they_are_asked_for(name):
+    x = rushlight.tensor(np.outer([1.0, 2.0, 3.0], X))
+    with pytest.raises(RuntimeError, match="while in randomness error mode"):
+        func.vmap(lambda one: RANDOM[name](rushlight, one))(x)
+    captured = x[0]
+    with pytest.raises(RuntimeError, match="while in randomness error mode"):
+        func.vmap(lambda one: RANDOM[name](rushlight, captured) + one.sum())(x)
+
+
+COUNTS = {
+    "repeats for each example": lambda m, x, n: x.repeat_interleave(n, dim=0),
+    "their places": lambda m, x, n: m.repeat_interleave(n),
+    "one for all": lambda m, x, n: x.repeat_interleave(m.tensor(2)),
+    "classes": lambda m, x, n: m.nn.functional.one_hot(n, 4),
+    "bincount": lambda m, x, n: m.bincount(n, minlength=4),
+    "a number everywhere": lambda m, x, n: m.fill(x, x[0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("name", sorted(COUNTS))
+def test_what_looks_at_numbers_takes_a_batch_where_pytorchs_does(name):
+    def run(m):
+        x = m.from_numpy(np.outer([1.0, 2.0, 3.0], X))
+        n = m.tensor([[1, 2, 0, 1], [0, 0, 3, 1], [1, 1, 1, 1]])
+        return m.func.vmap(lambda x, n: COUNTS[name](m, x, n))(x, n).numpy()
+
+    np.testing.assert_array_equal(run(rushlight), run(torch))
+
+
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_results_of_two_sizes_and_answers_that_are_no_tensors_are_refused():
+    x, n = rushlight.ones(2, 2), rushlight.tensor([[1, 2], [1, 1]])
+    with pytest.raises(
+        RuntimeError, match="stack expects each tensor to be equal size"
+    ):
+        func.vmap(lambda x, n: x.repeat_interleave(n))(x, n)
+    with pytest.raises(
+        RuntimeError, match="Batching rule not implemented for aten::equal"
+    ):
+        func.vmap(lambda x: x if rushlight.equal(x, x) else -x)(x)
+    with pytest.raises(RuntimeError, match="output dynamic shape"):
+        func.vmap(rushlight.argwhere)(x)

@@ -30,8 +30,18 @@ RANDOM_REFUSED = (
     "the 'same' or 'different' randomness flags on vmap or perform the randomness "
     "operation out of vmap"
 )
-DYNAMIC = frozenset(
-    "nonzero masked_select _unique2 _unique_consecutive unique bincount".split()
+# Operators whose results differ in shape from example to example.
+DYNAMIC = {
+    name: name
+    for name in "_unique2 _unique_consecutive unique_dim unique_consecutive nonzero".split()
+} | {"masked_select": "masked_select", "nonzero_numpy": "where"}
+# Random operators with a number for each element of the first tensor: those of a whole
+# batch are as many.
+EACH_ITS_OWN = frozenset(
+    """
+    bernoulli_ normal_ uniform_ exponential_ cauchy_ log_normal_ geometric_ random_
+    rand_like randn_like randint_like bernoulli native_dropout
+    """.split()
 )
 _warned = set()
 
@@ -117,14 +127,20 @@ class BatchLevel(Level):
             )
         if name in DYNAMIC and not (name == "masked_select" and self.shares(args[1])):
             raise RuntimeError(
-                f"vmap: It looks like you're calling {name}, whose result has a size "
-                "that depends on data: examples would differ in shape"
+                "vmap: We do not support batching operators that can output dynamic "
+                f"shape. Attempted to vmap over aten::{DYNAMIC[name]}: examples would "
+                "differ in the shape of their results."
             )
         with Outside(self):
             if not random:
                 rule = rules.rule_of(op)
                 if rule is not None:
                     result = rule(self, op, args)
+                    if result is not NotImplemented:
+                        return result
+            elif name in EACH_ITS_OWN and self.randomness == "different":
+                if batched and self.owns(args[0]):
+                    result = rules.elementwise(self, op, args)
                     if result is not NotImplemented:
                         return result
             return self.loop(op, args, random)
@@ -158,14 +174,19 @@ class BatchLevel(Level):
             results.append(op.redispatch(None, *each(example, args)))
         if op.form == INPLACE:
             return args[0]
-        return self.stacked(results)
+        return self.stacked(op, results)
 
-    def stacked(self, results):
+    def stacked(self, op, results):
         first = results[0]
         if isinstance(first, Tensor):
             return self.wrap(rushlight.stack(results))
+        if isinstance(first, (bool, int, float, complex)):
+            raise RuntimeError(
+                f"Batching rule not implemented for aten::{op.name}. We could not "
+                "generate a fallback: its result is no tensor."
+            )
         if isinstance(first, (tuple, list)):
-            parts = [self.stacked(list(items)) for items in zip(*results)]
+            parts = [self.stacked(op, list(items)) for items in zip(*results)]
             if hasattr(first, "_fields"):
                 return type(first)(*parts)
             return type(first)(parts)

@@ -93,6 +93,8 @@ def _choose(op):
         return None
     if base in BY_NAME and op.form != INPLACE:
         return BY_NAME[base]
+    if base == "fill_":
+        return _filled_in
     if kind == "pointwise" or base in ELEMENTWISE:
         return elementwise
     if op.form == INPLACE:
@@ -159,6 +161,21 @@ def elementwise(level, op, args):
         ]
     result = op.redispatch(None, *values)
     return args[0] if op.form == INPLACE else mapped(level.wrap, result)
+
+
+def _filled_in(level, op, args):
+    """One number for all, or one for each example: what is copied broadcasts."""
+    target, value = args
+    if isinstance(value, Tensor) and level.owns(value) and not value.dim():
+        spread = level.front(value)
+        for _ in range(target.dim()):
+            spread = spread.unsqueeze(-1)
+        level.front(target).copy_(spread)
+        return target
+    if isinstance(value, Tensor) and level.owns(value):
+        return NotImplemented
+    op.redispatch(None, level.front(target), value)
+    return target
 
 
 # -- dimensions ------------------------------------------------------------------------

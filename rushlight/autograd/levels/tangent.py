@@ -34,6 +34,12 @@ from rushlight.core.tensor import Tensor
 PRODUCTS = frozenset("mm bmm mv dot linear convolution".split())
 # Operators beside the elementwise ones whose Jacobian is its own transpose.
 SYMMETRIC = frozenset(["_softmax"])
+# Operators of one matrix with formulas of their own, ``formula(tangent, args, results)``.
+FORMULAS = {
+    "linalg_cholesky_ex": "cholesky_tangents",
+    "_linalg_eigh": "eigh_tangents",
+    "linalg_eig": "eig_tangents",
+}
 ARGUMENT, RESULT = 0, 1  # what a formula's saved value is
 
 
@@ -117,6 +123,9 @@ class TangentLevel(Level):
     title = "DualTensor"
 
     def wrap(self, value, tangent=None, source=None, view=None):
+        if tangent is not None and tangent.is_complex() and not value.is_conj():
+            # views of the value look at its elements as they lie
+            tangent = self.at_value(Tensor.resolve_conj, tangent)
         tensor = imitate(value, STANDS)
         tensor._stand = Dual(self, value, tangent, source, view)
         return tensor
@@ -207,8 +216,18 @@ class TangentLevel(Level):
             found = self.push_elementwise(op, args, values)
             if found is not None:
                 return found
+        if op.name in FORMULAS:
+            return self.push_formula(op, args, values)
         with Outside(self), GradientLevel() as inner:
             return transpose_twice(inner, op, args, self)
+
+    def push_formula(self, op, args, values):
+        """By the operator's own formula; of factors, what a gradient leaves open too."""
+        module = importlib.import_module("rushlight.ops.decomposition_tangents")
+        formula = getattr(module, FORMULAS[op.name])
+        result = self.outside(op, values)
+        tangent = self.tangent_of(args[0])
+        return result, list(self.at_value(formula, tangent, values, result))
 
     def push_product(self, op, args, values):
         """Linear in each of two factors; what is added to the product has its own."""
@@ -317,11 +336,12 @@ class TangentLevel(Level):
         """Compute the new tangent from the old values, then write both."""
         target = args[0]
         stand = target._stand
-        if op.name in ("zero_", "fill_.Scalar"):
+        number = op.name == "fill_" and not isinstance(args[1], Tensor)
+        if op.name == "zero_" or number:
             self.outside(op, values)
             self.at_value(Tensor.zero_, stand.own())
             return
-        if op.name in ("copy_", "fill_.Tensor"):
+        if op.name in ("copy_", "fill_"):
             self.outside(op, values)
             moved = self.tangent_of(args[1]) if isinstance(args[1], Tensor) else None
             own = stand.own()
