@@ -7,6 +7,7 @@ in the right side is computed at once.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import fields, replace
 
 from rushlight.codegen import expr as ir
@@ -34,19 +35,25 @@ def map_expr(e: Expr, change, memo=None) -> Expr:
     return memo[id(e)][0]
 
 
+@functools.cache
+def _fields(kind) -> tuple:
+    """The names of a statement's parts, the variable that it names left out."""
+    return tuple(item.name for item in fields(kind) if item.name != "var")
+
+
 def map_statement(s, on_expr, on_body):
     """A statement with every expression and every body replaced."""
     changes = {}
-    for item in fields(s):
-        value = getattr(s, item.name)
+    for name in _fields(type(s)):
+        value = getattr(s, name)
         if isinstance(value, tuple):
             new = on_body(value)
-        elif isinstance(value, Expr) and item.name != "var":
+        elif isinstance(value, Expr):
             new = on_expr(value)
         else:
             continue
         if new is not value:
-            changes[item.name] = new
+            changes[name] = new
     return replace(s, **changes) if changes else s
 
 
@@ -64,13 +71,13 @@ def map_program(function: ir.Function, change) -> ir.Function:
 
 def expressions_of(s):
     """The expressions that a statement evaluates itself, not those in its bodies."""
-    values = (getattr(s, item.name) for item in fields(s) if item.name != "var")
+    values = (getattr(s, name) for name in _fields(type(s)))
     return [value for value in values if isinstance(value, Expr)]
 
 
 def bodies_of(s):
     """The bodies of a statement."""
-    values = (getattr(s, item.name) for item in fields(s))
+    values = (getattr(s, name) for name in _fields(type(s)))
     return [value for value in values if isinstance(value, tuple)]
 
 
@@ -132,14 +139,21 @@ class Rules:
         self.rules = [Rule(*row) for row in rows]
         self.index: dict = {}
         for rule in self.rules:
-            self.index.setdefault(_root(rule.before), []).append(rule)
+            row = rule, tuple(map(_wanted, rule.before.args))
+            self.index.setdefault(_root(rule.before), []).append(row)
 
     def __iter__(self):
         return iter(self.rules)
 
     def __call__(self, e: Expr) -> Expr | None:
         """``e`` rewritten at its root by the first rule that fits, or None."""
-        for rule in self.index.get(_root(e), ()):
+        rows = self.index.get(_root(e))
+        if rows is None:
+            return None
+        roots = [_root(arg) for arg in e.args]
+        for rule, wanted in rows:
+            if any(w is not None and w != r for w, r in zip(wanted, roots)):
+                continue  # most rules do not fit at a glance
             result = rule.apply(e)
             if result is not None:
                 return result
@@ -148,6 +162,13 @@ class Rules:
 
 def _root(e):
     return type(e), getattr(e, "op", None)
+
+
+def _wanted(shape):
+    """The root that a pattern asks for, or None where any will do."""
+    if isinstance(shape, Var):
+        return (Const, None) if shape.name in LITERALS else None
+    return _root(shape)
 
 
 def _collect(e, found):

@@ -16,7 +16,8 @@ copied, or transposed a square of registers at a time, into panels as wide as a 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
@@ -36,6 +37,7 @@ from rushlight.codegen.expr import (
     i64,
     load,
 )
+from rushlight.codegen.rewrite import map_statement
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.codegen.target import current
 
@@ -112,83 +114,197 @@ class Operand:
 
 @dataclass
 class Epilogue:
-    """What becomes of the sums: ``alpha * sums + beta * old``, see ``d_mode``."""
+    """What becomes of the sums: ``after(alpha * sums + beta * old)``.
+
+    Attributes:
+        alpha, beta: factors; without an ``alpha`` there is none.
+        old: what is added: a matrix, or a value for each row.
+        mode: ``VECTOR``, ``SCALAR``, or ``NOTHING`` to be added.
+        after: from a vector of results to another, for what is traced behind a product;
+            None where results are stored as they are.
+    """
 
     alpha: Expr | None
     beta: Expr
     old: Operand
     mode: Expr
+    after: Callable | None = None
+
+    def is_simple(self):
+        """Whether nothing but an addition is between the sums and the results."""
+        if self.after is not None:
+            return Const(ir.boolean, False)
+        return Const(ir.boolean, True) if self.alpha is None else self.alpha == 1
+
+
+@dataclass
+class Destination:
+    """Where a tile goes: to the results, or to where its sums wait for an epilogue.
+
+    Attributes:
+        is_final: whether it is the results.
+        whole: where a tile of the usual size goes, which adds what is to be added itself.
+    """
+
+    pointer: Expr
+    row: Expr
+    is_final: Expr
+    whole: Destination | None = None
 
 
 class Product:
-    """Writes the loops of one product with a given tile and accumulation type."""
+    """Writes the loops of one product with a given tile and accumulation type.
+
+    Tiles of every size write to one place and share one epilogue: they are nothing but
+    the loop over the depth, so a kernel holds many of them in little code. Whole tiles
+    add a bias, or what was summed before, while their sums are in registers.
+    """
 
     def __init__(self, builder: Builder, tile: Tile, compute: Type, add=multiply_add):
         self.b, self.tile, self.compute, self.add = builder, tile, compute, add
+        self.sums = builder.array("tile_sums", compute, tile.rows * tile.width)
 
     # One register tile
 
-    def register_tile(self, rows, masks, left, right, depth, out, epilogue):
-        """``rows`` x ``len(masks)`` vectors of the output; a mask cuts one short."""
+    def register_tile(self, rows, masks, left, right, depth, out, add_old=None):
+        """``rows`` x ``len(masks)`` vectors of sums; a mask cuts one short.
+
+        Args:
+            out: where they go, as `Destination`.
+            add_old: adds to the sums what an epilogue adds, where that is all it does.
+        """
         b, lanes = self.b, self.tile.lanes
         zero = Const(self.compute.vector(lanes), 0)
         sums = [[b.declare("sum", zero) for _ in masks] for _ in range(rows)]
-        with b.loop("k", 0, depth) as k:
-            start = b.let("start", k * right.row)
+        lines = [b.let("line", moved(left.pointer, left.row * i)) for i in range(rows)]
+        step, start = (b.declare(name, Const(i64, 0)) for name in ("step", "start"))
+        with b.loop("k", 0, depth):
             along = [
                 b.let("along", load(right.pointer, start + j * lanes, lanes, mask=mask))
                 for j, mask in enumerate(masks)
             ]
-            step = b.let("step", k * left.column)
-            for i, line in enumerate(sums):
-                element = load(left.pointer, left.row * i + step)
-                value = b.let("value", Broadcast(lanes, element))
-                for total, other in zip(line, along, strict=True):
+            for line, totals in zip(lines, sums, strict=True):
+                value = b.let("value", Broadcast(lanes, load(line, step)))
+                for total, other in zip(totals, along, strict=True):
                     b.assign(total, self.add(value, other, total))
-        self.finish(sums, masks, epilogue)
-        for i, line in enumerate(sums):
-            for j, (total, mask) in enumerate(zip(line, masks, strict=True)):
-                b.store(out.pointer, out.row * i + j * lanes, total, mask)
+            b.assign(step, step + left.column)
+            b.assign(start, start + right.row)
+        if add_old is not None:
+            add_old(sums, masks)
+        cut = []
+        for i, totals in enumerate(sums):
+            row = b.let("row", moved(out.pointer, out.row * i))
+            for j, (total, mask) in enumerate(zip(totals, masks, strict=True)):
+                if mask is None:
+                    b.store(row, j * lanes, total)
+                else:
+                    cut.append((row, j * lanes, total, mask))
+        if cut:  # what is stored by a mask is slow to be read again
+            with b.when(out.is_final):
+                for row, at, total, mask in cut:
+                    b.store(row, at, total, mask)
+            with b.otherwise():
+                for row, at, total, _ in cut:
+                    b.store(row, at, total)
 
-    def finish(self, sums, masks, epilogue):
-        """Scales the sums and adds what was there."""
-        b, lanes = self.b, self.tile.lanes
-        beta = b.let("beta", Broadcast(lanes, epilogue.beta))
-        old = epilogue.old
-        if epilogue.alpha is not None:
-            alpha = b.let("alpha", Broadcast(lanes, epilogue.alpha))
-            for line in sums:
-                for total in line:
-                    b.assign(total, total * alpha)
-        with b.when(epilogue.mode == VECTOR):
-            for i, line in enumerate(sums):
-                for j, (total, mask) in enumerate(zip(line, masks, strict=True)):
-                    before = load(
-                        old.pointer, old.row * i + j * lanes, lanes, mask=mask
-                    )
-                    b.assign(total, multiply_add(before, beta, total))
-        with b.when(epilogue.mode == SCALAR):
-            for i, line in enumerate(sums):
-                before = Broadcast(lanes, load(old.pointer, old.row * i))
-                scaled = b.let("scaled", before * beta)
-                for total in line:
+    def add_old(self, sums, masks, epilogue):
+        """Adds what an epilogue with nothing else to do adds."""
+        b, lanes, old = self.b, self.tile.lanes, epilogue.old
+        with b.when(epilogue.is_simple() & (epilogue.mode == VECTOR)):
+            beta = b.let("beta", Broadcast(lanes, epilogue.beta))
+            for i, totals in enumerate(sums):
+                before = b.let("before", moved(old.pointer, old.row * i))
+                for j, (total, mask) in enumerate(zip(totals, masks, strict=True)):
+                    other = load(before, j * lanes, lanes, mask=mask)
+                    b.assign(total, multiply_add(other, beta, total))
+        with b.when(epilogue.is_simple() & (epilogue.mode == SCALAR)):
+            for i, totals in enumerate(sums):
+                value = load(old.pointer, old.row * i) * epilogue.beta
+                scaled = b.let("scaled", Broadcast(lanes, value))
+                for total in totals:
                     b.assign(total, total + scaled)
 
-    def any_width(self, rows, columns, left, right, depth, out, epilogue):
-        """A tile of ``columns`` columns: all of them, or some with the last cut."""
+    def any_size(self, rows, columns, masks, left, right, depth, out, epilogue):
+        """A tile of any size: the right number of rows, of whole vectors and a last.
+
+        Tiles with fewer rows than usual have one vector or all of them.
+        """
         b, tile = self.b, self.tile
-        rest = (left, right, depth, out, epilogue)
-        full = rows == tile.rows
-        if full:
-            with b.when(columns == tile.width):
-                self.register_tile(rows, [None] * tile.vectors, *rest)
-        with b.when(columns < tile.width) if full else b.when(columns > 0):
-            vectors = b.let("vectors", blocks_of(columns, tile.lanes))
-            last = b.let("last", columns - (vectors - 1) * tile.lanes)
-            mask = b.let("mask", lane_mask(tile.lanes, last))
+        vectors = b.let("vectors", blocks_of(columns, tile.lanes))
+        before = [None] * (tile.vectors - 1)  # whole vectors need no mask
+        operands = left, right, depth
+
+        def add_old(sums, masks):
+            self.add_old(sums, masks, epilogue)
+
+        def usual():
             for count in range(1, tile.vectors + 1):
+                cut = [*before[: count - 1], masks[count - 1]]
                 with b.when(vectors == count):
-                    self.register_tile(rows, [None] * (count - 1) + [mask], *rest)
+                    rest = (out.whole, add_old) if count == tile.vectors else (out,)
+                    self.register_tile(tile.rows, cut, *operands, *rest)
+
+        with b.when(rows == tile.rows):
+            if current().has_masks:
+                usual()
+            else:  # masks take registers, or are functions: not in whole tiles
+                with b.when(columns == tile.width):
+                    plain = [*before, None]
+                    rest = out.whole, add_old
+                    self.register_tile(tile.rows, plain, *operands, *rest)
+                with b.otherwise():
+                    usual()
+        with b.otherwise():
+            for height in tile.row_tails:
+                with b.when(rows == height):
+                    with b.when(vectors == 1):
+                        self.register_tile(height, masks[:1], *operands, out)
+                    with b.otherwise():
+                        self.register_tile(height, masks, *operands, out)
+
+    def destination(self, is_final, there):
+        """The results' place if the sums are results, else where sums wait."""
+        b, pitch = self.b, Const(i64, self.tile.width)
+        return Destination(
+            b.let("target", Select(is_final, there.pointer, self.sums)),
+            b.let("pitch", Select(is_final, there.row, pitch)),
+            is_final,
+        )
+
+    def finish(self, rows, masks, epilogue, out):
+        """Makes results of a tile's sums and writes them."""
+        b, tile, lanes, old = self.b, self.tile, self.tile.lanes, epilogue.old
+        beta = b.let("beta", Broadcast(lanes, epilogue.beta))
+        alpha = epilogue.alpha
+        if alpha is not None:
+            alpha = b.let("alpha", Broadcast(lanes, alpha))
+
+        def put(row, line, change):
+            """Stores a row's results, each from its sums and its vector's number."""
+            for j, mask in enumerate(masks):
+                total = load(line, j * lanes, lanes)
+                if alpha is not None:
+                    total = total * alpha
+                value = change(total, j, mask)
+                if epilogue.after is not None:
+                    value = epilogue.after(value)
+                b.store(row, j * lanes, value, mask)
+
+        def with_vector(total, j, mask):
+            other = load(before, j * lanes, lanes, mask=mask)
+            return multiply_add(other, beta, total)
+
+        with b.loop("r", 0, rows) as r:
+            line = b.let("line", moved(self.sums, r * tile.width))
+            row = b.let("row", moved(out.pointer, r * out.row))
+            before = b.let("before", moved(old.pointer, r * old.row))
+            with b.when(epilogue.mode == VECTOR):
+                put(row, line, with_vector)
+            with b.when(epilogue.mode == SCALAR):
+                scaled = b.let("scaled", load(before, 0) * epilogue.beta)
+                put(row, line, lambda total, *_: total + Broadcast(lanes, scaled))
+            with b.when(epilogue.mode == NOTHING):
+                put(row, line, lambda total, *_: total)
 
     # Blocks
 
@@ -201,29 +317,35 @@ class Product:
             epilogue_at: a callable, from a row and a column to the `Epilogue` there.
         """
         b, tile = self.b, self.tile
-
-        def panel(i, rows):
-            part = left(i, rows)
+        i = b.declare("i", Const(i64, 0))
+        with b.repeat(i < height):
+            rest = b.let("rest", height - i)
+            rows = Const(i64, 1)
+            for size in (*reversed(tile.row_tails), tile.rows):
+                rows = Select(rest >= size, Const(i64, size), rows)
+            rows, here = b.let("rows", rows), b.let("here", i + 0)
+            part = left(here, rows)
             with b.loop("j", 0, width, tile.width) as j:
                 columns = b.let("columns", minimum(width - j, tile.width))
-                self.any_width(
-                    rows,
-                    columns,
-                    part,
-                    right_at(j),
-                    depth,
-                    out.at(i, j),
-                    epilogue_at(i, j),
+                masks = [
+                    b.let("mask", lane_mask(tile.lanes, columns - v * tile.lanes))
+                    for v in range(tile.vectors)
+                ]
+                there = named(b, "there", out.at(here, j))
+                epilogue = epilogue_at(here, j)
+                simple = b.let("simple", epilogue.is_simple())
+                none = b.let("none", simple & (epilogue.mode == NOTHING))
+                large = rows == tile.rows
+                large = large & (columns > tile.width - tile.lanes)
+                large = b.let("large", simple & large)
+                sums = self.destination(none, there)
+                sums.whole = self.destination(simple, there)
+                self.any_size(
+                    rows, columns, masks, part, right_at(j), depth, sums, epilogue
                 )
-
-        whole = b.let("whole", height - remainder(height, tile.rows))
-        with b.loop("i", 0, whole, tile.rows) as i:
-            panel(i, tile.rows)
-        position = b.declare("position", whole)
-        for rows in tile.row_tails:
-            with b.when(height - position >= rows):
-                panel(b.let("i", position + 0), rows)
-                b.assign(position, position + rows)
+                with b.when(~(none | large)):
+                    self.finish(rows, masks, epilogue, there)
+            b.assign(i, i + rows)
 
     # Packing the right operand: panels of `width` columns, row after row
 
@@ -272,6 +394,7 @@ class Product:
         ``depth`` rows become the first of panels that are ``total`` deep.
         """
         b, lanes, panel = self.b, self.tile.lanes, self.tile.width
+        square = b.array("square", self.compute, lanes * lanes)
         with b.loop("j", 0, width, lanes) as j:
             to = b.let("to", self.packed_index(j, depth if total is None else total))
             starts = [
@@ -284,18 +407,30 @@ class Product:
                 turned = transpose(
                     b, [b.let("line", cast(self.compute, line)) for line in lines]
                 )
-                for i, vector in enumerate(turned):
-                    with b.when(k + i < depth):
-                        b.store(target, to + (k + i) * panel, vector)
+                row = b.let("row", moved(target, to + k * panel))
+                with b.when(depth - k >= lanes):
+                    for i, vector in enumerate(turned):
+                        b.store(row, i * panel, vector)
+                with b.otherwise():
+                    for i, vector in enumerate(turned):
+                        b.store(square, i * lanes, vector)
+                    with b.loop("i", 0, depth - k) as i:
+                        b.store(row, i * panel, load(square, i * lanes, lanes))
 
     def pack_left(self, source, target, depth, rows):
         """A panel of the left operand converted to the type of the sums."""
-        b = self.b
-        with b.loop("k", 0, depth) as k:
-            for i in range(rows):
-                value = load(source.pointer, source.row * i + k * source.column)
-                b.store(target, k * rows + i, cast(self.compute, value))
-        return Operand(target, Const(i64, 1), Const(i64, rows))
+        b, lanes, pitch = self.b, self.tile.lanes, self.tile.depth
+        with b.loop("i", 0, rows) as i:
+            line = b.let("line", moved(source.pointer, i * source.row))
+            row = b.let("row", moved(target, i * pitch))
+            with b.when(source.column == 1), b.loop("k", 0, depth, lanes) as k:
+                mask = b.let("mask", lane_mask(lanes, depth - k))
+                value = load(line, k, lanes, mask=mask)
+                b.store(row, k, cast(self.compute, value), mask)
+            with b.when(source.column != 1), b.loop("k", 0, depth) as k:
+                value = load(line, k * source.column)
+                b.store(row, k, cast(self.compute, value))
+        return Operand(target, Const(i64, pitch), Const(i64, 1))
 
 
 def transpose(b, vectors):
@@ -313,11 +448,29 @@ def transpose(b, vectors):
     return vectors
 
 
-def product(name, a_type, b_type, compute, tile, add=multiply_add) -> ir.Function:
+def rolled(statements):
+    """The statements with every loop left as it is written: vectors are explicit."""
+    result = []
+    for statement in statements:
+        statement = map_statement(statement, lambda e: e, rolled)
+        if isinstance(statement, ir.For) and statement.kind == "serial":
+            statement = replace(statement, kind="rolled")
+        result.append(statement)
+    return tuple(result)
+
+
+def product(
+    name, a_type, b_type, compute, tile, add=multiply_add, after=None
+) -> ir.Function:
     """The matrix product; the parallel axis counts blocks of the output.
 
     Blocks are numbered columns first, then rows, then batch. Data: out, a, b, d, and
     alpha and beta in ``compute``.
+
+    Args:
+        add: what multiplies and adds vectors of the operands.
+        after: a function of one symbolic value that results go through, such as an
+            activation.
     """
     b = Builder()
     write = Product(b, tile, compute, add)
@@ -358,10 +511,9 @@ def product(name, a_type, b_type, compute, tile, add=multiply_add) -> ir.Functio
                 ("d", n["d_row"], d_step, i0, j0),
             )
         )
-        sweep_depth(
-            write, n, scalars, height, width, out, left, right, old, room, converted
-        )
-    return ir.kernel(name, b.statements)
+        operands = out, left, right, old
+        sweep_depth(write, n, scalars, height, width, operands, room, converted, after)
+    return ir.kernel(name, rolled(b.statements))
 
 
 def named(b, name, operand):
@@ -369,11 +521,10 @@ def named(b, name, operand):
     return Operand(b.let(name, operand.pointer), operand.row, operand.column)
 
 
-def sweep_depth(
-    write, n, scalars, height, width, out, left, right, old, room, converted
-):
+def sweep_depth(write, n, scalars, height, width, operands, room, converted, after):
     """Adds up one block of the output over blocks of the depth."""
     b, tile, compute = write.b, write.tile, write.compute
+    out, left, right, old = operands
     alpha, beta = scalars
     with b.loop("k0", 0, n["depth"], tile.depth) as k0:
         depth = b.let("depth", minimum(n["depth"] - k0, tile.depth))
@@ -383,6 +534,10 @@ def sweep_depth(
             write.pack_right(n["right_mode"], source, room, depth, width)
         epilogue = continued(b, first, beta, old, n["d_mode"], out, compute)
         direct = b.let("direct", n["right_mode"] == DIRECT)
+        ended = b.let("ended", k0 + tile.depth >= n["depth"])
+
+        def last(value):
+            return Select(ended, after(value), value)
 
         def right_at(j):
             there = Operand(source.at(0, j).pointer, source.row)
@@ -401,7 +556,9 @@ def sweep_depth(
 
         def epilogue_at(i, j):
             before = named(b, "before", epilogue[1].at(i, j))
-            return Epilogue(alpha, epilogue[0], before, epilogue[2])
+            return Epilogue(
+                alpha, epilogue[0], before, epilogue[2], last if after else None
+            )
 
         write.block(height, width, depth, left_at, right_at, out, epilogue_at)
 

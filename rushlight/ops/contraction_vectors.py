@@ -14,6 +14,7 @@ from rushlight.ops.contraction import (
     multiply_add,
     quotient,
     remainder,
+    rolled,
     transpose,
 )
 
@@ -49,7 +50,7 @@ def dots(name, a_type, b_type, compute, lanes) -> ir.Function:
             dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS)
         with b.loop("i", whole, stop) as i:
             dot_rows(b, n, p_now, compute, lanes, i, 1)
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 def dot_rows(b, n, p, compute, lanes, first, rows):
@@ -145,7 +146,7 @@ def combine(name, a_type, b_type, compute, lanes) -> ir.Function:
             add_rows(k, COMBINED_ROWS)
         with b.loop("k", whole, n["depth"]) as k:
             add_rows(k, 1)
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 TURN_INTS = """
@@ -192,4 +193,4 @@ def turned_sum(name, compute, lanes) -> ir.Function:
             ):
                 with b.when(j + i < n["columns"]):
                     b.store(out, (j + i) * n["out_row"] + i0, vector, kept)
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))

@@ -20,6 +20,7 @@ from rushlight.ops.contraction import (
     multiply_add,
     quotient,
     remainder,
+    rolled,
 )
 from rushlight.ops.convolution_kernels import (
     AXES,
@@ -58,7 +59,7 @@ def few_channels(name, type, tile) -> ir.Function:
             strip.pitch, strip.bias = blocks.depth, block.bias
             with b.loop("piece", 0, patches.pieces + 0, tile.vectors) as piece:
                 strip.all_rows(block.source, block.out, piece, block.height)
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 def list_targets(b, n, patches, start, width, vectors):
@@ -224,7 +225,7 @@ def few_weights(name, type, tile) -> ir.Function:
                 result,
             ),
         )
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 def each_weight_tile(b, n, tile, rows, body):

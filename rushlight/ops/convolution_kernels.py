@@ -44,6 +44,7 @@ from rushlight.ops.contraction import (
     moved,
     quotient,
     remainder,
+    rolled,
 )
 
 # The walk over patches: an image's strides and sizes; the taps and how far one moves;
@@ -74,6 +75,7 @@ WEIGHT_INTS = (
 AXES = "zyx"
 PATCH_DEPTH = 288
 BUFFER_ROWS = 192
+PIECES = 8  # pieces of a row that are copied without a test between them
 
 
 class Walk:
@@ -246,9 +248,18 @@ class Patches:
     def copy_pieces(self, line, row, read):
         """All pieces of one row."""
         b = self.b
-        with b.loop("piece", 0, self.pieces + 0) as piece:
+
+        def copy(piece):
             value = read(line, load(self.sources, piece), load(self.counts, piece))
             b.store(row, load(self.targets, piece), cast(self.compute, value))
+
+        several = PIECES if read == self.whole else PIECES // 2
+        many = b.let("many", self.pieces - remainder(self.pieces, several))
+        with b.loop("piece", 0, many, several) as piece:
+            for at in range(several):
+                copy(piece + at)
+        with b.loop("piece", many, self.pieces + 0) as piece:
+            copy(piece)
 
     def whole(self, line, start, _):
         """A vector of elements from ``start`` on."""
@@ -320,7 +331,7 @@ def padded(name, data_type, lanes) -> ir.Function:
                 load(line, here, lanes, mask=mask),
                 lane_mask(lanes, n["out_x"] - x),
             )
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 def read_ints(b, names):
@@ -427,7 +438,7 @@ def forward(name, data_type, compute, tile) -> ir.Function:
             scatter(
                 b, n, tile, buffer, block.out, block.start, block.width, block.height
             )
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 def multiply_patches(
@@ -525,7 +536,7 @@ def weight_gradient(name, data_type, compute, tile) -> ir.Function:
         )
         sweep = WeightSweep(b, n, tile, compute, packed, pitch, turned)
         sweep.run(part, source, before, top, i0, i1, wide, result)
-    return ir.kernel(name, b.statements)
+    return ir.kernel(name, rolled(b.statements))
 
 
 class WeightSweep:

@@ -10,10 +10,13 @@ from rushlight.backends.cpu.launch import launch
 from rushlight.codegen import expr as ir
 from rushlight.codegen.build import native
 from rushlight.codegen.builder import Builder
+from rushlight.codegen.emit import llvm
 from rushlight.codegen.emit.python import render
 from rushlight.codegen.emit.reference import execute
+from rushlight.codegen.language import maximum
+from rushlight.codegen.lower import lower
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
-from rushlight.codegen.target import named
+from rushlight.codegen.target import named, using
 from rushlight.ops import contraction
 from rushlight.ops import contraction_vectors as vectors
 
@@ -154,3 +157,59 @@ def test_row_tails_add_up_to_every_remainder():
 def test_a_block_never_outgrows_its_array():
     tile = matrix_tile("float64", named("x86-64-v4"))
     assert tile.depth * tile.columns * ctypes.sizeof(ctypes.c_double) <= 512 * 1024
+
+
+@pytest.mark.parametrize("run", [run_native, run_reference])
+def test_results_go_through_what_is_traced_behind_the_product(run):
+    """Once, after the last block of the depth and after what is added."""
+    rng = np.random.default_rng(3)
+    name = f"product_and_relu_{SMALL.lanes}"
+    function = contraction.product(
+        name, *[ir.f32] * 3, SMALL, after=lambda x: maximum(x, 0) * 2
+    )
+    for rows, columns, depth in itertools.product((1, 7), (3, 19), (4, 13)):
+        a = rng.standard_normal((rows, depth), np.float32)
+        b = rng.standard_normal((depth, columns), np.float32)
+        d = rng.standard_normal((rows, columns), np.float32)
+        for mode in (contraction.NOTHING, contraction.VECTOR):
+            out = np.full((rows, columns), 7, np.float32)
+            scalars = np.array([1, 1], np.float32)
+            ints = product_ints(a, b, out, d, mode, 3, 16, 1)
+            chunks = -(-rows // 3) * -(-columns // 16)
+            run(function, (out, a, b, d, scalars), ints, chunks)
+            summed = a @ b + (d if mode else 0)
+            expected = np.maximum(summed, 0) * 2
+            np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "mode", [contraction.NOTHING, contraction.VECTOR, contraction.SCALAR]
+)
+def test_a_negative_zero_stays_one_where_nothing_is_added(mode):
+    """Whatever the size of the tile, and whichever way its sums take."""
+    function = contraction.product("product_of_zeros", *[ir.f32] * 3, SMALL)
+    for rows, columns in itertools.product((1, 2, 3), (3, 8)):
+        a, b = np.full((rows, 1), -1, np.float32), np.zeros((1, columns), np.float32)
+        d = np.full((rows, columns), -0.0, np.float32)
+        results = []
+        for alpha in (1, 2):
+            out = np.full((rows, columns), 7, np.float32)
+            scalars = np.array([alpha, 1], np.float32)
+            run_native(
+                function,
+                (out, a, b, d, scalars),
+                product_ints(a, b, out, d, mode, 3, 16, 1),
+                1,
+            )
+            results.append(np.signbit(out))
+        assert (results[0] == results[1]).all()
+
+
+def test_a_product_is_little_code():
+    """Compiling it takes a fifth of a second: its tiles share what follows them."""
+    tile = matrix_tile("float32", named("x86-64-v4"))
+    with using(named("x86-64-v4")):
+        function = lower(contraction.product("product_size", *[ir.f32] * 3, tile))
+        text = llvm.emit(function)
+    assert text.startswith(llvm.AS_WRITTEN)
+    assert len(text) < 180_000

@@ -14,6 +14,7 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.rewrite import map_expr, map_statement
 from rushlight.codegen.simplify import DATA_RULES, INDEX_RULES, simplify_node
 
+FOLDED = (ir.Binary, ir.Select, ir.Unary)
 MADE = (ir.Binary, ir.Unary, ir.Ramp, ir.Broadcast)
 
 
@@ -54,6 +55,8 @@ class _Known:
         return map_expr(e, self.fold_node)
 
     def fold_node(self, e):
+        if not isinstance(e, FOLDED):
+            return e  # nothing that rules are about
         indices = all(map(self.holds, e.args))
         return simplify_node(e, INDEX_RULES if indices else DATA_RULES)
 

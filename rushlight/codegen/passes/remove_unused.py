@@ -17,33 +17,39 @@ DEFINITIONS = (ir.Let, ir.Declare, ir.Assign, ir.Array)
 
 def remove_unused(function):
     """The program without unread definitions."""
-    while True:
-        used = set()
-        _collect(function.body, used)
-        body = _kept(function.body, used)
-        if _size(body) == _size(function.body):
-            return function
-        function = function.with_body(body)
+    feeds, pending = {}, set()
+    _collect(function.body, feeds, pending)
+    used = set()
+    while pending:
+        name = pending.pop()
+        if name not in used:
+            used.add(name)
+            pending |= feeds.get(name, set()) - used
+    return function.with_body(_kept(function.body, used))
 
 
-def _collect(body, used):
+def _collect(body, feeds, wanted):
+    """Notes what names read: for each definition, and for all that has effects."""
     for statement in body:
-        own = statement.var.name if isinstance(statement, ir.Assign) else None
+        into = wanted
+        if isinstance(statement, DEFINITIONS):
+            into = feeds.setdefault(statement.var.name, set())
         for e in expressions_of(statement):
-            _names(e, used, own, set())
+            _names(e, into)
         for inner in bodies_of(statement):
-            _collect(inner, used)
+            _collect(inner, feeds, wanted)
 
 
-def _names(e, used, own, seen):
-    """Adds the names in ``e``; a local that only feeds itself does not count."""
-    if id(e) in seen:
-        return
-    seen.add(id(e))
-    if isinstance(e, ir.Var) and e.name != own:
-        used.add(e.name)
-    for arg in e.args:
-        _names(arg, used, own, seen)
+def _names(e, found):
+    """Adds the names in an expression, each node of which is looked at once."""
+    seen, pending = set(), [e]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, ir.Var):
+            found.add(node.name)
+        elif node.args and id(node) not in seen:
+            seen.add(id(node))
+            pending.extend(node.args)
 
 
 def _kept(body, used):
@@ -53,7 +59,3 @@ def _kept(body, used):
             continue
         kept.append(map_statement(statement, lambda e: e, lambda b: _kept(b, used)))
     return tuple(kept)
-
-
-def _size(body):
-    return sum(1 + sum(map(_size, bodies_of(s))) for s in body)
