@@ -227,7 +227,7 @@ class Product:
     def any_size(self, rows, columns, masks, left, right, depth, out, epilogue):
         """A tile of any size: the right number of rows, of whole vectors and a last.
 
-        Tiles with fewer rows than usual have one vector or all of them.
+        Tiles with fewer rows than usual have one vector, all of them, or one less.
         """
         b, tile = self.b, self.tile
         vectors = b.let("vectors", blocks_of(columns, tile.lanes))
@@ -237,30 +237,27 @@ class Product:
         def add_old(sums, masks):
             self.add_old(sums, masks, epilogue)
 
-        def usual():
-            for count in range(1, tile.vectors + 1):
-                cut = [*before[: count - 1], masks[count - 1]]
-                with b.when(vectors == count):
-                    rest = (out.whole, add_old) if count == tile.vectors else (out,)
-                    self.register_tile(tile.rows, cut, *operands, *rest)
-
         with b.when(rows == tile.rows):
-            if current().has_masks:
-                usual()
-            else:  # masks take registers, or are functions: not in whole tiles
-                with b.when(columns == tile.width):
-                    plain = [*before, None]
-                    rest = out.whole, add_old
-                    self.register_tile(tile.rows, plain, *operands, *rest)
-                with b.otherwise():
-                    usual()
+            # A load by a mask takes a slot that a multiplication could have.
+            with b.when(columns == tile.width):
+                rest = out.whole, add_old
+                self.register_tile(tile.rows, [*before, None], *operands, *rest)
+            with b.otherwise():
+                for count in range(1, tile.vectors + 1):
+                    cut = [*before[: count - 1], masks[count - 1]]
+                    with b.when(vectors == count):
+                        self.register_tile(tile.rows, cut, *operands, out)
         with b.otherwise():
             for height in tile.row_tails:
                 with b.when(rows == height):
+                    with b.when(vectors == tile.vectors):
+                        cut = [*before, masks[-1]]
+                        self.register_tile(height, cut, *operands, out)
+                    if tile.vectors > 2:
+                        with b.when((vectors > 1) & (vectors < tile.vectors)):
+                            self.register_tile(height, masks[:-1], *operands, out)
                     with b.when(vectors == 1):
                         self.register_tile(height, masks[:1], *operands, out)
-                    with b.otherwise():
-                        self.register_tile(height, masks, *operands, out)
 
     def destination(self, is_final, there):
         """The results' place if the sums are results, else where sums wait."""
@@ -335,8 +332,7 @@ class Product:
                 epilogue = epilogue_at(here, j)
                 simple = b.let("simple", epilogue.is_simple())
                 none = b.let("none", simple & (epilogue.mode == NOTHING))
-                large = rows == tile.rows
-                large = large & (columns > tile.width - tile.lanes)
+                large = (rows == tile.rows) & (columns == tile.width)
                 large = b.let("large", simple & large)
                 sums = self.destination(none, there)
                 sums.whole = self.destination(simple, there)
