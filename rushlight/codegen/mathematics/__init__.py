@@ -44,7 +44,8 @@ FUNCTIONS = {
 # The functions behind `rarely`: called, so that their numbers hold no register where the
 # usual way runs.
 RARE = frozenset({
-    "far_angle", "far_angle_high", "far_angle_low", "far_erf", "far_exp", "far_remainder",
+    "far_angle", "far_angle_high", "far_angle_low", "far_erf", "far_erfinv",
+    "far_exp", "far_remainder",
 })  # fmt: skip
 NARROW = ("float16", "bfloat16")
 

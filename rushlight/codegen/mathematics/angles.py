@@ -38,6 +38,24 @@ def single_angle(x):
     return fma(k, -HALF_PI[1], fma(k, -HALF_PI[0], wide)), bits(shifted)
 
 
+def single_half_angle(x, ahead):
+    """A float32 less half turns: a float64 rest, and the bits of their number.
+
+    With ``ahead``, less a quarter turn more.
+    """
+    wide = ir.cast(ir.f64, x)
+    far = Call("far_angle", wide.type, x)
+    wide = Call("rarely", wide.type, abs(x) > FAR, far, wide)
+    magic = format_of(wide).magic
+    if ahead:
+        shifted = fma(wide, TWO_OVER_PI / 2, -0.5) + magic
+        k = shifted - magic + 0.5
+    else:
+        shifted = fma(wide, TWO_OVER_PI / 2, magic)
+        k = shifted - magic
+    return fma(k, -2 * HALF_PI[1], fma(k, -2 * HALF_PI[0], wide)), bits(shifted)
+
+
 def double_angle(x):
     """A float64 as ``k`` quarter turns and a rest in two parts; the bits of ``k``."""
     magic = format_of(x).magic

@@ -14,6 +14,7 @@ from rushlight.codegen.mathematics.formats import (
     in_double_or_short,
     polynomial,
     root,
+    short_quotient,
 )
 from rushlight.codegen.mathematics.pairs import (
     fine_polynomial,
@@ -263,9 +264,10 @@ def erfc(x, short):
     a = abs(x)
     if short:
         near = select(a > 11.0, 11.0, a)
-        t = (near - 4.0) / (near + 4.0)
-        slow = polynomial(t, SCALED_ERFC_SHORT) / fma(near, 2.0, 1.0)
-        value = slow * exponential.short_exp(-(near * near))
+        line, side = fma(near, 2.0, 1.0), near + 4.0
+        inverse = short_quotient(Const(x.type, 1.0), line * side)
+        slow = polynomial((near - 4.0) * line * inverse, SCALED_ERFC_SHORT)
+        value = slow * side * inverse * exponential.short_exp(-(near * near))
         return select(x < 0, 2.0 - value, value)
     near = select(a < 27.3, a, 27.3)
     high, low, k = _erfc_parts(near)
@@ -297,13 +299,19 @@ def _guess(inside, outer, short):
     """The inverse to nine digits, of ``erf = inside`` where ``erfc = outer``."""
     log = exponential.short_log if short else exponential.log
     w = -log(outer * (inside + 1.0))
-    s = root(select(w > 5.0, w, 5.0))
     if short:
-        far = polynomial(s - OUTER_MIDDLE, ERFINV_OUTER)
-    else:
-        far = s * polynomial(1.0 / s - FAR_MIDDLE, ERFINV_FAR)
+        near = inside * polynomial(w, ERFINV_NEAR)
+        far = ir.Call("far_erfinv", w.type, w)
+        return ir.Call("rarely", w.type, w > 5.0, far, near)
+    s = root(select(w > 5.0, w, 5.0))
+    far = s * polynomial(1.0 / s - FAR_MIDDLE, ERFINV_FAR)
     near = inside * polynomial(select(w > 5.0, 5.0, w), ERFINV_NEAR)
     return select(w > 5.0, far, near)
+
+
+def far_erfinv(w):
+    """The inverse to float32's accuracy where ``w``, ``-log(1 - erf^2)``, is above 5."""
+    return polynomial(root(w) - OUTER_MIDDLE, ERFINV_OUTER)
 
 
 def _inverse(inside, outer):
@@ -344,4 +352,4 @@ def erfcinv(x):
     return select((x > 0.0) & (x < 2.0), y, edge)
 
 
-FUNCTIONS = (erf, far_erf, erfc, scaled_erfc, erfinv, erfcinv)
+FUNCTIONS = (erf, far_erf, far_erfinv, erfc, scaled_erfc, erfinv, erfcinv)

@@ -6,7 +6,12 @@ import math
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, select
-from rushlight.codegen.mathematics.angles import HALF_PI, double_angle, single_angle
+from rushlight.codegen.mathematics.angles import (
+    HALF_PI,
+    double_angle,
+    single_angle,
+    single_half_angle,
+)
 from rushlight.codegen.mathematics.formats import (
     bits,
     copysign,
@@ -14,6 +19,8 @@ from rushlight.codegen.mathematics.formats import (
     in_double_or_short,
     polynomial,
     root,
+    short_quotient,
+    short_root,
 )
 from rushlight.codegen.mathematics.pairs import (
     over,
@@ -35,6 +42,14 @@ COS = (
     -0.0013888883743799778,
     2.4799516897192276e-05,
     -2.720995328552281e-07,
+)
+# And of the sine on |x| < pi / 2.
+SIN_OF_HALF_TURN = (
+    -0.1666666666387562,
+    0.008333332767844436,
+    -0.00019841086340620687,
+    2.7536446866733923e-06,
+    -2.4079804013060297e-08,
 )
 SIN_DOUBLE = (
     -0.16666666666666666,
@@ -75,6 +90,19 @@ ATAN_SHORT = (
     0.1104495750305602,
     -0.08477745337985435,
     0.04747045802205669,
+)
+ATAN_TO_ONE = (  # and up to one
+    -0.33333333293301176,
+    0.19999990275947271,
+    -0.14285317963907304,
+    0.1110470678864422,
+    -0.09036742342070782,
+    0.0741749696430051,
+    -0.05760716083128117,
+    0.038327445983064846,
+    -0.019261081322765883,
+    0.00620725453378005,
+    -0.0009362994719496015,
 )
 # (asin(x) - x) / x^3 in x^2, on |x| < 1/2.
 ASIN = (
@@ -132,15 +160,21 @@ def _short_cosine(r):
     return fma(polynomial(z, COS), z * z, fma(z, -0.5, 1.0))
 
 
+def _short_circular(x, ahead):
+    """The sine of what is left of half turns, whose number says the sign."""
+    r, k = single_half_angle(x, ahead)
+    r = select(((k + ahead) & 1) != 0, -r, r)
+    z = r * r
+    return ir.cast(x.type, fma(polynomial(z, SIN_OF_HALF_TURN) * z, r, r))
+
+
 def _circular(x, ahead):
     """The sine ``ahead`` quarter turns on: the quadrant picks the curve and the sign."""
     if x.type.name == "float32":
-        r, k = single_angle(x)
-        sine, cosine = _short_sine(r), _short_cosine(r)
-    else:
-        r, low, k = double_angle(x)
-        (s, s_rest), (c, c_rest) = _sine(r, low), _cosine(r, low)
-        sine, cosine = s + s_rest, c + c_rest
+        return _short_circular(x, ahead)
+    r, low, k = double_angle(x)
+    (s, s_rest), (c, c_rest) = _sine(r, low), _cosine(r, low)
+    sine, cosine = s + s_rest, c + c_rest
     odd = (k & 1) != 0
     value = select(odd, sine, cosine) if ahead else select(odd, cosine, sine)
     value = select(((k + ahead) & 2) != 0, -value, value)
@@ -163,7 +197,8 @@ def tan(x):
         r, k = single_angle(x)
         odd = (k & 1) != 0
         sine, cosine = _short_sine(r), _short_cosine(r)
-        value = select(odd, -cosine, sine) / select(odd, sine, cosine)
+        top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
+        value = top / bottom
         return select(x == 0, x, ir.cast(x.type, value))
     r, low, k = double_angle(x)
     odd = (k & 1) != 0
@@ -198,12 +233,23 @@ def _atan_of_ratio(y, x, short):
     return high, low + fma(turns, HALF_PI[1], select(steep, -rest, rest))
 
 
+def _short_atan(a):
+    """Of what is not negative: of ``1 / a`` where that is below one."""
+    steep = a > 1.0
+    t = short_quotient(select(steep, 1.0, a), select(steep, a, 1.0))
+    z = t * t
+    value = fma(polynomial(z, ATAN_TO_ONE) * z, t, t)
+    return select(steep, HALF_PI[0] - value, value)
+
+
 @in_double_or_short
 def atan(x, short):
     """The angle of the point ``(1, x)``."""
     a = abs(x)
     far = a > 2.0**60
     one = Const(x.type, 1.0)
+    if short:
+        return copysign(_short_atan(select(far, Const(x.type, 2.0**60), a)), x)
     high, low = _atan_of_ratio(select(far, one, a), one, short)
     return copysign(select(far, HALF_PI[0], high + low), x)
 
@@ -242,7 +288,7 @@ def _asin_of_part(a, short):
     """
     outer = a > 0.5
     z = select(outer, (1.0 - a) * 0.5, a * a)
-    s = select(outer, root(z), a)
+    s = select(outer, short_root(z) if short else root(z), a)
     if short:
         return s, z * s * polynomial(z, ASIN_SHORT), outer
     lost = fma(-s, s, z) / (s + s)
@@ -255,6 +301,9 @@ def _asin_of_part(a, short):
 def asin(x, short):
     """A polynomial up to one half; ``pi / 2 - 2 asin(sqrt((1 - x) / 2))`` beyond."""
     s, rest, outer = _asin_of_part(abs(x), short)
+    if short:
+        value = s + rest
+        return copysign(select(outer, fma(value, -2.0, HALF_PI[0]), value), x)
     high, low = sum_of_sorted(Const(x.type, HALF_PI[0]), s * -2.0)
     value = high + (low + fma(rest, -2.0, HALF_PI[1]))
     return copysign(select(outer, value, s + rest), x)
@@ -271,6 +320,8 @@ def acos(x, short):
     )
     scale = select(outer, select(left, Const(x.type, -2.0), 2.0), -1.0)
     signed = select(outer | ~left, scale, 1.0)
+    if short:
+        return fma(s + rest, signed, start)
     high, low = sum_of_sorted(start, s * signed)
     return high + (low + fma(rest, signed, start_low))
 
