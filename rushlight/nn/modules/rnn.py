@@ -1,4 +1,4 @@
-"""Recurrent networks, step by step over other operators."""
+"""Recurrent networks: parameters and checks around the operators that run them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from rushlight.nn.modules.module import Module
 from rushlight.nn.parameter import Parameter
 from rushlight.nn.utils.rnn import PackedSequence
 from rushlight.ops import call
-from rushlight.ops.recurrent import gru_step, lstm_step, rnn_step
 
 __all__ = [
     "GRU",
@@ -26,38 +25,7 @@ __all__ = [
 ]
 
 
-def _steps_of(mode):
-    """The function that computes one step, and how many gates it has."""
-    return {
-        "RNN_TANH": (rnn_step(rl.tanh), 1),
-        "RNN_RELU": (rnn_step(rl.relu), 1),
-        "LSTM": (lstm_step, 4),
-        "GRU": (gru_step, 3),
-    }[mode]
-
-
-def _run(step, projected, state, weights, reverse):
-    """One direction of one layer; ``projected`` has a tensor for each time step.
-
-    Packed batches shrink with time: a step takes the first rows of the state, and rows
-    of sequences that ended keep their last state. Backwards the rows join in.
-    """
-    outputs = [None] * len(projected)
-    order = range(len(projected))
-    current = state
-    for time in reversed(order) if reverse else order:
-        rows = projected[time].size(0)
-        full = current[0].size(0) == rows
-        part = current if full else tuple(each[:rows] for each in current)
-        moved = step(projected[time], part, weights)
-        outputs[time] = moved[0]
-        if full:
-            current = moved
-        else:
-            current = tuple(
-                rl.cat([new, old[rows:]]) for new, old in zip(moved, current)
-            )
-    return outputs, current
+_GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
 class RNNBase(Module):
@@ -146,7 +114,7 @@ class RNNBase(Module):
 
     def _make_parameters(self, options):
         directions = 2 if self.bidirectional else 1
-        gates = self.hidden_size * _steps_of(self.mode)[1]
+        gates = self.hidden_size * _GATES[self.mode]
         state = self.proj_size or self.hidden_size
         for layer in range(self.num_layers):
             inputs = self.input_size if layer == 0 else state * directions
@@ -267,67 +235,53 @@ class RNNBase(Module):
                     if isinstance(hx, tuple)
                     else hx.unsqueeze(1)
                 )
-        steps = input.unbind(1 if self.batch_first else 0)
-        if not steps:
+        if not input.size(1 if self.batch_first else 0):
             raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
         samples = input.size(0 if self.batch_first else 1)
         state = self._first_state(hx, samples, input, None)
-        outputs, last = self._all_layers(list(steps), state)
-        output = rl.stack(outputs, 1 if self.batch_first else 0)
+        output, last = self._through(input, state)
         if not batched:
             output = output.squeeze(0 if self.batch_first else 1)
             last = tuple(each.squeeze(1) for each in last)
         return output, (last if self.mode == "LSTM" else last[0])
 
     def _forward_packed(self, input, hx):
-        sizes = input.batch_sizes.tolist()
-        state = self._first_state(hx, sizes[0], input.data, input.sorted_indices)
-        outputs, last = self._all_layers(list(input.data.split(sizes)), state)
+        samples = int(input.batch_sizes[0])
+        state = self._first_state(hx, samples, input.data, input.sorted_indices)
+        output, last = self._through(input.data, input.batch_sizes, state)
         if input.unsorted_indices is not None:
             last = tuple(each.index_select(1, input.unsorted_indices) for each in last)
         packed = PackedSequence(
-            rl.cat(outputs),
+            output,
             input.batch_sizes,
             input.sorted_indices,
             input.unsorted_indices,
         )
         return packed, (last if self.mode == "LSTM" else last[0])
 
-    def _all_layers(self, steps, state):
-        directions = 2 if self.bidirectional else 1
-        lasts = []
-        for layer in range(self.num_layers):
-            if layer and self.dropout and self.training:
-                joined = call.dropout(rl.cat(steps), self.dropout, True)
-                steps = list(joined.split([each.size(0) for each in steps]))
-            results = []
-            for direction in range(directions):
-                index = layer * directions + direction
-                first = tuple(each[index] for each in state)
-                outputs, last = self._one_direction(
-                    index, steps, first, reverse=direction == 1
-                )
-                results.append(outputs)
-                lasts.append(last)
-            steps = (
-                results[0]
-                if directions == 1
-                else [rl.cat(pair, 1) for pair in zip(*results)]
-            )
-        return steps, tuple(rl.stack(each) for each in zip(*lasts))
+    def _through(self, *given):
+        """What the operator of this kind of network gives: outputs and last states.
 
-    def _one_direction(self, index, steps, first, reverse):
-        named = {
-            name.rsplit("_l", 1)[0]: getattr(self, name)
-            for name in self._all_weights[index]
-        }
-        counts = [each.size(0) for each in steps]
-        # All steps' inputs go through their weight in one product.
-        projected = call.linear(
-            rl.cat(steps), named["weight_ih"], named.get("bias_ih")
-        ).split(counts)
-        weights = named["weight_hh"], named.get("bias_hh"), named.get("weight_hr")
-        return _run(_steps_of(self.mode)[0], projected, first, weights, reverse)
+        Args:
+            given: the input, or packed rows and their counts; last the first state.
+        """
+        *given, state = given
+        # By their names: a parametrization computes them there.
+        weights = [getattr(self, name) for names in self._all_weights for name in names]
+        options = (
+            bool(self.bias),
+            self.num_layers,
+            float(self.dropout),
+            self.training,
+            bool(self.bidirectional),
+        )
+        if len(given) == 1:
+            options += (bool(self.batch_first),)
+        if self.mode != "LSTM":
+            (state,) = state
+        operator = getattr(call, self.mode.lower())
+        output, *last = operator(*given, state, weights, *options)
+        return output, tuple(last)
 
 
 class RNN(RNNBase):
@@ -522,9 +476,12 @@ class RNNCellBase(Module):
         elif not batched:
             state = tuple(each.unsqueeze(0) for each in state)
         self._check_sizes(rows, state)
-        step, _ = _steps_of(self._mode)
-        projected = call.linear(rows, self.weight_ih, self.bias_ih)
-        moved = step(projected, state, (self.weight_hh, self.bias_hh, None))
+        weights = self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh
+        if self._mode == "LSTM":
+            moved = call.lstm_cell(rows, state, *weights)
+        else:
+            operator = getattr(call, f"{self._mode.lower()}_cell")
+            moved = (operator(rows, *state, *weights),)
         return moved if batched else tuple(each.squeeze(0) for each in moved)
 
 
