@@ -470,7 +470,8 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
         mask = (size == result) | ops.isnan(size)
         shares = grad / mask.sum(dims, keepdim=True) if dims else grad
         return ops.sgn(self) * (shares * mask)
-    slope = ops.sgn(self) * (size ** (ord - 1) / result ** (ord - 1))
+    # a power of the ratio: powers of the two may overflow where it does not
+    slope = ops.sgn(self) * (size / result) ** (ord - 1)
     return ops.masked_fill(slope, (result == 0) | (size == 0) & (ord < 1), 0) * grad
 
 

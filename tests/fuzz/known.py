@@ -221,8 +221,8 @@ EXPLAINED = [
     (
         r"nn\.functional\.max_unpool.*",
         r"class|words",
-        r".*b''.* for IndexError: tuple index out of range",
-        "bytes are taken for a sequence of sizes",
+        r".*(b''|'\w+').* for IndexError: tuple index out of range",
+        "bytes and texts are taken for a sequence of sizes",
     ),
     (
         r"nn\.functional\.scaled_dot_product_attention",
@@ -285,6 +285,12 @@ EXPLAINED = [
         "PyTorch's powers overflow, and infinities of both signs meet",
     ),
     (
+        r"(linalg\.)?(lu|lu_factor|lu_factor_ex)",
+        r"values",
+        r".*(is|not) \(?(nan|-?inf).*",
+        "which elements infinities reach depends on the blocks of LAPACK's algorithm",
+    ),
+    (
         r"native_(group|layer)_norm",
         r"values",
         r"result\[1\]: .*is -?inf, not nan",
@@ -321,7 +327,7 @@ EXPLAINED = [
         "PyTorch has two kernels, which refuse an index by two types",
     ),
     (
-        r"add|sub|rsub|__r(add|sub)__",
+        r"(add|sub|rsub)_?|__r(add|sub)__",
         r"values|argument",
         r".*\] is \(?-?(inf|\d).*, not \(?.*nan.*",
         "PyTorch multiplies by alpha where it is one, and infinity by its zero part",
@@ -387,6 +393,18 @@ EXPLAINED = [
         "a border of the split from which PyTorch subtracts beyond its integers",
     ),
     (
+        r".*",
+        r"class",
+        r".*verflow when unpacking long.* for RuntimeError: .*SymInt.*",
+        "PyTorch takes an integer beyond int64 for one that is not known yet",
+    ),
+    (
+        r"nn\.functional\.unfold",
+        r"refused",
+        r".*negative padding \d{18,}.*",
+        "PyTorch's sums of sizes and padding overflow",
+    ),
+    (
         r"as_strided_",
         r"refused",
         r".*Storage size calculation overflowed.*",
@@ -425,17 +443,6 @@ def writes_what_it_reads(case):
     outs = out if isinstance(out, (list, tuple)) else [out]
     written = {id(spec.buffer) for spec in outs if hasattr(spec, "buffer")}
     return any(id(t.buffer) in written for t in _tensors(case.args))
-
-
-def reads_beside_itself(case):
-    """Whether the first argument's memory is another argument's, by other strides."""
-    first, *others = [*_tensors(case.args), *_tensors(case.kwargs.values())]
-    return any(
-        spec is not first
-        and spec.buffer is first.buffer
-        and (spec.strides, spec.offset) != (first.strides, first.offset)
-        for spec in others
-    )
 
 
 def reads_itself(case):
@@ -519,6 +526,11 @@ def nearly_singular(case):
 def least_alpha(case):
     """Whether the factor is the least integer, which has no opposite."""
     return case.kwargs.get("alpha") == -(2**63)
+
+
+def least_correction(case):
+    """Whether the correction is the least integer, which has no opposite."""
+    return case.kwargs.get("correction") == -(2**63)
 
 
 def lowest_order(case):
@@ -652,7 +664,7 @@ WHERE = [
     (
         r"fft\.\w+|i?stft",
         r"values|gradient|argument",
-        r".*",
+        r".*(inf|nan).*",
         infinite,
         "where infinities become NaN depends on how a transform is taken apart",
     ),
@@ -678,7 +690,7 @@ WHERE = [
         "the turn of singular vectors that belong to zeros",
     ),
     (
-        r"norm|linalg\.vector_norm",
+        r"(masked\.)?norm|linalg\.(vector_)?norm",
         r"values|gradient",
         r".*is (-?0\.0|inf), not (nan|1\.0)",
         lowest_order,
@@ -697,6 +709,20 @@ WHERE = [
         r".*",
         infinite,
         "which elements infinities reach depends on the blocks of LAPACK's algorithm",
+    ),
+    (
+        r"cov|(std|var)(_mean)?",
+        r"values|gradient",
+        r".*",
+        least_correction,
+        "PyTorch subtracts the least integer",
+    ),
+    (
+        r"(linalg\.)?cross",
+        r"gradient",
+        r".*, not -?0\.0",
+        reads_itself,
+        "both shares of one operand cancel: PyTorch rounds them alike, we do not",
     ),
     (
         r"nn\.functional\.scaled_dot_product_attention",
@@ -720,13 +746,6 @@ WHERE = [
         "PyTorch takes cosines of large angles in single precision",
     ),
     (
-        r"special\.\w+",
-        r"values|argument",
-        r".*",
-        writes_what_it_reads,
-        "PyTorch reads what it has already written over",
-    ),
-    (
         r"r?sub|__rsub__",
         r"values|argument",
         r".*",
@@ -739,13 +758,6 @@ WHERE = [
         r".*",
         writes_what_it_reads,
         "PyTorch resizes what it has yet to read",
-    ),
-    (
-        r"\w+_",
-        r"values|argument",
-        r".*",
-        reads_beside_itself,
-        "what is written is read again by other strides: the order decides",
     ),
     (
         r"masked_scatter_|addmm_|addmv_|addr_|addbmm_|baddbmm_",

@@ -149,6 +149,9 @@ CALLS = {
     ),
     "a row for padding beyond int64": embedded_bags(padding_idx=2**64),
     "a complex row for padding": embedded_bags(padding_idx=1j),
+    "the area under no points has no history": lambda m: (
+        m.trapezoid(m.ones(0, requires_grad=True)).requires_grad,
+    ),
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),
@@ -182,3 +185,15 @@ def test_sizes_that_do_not_broadcast_are_told_as_pytorch_tells_them():
         return str(caught.value).split("\n")[0]
 
     assert told(rushlight) == told(torch)
+
+
+def test_slopes_of_a_norm_do_not_overflow_where_their_ratio_does_not():
+    values = [-90.0, -39.5, -1e-30, 230.0]
+
+    def slopes(dtype):
+        x = rushlight.tensor(values, dtype=dtype, requires_grad=True)
+        rushlight.linalg.norm(x, -0.5).backward()
+        return x.grad.tolist()
+
+    single, double = slopes(rushlight.float32), slopes(rushlight.float64)
+    assert single == pytest.approx(double, rel=1e-5)
