@@ -516,6 +516,10 @@ def matmul(self, other):
         return matmul(self, other.unsqueeze(1)).squeeze(-1)
     if m == 2 and n > 2:
         return ops.linear(self, other.t())
+    if n == 2 and self.requires_grad:
+        # one product sums the gradient over all batches, where as many as batches
+        # would be rounded each before they are added
+        return ops.linear(other.mT, self).mT.contiguous()
     return _batched(self, other)
 
 

@@ -1,5 +1,6 @@
 """Products of operands of every layout are the oracle's, with their gradients."""
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -167,3 +168,24 @@ def test_addr_multiplies_in_the_type_of_its_result():
         ours = [rl.tensor(v.tolist(), dtype=rl.bfloat16) for v in vectors]
         found = rl.addr(rl.zeros((), dtype=getattr(rl, str(dtype)[6:])), *ours)
         assert found.tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    "sizes", [((5, 6), (40, 6, 3)), ((40, 5, 6), (6, 3)), ((6,), (40, 6, 3))], ids=str
+)
+def test_gradients_over_many_products_are_rounded_once(sizes):
+    torch.manual_seed(0)
+    values = [torch.randn(s).bfloat16() for s in sizes]
+
+    def gradients(lib, dtype):
+        given = [lib.tensor(v.tolist(), dtype=dtype).requires_grad_() for v in values]
+        product = lib.matmul(*given)
+        (
+            product * (lib.arange(product.numel()) % 7 - 3).reshape(product.shape)
+        ).sum().backward()
+        return [np.array(t.grad.tolist()) for t in given]
+
+    exact = gradients(torch, torch.float64)
+    theirs, ours = gradients(torch, torch.bfloat16), gradients(rl, rl.bfloat16)
+    for right, there, here in zip(exact, theirs, ours, strict=True):
+        assert abs(here - right).max() <= 1.5 * abs(there - right).max() + 1e-6
