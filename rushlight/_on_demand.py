@@ -7,7 +7,7 @@ from importlib import import_module
 MODULES = """
     _C __future__ _dynamo _higher_order_ops _inductor _logging _ops _subclasses _utils __config__
     accelerator amp ao backends compiler distributed futures fx hub jit monitor mps
-    mtia multiprocessing onnx package profiler return_types sparse storage
+    mtia multiprocessing onnx package profiler quasirandom return_types sparse storage
     torch_version types version xpu
 """.split()
 
