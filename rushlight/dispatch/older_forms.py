@@ -82,8 +82,8 @@ def reordered(name, method, values, keywords):
 
     >>> import rushlight as rl
     >>> x = rl.ones(2)
-    >>> reordered("add", True, (x, 2, x), {})[1]
-    {'alpha': 2}
+    >>> reordered("add", True, (x, 3, 2), {})
+    ((tensor([1., 1.]), 3), {'alpha': 2})
     """
     if keywords:
         return _renamed(name, values, keywords)
