@@ -21,7 +21,11 @@ class Finder:
 
     def find_spec(self, fullname, path=None, target=None):
         """Where a module is: one of PyTorch's, or one of Rushlight's to be named."""
-        if fullname == names.THEIRS or fullname.startswith(names.THEIRS + "."):
+        if (
+            fullname == names.THEIRS
+            or fullname.startswith(names.THEIRS + ".")
+            or fullname in names.FOUND
+        ):
             return self.find_theirs(fullname)
         if names.theirs(fullname) is not None:
             return self.find_ours(fullname, path)

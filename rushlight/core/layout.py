@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+
 from rushlight.core import naming
 
 
@@ -14,6 +16,14 @@ class Size(tuple):
 
     __slots__ = ()
 
+    def __new__(cls, sizes=()):
+        listed = tuple(sizes)
+        for size in listed:
+            if type(size) is not int:
+                listed = tuple(_size(at, one) for at, one in enumerate(listed))
+                break
+        return tuple.__new__(cls, listed)
+
     def numel(self):
         """The number of elements that a tensor of these sizes has."""
         count = 1
@@ -22,13 +32,20 @@ class Size(tuple):
         return count
 
     def __repr__(self):
-        return f"{naming.package}.Size({list(self)})"
+        return f"{naming.package}.Size([{', '.join(map(str, self))}])"
 
     def __add__(self, other):
-        return Size(tuple.__add__(self, tuple(other)))
+        if not isinstance(other, tuple):
+            raise TypeError(
+                f"can only concatenate tuple (not {type(other).__name__}) to "
+                f"{naming.package}.Size"
+            )
+        return Size(tuple.__add__(self, other))
 
     def __radd__(self, other):
-        return Size(tuple(other) + tuple(self))
+        if not isinstance(other, tuple):
+            return NotImplemented
+        return Size(other + tuple(self))
 
     def __mul__(self, count):
         return Size(tuple.__mul__(self, count))
@@ -37,6 +54,24 @@ class Size(tuple):
 
     def __reduce__(self):
         return (Size, (tuple(self),))
+
+
+def _size(at, item):
+    """A size from what acts as an integer; some types keep their own."""
+    if isinstance(item, bool):
+        return int(item)
+    if isinstance(item, int) or type(item).__module__ == "numpy":
+        if hasattr(item, "__index__"):
+            return item
+    elif hasattr(item, "__index__"):
+        try:
+            return operator.index(item)
+        except (TypeError, ValueError):
+            pass
+    raise TypeError(
+        f"{naming.package}.Size() takes an iterable of 'int' (item {at} is "
+        f"'{type(item).__name__}')"
+    )
 
 
 class _Named:

@@ -14,7 +14,11 @@ from cython.cimports.rushlight.core.geometry import (
     wrap_dim,
 )
 from cython.cimports.rushlight.core.keys import KEY_CONJUGATE, KEY_NEGATIVE
-from cython.cimports.rushlight.core.storage import Storage, resize_storage
+from cython.cimports.rushlight.core.storage import (
+    Storage,
+    VersionCounter,
+    resize_storage,
+)
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.core.tensor import alias as make_alias
 from cython.cimports.rushlight.core.window import (
@@ -59,6 +63,15 @@ def view(self: Tensor, size):
             f"{list(self.stride())}\n  size: {list(size)}"
         )
     return make_alias(self, n, sizes, strides, self.offset)
+
+
+def unsafe_view(self: Tensor, size):
+    """``view`` of a tensor that nothing else will look at: no relative of its source."""
+    result: Tensor = view(self, size)
+    counter: VersionCounter = VersionCounter.__new__(VersionCounter)
+    counter.value = 0
+    result.counter = counter
+    return result
 
 
 def reshape(self: Tensor, shape):

@@ -511,9 +511,11 @@ def matmul(self, other):
     if n == 2 and m == 1:
         return ops.mv(self, other)
     if n == 1:
-        return matmul(self.unsqueeze(0), other).squeeze(-2)
+        found = matmul(self.unsqueeze(0), other)
+        return ops._unsafe_view(found, [*found.shape[:-2], found.shape[-1]])
     if m == 1:
-        return matmul(self, other.unsqueeze(1)).squeeze(-1)
+        found = matmul(self, other.unsqueeze(1))
+        return ops._unsafe_view(found, found.shape[:-1])
     if m == 2 and n > 2:
         return ops.linear(self, other.t())
     if n == 2 and self.requires_grad:
@@ -538,14 +540,14 @@ def _batched(self, other):
     if mine[:-2] == theirs[:-2]:
         count = math.prod(mine[:-2])
         a, b = self.reshape(count, *mine[-2:]), other.reshape(count, *theirs[-2:])
-        return ops.bmm(a, b).reshape(*mine[:-1], theirs[-1])
+        return ops._unsafe_view(ops.bmm(a, b), [*mine[:-1], theirs[-1]])
     batch = tuple(rushlight.broadcast_shapes(mine[:-2], theirs[:-2]))
     count = 1
     for size in batch:
         count *= size
     a = self.expand(*batch, *self.shape[-2:]).reshape(count, *self.shape[-2:])
     b = other.expand(*batch, *other.shape[-2:]).reshape(count, *other.shape[-2:])
-    return ops.bmm(a, b).reshape(*batch, self.shape[-2], other.shape[-1])
+    return ops._unsafe_view(ops.bmm(a, b), [*batch, mine[-2], theirs[-1]])
 
 
 def addbmm(self, batch1, batch2, beta=1, alpha=1):

@@ -166,7 +166,10 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
             for axis in sorted((rows, columns)):
                 result = result.unsqueeze(axis)
         return result
-    return result if ord == "nuc" or abs(ord) == 2 else result.squeeze([rows, columns])
+    if ord == "nuc" or abs(ord) == 2:
+        return result
+    result = result.squeeze([rows, columns])
+    return ops._unsafe_view(result, result.shape)
 
 
 def _shown(ord):

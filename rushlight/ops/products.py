@@ -70,7 +70,7 @@ def kron(self, other):
     right = [1] * (ndim - other.ndim) + list(other.shape)
     wide = self.reshape([n for size in left for n in (size, 1)])
     tall = other.reshape([n for size in right for n in (1, size)])
-    return (wide * tall).reshape([a * b for a, b in zip(left, right)])
+    return ops._unsafe_view(wide * tall, [a * b for a, b in zip(left, right)])
 
 
 def linalg_cross(self, other, dim):

@@ -166,7 +166,7 @@ def make_operator(entry, namespace="aten"):
         derivative=derivative,
         tags=entry[12],
         entry=entry,
-        is_view=(kind == "view" and name != "detach") or name in _RESHAPERS,
+        is_view=(kind == "view" and name not in _UNRELATED) or name in _RESHAPERS,
         node_name=node_name(name),
     )
     if len(returns) > 1 and returns[0][1]:
@@ -244,6 +244,8 @@ def make_derivative(row):
 
 
 # These give a tensor another shape in place; no element changes.
+# What shares its source's memory and is no view of it all the same.
+_UNRELATED = frozenset(("detach", "_unsafe_view"))
 _RESHAPERS = frozenset(("as_strided_", "squeeze_", "t_", "transpose_", "unsqueeze_"))
 # Functions with a twin that writes into its first argument: its name ends in "_".
 _WRITERS = frozenset(("index_put",))

@@ -120,17 +120,22 @@ def atleast_row(tensor):
 
 def unsafe_chunk(self, chunks, dim):
     """``chunk``."""
-    return self.chunk(chunks, wrap_dim(dim, self.ndim))
+    return _apart(self.chunk(chunks, wrap_dim(dim, self.ndim)))
 
 
 def unsafe_split(self, split_size, dim):
     """``split``."""
-    return ops.split(self, split_size, dim)
+    return _apart(ops.split(self, split_size, dim))
 
 
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """``split_with_sizes``."""
-    return ops.split_with_sizes(self, split_sizes, dim)
+    return _apart(ops.split_with_sizes(self, split_sizes, dim))
+
+
+def _apart(parts):
+    """The parts as tensors that know nothing of each other."""
+    return tuple(ops._unsafe_view(part, part.shape) for part in parts)
 
 
 def _repeated_shape(shape, repeats):
@@ -313,7 +318,8 @@ def rot90(self, k, dims):
         return self.flip([first, second])
     if turns == 0:
         return ops.clone(self, memory_format=rushlight.contiguous_format)
-    return self.flip([second if turns == 1 else first]).transpose(first, second)
+    turned = self.flip([second if turns == 1 else first]).transpose(first, second)
+    return ops._unsafe_view(turned, turned.shape)
 
 
 def meshgrid(tensors, indexing):
@@ -365,7 +371,7 @@ def combinations(self, r, with_replacement):
     )  # fmt: skip
     choices = list(choose(range(len(self)), r))
     places = rushlight.tensor(list(itertools.chain(*choices)), dtype=rushlight.int64)
-    return ops.index_select(self, 0, places).reshape([len(choices), r])
+    return ops._unsafe_view(ops.index_select(self, 0, places), [len(choices), r])
 
 
 def diag(self, diagonal):

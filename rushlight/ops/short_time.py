@@ -119,7 +119,9 @@ def stft(
     result = result.transpose(1, 2)
     if self.ndim == 1:
         result = result.squeeze(0)
-    return result if wanted else ops.view_as_real(result)
+    return (
+        ops._unsafe_view(result, result.shape) if wanted else ops.view_as_real(result)
+    )
 
 
 def padded(signal, amount, mode):

@@ -168,7 +168,8 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
     elif keepdim and ndim:
         result = result.unsqueeze(wrap_dim(dim, ndim))
     result = result.movedim(-1, 0)
-    return result if q.ndim else result.squeeze(0)
+    result = result if q.ndim else result.squeeze(0)
+    return ops._unsafe_view(result, result.shape)
 
 
 def renorm(self, p, dim, maxnorm):

@@ -640,6 +640,7 @@ BY_NAME = {
     "nll_loss_forward": _nll,
     "nll_loss_backward": _nll_backward,
     "view": _sized,
+    "_unsafe_view": _sized,
     "reshape": _sized,
     "expand": _expand,
     "permute": _permute,
