@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.core import layout as layouts
-from rushlight.legacy import sparse_types
+from rushlight import legacy as _legacy
 from rushlight.ops import call
 from rushlight.sparse.gradcheck import as_sparse_gradcheck
 from rushlight.sparse.invariants import check_sparse_tensor_invariants
@@ -33,7 +33,7 @@ _COMPRESSED = (
     layouts.sparse_bsr,
     layouts.sparse_bsc,
 )
-globals().update(sparse_types())
+globals().update(_legacy.sparse_types())
 
 
 def mm(mat1, mat2, reduce=None):
