@@ -7,7 +7,7 @@ THEIRS = "torch"
 
 # Modules that PyTorch has under another name.
 MOVED = {
-    "rushlight._functorch.front": "functorch",
+    "rushlight.functorch": "functorch",
     "rushlight.lowrank": "torch._lowrank",
     "rushlight.ops.return_types": "torch.return_types",
     "rushlight.testing.comparison": "torch.testing._comparison",

@@ -62,7 +62,7 @@ LAYERS = (
         *("futures", "fx", "jit", "onnx", "profiler", "ao"),
         *("programs", "_dynamo", "_inductor", "_logging", "compiler"),
     ),
-    ("distributed", "multiprocessing"),
+    ("distributed", "multiprocessing", "functorch"),
     ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
 )
 NUMBERS = {name: number for number, names in enumerate(LAYERS) for name in names}
