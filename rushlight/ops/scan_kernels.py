@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from rushlight.codegen.language import exp, is_complex, log1p, log_add_exp
+from rushlight.codegen.language import exp, is_complex, log1p, log_add_exp, select
 from rushlight.codegen.loops import A, T, local, loops, loops_inline, vectorized
 
 
@@ -98,27 +98,36 @@ def cumulative_extreme(
 @loops_inline
 def log_add(x, y):
     """The logarithm of ``exp(x) + exp(y)``, kept below overflow."""
-    x_is_high = x > y or x != x
-    high = x if x_is_high else y
-    low = y if x_is_high else x
+    x_is_high = (x > y) | (x != x)
+    high = select(x_is_high, x, y)
+    low = select(x_is_high, y, x)
     total = high + log1p(exp(low - high))
-    if low == high and abs(high) == inf:
-        total = high
-    return total
+    return select((low == high) & (abs(high) == inf), high, total)
 
 
 @loops
 def logcumsumexp_kernel(
     out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
 ):
-    """Logarithms of the sums of exponentials so far."""
-    for lane in range(begin, end):
-        base = lane // inner * size * inner + lane % inner
-        mass = A(x[base])
-        out[base] = T(mass)
+    """Logarithms of the sums of exponentials so far, of up to 64 lanes side by side."""
+    mass = local("A", 64)
+    value = local("A", 64)
+    place = local("i64", 64)
+    for first in range(begin, end, 64):
+        count = min(end - first, 64)
+        for i in range(count):
+            lane = first + i
+            place[i] = lane // inner * size * inner + lane % inner
+            mass[i] = A(x[place[i]])
+            out[place[i]] = x[place[i]]
         for k in range(1, size):
-            if is_complex(mass):
-                mass = log_add_exp(mass, A(x[base + k * inner]))
+            for i in range(count):
+                value[i] = A(x[place[i] + k * inner])
+            if is_complex(A(0)):
+                for i in range(count):
+                    mass[i] = log_add_exp(mass[i], value[i])
             else:
-                mass = log_add(mass, A(x[base + k * inner]))
-            out[base + k * inner] = T(mass)
+                for i in vectorized(count):
+                    mass[i] = log_add(mass[i], value[i])
+            for i in range(count):
+                out[place[i] + k * inner] = T(mass[i])

@@ -17,6 +17,8 @@ from rushlight.ops import special_tables as tables
 
 INF, NAN = math.inf, math.nan
 TWO_PI = 2 * math.pi
+ONE_OVER_ROOT = 1 / math.sqrt(TWO_PI)
+FINE = 1 + 1e-10  # a number that only float64 tells from one
 
 
 @formula
@@ -79,12 +81,28 @@ def log_gamma_rest(a):
 
 
 @loops_inline
+def least_share():
+    """Terms below this share of a sum no longer count for the type."""
+    fine = f64(T(FINE)) != 1.0
+    return f64(1e-17) if fine else f64(1e-10)
+
+
+@loops_inline
 def gamma_factor(a, x):
     """``x^a exp(-x) / gamma(a + 1)``."""
+    fine = f64(T(FINE)) != 1.0
     value = f64(0)
-    if a < 10.0:
+    if a < 10.0 and fine:
         rest = log_gamma_next(a)
         value = exp(a * log(x) - x - rest)
+    elif a < 10.0:  # Stirling's formula, of a number some steps on
+        steps = f64(1)
+        at = a + 1.0
+        while at < 10.0:
+            steps = steps * at
+            at = at + 1.0
+        rest = (at - 0.5) * log(at) - at + log_gamma_rest(at)
+        value = exp(a * log(x) - x - rest) * (steps * ONE_OVER_ROOT)
     else:
         gap = gap_of_log((x - a) / a)
         value = exp(-a * gap - log_gamma_rest(a)) / sqrt(a * TWO_PI)
@@ -105,10 +123,11 @@ def log_gamma_next(a):
 @loops_inline
 def gamma_series(a, x):
     """The lower integral, by its power series."""
+    least = least_share()
     total = f64(1)
     term = f64(1)
     place = a + 0.0
-    while term > total * 1e-17:
+    while term > total * least:
         place = place + 1.0
         term = term * x / place
         total = total + term
@@ -118,13 +137,14 @@ def gamma_series(a, x):
 @loops_inline
 def gamma_fraction(a, x):
     """The upper integral, by its continued fraction (Lentz's method)."""
+    least = least_share() * 10.0
     base = x + 1.0 - a
     front = f64(1e300)
     back = 1.0 / base
     total = back + 0.0
     change = f64(0)
     k = f64(0)
-    while abs(change - 1.0) > 1e-16 and k < 2000.0:
+    while abs(change - 1.0) > least and k < 2000.0:
         k = k + 1.0
         step = -k * (k - a)
         base = base + 2.0

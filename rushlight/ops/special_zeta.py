@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 from rushlight.codegen.branching import branching
-from rushlight.codegen.language import floor, pow
+from rushlight.codegen.language import exp, floor, log, pow
 from rushlight.codegen.loops import T, f64, formula, loops_inline
 from rushlight.codegen.pointwise import without_halves
 
 INF, NAN = math.inf, math.nan
 EPSILON = 2.0**-53
+FINE = 1 + 1e-10  # a number that only float64 tells from one
 TERMS_END = 9.0  # from here on the terms' derivatives give the rest of the sum
 FARTHEST = -32.0  # below, the terms on both sides of zero are sums of their own
 # B(2k) / (2k)!, the coefficients of Euler and Maclaurin's sum.
@@ -35,12 +36,24 @@ def rest_of_terms(s, end, power):
 
 
 @loops_inline
+def term_of(at, s):
+    """``at^-s``; where the result is of single precision, by a plain exponential."""
+    fine = f64(T(FINE)) != 1.0
+    value = f64(0)
+    if fine or not at > 0.0:
+        value = pow(at, -s)
+    else:
+        value = exp(-s * log(at))
+    return value
+
+
+@loops_inline
 def sum_of_terms(s, q):
     """``q^-s + (q + 1)^-s + ...``, until terms no longer count.
 
     Where all terms vanish beside an infinite power, there is no sum but NaN.
     """
-    total = pow(q, -s)
+    total = term_of(q, s)
     at = q + 0.0
     power = f64(INF)
     steps = f64(0)
@@ -48,7 +61,7 @@ def sum_of_terms(s, q):
     while counts > 0.0 and (steps < TERMS_END or at <= TERMS_END):
         steps = steps + 1.0
         at = at + 1.0
-        power = pow(at, -s)
+        power = term_of(at, s)
         total = total + power
         if abs(power) < abs(total) * EPSILON:
             counts = f64(0)
