@@ -8,7 +8,7 @@ import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.loss import NONE, reduce
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import readable, refuse_gradient, written
+from rushlight.ops.shared import differentiated, readable, refuse_gradient, written
 
 # What is added to squared lengths, so that those of zero can be divided by.
 TINY = 1e-12
@@ -139,6 +139,12 @@ def _check_labels(labels, low, high, words):
         )
 
 
+def _in_one_sweep(self, *others):
+    """Whether one kernel does it: numbers in memory, of a type that it sums in."""
+    tensors = [t for t in (self, *others) if t is not None]
+    return self.dtype.itemsize >= 4 and all(map(readable, tensors))
+
+
 def multi_margin_loss(self, target, p, margin, weight, reduction):
     """``max(0, margin - x[target] + x[i]) ** p`` over the wrong classes ``i``.
 
@@ -165,6 +171,13 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
         refuse_gradient("multi_margin_loss", weight=weight)
     rows = self.reshape(-1) if single else self
     index = target.reshape(1) if single else target.reshape(-1, 1)
+    if _in_one_sweep(self, target, weight) and (p == 1 or not differentiated(self)):
+        loss, _ = ops._multi_margins(
+            self if self.ndim else rows, index.reshape(-1), p, margin, weight
+        )
+        if single and reduction == NONE:
+            return loss.reshape(() if self.ndim == 0 else target.shape)
+        return reduce(loss, reduction)
     _check_labels(index, 0, classes, "target out of range")
     gap = margin - rows.gather(-1, index) + rows
     gap = ops.where(gap > 0, gap, 0)  # what is no number is no loss either
@@ -195,11 +208,15 @@ def multilabel_margin_loss(self, target, reduction):
             f"{list(self.shape)}"
         )
     classes = self.shape[-1] if self.ndim else 1
-    _check_labels(target, -1, classes, "argument #2 'target' is out of range")
+    whole = _in_one_sweep(self, target) and target.dtype is rushlight.int64
+    if not whole:
+        _check_labels(target, -1, classes, "argument #2 'target' is out of range")
     _check_types("multilabel_margin_loss", self, target)
     if self.ndim == 0:
         self = self.reshape(1)
     target = target.reshape(self.shape)
+    if whole:
+        return reduce(ops._multilabel_margins(self, target)[0], reduction)
     listed = ops.cumsum((target < 0).to(rushlight.int64), -1) == 0
     index = target.masked_fill(~listed, 0)
     counts = written(
