@@ -79,6 +79,7 @@ COMPILED = [
     "programs.tape",
     "programs.capture",
     "programs.program",
+    "programs.resolving",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.
 VECTORIZED = (

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from rushlight.programs import logs
-from rushlight.programs.program import Program
+from rushlight._inductor import config
+from rushlight.programs import fusion, logs
+from rushlight.programs.exporting import window
+from rushlight.programs.fusion import Group
+from rushlight.programs.planning import Item, planned
 from rushlight.programs.program import Step as Turn
-from rushlight.programs.steps import FRESH, Graph, last_uses
+from rushlight.programs.steps import FRESH, Graph
 
 
-def build(leaf, wanted, name):
+def build(tape, leaf, wanted, name):
     """The program of a path that ends in a call.
 
     Args:
+        tape: has the storages, by number.
         leaf: the last call.
         wanted: what is wanted of each storage; see `Graph`.
         name: the function's, for the logs.
@@ -20,36 +24,70 @@ def build(leaf, wanted, name):
     if logs.graph.active:
         logs.graph.say(f"{name}:\n{graph}")
     graph.drop_unused()
-    program = planned(graph, [alone(step) for step in graph.steps])
+    parts = fusion.grouped(
+        graph.steps, lambda value: window(tape, value), enabled=config.fuse
+    )
+    items = []
+    for number, part in enumerate(parts):
+        if isinstance(part, Group):
+            items += launched(graph, part, parts[number + 1 :])
+        elif not is_free(part):
+            items.append(alone(part))
+    program = planned(graph, items)
+    if logs.fusion.active:
+        tell_fusion(name, parts)
+    if logs.output_code.active:
+        logs.output_code.say(f"{name}:\n{program.code}")
     return program
 
 
-class Item:
-    """One turn of a program before memory is planned: what it touches.
-
-    Attributes:
-        turn: the compiled step.
-        touches: numbers of the storages that it reads or writes.
-        asks: those that it wants memory for.
-    """
-
-    def __init__(self, turn, touches, asks=()):
-        self.turn, self.touches, self.asks = turn, touches, asks
+def is_free(step):
+    """Whether a step only shows memory in another way: its results are windows."""
+    kinds = {kind for kind, _ in step.call.results}
+    return step.pure and FRESH not in kinds and bool(step.op.view_or_copy)
 
 
 def alone(step):
     """A step that runs its operator."""
-    windows = [value.slot for value in step.reads]
-    made = [value.slot for kind, value in step.call.results if kind == FRESH]
-    return Item(Turn(step.call, step), [*windows, *made])
+    slots = [value.slot for value in (*step.reads, *step.writes)]
+    return Item(Turn(step.call, step), slots)
 
 
-def planned(graph, items):
-    """The program, with memory let go of after its last use."""
-    turns = []
-    uses = last_uses([item.touches for item in items])
-    for item, last in zip(items, uses, strict=True):
-        item.turn.asked.extend(item.asks)
-        item.turn.freed.extend(slot for slot in last if graph.wanted[slot] != 2)
-        turns.append(item.turn)
-    return Program(turns, graph)
+def launched(graph, group, after):
+    """A group as a launch, or as its steps where that is better."""
+    if group.is_lone_move:
+        return [alone(group.members[0].step)]
+    written = set(group.writes)
+    read_later = {
+        slot
+        for part in after
+        for slot in (part.reads if isinstance(part, Group) else _slots(part))
+    }
+    stored = {slot for slot in written if graph.lives(slot) or slot in read_later}
+    try:
+        found = fusion.turn_of(group, stored)
+    except fusion.TooMany:
+        return [alone(member.step) for member in group.members]
+    if found is None:
+        return []
+    turn, slots = found
+    if len(group.members) == 1 and not turn.is_flat:
+        return [alone(group.members[0].step)]
+    made = {
+        slot for member in group.members for slot in member.step.makes if slot in stored
+    }
+    return [Item(turn, slots, [slot for slot in slots if slot in made], group)]
+
+
+def _slots(step):
+    return [value.slot for value in (*step.reads, *step.writes)]
+
+
+def tell_fusion(name, parts):
+    """Says which operators became one kernel."""
+    for part in parts:
+        if isinstance(part, Group):
+            ops = ", ".join(member.step.op.name for member in part.members)
+            logs.fusion.say(f"{name}: one kernel over {list(part.sizes)}: {ops}")
+        else:
+            logs.fusion.say(f"{name}: by itself: {part.op}")

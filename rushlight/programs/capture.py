@@ -69,6 +69,8 @@ _TAPES = cython.declare(dict, {})  # thread -> its tape
 _tape = cython.declare(Tape, None)  # the one that was asked for last
 _thread = cython.declare(cython.ulong, 0)
 OUTSIDE = "memory is used outside of operators"
+# They look at elements, but what they give has sizes of its own.
+_FIXED = ("native_batch_norm", "native_layer_norm", "native_group_norm", "convolution")
 _WAITS = cython.declare(dict, {})  # operator -> whether its floats may vary
 
 # -- following -------------------------------------------------------------------------
@@ -80,6 +82,8 @@ def same_constant(a: object, b: object) -> cython.bint:
     """Whether a constant is the noted one: of the same type, and equal."""
     if a is b:
         return True
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        a, b = tuple(a), tuple(b)  # sizes are a type of their own
     if type(a) is not type(b):
         return False
     if type(a) is float:
@@ -183,8 +187,18 @@ def made(
     kind: cython.int
     i: cython.int
     v: Value
+    pair: tuple
     results: list = None
     item: object = None
+    if call.lone:
+        storage = Storage.__new__(Storage)
+        storage.device = CPU_DEVICE
+        storage.n_bytes = call.sizes[0]
+        storage.can_resize = True
+        tape.add(storage, True)
+        pair = call.results[0]
+        v = pair[1]
+        return v.window(storage)
     for i in range(len(call.sizes)):
         storage = Storage.__new__(Storage)
         storage.device = CPU_DEVICE
@@ -194,7 +208,7 @@ def made(
     if call.shape is not None:
         results = []
     for i in range(len(call.results)):
-        pair: tuple = call.results[i]
+        pair = call.results[i]
         kind = pair[0]
         if kind <= WINDOW:
             v = pair[1]
@@ -206,9 +220,7 @@ def made(
         if results is None:
             return item
         results.append(item)
-    if call.shape is tuple:
-        return tuple(results)
-    return results
+    return tuple(results) if call.shape is tuple else results
 
 
 @cython.cfunc
@@ -252,6 +264,25 @@ def is_static(op: Operator, i: cython.int) -> cython.bint:
         kernel = kernel.load(op)
     if isinstance(kernel, PointwiseKernel):
         return i in cython.cast(PointwiseKernel, kernel).static_positions
+    return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def sizes_hang_on_elements(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+) -> cython.bint:
+    """Whether results may have other sizes next time; so of operators from outside."""
+    if not op.entry or "data_dependent" in op.entry[12]:
+        return True
+    base: str = op.base_name()
+    if base == "repeat_interleave":
+        return True
+    if base != "index" and base != "_unsafe_index":
+        return False
+    for item in cython.cast(object, slots[1]):
+        if isinstance(item, Tensor) and cython.cast(Tensor, item).dtype_.itemsize == 1:
+            return True  # a mask
     return False
 
 
@@ -356,6 +387,7 @@ def note_results(
         slot = tape.add(t.storage, True)
         call.sizes.append(t.storage.n_bytes)
         call.results.append((FRESH, value_of(t, slot)))
+    call.lone = call.shape is None and len(call.sizes) == 1
     return True
 
 
@@ -534,7 +566,8 @@ class RecordingKernel(Kernel):
             if not good:  # an error: the path ends here
                 tape.flush(None)
         if (
-            tape.heard
+            (tape.heard and not op.name.startswith(_FIXED))
+            or sizes_hang_on_elements(op, slots)
             or not keeps_looks(tape, call, slots)
             or not note_results(tape, call, op, slots, result)
         ):

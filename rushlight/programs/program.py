@@ -65,6 +65,13 @@ class Step:
                 self.bases[i] = operand[0]
                 self.shifts[i] = operand[1]
 
+    def redirect(self, source, target):
+        """Reads from another storage what the kernel reads from one."""
+        i: cython.int
+        for i in range(self.n):
+            if self.bases[i] == source:
+                self.bases[i] = target
+
     def set_loops(self, sizes, strides, itemsizes):
         """The loops of an elementwise kernel: sizes, and byte strides of each operand.
 
@@ -105,6 +112,19 @@ class Step:
             self.ints[i] = ints[i]
         self.total = total
         self.grain = grain
+
+    @property
+    def is_flat(self):
+        """Whether the kernel goes over one run of elements."""
+        return self.mode == FLAT
+
+    @property
+    def places(self):
+        """The storages of the kernel's operands; None for numbers."""
+        return [
+            self.bases[i] if self.bases[i] >= 0 else None
+            for i in range(self.n if self.kind == LAUNCH else 0)
+        ]
 
     @cython.cfunc
     def launch(self, tape: Tape) -> object:
@@ -234,6 +254,13 @@ class Program:
     def __init__(self, steps, graph=None):
         self.steps = steps
         self.graph = graph
+
+    @property
+    def code(self):
+        """The program as text: a function for each kernel, then the steps in order."""
+        from rushlight.programs.reading import code_of
+
+        return code_of(self)
 
     def __call__(self, tape: Tape):
         step: Step

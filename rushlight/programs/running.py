@@ -40,11 +40,11 @@ def users_line():
 
 
 def of_our_own():
-    """Whether it is a kernel of ours, called by no operator, that looks at memory."""
+    """Whether it is a function of ours that looks at memory, not the program."""
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name == "rushlight.ops.foreach":
+        if name in ("rushlight.ops.foreach", "rushlight.ops.attention"):
             return True
         if not name.startswith("rushlight."):
             return False
@@ -143,7 +143,7 @@ class Runner:
             return exporting.program(self, leaf, wanted, tape.slots)
         from rushlight.programs import building
 
-        made = building.build(leaf, wanted, self.name)
+        made = building.build(tape, leaf, wanted, self.name)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(leaf.path)
         self.graphs.append(made)

@@ -40,6 +40,7 @@ cdef class Call:
     cdef readonly list values       # constants, `Value`s, lists of them, numbers of parameters
     cdef readonly list results      # pairs of what it is and a `Value`, or an argument's number
     cdef readonly object shape      # tuple, list, or None for a lone result
+    cdef bint lone                  # one fresh result, and no others
     cdef readonly list sizes        # bytes of the fresh storages, in their order
     cdef readonly int first         # number of its first fresh storage
     cdef public bint stops          # memory is looked at right after it, by no operator

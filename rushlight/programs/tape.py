@@ -482,6 +482,8 @@ def bind(tape: Tape, call: Call, result: object):
         if kind == FRESH:
             v = call.results[i][1]
             t = results[i]
+            if not v.fits(t):
+                refuse_look(call, v, t)
             adopt(tape.slots[v.slot], t)
 
 
@@ -506,6 +508,17 @@ def hold(tape: Tape, value: Value, made):
     if target.n_bytes:
         target.data = take_block(target.n_bytes, cython.address(target.capacity))
     value.window(target).copy_(t)
+
+
+@cython.cfunc
+def refuse_look(call: Call, v: Value, t: Tensor):
+    """An operator whose results' sizes hang on elements, and that was not known to."""
+    raise RuntimeError(
+        f"{call.op.name}: its result is {t.dtype_.name}{list(t.shape)} with strides "
+        f"{list(t.stride())}, but was {v!r} with strides {list(v.strides)} for the same "
+        "operands\n  remedy: keep it out of compiled functions with "
+        "torch.compiler.disable"
+    )
 
 
 @cython.cfunc

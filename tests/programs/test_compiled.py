@@ -120,6 +120,27 @@ def test_a_compiled_function_gives_what_it_gives_uncompiled(program):
             assert rl.allclose(ours, theirs, 1e-6, 1e-6)
 
 
+SIZED_BY_ELEMENTS = {
+    "nonzero": lambda x: (x * 1 > 0).nonzero(),
+    "mask": lambda x: (x * 2)[x > 0] + 1,
+    "masked_select": lambda x: rl.masked_select(x * 2, x > 0),
+    "unique": lambda x: rl.unique((x * 1).sign()),
+    "bincount": lambda x: rl.bincount((x > 0).long()),
+    "repeat_interleave": lambda x: rl.repeat_interleave(x, (x > 0).long()),
+    "item": lambda x: x[: int((x > 0).sum().item())] * 2,
+}
+
+
+@pytest.mark.parametrize("name", SIZED_BY_ELEMENTS)
+def test_sizes_that_hang_on_elements_are_those_of_each_call(name):
+    program = SIZED_BY_ELEMENTS[name]
+    compiled = rl.compile(program)
+    for positive in (1, 4, 2, 0, 6):
+        x = rl.arange(6.0) * -1 - 1
+        x[:positive] = 2.0
+        assert compiled(x).tolist() == program(x).tolist()
+
+
 def test_writes_reach_the_arguments():
     compiled = rl.compile(writes_its_argument)
     for _ in range(3):
