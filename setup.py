@@ -58,6 +58,7 @@ COMPILED = [
     "dispatch.python_key",
     "dispatch.packet",
     "dispatch.python_kernels",
+    "dispatch.notes",
     "dispatch.plans",
     "dispatch.derived",
     "dispatch.loops",

@@ -20,7 +20,7 @@ from benchmarks import operators, startup
 from benchmarks.harness import Result, duration, run_group, set_threads
 
 SUITES = (
-    "overhead", "backward", "pointwise", "reductions", "contractions", "convolution",
+    "overhead", "calls", "backward", "pointwise", "reductions", "contractions", "convolution",
     "factorizations", "transforms", "functions", "training",
 )  # fmt: skip
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import math
 import string
 
 from rushlight.core import naming
@@ -295,18 +293,7 @@ def einsum(*args):
                 f"expected Tensor as element {place} in argument 1, but got "
                 f"{type(operand).__name__}"
             )
-    inputs, output = _subscripts(equation, operands)
-    result, letters = operands[0], inputs[0]
-    result, letters = _without_repeats(result, letters)
-    for number, (tensor, names) in enumerate(zip(operands[1:], inputs[1:]), 1):
-        later = set(output).union(*inputs[number + 1 :])
-        tensor, names = _without_repeats(tensor, names)
-        result, letters = _contract(result, letters, tensor, names, later)
-    gone = [i for i, letter in enumerate(letters) if letter not in output]
-    if gone:
-        result = result.sum(gone)
-        letters = [letter for letter in letters if letter in output]
-    return result.permute([letters.index(letter) for letter in output])
+    return call.einsum(equation, operands)
 
 
 def _from_sublists(first, *rest):
@@ -334,130 +321,6 @@ def _from_sublists(first, *rest):
     if output is not None:
         equation += "->" + spelled(output)
     return equation, items[::2]
-
-
-def _subscripts(equation, operands):
-    """A list of dimension names for each operand, and for the result."""
-    left, arrow, right = equation.replace(" ", "").partition("->")
-    inputs = left.split(",")
-    if len(inputs) != len(operands):
-        raise RuntimeError(
-            f"einsum(): the equation has {len(inputs)} operands, but {len(operands)} "
-            "were given"
-        )
-    rest = max(
-        (t.ndim - len(names.replace("...", "")) for t, names in zip(operands, inputs)
-         if "..." in names), default=0,
-    )  # fmt: skip
-    named = [_names(text, tensor.ndim, rest) for text, tensor in zip(inputs, operands)]
-    if arrow:
-        output = _names(right, None, rest)
-    else:
-        flat = list(itertools.chain(*named))
-        ellipsis = [name for name in _ellipsis(rest) if name in flat]
-        output = ellipsis + sorted(
-            name for name in set(flat) if flat.count(name) == 1 and len(name) == 1
-        )
-    for name in output:
-        if output.count(name) > 1:
-            raise RuntimeError(
-                f"einsum(): output subscript {name} appears more than once in the output"
-            )
-        if not any(name in names for names in named):
-            raise RuntimeError(
-                f"einsum(): output subscript {name} does not appear in the equation for "
-                "any input operand"
-            )
-    return named, output
-
-
-def _ellipsis(count):
-    return [f"...{number}" for number in range(count)]
-
-
-def _names(text, ndim, rest):
-    head, dots, tail = text.partition("...")
-    if not all(letter in string.ascii_letters for letter in head + tail):
-        raise RuntimeError(
-            f"einsum(): invalid subscript given in '{text}', subscripts must be in "
-            "[a-zA-Z]"
-        )
-    width = rest if ndim is None else ndim - len(head) - len(tail)
-    if ndim is not None and (width < 0 or (width and not dots)):
-        raise RuntimeError(
-            f"einsum(): the number of subscripts in '{text}' does not match the number "
-            f"of dimensions ({ndim}) of the operand"
-        )
-    return [*head, *(_ellipsis(rest)[rest - width :] if dots else []), *tail]
-
-
-def _without_repeats(tensor, letters):
-    """The diagonal of dimensions that share a name."""
-    letters = list(letters)
-    for letter in list(letters):
-        while letters.count(letter) > 1:
-            first = letters.index(letter)
-            second = letters.index(letter, first + 1)
-            if tensor.shape[first] != tensor.shape[second]:
-                raise RuntimeError(
-                    f"einsum(): subscript {letter} is repeated for sizes "
-                    f"{tensor.shape[first]} and {tensor.shape[second]}"
-                )
-            tensor = tensor.diagonal(0, first, second)
-            del letters[second], letters[first]
-            letters.append(letter)
-    return tensor, letters
-
-
-def _contract(a, names_a, b, names_b, later):
-    """The product of two operands, summed over what nobody needs later."""
-    a, names_a = _summed(a, names_a, [*names_b, *later])
-    b, names_b = _summed(b, names_b, [*names_a, *later])
-    shared = [name for name in names_a if name in names_b]
-    batch = [name for name in shared if name in later]
-    inner = [name for name in shared if name not in later]
-    only_a = [name for name in names_a if name not in names_b]
-    only_b = [name for name in names_b if name not in names_a]
-    sizes = {}
-    for tensor, names in ((a, names_a), (b, names_b)):
-        for name, size in zip(names, tensor.shape):
-            known = sizes.setdefault(name, size)
-            if known != size and 1 not in (known, size):
-                raise RuntimeError(
-                    f"einsum(): subscript {name} has size {size} for an operand which "
-                    f"does not broadcast with previously seen size {known}"
-                )
-            sizes[name] = max(known, size) if 0 not in (known, size) else 0
-
-    names = [*batch, *only_a, *only_b]
-    if not inner:
-        return _beside(a, names_a, names) * _beside(b, names_b, names), names
-
-    def arranged(tensor, names, groups):
-        order = [name for group in groups for name in group]
-        tensor = tensor.permute([names.index(name) for name in order])
-        tensor = tensor.expand([sizes[name] for name in order])
-        return tensor.reshape([math.prod(sizes[n] for n in group) for group in groups])
-
-    left = arranged(a, names_a, (batch, only_a, inner))
-    right = arranged(b, names_b, (batch, inner, only_b))
-    return call.bmm(left, right).reshape([sizes[name] for name in names]), names
-
-
-def _beside(tensor, names, wanted):
-    """The tensor with its dimensions in an order, of size one where it has none."""
-    here = [name for name in wanted if name in names]
-    tensor = tensor.permute([names.index(name) for name in here])
-    for place, name in enumerate(wanted):
-        tensor = tensor if name in names else tensor.unsqueeze(place)
-    return tensor
-
-
-def _summed(tensor, names, needed):
-    gone = [i for i, name in enumerate(names) if name not in needed]
-    if not gone:
-        return tensor, names
-    return tensor.sum(gone), [name for name in names if name in needed]
 
 
 def _norm_method(self, p="fro", dim=None, keepdim=False, dtype=None):

@@ -25,6 +25,7 @@ from cython.cimports.rushlight.core.window import read_sizes
 
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import contiguous_format, preserve_format, strided
+from rushlight.core.state import tell_of_filling
 
 
 @cython.cfunc
@@ -188,6 +189,7 @@ def from_sequence(data, dtype, device):
             result.storage.data,
             result.numel_ * kind.itemsize,
         )
+    tell_of_filling(result)
     return result if target.kind == 0 else result.to(target)
 
 

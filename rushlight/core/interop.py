@@ -26,6 +26,7 @@ from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ABSENT,
+    KEY_BATCHED,
     KEY_CONJUGATE,
     KEY_PYTHON,
 )
@@ -121,12 +122,17 @@ class Window:
 
 
 @cython.cfunc
+def shown(data: cython.p_char, size: cython.Py_ssize_t, storage: Storage) -> Window:
+    made: Window = Window.__new__(Window)
+    made.data = data
+    made.size = size
+    made.loan = lend(storage)
+    return made
+
+
+@cython.cfunc
 def window(data: cython.p_char, size: cython.Py_ssize_t, storage: Storage) -> object:
-    shown: Window = Window.__new__(Window)
-    shown.data = data
-    shown.size = size
-    shown.loan = lend(storage)
-    return memoryview(shown)
+    return memoryview(shown(data, size, storage))
 
 
 @cython.cfunc
@@ -246,14 +252,6 @@ def warn_not_writable(kind):
 # -- NumPy -------------------------------------------------------------------------
 
 
-class Exported:
-    """What NumPy reads a tensor's memory from; the array keeps both alive."""
-
-    def __init__(self, storage, interface):
-        self.storage = storage
-        self.__array_interface__ = interface
-
-
 def array_interface(tensor: Tensor) -> dict:
     """NumPy's description of a host tensor's memory.
 
@@ -289,9 +287,7 @@ def to_numpy(tensor: Tensor, force=False):
         RuntimeError: the tensor requires a gradient.
         TypeError: NumPy has no such type, or the tensor is not on the host.
     """
-    import numpy
-
-    if tensor._stand is not None:
+    if (tensor.keys >> KEY_BATCHED) & 1:
         return tensor._stand.read("numpy")
     if force:
         tensor = tensor.detach().cpu().resolve_conj().resolve_neg()
@@ -308,11 +304,42 @@ def to_numpy(tensor: Tensor, force=False):
             f"Can't call numpy() on Tensor that has {bit} bit set. Use "
             f"tensor.resolve_{bit[: 4 if bit[0] == 'c' else 3]}().numpy() instead."
         )
+    kind = _ARRAY_TYPES.get(tensor.dtype_)
+    if kind is None or tensor.numel_ == 0:
+        return new_array_type(tensor)
+    check_on_host(tensor.storage, "numpy")
+    check_allocated(tensor)
+    tensor.storage.can_resize = False  # for good: nobody tells when the array is gone
+    size: int64_t = tensor.dtype_.itemsize
+    last: int64_t = 0
+    d: cython.int
+    for d in range(tensor.ndim_):
+        last += (tensor.sizes[d] - 1) * tensor.strides[d]
+    return _ARRAY(
+        tuple([tensor.sizes[d] for d in range(tensor.ndim_)]),
+        kind,
+        shown(tensor.pointer(), (last + 1) * size, tensor.storage),
+        0,
+        tuple([tensor.strides[d] * size for d in range(tensor.ndim_)]),
+    )
+
+
+_ARRAY = cython.declare(object, None)
+_ARRAY_TYPES = cython.declare(dict, {})  # by data types, once they were asked for
+
+
+@cython.cfunc
+def new_array_type(tensor: Tensor) -> object:
+    """The array where there is no element, or none of its type has been made yet."""
+    global _ARRAY
+    import numpy
+
     interface = array_interface(tensor)
     if tensor.numel_ == 0:
         return numpy.empty(interface["shape"], interface["typestr"])
-    tensor.storage.can_resize = False  # for good: nobody tells when the array is gone
-    return numpy.asarray(Exported(tensor.storage, interface))
+    _ARRAY = numpy.ndarray
+    _ARRAY_TYPES[tensor.dtype_] = numpy.dtype(interface["typestr"])
+    return to_numpy(tensor)
 
 
 def to_array(tensor: Tensor, dtype=None):

@@ -177,7 +177,7 @@ def function_modes():
 
 
 # A thread with one of these keys wants to know when an element is read: while a plan is
-# written (`dispatch.plans`), and while operators wait (`programs.capture`).
+# written (`dispatch.notes`), and while operators wait (`programs.capture`).
 _READ = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_PLANNING)
@@ -188,7 +188,10 @@ _READERS = cython.declare(list, [])
 
 
 def on_reading(function):
-    """Calls a function whenever a thread with such a key reads an element."""
+    """Calls a function whenever a thread with such a key reads an element.
+
+    It is given the tensor of one element that is read, or None.
+    """
     _READERS.append(function)
 
 
@@ -198,5 +201,41 @@ def tell_readers() -> cython.int:
     """Tells those who asked, where the thread has the key."""
     if state().included & _READ:
         for function in _READERS:
-            function()
+            function(None)
     return 0
+
+
+def tell_of_reading(t):
+    """Tells those who asked, where the thread has the key, which one element is read."""
+    if state().included & _READ:
+        for function in _READERS:
+            function(t)
+
+
+_MAKERS = cython.declare(list, [])
+
+
+def on_making(function):
+    """Calls a function with each fresh tensor of a thread with the key `Planning`."""
+    _MAKERS.append(function)
+
+
+_FILLERS = cython.declare(list, [])
+
+
+def on_filling(function):
+    """Calls a function with each tensor that such a thread fills with Python's numbers."""
+    _FILLERS.append(function)
+
+
+def tell_of_filling(t):
+    """Tells those who asked, where the thread has the key."""
+    if state().included & _READ:
+        for function in _FILLERS:
+            function(t)
+
+
+def tell_of_making(t):
+    """Tells those who asked of a fresh tensor."""
+    for function in _MAKERS:
+        function(t)

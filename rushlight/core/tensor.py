@@ -32,10 +32,11 @@ from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_BATCHED,
+    KEY_PLANNING,
     KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.sizes import new_size
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
 from cython.cimports.rushlight.core.storage import (
     Storage,
     VersionCounter,
@@ -53,7 +54,9 @@ from rushlight.core.layout import (
     sparse_csr,
     strided,
 )
+from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS
 from rushlight.core.slots import PASS_BY, SLOT_NAMES
+from rushlight.core.state import tell_of_making, tell_of_reading
 
 _SLOTS = cython.declare(cython.pointer(PyObject)[64])
 _KEEP = cython.declare(list, [None] * 64)
@@ -99,25 +102,22 @@ def guarded(slot: cython.int, a: object, b: object) -> object:
         return NotImplemented
 
 
-_PASS_BY = cython.declare(object, PASS_BY)
-
-
 @cython.cfunc
 def taken(name: str, args: tuple) -> object:
     """What the tensor's type, or a mode, makes of a method."""
     if _SLOTS[slots.SLOT_TAKEN] == cython.NULL:
-        return _PASS_BY
+        return PASS_BY
     return cython.cast(object, _SLOTS[slots.SLOT_TAKEN])(name, args)
+
+
+ONE = cython.declare(uint64_t, 1)
+GRAPH = cython.declare(uint64_t, (ONE << KEY_AUTOGRAD) | (ONE << KEY_ADINPLACEORVIEW))
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def keys_for(device: Device) -> uint64_t:
-    one: uint64_t = 1
-    bits: uint64_t = one << device.kind
-    if not state().inference_mode:
-        bits |= (one << KEY_AUTOGRAD) | (one << KEY_ADINPLACEORVIEW)
-    return bits
+    return (ONE << device.kind) | (0 if state().inference_mode else GRAPH)
 
 
 @cython.cfunc
@@ -155,11 +155,16 @@ def new_empty(
         t.numel_ = count_elements(ndim, sizes)
     t.dtype_ = dtype
     t.storage = allocate(n_bytes, device)
+    st: cython.pointer(ThreadState) = state()
     t.keys = keys_for(device)
-    t.inference = state().inference_mode
+    t.inference = st.inference_mode
+    if st.included & PLANNED:
+        tell_of_making(t)
     return t
 
 
+# A thread with this bit writes down what a function does; see `dispatch.notes`.
+PLANNED = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
 # A tensor with this bit has sizes and strides, but no memory of its own.
 STANDS_APART = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_ABSENT)
 # Calls with this bit go to ``__torch_dispatch__``, of a type or of a mode.
@@ -213,14 +218,6 @@ def typed_window(source: Tensor) -> Tensor:
     t.set_geometry(source.ndim_, source.sizes, source.strides, source.offset)
     vars(cython.cast(object, t)).update(vars(cython.cast(object, source)))
     return t
-
-
-NO_GRAD_OF_INNER_TENSORS = (
-    "The .grad attribute of a Tensor that is not a leaf Tensor is being accessed. Its .grad "
-    "attribute won't be populated during autograd.backward(). If you indeed want the .grad "
-    "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
-    "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
-)
 
 
 # What a tensor that has not been filled in is.
@@ -608,7 +605,8 @@ class Tensor:
         if self.keys & STANDS_APART:
             return cython.cast(object, self.storage).item(self)
         check_allocated(self)
-        tell_readers()
+        if state().included:
+            tell_of_reading(self)
         return read_element(self.dtype_.code, self.pointer())
 
     def tolist(self):
@@ -631,7 +629,7 @@ class Tensor:
     def __bool__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__bool__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         if self.numel_ == 1:
             return bool(self.item())
@@ -644,28 +642,28 @@ class Tensor:
     def __float__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__float__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return float(self.item())
 
     def __int__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__int__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return int(self.item())
 
     def __complex__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__complex__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return complex(self.item())
 
     def __index__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__index__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         if self.dtype_.category > 1:
             raise TypeError(
@@ -680,7 +678,7 @@ class Tensor:
     def __len__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__len__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         if self.ndim_ == 0:
             raise TypeError("len() of a 0-d tensor")
@@ -692,13 +690,13 @@ class Tensor:
     def __getitem__(self, index):
         if type(self) is not Tensor or state().modes:
             answer = taken("__getitem__", (self, index))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return binary_slot(slots.SLOT_GETITEM, self, index)
 
     def __setitem__(self, index, value):
         if type(self) is not Tensor or type(value) is not Tensor or state().modes:
-            if taken("__setitem__", (self, index, value)) is not _PASS_BY:
+            if taken("__setitem__", (self, index, value)) is not PASS_BY:
                 return
         cython.cast(object, _SLOTS[slots.SLOT_SETITEM])(self, index, value)
 
@@ -708,21 +706,21 @@ class Tensor:
     def __contains__(self, element):
         if type(self) is not Tensor or state().modes:
             answer = taken("__contains__", (self, element))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return binary_slot(slots.SLOT_CONTAINS, self, element)
 
     def __repr__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__repr__", (self,))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return unary(slots.SLOT_REPR, self)
 
     def __format__(self, spec):
         if type(self) is not Tensor or state().modes:
             answer = taken("__format__", (self, spec))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         if self.ndim_ == 0 and type(self) is Tensor and not self.is_meta:
             return format(self.item(), spec)
@@ -731,21 +729,21 @@ class Tensor:
     def __reduce_ex__(self, protocol):
         if type(self) is not Tensor or state().modes:
             answer = taken("__reduce_ex__", (self, protocol))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return unary(slots.SLOT_REDUCE, self)
 
     def __deepcopy__(self, memo):
         if type(self) is not Tensor or state().modes:
             answer = taken("__deepcopy__", (self, memo))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return binary_slot(slots.SLOT_DEEPCOPY, self, memo)
 
     def __array__(self, dtype=None, copy=None):
         if type(self) is not Tensor or state().modes:
             answer = taken("__array__", (self, dtype))
-            if answer is not _PASS_BY:
+            if answer is not PASS_BY:
                 return answer
         return binary_slot(slots.SLOT_ARRAY, self, dtype)
 

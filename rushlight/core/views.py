@@ -84,6 +84,35 @@ def reshape(self: Tensor, shape):
     return make_alias(self, n, sizes, strides, self.offset)
 
 
+def flatten(self: Tensor, start_dim, end_dim):
+    """Joins the dimensions from the first through the last given.
+
+    Raises:
+        RuntimeError: the first comes after the last.
+    """
+    start: cython.int = wrap_dim(start_dim, self.ndim_)
+    end: cython.int = wrap_dim(end_dim, self.ndim_)
+    sizes: list = []
+    joined: int64_t = 1
+    d: cython.int
+    if self.ndim_ == 0:
+        return cython.cast(object, self).reshape((1,))
+    if start > end:
+        raise RuntimeError(
+            "flatten() has invalid args: start_dim cannot come after end_dim"
+        )
+    if start == end:
+        return self
+    for d in range(self.ndim_):
+        if d < start or d > end:
+            sizes.append(self.sizes[d])
+            continue
+        joined *= self.sizes[d]
+        if d == end:
+            sizes.append(joined)
+    return cython.cast(object, self).reshape(sizes)
+
+
 def view_dtype(self: Tensor, dtype: DType):
     """The same bytes read as another data type."""
     sizes: int64_t[64]

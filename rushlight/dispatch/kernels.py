@@ -12,6 +12,8 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
     raise_fault,
+    tell_own,
+    watched,
 )
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
@@ -79,10 +81,11 @@ def shares(
     out: Tensor,
     slots: cython.pointer(cython.pointer(PyObject)),
     kernel: PointwiseKernel,
+    start: cython.int,
 ) -> cython.bint:
     """Whether an input is another window on the storage that is written."""
     i: cython.int
-    for i in range(1, kernel.n_operands):
+    for i in range(start, kernel.n_operands):
         item = cython.cast(object, slots[kernel.positions[i]])
         if (
             isinstance(item, Tensor)
@@ -429,17 +432,38 @@ class PointwiseKernel(Kernel):
             out = new_empty(
                 first.ndim_, first.sizes, cython.NULL, dtype_of(d), CPU_DEVICE
             )
+        elif op.form == OUT:
+            item = cython.cast(object, slots[op.n_args - 1])
+            if not isinstance(item, Tensor):
+                return None
+            out = cython.cast(Tensor, item)
+            if (
+                not out.row_major
+                or out.storage.device is not CPU_DEVICE
+                or out.dtype_.code != d
+                or out.ndim_ != first.ndim_
+                or shares(out, slots, self, 0)
+            ):
+                return None
+            for i in range(out.ndim_):
+                if out.sizes[i] != first.sizes[i]:
+                    return None
         else:
             out = cython.cast(Tensor, cython.cast(object, slots[0]))
             if (
                 out is not first
                 or d != code
-                or (count > 1 and shares(out, slots, self))
+                or (count > 1 and shares(out, slots, self, 1))
             ):
                 return None
         data[0] = out.storage.data + out.offset * out.dtype_.itemsize
         ints[0] = first.numel_
         ints[1] = out.dtype_.itemsize
+        if watched:
+            tell_own(
+                fn, data, 1 + count, ints, 2 + count,
+                cython.cast(cython.p_char, scalars), 32,
+            )  # fmt: skip
         faults: cython.int = fn(data, ints, 0, 1)
         if faults:
             raise_fault(faults)
@@ -469,7 +493,7 @@ class PointwiseKernel(Kernel):
             ):
                 break
             count -= 1
-        if count <= 3 and self.n_outputs == 1 and op.form != OUT:
+        if count <= 3 and self.n_outputs == 1:
             quick: Tensor = self.run_uniform(op, slots, count)
             if quick is not None:
                 return quick

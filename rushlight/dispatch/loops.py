@@ -8,10 +8,13 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     kernel_t,
     parallel_for,
     run_here,
+    tell,
+    watched,
 )
 from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
 
 GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
+NUMBERS = cython.declare(cython.int, 192)  # bytes of a call's numbers
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
 
 
@@ -36,6 +39,9 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
             ints[1 + k] = call.operands[k].itemsize
         ints[1 + count + k] = ints[1 + k] * CHUNK
     if call.numel <= GRAIN:
+        if watched:
+            numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
+            tell(fn, data, count, ints, 1 + 2 * count, 1, 1, numbers, NUMBERS)
         return run_here(fn, data, ints, 1)
     rows = call.numel // CHUNK
     ints[0] = CHUNK
@@ -129,6 +135,10 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         index[d] = 0
     grain = GRAIN // plan.sizes[0] + 1
     tiled: cython.bint = crosses(cython.address(plan))
+    if watched and plan.ndim <= 2 and not tiled:
+        numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
+        total: int64_t = plan.sizes[1]
+        tell(fn, data, count, ints, 1 + 2 * count, total, grain, numbers, NUMBERS)
     with cython.nogil:
         while True:
             if tiled:

@@ -19,6 +19,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     refuse_gradient,
 )
 from cython.cimports.rushlight.dispatch.signature import (
+    MAX_ARGS,
     Bound,
     asks_within,
     keyword_dict,
@@ -158,7 +159,11 @@ def packet_vectorcall(
     n: cython.Py_ssize_t = (nargsf << 1) >> 1
     code: cython.int
     if kwnames != cython.NULL and has_python_keyword(kwnames):
-        return call_with_keywords(packet, args, n, kwnames)
+        if not is_out_alone(packet, args[n], kwnames):
+            return call_with_keywords(packet, args, n, kwnames)
+        kwnames = cython.NULL
+        if cython.cast(object, args[n]) is not None:
+            return write_to(packet, args, n)
     started: cython.bint = False  # all slots are filled, and nobody else has the call
     bound.n_made = 0
     bound.strict = packet.strict
@@ -320,6 +325,64 @@ def has_python_keyword(kwnames: cython.pointer(PyObject)) -> cython.bint:
         if name == "out" or name == "requires_grad":
             return True
     return False
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_out_alone(
+    packet: OperatorPacket,
+    value: cython.pointer(PyObject),
+    kwnames: cython.pointer(PyObject),
+) -> cython.bint:
+    """Whether all that is named is ``out``, and it is a tensor or None."""
+    names: tuple = cython.cast(tuple, cython.cast(object, kwnames))
+    item = cython.cast(object, value)
+    return (
+        len(names) == 1
+        and (item is None or type(item) is Tensor)
+        and names[0] == "out"
+        and not watchers
+        and packet.first.n_args < MAX_ARGS
+        and packet.first.signature.find("out") < 0
+    )
+
+
+@cython.cfunc
+def write_to(
+    packet: OperatorPacket,
+    args: cython.pointer(cython.pointer(PyObject)),
+    n: cython.Py_ssize_t,
+) -> object:
+    """The ``out=`` form of the first overload, if it takes the arguments."""
+    bound: Bound
+    op: Operator = packet.first
+    target = cython.cast(object, args[n])
+    names: tuple = ("out",)
+    bound.n_made = 0
+    bound.strict = packet.strict
+    try:
+        if (
+            op.out is not None
+            and op.device_arg < 0
+            and op.return_type is None
+            and len(op.returns) == 1
+            and op.returns[0][0] == 0
+            and op.name != "sum"
+            and op.name != "prod"
+            and not op.signature.bind(args, n, cython.NULL, cython.address(bound))
+            and not bound.exotic
+        ):
+            bound.slots[op.n_args] = cython.cast(cython.pointer(PyObject), target)
+            try:
+                return op.out.call(bound.slots)
+            except (NotImplementedError, IndexError):
+                refuse_first(op.out, bound.slots)
+                raise
+    finally:
+        release(cython.address(bound))
+    return call_with_keywords(
+        packet, args, n, cython.cast(cython.pointer(PyObject), names)
+    )
 
 
 @cython.cfunc

@@ -12,6 +12,8 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     kernel_t,
     parallel_for,
     run_here,
+    tell,
+    watched,
 )
 from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
@@ -401,6 +403,12 @@ class ReductionKernel(Kernel):
         grain: int64_t = GRAIN // (count if count else 1) + 1
         if ints[11] == item and ints[5] != item and grain < ACROSS:
             grain = ACROSS
+        if watched:
+            tell(
+                fn, data, at + 2, ints, 18, total,
+                total if total * count <= GRAIN else grain,
+                cython.cast(cython.p_char, cython.address(number)), 8,
+            )  # fmt: skip
         if total * count <= GRAIN:
             run_here(fn, data, ints, total)
             return

@@ -354,6 +354,10 @@ class Signature:
         ):
             bound.slots[i] = value
             return 0
+        elif item is True or item is False:
+            if kind == 13 or kind == 14:
+                bound.slots[i] = value
+                return 0
         elif kind == 7 or kind == 8:
             if type(item) is int:
                 check_width(item)

@@ -26,9 +26,10 @@ from rushlight.ops.native import (
     run_whole,
     scalar_name,
 )
-from rushlight.ops.picking import shares_storage
+from rushlight.ops.picking import coordinates, shares_storage
 from rushlight.ops.places import Places, broadcast
 
+COUNTED = USUAL | {8}  # types whose elements are zero or not
 PUT = USUAL | {8, 23, 24, 25, 26}  # types that can be put at indexed places
 
 
@@ -418,7 +419,10 @@ def masked_scatter(self, mask, source):
 
 def nonzero(self):
     """The coordinates of the elements that aren't zero, one row each."""
-    require("nonzero_count_cpu", self.dtype, USUAL | {8}, self)
+    require("nonzero_count_cpu", self.dtype, COUNTED, self)
+    found = coordinates(self)
+    if found is not None:
+        return found.t()
     mask = self if self.dtype is rushlight.bool else self != 0
     mask, ndim = mask.contiguous(), self.dim()
     total = _count(mask)

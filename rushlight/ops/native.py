@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.backends.cpu.launch import NativeKernel, parallel_for
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    parallel_for,
+    tell,
+    tell_operand,
+    watched,
+)
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from cython.cimports.rushlight.dispatch.plans import (
+from cython.cimports.rushlight.dispatch.notes import (
     note_check,
     note_flag,
-    note_fresh,
-    note_launch,
-    note_refused,
     recording,
     taken_down,
     the_flag,
@@ -20,7 +23,7 @@ from cython.cimports.rushlight.dispatch.plans import (
 
 from rushlight.backends.cpu.launch import launch
 from rushlight.core.factories import empty_like
-from rushlight.dispatch.plans import NO_FAULT
+from rushlight.dispatch.notes import NO_FAULT
 
 # Kernels that only move elements see them as integers of the same width.
 MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
@@ -36,26 +39,20 @@ def fresh(like: Tensor, sizes, dtype: DType = None):
             raise RuntimeError("a tensor has at most 64 dimensions")
         extents[ndim] = size
         ndim += 1
-    made: Tensor = new_empty(
+    return new_empty(
         ndim,
         extents,
         cython.NULL,
         like.dtype_ if dtype is None else dtype,
         like.storage.device,
     )
-    if recording:
-        note_fresh(made)
-    return made
 
 
 def laid_as(x: Tensor, result: Tensor):
     """A row-major result in the layout of what it was made from, gaps left out."""
     if x.row_major:
         return result
-    made: Tensor = empty_like(x, result.dtype_)
-    if recording:
-        note_fresh(made)
-    return made.copy_(result)
+    return empty_like(x, result.dtype_).copy_(result)
 
 
 def filled(like: Tensor, sizes, value, dtype: DType = None):
@@ -149,8 +146,6 @@ def run_on(
         found = kernel.specialize(**types)
     native = found
     if len(operands) > 16 or len(numbers) > 48:
-        if recording:
-            note_refused()
         launch(native, operands, numbers, total, grain)
         return 0
     for i in range(len(operands)):
@@ -162,8 +157,12 @@ def run_on(
                 check_data(kernel, operands, item)
     for i in range(len(numbers)):
         values[i] = numbers[i]
-    if recording:
-        note_launch(native, operands, values, len(numbers), total, grain)
+    if watched:
+        count: cython.int = len(operands)
+        n_ints: cython.int = len(numbers)
+        for item in operands:
+            tell_operand(item)
+        tell(native.fn, data, count, values, n_ints, total, grain, cython.NULL, 0)
     if total <= grain:
         parallel_for(native.fn, data, values, total, grain)
         return 0

@@ -374,3 +374,96 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
             f"index {fault} is out of bounds for dimension {axis} with size {size}"
         )
     return out
+
+
+FEW = cython.declare(int64_t, 4096)  # elements that are counted on the spot
+WIDEST = cython.declare(int64_t, 65536)  # places that are
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_set(code: cython.int, data: cython.p_char, i: int64_t) -> cython.bint:
+    """Whether an element of type bool, float32 or int64 is not zero."""
+    if code == 6:
+        return cython.cast(cython.p_float, data)[i] != 0
+    if code == 4:
+        return cython.cast(cython.pointer(int64_t), data)[i] != 0
+    return data[i] != 0
+
+
+def coordinates(x: Tensor):
+    """The coordinates of what is not zero, a row for each dimension.
+
+    None where there are many elements, or they are not bool, float32 or int64 in host
+    memory, row by row.
+    """
+    code: cython.int = x.dtype_.code
+    data: cython.p_char = x.pointer()
+    sizes: int64_t[2]
+    place: int64_t[64]
+    total: int64_t = 0
+    k: int64_t = 0
+    i: int64_t
+    d: cython.int
+    n: cython.int = x.ndim_
+    if (
+        x.storage.device.kind != 0
+        or not x.row_major
+        or x.numel_ > FEW
+        or (code != 6 and code != 4 and code != 11)
+    ):
+        return None
+    for i in range(x.numel_):
+        total += is_set(code, data, i)
+    sizes[0], sizes[1] = n, total
+    out: Tensor = new_empty(2, sizes, cython.NULL, dtype_of(4), x.storage.device)
+    there: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out.pointer())
+    for d in range(n):
+        place[d] = 0
+    for i in range(x.numel_):
+        if is_set(code, data, i):
+            for d in range(n):
+                there[d * total + k] = place[d]
+            k += 1
+        d = n - 1
+        while d >= 0:
+            place[d] += 1
+            if place[d] < x.sizes[d]:
+                break
+            place[d] = 0
+            d -= 1
+    return out
+
+
+def tally(x: Tensor, least: int64_t):
+    """How often each number from zero on occurs, for ``least`` numbers or more.
+
+    None unless these are few numbers of type int64, none of them negative or large, in
+    host memory one after the other.
+    """
+    data: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), x.pointer())
+    count: int64_t = least
+    i: int64_t
+    if (
+        x.storage.device.kind != 0
+        or not x.row_major
+        or x.ndim_ != 1
+        or x.numel_ > FEW
+        or x.dtype_.code != 4
+        or least > WIDEST
+    ):
+        return None
+    for i in range(x.numel_):
+        if data[i] < 0 or data[i] >= WIDEST:
+            return None
+        count = max(count, data[i] + 1)
+    out: Tensor = new_empty(
+        1, cython.address(count), cython.NULL, dtype_of(4), x.storage.device
+    )
+    found: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), out.pointer())
+    for i in range(count):
+        found[i] = 0
+    for i in range(x.numel_):
+        found[data[i]] += 1
+    return out

@@ -17,7 +17,7 @@ from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket
-from rushlight.dispatch.plans import PlannedKernel
+from rushlight.dispatch.plans import PlannedComposite, PlannedKernel
 from rushlight.dispatch.python_kernels import LazyKernel, set_fallback
 from rushlight.ops import sparse_table
 from rushlight.ops.return_types import return_type
@@ -263,7 +263,8 @@ def attach_kernels(op, inplace, out, entry):
             for key in _HOST:
                 form.set_kernel(key, kernel)
     elif kind == "composite":
-        op.set_composite(LazyKernel(module, attribute))
+        make = make_planned_composite if "planned" in entry[12] else None
+        op.set_composite(LazyKernel(module, attribute, make))
         if module == call.__name__ and inplace is not None:
             # another name of an operator is another name of its in-place form, too
             inplace.set_composite(LazyKernel(module, attribute + "_"))
@@ -327,6 +328,11 @@ def make_pointwise(source, op):
 def make_planned(function, op):
     """The kernel of a function that does again what it did for like operands."""
     return PlannedKernel(function)
+
+
+def make_planned_composite(function, op):
+    """The same of a composition of operators."""
+    return PlannedComposite(function)
 
 
 def make_reduction(source, op):

@@ -11,14 +11,11 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     parallel_for,
     run_here,
+    tell,
+    watched,
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from cython.cimports.rushlight.dispatch.plans import (
-    note_fresh,
-    note_launch,
-    recording,
-)
 
 GRAIN = cython.declare(int64_t, 32768)
 # How an operand moves with the outer axis, the inner axis and the row.
@@ -112,9 +109,10 @@ def launch_rows(
         grain = max(grain, 128)
     if outer * inner * size <= GRAIN:
         grain = outer * inner
-    if recording:
-        tensors: list = [pair[0] for pair in operands]
-        note_launch(native, tensors, ints, 2 + 3 * count, outer * inner, grain)
+    if watched:
+        n_ints: cython.int = 2 + 3 * count
+        total: int64_t = outer * inner
+        tell(native.fn, data, count, ints, n_ints, total, grain, cython.NULL, 0)
     if outer * inner <= grain:
         run_here(native.fn, data, ints, outer * inner)
         return 0
@@ -160,8 +158,6 @@ def over(kernel, operands, dim):
     result = new_empty(
         first.ndim_, first.sizes, cython.NULL, first.dtype_, first.storage.device
     )
-    if recording:
-        note_fresh(result)
     for i in range(first.ndim_):
         if i < axis:
             outer *= first.sizes[i]

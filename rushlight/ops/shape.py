@@ -556,12 +556,11 @@ def one_hot(self, num_classes):
                 "positive num_classes argument."
             )
     elif self.numel():
-        if int(self.min().item()) < 0:
+        if ops.any(self < 0):
             raise RuntimeError("Class values must be non-negative.")
-        largest = int(self.max().item())
         if num_classes == -1:
-            num_classes = largest + 1
-        elif largest >= num_classes:
+            num_classes = int(self.max().item()) + 1
+        elif ops.any(self >= num_classes):
             raise RuntimeError("Class values must be smaller than num_classes.")
     if 0 < self.numel() * num_classes <= FEW:  # a comparison is over sooner than a copy
         classes = ops.arange(num_classes, dtype=rushlight.int64, device=self.device)

@@ -38,11 +38,13 @@ from rushlight.ops.native import (
     scalar_name,
     wrap_dim,
 )
+from rushlight.ops.picking import tally
 from rushlight.ops.tie_order import any_first, comes_first
 
 RUN = 16  # rows this short are sorted by insertion
 FEW = 64  # and so are selections of up to this many from short rows
 WHOLE = frozenset((27, 28, 29))  # unsigned types that are sorted and little else
+ORDERED = WHOLE | REAL | {11}
 MANY = 256  # rows this long are sorted by the bytes of their elements
 
 
@@ -374,7 +376,7 @@ def _sort_by_bytes(values, index, rows, size, down):
 
 def sort(self, dim=-1, descending=False, stable=True):
     """The elements in order along ``dim`` and where they were; equals stay in order."""
-    _check_sortable("sort", "sorting_kernel_method_name", self, WHOLE | REAL | {11})
+    _check_sortable("sort", "sorting_kernel_method_name", self, ORDERED)
     rows, back, size = _rows(self, dim)
     values, index = _sorted_rows(rows, size, descending)
     return laid_as(self, back(values)), laid_as(self, back(index))
@@ -536,7 +538,7 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
 
     Always returns three tensors; those not asked for are empty.
     """
-    require("unique", self.dtype, WHOLE | REAL | {11}, self)
+    require("unique", self.dtype, ORDERED, self)
     flat = self.contiguous().view(-1)
     inverse = fresh(self, self.shape, rushlight.int64)
     if flat.numel() == 0:
@@ -562,7 +564,7 @@ def _runs(flat, values, index, inverse, return_inverse, return_counts):
 
 def unique_consecutive(self, return_inverse=False, return_counts=False):
     """The elements with repetitions in a row removed; as `unique`, without sorting."""
-    require("unique", self.dtype, WHOLE | REAL | {11}, self)
+    require("unique", self.dtype, ORDERED, self)
     flat = self.contiguous().view(-1)
     index = rushlight.arange(flat.numel(), dtype=rushlight.int64)
     inverse = fresh(self, self.shape, rushlight.int64)
@@ -581,6 +583,10 @@ def bincount(self, weights=None, minlength=0):
         raise RuntimeError("minlength should be >= 0")
     if weights is not None and (weights.dim() != 1 or weights.shape != self.shape):
         raise RuntimeError("weights should be 1-d and have the same length as input")
+    if weights is None:
+        found = tally(self, minlength)
+        if found is not None:
+            return found
     x = self.to(rushlight.int64).contiguous()
     limits = filled(self, (2,), -1, rushlight.int64)
     run_whole(lowest_and_highest, [limits, x], [], x.numel())

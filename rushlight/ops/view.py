@@ -238,29 +238,6 @@ def point_at(self, source):
     return self
 
 
-def flatten(self, start_dim, end_dim):
-    """Joins the dimensions from the first through the last given.
-
-    Raises:
-        RuntimeError: the first comes after the last.
-    """
-    shape = self.shape
-    start = wrap_dim(start_dim, max(len(shape), 1))
-    end = wrap_dim(end_dim, max(len(shape), 1))
-    if not shape:
-        return self.reshape([1])
-    if start > end:
-        raise RuntimeError(
-            "flatten() has invalid args: start_dim cannot come after end_dim"
-        )
-    if start == end:
-        return self
-    joined = 1
-    for size in shape[start : end + 1]:
-        joined *= size
-    return self.reshape([*shape[:start], joined, *shape[end + 1 :]])
-
-
 def ravel(self):
     """All the elements in one dimension."""
     return self.contiguous().view(-1)

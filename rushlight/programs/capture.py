@@ -730,7 +730,7 @@ def read_now():
         tape.flush("an element is read")
 
 
-def _read():
+def _read(t):
     read_now()
 
 

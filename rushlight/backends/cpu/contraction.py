@@ -11,8 +11,11 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
+    count_unheard,
     parallel_for,
     run_here,
+    tell,
+    watched,
 )
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
@@ -158,6 +161,8 @@ def run_dots(
     ints[6], ints[7], ints[8], ints[9] = b.batch, a.batch, out.batch, d.batch
     ints[10] = block
     chunks: int64_t = covering(b.columns, block) * batch
+    if watched:
+        tell(kernel.fn, data, 5, ints, 11, chunks, 1, scalars, 16)
     with cython.nogil:
         parallel_for(kernel.fn, data, ints, chunks, 1)
     return 0
@@ -194,6 +199,8 @@ def run_combine(
     ints[6], ints[7], ints[8], ints[9] = a.batch, b.batch, out.batch, d.batch
     ints[10] = covering(covering(b.columns, across), 64) * 64
     chunks: int64_t = covering(b.columns, ints[10]) * batch
+    if watched:
+        tell(kernel.fn, data, 5, ints, 11, chunks, 1, scalars, 16)
     with cython.nogil:
         parallel_for(kernel.fn, data, ints, chunks, 1)
     return 0
@@ -247,6 +254,8 @@ def run_product(
     ints[7], ints[8], ints[9] = out.row, d.row, mode
     ints[10], ints[11], ints[12], ints[13] = a.batch, b.batch, out.batch, d.batch
     ints[14], ints[15], ints[16] = blocks.rows, blocks.columns, right
+    if watched:
+        tell(kernel.fn, data, 5, ints, 17, blocks.chunks, 1, scalars, 16)
     if blocks.chunks == 1:
         run_here(kernel.fn, data, ints, 1)
         return 0
@@ -416,6 +425,8 @@ def is_trivial(out: Tensor, depth: int64_t, added: cython.bint) -> cython.bint:
     if out.numel_ == 0 or out.storage.data == cython.NULL:
         return True
     if depth == 0 and not added:
+        if watched:
+            count_unheard()
         memset(out.pointer(), 0, out.numel_ * out.dtype_.itemsize)
         return True
     return False

@@ -31,6 +31,90 @@ def launched() -> int64_t:
     return launches
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def count_unheard() -> cython.void:
+    global launches
+    launches += 1
+
+
+@cython.cclass
+class Witness:
+    """Who wants to hear of launches."""
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def hear(
+        self,
+        fn: kernel_t,
+        data: cython.pp_char,
+        n_data: cython.int,
+        ints: cython.pointer(cython.const[int64_t]),
+        n_ints: cython.int,
+        total: int64_t,
+        grain: int64_t,
+        numbers: cython.p_char,
+        n_bytes: cython.int,
+    ) -> cython.int:
+        """One launch that is about to happen."""
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def know(self, operand: object) -> cython.int:
+        """One of its operands, which may have been there before the call."""
+        return 0
+
+
+_witness = cython.declare(Witness, Witness())
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def set_witness(witness: Witness) -> cython.void:
+    """Names who is told."""
+    global _witness
+    _witness = witness
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell(
+    fn: kernel_t,
+    data: cython.pp_char,
+    n_data: cython.int,
+    ints: cython.pointer(cython.const[int64_t]),
+    n_ints: cython.int,
+    total: int64_t,
+    grain: int64_t,
+    numbers: cython.p_char,
+    n_bytes: cython.int,
+) -> cython.int:
+    return _witness.hear(fn, data, n_data, ints, n_ints, total, grain, numbers, n_bytes)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_operand(operand: object) -> cython.int:
+    return _witness.know(operand)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_own(
+    fn: kernel_t,
+    data: cython.pp_char,
+    n_data: cython.int,
+    ints: cython.pointer(cython.const[int64_t]),
+    n_ints: cython.int,
+    numbers: cython.p_char,
+    n_bytes: cython.int,
+) -> cython.int:
+    global launches
+    launches += 1
+    return _witness.hear(fn, data, n_data, ints, n_ints, 1, 1, numbers, n_bytes)
+
+
 @cython.cclass
 class NativeKernel:
     """A generated function ``(data, ints, begin, end)`` in executable memory.
@@ -157,6 +241,10 @@ def launch(
             data[i] = pointer_of(operands[i])
         for i in range(n_ints):
             values[i] = numbers[i]
+        if watched:
+            for item in operands:
+                tell_operand(item)
+            tell(kernel.fn, data, n_data, values, n_ints, total, grain, cython.NULL, 0)
         if total <= grain:
             parallel_for(kernel.fn, data, values, total, grain)
         else:

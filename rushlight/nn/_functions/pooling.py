@@ -131,16 +131,10 @@ def avg_pool2d(
 ):
     """Mean of each window over the last two dimensions."""
     stride = () if stride is None else stride
-    return call.avg_pool2d(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        out=out,
-    )
+    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
+    if out is None:
+        return call.avg_pool2d(input, kernel_size, *settings)
+    return call.avg_pool2d(input, kernel_size, *settings, out=out)
 
 
 def avg_pool3d(
@@ -156,16 +150,10 @@ def avg_pool3d(
 ):
     """Mean of each window over the last three dimensions."""
     stride = () if stride is None else stride
-    return call.avg_pool3d(
-        input,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-        out=out,
-    )
+    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
+    if out is None:
+        return call.avg_pool3d(input, kernel_size, *settings)
+    return call.avg_pool3d(input, kernel_size, *settings, out=out)
 
 
 def _filled_size(output_size, input, count):
