@@ -288,10 +288,6 @@ class _Unknown:
         )
 
 
-class SymInt(_Unknown):
-    """A whole number that a tracer leaves open: there is none."""
-
-
 class SymFloat(_Unknown):
     """A number that a tracer leaves open: there is none."""
 

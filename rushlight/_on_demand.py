@@ -22,7 +22,7 @@ NAMES = {
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "_facts": tuple(
         """
-        AcceleratorError Event OutOfMemoryError Stream SymBool SymFloat SymInt _assert
+        AcceleratorError Event OutOfMemoryError Stream SymBool SymFloat _assert
         _assert_async _check _check_index _check_is_size _check_not_implemented
         _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
@@ -54,6 +54,7 @@ NAMES = {
         set_autocast_gpu_dtype
         """.split()
     ),
+    "_subclasses.symbolic": ("SymInt",),
     "amp.grad_scaler": ("GradScaler",),
     "ops.extensions": ("classes",),
     "core.qscheme": (

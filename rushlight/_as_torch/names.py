@@ -25,6 +25,7 @@ OWN = (
     "_helpers",
     "_missing",
     "_subclasses.converting",
+    "_subclasses.symbolic",
     "autograd.anomaly",
     "autograd.engine",
     "autograd.errors",

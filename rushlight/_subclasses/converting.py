@@ -10,6 +10,8 @@ from rushlight.core.subclass import storage_behind, take_geometry, take_storage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 
+sizes_of = Tensor.shape.__get__  # numbers in any case
+
 
 def place_of(fake):
     """A fake tensor's device, and whether it may go along with any other."""
@@ -31,7 +33,7 @@ class Twins:
             self._absent[id(absent.inner)] = absent
         return make_tensor(
             absent.inner,
-            tuple(fake.shape),
+            tuple(sizes_of(fake)),
             fake.stride(),
             fake.storage_offset(),
             fake.dtype,
@@ -74,7 +76,7 @@ class Twins:
 
     def follow(self, fake: Tensor, meta: Tensor):
         """Gives a fake tensor the sizes, and the storage, that its twin has now."""
-        if fake.shape != meta.shape or fake.stride() != meta.stride():
+        if sizes_of(fake) != meta.shape or fake.stride() != meta.stride():
             take_geometry(fake, meta)
         if storage_behind(fake).inner is not meta.untyped_storage():
             take_storage(fake, self.absent_of(meta, fake))

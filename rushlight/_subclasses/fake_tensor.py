@@ -8,12 +8,14 @@ that the real ones would be on.
 from __future__ import annotations
 
 import contextlib
+import math
 import weakref
 
-from rushlight._subclasses.converting import Twins, place_of
+from rushlight._subclasses.converting import Twins, place_of, sizes_of
+from rushlight._subclasses.symbolic import GuardError, SymInt, in_world
 from rushlight.core.device import Device
 from rushlight.core.dtype import get_default_dtype
-from rushlight.core.layout import strided
+from rushlight.core.layout import Size, strided
 from rushlight.core.subclass import make_wrapper, take_storage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
@@ -33,6 +35,10 @@ __all__ = [
     "is_fake",
     "unset_fake_temporarily",
 ]
+
+
+META = Device("meta")
+OTHERS = (1, 2, 3)  # worlds beside the one whose sizes fake tensors have themselves
 
 
 class UnsupportedFakeTensorException(RuntimeError):
@@ -115,6 +121,30 @@ class FakeTensor(Tensor):
 
     def __init__(self, *args, **kwargs):
         pass
+
+    @property
+    def shape(self):
+        """Sizes; numbers that stand for any where the mode records such."""
+        sizes = sizes_of(self)
+        worlds = self.__dict__.get("_worlds")
+        if worlds is None:
+            return sizes
+        env = self.fake_mode.shape_env
+        each = zip(sizes, *(meta.shape for meta in worlds))
+        return Size([env.number(values, self, dim) for dim, values in enumerate(each)])
+
+    def size(self, dim=None):
+        """The sizes, or one of them."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def numel(self):
+        """How many elements the real tensor would have."""
+        return math.prod(self.shape)
+
+    def __len__(self):
+        if not self.dim():
+            raise TypeError("len() of a 0-d tensor")
+        return int(self.shape[0])
 
     @property
     def fake_device(self):
@@ -246,9 +276,14 @@ class FakeTensorMode(TorchDispatchMode):
         return made
 
     def _convert(self, tensor):
+        symbolic = self.shape_env is not None and not self.static_shapes
         with python_key.without_modes():
-            meta = self._twins.of_real(tensor)
-            made = self._wrap(meta, tensor.device)
+            if symbolic and not _is_parameter(tensor) and tensor.dim():
+                env = self.shape_env
+                made = self.symbolic(tensor, [env.symbol(n) for n in tensor.shape])
+            else:
+                meta = self._twins.of_real(tensor)
+                made = self._wrap(meta, tensor.device)
         if tensor.requires_grad:
             made.requires_grad_()
             if not tensor.is_leaf:
@@ -265,6 +300,78 @@ class FakeTensorMode(TorchDispatchMode):
         made = FakeTensor(self, meta, device, constant)
         take_storage(made, self._twins.absent_of(meta, made))
         return made
+
+    def symbolic(self, tensor, sizes):
+        """A fake tensor like a real one with other sizes, some of which stand for any.
+
+        Args:
+            tensor: the real tensor; the order of its strides is kept.
+            sizes: an int, or a number of ``shape_env``, for each dimension.
+        """
+        order = sorted(range(tensor.dim()), key=lambda dim: tensor.stride(dim))
+
+        def made(world):
+            numbers = [in_world(size, world) for size in sizes]
+            strides, step = [0] * len(numbers), 1
+            for dim in order:
+                if tensor.stride(dim) or tensor.shape[dim] == 1:
+                    strides[dim], step = step, step * numbers[dim]
+            if tensor.is_contiguous():
+                return call.empty(numbers, dtype=tensor.dtype, device=META)
+            return call.empty_strided(numbers, strides, dtype=tensor.dtype, device=META)
+
+        fake = self._wrap(made(0), tensor.device)
+        if any(isinstance(size, SymInt) for size in sizes):
+            fake._worlds = [made(world) for world in OTHERS]
+        for dim, size in enumerate(sizes):
+            symbol = size.expr if isinstance(size, SymInt) else None
+            if getattr(symbol, "source", 0) is None:
+                symbol.source = fake, dim
+        return fake
+
+    def _run(self, func, flat, spec, device, world):
+        """The operator on the ``meta`` tensors of another world."""
+        env = self.shape_env
+
+        def placed(one):
+            if isinstance(one, FakeTensor):
+                worlds = one.__dict__.get("_worlds")
+                return self._twins.of_fake(one) if worlds is None else worlds[world - 1]
+            if isinstance(one, Device):
+                return META
+            return in_world(env.recognized(one), world)
+
+        args, kwargs = tree_unflatten([placed(one) for one in flat], spec)
+        if device:
+            kwargs["device"] = META
+        return tree_flatten(func(*args, **kwargs))[0]
+
+    def _is_symbolic(self, flat):
+        env = self.shape_env
+        if env is None or not env.symbols:
+            return False
+        for one in flat:
+            if isinstance(one, FakeTensor):
+                if "_worlds" in one.__dict__:
+                    return True
+            elif type(one) is int and env.recognized(one) is not one:
+                return True
+        return False
+
+    def _refuse(self, func, flat, error):
+        """Says that a call fits the recorded sizes only.
+
+        Raises:
+            GuardError: always.
+        """
+        env = self.shape_env
+        shown = [
+            tuple(one.shape) if isinstance(one, FakeTensor) else env.recognized(one)
+            for one in flat
+        ]
+        raise GuardError(
+            f"{func}: works for some sizes only: {', '.join(map(str, shown))}\n  {error}"
+        ) from error
 
     # -- operators ---------------------------------------------------------------------
 
@@ -296,10 +403,27 @@ class FakeTensorMode(TorchDispatchMode):
         meta_args, meta_kwargs = tree_unflatten(metas, spec)
         if not tensors and func.signature.names and "device" in func.signature.names:
             meta_kwargs["device"] = Device("meta")
+        symbolic = self._is_symbolic(flat)
+        placed = "device" in meta_kwargs
         try:
             result = func(*meta_args, **meta_kwargs)
         except NotImplementedError as error:
             raise UnsupportedOperatorException(func) from error
+        except Exception as error:
+            if symbolic:
+                self._run(func, flat, spec, placed, 1)  # does the program itself work?
+                self._refuse(func, flat, error)
+            raise
+        elsewhere: dict = {}
+        if symbolic:
+            try:
+                others = [self._run(func, flat, spec, placed, w) for w in OTHERS]
+            except Exception as error:
+                self._refuse(func, flat, error)
+            made = tree_flatten(result)[0]
+            if {len(one) for one in others} != {len(made)}:
+                self._refuse(func, flat, RuntimeError("results differ in number"))
+            elsewhere = {id(one): group for one, *group in zip(made, *others)}
         self._update(flat, twins, func)
         originals = {id(t): one for t, one in zip(twins, flat) if t is not one}
 
@@ -310,7 +434,11 @@ class FakeTensorMode(TorchDispatchMode):
             if found is not None:
                 return found
             kept = constant if isinstance(constant, Tensor) else None
-            return self._wrap(value, device, kept)
+            fake = self._wrap(value, device, kept)
+            group = elsewhere.get(id(value))
+            if group is not None and any(one.shape != value.shape for one in group):
+                fake._worlds = group
+            return fake
 
         return tree_map(wrapped, result)
 

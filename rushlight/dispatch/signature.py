@@ -528,7 +528,10 @@ def counted(item: object) -> object:
 
 @cython.cfunc
 def as_integer(item: object) -> object:
-    return item if type(item) is int else item.__index__()
+    if type(item) is int:
+        return item
+    symbolic = getattr(item, "_as_argument", None)  # a size that stands for any
+    return item.__index__() if symbolic is None else symbolic()
 
 
 @cython.cfunc
@@ -576,6 +579,9 @@ def accept_number(
         if getattr(item, "ndim", 0) == 0:
             own(bound, i, item.item())
             return 0
+    if hasattr(type(item), "_as_argument"):
+        own(bound, i, as_integer(item))
+        return 0
     return WRONG_TYPE + i
 
 

@@ -537,6 +537,11 @@ def grad_without_padding(grad, pad):
 FEW = 1024  # elements of a small result
 
 
+def sym_size(self, dim):
+    """The size of a dimension."""
+    return self.shape[wrap_dim(dim, self.ndim)]
+
+
 def one_hot(self, num_classes):
     """One at each class's number, zero elsewhere.
 

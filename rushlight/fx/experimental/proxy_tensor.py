@@ -10,7 +10,9 @@ import contextlib
 import inspect
 import operator
 
+from rushlight._subclasses.converting import sizes_of
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from rushlight._subclasses.symbolic import GuardError, ShapeEnv, Size, Symbol, SymInt
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
@@ -35,7 +37,7 @@ _MODES = ("real", "fake", "symbolic")
 def _window(tensor):
     """What tells a tensor's place in memory from others."""
     storage = id(tensor.untyped_storage())
-    sizes, strides = tuple(tensor.shape), tuple(tensor.stride())
+    sizes, strides = tuple(sizes_of(tensor)), tuple(tensor.stride())
     return storage, tensor.storage_offset(), sizes, strides, tensor.dtype
 
 
@@ -62,6 +64,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._nodes: dict = {}  # id -> (tensor, node); the tensor keeps its id its own
         self._windows: dict = {}  # place in memory -> node
         self._constants: dict = {}  # id -> (tensor, name)
+        self.shape_env = None
+        self._sizes: dict = {}  # values of a number -> the step that computes it
 
     @classmethod
     def is_infra_mode(cls):
@@ -88,9 +92,39 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def node_of(self, value):
         """A value as a step's argument: tensors by the steps that they come from."""
         if not isinstance(value, Tensor):
-            return value
+            if self.shape_env is not None:
+                value = self.shape_env.recognized(value)
+            return self.size_of(value) if isinstance(value, SymInt) else value
         found = self.find(value)
         return self._constant(value) if found is None else found
+
+    def size_of(self, number):
+        """The step that computes a size, from those of tensors that are there."""
+        known = self._sizes.get(number.values)
+        if known is not None:
+            return known
+        expr = number.expr
+        if isinstance(expr, (Symbol, Size)):
+            tensor, dim = (
+                expr.source if isinstance(expr, Symbol) else (expr.tensor, expr.dim)
+            )
+            node = self.graph.create_node(
+                "call_function", call.sym_size.overloads[0], (self.find(tensor), dim)
+            )
+        else:
+            function = getattr(operator, expr.name)
+            sides = tuple(
+                self.size_of(self._number(one)) if not isinstance(one, int) else one
+                for one in (expr.left, expr.right)
+            )
+            node = self.graph.create_node("call_function", function, sides)
+        node.meta["val"] = number
+        self._sizes[number.values] = node
+        return node
+
+    def _number(self, expr):
+        """The number of an expression within another."""
+        return self.shape_env.number_of(expr)
 
     def _constant(self, tensor):
         """A step that reads a tensor from the module."""
@@ -210,11 +244,29 @@ def make_fx(
     """
     if tracing_mode not in _MODES:
         raise ValueError(f"Unexpected tracing type: {tracing_mode}")
-    fake = None
-    if tracing_mode != "real":
-        fake = FakeTensorMode(allow_non_fake_inputs=_allow_non_fake_inputs or True)
 
     def wrapped(*args):
+        if tracing_mode != "symbolic":
+            return recorded(None, *args)
+        # a size that the program needs to know is a constant of the record
+        fixed: tuple = ()
+        for constant in [(), *_sizes_of(args), None]:
+            fixed = constant
+            try:
+                return recorded(ShapeEnv(constant=fixed), *args)
+            except GuardError:
+                if constant is None:
+                    raise
+        raise AssertionError(f"constants {fixed} do not make a record")
+
+    def recorded(env, *args):
+        fake = None
+        if tracing_mode != "real":
+            fake = FakeTensorMode(
+                allow_non_fake_inputs=_allow_non_fake_inputs or True,
+                shape_env=env,
+                static_shapes=env is None,
+            )
         graph, root = Graph(), Module()
         flat, spec = tree_flatten(args)
         names = _placeholders(f, args)
@@ -223,6 +275,7 @@ def make_fx(
             graph, root, tracing_mode, decomposition_table,
             not _error_on_data_dependent_ops,
         )  # fmt: skip
+        mode.shape_env = env
         given = [_prepared(one, fake) for one in flat]
         for (name, default), value in zip(_leaf_names(names, args), given):
             left_out = (
@@ -244,13 +297,30 @@ def make_fx(
             graph.output(outputs)
         else:
             graph.output(tree_unflatten(outputs, out_spec))
-        return GraphModule(root, graph, getattr(f, "__name__", "GraphModule"))
+        made = GraphModule(root, graph, getattr(f, "__name__", "GraphModule"))
+        if env is not None:
+            made.shape_env = env
+        return made
 
     return wrapped
 
 
+def _sizes_of(args):
+    """The sizes of the arguments, one at a time, then all of them."""
+    found = {
+        size
+        for one in tree_flatten(args)[0]
+        if isinstance(one, Tensor)
+        for size in one.shape
+    }
+    return [(size,) for size in sorted(found)]
+
+
 def _prepared(value, fake):
     """An argument as the program gets it."""
+    env = None if fake is None else fake.shape_env
+    if env is not None and type(value) is int:
+        return value
     if fake is None or not isinstance(value, Tensor) or isinstance(value, FakeTensor):
         return value
     return fake.from_tensor(value)

@@ -1,0 +1,375 @@
+"""Sizes that stand for any number: what fake tensors have where a program is recorded.
+
+A symbol is known by the values that it takes in several worlds: the one that the program
+is recorded for, and others whose sizes are multiples that nobody writes down. Fake
+tensors live in all of them at once. A size of a result is what it is in each world; two
+sizes are the same expression where all worlds agree. So operators need no second rules
+for sizes, and a number that was taken for constant on the way shows in the next operator,
+where a world does not fit.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+from typing import Any
+
+__all__ = ["GuardError", "ShapeEnv", "SymInt"]
+
+# What a size is multiplied by in the worlds beside the one of the recording, symbol by
+# symbol. Multiples divide as the size itself does; and no number that a program would
+# write down has factors like these.
+_MOST = 16
+
+
+@functools.cache
+def _factors():
+    primes = [n for n in range(503, 1000) if all(n % d for d in range(2, 32))]
+    return [primes[3 * i : 3 * i + 3] for i in range(_MOST)]
+
+
+_NATIVE, _RECORDED = 0, 1  # whose strides the fake tensor itself has; the program's own
+_WORLDS = 4
+_LEAST = 1000  # a number from here on is a size, if it is one that is known
+_SIGNS = {
+    "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**",
+    "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+}  # fmt: skip
+
+
+class GuardError(RuntimeError):
+    """A program needs one value of a size that was to stay open."""
+
+
+class Symbol:
+    """A name for a size of an argument.
+
+    Attributes:
+        source: the argument's fake tensor and the dimension.
+    """
+
+    __slots__ = ("name", "source", "values")
+
+    def __init__(self, name, values):
+        self.name, self.values, self.source = name, values, None
+
+    def __str__(self):
+        return self.name
+
+
+class Size:
+    """A size of a result of which no more is known."""
+
+    __slots__ = ("dim", "name", "tensor", "values")
+
+    def __init__(self, name, tensor, dim, values):
+        self.name, self.tensor, self.dim, self.values = name, tensor, dim, values
+
+    def __str__(self):
+        return self.name
+
+
+class Formula:
+    """An operator on expressions and integers."""
+
+    __slots__ = ("left", "name", "right")
+
+    def __init__(self, name, left, right):
+        self.name, self.left, self.right = name, left, right
+
+    def __str__(self):
+        parts = [
+            f"({one})" if isinstance(one, Formula) else str(one)
+            for one in (self.left, self.right)
+        ]
+        sign = _SIGNS[self.name]
+        return f" {sign} ".join(parts) if sign != "*" else "*".join(parts)
+
+
+class SymInt:
+    """An integer that stands for any; it computes, and what it is asked is noted.
+
+    Attributes:
+        expr: where it comes from.
+        values: what it is in each world.
+    """
+
+    __slots__ = ("env", "expr", "values")
+
+    def __init__(self, env, expr, values):
+        self.env, self.expr, self.values = env, expr, values
+
+    @property
+    def node(self):
+        """Itself: PyTorch keeps expressions in an object of their own."""
+        return self
+
+    @property
+    def hint(self):
+        """What it is in the program that is recorded."""
+        return self.values[_RECORDED]
+
+    def _as_argument(self):
+        """What operators are called with: a number that is recognised as this one."""
+        return self.values[_NATIVE]
+
+    def __index__(self):
+        return self.env.specialized(self)
+
+    __int__ = __index__
+
+    def __float__(self):
+        return float(self.env.specialized(self))
+
+    def __bool__(self):
+        return self != 0
+
+    def __repr__(self):
+        return str(self.expr)
+
+    def __hash__(self):
+        return hash(self.values)
+
+    def __neg__(self):
+        return 0 - self
+
+    def __pos__(self):
+        return self
+
+    def __abs__(self):
+        return self if self >= 0 else -self
+
+
+def _binary(name, function, swapped=False):
+    def method(self, other):
+        if isinstance(other, bool) or not isinstance(other, (int, SymInt)):
+            if isinstance(other, float):
+                number = float(self)
+                return function(other, number) if swapped else function(number, other)
+            return NotImplemented
+        pair = (other, self) if swapped else (self, other)
+        return self.env.computed(name, function, *pair)
+
+    return method
+
+
+def _compared(name, function):
+    def method(self, other):
+        if isinstance(other, float):
+            return function(float(self), other)
+        if not isinstance(other, (int, SymInt)):
+            return NotImplemented
+        return self.env.decided(name, function, self, other)
+
+    return method
+
+
+for _name, _function in (
+    ("add", operator.add), ("sub", operator.sub), ("mul", operator.mul),
+    ("floordiv", operator.floordiv), ("mod", operator.mod), ("pow", operator.pow),
+):  # fmt: skip
+    setattr(SymInt, f"__{_name}__", _binary(_name, _function))
+    setattr(SymInt, f"__r{_name}__", _binary(_name, _function, True))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(SymInt, f"__{_name}__", _compared(_name, getattr(operator, _name)))
+
+
+def _divided(self, other):
+    """A float, which stands for itself only; what tensors are divided by stays open."""
+    return float(self) / other if isinstance(other, (int, float)) else NotImplemented
+
+
+def _dividing(self, other):
+    return other / float(self) if isinstance(other, (int, float)) else NotImplemented
+
+
+for _name, _function in (("truediv", _divided), ("rtruediv", _dividing)):
+    setattr(SymInt, f"__{_name}__", _function)
+
+
+def in_world(value, world):
+    """A number in a world."""
+    return value.values[world] if isinstance(value, SymInt) else value
+
+
+class ShapeEnv:
+    """The symbols of one recording, and what the program has asked of them.
+
+    Args:
+        duck_shape: whether equal sizes of the recording are one symbol.
+        specialize_zero_one: whether sizes of 0 and 1 are constants.
+        constant: sizes that are constants, too; None for all.
+
+    Attributes:
+        guards: what was found true of sizes, as ``(text, outcome)``.
+        fixed: sizes that the program has read as numbers.
+
+    >>> env = ShapeEnv()
+    >>> n = env.symbol(5)
+    >>> n * 2 + 1
+    (s0*2) + 1
+    >>> n > 3, env.guards
+    (True, [('s0 > 3', True)])
+    """
+
+    def __init__(
+        self, *, duck_shape=True, specialize_zero_one=True, constant=(), **_unused
+    ):
+        self.constant = constant
+        self.duck_shape = duck_shape
+        self.specialize_zero_one = specialize_zero_one
+        self.symbols: list = []
+        self.guards: list = []
+        self.fixed: list = []
+        self._ducks: dict = {}
+        self._known: dict = {}  # values -> the number
+        self._numbers: dict = {}  # what operators are called with -> the number
+
+    def symbol(self, actual, name=None):
+        """A new size that is ``actual`` in the recording; an int where it is constant."""
+        if self.specialize_zero_one and actual in (0, 1):
+            return actual
+        if self.constant is None or actual in self.constant:
+            return actual
+        if name is None and self.duck_shape and actual in self._ducks:
+            return self._ducks[actual]
+        count = len(self.symbols)
+        if count == _MOST:
+            raise GuardError(f"more than {count} sizes are symbols")
+        native, *others = [actual * factor for factor in _factors()[count]]
+        values = (native, actual, *others)
+        symbol = Symbol(name or f"s{count}", values)
+        self.symbols.append(symbol)
+        made = self._noted(SymInt(self, symbol, values))
+        if name is None:
+            self._ducks[actual] = made
+        return made
+
+    def _noted(self, number):
+        self._known.setdefault(number.values, number)
+        if number.values[_NATIVE] >= _LEAST:
+            self._numbers.setdefault(number.values[_NATIVE], number)
+        return self._known[number.values]
+
+    def computed(self, name, function, left, right):
+        """An operator on two numbers."""
+        values = tuple(
+            function(in_world(left, world), in_world(right, world))
+            for world in range(_WORLDS)
+        )
+        sides = [one.expr if isinstance(one, SymInt) else one for one in (left, right)]
+        if len(set(values)) == 1:
+            if name == "mod":  # of a multiple, what it is of the size itself
+                self._guard(Formula("eq", Formula(name, *sides), values[0]), True)
+            return values[0]
+        found = self._known.get(values)
+        if found is not None:
+            return found
+        left, right = sides
+        return self._noted(SymInt(self, Formula(name, left, right), values))
+
+    def decided(self, name, function, left, right):
+        """The answer of a comparison in the recording; noted, if it may be another."""
+        values = [
+            function(in_world(left, world), in_world(right, world))
+            for world in range(_WORLDS)
+        ]
+        same = isinstance(right, SymInt) and left.values == right.values
+        if not same and not _certain(name, left, right):
+            right = right.expr if isinstance(right, SymInt) else right
+            self._guard(Formula(name, left.expr, right), values[_RECORDED])
+        return values[_RECORDED]
+
+    def _guard(self, formula, outcome):
+        guard = str(formula), outcome
+        if guard not in self.guards:
+            self.guards.append(guard)
+
+    def specialized(self, number):
+        """A size as the number that it is in the recording."""
+        if all(number.values != one.values for one in self.fixed):
+            self.fixed.append(number)
+            self._guard(Formula("eq", number.expr, number.hint), True)
+        return number.hint
+
+    def recognized(self, value):
+        """The number that operators know as a plain integer; others as they are."""
+        if type(value) is int and value >= _LEAST:
+            return self._numbers.get(value, value)
+        return value
+
+    def number(self, values, tensor, dim):
+        """The number with these values, which is a size of a tensor."""
+        if len(set(values)) == 1:
+            return values[0]
+        found = self._known.get(values)
+        if found is None:
+            expr = self._fitted(values)
+            if expr is None:
+                expr = Size(f"u{len(self._known)}", tensor, dim, values)
+            found = self._noted(SymInt(self, expr, values))
+        return found
+
+    def number_of(self, expr):
+        """The number of an expression."""
+        return self._known[tuple(_value(expr, world) for world in range(_WORLDS))]
+
+    def _fitted(self, values):
+        """A formula of symbols, where a simple one has these values in every world."""
+        for symbol in self.symbols:
+            s = symbol.values
+            for divisor in range(1, 9):
+                for factor in range(1, 9):
+                    rests = [v * divisor - factor * n for v, n in zip(values, s)]
+                    rest = max(rests)
+                    fits = [(factor * n + rest) // divisor for n in s] == list(values)
+                    if fits and max(rests) - min(rests) < divisor:
+                        return _line(symbol, factor, rest, divisor)
+        for i, one in enumerate(self.symbols):
+            for other in self.symbols[i:]:
+                products = [a * b for a, b in zip(one.values, other.values)]
+                factor = values[0] // products[0]
+                if factor and [factor * p for p in products] == list(values):
+                    made = Formula("mul", one, other)
+                    return made if factor == 1 else Formula("mul", made, factor)
+        return None
+
+
+def _value(expr, world):
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, Symbol):
+        return expr.values[world]
+    if isinstance(expr, Size):
+        return expr.values[world]
+    left, right = _value(expr.left, world), _value(expr.right, world)
+    return getattr(operator, expr.name)(left, right)
+
+
+def _least(expr):
+    """A bound from below, where every symbol is 2 at least; None where none is known."""
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, Symbol):
+        return 2
+    if isinstance(expr, Formula) and expr.name in ("add", "mul"):
+        left, right = _least(expr.left), _least(expr.right)
+        if left is not None and right is not None and min(left, right) >= 0:
+            return left + right if expr.name == "add" else left * right
+    return None
+
+
+def _certain(name, left, right):
+    """Whether a comparison has one answer for all sizes from 2 on."""
+    least = _least(left.expr)
+    if isinstance(right, SymInt) or least is None:
+        return False
+    return right <= least if name in ("ge", "lt") else right < least
+
+
+def _line(symbol, factor, rest, divisor):
+    made: Any = symbol if factor == 1 else Formula("mul", symbol, factor)
+    if rest:
+        sign, rest = ("add", rest) if rest > 0 else ("sub", -rest)
+        made = Formula(sign, made, rest)
+    return made if divisor == 1 else Formula("floordiv", made, divisor)
