@@ -296,10 +296,9 @@ def _added(operator, self, a, b, beta, alpha):
             f"{kinds[0]} and {kinds[1]}\n  {operator}: {brief(self)}, "
             f"{brief(a)}, {brief(b)}"
         )
-    if a.dtype.itemsize == 2 and a.dtype.category == 2:
-        _check_scales(a.dtype, beta, alpha)
-    else:
-        beta, alpha = number_for(beta, a.dtype), number_for(alpha, a.dtype)
+    half = a.dtype.itemsize == 2 and a.dtype.category == 2
+    scales = rushlight.float32 if half else a.dtype
+    beta, alpha = number_for(beta, scales), number_for(alpha, scales)
     shape = (*a.shape[:-1], b.shape[-1])
     if beta == 0:  # NaN and infinity in self are not to be seen
         return like(product(a, b, sums, None, alpha), self)

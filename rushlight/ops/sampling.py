@@ -123,7 +123,7 @@ def uniform_(self, low, high, generator):
 
 def normal_(self, mean, std, generator):
     """Normal numbers."""
-    if std < 0:
+    if not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     if self.dtype.code not in FLOATS:
         if self.dtype.is_complex:
@@ -396,9 +396,10 @@ def normal(mean, std, generator):
     if isinstance(std, rushlight.Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        if std.numel() and std.device.type != "meta" and ops.min(std).item() < 0:
+        known = std.numel() and std.device.type != "meta"
+        if known and not ops.min(std).item() >= 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
-    elif std < 0:
+    elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
     noise = _empty(shape, tensors[0].dtype, tensors[0].device)
     if not isinstance(std, rushlight.Tensor):

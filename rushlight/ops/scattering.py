@@ -76,8 +76,8 @@ def check_index_shape(self, dim, index, source=None):
     more = ""
     if source is not None:
         more = f" and to be no larger size than src {list(source.shape)}"
-        sizes = index.shape or (1,) * source.ndim  # a number is a row of one
-        large |= any(size > given for size, given in zip(sizes, source.shape))
+        pairs = zip(index.shape or (1,), source.shape or (1,))  # a number: a row of one
+        large |= any(size > given for size, given in pairs)
     if large:
         raise RuntimeError(
             f"Expected index {list(index.shape)} to be no larger than self"

@@ -34,12 +34,15 @@ MIXING = re.compile(
     r"(b|add|addb|baddb)?mm|(add)?mv|add(bmm|r)|matmul|v?dot|inner|outer|ger|einsum"
     r"|tensordot|chain_matmul|cdist|cov|corrcoef|pca_lowrank|nn\.functional\.(conv.*"
     r"|linear|bilinear|normalize|.*_norm|.*attention|cosine_similarity|unfold|fold)"
-    r"|native_(batch|layer|group)_norm|masked\.(normalize|softmax|std|var|norm)"
+    r"|nn\.functional\.grid_sample|grid_sampler(_[23]d)?|native_(batch|layer|group)_norm|masked\.(normalize|softmax|std|var|norm)"
 )
 HALF = ("float16", "bfloat16")
 BOUNDS = {"float16": 65519.0, "bfloat16": 3.39e38, "float32": 3.40283e38}
 # Their parameters may be wider than their input, and have no digits more for it.
 NORMS = re.compile(r"native_(batch|layer|group)_norm|nn\.functional\..*_norm")
+# Made of other functions, whose steps are of their own operands' types.
+LOSSES = re.compile(r"nn\.functional\.(.*_loss|kl_div|.*cross_entropy.*)")
+DIGITS = {"bfloat16": 8, "float16": 11, "float32": 24, "float64": 53}
 AS_PYTORCH = 3  # times PyTorch's error, by which ours may be off
 WIDE = ("float64", "complex128")
 # What no message of ours may say: the insides of Python or of the implementation.
@@ -287,6 +290,8 @@ def computed_in(case, dtype):
     if dtype == "float32" and NORMS.fullmatch(case.path[1]):
         first = next(iter(tensors_in(case.args)), None)
         return first.dtype if first is not None and first.dtype in HALF else dtype
+    if LOSSES.fullmatch(case.path[1]):
+        return narrowest(case, dtype)
     if dtype not in WIDE or any(name in WIDE for name in named(case)):
         return dtype
     out = case.kwargs.get("out")
@@ -298,6 +303,12 @@ def computed_in(case, dtype):
     if not shown or set(shown) & {"float32", "complex64"}:
         return "complex64" if dtype == "complex128" else "float32"
     return min(shown)  # bfloat16 has fewer digits than float16
+
+
+def narrowest(case, dtype):
+    """The type of an argument that has the fewest digits, if fewer than another."""
+    found = {s.dtype for s in tensors_in([case.args, case.kwargs])} & {*DIGITS}
+    return min([*found, dtype], key=lambda name: DIGITS.get(name, 99))
 
 
 def named(case):

@@ -130,6 +130,12 @@ EXPLAINED = [
     ),
     (
         r".*",
+        r"accepted",
+        r".*does not support automatic differentiation for outputs with complex.*",
+        "gradients of complex numbers that PyTorch has no formulas for",
+    ),
+    (
+        r".*",
         r"class",
         r".*for NotImplementedError: .*not implemented for 'UInt(16|32|64)'",
         "wrong arguments of types that PyTorch has no kernel for",
@@ -267,7 +273,7 @@ EXPLAINED = [
         "PyTorch's recurrence in single precision subtracts infinities",
     ),
     (
-        r"special\.(shifted_)?chebyshev_polynomial_\w+",
+        r"special\.((shifted_)?chebyshev|legendre|laguerre|hermite)_polynomial_\w+",
         r"values|argument",
         r".*is nan, not .*",
         "PyTorch returns what it has not computed for NaN",
@@ -528,6 +534,12 @@ def least_alpha(case):
     return case.kwargs.get("alpha") == -(2**63)
 
 
+def computes_nothing(case):
+    """Whether there are no elements in an argument, or in the result."""
+    specs = _tensors([*case.args, *case.kwargs.values()])
+    return 0 in [case.kwargs.get("size"), *(spec.numel for spec in specs)]
+
+
 def least_correction(case):
     """Whether the correction is the least integer, which has no opposite."""
     return case.kwargs.get("correction") == -(2**63)
@@ -576,6 +588,13 @@ def is_half(case):
 
 # The same, where the arguments are of a kind.
 WHERE = [
+    (
+        r".*",
+        r"refused",
+        r".*(without overflow|expected scalar type|the same dtype|not implemented for).*",
+        computes_nothing,
+        "numbers and types that PyTorch does not look at where there are no elements",
+    ),
     (
         r".*",
         r"class",
@@ -697,6 +716,13 @@ WHERE = [
         "PyTorch's order is infinite in single precision, and taken for a power",
     ),
     (
+        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite|rad2deg|deg2rad|frexp",
+        r"strides",
+        r".*",
+        steps_for_one,
+        "PyTorch keeps the steps of dimensions that have one element",
+    ),
+    (
         r"special\.ndtr",
         r"strides",
         r".*",
@@ -767,7 +793,7 @@ WHERE = [
         "PyTorch overwrites what it has yet to read",
     ),
     (
-        r"(linalg\.)?(lu|lu_factor|lu_factor_ex|inv|inv_ex|inverse|solve|solve_ex)",
+        r"(linalg\.)?(lu|lu_factor|lu_factor_ex|inv|inv_ex|inverse|solve|solve_ex|cond)",
         r"gradient",
         r".*",
         nearly_singular,

@@ -152,6 +152,18 @@ CALLS = {
     "the area under no points has no history": lambda m: (
         m.trapezoid(m.ones(0, requires_grad=True)).requires_grad,
     ),
+    "one place in a tensor is a place to split at": lambda m: tuple(
+        part.shape[0] for part in m.tensor_split(m.ones(5), m.tensor([4]))
+    ),
+    "a deviation that is no number": lambda m: m.normal(m.zeros(2), float("nan")),
+    "deviations that are no numbers": lambda m: m.normal(0.0, m.tensor([float("nan")])),
+    "more places than a number has": lambda m: m.scatter_reduce(
+        m.ones(()), 0, m.tensor([0, 0]), m.ones(()), "amax"
+    ),
+    "a complex factor of a real product": lambda m: m.addbmm(
+        *[m.ones(*sizes, dtype=m.bfloat16) for sizes in ((2, 2), (1, 2, 2), (1, 2, 2))],
+        beta=1j,
+    ),
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),
