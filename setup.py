@@ -4,10 +4,12 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build import build
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 from setuptools.command.sdist import sdist
@@ -157,6 +159,35 @@ class BuildExtensions(build_ext):
         self.parallel = self.parallel or 2
 
 
+class BuildWithPacks(build):
+    """A build that ends by compiling the kernels that most programs begin with.
+
+    They go with the package, so that who installs it waits for no compiler. A build
+    that runs from its sources has none: its kernels are compiled where they are used.
+    ``RUSHLIGHT_PACKS=0`` leaves them out.
+    """
+
+    def run(self):
+        super().run()
+        wanted = os.environ.get("RUSHLIGHT_PACKS", "1") != "0" and not SANITIZE
+        if not wanted or getattr(self, "editable_mode", False):
+            return
+        folder = Path(self.build_lib).resolve()
+        places = [str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]
+        with tempfile.TemporaryDirectory() as cache:
+            environment = {
+                **os.environ,
+                "PYTHONPATH": os.pathsep.join(places),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "RUSHLIGHT_CACHE": cache,
+            }
+            command = [sys.executable, "-m", "rushlight.backends.cpu.warm", "ship"]
+            target = folder / "rushlight" / "backends" / "cpu" / "packs"
+            ended = subprocess.run([*command, target], env=environment, cwd=folder)
+        if ended.returncode:
+            print("no kernels go with the package: they are compiled at first use")
+
+
 setup(
     ext_modules=cythonize(
         list(extensions()),
@@ -168,6 +199,7 @@ setup(
         cache=os.environ.get("CYTHON_CACHE_DIR") or None,
     ),
     cmdclass={
+        "build": BuildWithPacks,
         "build_ext": BuildExtensions,
         "build_py": with_tables(build_py),
         "sdist": with_tables(sdist),

@@ -20,7 +20,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from rushlight.backends.cpu import cache, warm
+from rushlight.backends.cpu import warm
 from rushlight.backends.cpu.link import link
 from rushlight.codegen import toolchain
 from rushlight.codegen.emit.llvm import emit
@@ -38,23 +38,6 @@ TESTS = [
 ]
 
 
-def kernels_of(exercises) -> dict:
-    """The kernels that some functions ask for: name to what makes its loops."""
-    found, usual = {}, cache.native
-
-    def native(name, digest, lower):
-        found.setdefault(name, lower)
-        return usual(name, digest, lower)
-
-    cache.native = native
-    try:
-        for exercise in exercises:
-            exercise()
-    finally:
-        cache.native = usual
-    return found
-
-
 def faults_of(name, lower, target) -> list:
     """What keeps a kernel from running on a target; nothing, if all is well."""
     with using(target):
@@ -70,7 +53,7 @@ def faults_of(name, lower, target) -> list:
 def compile_all(kernels, target) -> list:
     """The faults of all kernels on one target, with a line of what it took."""
     start, faults = time.perf_counter(), []
-    for name, lower in kernels.items():
+    for name, (_, lower) in kernels.items():
         faults += faults_of(name, lower, target)
     taken = time.perf_counter() - start
     print(f"{target.name}: {len(kernels)} kernels in {taken:.0f} s")
@@ -100,7 +83,7 @@ def main(arguments) -> int:
     unknown = [name for name in options.targets if name not in TARGETS]
     if unknown:
         parser.error(f"{unknown[0]} is no target; there are {', '.join(TARGETS)}")
-    kernels = dict(list(kernels_of(warm.EXERCISES).items())[:: options.every])
+    kernels = dict(list(warm.kernels_of(warm.EXERCISES).items())[:: options.every])
     faults = []
     for name in options.targets:
         faults += compile_all(kernels, named(name))

@@ -34,7 +34,8 @@ class Target:
         masked: bytes of the elements that it loads and stores by a mask.
         instructions: what else it has: ``fma`` (products and sums in one rounding),
             ``halves`` (float16 to float32 and back), ``rounds`` (floor and its kind),
-            ``dot_bf16`` and ``dot_int8`` (products of pairs and fours, summed).
+            ``dot_bf16`` and ``dot_int8`` (products of pairs and fours, summed), ``v3``
+            and ``v4`` (all that this level of x86-64 asks for).
         identity: the text under which its code is filed; by default its name.
         caches: bytes of the first and second level. Blocks are cut by them, and the
             order of sums with the blocks: every target has the same, so that equal
@@ -94,16 +95,22 @@ class Target:
 
 X86, ARM = "x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu"
 _FUSED = ("fma", "halves", "rounds")
+# What a level of x86-64 is, in the words of the system.
+_V3 = set(
+    "cx16 lahf_lm popcnt ssse3 sse4_1 sse4_2 avx avx2 bmi1 bmi2 f16c fma abm movbe".split()
+)
+_V4 = _V3 | set("avx512f avx512bw avx512cd avx512dq avx512vl".split())
 TARGETS = {
     target.name: target
     for target in (
         Target("x86-64", X86, "x86-64", 16, 16),
         Target("x86-64-v2", X86, "x86-64-v2", 16, 16, (), ("rounds",)),
-        Target("x86-64-v3", X86, "x86-64-v3", 32, 16, (4, 8), _FUSED),
-        Target("x86-64-v4", X86, "x86-64-v4", 64, 32, ELEMENTS, _FUSED),
+        Target("x86-64-v3", X86, "x86-64-v3", 32, 16, (4, 8), (*_FUSED, "v3")),
+        Target("x86-64-v4", X86, "x86-64-v4", 64, 32, ELEMENTS, (*_FUSED, "v4")),
         Target("neoverse-n1", ARM, "neoverse-n1", 16, 32, (), _FUSED),
     )
 }
+LEVELS = ("x86-64-v4", "x86-64-v3", "neoverse-n1")  # what comes with the package
 # A GPU's threads are scalar: its "vectors" are what one thread loads at once.
 NVIDIA = Target("sm_90", "nvptx64-nvidia-cuda", "sm_90", 16, 255, (), _FUSED)
 
@@ -117,6 +124,25 @@ def named(name: str) -> Target:
     if name not in TARGETS:
         raise ValueError(f"{name} is no target; there are {', '.join(TARGETS)}")
     return TARGETS[name]
+
+
+def level_of(target: Target) -> Target | None:
+    """The target of `LEVELS` whose code computes the same bits on a processor.
+
+    Its vectors are as many and as wide, and it has all instructions that are asked for.
+
+    >>> level_of(named("x86-64-v3")), level_of(described("x86_64", ["avx2", "fma"]))
+    (<target x86-64-v3>, None)
+    """
+    for name in LEVELS:
+        level = TARGETS[name]
+        same = all(
+            getattr(level, fact) == getattr(target, fact)
+            for fact in ("triple", "vector_bytes", "registers", "masked", "caches")
+        )
+        if same and level.instructions <= target.instructions:
+            return level
+    return None
 
 
 def described(machine: str, flags, identity: str = "host") -> Target:
@@ -135,6 +161,7 @@ def described(machine: str, flags, identity: str = "host") -> Target:
         return Target("host", ARM, None, 16, 32, (), has, identity)
     names = {"fma": "fma", "f16c": "halves", "sse4_1": "rounds"}
     has = {word for flag, word in names.items() if flag in flags}
+    has |= {word for word, need in (("v3", _V3), ("v4", _V4)) if need <= flags}
     if "avx512_bf16" in flags:
         has.add("dot_bf16")
     if "avx512_vnni" in flags:

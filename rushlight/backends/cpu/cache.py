@@ -4,7 +4,9 @@ A kernel is known by what it computes: a digest of its LLVM IR, the LLVM release
 this CPU. Notes lead there from what is known before anything is compiled: the kernel's
 specialisation, a digest of all that describes it, and the compiler's sources. The
 directory is ``$RUSHLIGHT_CACHE``, else ``rushlight/<cpu>`` in the user's cache
-directory; one that others may write is not used. Entries are written to a temporary
+directory; one that others may write is not used. What it does not have may have come
+with the package, in packs for processors of a level. Where single files take more than
+``$RUSHLIGHT_CACHE_LIMIT`` bytes (1 GiB), the oldest go. Entries are written to a temporary
 file and renamed, so processes may fill the cache side by side; an entry whose header or
 checksum does not hold is replaced, never run.
 
@@ -74,6 +76,8 @@ def native(name: str, digest: str, lower):
         key = _noted(note)
         if key is not None:
             kernel = _kernels.get(key) or _stored(key, name)
+        if kernel is None:
+            kernel = _shipped_kernel(name, digest)
         if kernel is None:
             from rushlight.codegen.emit.llvm import emit
 
@@ -154,6 +158,8 @@ def _built(digest, entry, build):
         _damaged.discard(digest)
         merge()
     counts["built"] += 1
+    if path and counts["built"] % CHECKED_EVERY == 1:
+        trim(_limit())
     return kernel
 
 
@@ -168,6 +174,65 @@ def _noted(note):
     return None
 
 
+# Packs that came with the package: kernels for a level of processors, not this one.
+
+PACKS = os.path.join(os.path.dirname(__file__), "packs")
+
+
+@functools.cache
+def _shipped():
+    """The level that this processor is of, and its pack; None where there is none."""
+    from rushlight.codegen.target import current, level_of
+
+    level = level_of(current())
+    path = level and os.path.join(PACKS, f"{level.name}.pack")
+    return (level, _Pack(path)) if path and os.path.exists(path) else None
+
+
+def _shipped_kernel(name, digest):
+    """A kernel that came with the package, or None."""
+    found = _shipped()
+    if found is None:
+        return None
+    from rushlight.codegen.target import using
+
+    level, entries = found
+    with using(level):
+        note = key_digest((name, digest), name)
+    data = entries.get(note)
+    if data is None or not _is_note(data, note):
+        return None
+    key = bytes(data[24:40])
+    packed = entries.get(key)
+    return None if packed is None else _opened(packed, key, name)
+
+
+def ship(kernels: dict, target, path: str) -> int:
+    """Compiles kernels for a target into a pack; returns the pack's bytes.
+
+    Args:
+        kernels: name to a pair of the description's digest and what lowers it, as
+            `native` is given them.
+    """
+    from rushlight.backends.cpu.link import link
+    from rushlight.codegen.emit.llvm import emit
+    from rushlight.codegen.target import using
+    from rushlight.codegen.toolchain import compile_ir
+
+    images = {}
+    with using(target):
+        for name, (digest, lower) in kernels.items():
+            text = emit(lower())
+            key, note = text_digest(text), key_digest((name, digest), name)
+            images[key] = pack(link(compile_ir(text).object), key)
+            images[note] = _note(note, key)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    data = _joined(images)
+    with open(path, "wb") as file:
+        file.write(data)
+    return len(data)
+
+
 def _is_note(data, note):
     data = bytes(data)
     return (
@@ -180,14 +245,17 @@ def _is_note(data, note):
 def _write_note(note, key):
     path = _path(note, NOTE_SUFFIX)
     if path:
-        data = NOTE_MAGIC + note + key
-        write_atomically(path, data + checksum(data))
+        write_atomically(path, _note(note, key))
+
+
+def _note(note, key):
+    data = NOTE_MAGIC + note + key
+    return data + checksum(data)
 
 
 # What a key depends on besides the kernel's own sources.
 
 
-@functools.cache
 def _environment() -> bytes:
     text = f"{FORMAT}\0{llvm_release()}\0{compiler_digest()}\0{cpu_identity()}"
     return text.encode()
@@ -407,19 +475,61 @@ def merge() -> int:
     images = {
         key: packed for key, packed in sorted(images.items()) if _is_sound(packed, key)
     }
+    if write_atomically(os.path.join(place, "pack"), _joined(images)):
+        for name in names:
+            _remove(os.path.join(place, name))
+    _packed_entries.cache_clear()
+    return sum(len(packed) != NOTE_SIZE for packed in images.values())
+
+
+def _joined(images) -> bytes:
+    """The file of a pack: header, index, and the images in the order of their keys."""
     index, offset = [], PACK_HEADER.size + PACK_ENTRY.size * len(images)
+    images = dict(sorted(images.items()))
     for key, packed in images.items():
         index.append(PACK_ENTRY.pack(key, offset, len(packed)))
         offset += len(packed)
     rows = b"".join(index)
     header = PACK_HEADER.pack(PACK_MAGIC, len(images), checksum(rows))
-    if write_atomically(
-        os.path.join(place, "pack"), b"".join([header, rows, *images.values()])
-    ):
-        for name in names:
-            _remove(os.path.join(place, name))
-    _packed_entries.cache_clear()
-    return sum(len(packed) != NOTE_SIZE for packed in images.values())
+    return b"".join([header, rows, *images.values()])
+
+
+# The limit: what single files may take together.
+
+LIMIT, CHECKED_EVERY = 1 << 30, 256
+
+
+def _limit() -> int:
+    try:
+        return int(os.environ.get("RUSHLIGHT_CACHE_LIMIT", LIMIT))
+    except ValueError:
+        return LIMIT
+
+
+def trim(limit: int) -> int:
+    """Deletes the oldest single files until they take three quarters of a limit.
+
+    Nothing happens where they take less than the limit. Returns how many are gone.
+    """
+    place, files = directory(), []
+    if place is None:
+        return 0
+    for entry in os.scandir(place):
+        if entry.name.endswith((SUFFIX, NOTE_SUFFIX)):
+            try:
+                facts = entry.stat()
+            except OSError:
+                continue  # another process took it away
+            files.append((facts.st_mtime_ns, facts.st_blocks * 512, entry.path))
+    total, gone = sum(size for _, size, _ in files), 0
+    if total <= limit:
+        return 0
+    for _, size, path in sorted(files):
+        if total <= limit * 3 // 4:
+            break
+        _remove(path)
+        total, gone = total - size, gone + 1
+    return gone
 
 
 def _is_sound(packed, key):
@@ -456,6 +566,7 @@ def forget() -> None:
     """Drops the kernels found so far, so that the next call asks the disk again."""
     _kernels.clear()
     _packed_entries.cache_clear()
+    _shipped.cache_clear()
 
 
 def main(arguments: list) -> int:

@@ -86,10 +86,6 @@ def is_plain(t: Tensor) -> cython.bint:
 @cython.cfunc
 def load_kernels(code: cython.int):
     _products[code], _columns[code], _widths[code] = _find("product", code)
-    if code == PAIRS:
-        return
-    _dots[code] = _find("dots", code)[0]
-    _combines[code] = _find("combine", code)[0]
 
 
 @cython.cfunc
@@ -145,6 +141,8 @@ def run_dots(
     batch: int64_t,
 ) -> cython.int:
     """One row times a matrix whose columns are adjacent: the dot product of each."""
+    if _dots[code] is None:
+        _dots[code] = _find("dots", code)[0]
     kernel: NativeKernel = _dots[code]
     data: cython.p_char[5]
     data[0], data[1], data[2], data[3], data[4] = (
@@ -181,6 +179,8 @@ def run_combine(
     batch: int64_t,
 ) -> cython.int:
     """One row times a matrix whose rows are adjacent: the rows added up."""
+    if _combines[code] is None:
+        _combines[code] = _find("combine", code)[0]
     kernel: NativeKernel = _combines[code]
     data: cython.p_char[5]
     data[0], data[1], data[2], data[3], data[4] = (
@@ -220,12 +220,12 @@ def run_product(
     same_type: cython.bint,
 ) -> cython.int:
     """A product whose output has adjacent columns."""
-    if _products[code] is None:
-        load_kernels(code)
     if a.rows == 1 and b.row == 1 and a.column == 1:
         return run_dots(code, out, a, b, d, mode, scalars, batch)
     if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW:
         return run_combine(code, out, a, b, d, mode, scalars, batch)
+    if _products[code] is None:
+        load_kernels(code)
     kernel: NativeKernel = _products[code]
     right: cython.int = GATHERED
     capacity: int64_t = _columns[code]

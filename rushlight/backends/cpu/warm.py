@@ -2,6 +2,9 @@
 
 ``python -m rushlight.backends.cpu.warm`` runs each exercise below in a process of its
 own; what they compile ends up in the cache, and then in its pack.
+
+With ``ship FOLDER`` the same kernels are compiled for levels of processors, into packs
+that go with the package: who installs it waits for no compiler. Builds of wheels do so.
 """
 
 from __future__ import annotations
@@ -65,7 +68,7 @@ def products():
         F.linear(x, w, b), x @ w.t(), batch @ w.t(), w @ x[0],
         rl.bmm(batch, batch.transpose(1, 2)), F.embedding(rl.arange(5), table),
         rl.cat([x, x]), rl.stack([x, x], 1), x[:, ::2], x[rl.arange(3)],
-        x.t().contiguous(), F.dropout(x, 0.5),
+        x.t().contiguous(), F.dropout(x, 0.5), x[:1] @ rl.rand(16, 600),
     ]  # fmt: skip
     sum(term.sum() for term in terms).backward()
     x.to(rl.float64) @ w.t().to(rl.float64)
@@ -83,6 +86,29 @@ def images():
     y = F.batch_norm(y, rl.zeros(8), rl.ones(8), scale, scale, training=True)
     y = F.max_pool2d(F.relu(y), 2)
     (F.adaptive_avg_pool2d(y, 1).sum() + F.avg_pool2d(y, 2).sum()).backward()
+    x, w = rl.randn(2, 24, 12, 12, requires_grad=True), rl.randn(40, 24, 3, 3)
+    y = F.conv2d(x, w.requires_grad_(), padding=1)
+    F.max_pool2d(y, 3, 2, 1).sum().backward()
+    x, w = rl.rand(4, 1, 28, 28), rl.rand(6, 1, 5, 5, requires_grad=True)
+    F.max_pool2d(F.conv2d(x, w, padding=2), 2).sum().backward()
+    x, w = rl.rand(4, 6, 14, 14, requires_grad=True), rl.rand(16, 6, 5, 5)
+    F.max_pool2d(F.conv2d(x, w.requires_grad_()), 2).sum().backward()
+    rl.tensor(0).add_(1)  # how many batches were counted
+
+
+def attention():
+    """What transformers add: attention, normalisation with weights, tables."""
+    import rushlight as rl
+    import rushlight.nn.functional as F
+
+    x = rl.randn(2, 8, 32, requires_grad=True)
+    w, b = rl.ones(32, requires_grad=True), rl.zeros(32, requires_grad=True)
+    q = F.layer_norm(x, (32,), w, b).view(2, 8, 4, 8).transpose(1, 2)
+    for causal in (True, False):
+        y = F.scaled_dot_product_attention(q, q, q, is_causal=causal)
+        F.gelu(y.transpose(1, 2).reshape(2, 8, 32)).sum().backward(retain_graph=True)
+    mask = rl.ones(8, 8, dtype=rl.bool).tril()
+    x.masked_fill(mask[0, 0], 0.0).softmax(-1).sum().backward()
 
 
 def updates():
@@ -108,11 +134,48 @@ def transforms():
         rl.fft.irfft(rl.fft.rfft(x, length), length)
 
 
-EXERCISES = (images, pointwise, reductions, products, updates, transforms)
+EXERCISES = (images, pointwise, reductions, products, attention, updates, transforms)
 
 
-def main() -> int:
+def kernels_of(exercises) -> dict:
+    """The kernels that some functions ask for: name to digest and what lowers it."""
+    found, usual = {}, cache.native
+
+    def native(name, digest, lower):
+        found.setdefault(name, (digest, lower))
+        return usual(name, digest, lower)
+
+    cache.native = native
+    try:
+        for exercise in exercises:
+            exercise()
+    finally:
+        cache.native = usual
+    return found
+
+
+def ship(folder: str) -> int:
+    """Writes a pack for each level of this machine's kind of processor."""
+    import os
+
+    from rushlight.codegen.target import LEVELS, host, named
+
+    kernels = kernels_of(EXERCISES)
+    for level in map(named, LEVELS):
+        if level.triple == host().triple:
+            path = os.path.join(folder, f"{level.name}.pack")
+            size = cache.ship(kernels, level, path)
+            print(f"{len(kernels)} kernels for {level.name}: {size >> 10} KiB")
+    return 0
+
+
+def main(arguments: list) -> int:
     """Runs the exercises side by side; returns 1 if one of them failed."""
+    if arguments[:1] == ["ship"] and len(arguments) == 2:
+        return ship(arguments[1])
+    if arguments:
+        print("usage: python -m rushlight.backends.cpu.warm [ship FOLDER]")
+        return 2
     waiting = list(EXERCISES)
     running: list = []
     failed = False
@@ -127,4 +190,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
