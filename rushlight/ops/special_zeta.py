@@ -40,7 +40,7 @@ def term_of(at, s):
     """``at^-s``; where the result is of single precision, by a plain exponential."""
     fine = f64(T(FINE)) != 1.0
     value = f64(0)
-    if fine or not at > 0.0:
+    if fine or not at > 0.0 or s == INF:
         value = pow(at, -s)
     else:
         value = exp(-s * log(at))

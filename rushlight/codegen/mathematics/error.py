@@ -27,7 +27,7 @@ from rushlight.codegen.mathematics.pairs import (
 
 INF, NAN = math.inf, math.nan
 HALF_ROOT_PI = math.sqrt(math.pi) / 2
-# erf(x) / x - 1 in x^2, on |x| < 1; with what rounding takes, on |x| < 0.52 and 1.5.
+# erf(x) / x - 1 in x^2, on |x| < 1; with what rounding takes, on |x| < 0.52 and 1.26.
 ERF = (
     0.12837916706154343,
     -0.3761263846802871,
@@ -53,24 +53,20 @@ ERF_NEAR = (
     -1.0858836294075625e-09,
 )
 ERF_MIDDLE = (
-    (0.1283791670955126, -1.2420236739972362e-17),
-    (-0.37612638903183754, 1.3426522072277034e-17),
-    (0.11283791670955126, -5.6686141062936376e-18),
-    -0.02686617064513122,
-    0.0052239776254418765,
-    -0.0008548327023431914,
-    0.0001205533298102701,
-    -1.4925650336924812e-05,
-    1.6462113927095835e-06,
-    -1.6365838031978088e-07,
-    1.4807116561780997e-08,
-    -1.2289890969999719e-09,
-    9.418347485113692e-11,
-    -6.689143599475877e-12,
-    4.3793566699278573e-13,
-    -2.5516769206791937e-14,
-    1.1816410878013449e-15,
-    -3.164828135224492e-17,
+    (0.1283791670955126, -1.3505547562243988e-17),
+    (-0.37612638903183726, 3.914403338510184e-18),
+    0.11283791670954027,
+    -0.026866170644953603,
+    0.005223977623942012,
+    -0.0008548326947463774,
+    0.00012055330484103955,
+    -1.4925594507746763e-05,
+    1.6461241273086952e-06,
+    -1.6356183479205487e-07,
+    1.4731589265629865e-08,
+    -1.1878638656475505e-09,
+    7.914474045345738e-11,
+    -3.238698511238311e-12,
 )
 # log(erfc(a)) on 0.95 < a < 4.1.
 LOG_ERFC = (
@@ -117,6 +113,25 @@ SCALED_ERFC = (
     -1.0240482290319963e-11,
     8.282508455753682e-13,
     7.99250022733669e-13,
+)
+# The same on 1.24 < x < 6.
+SCALED_ERFC_MIDDLE = (
+    1.2329951186255526,
+    -0.13962111684056222,
+    0.015379652102623279,
+    0.06809705425458329,
+    -0.10103906603716167,
+    0.09373283500930495,
+    -0.06633036572428792,
+    0.03716751517523489,
+    -0.016197738176111646,
+    0.0050319695069445825,
+    -0.0007576920956481076,
+    -0.0001990396344046326,
+    0.00015029590883012433,
+    -2.6997943086512112e-05,
+    -1.6292651570754056e-05,
+    1.7553529962777139e-06,
 )
 # x sqrt(pi) exp(x^2) erfc(x) in 1 / x^2 far out, less one.
 SCALED_ERFC_TAIL = (-0.5, 0.75, -1.875, 6.5625)
@@ -191,7 +206,7 @@ def erf(x):
     """An odd polynomial near zero, ``1 - erfc(x)`` above."""
     a = abs(x)
     if x.type.name == "float64":
-        far = a > 1.5
+        far = a > 1.25
         near = select(far, 0.0, a)
         square = product_of_two(near, near)
         high, low = fine_polynomial(square, ERF_MIDDLE)
@@ -210,15 +225,15 @@ def erf(x):
 
 
 def far_erf(a):
-    """``1 - erfc(a)`` for a float64 from 1.5 on."""
-    limited = select(a < 6.5, a, 6.5)
+    """``1 - erfc(a)`` for a float64 from 1.25 on."""
+    limited = select(a < 6.0, a, 6.0)
     square, lost = product_of_two(limited, limited)
-    gauss = exponential.exp_of_normal(-square)
+    gauss = exponential.plain_exp(-square)
     gauss = fma(-lost, gauss, gauss)
-    t = (limited - 4.0) / (limited + 4.0)
-    coefficients = [c[0] if isinstance(c, tuple) else c for c in SCALED_ERFC]
-    slow = polynomial(t, coefficients) / fma(limited, 2.0, 1.0)
-    return select(a != a, a, fma(-slow, gauss, 1.0))
+    line, side = fma(limited, 2.0, 1.0), limited + 4.0
+    inverse = 1.0 / (line * side)
+    slow = polynomial((limited - 4.0) * line * inverse, SCALED_ERFC_MIDDLE)
+    return select(a != a, a, fma(-slow * side * inverse, gauss, 1.0))
 
 
 def _erf_over_x(x):

@@ -161,18 +161,18 @@ def scaled(x, k):
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
 
-    A float32 close to the ends of the range takes the way round by float64: so that
-    subnormal results are rounded once, and the others are scaled in one step.
+    Close to the ends of the range a float32 takes the way round by float64, and a float64
+    is scaled in two steps: so that subnormal results are rounded once.
     """
-    if x.type.name != "float32":
-        return exp_of_normal(x)
     value = exp_in_range(x)
     far = ir.Call("far_exp", x.type, x)
-    return ir.Call("rarely", x.type, abs(x) > 87.0, far, value)
+    return ir.Call("rarely", x.type, abs(x) > pick(x, 87.0, 708.0), far, value)
 
 
 def far_exp(x):
-    """The exponential of a float32 beyond 87 on both sides."""
+    """The exponential beyond 87 on both sides, and of a float64 beyond 708."""
+    if x.type.name == "float64":
+        return exp_of_normal(x)
     edge = (x > -104.0) & (x < 89.0)
     fine = ir.cast(x.type, exp_of_normal(ir.cast(ir.f64, x)))
     ends = select(x > 0.0, Const(x.type, INF), 0.0)
@@ -180,7 +180,7 @@ def far_exp(x):
 
 
 def exp_in_range(x, more=None):
-    """`exp` of what is at most 87, and of NaN; of other numbers, anything.
+    """`exp` of what is at most 87, or 708, and of NaN; of other numbers, anything.
 
     With ``more``, of a sum of two.
     """
@@ -196,6 +196,12 @@ def short_exp(x):
     r = fma(shifted - format_of(x).magic, -LOG_OF_TWO, x)
     curve = fma(polynomial(r, EXP_SHORT), r * r, r + 1.0)
     return curve * power_of_two(k, x)
+
+
+def plain_exp(x):
+    """`exp` of a float64 to two units, where the result is normal."""
+    r, low, k = _reduced(x)
+    return fma(polynomial(r, EXP_DOUBLE), r * r, r + 1.0) * power_of_two(k, x)
 
 
 def exp_of_normal(x):
