@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.nn import functional, init, modules, parallel, parameter, utils
+from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils
 from rushlight.nn.modules import (
     AdaptiveAvgPool1d,
     AdaptiveAvgPool2d,
@@ -341,6 +341,7 @@ __all__ = [
     "ZeroPad2d",
     "ZeroPad3d",
     "functional",
+    "grad",
     "init",
     "modules",
     "parameter",
