@@ -173,7 +173,9 @@ def linalg_matrix_norm(self, ord, dim, keepdim, dtype):
 
 
 def _shown(ord):
-    return ord if isinstance(ord, str) or ord != int(ord) else int(ord)
+    if isinstance(ord, str) or not math.isfinite(ord) or ord != int(ord):
+        return ord
+    return int(ord)
 
 
 def _check_norm_dtype(self, dtype):

@@ -109,7 +109,8 @@ def apply_norm(x, center, scale, shift):
     gap = x - center
     back = gap - x
     lost = (x - (gap - back)) - (center + back)
-    return fma(gap, scale, fma(lost, scale, shift))
+    known = select(lost == lost, lost, 0)  # an infinite element loses nothing
+    return fma(gap, scale, fma(known, scale, shift))
 
 
 @pointwise

@@ -296,7 +296,7 @@ def reached(self: Tensor, axis: cython.int, index: Tensor) -> Tensor:
 def gather_pairs(self: Tensor, axis: cython.int, places: Tensor):
     """``gather`` of complex numbers: both parts by the same index."""
     flat = self if self.ndim_ else self.reshape(1)
-    sizes = list(places.shape) if self.ndim_ else [1]
+    sizes = list(places.shape) if places.ndim_ else [1]
     wide = places.reshape(sizes).unsqueeze(-1).expand([*sizes, 2])
     found = from_pairs(gather(as_pairs(flat), axis, wide), self.dtype_)
     return found.reshape(places.shape)

@@ -431,6 +431,10 @@ def multinomial(self, num_samples, replacement, generator):
     _check_multinomial(self, num_samples, replacement)
     shape = (*self.shape[:-1], num_samples)
     result = ops.empty(shape, dtype=rushlight.int64, device=self.device)
+    if self.numel() == 0 and result.numel():
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)"
+        )
     if self.device.type == "meta" or self.numel() == 0:
         return result
     weights = ops.contiguous(self)

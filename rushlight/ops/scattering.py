@@ -167,9 +167,9 @@ def _scatter_real(self, dim, index, source, mode, single):
 def _scatter_complex(self, dim, index, source, mode, single):
     """The same for pairs of real numbers; products have a kernel of their own."""
     rank = self.dim()
-    if rank == 0:
-        self, index = self.reshape(1), index.reshape(-1)
-        source = source if single else source.reshape(-1)
+    self, index = self.reshape(self.shape or (1,)), index.reshape(index.shape or (1,))
+    if not single:
+        source = source.reshape(source.shape or (1,))
     source = source.expand(index.shape) if single else narrowed(source, index.shape)
     if mode == MULTIPLY:
         out = self.contiguous().clone()

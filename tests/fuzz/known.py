@@ -411,6 +411,18 @@ EXPLAINED = [
         "PyTorch's sums of sizes and padding overflow",
     ),
     (
+        r"addm[mv]_|addr_|addbmm_|baddbmm_",
+        r"refused",
+        r".*more than one element of the written-to tensor.*",
+        "PyTorch does not look whether what it adds to shows an element twice",
+    ),
+    (
+        r"(masked\.)?norm|linalg\.(vector_)?norm",
+        r"gradient",
+        r".*is -?0\.0, not nan",
+        "the sum of powers overflows, and PyTorch divides infinities",
+    ),
+    (
         r"as_strided_",
         r"refused",
         r".*Storage size calculation overflowed.*",

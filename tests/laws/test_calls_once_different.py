@@ -164,6 +164,19 @@ CALLS = {
         *[m.ones(*sizes, dtype=m.bfloat16) for sizes in ((2, 2), (1, 2, 2), (1, 2, 2))],
         beta=1j,
     ),
+    "nothing to draw from": lambda m: m.multinomial(m.ones(0), 3, replacement=True),
+    "no row has anything to draw from": lambda m: m.multinomial(m.ones(2, 0), 3, True),
+    "a matrix has no norm of an order that is no number": lambda m: m.linalg.norm(
+        m.eye(2), float("nan")
+    ),
+    "a condition of an order that is no number": lambda m: m.linalg.cond(
+        m.eye(2), float("nan")
+    ),
+    "an infinite element is normalized to infinity": lambda m: m.isinf(
+        m.nn.functional.batch_norm(
+            m.tensor([[0.9], [-float("inf")]]), m.tensor([1.3]), m.tensor([0.9])
+        )
+    ),
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),
