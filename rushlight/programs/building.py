@@ -61,7 +61,7 @@ def launched(graph, group, after):
     read_later = {
         slot
         for part in after
-        for slot in (part.reads if isinstance(part, Group) else _slots(part))
+        for slot in (part.touched if isinstance(part, Group) else _slots(part))
     }
     stored = {slot for slot in written if graph.lives(slot) or slot in read_later}
     try:

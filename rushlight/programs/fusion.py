@@ -93,8 +93,8 @@ def member_of(step, tape_window):
     if op.name in MOVES and op.namespace == "aten":
         return move_of(step)
     kernel = pointwise_kernel(op)
-    if kernel is None:
-        return None
+    if kernel is None or type(kernel.source) is not Pointwise:
+        return None  # one with loops inside is not an expression
     args = []
     for i, value in enumerate(call.values):
         kind = call.kind(i)
@@ -164,6 +164,7 @@ def move_of(step):
     exact = one == other or one == "bool" or one in WHOLE and other != "bool"
     wider = one in ("float16", "bfloat16", "float32") and other in FLOATS
     wider = wider or one == "float32" and other in ("float16", "bfloat16")
+    wider = wider or (one, other) == ("float64", "float32")
     if not {one, other} <= REAL or not (exact or wider) or not target.plain:
         return None
     if _repeats(target) or not target.count or source.ndim > target.ndim:
@@ -232,6 +233,11 @@ class Group:
             for one in member.inputs
             if not (is_window(one) and one.slot in self.writes)
         }
+
+    @property
+    def touched(self):
+        """The storages that it reads or writes."""
+        return {*self.reads, *self.writes}
 
     @property
     def is_lone_move(self):

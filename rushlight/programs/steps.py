@@ -72,8 +72,14 @@ def writes_unsaid(op):
 
 
 def is_written(op, i):
-    """Whether the schema says that an operator writes to its argument ``i``."""
-    return bool(op.signature.rows[i][5] & 1)
+    """Whether the schema, or the form, says that an operator writes to its argument ``i``."""
+    rows = op.signature.rows
+    if op.form == 1 or op.name.partition(".")[0].endswith("_"):
+        if i == 0:
+            return True
+    elif op.form == 2 and (i == len(rows) - 1 or rows[i][0].startswith("out")):
+        return True
+    return bool(rows[i][5] & 1)
 
 
 def step_of(call):
