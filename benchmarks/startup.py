@@ -9,6 +9,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from benchmarks import first_use
+
 ROOT = Path(__file__).parents[1]
 
 FIRST_STEP = """
@@ -105,6 +107,11 @@ def attempt(program, rounds, cache, **options):
         return math.nan, math.nan, str(error)
 
 
+def first_steps(rounds):
+    """The worst model's seconds: empty cache, kernels kept, over PyTorch."""
+    return (max(column) for column in zip(*first_use.measure(rounds).values()))
+
+
 def measure(quick):
     """The table's rows for fresh processes."""
     rounds = 5 if quick else 11
@@ -117,11 +124,15 @@ def measure(quick):
         *memory, no_memory = attempt(
             MEMORY, 3, cache, read=lambda text, seconds: int(text) / 1024
         )
+    empty, kept, without = first_steps(1 if quick else 3)
     step = "first step of LeNet from the start of Python, warm cache"
+    more = "first step more than later ones, the worst of five models"
     peak = "memory that 20 steps of LeNet add at their peak"
     return [
         Measured("import", *imports, "s", 0.15, fault=fault),
         Measured("import, on its own", *imports, "s", 0.2, True, fault),
         Measured(step, *first, "s", 0.5, True, no_first),
         Measured(peak, *memory, "MiB", 1.0, fault=no_memory),
+        Measured(f"{more}, empty cache", empty, without, "s", 2.0, True),
+        Measured(f"{more}, kernels kept", kept, without, "s", 0.1, True),
     ]
