@@ -80,6 +80,7 @@ OWN = (
     "utils.data.transport",
     "utils.data.worker",
     "utils.pictures",
+    "utils.tensorboard.graphs",
     "utils._summary",
 )
 

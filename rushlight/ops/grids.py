@@ -304,7 +304,7 @@ def grid_of_affine(theta, size, align_corners):
             axes.append(call.zeros([steps], dtype=theta.dtype, device=theta.device))
             continue
         axis = call.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
-        axes.append(axis if align_corners else axis * ((steps - 1) / steps))
+        axes.append(axis if align_corners else axis * (steps - 1) / steps)
     columns = []
     for k, axis in enumerate(axes):
         shape = [1] * len(sizes)

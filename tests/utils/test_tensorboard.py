@@ -131,3 +131,30 @@ def test_what_cannot_be_shown_is_refused(tmp_path):
             writer.add_image("x", rl.ones(2, 2))
         with pytest.raises(TypeError, match="should be a dictionary"):
             writer.add_hparams([], {})
+
+
+def test_graphs_have_operators_inside_of_modules(tmp_path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    from rushlight import nn
+    from rushlight.utils.tensorboard import SummaryWriter
+
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3))
+    with SummaryWriter(tmp_path) as writer:
+        writer.add_graph(model, rl.rand(1, 1, 4, 4))
+    events = EventAccumulator(str(tmp_path)).Reload()
+    nodes = {node.name: node for node in events.Graph().node}
+    assert nodes["input/0"].op == nodes["output/0"].op == "IO Node"
+    assert nodes["Sequential/3/weight"].op == "Parameter"
+    relu = nodes["Sequential/1/relu"]
+    assert relu.op == "aten::relu" and relu.input[0].startswith("Sequential/0/")
+    shape = relu.attr["_output_shapes"].list.shape[0]
+    assert [dim.size for dim in shape.dim] == [1, 2, 2, 2]
+    # From the output back, everything is reached.
+    reached, todo = set(), ["output/0"]
+    while todo:
+        name = todo.pop()
+        reached.add(name)
+        todo += [each for each in nodes[name].input if each not in reached]
+    assert {"input/0", "Sequential/0/weight", "Sequential/3/bias"} <= reached
+    assert not any(module._forward_hooks for module in model)

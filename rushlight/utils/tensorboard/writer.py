@@ -319,6 +319,25 @@ class SummaryWriter:
         message = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
         self._put(message, global_step, walltime)
 
+    def add_graph(
+        self, model, input_to_model=None, verbose=False, use_strict_trace=True
+    ):
+        """What a model does to its inputs, as a graph of operators inside of modules.
+
+        Args:
+            model: the module; it is called once, without gradients.
+            input_to_model: its argument, or a tuple of them.
+            verbose: whether the graph is printed, too.
+            use_strict_trace: nothing: the call is recorded as it runs.
+        """
+        from rushlight.utils.tensorboard.graphs import graph_of
+
+        graph = graph_of(model, input_to_model)
+        if verbose:
+            print(graph)
+        event = Event(graph_def=graph.SerializeToString())
+        self._get_file_writer().add_event(event)
+
     def add_custom_scalars(self, layout):
         """Which scalars are shown together."""
         self._put(summary.custom_scalars(layout), None, None)
