@@ -117,3 +117,11 @@ def test_what_does_not_fit_is_refused_in_pytorch_s_words(call):
     with pytest.raises(theirs.type) as ours:
         call(rl)
     assert str(ours.value).replace("rushlight.", "torch.") == str(theirs.value)
+
+
+@pytest.mark.parametrize("steps", [7, 28, 30])
+def test_the_places_of_an_affine_grid_are_multiplied_before_they_are_divided(steps):
+    same = rl.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
+    grid = rl.nn.functional.affine_grid(same, (1, 1, steps, steps), align_corners=False)
+    axis = rl.linspace(-1, 1, steps) * (steps - 1) / steps
+    assert rl.equal(grid[0, 0, :, 0], axis) and rl.equal(grid[0, :, 0, 1], axis)

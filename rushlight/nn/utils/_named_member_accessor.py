@@ -21,9 +21,9 @@ def swap_tensor(module, name, tensor, allow_missing=False):
         KeyError: the name has a dot.
         AttributeError: there is no such member.
 
-    >>> layer = nn.Linear(2, 1)
+    >>> layer = rl.nn.Linear(2, 1)
     >>> old = swap_tensor(layer, "bias", rl.ones(1))
-    >>> layer.bias, isinstance(old, nn.Parameter)
+    >>> layer.bias, isinstance(old, rl.nn.Parameter)
     (tensor([1.]), True)
     """
     if not isinstance(module, rushlight.nn.Module):
@@ -60,7 +60,7 @@ class NamedMemberAccessor:
     Args:
         module: the root, whose path is the empty string.
 
-    >>> model = nn.Sequential(nn.Linear(2, 1))
+    >>> model = rl.nn.Sequential(rl.nn.Linear(2, 1))
     >>> NamedMemberAccessor(model).get_tensor("0.bias") is model[0].bias
     True
     """
