@@ -7,6 +7,7 @@ _MODULES = (
     "_device",
     "_pytree",
     "_triton",
+    "benchmark",
     "checkpoint",
     "cpp_extension",
     "data",

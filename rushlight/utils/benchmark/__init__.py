@@ -1,0 +1,45 @@
+"""Measures short programs, and shows measurements beside each other.
+
+>>> timer = Timer("a + b", "a, b = torch.ones(2), torch.ones(2)")
+>>> timer.timeit(100).number_per_run
+100
+"""
+
+from rushlight.utils.benchmark.comparison import Colorize, Compare
+from rushlight.utils.benchmark.fuzzing import (
+    FuzzedParameter,
+    FuzzedSparseTensor,
+    FuzzedTensor,
+    Fuzzer,
+    ParameterAlias,
+)
+from rushlight.utils.benchmark.measurements import (
+    Measurement,
+    TaskSpec,
+    ordered_unique,
+    select_unit,
+    set_torch_threads,
+    trim_sigfig,
+    unit_to_english,
+)
+from rushlight.utils.benchmark.timing import Language, Timer, timer
+
+__all__ = [
+    "Colorize",
+    "Compare",
+    "FuzzedParameter",
+    "FuzzedSparseTensor",
+    "FuzzedTensor",
+    "Fuzzer",
+    "Language",
+    "Measurement",
+    "ParameterAlias",
+    "TaskSpec",
+    "Timer",
+    "ordered_unique",
+    "select_unit",
+    "set_torch_threads",
+    "timer",
+    "trim_sigfig",
+    "unit_to_english",
+]
