@@ -5,15 +5,15 @@
 100
 """
 
-from rushlight.utils.benchmark.comparison import Colorize, Compare
-from rushlight.utils.benchmark.fuzzing import (
+from rushlight.utils.benchmark.utils.compare import Colorize, Compare
+from rushlight.utils.benchmark.utils.fuzzer import (
     FuzzedParameter,
     FuzzedSparseTensor,
     FuzzedTensor,
     Fuzzer,
     ParameterAlias,
 )
-from rushlight.utils.benchmark.measurements import (
+from rushlight.utils.benchmark.utils.common import (
     Measurement,
     TaskSpec,
     ordered_unique,
@@ -22,7 +22,7 @@ from rushlight.utils.benchmark.measurements import (
     trim_sigfig,
     unit_to_english,
 )
-from rushlight.utils.benchmark.timing import Language, Timer, timer
+from rushlight.utils.benchmark.utils.timer import Language, Timer, timer
 
 __all__ = [
     "Colorize",

@@ -8,7 +8,7 @@ import time
 import timeit
 
 import rushlight
-from rushlight.utils.benchmark.measurements import (
+from rushlight.utils.benchmark.utils.common import (
     Measurement,
     TaskSpec,
     set_torch_threads,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 import math
 
-from rushlight.utils.benchmark.measurements import (
+from rushlight.utils.benchmark.utils.common import (
     _UNSTEADY,
     ordered_unique,
     select_unit,
@@ -93,7 +93,7 @@ class Compare:
     """
 
     def __init__(self, results):
-        from rushlight.utils.benchmark.measurements import Measurement
+        from rushlight.utils.benchmark.utils.common import Measurement
 
         self._results = Measurement.merge(results)
         self._trimmed = False
@@ -106,7 +106,7 @@ class Compare:
         Raises:
             ValueError: something else is among them.
         """
-        from rushlight.utils.benchmark.measurements import Measurement
+        from rushlight.utils.benchmark.utils.common import Measurement
 
         for one in results:
             if not isinstance(one, Measurement):

@@ -1,0 +1,1 @@
+"""Measurements, tables of them, and random arguments."""
