@@ -365,6 +365,37 @@ class Call(_Typed):
         return self.name, self.type
 
 
+class Along(_Operation):
+    """What ``max``, ``min`` or ``add`` makes of the values of a row: one for all of it.
+
+    It and the two below are the language of kernels over rows; none of them is left in
+    the loops that are made of it.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, op, value):
+        self.op, self.type, self.args = op, value.type, (value,)
+
+
+class At(Expr):
+    """The value that an expression has at one position of each row."""
+
+    __slots__ = ()
+
+    def __init__(self, value, position):
+        self.type, self.args = value.type, (value, position)
+
+
+class Position(Expr):
+    """The position along the row of each value."""
+
+    __slots__ = ()
+
+    def __init__(self):
+        self.type, self.args = i64, ()
+
+
 class Load(Expr):
     """Elements read at ``pointer[index]``.
 

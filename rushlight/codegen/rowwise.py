@@ -15,13 +15,11 @@ from __future__ import annotations
 import inspect
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Call, Const, Type, Var, i64
+from rushlight.codegen.expr import Along, At, Const, Position, Type, Var, i64
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.pointwise import COMPUTED_IN
 from rushlight.codegen.stored_only import refuse_stored_only
-
-ALONG = {"largest": "max", "smallest": "min", "total": "add"}
 
 
 class Axis:
@@ -35,28 +33,28 @@ ROW = Axis()
 LENGTH = "row_length"
 
 
-def _along(kind, x, over):
+def _along(name, op, x, over):
     if over is not ROW:
         raise TypeError(
-            f"{kind}(..., over=dim) needs the dim parameter of a rowwise "
+            f"{name}(..., over=dim) needs the dim parameter of a rowwise "
             f"kernel, not {over!r}"
         )
-    return Call(f"{kind}_along", x.type, x)
+    return Along(op, x)
 
 
 def largest(x, over):
     """The largest value of each row; NaN where there is one."""
-    return _along("largest", x, over)
+    return _along("largest", "max", x, over)
 
 
 def smallest(x, over):
     """The smallest value of each row; NaN where there is one."""
-    return _along("smallest", x, over)
+    return _along("smallest", "min", x, over)
 
 
 def total(x, over):
     """The sum of each row."""
-    return _along("total", x, over)
+    return _along("total", "add", x, over)
 
 
 def mean(x, over):
@@ -75,14 +73,14 @@ def element(x, index, over):
     """The value of ``x`` at one position of each row, an int64; unchecked."""
     if over is not ROW:
         raise TypeError("element(..., over=dim) needs the dim of a rowwise kernel")
-    return Call("element_along", x.type, x, index)
+    return At(x, ir.as_expr(index, i64))
 
 
 def position(over):
     """The position along the row of each value, as an int64."""
     if over is not ROW:
         raise TypeError("position(over=dim) needs the dim of a rowwise kernel")
-    return Call("position_along", i64)
+    return Position()
 
 
 def rowwise(function=None, *, scalars=()):
@@ -176,21 +174,11 @@ class Rowwise(Front):
         return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
 
 
-def is_along(e) -> bool:
-    """Whether an expression reduces a row to one value."""
-    return (
-        isinstance(e, Call)
-        and e.name.removesuffix("_along") in ALONG
-        and (e.name.endswith("_along"))
-    )
-
-
 def identity_of(e) -> Const:
     """The value that a reduction over no values has."""
-    kind = e.name.removesuffix("_along")
-    if kind == "total":
+    if e.op == "add":
         return Const(e.type, 0)
-    sign = -1 if kind == "largest" else 1
+    sign = -1 if e.op == "max" else 1
     if e.type.is_float:
         return Const(e.type, sign * float("inf"))
     low = -(1 << e.type.bits - 1) if e.type.is_signed else 0

@@ -6,10 +6,10 @@ from contextlib import contextmanager
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
-from rushlight.codegen.expr import Call, Const, Var, i64
+from rushlight.codegen.expr import Along, At, Call, Const, Position, Var, i64
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.rewrite import widen
-from rushlight.codegen.rowwise import ALONG, LENGTH, identity_of, is_along
+from rushlight.codegen.rowwise import LENGTH, identity_of
 
 ZERO = Const(i64, 0)
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
@@ -47,9 +47,7 @@ def row_loops(inputs, in_types, elements, outputs, out_types):
     for k in along:
         vector = vector & (strides[2][k] == types[k].itemsize)
     # Where rows pick an element, each lane would pick at another place.
-    picks = any(
-        isinstance(e, Call) and e.name == "element_along" for e in _nodes(outputs)
-    )
+    picks = any(isinstance(e, At) for e in _nodes(outputs))
     beside = b.let("beside", _side_by_side(types, strides[1]))
     row = b.declare("row", ir.BEGIN)
     with b.loop_while(row < ir.END):
@@ -111,12 +109,10 @@ class _Program:
         if known is None:
             if isinstance(e, Var):
                 known = e.name in self.elements
-            elif is_along(e) or isinstance(e, Call) and e.name == "element_along":
+            elif isinstance(e, (Along, At)):
                 known = False
             else:
-                known = any(map(self.varies, e.args)) or (
-                    isinstance(e, Call) and e.name == "position_along"
-                )
+                known = isinstance(e, Position) or any(map(self.varies, e.args))
             self._varies[id(e)] = known
         return known
 
@@ -124,14 +120,14 @@ class _Program:
         """How many passes must have ended before a value can be computed."""
         known = self._level.get(id(e))
         if known is None:
-            known = max(map(self.level, e.args), default=0) + is_along(e)
+            known = max(map(self.level, e.args), default=0) + isinstance(e, Along)
             self._level[id(e)] = known
         return known
 
     def _sort(self):
         levels: dict = {}
         for e in _nodes(self.outputs):
-            if is_along(e):
+            if isinstance(e, Along):
                 levels.setdefault(self.level(e), []).append(e)
         return [levels[k] for k in sorted(levels)]
 
@@ -143,7 +139,7 @@ class _Program:
 
     def _to_keep(self):
         """The costly value, if any, that a pass leaves in the output for later ones."""
-        later = _nodes(self.outputs, within=lambda e: not is_along(e))
+        later = _nodes(self.outputs, within=lambda e: not isinstance(e, Along))
         for k, (out, type) in enumerate(zip(self.outputs, self.out_types, strict=True)):
             for group in self.levels:
                 for e in group:
@@ -178,8 +174,10 @@ def _nodes(roots, within=lambda e: True):
 
 def _is_costly(value):
     return any(
-        isinstance(e, Call) and e.name not in CHEAP_CALLS and not is_along(e)
-        for e in _nodes([value], within=lambda e: not is_along(e))
+        isinstance(e, (At, Position))
+        or isinstance(e, Call)
+        and e.name not in CHEAP_CALLS
+        for e in _nodes([value], within=lambda e: not isinstance(e, Along))
     )
 
 
@@ -234,7 +232,7 @@ class _Row:
         """One value out of the partial results of the lanes."""
         if self.lanes == 1:
             return vector
-        return Call(f"reduce_{_operation(e)}", e.type, vector)
+        return Call(f"reduce_{e.op}", e.type, vector)
 
     def reduce(self, group):
         """One pass: every reduction of a level, and the value to keep if it is here."""
@@ -272,13 +270,13 @@ class _Row:
                 self.put(self.program.kept_in, value, index, mask)
             if mask is not None:
                 value = ir.select(mask, value, _spread(identity_of(e), self.lanes))
-            b.assign(var, ir.Binary(_operation(e), var, value))
+            b.assign(var, ir.Binary(e.op, var, value))
 
     def folded(self, e, parts):
         """One value out of partial results: pairs of vectors, then pairs of lanes."""
         while len(parts) > 1:
             parts = [
-                ir.Binary(_operation(e), left, right)
+                ir.Binary(e.op, left, right)
                 for left, right in zip(parts[::2], parts[1::2], strict=True)
             ]
         return self.b.let("along", self.whole_value(e, parts[0]))
@@ -321,7 +319,7 @@ class _Row:
         if isinstance(e, Var):
             return self.uniform.get(e.name, self.n)
         if id(e) not in self.uniform:
-            if isinstance(e, Call) and e.name == "element_along":
+            if isinstance(e, At):
                 value = self.at_one_place(e)
             else:
                 value = e.rebuild(tuple(map(self.scalar, e.args)))
@@ -353,7 +351,7 @@ class _Row:
             k = next(k for k, v in enumerate(self.program.inputs) if v.name == e.name)
             loaded = self.load(self.in_rows[k], self.in_steps[k], index, mask)
             return ir.cast(e.type, loaded)
-        if isinstance(e, Call) and e.name == "position_along":
+        if isinstance(e, Position):
             return self.position(index)
         args = tuple(self.value(arg, index, mask, memo) for arg in e.args)
         return widen(e, args, self.lanes)
@@ -383,10 +381,6 @@ class _Row:
             self.b.add(ir.Store(there, Const(i64, 0), value))
         else:
             self.b.add(ir.Store(row, index, value, mask=mask))
-
-
-def _operation(e):
-    return ALONG[e.name.removesuffix("_along")]
 
 
 def _spread(value, lanes):

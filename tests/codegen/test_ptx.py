@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -28,9 +30,16 @@ from rushlight.codegen.language import (
 )
 from rushlight.codegen.schedules import cuda
 
-assembler = pytest.mark.skipif(
-    shutil.which("ptxas") is None, reason="ptxas is not on this machine"
-)
+
+def find_ptxas():
+    """The assembler of an installation, or of the package ``nvidia-cuda-nvcc``."""
+    places = (Path(folder) for folder in sys.path)
+    wheels = (str(p) for place in places for p in place.glob("nvidia/cu*/bin/ptxas"))
+    return shutil.which("ptxas") or next(wheels, None)
+
+
+PTXAS = find_ptxas()
+assembler = pytest.mark.skipif(PTXAS is None, reason="ptxas is not on this machine")
 
 
 def kernels():
@@ -71,7 +80,7 @@ def assemble(text, folder):
     source = folder / "kernel.ptx"
     source.write_text(text)
     done = subprocess.run(
-        ["ptxas", "-arch=sm_90", "-v", str(source), "-o", str(folder / "kernel.cubin")],
+        [PTXAS, "-arch=sm_90", "-v", str(source), "-o", str(folder / "kernel.cubin")],
         capture_output=True,
         text=True,
         check=False,

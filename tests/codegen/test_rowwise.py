@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+from rushlight.codegen import expr as ir
+from rushlight.codegen import language as L
 from rushlight.codegen.language import (
     cast,
     element,
@@ -17,6 +19,7 @@ from rushlight.codegen.language import (
     select,
     total,
 )
+from rushlight.codegen.rowwise import ROW
 
 SIZES = [1, 7, 16, 33, 64, 100, 1000]
 
@@ -199,3 +202,17 @@ def call(runner, kernel, outputs, inputs):
     ints = [n, rows, *[0] * len(operands), *apart, *along]
     dtypes = [tuple(str(a.dtype) for a in group) for group in (inputs, outputs)]
     runner.call(kernel, (*dtypes, "float32", ()), operands, ints, rows)
+
+
+def test_what_runs_along_a_row_is_told_by_its_kind_and_not_by_a_name():
+    """A function of that name is a function like any other."""
+    x = ir.Var("x", ir.f32)
+    value = L.total(x - L.largest(x, over=ROW), over=ROW)
+    assert isinstance(value, ir.Along) and value.op == "add"
+    assert repr(value) == "total_along(x - largest_along(x))"
+    assert value.rebuild((x,)).type == ir.f32
+    assert L.position(over=ROW).type == ir.i64
+    assert repr(L.element(x, L.position(over=ROW), over=ROW)) == (
+        "element_along(x, position_along())"
+    )
+    assert not isinstance(ir.Call("total_along", ir.f32, x), ir.Along)

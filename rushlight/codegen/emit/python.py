@@ -27,6 +27,7 @@ INFIX = {  # operation -> (Python operator, precedence)
     "gt": (">", 2),
     "ge": (">=", 2),
 }
+ROWS = {"max": "largest", "min": "smallest", "add": "total"}
 PREFIX = {"min": "minimum", "max": "maximum", "tdiv": "trunc_div", "rem": "fmod"}
 ATOM, UNARY = 10, 9
 LOOPS = {"serial": "range"}
@@ -158,6 +159,9 @@ CALLS = {
     ir.Reinterpret: _reinterpret,
     ir.Select: _select,
     ir.Call: lambda e: f"{e.name}({_arguments(e.args)})",
+    ir.Along: lambda e: f"{ROWS[e.op]}_along({_arguments(e.args)})",
+    ir.At: lambda e: f"element_along({_arguments(e.args)})",
+    ir.Position: lambda e: "position_along()",
     ir.Load: _load,
     ir.Offset: lambda e: f"{_within(e.args[0], ATOM)}.offset({render_expr(e.args[1])})",
     ir.Broadcast: lambda e: f"broadcast({render_expr(e.args[0])}, {e.lanes})",
