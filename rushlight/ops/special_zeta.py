@@ -36,11 +36,14 @@ def rest_of_terms(s, end, power):
 
 
 @loops_inline
-def term_of(at, s):
-    """``at^-s``; where the result is of single precision, by a plain exponential."""
+def term_of(at, s, first):
+    """``at^-s``; where the result is of single precision, by a plain exponential.
+
+    Not where terms on both sides of zero cancel: those are to be exact.
+    """
     fine = f64(T(FINE)) != 1.0
     value = f64(0)
-    if fine or not at > 0.0 or s == INF:
+    if fine or not first > 0.0 or s == INF:
         value = pow(at, -s)
     else:
         value = exp(-s * log(at))
@@ -53,7 +56,7 @@ def sum_of_terms(s, q):
 
     Where all terms vanish beside an infinite power, there is no sum but NaN.
     """
-    total = term_of(q, s)
+    total = term_of(q, s, q)
     at = q + 0.0
     power = f64(INF)
     steps = f64(0)
@@ -61,7 +64,7 @@ def sum_of_terms(s, q):
     while counts > 0.0 and (steps < TERMS_END or at <= TERMS_END):
         steps = steps + 1.0
         at = at + 1.0
-        power = term_of(at, s)
+        power = term_of(at, s, q)
         total = total + power
         if abs(power) < abs(total) * EPSILON:
             counts = f64(0)
