@@ -1,7 +1,7 @@
 """Distances between rows of matrices: one pair at a time, or from one product.
 
 A vector of rows is worked on at a time: the second matrix lies by columns, so that its
-rows are neighbours, and each lane sums for a row of its own. Sums are of blocks of 64.
+rows are neighbours, and each lane sums for a row of its own. Sums are of blocks of 16.
 """
 
 from __future__ import annotations
@@ -67,10 +67,10 @@ def row_distances(
             count = min(others - start, 128)
             for j in vectorized(count):
                 mass[j] = A(0)
-            for block in range(0, width, 64):
+            for block in range(0, width, 16):
                 for j in vectorized(count):
                     part[j] = A(0)
-                for k in range(block, min(block + 64, width)):
+                for k in range(block, min(block + 16, width)):
                     value = A(x[lane * width + k])
                     line = (batch * width + k) * others + start
                     for j in vectorized(count):
