@@ -80,8 +80,9 @@ def full(size, fill_value, dtype, layout, device, pin_memory):
 
 def number_type(number):
     """The dtype that a Python number gets by default."""
-    if hasattr(number, "dtype"):
-        return number.dtype
+    dtype = getattr(number, "dtype", None)  # of a tensor; NumPy's floats have their own
+    if isinstance(dtype, rushlight.dtype):
+        return dtype
     if isinstance(number, bool):
         return rushlight.bool
     if isinstance(number, int):

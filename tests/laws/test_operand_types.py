@@ -2,6 +2,7 @@
 
 import warnings
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -161,3 +162,11 @@ def test_bounds_that_are_nan_take_no_gradient(name):
         result = getattr(lib, name)(x, bound)
         found.append([g.tolist() for g in lib.autograd.grad(result.sum(), (x, bound))])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("number", [np.float64(2), np.float32(2), np.int64(2)])
+def test_numbers_of_numpy_fill_as_the_numbers_they_are(number):
+    plain = number.item()
+    filled = rl.full([2], number)
+    assert filled.dtype is rl.full([2], plain).dtype
+    assert filled.tolist() == [plain, plain]
