@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench fuzz sanitize wild clean
+.PHONY: demo test build lint docs bench fuzz sanitize wild suites clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.backends.cpu.warm
@@ -41,6 +41,9 @@ fuzz: build $(TEST_SETUP)            ## random calls of operators, beside PyTorc
 
 wild: build $(STAMPS)/wild           ## models of well-known packages, installed apart
 	WILD_PYTHON=$(abspath $(VENV)-wild/bin/python) $(RUN) -m pytest -q tests/wild
+
+suites: build                      ## other people's tests of packages over PyTorch
+	$(RUN) -m tools.suites
 
 clean:                              ## everything that a build made
 	rm -rf build dist *.egg-info rushlight/_generated
