@@ -355,7 +355,11 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
     if steps == 0:
         return ops.empty((0,), dtype=dtype, device=device)
     if steps == 1:
-        return full((1,), float(base) ** start, dtype, layout, device, pin_memory)
+        try:
+            only = float(base) ** start
+        except OverflowError:
+            only = math.inf
+        return full((1,), only, dtype, layout, device, pin_memory)
     wide = rushlight.complex128 if dtype.is_complex else rushlight.float64
     exponents = linspace(start, end, steps, wide, None, device, None)
     if dtype.is_complex and base > 0:

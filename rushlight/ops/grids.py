@@ -162,7 +162,7 @@ def _corners(input, grid, taps):
 def _found(input, grid, inside, index):
     """The elements at places; zeros outside."""
     batch, channels = input.shape[:2]
-    found = input.reshape(batch, channels, -1).gather(2, index)
+    found = input.reshape(batch, channels, math.prod(input.shape[2:])).gather(2, index)
     found = found.reshape(batch, channels, *grid.shape[1:-1])
     return call.where(inside, found, 0.0)
 
@@ -216,13 +216,14 @@ def linear_image_gradient(grad, input, grid, padding, align_corners):
 
 
 def _image_gradient(grad, input, grid, mode, padding, align_corners):
-    flat = grad.reshape(*grad.shape[:2], -1)
+    points = math.prod(grad.shape[2:])
+    flat = grad.reshape(*grad.shape[:2], points)
     total = grad.new_zeros([*input.shape[:2], math.prod(input.shape[2:])])
     taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
         weight = call.where(inside, _product(weights) if weights else 1.0, 0.0)
         weight = weight.to(grad.dtype)
-        shares = flat * weight.reshape(grad.shape[0], 1, -1)
+        shares = flat * weight.reshape(grad.shape[0], 1, points)
         total = total.scatter_add(2, index, shares)
     return total.reshape(input.shape)
 

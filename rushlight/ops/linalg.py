@@ -301,6 +301,8 @@ def _added(operator, self, a, b, beta, alpha):
     beta, alpha = number_for(beta, scales), number_for(alpha, scales)
     shape = (*a.shape[:-1], b.shape[-1])
     if beta == 0:  # NaN and infinity in self are not to be seen
+        if tuple(self.shape) != shape:
+            _expanded(operator, self, shape)
         return like(product(a, b, sums, None, alpha), self)
     addend = like(_expanded(operator, self, shape), a).to(sums)
     if a.shape[-1] == 0:

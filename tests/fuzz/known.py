@@ -375,7 +375,7 @@ EXPLAINED = [
         "PyTorch's gradient takes two to a negative integer for zero",
     ),
     (
-        r"addm[mv]|addr|addbmm|baddbmm|ldexp",
+        r"addm[mv]|addr|addbmm|baddbmm|ldexp_?",
         r"gradient",
         r".*is -?inf, not nan",
         "PyTorch adds up infinities of both signs where we multiply a sum by infinity",
@@ -629,7 +629,7 @@ WHERE = [
         "PyTorch gives gelsy the order of columns that another matrix left",
     ),
     (
-        r"inverse|matrix_power|linalg\.(inv|inv_ex|matrix_power|tensorinv|solve|solve_ex"
+        r"inverse|lu|matrix_power|linalg\.(inv|inv_ex|matrix_power|tensorinv|solve|solve_ex"
         r"|lu_factor|cholesky|lstsq|ldl_factor|tensorsolve)",
         r"refused|accepted",
         r".*(LinAlgError: |is zero and using it).*",
@@ -721,9 +721,9 @@ WHERE = [
         "the turn of singular vectors that belong to zeros",
     ),
     (
-        r"(masked\.)?norm|linalg\.(vector_)?norm",
+        r"(masked\.)?norm|linalg\.(vector_)?norm|dist",
         r"values|gradient",
-        r".*is (-?0\.0|inf), not (nan|1\.0)",
+        r".*is (-?0\.0|inf), not (nan|1\.0|-?inf)",
         lowest_order,
         "PyTorch's order is infinite in single precision, and taken for a power",
     ),
@@ -742,7 +742,7 @@ WHERE = [
         "PyTorch makes ndtr of five operators, each of which lays out its result anew",
     ),
     (
-        r"(linalg\.)?qr",
+        r"(linalg\.)?(qr|pinv|pinverse)",
         r"values",
         r".*",
         infinite,

@@ -66,6 +66,13 @@ def embedded_bags(**given):
     return ask
 
 
+def sampled_slopes(m, images, channels):
+    x = m.ones(images, channels, 5, 5, requires_grad=True)
+    grid = m.zeros(images, 3, 3, 2, requires_grad=True)
+    m.nn.functional.grid_sample(x, grid, align_corners=False).sum().backward()
+    return x.grad
+
+
 HUGE = 10**30
 CALLS = {
     **STRIDES,
@@ -177,6 +184,21 @@ CALLS = {
             m.tensor([[0.9], [-float("inf")]]), m.tensor([1.3]), m.tensor([0.9])
         )
     ),
+    "one step beyond all floats": lambda m: m.logspace(2**31, 2**31, 1, 1.1),
+    "an addend of other sizes is refused if it counts nothing": lambda m: m.addmm(
+        m.ones(5), m.ones(5, 5), m.ones(5, 10), beta=0
+    ),
+    "an addend of a batch, too": lambda m: m.baddbmm(
+        m.ones(5), m.ones(2, 5, 5), m.ones(2, 5, 10), beta=0
+    ),
+    "whole numbers have whole factors": lambda m: m.addmm(
+        m.ones(5, dtype=m.int64),
+        m.ones(5, 5, dtype=m.int64),
+        m.ones(5, 10, dtype=m.int64),
+        beta=0.6,
+    ),
+    "no channels have no slopes": lambda m: sampled_slopes(m, 2, 0),
+    "no images have no slopes": lambda m: sampled_slopes(m, 0, 2),
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),
