@@ -58,6 +58,8 @@ class Size(tuple):
 
 def _size(at, item):
     """A size from what acts as an integer; some types keep their own."""
+    if hasattr(type(item), "_as_argument"):
+        return item  # a size that stands for any
     if isinstance(item, bool):
         return int(item)
     if isinstance(item, int) or type(item).__module__ == "numpy":

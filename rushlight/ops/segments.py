@@ -6,7 +6,7 @@ import rushlight
 from rushlight.codegen.loops import A, T, loops
 from rushlight.ops import call as ops
 from rushlight.ops.native import FLOATS, around, fresh, name_of, require, run
-from rushlight.ops.shared import wrap_dim
+from rushlight.ops.shared import readable, wrap_dim
 
 SUM, MEAN, LARGEST, SMALLEST, PRODUCT = range(5)
 _KINDS = {
@@ -203,7 +203,7 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
         bounds = given.contiguous()
     else:
         bounds = _bounds_of(given, size, axis, unsafe)
-    if bounds.numel():
+    if bounds.numel() and readable(bounds):
         falls = ops.diff(bounds)
         if ops.min(bounds).item() < 0 or ops.max(bounds).item() > size:
             raise RuntimeError(
@@ -216,7 +216,7 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
 
 
 def _bounds_of(lengths, size, axis, unsafe):
-    if not unsafe:
+    if not unsafe and readable(lengths):
         if ops.min(lengths).item() < 0:
             raise RuntimeError("lengths contains negative value!")
         if not ops.all(ops.sum(lengths, [-1]) == size).item():

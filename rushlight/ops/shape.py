@@ -243,6 +243,12 @@ def repeat_interleave_positions(repeats, output_size):
     require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
     if not repeats.numel():
         return ops.empty_like(repeats)
+    if repeats.device.type == "meta":
+        if output_size is None:
+            raise RuntimeError(
+                "cannot repeat_interleave a meta tensor without output_size"
+            )
+        return ops.new_empty(repeats, [output_size])
     if bool((_numbers_of(repeats) < 0).any()):
         raise RuntimeError(f"repeats can not be negative\n  repeats: {brief(repeats)}")
     ends = ops.cumsum(repeats, 0)
