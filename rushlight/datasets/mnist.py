@@ -10,8 +10,6 @@ from rushlight.datasets.resource import NpmPackage, Resource, is_good
 from rushlight.transforms import ToPILImage, Transform
 from rushlight.utils.data import Dataset
 
-CLASSES = 10
-
 
 class MNIST(Dataset):
     """60,000 handwritten digits to train on and 10,000 to test, 28 by 28 grey pixels.
@@ -88,10 +86,13 @@ class MNIST(Dataset):
 
             fetch(self.raw_folder, self.resources, self.mirrors, self.package)
 
-    def _read(self):
+    def names(self):
+        """The files of images and of labels."""
         prefix = "train" if self.train else "t10k"
-        names = f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
-        paths = [os.path.join(self.raw_folder, name) for name in names]
+        return f"{prefix}-images-idx3-ubyte", f"{prefix}-labels-idx1-ubyte"
+
+    def _read(self):
+        paths = [os.path.join(self.raw_folder, name) for name in self.names()]
         missing = [path for path in paths if not os.path.isfile(path)]
         if missing:
             raise RuntimeError(
@@ -107,10 +108,10 @@ class MNIST(Dataset):
                 "  delete both and pass download=True to fetch them again"
             )
         targets = rl.tensor(labels.tolist(), dtype=rl.int64)
-        if targets.numel() and int(targets.max()) >= CLASSES:
+        if targets.numel() and int(targets.max()) >= len(self.classes):
             raise RuntimeError(
                 f"{type(self).__name__}: label {int(targets.max())} is not one of the "
-                f"{CLASSES} classes\n  labels: {paths[1]}\n"
+                f"{len(self.classes)} classes\n  labels: {paths[1]}\n"
                 "  delete the file and pass download=True to fetch it again"
             )
         return images, targets
