@@ -16,6 +16,13 @@ TAGS = {
     "random", "data_dependent", "view_or_copy", "factory",
     "linear",  # in all its tensors together: tangents are mapped as they are
     "planned",  # its function looks at no element: see `dispatch.plans`
+    "twin",  # in place, a function of its own runs, whose name ends in "_"
+    "reshapes",  # gives a tensor another shape in place: no element changes
+    "unrelated",  # shares its source's memory and is no view of it all the same
+    "steps",  # in place, its results belong to the graph, and their gradient is zero
+    # of reductions
+    "in_parts",  # may be applied to its own results
+    "nonempty",  # of no elements it does not exist
     "shown",  # users call it though its name begins with an underscore
     # which types `out=` may have, where it is not what is usual for the kind
     "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth", "out_field",

@@ -15,6 +15,8 @@ cdef class ReductionKernel(Kernel):
     cdef int correction_at
     cdef int n_outputs
     cdef bint positional            # results are positions: the order of loops matters
+    cdef bint in_parts              # it may be applied to its own results
+    cdef bint nonempty              # of no elements it does not exist
     cdef dict special               # (input, output, compute) names -> NativeKernel
     cdef uint64_t reduced_dims(self, Tensor x, object dim) except? 0
     cdef DType result_dtype(self, Tensor x, object wanted)

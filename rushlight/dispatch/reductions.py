@@ -29,10 +29,6 @@ ACROSS = cython.declare(int64_t, 512)
 # A single result from many values is made from parts of this many, whatever the number
 # of threads, by the reductions that may be applied to their own results.
 PART = cython.declare(int64_t, 65536)
-_IN_PARTS = frozenset(("sum", "mean", "prod", "amax", "amin", "any", "all"))
-_EMPTY_REFUSED = frozenset(
-    ("amax", "amin", "argmax", "argmin", "max_with_index", "min_with_index")
-)
 
 # Types that are accumulated in a wider one: parts would be rounded.
 _HALF = cython.declare(cython.bint[64])
@@ -140,6 +136,9 @@ class ReductionKernel(Kernel):
         self.n_outputs = len(op.returns)
         # Positions are counted in the order of the dimensions.
         self.positional = rule == "with_index" or source.name in ("argmax", "argmin")
+        tags = op.entry[12] if op.entry else ()
+        self.in_parts = "in_parts" in tags
+        self.nonempty = "nonempty" in tags
         self.special = {}
 
     @cython.cfunc
@@ -291,8 +290,7 @@ class ReductionKernel(Kernel):
     @cython.cfunc
     def check_empty(self, x: Tensor, gone: uint64_t):
         """Extremes of nothing do not exist."""
-        name = self.source.name
-        if name not in _EMPTY_REFUSED:
+        if not self.nonempty:
             return
         if ~gone == 0:
             fault = IndexError if self.positional else RuntimeError
@@ -370,7 +368,7 @@ class ReductionKernel(Kernel):
             and count >= 2 * PART
             and ri[0] == item
             and not _HALF[out.dtype_.code]
-            and self.source.name in _IN_PARTS
+            and self.in_parts
         ):
             parts: int64_t = (count + PART - 1) // PART
             partial: Tensor = new_empty(

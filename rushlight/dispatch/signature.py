@@ -615,6 +615,10 @@ def accept_integers(
             check_widths(numbers)
             own(bound, i, numbers)
         return 0
+    if size == 2 and type(item) is int:
+        check_width(item)
+        own(bound, i, (item, item))
+        return 0
     if size > 0 and is_integer(cython.cast(cython.pointer(PyObject), item)):
         number = as_integer(item)
         check_width(number)

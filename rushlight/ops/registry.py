@@ -166,7 +166,8 @@ def make_operator(entry, namespace="aten"):
         derivative=derivative,
         tags=entry[12],
         entry=entry,
-        is_view=(kind == "view" and name not in _UNRELATED) or name in _RESHAPERS,
+        is_view=(kind == "view" and "unrelated" not in entry[12])
+        or "reshapes" in entry[12],
         node_name=node_name(name),
     )
     if len(returns) > 1 and returns[0][1]:
@@ -201,7 +202,7 @@ def make_operator(entry, namespace="aten"):
         out.set_out_rule(out_rule(kind, entry[12]), entry[12])
     if inplace is not None:
         inplace.set_overlap(entry[12])
-    if inplace is not None and name in _STEPS:
+    if inplace is not None and "steps" in entry[12]:
         inplace.set_derivative(_FLAT)
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
@@ -224,7 +225,6 @@ def flat_gradients(needs, grad):
 
 # Comparisons have truth values as results, but in place their results may be floats,
 # which belong to the graph: their gradient is zero.
-_STEPS = frozenset(("eq", "ne", "lt", "le", "gt", "ge"))
 _FLAT = Derivative(
     __name__, "flat_gradients", (), ((0, False), (1, False)), 0, (0,), flat_gradients
 )
@@ -241,14 +241,6 @@ def make_derivative(row):
         return None
     module, function, saved, groups, flags, outputs = row
     return Derivative(module, function, saved, groups, flags, outputs)
-
-
-# These give a tensor another shape in place; no element changes.
-# What shares its source's memory and is no view of it all the same.
-_UNRELATED = frozenset(("detach", "_unsafe_view"))
-_RESHAPERS = frozenset(("as_strided_", "squeeze_", "t_", "transpose_", "unsqueeze_"))
-# Functions with a twin that writes into its first argument: its name ends in "_".
-_WRITERS = frozenset(("index_put",))
 
 
 def attach_kernels(op, inplace, out, entry):
@@ -272,7 +264,7 @@ def attach_kernels(op, inplace, out, entry):
     elif kind == "cpu":
         make = make_planned if "planned" in entry[12] else None
         op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute, make))
-        if attribute in _WRITERS and inplace is not None:
+        if "twin" in entry[12] and inplace is not None:
             inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
             op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))

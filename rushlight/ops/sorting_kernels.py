@@ -550,7 +550,9 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
 
 def _runs(flat, values, index, inverse, return_inverse, return_counts):
     out, counts = fresh(flat, flat.shape), fresh(flat, flat.shape, rushlight.int64)
-    found = filled(flat, (1,), 0, rushlight.int64)
+    found = fresh(flat, (1,), rushlight.int64)
+    if not flat.numel():  # the kernel does not run
+        found.zero_()
     operands = [out, inverse, counts, found, values, index]
     run_whole(unique_runs, operands, [], flat.numel(), T=name_of(flat.dtype))
     empty = fresh(flat, (0,), rushlight.int64)

@@ -131,9 +131,12 @@ def avg_pool2d(
 ):
     """Mean of each window over the last two dimensions."""
     stride = () if stride is None else stride
-    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
     if out is None:
-        return call.avg_pool2d(input, kernel_size, *settings)
+        return call.avg_pool2d(
+            input, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            divisor_override,
+        )  # fmt: skip
+    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
     return call.avg_pool2d(input, kernel_size, *settings, out=out)
 
 
@@ -150,9 +153,12 @@ def avg_pool3d(
 ):
     """Mean of each window over the last three dimensions."""
     stride = () if stride is None else stride
-    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
     if out is None:
-        return call.avg_pool3d(input, kernel_size, *settings)
+        return call.avg_pool3d(
+            input, kernel_size, stride, padding, ceil_mode, count_include_pad,
+            divisor_override,
+        )  # fmt: skip
+    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
     return call.avg_pool3d(input, kernel_size, *settings, out=out)
 
 
