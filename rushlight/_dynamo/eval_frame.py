@@ -78,7 +78,7 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
     if not callable(model):
         raise RuntimeError("A callable function is expected, got None.")
     backend = find_backend(backend)
-    if disable or backend == "eager" and not fullgraph:
+    if disable or is_disabled(model) or backend == "eager" and not fullgraph:
         follow = None
     else:
         name = getattr(model, "__qualname__", type(model).__qualname__)
@@ -100,12 +100,7 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
 
 def call(runner, function, args, kwargs):
     """Calls a function as the settings of the moment ask for."""
-    if (
-        runner is None
-        or config.disable
-        or is_disabled(function)
-        or current_stance() == "force_eager"
-    ):
+    if runner is None or config.disable or current_stance() == "force_eager":
         return function(*args, **kwargs)
     return running.run(runner, function, args, kwargs)
 

@@ -65,6 +65,7 @@ _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
 _BACKENDS = cython.declare(uint64_t, 0x7F)
 _CPU = cython.declare(uint64_t, 1)
 _CHILDREN = cython.declare(cython.Py_ssize_t, 32)  # branches of one call, at most
+_SPARE = cython.declare(list, [])  # a tape that nobody uses
 _TAPES = cython.declare(dict, {})  # thread -> its tape
 _tape = cython.declare(Tape, None)  # the one that was asked for last
 _thread = cython.declare(cython.ulong, 0)
@@ -644,7 +645,9 @@ def begin(owner):
     thread: cython.ulong = PyThread_get_thread_ident()
     if st.included & (_RECORDING | _LISTENING) or thread in _TAPES:
         return None
-    tape: Tape = Tape()
+    tape: Tape = _SPARE.pop() if _SPARE else Tape()
+    tape.off = False
+    tape.heard = False
     tape.owner = owner
     tape.varies = owner.backend is None
     begin_path(tape)
@@ -668,6 +671,11 @@ def end(tape: Tape, why="the function ends"):
         _TAPES.pop(thread, None)
         _tape = None
         _thread = thread
+        tape.clear()
+        tape.at = tape.root = None
+        tape.owner = None
+        if not _SPARE:
+            _SPARE.append(tape)
 
 
 def noted_storages():

@@ -207,6 +207,8 @@ def _swept():
 def watch_back(result, runner, leaf):
     """Has sweeps be followed that come back through a function's results."""
     behind = None
+    if type(result) is Tensor and result.grad_fn is None:
+        return
     for tensor in _tensors(result, []):
         node = tensor.grad_fn
         if node is not None:
