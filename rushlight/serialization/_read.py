@@ -260,14 +260,19 @@ def _read_old(data, title, map_location, trusted):
     file = OldFile(data, title)
     storages = _OldStorages(file, map_location)
     if trusted is None:
-        names = Globals()
+        start, names, early = file.at, Globals(), []
+        names.put_off(early)
         value = file.value(names.find, names.may_call, storages)
+        file.fill_storages()
+        if early:  # again, now that there are elements to look at
+            file.at, names = start, Globals()
+            value = file.value(names.find, names.may_call, storages)
     else:
         module, options = trusted
         value = file.trusted_value(
             lambda part: _trusting(module, part, storages, options)
         )
-    file.fill_storages()
+        file.fill_storages()
     return plain(value)
 
 

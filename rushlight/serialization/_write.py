@@ -14,9 +14,10 @@ from rushlight.core import interop
 from rushlight.core.dtype import DType
 from rushlight.core.old_files import MAGIC, VERSION
 from rushlight.core.serialization import DTYPES, Writer, replacing
+from rushlight.core.sparse import parts_of
 from rushlight.core.storage import UntypedStorage
 from rushlight.legacy import TypedStorage
-from rushlight.serialization._names import TYPED_STORAGES
+from rushlight.serialization._names import QUANTIZED_STORAGES, TYPED_STORAGES
 from rushlight.serialization._places import location_tag
 from rushlight.serialization._settings import choices
 
@@ -40,12 +41,16 @@ _names = {
         (_REBUILD, "_rebuild_tensor_v3"),
         (_REBUILD, "_rebuild_parameter"),
         (_REBUILD, "_rebuild_sparse_tensor"),
+        (_REBUILD, "_rebuild_qtensor"),
         (_REBUILD, "_rebuild_meta_tensor_no_storage"),
         ("torch.serialization", "_get_layout"),
         ("torch.storage", "UntypedStorage"),
         ("torch", "device"),
         ("torch", "Size"),
+        ("torch", "per_tensor_affine"),
+        ("torch", "per_channel_affine"),
         *(("torch", name) for name in TYPED_STORAGES.values()),
+        *(("torch", name) for name in QUANTIZED_STORAGES.values()),
         *(("torch", name) for name in DTYPES),
     ]
 }
@@ -119,10 +124,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             arguments = tensor.detach(), tensor.requires_grad, hooks
             return _names[_REBUILD, "_rebuild_parameter"], arguments
         if tensor.is_quantized:
-            raise NotImplementedError(
-                "quantized tensors cannot be written to files yet\n"
-                "  remedy: save int_repr(), the scale and the zero point"
-            )
+            return _names[_REBUILD, "_rebuild_qtensor"], self.quantized(tensor, hooks)
         if tensor.layout is not rl.strided:
             return _names[_REBUILD, "_rebuild_sparse_tensor"], sparse_parts(tensor)
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
@@ -141,6 +143,22 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         if tensor.dtype.name in TYPED_STORAGES:
             return _names[_REBUILD, "_rebuild_tensor_v2"], arguments
         return _names[_REBUILD, "_rebuild_tensor_v3"], (*arguments, tensor.dtype)
+
+    def quantized(self, tensor, hooks):
+        """The integers of a quantized tensor, and what they stand for."""
+        parts = parts_of(tensor)
+        integers = parts.integers
+        place = self.place(integers)
+        place.kind = _names["torch", QUANTIZED_STORAGES[integers.dtype.name]]
+        if parts.axis is None:
+            scheme = (_names["torch", "per_tensor_affine"],)
+            facts = float(parts.scale), int(parts.zero_point)
+        else:
+            scheme = (_names["torch", "per_channel_affine"],)
+            facts = parts.scale, parts.zero_point, parts.axis
+        shape, strides = tuple(integers.shape), tuple(integers.stride())
+        offset = integers.storage_offset()
+        return place, offset, shape, strides, (*scheme, *facts), False, hooks
 
     def place(self, tensor):
         """The persistent id of the tensor's storage; views of one storage share it."""

@@ -98,3 +98,16 @@ def test_damage_anywhere_in_an_old_file_ends_in_an_error_or_a_value():
             load(bytes(damaged))
         except ALLOWED:
             continue
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr"])
+def test_sparse_tensors_come_back_from_an_old_file(layout):
+    torch = pytest.importorskip("torch", reason="the oracle writes the file")
+    file = io.BytesIO()
+    dense = torch.tensor([[0.0, 2.0], [3.0, 0.0]])
+    value = {"s": getattr(dense, f"to_sparse_{layout}")(), "x": dense}
+    torch.save(value, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    read = rl.load(file)
+    assert read["s"].to_dense().tolist() == dense.tolist() == read["x"].tolist()
+    assert str(read["s"].layout).endswith(layout)

@@ -1,11 +1,13 @@
 """Quantized tensors beside PyTorch's: integers, numbers, parameters, refusals, text."""
 
 import copy
+import io
 import pickle
 
 import pytest
 
 import rushlight as rl
+from rushlight.serialization._names import Placed, _rebuild_quantized
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
@@ -161,5 +163,46 @@ def test_copies_and_pickles_keep_parameters():
     q = rl.quantize_per_tensor(rl.arange(4.0), 0.5, 3, rl.quint8)
     for again in (copy.deepcopy(q), pickle.loads(pickle.dumps(q))):
         assert described(again) == described(q)
-    with pytest.raises(NotImplementedError, match="cannot be written to files"):
-        rl.save(q, "/dev/null")
+
+
+def stored(m, dtype, channels):
+    x = m.tensor([[-1.0, 0.05], [3.0, 1.0], [2.0, -7.0]])
+    if channels:
+        scales, zeros = m.tensor([0.5, 0.25]).double(), m.tensor([0, 1])
+        return m.quantize_per_channel(x, scales, zeros, 1, getattr(m, dtype))
+    return m.quantize_per_tensor(x, 0.5, 3, getattr(m, dtype))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("channels", [False, True])
+@pytest.mark.parametrize("dtype", ["quint8", "qint8", "qint32"])
+@pytest.mark.parametrize("zipped", [True, False])
+def test_files_go_to_pytorch_and_come_from_it(dtype, channels, zipped):
+    for here, there in ((rl, torch), (torch, rl), (rl, rl)):
+        file = io.BytesIO()
+        value = {"q": stored(here, dtype, channels), "x": here.ones(2)}
+        here.save(value, file, _use_new_zipfile_serialization=zipped)
+        file.seek(0)
+        read = there.load(file, weights_only=True)
+        expected = stored(there, dtype, channels)
+        assert described(read["q"]) == described(expected)
+        assert read["q"].stride() == expected.stride()
+        assert read["x"].tolist() == [1.0, 1.0]
+
+
+WRONG = {
+    "no scheme": (None, 0.5, 3),
+    "a scale of text": (rl.per_tensor_affine, "x", 3),
+    "channels without an axis": (rl.per_channel_affine, rl.ones(2), rl.ones(2)),
+    "too few channels": (rl.per_channel_affine, rl.ones(1), rl.ones(1).long(), 1),
+    "an axis that is not there": (rl.per_channel_affine, rl.ones(2), rl.ones(2), 7),
+    "scales that are no tensor": (rl.per_channel_affine, [1.0, 2.0], rl.ones(2), 1),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_parameters_in_files_are_checked(name):
+    integers = rl.ones(3, 2, dtype=rl.int8)
+    place = Placed(integers.untyped_storage(), rl.int8)
+    with pytest.raises(pickle.UnpicklingError):
+        _rebuild_quantized(place, 0, (3, 2), (2, 1), WRONG[name])
