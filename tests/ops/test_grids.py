@@ -71,6 +71,16 @@ def test_samples_are_row_major_whatever_their_grid_is(space):
         assert sample(image, grid, mode, 0, False).is_contiguous()
 
 
+@pytest.mark.parametrize("space", [2, 3])
+@pytest.mark.parametrize("batch, channels, points", [(1, 0, 2), (0, 1, 2), (1, 2, 0)])
+def test_images_without_elements_have_gradients(batch, channels, points, space):
+    image = rl.ones(batch, channels, *[3] * space, requires_grad=True)
+    grid = rl.zeros(batch, points, *[2] * (space - 1), space, requires_grad=True)
+    sample = getattr(rl, f"grid_sampler_{space}d")
+    sample(image, grid, 0, 0, False).sum().backward()
+    assert image.grad.shape == image.shape and grid.grad.shape == grid.shape
+
+
 def test_samples_have_second_gradients():
     image = rl.randn(1, 2, 4, 3, dtype=rl.float64, requires_grad=True)
     grid = (rl.rand(1, 3, 3, 2, dtype=rl.float64) * 1.6 - 0.8).requires_grad_()
