@@ -101,7 +101,8 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     inner: int64_t = extents[2]
     data[0] = out.pointer()
     data[1] = x.pointer()
-    if inner >= COLUMNS and name != "logcumsumexp_kernel" and dtype.name in EXACT:
+    plain: cython.bint = name == "cumsum_kernel" or name == "cumprod_kernel"
+    if inner >= COLUMNS and plain and dtype.name in EXACT:
         multiply: cython.int = name == "cumprod_kernel"
         across: cython.bint = outer == 1
         native: NativeKernel = native_for("cumulate_columns", dtype, across, multiply)
@@ -140,6 +141,8 @@ def logcumsumexp(self: Tensor, dim):
             f'"logcumsumexp_out_cpu" not implemented for '
             f"'{TYPE_NAMES[self.dtype_.name]}': convert it to a floating-point type"
         )
+    if self.dtype_.category == 3:
+        return scan("logcumsumexp_of_complex", self, dim, self.dtype_)
     return scan("logcumsumexp_kernel", self, dim, self.dtype_)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from math import inf
 
-from rushlight.codegen.language import exp, is_complex, log1p, log_add_exp, select
+from rushlight.codegen.language import exp, log1p, log_add_exp, select
 from rushlight.codegen.loops import A, T, local, loops, loops_inline, vectorized
 
 
@@ -123,11 +123,21 @@ def logcumsumexp_kernel(
         for k in range(1, size):
             for i in range(count):
                 value[i] = A(x[place[i] + k * inner])
-            if is_complex(A(0)):
-                for i in range(count):
-                    mass[i] = log_add_exp(mass[i], value[i])
-            else:
-                for i in vectorized(count):
-                    mass[i] = log_add(mass[i], value[i])
+            for i in vectorized(count):
+                mass[i] = log_add(mass[i], value[i])
             for i in range(count):
                 out[place[i] + k * inner] = T(mass[i])
+
+
+@loops
+def logcumsumexp_of_complex(
+    out: "T*", x: "T*", size: int, inner: int, begin: int, end: int
+):
+    """The same of complex numbers, one lane after another."""
+    for lane in range(begin, end):
+        base = lane // inner * size * inner + lane % inner
+        mass = A(x[base])
+        out[base] = T(mass)
+        for k in range(1, size):
+            mass = log_add_exp(mass, A(x[base + k * inner]))
+            out[base + k * inner] = T(mass)

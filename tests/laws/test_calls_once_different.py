@@ -244,3 +244,16 @@ def test_slopes_of_a_norm_do_not_overflow_where_their_ratio_does_not():
 
     single, double = slopes(rushlight.float32), slopes(rushlight.float64)
     assert single == pytest.approx(double, rel=1e-5)
+
+
+@pytest.mark.parametrize("columns", [1, 3, 200])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_logarithms_of_complex_sums_are_pytorchs(dtype, columns):
+    def sums(m):
+        x = m.arange(4.0 * columns).reshape(4, columns) / (2.0 * columns)
+        return m.logcumsumexp(x.to(getattr(m, dtype)) * (1 - 0.5j), 0)
+
+    theirs = sums(torch)
+    torch.testing.assert_close(
+        torch.tensor(sums(rushlight).tolist()).to(theirs), theirs
+    )
