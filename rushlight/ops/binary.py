@@ -589,7 +589,9 @@ def masked_fill_tensor(self, mask, value):
         )
     if value._stand is not None or (value.requires_grad and self.dtype.category >= 2):
         if mask.dtype.category == 0:
-            return ops.where(mask, value.to(self.dtype), self)
+            result = ops.where(mask, value.to(self.dtype), self)
+            plain = self.is_contiguous() and self.shape == result.shape
+            return result.contiguous() if plain else result  # not laid out as the mask
     number = 0 if value.device.type == "meta" else value.item()
     return ops.masked_fill(self, mask, number)
 

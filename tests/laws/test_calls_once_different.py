@@ -199,6 +199,9 @@ CALLS = {
     ),
     "no channels have no slopes": lambda m: sampled_slopes(m, 2, 0),
     "no images have no slopes": lambda m: sampled_slopes(m, 0, 2),
+    "what is filled is not laid out as the mask": lambda m: m.masked_fill(
+        m.ones(5, 4), m.ones(4, 5).t() > 0, m.tensor(2.0, requires_grad=True)
+    ).stride(),
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),
