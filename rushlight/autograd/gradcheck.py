@@ -198,9 +198,9 @@ def _pulled_back(func, inputs, count):
 
 def _parts(tensor):
     """The real numbers of a tensor in order: a complex one has two for each element."""
-    return (rushlight.view_as_real(tensor) if tensor.is_complex() else tensor).reshape(
-        -1
-    )
+    if tensor.is_complex():
+        tensor = rushlight.view_as_real(tensor.resolve_conj())
+    return tensor.reshape(-1)
 
 
 def _unit(like, i):

@@ -17,7 +17,7 @@ from cython.cimports.rushlight.autograd.node import (
     set_history,
     view_grad_fn,
 )
-from cython.cimports.rushlight.autograd.saved import SavedTensor, save_tensor
+from cython.cimports.rushlight.autograd.saved import save_tensor
 from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.keys import KEY_PYTHON
 from cython.cimports.rushlight.core.state import state
@@ -459,7 +459,7 @@ def saved_values(node):
         if value is None:
             values.append(None)
         else:
-            values.append(cython.cast(SavedTensor, value).unpack(owner))
+            values.append(value.unpack_in_graph(owner))
     return tuple(values)
 
 

@@ -206,6 +206,13 @@ class SavedTensor:
             return attach(tensor, owner, self.output_number)
         return tensor
 
+    def unpack_in_graph(self, owner):
+        """The tensor as programs see it: an output belongs to the graph, always."""
+        tensor: Tensor = self.unpack(owner)
+        if self.is_output and not self.packed and tensor.grad_fn_ is not owner:
+            return attach(tensor, owner, self.output_number)
+        return tensor
+
     def unpack_payload(self, owner):
         """The unpack hook's tensor, put back at its place in the graph."""
         tensor: Tensor = call_unpack_hook(self.unpack_hook, self.payload)
