@@ -14,6 +14,7 @@ from rushlight.core.device import Device
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.legacy import TypedStorage
+from rushlight.utils import deterministic
 
 has_lapack = True
 has_mkl = False
@@ -58,33 +59,32 @@ def set_float32_matmul_precision(precision):
     _state["matmul"] = precision
 
 
-_deterministic = {"mode": 0}
-
-
 def use_deterministic_algorithms(mode, *, warn_only=False):
     """Asks for the same bits from every run, which all kernels give.
+
+    New memory that nobody has written is filled meanwhile; see `utils.deterministic`.
 
     >>> use_deterministic_algorithms(True)
     >>> are_deterministic_algorithms_enabled()
     True
     >>> use_deterministic_algorithms(False)
     """
-    _deterministic["mode"] = (1 if warn_only else 2) if mode else 0
+    deterministic.ask_for((1 if warn_only else 2) if mode else 0)
 
 
 def are_deterministic_algorithms_enabled():
     """Whether ``use_deterministic_algorithms`` asks for them."""
-    return _deterministic["mode"] > 0
+    return deterministic.asked() > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled():
     """Whether it asks for warnings only."""
-    return _deterministic["mode"] == 1
+    return deterministic.asked() == 1
 
 
 def get_deterministic_debug_mode():
     """0, 1 for warnings, or 2 for errors where a kernel is not deterministic."""
-    return _deterministic["mode"]
+    return deterministic.asked()
 
 
 def set_deterministic_debug_mode(debug_mode):
@@ -107,7 +107,7 @@ def set_deterministic_debug_mode(debug_mode):
         raise RuntimeError(
             f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
         )
-    _deterministic["mode"] = debug_mode
+    deterministic.ask_for(debug_mode)
 
 
 def set_warn_always(b, /):

@@ -26,6 +26,7 @@ from cython.cimports.rushlight.core.window import read_sizes
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import contiguous_format, preserve_format, strided
 from rushlight.core.state import tell_of_filling
+from rushlight.core.views import bind_fill_of_tails
 
 
 @cython.cfunc
@@ -230,6 +231,25 @@ def bind_layouts(function):
     _IN_PARTS = function
 
 
+# What writes into new memory whose elements nobody chose; None where they stay undefined.
+_FILL = cython.declare(object, None)
+
+
+def bind_fill(function):
+    """Have new memory written to by ``function(tensor)``, or by nobody: None."""
+    global _FILL
+    _FILL = function
+    bind_fill_of_tails(function)
+
+
+@cython.cfunc
+@cython.inline
+def undefined(made: Tensor) -> Tensor:
+    if _FILL is not None:
+        _FILL(made)
+    return made
+
+
 def empty(
     size,
     dtype=None,
@@ -243,12 +263,14 @@ def empty(
     if layout is not None and layout is not strided:
         return _IN_PARTS(size, dtype, layout, device)
     n: cython.int = read_size(size, sizes)
-    return empty_in_format(
-        n,
-        sizes,
-        default_dtype() if dtype is None else dtype,
-        default_device() if device is None else as_device(device),
-        memory_format,
+    return undefined(
+        empty_in_format(
+            n,
+            sizes,
+            default_dtype() if dtype is None else dtype,
+            default_device() if device is None else as_device(device),
+            memory_format,
+        )
     )
 
 
@@ -268,12 +290,14 @@ def empty_strided(
         raise RuntimeError(
             f"mismatch in length of strides and shape: {list(stride)}, {list(size)}"
         )
-    return new_empty(
-        n,
-        sizes,
-        strides,
-        default_dtype() if dtype is None else dtype,
-        default_device() if device is None else as_device(device),
+    return undefined(
+        new_empty(
+            n,
+            sizes,
+            strides,
+            default_dtype() if dtype is None else dtype,
+            default_device() if device is None else as_device(device),
+        )
     )
 
 
@@ -291,17 +315,19 @@ def empty_like(
     kind: DType = self.dtype_ if dtype is None else dtype
     target: Device = self.storage.device if device is None else as_device(device)
     if memory_format is not None and memory_format is not preserve_format:
-        return empty_in_format(self.ndim_, self.sizes, kind, target, memory_format)
+        return undefined(
+            empty_in_format(self.ndim_, self.sizes, kind, target, memory_format)
+        )
     if self.row_major or is_dense(self.ndim_, self.sizes, self.strides):
         # where sizes of one leave a choice, it is kept
-        return new_empty(self.ndim_, self.sizes, self.strides, kind, target)
+        return undefined(new_empty(self.ndim_, self.sizes, self.strides, kind, target))
     operand.ndim = self.ndim_
     operand.sizes = self.sizes
     operand.strides = self.strides
     operand.itemsize = kind.itemsize
     if output_strides(cython.address(operand), 1, self.ndim_, self.sizes, strides):
-        return new_empty(self.ndim_, self.sizes, cython.NULL, kind, target)
-    return new_empty(self.ndim_, self.sizes, strides, kind, target)
+        return undefined(new_empty(self.ndim_, self.sizes, cython.NULL, kind, target))
+    return undefined(new_empty(self.ndim_, self.sizes, strides, kind, target))
 
 
 def wrapped_number(value):

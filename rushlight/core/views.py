@@ -615,6 +615,29 @@ def alias(self: Tensor):
     return make_alias(self, self.ndim_, self.sizes, self.strides, self.offset)
 
 
+# What writes into memory that a tensor has grown by; None where it stays undefined.
+_FILL = cython.declare(object, None)
+
+
+def bind_fill_of_tails(function):
+    """Have the memory that `resize_` adds written to by ``function(tensor)``."""
+    global _FILL
+    _FILL = function
+
+
+@cython.cfunc
+def fill_tail(self: Tensor, before: int64_t):
+    """Writes to the elements of a storage that had ``before`` bytes."""
+    sizes: int64_t[1]
+    strides: int64_t[1]
+    item: int64_t = self.dtype_.itemsize
+    first: int64_t = (before + item - 1) // item
+    sizes[0] = cython.cast(int64_t, self.storage.n_bytes) // item - first
+    strides[0] = 1
+    if sizes[0] > 0:
+        _FILL(make_alias(self, 1, sizes, strides, first))
+
+
 def resize_(self: Tensor, size, memory_format=None):
     """New sizes, row by row, on storage grown where it must be; elements undefined."""
     sizes: int64_t[64]
@@ -633,9 +656,12 @@ def resize_(self: Tensor, size, memory_format=None):
             )
     need: int64_t = span(n, sizes, cython.NULL, self.offset, self.dtype_.itemsize)
     format_strides(n, sizes, strides, memory_format)
-    if cython.cast(cython.size_t, need) > storage.n_bytes:
+    before: int64_t = storage.n_bytes
+    if need > before:
         resize_storage(storage, need)
     self.set_geometry(n, sizes, strides, self.offset)
+    if need > before and _FILL is not None:
+        fill_tail(self, before)
     return self
 
 

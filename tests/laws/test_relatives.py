@@ -84,3 +84,10 @@ def test_a_product_changed_in_place_still_gives_the_gradient():
     b = rl.randn(2, 3, 4, 5)
     (a @ b).add_(1).sum().backward()
     assert rl.allclose(a.grad, b.sum(-1)[:, :, None].expand_as(a))
+
+
+def test_examples_of_a_batch_may_lie_in_any_order():
+    a, b = rl.randn(2, 3, 4), rl.randn(3, 2, 4)
+    found = rl.vmap(rl.kron, in_dims=(2, 2), out_dims=1)(a, b)
+    for i in range(4):
+        assert rl.equal(found[:, i], rl.kron(a[..., i], b[..., i]))

@@ -280,6 +280,12 @@ def _sized(level, op, args):
     return level.wrap(op.redispatch(None, level.front(x), [level.size, *size]))
 
 
+def _unsafe_sized(level, op, args):
+    """The examples may lie in memory as no view of the batch could: copied, then."""
+    x, size = args[0], args[1]
+    return level.wrap(level.front(x).reshape([level.size, *size]))
+
+
 def _expand(level, op, args):
     x, size = args[0], list(args[1])
     extra = len(size) - x.dim()
@@ -640,7 +646,7 @@ BY_NAME = {
     "nll_loss_forward": _nll,
     "nll_loss_backward": _nll_backward,
     "view": _sized,
-    "_unsafe_view": _sized,
+    "_unsafe_view": _unsafe_sized,
     "reshape": _sized,
     "expand": _expand,
     "permute": _permute,
