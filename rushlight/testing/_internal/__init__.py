@@ -1,0 +1,1 @@
+"""Helpers for tests that programs import from here."""
