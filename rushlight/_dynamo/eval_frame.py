@@ -25,7 +25,7 @@ def compile(
     *,
     fullgraph=False,
     dynamic=None,
-    backend="inductor",
+    backend=None,
     mode=None,
     options=None,
     name=None,
@@ -44,7 +44,7 @@ def compile(
             function.
         fullgraph: whether needing an element in the middle is an error.
         dynamic: kept for PyTorch's programs: sizes are parameters of the kernels.
-        backend: ``"inductor"`` (our own), ``"eager"``, or a function that is given a
+        backend: ``"inductor"`` (our own, as None is), ``"eager"``, or a function that is given a
             `GraphModule` of operators and example inputs, and gives a function.
         mode: one of PyTorch's; not together with ``options``.
         options: kept for PyTorch's programs.
@@ -77,7 +77,7 @@ def compile(
 def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
     if not callable(model):
         raise RuntimeError("A callable function is expected, got None.")
-    backend = find_backend(backend)
+    backend = find_backend("inductor" if backend is None else backend)
     if disable or is_disabled(model) or backend == "eager" and not fullgraph:
         follow = None
     else:
