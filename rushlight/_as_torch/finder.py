@@ -34,9 +34,6 @@ class Finder:
 
             spec = PathFinder.find_spec(fullname, path)
             return hooked(spec, lambda module: rename_homes(fullname))
-        if fullname == "functorch":  # which PyTorch installs beside itself
-            file = os.path.join(os.path.dirname(__file__), "functorch.py")
-            return importlib.util.spec_from_file_location(fullname, file)
         if fullname == "multiprocessing.spawn":
             return hooked(PathFinder.find_spec(fullname, path), carry_to_children)
         return None

@@ -292,7 +292,7 @@ class Optimizer:
         Args:
             closure: computes the loss anew and returns it.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no step()")
 
     def add_param_group(self, param_group):
         """Add a group of parameters, a dict with ``params`` and options.

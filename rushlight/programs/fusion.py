@@ -347,7 +347,7 @@ class Fused(Pointwise):
 
     def compute(self, *values):
         """The members one after the other; `expressions` does it with their types."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{self.name} is made of the types of its operands")
 
     def tell(self):
         """The operators, for those who read programs."""

@@ -63,7 +63,7 @@ class PassIterator:
 
     def following(self):
         """The next batch."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no following()")
 
     def state(self) -> dict:
         """How far the pass is: ``resume`` gets another one there."""

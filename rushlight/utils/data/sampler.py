@@ -13,7 +13,7 @@ class Sampler(Generic[T_co]):
     """An order over a data set: a subclass defines ``__iter__``, maybe ``__len__``."""
 
     def __iter__(self) -> Iterator[T_co]:
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} defines no __iter__()")
 
 
 class SequentialSampler(Sampler[int]):
