@@ -16,6 +16,8 @@ def disable_global_flags():
 def __getattr__(name):
     from importlib import import_module
 
+    if name in ("Backend", "register_backend", "backend_for"):
+        return getattr(import_module("rushlight.core.device"), name)
     known = """
         cpu cuda cudnn cusparselt mha mkl mkldnn mps nnpack openmp opt_einsum quantized
         xnnpack

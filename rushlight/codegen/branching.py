@@ -20,7 +20,8 @@ import inspect
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Type
 from rushlight.codegen.loops import Inline, type_table
-from rushlight.codegen.pointwise import COMPUTED_IN, Plan, Pointwise
+from rushlight.codegen.pointwise import Plan, Pointwise
+from rushlight.codegen.storage import computed
 
 
 def branching(function) -> Branching:
@@ -48,7 +49,7 @@ class Branching(Pointwise):
         if compute.startswith("complex"):
             raise TypeError(f"{self.name} is not a function of complex values")
         plan = Plan(in_dtypes, out_dtypes, kind="rolled")
-        name = COMPUTED_IN.get(compute, compute)
+        name = computed(compute).name
 
         def body(b, flags, i, operands_in, operands_out):
             like = ir.Var("x", Type(name))

@@ -352,6 +352,46 @@ class Select(Expr):
         self.type, self.args = yes.type, (condition, yes, no)
 
 
+class Rarely(Select):
+    """A `Select` whose first side is seldom wanted: vectors compute it if a lane asks."""
+
+    __slots__ = ()
+
+
+class Refused(Expr):
+    """A value, and a condition under which the kernel refuses its operands.
+
+    ``name`` is a key of `FAULTS`.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name, value, condition):
+        self.name, self.type, self.args = name, value.type, (value, condition)
+
+    @property
+    def attributes(self):
+        return (self.name,)
+
+
+class AnyLane(Expr):
+    """Whether a condition holds in one lane of a vector, or in more."""
+
+    __slots__ = ()
+
+    def __init__(self, condition):
+        self.type, self.args = boolean, (condition,)
+
+
+class Folded(Expr):
+    """What is computed at once where a rule of `rewrite` fires; only rules have it."""
+
+    __slots__ = ()
+
+    def __init__(self, value):
+        self.type, self.args = value.type, (value,)
+
+
 class Call(_Typed):
     """A named function: a machine intrinsic or one of `mathematics`."""
 
@@ -365,17 +405,28 @@ class Call(_Typed):
         return self.name, self.type
 
 
-class Along(_Operation):
-    """What ``max``, ``min`` or ``add`` makes of the values of a row: one for all of it.
+class Along(Expr):
+    """What a monoid makes of the values of a row: a leaf of its state, one for all of it.
 
-    It and the two below are the language of kernels over rows; none of them is left in
-    the loops that are made of it.
+    Those with one monoid and the same values are leaves of one state. It and the two
+    below are the language of kernels over rows; none of them is left in the loops that
+    are made of it.
     """
 
-    __slots__ = ()
+    __slots__ = ("leaf", "monoid")
 
-    def __init__(self, op, value):
-        self.op, self.type, self.args = op, value.type, (value,)
+    def __init__(self, monoid, leaf, *values):
+        self.monoid, self.leaf = monoid, leaf
+        self.type, self.args = monoid.types[leaf], values
+
+    @property
+    def attributes(self):
+        return self.monoid, self.leaf
+
+    @property
+    def op(self):
+        """The monoid's name."""
+        return self.monoid.name
 
 
 class At(Expr):
@@ -394,6 +445,43 @@ class Position(Expr):
 
     def __init__(self):
         self.type, self.args = i64, ()
+
+
+PLACES = ("thread", "block", "threads", "blocks")
+
+
+class Place(Expr):
+    """Where a thread of a grid is: its number in its block, its block's number.
+
+    ``threads`` and ``blocks`` are how many there are, of a block and of the grid.
+    """
+
+    __slots__ = ("name",)
+
+    def __init__(self, name):
+        if name not in PLACES:
+            raise ValueError(f"{name} is no place; there are {', '.join(PLACES)}")
+        self.name, self.type, self.args = name, i64, ()
+
+    @property
+    def attributes(self):
+        return (self.name,)
+
+
+class Exchange(Expr):
+    """The value that another lane of a warp has: the one whose number differs by a bit.
+
+    Every lane of the warp must arrive at it.
+    """
+
+    __slots__ = ("distance",)
+
+    def __init__(self, distance, value):
+        self.distance, self.type, self.args = distance, value.type, (value,)
+
+    @property
+    def attributes(self):
+        return (self.distance,)
 
 
 class Load(Expr):
@@ -605,11 +693,20 @@ class Assign(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Array(Statement):
-    """A local array of ``size`` elements; ``var`` is its address."""
+    """An array of ``size`` elements; ``var`` is its address.
+
+    It is each thread's own, or in a grid ``shared`` by the threads of a block.
+    """
 
     var: Var
     size: int
     alignment: int = 64
+    shared: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class Barrier(Statement):
+    """Waits for all threads of a block: what they wrote before, they all see."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -698,6 +795,9 @@ class Function:
     A kernel has exactly the parameters `KERNEL_PARAMETERS` and no ``result``: it
     returns faults, 0 unless a `Return` says otherwise. It is ``distinct`` if its body
     starts by naming base pointers that do not overlap.
+
+    A function of a ``grid`` is run by every thread of a device's grid. Its parameters are
+    pointers and integers, and it returns nothing.
     """
 
     name: str
@@ -705,6 +805,7 @@ class Function:
     body: tuple
     result: Type | None = None
     distinct: bool = False
+    grid: bool = False
 
     def __str__(self):
         from rushlight.codegen.emit.python import render
@@ -715,8 +816,8 @@ class Function:
         return replace(self, body=tuple(body))
 
 
-# What a kernel may return besides 0, as bits; `Call(name, type, value, condition)` is
-# the value, and sets the name's bit where the condition holds.
+# What a kernel may return besides 0, as bits; a `Refused` of the name sets its bit where
+# its condition holds.
 FAULTS = {"refuse_zero_division": 1}
 OUT_OF_MEMORY = 2
 

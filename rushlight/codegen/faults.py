@@ -1,6 +1,6 @@
 """What a kernel refuses once it sees the values: found while it runs, told at its end.
 
-In an expression, ``Call("refuse_zero_division", type, value, condition)`` is the value.
+In an expression, ``Refused("refuse_zero_division", value, condition)`` is the value.
 A kernel keeps one flag for each such name, joins every condition to it, and returns the
 flags as the bits of `expr.FAULTS`: the launcher raises.
 """
@@ -8,7 +8,7 @@ flags as the bits of `expr.FAULTS`: the launcher raises.
 from __future__ import annotations
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Call, Const
+from rushlight.codegen.expr import Const, Refused
 from rushlight.codegen.rewrite import map_expr
 
 
@@ -16,7 +16,7 @@ def refuse_zero(value, divisor):
     """An integer quotient or remainder that is refused where the divisor is zero."""
     if isinstance(divisor, Const) and divisor.value:
         return value
-    return Call("refuse_zero_division", value.type, value, divisor == 0)
+    return Refused("refuse_zero_division", value, divisor == 0)
 
 
 def take_faults(values):
@@ -29,7 +29,7 @@ def take_faults(values):
     found, memo = [], {}
 
     def take(e):
-        if isinstance(e, Call) and e.name in ir.FAULTS:
+        if isinstance(e, Refused):
             value, condition = e.args
             found.append((e.name, condition))
             return value

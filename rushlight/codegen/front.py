@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
+from rushlight.codegen import target
 from rushlight.codegen.fingerprint import fingerprint
 
 SYMBOLS = str.maketrans(
@@ -65,16 +66,15 @@ class Front:
 
     def native(self, *specialization):
         """The native kernel of a specialisation, built at most once a process."""
-        kernel = self.specialized.get(specialization)
+        key = specialization if target.running() else (target.current(), specialization)
+        kernel = self.specialized.get(key)
         if kernel is None:
-            from rushlight.backends.cpu import cache
-
             name = self.kernel_name(*specialization)
-            kernel = cache.native(
+            kernel = target.maker()(
                 name, self.digest, lambda: self.lowered(*specialization)
             )
             # several threads may get here at once: all must keep the same machine code
-            kernel = self.specialized.setdefault(specialization, kernel)
+            kernel = self.specialized.setdefault(key, kernel)
         return kernel
 
     def lowered(self, *specialization):

@@ -13,6 +13,7 @@ from rushlight.codegen import complex_functions, expr
 from rushlight.codegen.complexes import Complex, complex_function
 from rushlight.codegen.expr import Call, Expr, Reinterpret, Type, boolean, unify
 from rushlight.codegen.faults import refuse_zero
+from rushlight.codegen.nest import fold
 from rushlight.codegen.pointwise import computing, pointwise, rounded
 from rushlight.codegen.reduction import reduction
 from rushlight.codegen.rowwise import (
@@ -33,6 +34,7 @@ FRONT = (
     reduction,
     rowwise,
     element,
+    fold,
     largest,
     length,
     mean,

@@ -30,20 +30,13 @@ import inspect
 import textwrap
 from functools import cached_property
 
-from rushlight.codegen.expr import FLOATS, SHORT_NAMES, Type
+from rushlight.codegen import target
+from rushlight.codegen.expr import FLOATS, SHORT_NAMES
 from rushlight.codegen.fingerprint import fingerprint
+from rushlight.codegen.storage import accumulated
 from rushlight.codegen.stored_only import refuse_stored_only
 
 LONG_NAMES = {short: name for name, short in SHORT_NAMES.items()}
-COMPUTED = {"float16": "float32", "bfloat16": "float32"}
-ACCUMULATORS = {
-    "float16": "float32",
-    "bfloat16": "float32",
-    "float32": "float32",
-    "float64": "float64",
-    "complex64": "complex64",
-    "complex128": "complex128",
-}
 
 
 class TypeName:
@@ -167,12 +160,12 @@ class Loops(Source):
             NotImplementedError: a type is stored only, and not computed with.
         """
         key = tuple(choices.items())
+        if not target.running():
+            key = (target.current(), key)
         kernel = self.specialized.get(key)
         if kernel is None:
-            from rushlight.backends.cpu import cache
-
             refuse_stored_only(self.name, choices.values())
-            kernel = cache.native(
+            kernel = target.maker()(
                 self.kernel_name(choices),
                 self.digest,
                 lambda: self.lower(**choices),
@@ -262,19 +255,15 @@ def type_table(choices):
     """
     table = dict(LONG_NAMES)
     table["T"] = choices.get("T", "float32")
-    table["A"] = choices.get("A") or ACCUMULATORS.get(table["T"], "int64")
+    table["A"] = choices.get("A") or accumulated(table["T"])
     table["I"] = choices.get("I", "int64")
     return table
-
-
-def computed(name):
-    """The type in which values of a dtype are worked on."""
-    return Type(COMPUTED.get(name, name))
 
 
 def bounds(type):
     """The lowest and highest value of a type; infinities for floats.
 
+    >>> from rushlight.codegen.expr import Type
     >>> bounds(Type("int8"))
     (-128, 127)
     """

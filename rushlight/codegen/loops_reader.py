@@ -12,13 +12,13 @@ from rushlight.codegen.loops import (
     Special,
     TypeName,
     bounds,
-    computed,
     highest,
     is_float,
     local,
     lowest,
     vectorized,
 )
+from rushlight.codegen.storage import computed
 
 BINARY = {
     ast.Add: operator.add,

@@ -8,17 +8,16 @@ import numpy as np
 
 from rushlight.codegen.emit.reference import NAMESPACE
 from rushlight.codegen.loops import (
-    COMPUTED,
     Inline,
     TypeName,
     bounds,
-    computed,
     highest,
     is_float,
     local,
     lowest,
     vectorized,
 )
+from rushlight.codegen.storage import COMPUTED_IN, computed
 
 # Words of the language that the emitters' reference doesn't know under the same name.
 FUNCTIONS = {
@@ -49,8 +48,8 @@ def run_reference(kernel, table, arrays, ints, begin, end):
 
 def widen(array):
     """float16 and bfloat16 as float32; the rest as it is."""
-    if array is not None and array.dtype.name in COMPUTED:
-        return array.astype(COMPUTED[array.dtype.name])
+    if array is not None and array.dtype.name in COMPUTED_IN:
+        return array.astype(COMPUTED_IN[array.dtype.name])
     return array
 
 

@@ -19,16 +19,12 @@ from rushlight.codegen.expr import Const, Pointer, Type, Var, i64
 from rushlight.codegen.faults import Flags, take_faults
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.storage import COMPUTED_IN, Storage, computed, rounded_to
 from rushlight.codegen.stored_only import as_bits, refuse_stored_only
 from rushlight.core.dtype import TYPE_NAMES
 
 BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
 ALL_BLOCKS = 12288
-COMPUTED_IN = {
-    "float16": "float32",
-    "bfloat16": "float32",
-    **dict.fromkeys(ir.FLOAT8, "float32"),
-}
 
 
 _COMPUTING = ContextVar("computing", default="float32")
@@ -44,7 +40,7 @@ def rounded(x):
     kind = computing()
     if kind not in COMPUTED_IN or isinstance(x, Complex) or not x.type.is_float:
         return x
-    return ir.cast(x.type, ir.cast(Type(kind), x))
+    return rounded_to(kind, x)
 
 
 def pointwise(function) -> Pointwise:
@@ -190,10 +186,9 @@ def without_faults(outputs):
 
 def _symbol(name, dtype):
     if dtype in COMPLEX_PARTS:
-        kind = COMPLEX_PARTS[dtype]
-        part = Type(COMPUTED_IN.get(kind, kind))
+        part = computed(dtype)
         return Complex(Var(f"{name}_real", part), Var(f"{name}_imag", part))
-    return Var(name, Type(COMPUTED_IN.get(dtype, dtype)))
+    return Var(name, computed(dtype))
 
 
 def _as_result(value, default):
@@ -220,10 +215,9 @@ class _Operand:
 
     def __init__(self, name, position, dtype, count):
         self.name, self.dtype = name, dtype
-        self.complex = dtype in COMPLEX_PARTS
-        self.element = Type(COMPLEX_PARTS.get(dtype, dtype))
-        self.parts = 2 if self.complex else 1
-        self.itemsize = self.element.itemsize * self.parts
+        self.storage = Storage(dtype)
+        self.element, self.parts = self.storage.element, self.storage.parts
+        self.itemsize, self.complex = self.storage.itemsize, self.parts == 2
         # A value is moved as bits: no conversion can disturb it.
         self.bits = Type(f"uint{8 * self.element.itemsize}")
         self.base = Var(f"{name}_base", Pointer(self.bits))
@@ -233,7 +227,9 @@ class _Operand:
         self.stride = Var(f"{name}_stride", i64)
         self.outer = Var(f"{name}_outer", i64)
         self.direct = Var(f"{name}_direct", ir.boolean)
-        self.rounded = None  # a type of half precision that values are first brought to
+        self.rounded = (
+            None  # a dtype of half precision that values are first brought to
+        )
         self.position, self.count = position, count
 
     def declare(self, b):
@@ -266,8 +262,7 @@ class _Operand:
         if not self.complex:
             value = ir.load(self.pointer, i)
             if self.rounded is not None:
-                single = ir.cast(compute.type, value)
-                return ir.cast(compute.type, ir.cast(self.rounded, single))
+                return rounded_to(self.rounded, ir.cast(compute.type, value))
             if isinstance(compute, Complex):
                 return Complex.of(value, compute.real.type)
             return ir.cast(compute.type, value)
@@ -278,14 +273,12 @@ class _Operand:
 
     def store(self, i, value):
         """The statements that write a result at ``i`` of the current block."""
+        parts = list(map(self.storage.keep, self.storage.split(value)))
         if not self.complex:
-            if isinstance(value, Complex):
-                value = value.cast(self.element)
-            return [ir.Store(self.pointer, i, ir.cast(self.element, value))]
-        value = Complex.of(value, self.element)
+            return [ir.Store(self.pointer, i, parts[0])]
         return [
-            ir.Store(self.pointer, i * 2, value.real),
-            ir.Store(self.pointer, i * 2 + 1, value.imag),
+            ir.Store(self.pointer, i * 2, parts[0]),
+            ir.Store(self.pointer, i * 2 + 1, parts[1]),
         ]
 
 
@@ -322,7 +315,7 @@ class Plan:
             if operand.complex or operand.dtype in (kind, "bool"):
                 continue
             if kind in COMPUTED_IN:
-                operand.rounded = Type(kind)
+                operand.rounded = kind
 
     def loops(self, body, found):
         """The whole program; ``body(b, flags, i, ...)`` writes the elementwise part."""

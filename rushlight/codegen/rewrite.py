@@ -100,7 +100,7 @@ def pattern(names: str) -> tuple:
 
 def fold(e: Expr) -> Expr:
     """Marks a right-hand side over literals, to be computed when the rule fires."""
-    return ir.Call("fold", e.type, e)
+    return ir.Folded(e)
 
 
 class Rule:
@@ -196,7 +196,7 @@ def _substitute(shape, found):
         return found[shape.name]
     if isinstance(shape, Const):
         return shape
-    if isinstance(shape, ir.Call) and shape.name == "fold":
+    if isinstance(shape, ir.Folded):
         return Const(shape.type, evaluate(shape.args[0], found))
     return shape.rebuild(tuple(_substitute(arg, found) for arg in shape.args))
 

@@ -15,22 +15,14 @@ from __future__ import annotations
 import inspect
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Along, At, Const, Position, Type, Var, i64
+from rushlight.codegen.expr import At, Position, Type, Var, i64
 from rushlight.codegen.front import Front, symbol
+from rushlight.codegen.layouts import Operand, Rows
+from rushlight.codegen.nest import ROW, along, length
+from rushlight.codegen.nest_loops import Results, nest
 from rushlight.codegen.passes.name_shared import name_shared
-from rushlight.codegen.pointwise import COMPUTED_IN
+from rushlight.codegen.storage import computed
 from rushlight.codegen.stored_only import refuse_stored_only
-
-
-class Axis:
-    """Stands for the one axis that a rowwise kernel runs along."""
-
-    def __repr__(self):
-        return "dim"
-
-
-ROW = Axis()
-LENGTH = "row_length"
 
 
 def _along(name, op, x, over):
@@ -39,7 +31,7 @@ def _along(name, op, x, over):
             f"{name}(..., over=dim) needs the dim parameter of a rowwise "
             f"kernel, not {over!r}"
         )
-    return Along(op, x)
+    return along(op, x)
 
 
 def largest(x, over):
@@ -60,13 +52,6 @@ def total(x, over):
 def mean(x, over):
     """The sum of each row over its length."""
     return total(x, over) / ir.cast(x.type, length(over))
-
-
-def length(over):
-    """How many values a row has, as an int64."""
-    if over is not ROW:
-        raise TypeError("length(over=dim) needs the dim parameter of a rowwise kernel")
-    return Var(LENGTH, i64)
 
 
 def element(x, index, over):
@@ -138,32 +123,36 @@ class Rowwise(Front):
 
     def trace(self, in_dtypes, out_dtypes, compute, static=()):
         """The expression as text, and the loops."""
-        from rushlight.codegen.rowwise_loops import row_loops
-
         inputs = [
             Var(name, self.input_type(name, dtype, k, compute))
             for k, (name, dtype) in enumerate(zip(self.names, in_dtypes, strict=True))
         ]
         result = self.function(*inputs, ROW, *static)
         outputs = result if isinstance(result, tuple) else (result,)
-        elements = {v.name for v in inputs if v.name not in self.scalars}
-        body = row_loops(
-            inputs,
-            [Type(d) for d in in_dtypes],
-            elements,
-            outputs,
-            [Type(d) for d in out_dtypes],
-        )
+        operands = [
+            Operand(f"out{k}" if len(outputs) > 1 else "out", dtype)
+            for k, dtype in enumerate(out_dtypes)
+        ]
+        operands += [
+            Operand(value.name, dtype, [value.type], value.name not in self.scalars)
+            for value, dtype in zip(inputs, in_dtypes, strict=True)
+        ]
+        parts = [
+            operand.storage.split(e)
+            for e, operand in zip(outputs, operands, strict=False)
+        ]
+        results = Results(operands, parts, [[v] for v in inputs])
+        body = nest(results, Rows)
         name = self.kernel_name(in_dtypes, out_dtypes, compute, static)
         return self.describe(inputs, outputs), ir.kernel(name, body)
 
     def input_type(self, name, dtype, position, compute):
         """The type that one input is computed in."""
         if not isinstance(compute, str):
-            return Type(COMPUTED_IN.get(compute[position], compute[position]))
+            return computed(compute[position])
         if name in self.scalars and Type(dtype).is_int:
             return Type(dtype)
-        return Type(COMPUTED_IN.get(compute, compute))
+        return computed(compute)
 
     def describe(self, inputs, outputs):
         """The traced function as readable text."""
@@ -172,14 +161,3 @@ class Rowwise(Front):
         lines = [f"def {self.name}({names}):"]
         lines += [f"    {let}" for let in lets]
         return "\n".join([*lines, f"    return {', '.join(map(repr, trees))}"])
-
-
-def identity_of(e) -> Const:
-    """The value that a reduction over no values has."""
-    if e.op == "add":
-        return Const(e.type, 0)
-    sign = -1 if e.op == "max" else 1
-    if e.type.is_float:
-        return Const(e.type, sign * float("inf"))
-    low = -(1 << e.type.bits - 1) if e.type.is_signed else 0
-    return Const(e.type, low if sign < 0 else low + (1 << e.type.bits) - 1)

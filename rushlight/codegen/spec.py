@@ -24,6 +24,8 @@ def verify(function: ir.Function, after: str = "") -> None:
     """
     checker = _Checker(function, after)
     names = {var.name: var for var in function.parameters}
+    if function.grid and function.result is not None:
+        checker.fail("a function of a grid returns nothing", function.name)
     checker.block(function.body, names, {}, False)
 
 
@@ -57,6 +59,10 @@ class _Checker:
                 self.fail(f"{e.name} is used before it is defined", statement)
             if known.type != e.type:
                 self.fail(f"{e.name} is {known.type}, used as {e.type}", statement)
+        if isinstance(e, (ir.Place, ir.Exchange)) and not self.function.grid:
+            self.fail(
+                f"{e.__class__.__name__} is for functions of a grid: {e!r}", statement
+            )
         for arg in e.args:
             self.value(arg, names, statement)
         fault = _fault(e)
@@ -79,7 +85,13 @@ class _Checker:
     def array(self, s, names, mutable, in_loop):
         if not isinstance(s.var.type, ir.Pointer) or s.size < 1:
             self.fail("an array needs a pointer type and a size", s)
+        if s.shared and not self.function.grid:
+            self.fail("only the threads of a grid share arrays", s)
         names[s.var.name] = s.var
+
+    def barrier(self, s, names, mutable, in_loop):
+        if not self.function.grid:
+            self.fail("only the threads of a grid wait for each other", s)
 
     def store(self, s, names, mutable, in_loop):
         for e in (s.pointer, s.index, s.value):
@@ -176,6 +188,29 @@ def _load_fault(e):
     return None
 
 
+def _call_fault(e):
+    if e.name != "lookup":
+        return None
+    index, *table = e.args
+    if not index.type.is_int or index.type.bits != e.type.bits:
+        return f"{index.type} picks from a table of {e.type}"
+    if not all(isinstance(value, ir.Const) for value in table):
+        return "a table is made of constants"
+    size = len(table)
+    return None if size and size & size - 1 == 0 else f"a table has {size} places"
+
+
+def _refused_fault(e):
+    if e.name not in ir.FAULTS:
+        return f"{e.name} is no fault; there are {', '.join(ir.FAULTS)}"
+    return None if e.args[1].type.is_bool else f"the condition is {e.args[1].type}"
+
+
+def _exchange_fault(e):
+    good = e.distance in (1, 2, 4, 8, 16) and e.type.lanes == 1
+    return None if good else "lanes exchange scalars, 1, 2, 4, 8 or 16 apart"
+
+
 def _unary_fault(e):
     if e.op == "not" and e.type.is_float:
         return f"~ takes bool or integers, not {e.type}"
@@ -185,16 +220,21 @@ def _unary_fault(e):
 RULES = {
     ir.Binary: _binary_fault,
     ir.Select: _select_fault,
+    ir.Rarely: _select_fault,
+    ir.Refused: _refused_fault,
     ir.Cast: _cast_fault,
     ir.Reinterpret: _reinterpret_fault,
     ir.Load: _load_fault,
     ir.Unary: _unary_fault,
+    ir.Call: _call_fault,
+    ir.Exchange: _exchange_fault,
 }
 CHECKS = {
     ir.Let: _Checker.define,
     ir.Declare: _Checker.define,
     ir.Assign: _Checker.assign,
     ir.Array: _Checker.array,
+    ir.Barrier: _Checker.barrier,
     ir.Store: _Checker.store,
     ir.For: _Checker.loop,
     ir.Prefetch: _Checker.prefetch,

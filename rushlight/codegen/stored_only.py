@@ -11,6 +11,15 @@ OF_INFINITIES = {
     "isfinite": ("float8_e5m2", "float8_e8m0fnu"),
 }
 MOVERS = ("copy", "where")
+# Types without any arithmetic, and the integers that their bits are moved as.
+OPAQUE = {
+    **dict.fromkeys(
+        (f"{sign}int{bits}" for sign in ("", "u") for bits in range(1, 8)), "uint8"
+    ),
+    **dict.fromkeys(("bits1x8", "bits2x4", "bits4x2", "bits8"), "uint8"),
+    **dict.fromkeys(("qint8", "quint8", "quint4x2", "quint2x4"), "uint8"),
+    **{"bits16": "uint16", "float4_e2m1fn_x2": "uint8", "qint32": "uint32"},
+}
 # Kernels that PyTorch has for complex numbers of half precision.
 OF_HALF_PAIRS = frozenset(
     """
@@ -19,6 +28,7 @@ OF_HALF_PAIRS = frozenset(
     """.split()
 )
 NARROW = {"float16": "uint16", "bfloat16": "uint16", **dict.fromkeys(FLOAT8, "uint8")}
+NARROW |= OPAQUE
 # How PyTorch's refusals name its kernels, where that is not the name and "_cpu".
 _VECTOR_MATH = (
     "acos asin atan ceil cos erf erfc erfinv exp expm1 floor i0 lgamma log log10 log1p "
@@ -44,6 +54,7 @@ _SPELLED = {
     "clamp_min": "clamp_min_scalar_cpu",
     "clamp_both": "clamp_scalar_cpu",
     "conjugate": "conj_cpu",
+    "copy": "copy_",
     "count_nonzero": "nonzero_count_cpu",
     "absolute": "abs_cpu",
     "cumprod_kernel": "cumprod_out_cpu",
@@ -78,14 +89,22 @@ def refuse_stored_only(name, computing):
     if "complex32" in computing and name not in OF_HALF_PAIRS:
         kernel = _SPELLED.get(name, f"{name}_cpu")
         raise NotImplementedError(f"\"{kernel}\" not implemented for 'ComplexHalf'")
+    for dtype in computing:
+        if dtype in OPAQUE and name != "copy":
+            _refuse(name, dtype)
     if name in TAKEN:
         return
     for dtype in computing:
         if dtype in FLOAT8 and not _takes(name, dtype):
-            raise NotImplementedError(
-                f'"{_SPELLED.get(name, f"{name}_cpu")}" not implemented for '
-                f"'{dtype.capitalize()}'"
-            )
+            _refuse(name, dtype)
+
+
+def _refuse(name, dtype):
+    word = dtype.removeprefix("q").capitalize().replace("Uint", "UInt")
+    word = f"Q{word}" if dtype[0] == "q" else word
+    raise NotImplementedError(
+        f"\"{_SPELLED.get(name, f'{name}_cpu')}\" not implemented for '{word}'"
+    )
 
 
 def _takes(name, dtype):
@@ -106,4 +125,7 @@ def as_bits(name, in_dtypes, out_dtypes, compute):
     if bits and moved == {kind} and set(asked) <= {"bool"}:
         named = (*asked, *(bits for _ in in_dtypes[len(asked) :]))
         return named, (bits,) * len(out_dtypes), bits
+    for dtype in moved:
+        if dtype in OPAQUE:
+            _refuse(name, dtype)
     return in_dtypes, out_dtypes, compute

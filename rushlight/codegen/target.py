@@ -235,6 +235,27 @@ def current() -> Target:
     return _used.get() or _of_process()
 
 
+def running() -> bool:
+    """Whether kernels are made for the processor that this process runs on."""
+    return _used.get() is None
+
+
+def maker():
+    """What makes a kernel of loops for the current target: the host's cache, or that of
+    the cards.
+
+    Both take a name, a digest of all that decides what is computed, and a function that
+    gives the loops.
+    """
+    if current() is NVIDIA:
+        from rushlight.backends.nvidia import kernels
+
+        return kernels.native
+    from rushlight.backends.cpu import cache
+
+    return cache.native
+
+
 @contextmanager
 def using(target: Target):
     """Compiles for another target inside: to look at the code, not to run it."""

@@ -22,6 +22,7 @@ from rushlight.codegen.expr import (
     select,
 )
 from rushlight.codegen.lower import lower
+from rushlight.codegen.target import named, using
 
 names = iter(range(10**9))
 
@@ -226,3 +227,27 @@ def test_booleans_take_a_byte_in_memory():
     assert llvm_text.memory_name(boolean) == "i8"
     assert llvm_text.type_name(boolean.vector(16)) == "<16 x i1>"
     assert llvm_text.literal(f32.vector(4), 0.5) == "splat (float 0x3FE0000000000000)"
+
+
+def test_what_is_seldom_wanted_of_one_number_is_branched_around():
+    """Where no pass is left that makes vectors of it; else both sides are computed."""
+    from rushlight.codegen.language import log, pointwise, rowwise, total
+
+    @rowwise
+    def log_of_sum(x, dim):
+        return log(total(x, over=dim))
+
+    @pointwise
+    def logarithm(x):
+        return log(x)
+
+    def helper(front, *specialization):
+        text = llvm.emit(front.lowered(*specialization))
+        start = text.index("@log_f32(")
+        return text[start : text.index("\n}\n", start)]
+
+    assert "br i1" in helper(log_of_sum, ("float32",), ("float32",), "float32", ())
+    with using(named("x86-64-v3")):  # its loops are made vectors by LLVM
+        assert "br i1" not in helper(
+            logarithm, ("float32",), ("float32",), "float32", ()
+        )

@@ -1,7 +1,8 @@
-"""PTX: text that ptxas accepts for sm_90, with nothing spilled to memory."""
+"""PTX: text that ptxas accepts for three generations, with nothing spilled to memory."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -11,24 +12,15 @@ from pathlib import Path
 import pytest
 
 from rushlight import te
-from rushlight.codegen.emit import ptx
-from rushlight.codegen.language import (
-    cos,
-    erf,
-    exp,
-    expm1,
-    fma,
-    log,
-    log1p,
-    maximum,
-    pointwise,
-    select,
-    sigmoid,
-    sin,
-    sqrt,
-    tanh,
-)
+from rushlight.codegen.emit import device, ptx
 from rushlight.codegen.schedules import cuda
+from rushlight.codegen.target import NVIDIA, using
+from rushlight.ops import binary, unary
+from tests.codegen import grid_kernels
+
+ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
+RECORDED = Path(__file__).with_name("registers.json")
+MORE = 8  # registers that another ptxas or LLVM may take
 
 
 def find_ptxas():
@@ -42,108 +34,85 @@ PTXAS = find_ptxas()
 assembler = pytest.mark.skipif(PTXAS is None, reason="ptxas is not on this machine")
 
 
-def kernels():
-    """Pointwise kernels by name: function, inputs."""
-    return {
-        "add": lambda x, y: x + y,
-        "mul": lambda x, y: x * y,
-        "div": lambda x, y: x / y,
-        "relu": lambda x: maximum(x, 0.0),
-        "leaky_relu": lambda x: select(x > 0, x, x * 0.01),
-        "exp": lambda x: exp(x),
-        "log": lambda x: log(x),
-        "sqrt": lambda x: sqrt(x),
-        "sin": lambda x: sin(x),
-        "cos": lambda x: cos(x),
-        "tanh": lambda x: tanh(x),
-        "sigmoid": lambda x: sigmoid(x),
-        "silu": lambda x: x * sigmoid(x),
-        "gelu": lambda x: x * 0.5 * (1.0 + erf(x * 0.7071067811865476)),
-        "softplus": lambda x: log1p(exp(x)),
-        "elu": lambda x: select(x > 0, x, expm1(x)),
-        "addcmul": lambda x, y, z: fma(y, z, x),
-    }
+def assemble(text, architecture, folder):
+    """The registers of each entry, as ptxas counts them.
 
-
-def pointwise_ptx(name, dtype="float32"):
-    """The PTX of one of `kernels` for a dtype."""
-    function = kernels()[name]
-    function.__name__ = name
-    front = pointwise(function)
-    compute = "float32" if dtype in ("float16", "bfloat16") else dtype
-    loops = cuda.pointwise_loops(front, (dtype,) * front.arity, (dtype,), compute)
-    return ptx.emit(loops)
-
-
-def assemble(text, folder):
-    """What ptxas says of a text; fails where it doesn't assemble without spills."""
-    source = folder / "kernel.ptx"
+    Fails where the text doesn't assemble, or something is spilled.
+    """
+    source = folder / "kernels.ptx"
     source.write_text(text)
     done = subprocess.run(
-        [PTXAS, "-arch=sm_90", "-v", str(source), "-o", str(folder / "kernel.cubin")],
+        [PTXAS, f"-arch={architecture}", "-v", str(source), "-o", str(folder / "out")],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert re.findall(r"(\d+) bytes spill", done.stderr)
     assert set(re.findall(r"(\d+) bytes spill", done.stderr)) == {"0"}
-    return done.stderr
+    entries = re.findall(r"entry function '(\w+)'.*?Used (\d+) reg", done.stderr, re.S)
+    return {name: int(count) for name, count in entries}
 
 
 @assembler
-@pytest.mark.parametrize("name", list(kernels()))
-def test_pointwise_kernels_assemble_without_spills(name, tmp_path):
-    text = pointwise_ptx(name)
-    assert ".target sm_90" in text
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_kernels_assemble_without_spills_in_the_registers_they_had(
+    architecture, tmp_path
+):
+    text, names = grid_kernels.texts(architecture)
+    assert f".target {architecture}" in text
     assert ".extern .func" not in text, "no device library is called"
-    assemble(text, tmp_path)
+    counts = assemble(text, architecture, tmp_path)
+    assert counts.keys() == names.keys()
+    before = json.loads(RECORDED.read_text())[architecture]
+    taken = {names[entry]: count for entry, count in counts.items()}
+    assert taken.keys() == before.keys()
+    worse = {k: (before[k], n) for k, n in taken.items() if n > before[k] + MORE}
+    assert not worse, "registers: before, now"
 
 
-@assembler
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
-def test_pointwise_kernels_assemble_for_other_dtypes(dtype, tmp_path):
-    assemble(pointwise_ptx("silu", dtype), tmp_path)
-
-
-REDUCTIONS = {
-    "sum": ("add", 0.0, None, None),
-    "mean": ("add", 0.0, None, lambda total, count: total / count),
-    "amax": ("max", float("-inf"), None, None),
-    "norm": ("add", 0.0, lambda x: x * x, lambda total, count: sqrt(total)),
-}
-
-
-@assembler
-@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
-@pytest.mark.parametrize("name", list(REDUCTIONS))
-def test_reductions_assemble_without_spills(name, dtype, tmp_path):
-    parts = cuda.reduction_parts(name, dtype, dtype, *REDUCTIONS[name])
-    text = ptx.emit_warps(f"row_{name}", parts[0].parameters[0].type.element, *parts)
+def test_rows_are_joined_by_exchange_and_in_the_blocks_memory():
+    function, _ = grid_kernels.over_rows(grid_kernels.softmax)
+    text = ptx.emit(function)
+    assert ".shared .align" in text
     assert "shfl.sync.bfly.b32" in text
-    assemble(text, tmp_path)
+    assert "bar.sync" in text or "barrier.sync" in text
 
 
-def matrix_product():
-    a = te.placeholder((64, 32), name="a")
-    b = te.placeholder((32, 48), name="b")
-    k = te.reduce_axis((0, 32), name="k")
-    c = te.compute((64, 48), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
-    return a, b, c
+def test_rows_side_by_side_are_a_threads_each():
+    function, _ = grid_kernels.over_rows(grid_kernels.softmax, beside=True)
+    text = ptx.emit(function)
+    assert "shfl" not in text
+    assert "bar" not in text.replace("barrier", "")
 
 
 @assembler
-def test_scheduled_tensor_expressions_build_for_ptx(tmp_path):
-    a, b, c = matrix_product()
-    s = cuda.schedule(te.create_schedule(c))
-    built = te.build(s, [a, b, c], target="ptx", name="matmul")
-    assert built.launches == [("matmul", 64 * 48)]
-    assemble(built.text, tmp_path)
+def test_scheduled_tensor_expressions_build_for_ptx():
+    a = te.placeholder((64,), name="a")
+    b = te.compute((64,), lambda i: a[i] * 2.0, name="b")
+    s = cuda.schedule(te.create_schedule(b))
+    built = te.build(s, [a, b], target="ptx", name="twice")
+    assert built.launches == [("twice", 64)]
     with pytest.raises(RuntimeError, match="runs on an NVIDIA device"):
         built()
 
 
 def test_entries_divide_their_axis_among_the_grid():
-    text = pointwise_ptx("add")
+    text = ptx.emit(grid_kernels.elementwise("add"))
     assert ".visible .entry add" in text
     assert "%ctaid.x" in text and "%nctaid.x" in text
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "int32"])
+@pytest.mark.parametrize("ndim", [1, 4])
+def test_the_hosts_elementwise_kernels_use_no_local_memory_there(dtype, ndim, tmp_path):
+    sources = [binary.mul, binary.where]
+    sources += [] if dtype == "int32" else [unary.sin, unary.erf]
+    for source in sources:
+        inputs = (dtype,) * source.arity
+        inputs = ("bool", *inputs[1:]) if source is binary.where else inputs
+        with using(NVIDIA):
+            loops = source.lowered(inputs, (dtype,), dtype, ())
+        text = device.emit_elements(loops, 1 + source.arity, ndim, (), True)
+        assert ".extern .func" not in text and ".local" not in text
+        if PTXAS is not None:
+            assert assemble(text, "sm_90", tmp_path)

@@ -50,3 +50,23 @@ def test_a_fault_is_named_with_the_pass_and_the_statement(body, fact):
     with pytest.raises(SpecError, match=fact) as caught:
         check(*body)
     assert str(caught.value).startswith("k after a pass: ")
+
+
+def test_a_refused_value_names_a_fault_and_a_condition():
+    x = ir.Var("x", ir.i64)
+    for value, fact in (
+        (ir.Refused("refuse_everything", x, x == 0), "is no fault"),
+        (ir.Refused("refuse_zero_division", x, x), "the condition is i64"),
+        (ir.Rarely(x, x, x), "the condition is i64"),
+    ):
+        let = ir.Let(ir.Var("y", ir.i64), value)
+        with pytest.raises(SpecError, match=fact):
+            verify(ir.Function("f", (x,), (let,), ir.i64))
+
+
+def test_what_is_seldom_wanted_is_a_choice_like_any_other():
+    x = ir.Var("x", ir.f32)
+    value = ir.Rarely(x > 9.0, x * 2.0, x)
+    assert isinstance(value, ir.Select)
+    assert repr(value) == "rarely(x > 9.0, x * 2.0, x)"
+    assert isinstance(value.rebuild(value.args), ir.Rarely)

@@ -41,6 +41,7 @@ NOTE_SIZE = 56
 
 counts = {"built": 0, "loaded": 0, "refused": 0}
 _kernels: dict = {}
+by_address: dict = {}  # all that were ever found, by where their machine code starts
 
 
 def load_or_build(key: tuple, entry: str, build):
@@ -58,7 +59,7 @@ def load_or_build(key: tuple, entry: str, build):
     kernel = _kernels.get(digest)
     if kernel is None:
         kernel = _stored(digest, entry) or _built(digest, entry, build)
-        _kernels[digest] = kernel
+        kernel = _keep(digest, kernel)
     return kernel
 
 
@@ -84,7 +85,7 @@ def native(name: str, digest: str, lower):
             text = emit(lower())
             kernel = native_text(name, text)
             _write_note(note, text_digest(text))
-        _kernels[note] = kernel
+        kernel = _keep(note, kernel)
     return kernel
 
 
@@ -100,7 +101,17 @@ def native_text(name: str, text: str):
     kernel = _kernels.get(key)
     if kernel is None:
         kernel = _stored(key, name) or _built(key, name, build)
-        _kernels[key] = kernel
+        kernel = _keep(key, kernel)
+    return kernel
+
+
+def _keep(key, kernel):
+    """The kernel that everybody has for a key: the first one, if several threads made it.
+
+    Plans keep the address of a kernel alone: code that one of them may have must stay.
+    """
+    kernel = _kernels.setdefault(key, kernel)
+    by_address[kernel.address] = kernel
     return kernel
 
 
@@ -466,7 +477,9 @@ def merge() -> int:
         return 0
     old = _Pack(os.path.join(place, "pack"))
     images = {key: bytes(old.get(key)) for key in old.rows}
-    names = [n for n in os.listdir(place) if n.endswith((SUFFIX, NOTE_SUFFIX))]
+    names = [
+        n for n in os.listdir(place) if n.endswith((SUFFIX, NOTE_SUFFIX, ".cubin"))
+    ]
     for name in names:
         key = bytes.fromhex(name.partition(".")[0])
         data = _read(os.path.join(place, name)) or b""
@@ -515,7 +528,7 @@ def trim(limit: int) -> int:
     if place is None:
         return 0
     for entry in os.scandir(place):
-        if entry.name.endswith((SUFFIX, NOTE_SUFFIX)):
+        if entry.name.endswith((SUFFIX, NOTE_SUFFIX, ".cubin")):
             try:
                 facts = entry.stat()
             except OSError:

@@ -17,7 +17,12 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.dtype import (
+    CODE_FLOAT32,
+    CODE_FLOAT64,
+    CODE_INT32,
+    DType,
+)
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 Matrix = cython.struct(
@@ -287,6 +292,7 @@ def run(
 ) -> cython.int:
     """``out = alpha a b + beta d``; the output is row-major."""
     scalars: cython.double[2]
+    scalars[0], scalars[1] = 0, 0  # narrow ones leave a part
     as_float: cython.pointer(cython.float) = cython.cast(
         cython.pointer(cython.float), scalars
     )
@@ -294,11 +300,11 @@ def run(
         cython.pointer(cython.int), scalars
     )
     as_long: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), scalars)
-    if compute.code == 6:
+    if compute.code == CODE_FLOAT32:
         as_float[0], as_float[1] = alpha, beta
-    elif compute.code == 7:
+    elif compute.code == CODE_FLOAT64:
         scalars[0], scalars[1] = alpha, beta
-    elif compute.code == 3:
+    elif compute.code == CODE_INT32:
         as_int[0], as_int[1] = (
             cython.cast(cython.int, alpha),
             cython.cast(cython.int, beta),
@@ -379,8 +385,8 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
     if is_trivial(out, a.sizes[n - 1], False):
         return out
-    scalars: cython.float[2]
-    scalars[0], scalars[1] = 1, 1
+    scalars: cython.float[4]  # all 16 bytes that are told of
+    scalars[0], scalars[1], scalars[2], scalars[3] = 1, 1, 0, 0
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
     there: Matrix = matrix_of(out)

@@ -8,6 +8,9 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     kernel_t,
     parallel_for,
     run_here,
+    tell,
+    tell_operand,
+    watched,
 )
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
@@ -29,6 +32,8 @@ UNUSUAL = cython.declare(
 # Operators of a thread with this key may wait; see `programs.capture`.
 WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 # Elements in one piece of work, and from how many on the pool joins in.
+# As in `dispatch.loops`.
+EVERYTHING = cython.declare(cython.int, 1 << 20)
 PIECE = cython.declare(int64_t, 16384)
 SERIAL = cython.declare(int64_t, 65536)
 
@@ -82,6 +87,44 @@ def run_pieces(
     return faults
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_pieces(
+    kernel: kernel_t,
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    pieces: int64_t,
+) -> cython.int:
+    """Tells of what `run_pieces` does: the kernel, once for each piece."""
+    operands: cython.p_char[32]
+    layout: int64_t[65]
+    tensors: int64_t = ints[5]
+    firsts: cython.pointer(int64_t) = ints + 6 + tensors
+    both: int64_t = ints[0] + ints[1]
+    total: int64_t = both + ints[2]
+    k: int64_t
+    which: int64_t = 0
+    piece: int64_t
+    for k in range(total):
+        layout[1 + k] = ints[3] if k < both else 0
+        layout[1 + total + k] = 0
+    for k in range(ints[2]):
+        operands[both + k] = data[1] + k * ints[4]
+    for piece in range(pieces):
+        while which + 1 < tensors and firsts[which + 1] <= piece:
+            which += 1
+        start: int64_t = (piece - firsts[which]) * PIECE
+        layout[0] = min(ints[6 + which] - start, PIECE)
+        for k in range(both):
+            operands[k] = data[2 + k * tensors + which] + start * ints[3]
+        tell(
+            kernel, operands, total, layout, 1 + 2 * total, 1, 1, data[1],
+            ints[2] * ints[4],
+        )  # fmt: skip
+    # of which one launch is counted
+    return tell(cython.NULL, operands, 0, layout, 0, 1 - pieces, 0, cython.NULL, 0)
+
+
 def same_layout(lists) -> cython.bint:
     """Whether the tensors are dense, row-major and of equal shapes and dtypes."""
     first: list = lists[0]
@@ -117,7 +160,7 @@ def check_operand(tensor: Tensor, first: Tensor, like: Tensor) -> cython.int:
         and (tensor.keys & UNUSUAL) == 0
         and tensor.dtype_ is first.dtype_
         and tensor.numel_ == like.numel_
-        and tensor.storage.device.kind == 0
+        and tensor.storage.device.on_host
     ):
         return 0
     raise RuntimeError(
@@ -178,6 +221,8 @@ def launch_each(
             for i in range(tensors):
                 tensor = group[i]
                 check_operand(tensor, first, written[0][i])
+                if watched >= EVERYTHING:
+                    tell_operand(tensor)
                 data[2 + k * tensors + i] = tensor.pointer()
                 if k < outputs:
                     tensor.bump_version()
@@ -193,6 +238,8 @@ def launch_each(
             ints[6 + tensors + i] = pieces
             pieces += (tensor.numel_ + PIECE - 1) // PIECE
             elements += tensor.numel_
+        if watched >= EVERYTHING:
+            tell_pieces(kernel.fn, data, ints, pieces)
         if elements < SERIAL:
             run_here(run_pieces, data, ints, pieces)
         else:

@@ -109,6 +109,7 @@ class Image:
     base: cython.p_char
     size: cython.size_t
     symbols: dict
+    slots: tuple
 
     def __init__(self, packed, key: bytes):
         body = body_of(packed, key)
@@ -129,6 +130,7 @@ class Image:
             slot, addend, length = EXTERNAL.unpack_from(body, at)
             at += EXTERNAL.size + length
             external.append((slot, addend, bytes(body[at - length : at])))
+        self.slots = relative, external
         self.map_code(bytes(body[at : at + code_size]), relative, external)
 
     def map_code(self, code: bytes, relative: list, external: list):
@@ -168,6 +170,11 @@ class Image:
             raise ImageError(f"image: slot {slot} is outside {self.size} bytes of code")
         memcpy(self.base + slot, cython.address(value), 8)
         return 0
+
+    def contents(self) -> tuple:
+        """The code, with slots filled in, its symbols, and the slots as `link` has them."""
+        code: bytes = self.base[: self.size]
+        return code, dict(self.symbols), *self.slots
 
     def kernel(self, name: str) -> NativeKernel:
         """One of the image's functions.

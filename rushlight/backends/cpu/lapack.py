@@ -22,7 +22,9 @@ from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
 from cython.cimports.rushlight.backends.cpu.lapack_small import (
+    REPEATED,
     SMALL,
+    repeated_getrf,
     small_getrf,
     small_getrs,
     small_potrf,
@@ -280,6 +282,14 @@ def small(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
 
 @cython.cfunc
 @cython.exceptval(check=False)
+def fused(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
+    """Whether that holds for factors, which call for each product of two doubles."""
+    most: int64_t = SMALL if kind == 0 else 3 * SMALL // 4
+    return kind < 2 and a <= most and b <= most
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
 def few(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
     """Whether that holds for equations, where LAPACK catches up sooner."""
     return kind < 2 and a <= SMALL // 2 and b <= SMALL // 2
@@ -291,7 +301,7 @@ def few(kind: int64_t, a: int64_t, b: int64_t) -> cython.bint:
 @cython.cfunc
 @cython.exceptval(check=False)
 def nothing(a: Tensor) -> cython.bint:
-    return a.numel_ == 0 or a.storage.device.kind == 2
+    return a.numel_ == 0 or not a.storage.device.has_memory
 
 
 @cython.cfunc
@@ -329,7 +339,7 @@ def factor_triangle(
     data[1] = a.pointer()
     data[2] = codes.pointer()
     task: kernel_t = run_potrf
-    if number == POTRF and small(ints[0], ints[2], ints[2]):
+    if number == POTRF and fused(ints[0], ints[2], ints[2]):
         task = small_potrf
     spread(task, data, ints, count, cubes(ints[2], ints[2], ints[2]) // 3)
     return 0
@@ -375,7 +385,11 @@ def lu(a: Tensor, pivots: Tensor, codes: Tensor) -> None:
     data[2] = pivots.pointer()
     data[3] = codes.pointer()
     least: int64_t = min(ints[1], ints[2])
-    task: kernel_t = small_getrf if small(ints[0], ints[1], ints[2]) else run_getrf
+    task: kernel_t = run_getrf
+    if fused(ints[0], ints[1], ints[2]):
+        task = small_getrf
+    elif ints[0] < 2 and ints[1] <= REPEATED and ints[2] <= REPEATED:
+        task = repeated_getrf
     spread(task, data, ints, count, cubes(ints[1], ints[2], least))
 
 
@@ -842,7 +856,8 @@ def first_fault(codes: Tensor):
         tell_readers()
     values: cython.p_int = cython.cast(cython.p_int, codes.pointer())
     i: int64_t
-    if codes.storage.device.kind == 2:
+    # a tensor without elements, such as a fake one, has no codes to tell
+    if not codes.storage.device.has_memory or codes.storage.data == cython.NULL:
         return None
     for i in range(codes.numel_):
         if values[i] != 0:

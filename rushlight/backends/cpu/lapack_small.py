@@ -3,15 +3,49 @@
 The algorithms are LAPACK's unblocked ones, with its pivots, signs and codes, in loops
 along the columns. Each task takes what the task of `lapack_tasks` with the like name
 takes.
+
+A product is not rounded before it is subtracted. A matrix that is singular but for the
+rounding of its elements keeps a last pivot that says so, a small one, where rounded
+products would cancel to a zero and to the refusal of what PyTorch solves.
 """
 
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.math import fabs, hypot, sqrt
+from cython.cimports.libc.math import fabs, fma, hypot, sqrt
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.backends.cpu.lapack_tasks import getrf_t
+from cython.cimports.rushlight.backends.cpu.scratch import scratch
 
 RealPointer = cython.fused_type(cython.p_float, cython.p_double)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def less(
+    like: RealPointer, value: cython.double, x: cython.double, y: cython.double
+) -> cython.double:
+    """``value - x * y``, rounded once, to the type that is pointed to."""
+    if RealPointer is cython.p_float:
+        # a product of two floats is exact in double precision
+        return cython.cast(cython.float, value - x * y)
+    else:
+        return fma(-x, y, value)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def inverted(like: RealPointer, pivot: cython.double) -> cython.double:
+    """The reciprocal to multiply by, or zero where it overflows."""
+    if RealPointer is cython.p_float:
+        return cython.cast(cython.float, 1 / pivot) if fabs(pivot) > 1e-38 else 0
+    else:
+        return 1 / pivot if fabs(pivot) > 1e-307 else 0
 
 
 @cython.cfunc
@@ -23,17 +57,20 @@ def factor_triangle(a: RealPointer, n: int64_t, upper: cython.bint) -> cython.in
     i: int64_t
     j: int64_t
     k: int64_t
+    total: cython.double
+    rest: cython.double
+    factor: cython.double
     pivot: cython.double
     if upper:
         for j in range(n):
             for i in range(j):
                 total = a[j * n + i]
                 for k in range(i):
-                    total -= a[i * n + k] * a[j * n + k]
+                    total = less(a, total, a[i * n + k], a[j * n + k])
                 a[j * n + i] = total / a[i * n + i]
             rest = a[j * n + j]
             for k in range(j):
-                rest -= a[j * n + k] * a[j * n + k]
+                rest = less(a, rest, a[j * n + k], a[j * n + k])
             if not rest > 0:
                 return j + 1
             a[j * n + j] = sqrt(rest)
@@ -49,7 +86,7 @@ def factor_triangle(a: RealPointer, n: int64_t, upper: cython.bint) -> cython.in
         for k in range(j + 1, n):
             factor = a[j * n + k]
             for i in range(k, n):
-                a[k * n + i] -= a[j * n + i] * factor
+                a[k * n + i] = less(a, a[k * n + i], a[j * n + i], factor)
     return 0
 
 
@@ -65,6 +102,9 @@ def factor_pivoted(
     j: int64_t
     k: int64_t
     best: int64_t
+    pivot: cython.double
+    factor: cython.double
+    value: cython.double
     code: cython.int = 0
     for k in range(min(m, n)):
         best = k
@@ -84,12 +124,15 @@ def factor_pivoted(
                 a[j * m + k] = a[j * m + best]
                 a[j * m + best] = held
         pivot = a[k * m + k]
+        # the last of four rows or fewer is divided, as MKL does: these are its bits
+        factor = 0 if m == n and m <= 4 and k == m - 2 else inverted(a, pivot)
         for i in range(k + 1, m):
-            a[k * m + i] = a[k * m + i] / pivot
+            value = a[k * m + i]
+            a[k * m + i] = value / pivot if factor == 0 else value * factor
         for j in range(k + 1, n):
             factor = a[j * m + k]
             for i in range(k + 1, m):
-                a[j * m + i] -= a[k * m + i] * factor
+                a[j * m + i] = less(a, a[j * m + i], a[k * m + i], factor)
     return code
 
 
@@ -111,6 +154,7 @@ def solve_triangle(
     k: int64_t
     at: int64_t
     c: int64_t
+    value: cython.double
     for c in range(columns):
         for at in range(n):
             # a lower triangle starts at the first row, as a transposed upper one does
@@ -119,20 +163,21 @@ def solve_triangle(
             if turned:
                 if upper:
                     for i in range(k):
-                        value -= a[k * n + i] * b[c * n + i]
+                        value = less(a, value, a[k * n + i], b[c * n + i])
                 else:
                     for i in range(k + 1, n):
-                        value -= a[k * n + i] * b[c * n + i]
+                        value = less(a, value, a[k * n + i], b[c * n + i])
             if not unit:
                 value = value / a[k * n + k]
             b[c * n + k] = value
+            value = b[c * n + k]
             if not turned:
                 if upper:
                     for i in range(k):
-                        b[c * n + i] -= a[k * n + i] * value
+                        b[c * n + i] = less(b, b[c * n + i], a[k * n + i], value)
                 else:
                     for i in range(k + 1, n):
-                        b[c * n + i] -= a[k * n + i] * value
+                        b[c * n + i] = less(b, b[c * n + i], a[k * n + i], value)
 
 
 @cython.cfunc
@@ -153,6 +198,7 @@ def solve_triangle_right(
     k: int64_t
     j: int64_t
     at: int64_t
+    factor: cython.double
     for at in range(n):
         k = at if upper != turned else n - 1 - at
         for j in range(n):
@@ -160,7 +206,7 @@ def solve_triangle_right(
                 continue
             factor = a[j * n + k] if turned else a[k * n + j]
             for i in range(m):
-                b[k * m + i] -= b[j * m + i] * factor
+                b[k * m + i] = less(b, b[k * m + i], b[j * m + i], factor)
         if not unit:
             pivot = a[k * n + k]
             for i in range(m):
@@ -347,6 +393,44 @@ def small_getrf(
                 n,
                 pivots + i * min(m, n),
             )
+    return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def repeated_getrf(
+    data: cython.pp_char,
+    ints: cython.pointer(cython.const[int64_t]),
+    begin: int64_t,
+    end: int64_t,
+) -> cython.int:
+    """LAPACK's, and where that meets a pivot of zero, our own loops.
+
+    OpenBLAS adds products up before it subtracts them, and so rounds twice.
+    """
+    i: int64_t
+    call: getrf_t = cython.cast(getrf_t, data[0])
+    m: cython.int = ints[1]
+    n: cython.int = ints[2]
+    step: int64_t = ints[1] * ints[2] * (4 << ints[0])
+    pivots: cython.p_int = cython.cast(cython.p_int, data[2])
+    codes: cython.p_int = cython.cast(cython.p_int, data[3])
+    copied: cython.p_char = scratch(step)
+    for i in range(begin, end):
+        if copied != cython.NULL:
+            memcpy(copied, data[1] + i * step, step)
+        call(
+            cython.address(m),
+            cython.address(n),
+            data[1] + i * step,
+            cython.address(m),
+            pivots + i * min(m, n),
+            codes + i,
+        )
+        if codes[i] > 0 and copied != cython.NULL:
+            memcpy(data[1] + i * step, copied, step)
+            small_getrf(data, ints, i, i + 1)
     return 0
 
 

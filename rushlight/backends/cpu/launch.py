@@ -135,6 +135,11 @@ class NativeKernel:
         """Where the machine code starts."""
         return cython.cast(uintptr_t, self.fn)
 
+    @property
+    def owner(self):
+        """What owns that memory."""
+        return self.keep
+
     def __repr__(self):
         return f"<NativeKernel {self.name} at {self.address:#x}>"
 
@@ -195,6 +200,11 @@ def pointer_of(item) -> cython.p_char:
 @cython.cfunc
 @cython.exceptval(check=True)
 def tensor_pointer(tensor: Tensor) -> cython.p_char:
+    if not tensor.storage.device.on_host and tensor.storage.device.has_memory:
+        raise NotImplementedError(
+            f"launch: a kernel of the host's cannot read a tensor on "
+            f"{tensor.storage.device}\n  remedy: move it with .cpu()"
+        )
     if tensor.storage.data == cython.NULL and tensor.numel_:
         raise NotImplementedError(
             f"launch: a tensor on {tensor.storage.device} has no data for a kernel"

@@ -7,6 +7,7 @@ carries the maths it uses and LLVM's vectoriser sees through it.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import replace
 
@@ -82,15 +83,16 @@ exit:
 # First line of a module whose loops are to stay as written: vectors are explicit, so
 # that the few passes that clean up code suffice.
 AS_WRITTEN = "; loops as written\n"
+BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 ATTRIBUTES = 'nounwind "no-builtins" "prefer-vector-width"="512"'
 
 
 def emit(*functions: ir.Function) -> str:
     """The LLVM IR text, for the current target, of these functions and all they call."""
-    module = _Module(current())
+    final = all(_is_rolled(function.body) for function in functions)
+    module = _Module(current(), final=final)
     for function in functions:
         module.add(function, "")
-    final = all(_is_rolled(function.body) for function in functions)
     return (AS_WRITTEN if final else "") + module.text()
 
 
@@ -104,16 +106,19 @@ def _is_rolled(body):
 
 
 class _Module:
-    """Collects function bodies, declarations and metadata of one module."""
+    """Collects function bodies, declarations and metadata of one module.
 
-    def __init__(self, target, scratch=True):
-        self.target = target
+    Its loops may be ``final``: nobody turns what is scalar into vectors later.
+    """
+
+    def __init__(self, target, scratch=True, final=False):
+        self.target, self.final = target, final
         self.bodies, self.declarations, self.metadata = [], {}, []
-        self.helpers, self.loops = {}, set()
+        self.helpers, self.loops, self.shared = {}, set(), []
         self.scratch = scratch
 
     def add(self, function, linkage):
-        if function.distinct:
+        if function.distinct and not function.grid:
             function, start = self.separate(function)
             self.bodies.append(_Emitter(self, function).text(linkage, start))
         else:
@@ -161,6 +166,19 @@ class _Module:
             self.bodies.append(_helper_text(self, mangled, function))
         return mangled, self.helpers[mangled].result
 
+    def table(self, element, lanes):
+        """The array in memory that holds the lanes of a constant vector.
+
+        Named by what it holds: the text of a helper serves several modules.
+        """
+        name = f"table.{hashlib.sha256(lanes.encode()).hexdigest()[:16]}"
+        count = lanes.count(",") + 1
+        self.declarations[name] = (
+            f"@{name} = private unnamed_addr constant [{count} x {element}] "
+            f"[{lanes[1:-1]}], align 64"
+        )
+        return name
+
     def lane_loop(self, verb, element, lanes):
         """The function that loads or stores some lanes of a vector, one after another."""
         name = f"{verb}_some_v{lanes}{element}"
@@ -182,7 +200,8 @@ class _Module:
 
     def text(self):
         notes = [f"!{n} = distinct !{{{t}}}" for n, t in enumerate(self.metadata)]
-        parts = [*self.declarations.values(), "", *self.bodies, *notes]
+        head = [*self.declarations.values(), *self.shared]
+        parts = [*head, "", *self.bodies, *notes]
         return "\n".join(parts) + "\n"
 
 
@@ -205,9 +224,9 @@ _helper_cache: dict = {}
 
 def _helper_text(module, mangled, function):
     """A helper's body; the same text serves every module of the process."""
-    key = module.target.identity, mangled
+    key = module.target.identity, module.final, mangled
     if key not in _helper_cache:
-        alone = _Module(module.target)
+        alone = _Module(module.target, final=module.final)
         body = _Emitter(alone, function, mangled).text("internal ")
         needs = [
             (f.name, tuple(p.type for p in f.parameters))
@@ -237,6 +256,8 @@ class _Emitter(Expressions):
     def text(self, linkage, callee=None):
         function = self.function
         result = "i32" if function.result is None else type_name(function.result)
+        if function.grid:
+            linkage, result = "ptx_kernel ", "void"
         self.lends = function.result is None and self.module.scratch
         self.lends = self.lends and array_bytes(function.body) > STACK_BYTES
         parameters = []
@@ -247,14 +268,14 @@ class _Emitter(Expressions):
         else:
             self.forward(function.body, callee)
         if function.result is None and not self.ended:
-            self.lines.append("  ret i32 0")
+            self.lines.append("  ret void" if function.grid else "  ret i32 0")
         start = ["entry:", *self.allocas]
         if self.lends:
             self.module.declare("rushlight_scratch", "noalias ptr", "i64")
             lend = SCRATCH.format(size=self.lent, fault=ir.OUT_OF_MEMORY)
-            start = ["start:", *self.allocas, lend, *self.lent_arrays]
-        inline = "alwaysinline " if linkage else ""
-        if linkage and _is_rare(function):
+            start = ["scratch.start:", *self.allocas, lend, *self.lent_arrays]
+        inline = "alwaysinline " if linkage and not function.grid else ""
+        if inline and _is_rare(function):
             inline = "noinline cold "
         return "\n".join(
             [
@@ -347,6 +368,15 @@ class _Emitter(Expressions):
 
     def array(self, s):
         address = self.bind(s.var)
+        if s.shared:
+            name = f"@{self.name}.{address[1:]}"
+            element = memory_name(s.var.type.element)
+            self.module.shared.append(
+                f"{name} = internal addrspace(3) global [{s.size} x {element}] "
+                f"poison, align {s.alignment}"
+            )
+            self.scope[s.var.name] = f"addrspacecast (ptr addrspace(3) {name} to ptr)"
+            return
         if self.lends:
             place = f"getelementptr inbounds i8, ptr %.scratch, i64 {self.lent}"
             self.lent_arrays.append(f"  {address} = {place}")
@@ -404,6 +434,11 @@ class _Emitter(Expressions):
             f"  call void @{name}({memory} {value}, <{lanes} x ptr> align {align} "
             f"{address}, <{lanes} x i1> {mask}){self.access()}"
         )
+
+    def barrier(self, s):
+        name = self.module.declare(BARRIER, "void", "i32")
+        self.lines.append(f"  call void @{name}(i32 0)")
+        self.memo = {}
 
     def prefetch(self, s):
         name = self.module.declare(
@@ -519,6 +554,7 @@ STATEMENTS = {
     ir.Declare: _Emitter.declare,
     ir.Assign: _Emitter.assign,
     ir.Array: _Emitter.array,
+    ir.Barrier: _Emitter.barrier,
     ir.Store: _Emitter.store,
     ir.For: _Emitter.loop,
     ir.Prefetch: _Emitter.prefetch,

@@ -14,6 +14,7 @@ from rushlight.codegen.emit.llvm_text import (
     kind_of,
     literal,
     literal_ones,
+    literals,
     memory_name,
     suffix,
     type_name,
@@ -59,6 +60,50 @@ class Expressions:
             kind = ir.f32.like(e.type) if as_bits(e.type.name) else e.type
             return self.value(ir.cast(e.type, ir.Call(e.name, kind, *wide)))
         return self.value(ir.cast(e.type, e.rebuild(wide)))
+
+    def place(self, e):
+        register = {"thread": "tid", "block": "ctaid", "threads": "ntid"}.get(
+            e.name, "nctaid"
+        )
+        name = self.module.declare(f"llvm.nvvm.read.ptx.sreg.{register}.x", "i32")
+        narrow = self.fresh(f"call i32 @{name}()")
+        return self.fresh(f"zext i32 {narrow} to i64")
+
+    def exchange(self, e):
+        """A value of another lane, word by word."""
+        (value,) = e.args
+        kind, text = type_name(e.type), self.value(value)
+        wide = e.type.bits == 64
+        words = "i64" if wide else "i32"
+        if kind in ("float", "double"):
+            text = self.fresh(f"bitcast {kind} {text} to {words}")
+        elif kind != words:
+            text = self.fresh(f"zext {kind} {text} to {words}")
+        if wide:
+            low = self.fresh(f"trunc i64 {text} to i32")
+            shifted = self.fresh(f"lshr i64 {text}, 32")
+            high = self.fresh(f"trunc i64 {shifted} to i32")
+            parts = [
+                self.fresh(f"zext i32 {self.other_lane(word, e.distance)} to i64")
+                for word in (low, high)
+            ]
+            upper = self.fresh(f"shl i64 {parts[1]}, 32")
+            text = self.fresh(f"or i64 {parts[0]}, {upper}")
+        else:
+            text = self.other_lane(text, e.distance)
+        if kind in ("float", "double"):
+            return self.fresh(f"bitcast {words} {text} to {kind}")
+        if kind != words:
+            return self.fresh(f"trunc {words} {text} to {kind}")
+        return text
+
+    def other_lane(self, word, distance):
+        """A word of the lane whose number differs by one bit."""
+        types = ["i32"] * 5
+        name = self.module.declare("llvm.nvvm.shfl.sync.bfly.i32", *types)
+        return self.fresh(
+            f"call i32 @{name}(i32 -1, i32 {word}, i32 {distance}, i32 31)"
+        )
 
     def unary(self, e):
         (inner,) = e.args
@@ -146,7 +191,7 @@ class Expressions:
 
     def call(self, e):
         if any(as_bits(arg.type.name) for arg in e.args if arg.type.is_float):
-            if e.name != "dot_bf16" and e.name not in ir.FAULTS:
+            if e.name != "dot_bf16":
                 return self.in_float32(e)
         if e.name in LACKING and not self.module.target.has(LACKING[e.name]):
             return self.helper(f"plain_{e.name}", e.type, *e.args)
@@ -180,13 +225,18 @@ class Expressions:
     def rarely(self, e):
         """A choice whose first side is computed only if some lane asks for it."""
         condition, rare, common = e.args
-        if e.type.lanes == 1:  # LLVM's vectoriser may be about to widen this
+        scalar = e.type.lanes == 1
+        if scalar and not self.module.final:  # LLVM may be about to make it a vector
             return self.value(ir.Select(condition, rare, common))
         wanted, usual = self.value(condition), self.value(common)
         then, end, type = self.new_label("rare"), self.new_label("end"), e.type
-        lanes = f"i{type.lanes}"
-        mask = self.fresh(f"bitcast {type_name(condition.type)} {wanted} to {lanes}")
-        asked = self.fresh(f"icmp ne {lanes} {mask}, 0")
+        asked = wanted
+        if not scalar:
+            lanes = f"i{type.lanes}"
+            mask = self.fresh(
+                f"bitcast {type_name(condition.type)} {wanted} to {lanes}"
+            )
+            asked = self.fresh(f"icmp ne {lanes} {mask}, 0")
         self.lines.append(f"  br i1 {asked}, label %{then}, label %{end}")
         before, memo = self.label, self.memo
         self.start(then)
@@ -232,6 +282,68 @@ class Expressions:
         ]
         operands = ", ".join([self.typed(accumulator), *pairs])
         return self.fresh(f"call {result} @{name}({operands})")
+
+    def lookup(self, e):
+        """The constant at the place that an index's low bits name.
+
+        From registers where the table fits in two and the processor permutes them, from
+        memory elsewhere.
+        """
+        index, *table = e.args
+        register = 512 // e.type.bits
+        parts, whole = len(table) // register, e.type.lanes % register == 0
+        if parts not in (1, 2) or not whole or not self.module.target.has("v4"):
+            return self.lookup_in_memory(e.type, index, table)
+        part = e.type.scalar.vector(register)
+        if e.type.lanes > register:
+            return self.lookup_in_parts(e, index, table, register)
+        kind, places = type_name(part), self.typed(index)
+        halves = [
+            f"{kind} {literals(table[k : k + register])}"
+            for k in range(0, len(table), register)
+        ]
+        letter = "s" if part.bits == 32 else "d"
+        if parts == 1:
+            name, operands = f"permvar.{letter}f.512", [halves[0], places]
+        else:
+            name = f"vpermi2var.p{letter}.512"
+            operands = [halves[0], places, halves[1]]
+        name = f"llvm.x86.avx512.{name}"
+        self.module.declare(name, kind, *[o.split(">")[0] + ">" for o in operands])
+        return self.fresh(f"call {kind} @{name}({', '.join(operands)})")
+
+    def lookup_in_parts(self, e, index, table, register):
+        """A vector of several registers, two halves of it at a time."""
+        half = e.type.lanes // 2
+        sides = [
+            ir.Call(
+                "lookup",
+                e.type.scalar.vector(half),
+                ir.Shuffle(range(first, first + half), index, index),
+                *(ir.Const(e.type.scalar.vector(half), c.value) for c in table),
+            )
+            for first in (0, half)
+        ]
+        return self.value(ir.Shuffle(range(e.type.lanes), *sides))
+
+    def lookup_in_memory(self, type, index, table):
+        element, lanes = type_name(type.scalar), type.lanes
+        name = self.module.table(element, literals(table))
+        place = self.value(index & (len(table) - 1))
+        address = self.fresh(
+            f"getelementptr inbounds {element}, ptr @{name}, "
+            f"{type_name(index.type)} {place}"
+        )
+        if lanes == 1:
+            return self.fresh(f"load {element}, ptr {address}")
+        kind, where, mask = type_name(type), f"<{lanes} x ptr>", f"<{lanes} x i1>"
+        gather = self.module.declare(
+            f"llvm.masked.gather.{suffix(type)}.v{lanes}p0", kind, where, mask, kind
+        )
+        return self.fresh(
+            f"call {kind} @{gather}({where} align {type.itemsize} {address}, "
+            f"{mask} splat (i1 true), {kind} zeroinitializer)"
+        )
 
     def cast(self, e):
         (inner,) = e.args
@@ -417,7 +529,12 @@ EXPRESSIONS = {
     ir.Cast: Expressions.cast,
     ir.Reinterpret: Expressions.reinterpret,
     ir.Select: Expressions.select,
+    ir.Rarely: Expressions.rarely,
+    ir.Refused: Expressions.refused,
+    ir.AnyLane: Expressions.any_lane,
     ir.Call: Expressions.call,
+    ir.Place: Expressions.place,
+    ir.Exchange: Expressions.exchange,
     ir.Load: Expressions.load,
     ir.Offset: Expressions.offset,
     ir.Broadcast: Expressions.broadcast,
@@ -430,11 +547,9 @@ LACKING = {"fma": "fma", **dict.fromkeys(("floor", "ceil", "trunc", "round"), "r
 SPECIAL_CALLS = {
     "machine_div": Expressions.machine_division,
     "machine_rem": Expressions.machine_division,
-    "rarely": Expressions.rarely,
     "isnan": Expressions.isnan,
-    "any_lane": Expressions.any_lane,
-    **dict.fromkeys(ir.FAULTS, Expressions.refused),
     "dot_bf16": Expressions.dot_bf16,
+    "lookup": Expressions.lookup,
     "leading_zeros": Expressions.count_zeros,
     "trailing_zeros": Expressions.count_zeros,
     **{

@@ -87,6 +87,13 @@ def literal(type, value) -> str:
     return f"splat ({type_name(type.scalar)} {text})"
 
 
+def literals(constants) -> str:
+    """The vector that constants are the lanes of."""
+    element = constants[0].type.scalar
+    lanes = (f"{type_name(element)} {literal(element, c.value)}" for c in constants)
+    return f"<{', '.join(lanes)}>"
+
+
 def _float_bits(name, value):
     if name == "float16":
         return str(_float16_bits(value))

@@ -36,6 +36,8 @@ LOOPS = {"serial": "range"}
 def render(function: ir.Function) -> str:
     """A function as Python source."""
     parameters = ", ".join(map(_parameter, function.parameters))
+    if function.grid:
+        parameters = f"grid, {parameters}"
     result = f" -> {function.result}" if function.result else ""
     body = render_statements(function.body, 1) or "    pass"
     return f"def {function.name}({parameters}){result}:\n{body}"
@@ -154,14 +156,34 @@ def _load(e):
     return f"{base}.lanes({index}, {e.type.lanes})"
 
 
+def _along(e):
+    name = f"{ROWS.get(e.op, e.op)}_along({_arguments(e.args)})"
+    return name if len(e.monoid.types) == 1 else f"{name}[{e.leaf}]"
+
+
+def _call_arguments(e):
+    """A table's constants keep their type: no other operand tells it."""
+    if e.name != "lookup":
+        return _arguments(e.args)
+    index, *table = e.args
+    values = ", ".join(_number(c.value) for c in table)
+    return f"{render_expr(index)}, {e.type.scalar}, [{values}]"
+
+
 CALLS = {
     ir.Cast: lambda e: f"{e.type.scalar}({render_expr(e.args[0])})",
     ir.Reinterpret: _reinterpret,
     ir.Select: _select,
-    ir.Call: lambda e: f"{e.name}({_arguments(e.args)})",
-    ir.Along: lambda e: f"{ROWS[e.op]}_along({_arguments(e.args)})",
+    ir.Rarely: lambda e: f"rarely({_arguments(e.args)})",
+    ir.Refused: lambda e: f"{e.name}({_arguments(e.args)})",
+    ir.AnyLane: lambda e: f"any_lane({_arguments(e.args)})",
+    ir.Folded: lambda e: f"fold({_arguments(e.args)})",
+    ir.Call: lambda e: f"{e.name}({_call_arguments(e)})",
+    ir.Along: _along,
     ir.At: lambda e: f"element_along({_arguments(e.args)})",
     ir.Position: lambda e: "position_along()",
+    ir.Place: lambda e: f"grid.{e.name}",
+    ir.Exchange: lambda e: f"(yield exchange({render_expr(e.args[0])}, {e.distance}))",
     ir.Load: _load,
     ir.Offset: lambda e: f"{_within(e.args[0], ATOM)}.offset({render_expr(e.args[1])})",
     ir.Broadcast: lambda e: f"broadcast({render_expr(e.args[0])}, {e.lanes})",
@@ -190,6 +212,9 @@ def _assign(s, depth):
 
 
 def _array(s, depth):
+    if s.shared:
+        made = f"grid.shared({s.var.type.element}, {s.size}, {s.var.name!r})"
+        return _line(depth, f"{s.var.name} = {made}")
     return _line(depth, f"{s.var.name} = local({s.var.type.element}, {s.size})")
 
 
@@ -230,6 +255,7 @@ RENDERERS = {
     ir.Declare: _assign,
     ir.Assign: _assign,
     ir.Array: _array,
+    ir.Barrier: lambda s, depth: _line(depth, "yield barrier"),
     ir.Store: _store,
     ir.For: _for,
     ir.While: _while,

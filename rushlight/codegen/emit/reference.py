@@ -249,6 +249,11 @@ REDUCTIONS = {
 }
 
 
+def lookup(index, element, table):
+    """The constants at the places that an index's low bits name."""
+    return element(np.asarray(table)[np.asarray(index) & len(table) - 1])
+
+
 def _tree(function):
     """Halves the lanes each time, as the compiled reduction does."""
 
@@ -282,8 +287,10 @@ NAMESPACE = {
     "select": select,
     "trunc_div": trunc_div,
     "fma": fma,
+    "lookup": lookup,
     "isnan": np.isnan,
     "any_lane": np.any,
+    "rarely": select,
     **dict.fromkeys(FAULTS, lambda value, condition: value),
     "nan": math.nan,
     "inf": math.inf,

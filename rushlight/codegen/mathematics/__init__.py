@@ -44,8 +44,10 @@ FUNCTIONS = {
 # The functions behind `rarely`: called, so that their numbers hold no register where the
 # usual way runs.
 RARE = frozenset({
-    "far_angle", "far_angle_high", "far_angle_low", "far_erf", "far_erfinv",
-    "far_exp", "far_remainder",
+    "far_angle", "far_angle_high", "far_angle_low", "far_cos", "far_erfc", "far_erfcinv",
+    "far_erfinv",
+    "far_exp", "far_sin",
+    "far_log", "far_log10", "far_log2", "far_remainder",
 })  # fmt: skip
 NARROW = ("float16", "bfloat16")
 

@@ -31,7 +31,7 @@ def single_angle(x):
     """A float32 as ``k`` quarter turns and a float64 rest: the rest, the bits of ``k``."""
     wide = ir.cast(ir.f64, x)
     far = Call("far_angle", wide.type, x)
-    wide = Call("rarely", wide.type, abs(x) > FAR, far, wide)
+    wide = ir.Rarely(abs(x) > FAR, far, wide)
     magic = format_of(wide).magic
     shifted = fma(wide, TWO_OVER_PI, magic)
     k = shifted - magic
@@ -45,7 +45,7 @@ def single_half_angle(x, ahead):
     """
     wide = ir.cast(ir.f64, x)
     far = Call("far_angle", wide.type, x)
-    wide = Call("rarely", wide.type, abs(x) > FAR, far, wide)
+    wide = ir.Rarely(abs(x) > FAR, far, wide)
     magic = format_of(wide).magic
     if ahead:
         shifted = fma(wide, TWO_OVER_PI / 2, -0.5) + magic
@@ -66,8 +66,8 @@ def double_angle(x):
     second, lost = product_of_two(k, Const(x.type, -HALF_PI[1]))
     high, low = sum_of_two(first, second)
     high, low = sum_of_sorted(high, low + fma(k, -HALF_PI[2], lost))
-    high = Call("rarely", x.type, far, Call("far_angle_high", x.type, x), high)
-    low = Call("rarely", x.type, far, Call("far_angle_low", x.type, x), low)
+    high = ir.Rarely(far, Call("far_angle_high", x.type, x), high)
+    low = ir.Rarely(far, Call("far_angle_low", x.type, x), low)
     return high, low, select(far, bits(low), bits(shifted))
 
 

@@ -171,6 +171,8 @@ def _grown(x, near, far, order, short):
         grown, more, k = exponential.exp_in_two_parts(limited, Const(x.type, 0.0))
         high, rest = times((grown, more), (high, rest))
         far = exponential.scaled(high + rest, k)
+        beyond = select(a < float("inf"), a * float("inf"), far)  # NaN at infinity
+        far = select(a > 720.0, beyond, far)  # not the limit's power over a root
         close = fma(close, a, low * a) if order else close + low
     return _with_sign(x, select(a <= NEAR, close, far), order)
 

@@ -75,7 +75,7 @@ def _float_remainder(x, y):
     a, b = abs(x), abs(y)
     near = _reduced_by(_reduced_by(a, b * 2.0**DIGITS), b)
     far = a >= b * 2.0 ** (2 * DIGITS)
-    rest = Call("rarely", x.type, far, Call("far_remainder", x.type, a, b), near)
+    rest = ir.Rarely(far, Call("far_remainder", x.type, a, b), near)
     infinite = (b == float("inf")) & (a < float("inf"))
     return copysign(select(infinite, a, rest), x)
 

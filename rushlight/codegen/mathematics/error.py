@@ -6,15 +6,20 @@ import math
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, select
-from rushlight.codegen.mathematics import exponential
+from rushlight.codegen.mathematics import exponential, series
 from rushlight.codegen.mathematics.formats import (
+    bits,
     copysign,
     fma,
+    format_of,
     in_double,
     in_double_or_short,
+    literal_bits,
+    nearest,
+    pick,
     polynomial,
+    power_of_two,
     root,
-    short_quotient,
 )
 from rushlight.codegen.mathematics.pairs import (
     fine_polynomial,
@@ -24,20 +29,11 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_two,
     times,
 )
+from rushlight.codegen.mathematics.pieces import curve, fine_curve, lookup, pieces
 
 INF, NAN = math.inf, math.nan
 HALF_ROOT_PI = math.sqrt(math.pi) / 2
-# erf(x) / x - 1 in x^2, on |x| < 1; with what rounding takes, on |x| < 0.52 and 1.26.
-ERF = (
-    0.12837916706154343,
-    -0.3761263846802871,
-    0.11283782495236845,
-    -0.026865430727670243,
-    0.005221031807858023,
-    -0.0008484080405535107,
-    0.00011265959025606609,
-    -9.667044571486996e-06,
-)
+# erf(x) / x - 1 in x^2, with what rounding takes, on |x| < 0.52.
 ERF_NEAR = (
     (0.1283791670955126, -1.2420117505217519e-17),
     -0.37612638903183754,
@@ -51,33 +47,6 @@ ERF_NEAR = (
     -1.6361844944563347e-07,
     1.4707893817832903e-08,
     -1.0858836294075625e-09,
-)
-ERF_MIDDLE = (
-    (0.1283791670955126, -1.3505547562243988e-17),
-    (-0.37612638903183726, 3.914403338510184e-18),
-    0.11283791670954027,
-    -0.026866170644953603,
-    0.005223977623942012,
-    -0.0008548326947463774,
-    0.00012055330484103955,
-    -1.4925594507746763e-05,
-    1.6461241273086952e-06,
-    -1.6356183479205487e-07,
-    1.4731589265629865e-08,
-    -1.1878638656475505e-09,
-    7.914474045345738e-11,
-    -3.238698511238311e-12,
-)
-# log(erfc(a)) on 0.95 < a < 4.1.
-LOG_ERFC = (
-    0.00018348457720337109,
-    -1.1295569733371225,
-    -0.63326244389431483,
-    -0.1083725136050036,
-    0.025178882612076569,
-    -0.0041935339048016432,
-    0.00043908041747947882,
-    -2.1492935772936045e-5,
 )
 # (1 + 2 x) exp(x^2) erfc(x) in (x - 4) / (x + 4), for every x >= 0.
 SCALED_ERFC = (
@@ -114,43 +83,8 @@ SCALED_ERFC = (
     8.282508455753682e-13,
     7.99250022733669e-13,
 )
-# The same on 1.24 < x < 6.
-SCALED_ERFC_MIDDLE = (
-    1.2329951186255526,
-    -0.13962111684056222,
-    0.015379652102623279,
-    0.06809705425458329,
-    -0.10103906603716167,
-    0.09373283500930495,
-    -0.06633036572428792,
-    0.03716751517523489,
-    -0.016197738176111646,
-    0.0050319695069445825,
-    -0.0007576920956481076,
-    -0.0001990396344046326,
-    0.00015029590883012433,
-    -2.6997943086512112e-05,
-    -1.6292651570754056e-05,
-    1.7553529962777139e-06,
-)
 # x sqrt(pi) exp(x^2) erfc(x) in 1 / x^2 far out, less one.
 SCALED_ERFC_TAIL = (-0.5, 0.75, -1.875, 6.5625)
-SCALED_ERFC_SHORT = (
-    1.2329951174258005,
-    -0.13962111641494576,
-    0.015379769732623958,
-    0.06809701247965522,
-    -0.10104095256639911,
-    0.09373350870431707,
-    -0.06631899370148828,
-    0.037163409208387656,
-    -0.016230489245366696,
-    0.005044031828360171,
-    -0.0007090462731066143,
-    -0.0002178550546184224,
-    0.0001141793191486699,
-    -9.407571980720195e-06,
-)
 # The inverse of erf over its argument a, in -log(1 - a^2) up to five.
 ERFINV_NEAR = (
     0.8862269259834256,
@@ -202,38 +136,20 @@ ERFINV_FAR = (
 )
 
 
+ERF_PLACES = tuple((k / 8, 1 / 16) for k in range(32))
+ERF_PLACES_DOUBLE = tuple((k * 25 / 64, 25 / 128) for k in range(16))
+
+
 def erf(x):
-    """An odd polynomial near zero, ``1 - erfc(x)`` above."""
+    """By pieces of equal width, up to where it rounds to one."""
     a = abs(x)
-    if x.type.name == "float64":
-        far = a > 1.25
-        near = select(far, 0.0, a)
-        square = product_of_two(near, near)
-        high, low = fine_polynomial(square, ERF_MIDDLE)
-        product, lost = product_of_two(near, high)
-        total, rest = sum_of_sorted(near, product)
-        small = total + (rest + fma(near, low, lost))
-        large = ir.Call("far_erf", x.type, a)
-        return copysign(ir.Call("rarely", x.type, far, large, small), x)
-    small = fma(polynomial(x * x, ERF), x, x)
-    limited = select(a > 4.1, 4.1, a)
-    slope = polynomial(limited, LOG_ERFC[1:])
-    product, lost = product_of_two(limited, slope)
-    high, low = sum_of_sorted(product, Const(x.type, LOG_ERFC[0]))
-    large = 1.0 - exponential.exp_in_range(high, low + lost)
-    return select(a < 1.0, small, copysign(large, x))
-
-
-def far_erf(a):
-    """``1 - erfc(a)`` for a float64 from 1.25 on."""
-    limited = select(a < 6.0, a, 6.0)
-    square, lost = product_of_two(limited, limited)
-    gauss = exponential.plain_exp(-square)
-    gauss = fma(-lost, gauss, gauss)
-    line, side = fma(limited, 2.0, 1.0), limited + 4.0
-    inverse = 1.0 / (line * side)
-    slow = polynomial((limited - 4.0) * line * inverse, SCALED_ERFC_MIDDLE)
-    return select(a != a, a, fma(-slow * side * inverse, gauss, 1.0))
+    places, degree, end = pick(x, (ERF_PLACES, 5, 3.93), (ERF_PLACES_DOUBLE, 14, 5.95))
+    near = select(a > end, end, a)
+    whole, index = nearest(near * pick(x, 8.0, 64 / 25))
+    step = pick(x, 1 / 8, 25 / 64)
+    d = fma(whole, -step, near)
+    high, low = fine_curve(d, index, pieces(series.erf, places, degree))
+    return copysign(high + low, x)
 
 
 def _erf_over_x(x):
@@ -273,17 +189,50 @@ def _erfc_parts(x):
     return high, low, k
 
 
-@in_double_or_short
-def erfc(x, short):
-    """``exp(-x^2)`` times a polynomial in a variable that folds the half line."""
+# Of ``exp(a^2) erfc(a)``: pieces of ``1 + a``, eight (four) for each power of two. The
+# first of them is that of 1: where the low bits of the pattern begin.
+def _pieces_of_powers(each, count):
+    return tuple(
+        ((each + k % each + 0.5) / each * 2.0 ** (k // each) - 1.0,
+         0.5 / each * 2.0 ** (k // each))
+        for k in range(count)
+    )  # fmt: skip
+
+
+SLOW_PLACES = _pieces_of_powers(8, 32)
+SLOW_PLACES_DOUBLE = _pieces_of_powers(4, 16)
+
+
+def _slow_by_pieces(a, degree):
+    """``exp(a^2) erfc(a)`` up to 15 as a sum of two."""
+    places, bits_of_piece = pick(a, (SLOW_PLACES, 3), (SLOW_PLACES_DOUBLE, 2))
+    index = bits(a + 1.0) >> (format_of(a).mantissa - bits_of_piece)
+    start = literal_bits(1.0, a) >> (format_of(a).mantissa - bits_of_piece)
+    places = tuple(places[(k - start) % len(places)] for k in range(len(places)))
+    d = a - lookup(index, a, [middle for middle, _ in places])
+    return fine_curve(d, index, pieces(series.scaled_erfc, places, degree))
+
+
+def _erfc_by_pieces(x):
+    """`erfc` of a float32 whose size is at most 9."""
     a = abs(x)
-    if short:
-        near = select(a > 11.0, 11.0, a)
-        line, side = fma(near, 2.0, 1.0), near + 4.0
-        inverse = short_quotient(Const(x.type, 1.0), line * side)
-        slow = polynomial((near - 4.0) * line * inverse, SCALED_ERFC_SHORT)
-        value = slow * side * inverse * exponential.short_exp(-(near * near))
-        return select(x < 0, 2.0 - value, value)
+    near = select(a > 9.0, 9.0, a)
+    slow, slow_low = _slow_by_pieces(near, 5)
+    square, lost = product_of_two(near, near)
+    gauss, low, k = exponential.exp_in_parts(-square)
+    value, rest = product_of_two(slow, gauss)
+    rest = fma(slow, low, fma(slow_low, gauss + low, rest))
+    rest = fma(-lost, value + rest, rest)
+    scale = power_of_two(k, x)
+    value, rest = value * scale, rest * scale
+    top = sum_of_sorted(Const(x.type, 2.0), -value)
+    return select(x < 0, top[0] + (top[1] - rest), value + rest)
+
+
+@in_double
+def far_erfc(x):
+    """`erfc` of a float32 beyond 9, and every float64."""
+    a = abs(x)
     near = select(a < 27.3, a, 27.3)
     high, low, k = _erfc_parts(near)
     right = exponential.scaled(high + low, k)
@@ -296,6 +245,27 @@ def erfc(x, short):
     erf_high, erf_low = _erf_over_x(close)
     small = one + fma(-close, erf_high, fma(-close, erf_low, lost))
     return select(a < 0.5, small, value)
+
+
+def _fine_erfc_by_pieces(x):
+    """`erfc` of a float64 whose size is at most 15."""
+    a = abs(x)
+    near = select(a > 15.0, 15.0, a)
+    slow = _slow_by_pieces(near, 13)
+    high, low, k = _gauss(near)
+    high, low = times((high, low), slow)
+    scale = power_of_two(k, x)
+    value, rest = high * scale, low * scale
+    top = sum_of_sorted(Const(x.type, 2.0), -value)
+    return select(x < 0, top[0] + (top[1] - rest), value + rest)
+
+
+def erfc(x):
+    """``exp(-x^2)`` times what is left, which is looked up in pieces."""
+    short = x.type.name == "float32"
+    far = ir.Call("far_erfc", x.type, x)
+    usual = _erfc_by_pieces(x) if short else _fine_erfc_by_pieces(x)
+    return ir.Rarely(abs(x) > pick(x, 9.0, 15.0), far, usual)
 
 
 @in_double
@@ -316,17 +286,11 @@ def _guess(inside, outer, short):
     w = -log(outer * (inside + 1.0))
     if short:
         near = inside * polynomial(w, ERFINV_NEAR)
-        far = ir.Call("far_erfinv", w.type, w)
-        return ir.Call("rarely", w.type, w > 5.0, far, near)
+        return select(w > 5.0, polynomial(root(w) - OUTER_MIDDLE, ERFINV_OUTER), near)
     s = root(select(w > 5.0, w, 5.0))
     far = s * polynomial(1.0 / s - FAR_MIDDLE, ERFINV_FAR)
     near = inside * polynomial(select(w > 5.0, 5.0, w), ERFINV_NEAR)
     return select(w > 5.0, far, near)
-
-
-def far_erfinv(w):
-    """The inverse to float32's accuracy where ``w``, ``-log(1 - erf^2)``, is above 5."""
-    return polynomial(root(w) - OUTER_MIDDLE, ERFINV_OUTER)
 
 
 def _inverse(inside, outer):
@@ -343,8 +307,39 @@ def _inverse(inside, outer):
     return y - step / fma(y, step, 1.0)  # Halley's: erf'' = -2 y erf'
 
 
+# Of the inverse: two pieces of ``1 - a`` for each power of two, from one down. The first
+# is around zero.
+INVERSE_PLACES = (
+    (0.0, 0.25),
+    *(
+        (1 - (2.5 + k % 2) * 2.0 ** (k // 2 - 9), 2.0 ** (k // 2 - 10))
+        for k in range(14, -1, -1)
+    ),
+)
+INVERSE_END = 1 - 2.0**-8
+
+
+def _places_by_outer(outer):
+    """The pieces in the order that the bits of ``1 - a`` count them, and its piece."""
+    index = bits(select(outer > 0.99, 0.99, outer)) >> 51
+    start = literal_bits(0.75, outer) >> 51
+    return index, tuple(INVERSE_PLACES[(start - k) % 16] for k in range(16))
+
+
+def _inverse_by_pieces(a):
+    """The inverse of `erf` from 0 to `INVERSE_END`."""
+    short = a.type.name == "float32"
+    wide = ir.cast(ir.f64, a) if short else a
+    index, places = _places_by_outer(1.0 - wide)
+    d = wide - lookup(index, wide, [middle for middle, _ in places])
+    if short:
+        return ir.cast(a.type, curve(d, index, pieces(series.erfinv, places, 9)))
+    high, low = fine_curve(d, index, pieces(series.erfinv, places, 18))
+    return high + low
+
+
 @in_double_or_short
-def erfinv(x, short):
+def far_erfinv(x, short):
     """A polynomial in ``log(1 - x^2)``, and a step of Halley's method."""
     a = abs(x)
     inside = select(a < 1.0, a, 0.0)
@@ -354,9 +349,15 @@ def erfinv(x, short):
     return copysign(y, x)
 
 
-@in_double
-def erfcinv(x):
-    """As `erfinv` of ``1 - x``, however small ``x`` is."""
+def erfinv(x):
+    """By pieces, which get shorter towards one; next to it from a logarithm."""
+    far = ir.Call("far_erfinv", x.type, x)
+    usual = copysign(_inverse_by_pieces(abs(x)), x)
+    return ir.Rarely(abs(x) > INVERSE_END, far, usual)
+
+
+def far_erfcinv(x):
+    """As `far_erfinv` of ``1 - x``, however small ``x`` is."""
     outer = select(x > 1.0, 2.0 - x, x)
     outer = select(outer > 0.0, outer, 1.0)
     y = _inverse(1.0 - outer, outer)
@@ -367,4 +368,16 @@ def erfcinv(x):
     return select((x > 0.0) & (x < 2.0), y, edge)
 
 
-FUNCTIONS = (erf, far_erf, far_erfinv, erfc, scaled_erfc, erfinv, erfcinv)
+@in_double
+def erfcinv(x):
+    """As `erfinv` of ``1 - x``, whose distance from a piece's middle is exact."""
+    outer = select(x > 1.0, 2.0 - x, x)
+    index, places = _places_by_outer(outer)
+    d = lookup(index, x, [1.0 - middle for middle, _ in places]) - outer
+    high, low = fine_curve(d, index, pieces(series.erfinv, places, 18))
+    usual = select(x > 1.0, -(high + low), high + low)
+    far = ir.Call("far_erfcinv", x.type, x)
+    return ir.Rarely(~(outer >= 1 - INVERSE_END), far, usual)
+
+
+FUNCTIONS = (erf, far_erfinv, erfc, far_erfc, scaled_erfc, erfinv, erfcinv, far_erfcinv)

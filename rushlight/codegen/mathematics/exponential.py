@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from decimal import Decimal, localcontext
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, select
+from rushlight.codegen.mathematics import series
 from rushlight.codegen.mathematics.formats import (
     bits,
     clamp,
@@ -20,6 +23,7 @@ from rushlight.codegen.mathematics.formats import (
     polynomial,
     power_of_two,
     root,
+    short_quotient,
 )
 from rushlight.codegen.mathematics.pairs import (
     over,
@@ -29,6 +33,7 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_two,
     times,
 )
+from rushlight.codegen.mathematics.pieces import fine_curve, lookup, pieces
 
 INF, NAN = math.inf, math.nan
 # ln 2 in two parts; the first has so few bits that its multiples are exact.
@@ -61,6 +66,21 @@ EXP_DOUBLE = (
     2.5109111148708663e-08,
     2.092431057861011e-09,
 )
+# The same by Chebyshev's polynomials, a term longer.
+EXP_FINE = (
+    0.5,
+    0.16666666666666666,
+    0.04166666666666668,
+    0.008333333333333335,
+    0.0013888888888879073,
+    0.000198412698412585,
+    2.4801587336443602e-05,
+    2.755731925634968e-06,
+    2.7557263277791584e-07,
+    2.5052063493768333e-08,
+    2.091813816945801e-09,
+    1.6088928537542142e-10,
+)
 EXP_SHORT = (
     0.5,
     0.16666666718997508,
@@ -69,15 +89,6 @@ EXP_SHORT = (
     0.001388885404961482,
     0.0001989927395864936,
     2.4859578222625295e-05,
-)
-# The hyperbolic tangent over its argument, less one, over its square, up to 1/2.
-TANH = (
-    -0.3333333332026763,
-    0.13333329571126334,
-    -0.053966488295837646,
-    0.02183894674200046,
-    -0.00862113717662323,
-    0.0026785309951066648,
 )
 # (log(1 + f) - f + f^2 / 2) / f^3 on sqrt(1/2) - 1 < f < sqrt(2) - 1.
 LOG = (
@@ -166,7 +177,7 @@ def exp(x):
     """
     value = exp_in_range(x)
     far = ir.Call("far_exp", x.type, x)
-    return ir.Call("rarely", x.type, abs(x) > pick(x, 87.0, 708.0), far, value)
+    return ir.Rarely(abs(x) > pick(x, 87.0, 708.0), far, value)
 
 
 def far_exp(x):
@@ -176,7 +187,7 @@ def far_exp(x):
     edge = (x > -104.0) & (x < 89.0)
     fine = ir.cast(x.type, exp_of_normal(ir.cast(ir.f64, x)))
     ends = select(x > 0.0, Const(x.type, INF), 0.0)
-    return ir.Call("rarely", x.type, edge, fine, ends)
+    return ir.Rarely(edge, fine, ends)
 
 
 def exp_in_range(x, more=None):
@@ -210,6 +221,13 @@ def exp_of_normal(x):
     return scaled(_exp_of_parts(r, low), k)
 
 
+def exp_in_parts(x):
+    """``exp(x)`` as a sum of two to a few bits more, over a power of two."""
+    r, low, k = _reduced(x)
+    one, lost = sum_of_sorted(Const(r.type, 1.0), r)
+    return *sum_of_sorted(one, lost + _curve(r, low)), k
+
+
 def exp_in_two_parts(x, low):
     """``exp(x + low)`` as a sum of two over a power of two, to about 60 bits."""
     r, rest, k = _reduced(x)
@@ -240,9 +258,9 @@ def _expm1(x):
     base, lost = sum_of_two(scale, Const(x.type, -0.5))
     square, square_low = product_of_two(r, r)
     line, rest = sum_of_sorted(r, square * 0.5)
-    first, *others = pick(r, EXP, EXP_DOUBLE)
+    first, *others = pick(r, EXP, EXP_FINE)
     curve = polynomial(r, (first - 0.5, *others)) * square
-    rest = rest + (fma(square_low, 0.5, low) + curve)
+    rest = rest + (fma(square_low, 0.5, fma(low, line, low)) + curve)
     high, more = sum_of_sorted(base, line * scale)
     return high, fma(rest, scale, more + lost)
 
@@ -296,11 +314,6 @@ def _log_edges(x, zero, inside):
     return select(x > zero, select(x == INF, x, inside), outside)
 
 
-def log(x):
-    """Exponent and fraction apart; a polynomial on the fraction."""
-    return _log_edges(x, 0.0, _log_of_parts(*_split(x)))
-
-
 def short_log(x):
     """`log` of a positive float64 to ten digits."""
     f, e = _split(x)
@@ -325,7 +338,9 @@ def _log1p(x, low):
     f, lost = sum_of_two(scaled * inverse, fma(one, inverse, -1.0))
     lost = lost if low is None else fma(low, inverse, lost)
     e = ir.cast(x.type, k) + select(huge, Const(x.type, 64.0), 0.0)
-    result = _log_of_parts(f, e) + lost / (f + 1.0)
+    high, rest = _log_of_fraction(f)
+    step = pick(x, LN2, LN2_DOUBLE)
+    result = _with_exponent(e, step, high, rest + lost / (f + 1.0))
     result = _log_edges(x, -1.0, result)
     return select(abs(x) < form.tiny, x, result)
 
@@ -339,8 +354,13 @@ def _log_in_base(x, scale, step):
     return _with_exponent(e, step, product, rest)
 
 
-def log2(x):
-    """The exponent plus the fraction's logarithm over ``ln 2``."""
+def far_log(x):
+    """`log` of what is not normal and positive, and of every float64."""
+    return _log_edges(x, 0.0, _log_of_parts(*_split(x)))
+
+
+def far_log2(x):
+    """As `far_log`."""
     scale = pick(
         x,
         (1.4426950216293335, 1.9259629911266175e-08),
@@ -349,8 +369,8 @@ def log2(x):
     return _log_edges(x, 0.0, _log_in_base(x, scale, (1.0, 0.0)))
 
 
-def log10(x):
-    """The exponent times ``log10(2)`` plus the fraction's logarithm over ``ln 10``."""
+def far_log10(x):
+    """As `far_log`."""
     scale = pick(
         x,
         (0.4342944920063019, -1.0103050052231683e-08),
@@ -362,6 +382,87 @@ def log10(x):
         (0.30102999566361177, 3.694239077158931e-13),
     )
     return _log_edges(x, 0.0, _log_in_base(x, scale, step))
+
+
+LEAST_FRACTION = 45 / 64  # float32's fractions are from here to twice that
+# The inverses of the middles of 32 stretches of the fraction, to ten bits; one near one.
+INVERSES = tuple(
+    1.0 if k in (18, 19) else round(2**10 / ((45.5 + k) / 64)) / 2**10
+    if k < 19
+    else round(2**10 / ((13.5 + k) / 32)) / 2**10
+    for k in range(32)
+)  # fmt: skip
+LOG_OF_REST = (-0.5, 0.3333333333, -0.25, 0.2, -0.1666666667)
+
+
+@functools.cache
+def _logs_of_inverses(base):
+    """Of each stretch, in a base or e: to 16 bits behind the point; what that lacks."""
+    with localcontext() as context:
+        context.prec = 40
+        scale = Decimal(base).ln() if base else 1
+        logs = [-Decimal(inverse).ln() / scale for inverse in INVERSES]
+        high = [round(float(log) * 2**16) / 2**16 for log in logs]
+        return high, [
+            float(log - Decimal(h)) for log, h in zip(logs, high, strict=True)
+        ]
+
+
+def _log_by_table(x, base, step, scale):
+    """The logarithm of a normal float32: a table's, and a short series of the rest.
+
+    ``step`` is the logarithm of two as a sum of two and ``scale`` that of e.
+    """
+    pattern = bits(x) - literal_bits(LEAST_FRACTION, x)
+    e = ir.cast(x.type, pattern >> 23)
+    m = from_bits(bits(x) - (pattern >> 23 << 23), x)
+    index = pattern >> 18
+    high, low = _logs_of_inverses(base)
+    inverse = lookup(index, x, INVERSES)
+    product = m * inverse
+    lost = fma(m, inverse, -product)
+    r = product - 1.0
+    start, rest = fma(e, step[0], lookup(index, x, high)), lookup(index, x, low)
+    curve = fma(polynomial(r, LOG_OF_REST), r * r, fma(-r, lost, lost))
+    line, rest = r, fma(e, step[1], rest) if step[1] else rest
+    if scale:
+        line = r * scale[0]
+        more = fma(r, scale[1], fma(r, scale[0], -line))
+        rest = rest + fma(curve, scale[0], more)
+    else:
+        rest = rest + curve
+    total, lost = sum_of_sorted(start, line)
+    return total + (lost + rest)
+
+
+def _log(x, name, *how):
+    """By the table where a float32 is normal and positive."""
+    if x.type.name != "float32":
+        return FAR_LOGS[name](x)
+    usual = (x >= format_of(x).tiny) & (x < INF)
+    far = ir.Call(f"far_{name}", x.type, x)
+    return ir.Rarely(~usual, far, _log_by_table(x, *how))
+
+
+def log(x):
+    """Exponent and fraction apart; a polynomial on the fraction."""
+    return _log(x, "log", None, LN2, None)
+
+
+def log2(x):
+    """The exponent plus the fraction's logarithm over ``ln 2``."""
+    scale = (1.4426950216293335, 1.9259629911266175e-08)
+    return _log(x, "log2", 2, (1.0, 0.0), scale)
+
+
+def log10(x):
+    """The exponent times ``log10(2)`` plus the fraction's logarithm over ``ln 10``."""
+    step = (0.301025390625, 4.6050389811952137e-06)
+    scale = (0.4342944920063019, -1.0103050052231683e-08)
+    return _log(x, "log10", 10, step, scale)
+
+
+FAR_LOGS = {"log": far_log, "log2": far_log2, "log10": far_log10}
 
 
 def sigmoid(x):
@@ -382,21 +483,26 @@ def tanh(x):
     return copysign(value, x)
 
 
+# The middles of four pieces for each power of two from 2^-4 on, and one around zero.
+TANH_PLACES = (
+    (0.0, 2.0**-4),
+    *(
+        ((9 + 2 * k) / 8 * 2.0**e, 2.0 ** (e - 3))
+        for e in range(-4, 4)
+        for k in range(4)
+    ),
+)[:32]
+TANH_END = 9.5  # from here on it rounds to one
+
+
 def _short_tanh(a):
-    """``1 - 2 / (exp(2 a) + 1)`` with what its steps are rounded by."""
-    square = a * a
-    near = fma(polynomial(square, TANH) * square, a, a)
-    limited = select(a > 10.0, 10.0, a)
-    r, low, k = _reduced(limited + limited)
-    line, lost = sum_of_sorted(Const(a.type, 1.0), r)
-    high, more = sum_of_sorted(line, lost + _curve(r, low))
-    scale = power_of_two(k, a)
-    bottom, rest = sum_of_sorted(high * scale, Const(a.type, 1.0))
-    rest = fma(more, scale, rest)
-    quotient = 2.0 / bottom
-    missed = fma(-quotient, rest, fma(-quotient, bottom, 2.0))
-    top, more = sum_of_sorted(Const(a.type, 1.0), -quotient)
-    return select(a < 0.35, near, top + fma(missed * quotient, -0.5, more))
+    """By pieces, four for each power of two."""
+    near = select(a > TANH_END, TANH_END, a)
+    index = ((bits(near) - literal_bits(2.0**-4, a)) >> 21) + 1
+    index = select(index < 0, 0, index)
+    d = near - lookup(index, a, [middle for middle, _ in TANH_PLACES])
+    high, low = fine_curve(d, index, pieces(series.tanh, TANH_PLACES, 6))
+    return high + low
 
 
 def _half_exp(x):
@@ -405,9 +511,38 @@ def _half_exp(x):
     return scaled(_exp_of_parts(r, low), k - 1)
 
 
-@in_double
-def sinh(x):
+STEPS = 16  # of a power of two, in a table
+COSH_OF_REST = (0.5, 0.041666666666666664)
+SINH_OF_REST = (0.16666666666666666, 0.008333333333333333)
+
+
+def _short_hyperbolic(x):
+    """Half the sum and half the difference of ``exp(x)`` and its inverse.
+
+    As both are of what is left of ``x`` beside a table's power of two: no digits are
+    lost where they are close.
+    """
+    x = clamp(x, -100.0, 100.0)
+    magic = format_of(x).magic
+    shifted = fma(x, LOG2_E * STEPS, magic)
+    k, whole = bits(shifted) - literal_bits(magic, x), shifted - magic
+    r = fma(whole, -LOG_OF_TWO / STEPS, x)
+    powers = [2.0 ** (j / STEPS - 1) for j in range(STEPS)]
+    up, down = (
+        from_bits(bits(lookup(n, x, powers)) + (n >> 4 << 52), x) for n in (k, -k)
+    )
+    z = r * r
+    even = fma(polynomial(z, COSH_OF_REST), z, 1.0)
+    odd = fma(polynomial(z, SINH_OF_REST) * z, r, r)
+    total, gap = up + down, up - down
+    return fma(total, even, gap * odd), fma(gap, even, total * odd)
+
+
+@in_double_or_short
+def sinh(x, short):
     """``t + t / (2 t + 1)`` with ``t = (exp(|x|) - 1) / 2``; ``exp(|x|) / 2`` far out."""
+    if short:
+        return copysign(_short_hyperbolic(x)[1], x)
     a = abs(x)
     high, low = sum_of_sorted(*_expm1(a))
     bottom, rest = sum_of_two(Const(x.type, 1.0), high * 2.0)
@@ -418,11 +553,20 @@ def sinh(x):
     return copysign(select(a > 40.0, _half_exp(a), near), x)
 
 
-@in_double
-def cosh(x):
+@in_double_or_short
+def cosh(x, short):
     """``(e + 1 / e) / 2`` with ``e = exp(|x|)``."""
-    half = _half_exp(abs(x))
-    return half + 0.25 / half
+    if short:
+        return _short_hyperbolic(x)[0]
+    a = clamp(abs(x), *pick(x, (0.0, 90.0), (0.0, 711.0)))
+    high, low, k = exp_in_two_parts(a, Const(x.type, 0.0))
+    scale = power_of_two(k - 1, x)
+    half, rest = high * scale, low * scale
+    other = 0.25 / half
+    missed = fma(-other, half, 0.25) - other * rest
+    total, lost = sum_of_sorted(half, other)
+    near = total + (lost + fma(missed, other * 4.0, rest))
+    return select(a < 40.0, near, scaled(high + low, k - 1))
 
 
 @in_double
@@ -447,10 +591,16 @@ def acosh(x):
     return select(x < 1.0, NAN, select(far, value + LOG_OF_TWO, value))
 
 
-@in_double
-def atanh(x):
+@in_double_or_short
+def atanh(x, short):
     """``log1p(2 x / (1 - x)) / 2``."""
     a = abs(x)
+    if short:
+        inside = select(a < 1.0, a, 0.5)
+        value = short_log(short_quotient(1.0 + inside, 1.0 - inside)) * 0.5
+        value = select(a < 2.0**-10, fma(a * a * a, 1 / 3, a), value)
+        value = select(a < 1.0, value, select(a == 1.0, Const(x.type, INF), NAN))
+        return copysign(value, x)
     bottom, lost = sum_of_sorted(Const(x.type, 1.0), -a)
     t, rest = over((a + a, Const(x.type, 0.0)), (bottom, lost))
     rest = select(a < 1.0, rest, 0.0)
@@ -542,9 +692,12 @@ FUNCTIONS = (
     exp2,
     expm1,
     log,
+    far_log,
     log1p,
     log2,
+    far_log2,
     log10,
+    far_log10,
     sigmoid,
     tanh,
     sinh,

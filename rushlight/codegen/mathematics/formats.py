@@ -109,17 +109,14 @@ def short_quotient(x, y) -> Expr:
     return fma(fma(-quotient, y, x), inverse, quotient)
 
 
-def short_root(x) -> Expr:
-    """The square root of a float64, to 46 bits; a float32 in size, zero or normal."""
-    start = root(ir.cast(ir.f32, x))
-    half = ir.cast(x.type, 0.5 / select_larger(start, 1e-18))
-    start = ir.cast(x.type, start)
-    return fma(fma(-start, start, x), half, start)
+# Less half of a positive float32's bits: those of about one over its root.
+INVERSE_ROOT_BITS = 0x5F3759DF
 
 
-def select_larger(x, least) -> Expr:
-    """``x``, or ``least`` where that is larger; NaN passes."""
-    return ir.select(x < least, least, x)
+def half_inverse_root(x) -> Expr:
+    """Half of one over the root of a float32, to three digits; finite for zero."""
+    inverse = from_bits(INVERSE_ROOT_BITS - (bits(x) >> 1), x)
+    return inverse * fma(x * -0.25 * inverse, inverse, 0.75)
 
 
 def nearest(x) -> tuple[Expr, Expr]:

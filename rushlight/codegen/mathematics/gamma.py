@@ -7,10 +7,10 @@ import math
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, select
 from rushlight.codegen.mathematics import exponential, trigonometric
+from rushlight.codegen.mathematics.angles import HALF_PI
 from rushlight.codegen.mathematics.formats import (
     copysign,
     fma,
-    in_double,
     in_double_or_short,
     polynomial,
 )
@@ -278,15 +278,9 @@ def lgamma(x, short):
     return select(pole | (a == INF), INF, value)
 
 
-@in_double
-def digamma(x):
-    """Recurrence and an asymptotic series; the reflection formula below zero.
-
-    Absolute error near the zeros is a few units of 1e-15.
-    """
-    positive = select(x > 0, x, 1.0 - x)
-    total = Const(x.type, 0.0)
-    shifted = positive
+def _digamma_of_positive(x):
+    """The recurrence, and an asymptotic series from `SHIFT` on."""
+    total, shifted = Const(x.type, 0.0), x
     for _ in range(SHIFT):
         more = shifted < SHIFT
         total = select(more, total + 1.0 / shifted, total)
@@ -295,10 +289,57 @@ def digamma(x):
     z = inverse * inverse
     series = polynomial(z, DIGAMMA) * z
     value = exponential.log(shifted) - inverse * 0.5 - series - total
-    value = select(shifted == INF, INF, value)
+    return select(shifted == INF, INF, value)
+
+
+def _fine_digamma_of_positive(x):
+    """The same in sums of two: what is close to zero comes of sums that are not."""
+    zero = Const(x.type, 0.0)
+    total, lost, shifted, low = zero, zero, x, zero
+    for _ in range(SHIFT):
+        more = shifted < SHIFT
+        inverse = 1.0 / shifted
+        missed = (fma(-inverse, shifted, 1.0) - inverse * low) * inverse
+        high, rest = sum_of_sorted(total, inverse)
+        total = select(more, high, total)
+        lost = select(more, lost + (rest + missed), lost)
+        high, rest = sum_of_two(shifted, Const(x.type, 1.0))
+        shifted = select(more, high, shifted)
+        low = select(more, low + rest, low)
+    inverse = 1.0 / shifted
+    z = inverse * inverse
+    series = polynomial(z, DIGAMMA) * z
+    high, rest = exponential.log_in_two_parts(shifted, True)
+    high, rest = _total(
+        (high, fma(low, inverse, rest)),
+        (-total, -lost),
+        (inverse * -0.5, -series),
+    )
+    odd = (shifted == INF) | (x < 2.0**-1000)
+    high = select(odd, select(shifted == INF, INF, -1.0 / x), high)
+    return high, select(odd, 0.0, rest)
+
+
+@in_double_or_short
+def digamma(x, short):
+    """Recurrence and an asymptotic series; the reflection formula below zero.
+
+    Absolute error near the zeros is a few units of 1e-16.
+    """
+    positive = select(x > 0, x, 1.0 - x)
+    if short:
+        value, rest = _digamma_of_positive(positive), Const(x.type, 0.0)
+    else:
+        value, rest = _fine_digamma_of_positive(positive)
     turn = x - ir.Call("round", x.type, x)
-    reflected = value - math.pi / trigonometric.tan(turn * math.pi)
-    value = select(x > 0, value, select(turn == 0, NAN, reflected))
+    angle, low = product_of_two(turn, Const(x.type, math.pi))
+    slope = 1.0 / trigonometric.tan(angle)
+    low = fma(turn, 2 * HALF_PI[1], low)
+    mirror, lost = product_of_two(slope, Const(x.type, math.pi))
+    lost = lost - low * fma(slope, slope, 1.0) * math.pi
+    lost = select(abs(mirror) < 2.0**400, lost, 0.0)
+    reflected = (value - mirror) + (rest - lost)
+    value = select(x > 0, value + rest, select(turn == 0, NAN, reflected))
     return select(x == 0, copysign(Const(x.type, INF), -x), value)
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from decimal import Decimal, localcontext
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, select
+from rushlight.codegen.mathematics import series
 from rushlight.codegen.mathematics.angles import (
+    FAR,
     HALF_PI,
+    TWO_OVER_PI,
     double_angle,
     single_angle,
     single_half_angle,
@@ -16,11 +21,12 @@ from rushlight.codegen.mathematics.formats import (
     bits,
     copysign,
     fma,
+    format_of,
+    half_inverse_root,
     in_double_or_short,
+    nearest,
     polynomial,
     root,
-    short_quotient,
-    short_root,
 )
 from rushlight.codegen.mathematics.pairs import (
     over,
@@ -28,6 +34,7 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_sorted,
     sum_of_two,
 )
+from rushlight.codegen.mathematics.pieces import fine_curve, lookup, pieces
 
 # (sin(x) - x) / x^3 and (cos(x) - 1 + x^2 / 2) / x^4 in x^2, on |x| < pi / 4.
 # A float32 is computed in float64 with the short ones.
@@ -91,19 +98,6 @@ ATAN_SHORT = (
     -0.08477745337985435,
     0.04747045802205669,
 )
-ATAN_TO_ONE = (  # and up to one
-    -0.33333333293301176,
-    0.19999990275947271,
-    -0.14285317963907304,
-    0.1110470678864422,
-    -0.09036742342070782,
-    0.0741749696430051,
-    -0.05760716083128117,
-    0.038327445983064846,
-    -0.019261081322765883,
-    0.00620725453378005,
-    -0.0009362994719496015,
-)
 # (asin(x) - x) / x^3 in x^2, on |x| < 1/2.
 ASIN = (
     0.16666666666665376,
@@ -118,15 +112,6 @@ ASIN = (
     0.019593682508980501,
     -0.016325750567188605,
     0.031981099976336278,
-)
-ASIN_SHORT = (
-    0.16666667196842327,
-    0.07499947710324248,
-    0.044660260845995794,
-    0.030109213512702796,
-    0.024624227475145262,
-    0.007452360241229284,
-    0.03471207896125568,
 )
 
 
@@ -168,10 +153,69 @@ def _short_circular(x, ahead):
     return ir.cast(x.type, fma(polynomial(z, SIN_OF_HALF_TURN) * z, r, r))
 
 
+# The sines and cosines of sixteen parts of a half turn, and the series for the rest.
+PARTS = 16
+SIN_OF_PART = (
+    -0.16666666666666666,
+    0.008333333333333333,
+    -0.0001984126984126984,
+    2.755731922398589e-06,
+)
+COS_OF_PART = (
+    -0.5,
+    0.041666666666666664,
+    -0.001388888888888889,
+    2.48015873015873e-05,
+    -2.755731922398589e-07,
+)
+
+
+@functools.cache
+def _circle():
+    """Sines and cosines of the parts of a half turn, and what rounding takes from them."""
+    with localcontext() as context:
+        context.prec = series.DIGITS
+        pairs = [series.circle(series.pi() * k / PARTS) for k in range(PARTS)]
+        tables = []
+        for column in zip(*pairs, strict=True):
+            high = [float(number) for number in column]
+            tables += high, [float(n - Decimal(h)) for n, h in zip(column, high)]
+        tables[2][PARTS // 2] = tables[3][PARTS // 2] = 0.0
+        return tables
+
+
+def _circular_by_parts(x, ahead):
+    """The sine of a float64 up to `FAR`: a table's parts, turned by what is left."""
+    scale = PARTS // 2
+    magic = format_of(x).magic
+    shifted = fma(x, TWO_OVER_PI * scale, magic)
+    k, index = shifted - magic, bits(shifted) + ahead * scale
+    first = fma(k, -HALF_PI[0] / scale, x)  # exact, as in `double_angle`
+    second, lost = product_of_two(k, Const(x.type, -HALF_PI[1] / scale))
+    r, low = sum_of_two(first, second)
+    low = low + fma(k, -HALF_PI[2] / scale, lost)
+    sines, rest, cosines, more = (lookup(index, x, table) for table in _circle())
+    rest = fma(more, r, rest)
+    z = r * r
+    around = fma(polynomial(z, SIN_OF_PART) * z, r, low)
+    down = polynomial(z, COS_OF_PART) * z
+    line, lost = product_of_two(cosines, r)
+    high, more = sum_of_sorted(sines, line)
+    tail = fma(cosines, around, fma(sines, down, rest + lost))
+    value = high + (more + tail)
+    return select((index & PARTS) != 0, -value, value)
+
+
 def _circular(x, ahead):
-    """The sine ``ahead`` quarter turns on: the quadrant picks the curve and the sign."""
+    """The sine ``ahead`` quarter turns on."""
     if x.type.name == "float32":
         return _short_circular(x, ahead)
+    far = ir.Call("far_cos" if ahead else "far_sin", x.type, x)
+    return ir.Rarely(abs(x) > FAR, far, _circular_by_parts(x, ahead))
+
+
+def _far_circular(x, ahead):
+    """As `_circular`, however far: the quadrant picks the curve and the sign."""
     r, low, k = double_angle(x)
     (s, s_rest), (c, c_rest) = _sine(r, low), _cosine(r, low)
     sine, cosine = s + s_rest, c + c_rest
@@ -179,6 +223,16 @@ def _circular(x, ahead):
     value = select(odd, sine, cosine) if ahead else select(odd, cosine, sine)
     value = select(((k + ahead) & 2) != 0, -value, value)
     return ir.cast(x.type, value)
+
+
+def far_sin(x):
+    """The sine of a float64 beyond `FAR`."""
+    return _far_circular(x, 0)
+
+
+def far_cos(x):
+    """The cosine of a float64 beyond `FAR`."""
+    return _far_circular(x, 1)
 
 
 def sin(x):
@@ -233,24 +287,37 @@ def _atan_of_ratio(y, x, short):
     return high, low + fma(turns, HALF_PI[1], select(steep, -rest, rest))
 
 
-def _short_atan(a):
-    """Of what is not negative: of ``1 / a`` where that is below one."""
+# Pieces of the angle of a ratio up to one, and of what it lacks to a quarter turn.
+HALF_PI_SHORT = (1.5707963705062866, -4.371139000186243e-08)
+RATIO_STEP = 67 / 1024
+RATIO_PLACES = tuple((k * RATIO_STEP, RATIO_STEP / 2) for k in range(16))
+
+
+def _short_atan(x):
+    """Of a float32, in pieces: of ``1 / x`` where that is below one."""
+    a = abs(x)
+    a = select(a > 2.0**60, 2.0**60, a)
     steep = a > 1.0
-    t = short_quotient(select(steep, 1.0, a), select(steep, a, 1.0))
-    z = t * t
-    value = fma(polynomial(z, ATAN_TO_ONE) * z, t, t)
-    return select(steep, HALF_PI[0] - value, value)
+    inverse = 1.0 / a
+    ratio = select(steep, inverse, a)
+    lost = select(steep, fma(-inverse, a, 1.0) * inverse, 0.0)
+    whole, index = nearest(ratio * (1 / RATIO_STEP))
+    d = fma(whole, -RATIO_STEP, ratio)
+    index = select(steep, index | 16, index & 15)
+    rows = pieces(series.atan, RATIO_PLACES, 5)
+    rows += pieces(series.angle_to_right, RATIO_PLACES, 5)
+    high, low = fine_curve(d, index, rows, lost)
+    return copysign(high + low, x)
 
 
-@in_double_or_short
-def atan(x, short):
+def atan(x):
     """The angle of the point ``(1, x)``."""
+    if x.type.name == "float32":
+        return _short_atan(x)
     a = abs(x)
     far = a > 2.0**60
     one = Const(x.type, 1.0)
-    if short:
-        return copysign(_short_atan(select(far, Const(x.type, 2.0**60), a)), x)
-    high, low = _atan_of_ratio(select(far, one, a), one, short)
+    high, low = _atan_of_ratio(select(far, one, a), one, False)
     return copysign(select(far, HALF_PI[0], high + low), x)
 
 
@@ -281,49 +348,91 @@ def atan2(y, x, short):
     return select((x != x) | (y != y), math.nan, value)
 
 
-def _asin_of_part(a, short):
+# Pieces of ``asin(s) / s`` in ``s^2``.
+ARC_STEP = 33 / 2048
+ARC_PLACES = tuple((k * ARC_STEP, ARC_STEP / 2) for k in range(32))
+
+
+def _short_arc(s, s_low, z):
+    """The inverse sine of a float32 in two parts, whose square is ``z``: as a sum of two.
+
+    At most that of the root of one half.
+    """
+    whole, index = nearest(z * (1 / ARC_STEP))
+    d = fma(whole, -ARC_STEP, z)
+    high, low = fine_curve(d, index, pieces(series.arc_over_root, ARC_PLACES, 4))
+    value, lost = product_of_two(s, high)
+    return value, fma(s, low, fma(s_low, high, lost))
+
+
+def _half_chord(a):
+    """``sqrt((1 - a) / 2)`` of a float32 as a sum of two, and its square."""
+    gap, lost = sum_of_sorted(Const(a.type, 1.0), -a)
+    z = gap * 0.5
+    s = root(z)
+    missed = fma(lost, 0.5, fma(-s, s, z))
+    return s, missed * half_inverse_root(z), z
+
+
+def _short_asin(x):
+    """Of a float32: `asin`."""
+    a = abs(x)
+    outer = a > 0.5
+    s, low, z = _half_chord(a)
+    s, low = select(outer, s, a), select(outer, low, 0.0)
+    value, rest = _short_arc(s, low, select(outer, z, a * a))
+    top, lost = sum_of_sorted(Const(x.type, HALF_PI_SHORT[0]), value * -2.0)
+    far = top + (lost + fma(rest, -2.0, HALF_PI_SHORT[1]))
+    return copysign(select(outer, far, value + rest), x)
+
+
+def _short_acos(x):
+    """Of a float32: `acos`."""
+    value, rest = _short_arc(*_half_chord(abs(x)))
+    value, rest = value * 2.0, rest * 2.0
+    top, lost = sum_of_sorted(Const(x.type, 2 * HALF_PI_SHORT[0]), -value)
+    left = top + (lost + (2 * HALF_PI_SHORT[1] - rest))
+    return select(x < 0, left, value + rest)
+
+
+def _asin_of_part(a):
     """The inverse sine of ``a``, or past one half that of ``sqrt((1 - a) / 2)``.
 
     The parts of a sum of two, and which of both it is.
     """
     outer = a > 0.5
     z = select(outer, (1.0 - a) * 0.5, a * a)
-    s = select(outer, short_root(z) if short else root(z), a)
-    if short:
-        return s, z * s * polynomial(z, ASIN_SHORT), outer
+    s = select(outer, root(z), a)
     lost = fma(-s, s, z) / (s + s)
     lost = select(outer & (s > 0), lost, 0.0)
     rest = fma(polynomial(z, ASIN), z * s, lost * fma(z, 0.5, 1.0))
     return s, rest, outer
 
 
-@in_double_or_short
-def asin(x, short):
+def asin(x):
     """A polynomial up to one half; ``pi / 2 - 2 asin(sqrt((1 - x) / 2))`` beyond."""
-    s, rest, outer = _asin_of_part(abs(x), short)
-    if short:
-        value = s + rest
-        return copysign(select(outer, fma(value, -2.0, HALF_PI[0]), value), x)
+    if x.type.name == "float32":
+        return _short_asin(x)
+    s, rest, outer = _asin_of_part(abs(x))
     high, low = sum_of_sorted(Const(x.type, HALF_PI[0]), s * -2.0)
     value = high + (low + fma(rest, -2.0, HALF_PI[1]))
     return copysign(select(outer, value, s + rest), x)
 
 
-@in_double_or_short
-def acos(x, short):
+def acos(x):
     """``pi / 2 - asin(x)`` in the middle; twice the half angle near the ends."""
-    s, rest, outer = _asin_of_part(abs(x), short)
+    if x.type.name == "float32":
+        return _short_acos(x)
     left = x < 0
+    s, rest, outer = _asin_of_part(abs(x))
     start = select(outer, select(left, Const(x.type, math.pi), 0.0), HALF_PI[0])
     start_low = select(
         outer, select(left, Const(x.type, 2 * HALF_PI[1]), 0.0), HALF_PI[1]
     )
     scale = select(outer, select(left, Const(x.type, -2.0), 2.0), -1.0)
     signed = select(outer | ~left, scale, 1.0)
-    if short:
-        return fma(s + rest, signed, start)
     high, low = sum_of_sorted(start, s * signed)
     return high + (low + fma(rest, signed, start_low))
 
 
-FUNCTIONS = (sin, cos, tan, atan, atan2, asin, acos)
+FUNCTIONS = (sin, far_sin, cos, far_cos, tan, atan, atan2, asin, acos)

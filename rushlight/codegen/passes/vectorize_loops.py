@@ -166,7 +166,7 @@ class _Body:
         wide = self.spread(condition)
         if self.mask is not None:
             wide = wide & self.mask
-        return ir.Call("any_lane", ir.boolean, wide)
+        return ir.AnyLane(wide)
 
     def spread(self, e):
         value = self.value(e)

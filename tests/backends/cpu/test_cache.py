@@ -4,6 +4,7 @@ import array
 import os
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -307,3 +308,38 @@ def test_the_command_line_packs_lists_and_clears(folder, capsys):
     assert cache.main([]) == 2
     text = capsys.readouterr().out
     assert "1 kernels in" in text and "1 packed, 0 single" in text and "usage" in text
+
+
+def test_threads_that_build_a_kernel_at_once_have_one(folder):
+    """Plans keep addresses: machine code that any of them may have has to stay."""
+    both = threading.Barrier(2)
+    text = "define i32 @twice(ptr %d, ptr %i, i64 %b, i64 %e) {{\n  ret i32 {}\n}}\n"
+    text = text.format(int.from_bytes(os.urandom(3), "little"))
+    asked = cache.text_digest(text)
+    found = []
+
+    class Slow(dict):
+        """Waits, where a key is missed, until both threads have missed it."""
+
+        def get(self, key, default=None):
+            known = super().get(key, default)
+            if key == asked and known is None:
+                both.wait(timeout=60)
+            return known
+
+    kernels, cache._kernels = cache._kernels, Slow(cache._kernels)
+    try:
+        threads = [
+            threading.Thread(
+                target=lambda: found.append(cache.native_text("twice", text))
+            )
+            for _ in range(2)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        kernels.update(cache._kernels)
+        cache._kernels = kernels
+    assert len(found) == 2 and found[0] is found[1]

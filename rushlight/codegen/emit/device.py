@@ -1,0 +1,241 @@
+"""Renders any loop kernel as an entry for an NVIDIA device, with the host's parameters.
+
+A kernel of the host's is a function of pointers, integers and a span of its parallel
+axis. On a card the same function runs with the same pointers and integers, and each
+thread takes spans of ``chunk`` places: the grid's width further on, until the axis ends.
+So whatever has loops for the host has an entry here; what deserves a layout of its own
+(rows over the lanes of a warp, tiles in shared memory) has another emitter.
+
+An entry takes, by value, the pointers (`MOST_DATA` of them), the integers (`MOST_INTS`),
+the axis's length, the chunk, and where faults are to be noted. The compiler sees which
+of them are read, and the card loads no others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.emit import llvm
+from rushlight.codegen.target import NVIDIA
+
+MOST_DATA, MOST_INTS = 24, 64
+# Where a thread is, and how many there are.
+PLACES = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
+
+# The number of this thread, and of all threads of the grid
+THREAD = """\
+  %tid = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
+  %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
+  %width = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
+  %blocks = call i32 @llvm.nvvm.read.ptx.sreg.nctaid.x()
+  %tid.wide = zext i32 %tid to i64
+  %block.wide = zext i32 %block to i64
+  %width.wide = zext i32 %width to i64
+  %blocks.wide = zext i32 %blocks to i64
+  %before = mul i64 %block.wide, %width.wide
+  %thread = add i64 %before, %tid.wide
+  %threads = mul i64 %blocks.wide, %width.wide
+"""
+# Notes what a turn of the grid's loop refused
+NOTE = """\
+  %wrong = icmp ne i32 %faults, 0
+  br i1 %wrong, label %note, label %tail
+note:
+  %noted = atomicrmw or ptr %fault, i32 %faults monotonic
+  br label %tail
+tail:
+"""
+ENTRY = """\
+define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
+ptr byval([{ints} x i64]) align 8 %ints, i64 %total, i64 %chunk, ptr %fault) nounwind {{
+begin:
+{thread}  %first = mul i64 %thread, %chunk
+  %step = mul i64 %threads, %chunk
+  br label %head
+head:
+  %from = phi i64 [%first, %begin], [%next, %tail]
+  %more = icmp slt i64 %from, %total
+  br i1 %more, label %body, label %exit
+body:
+  %far = add i64 %from, %chunk
+  %whole = icmp slt i64 %far, %total
+  %to = select i1 %whole, i64 %far, i64 %total
+  %faults = call i32 @{inner}(ptr %data, ptr %ints, i64 %from, i64 %to)
+{note}  %next = add i64 %from, %step
+  br label %head
+exit:
+  ret void
+}}
+"""
+
+
+def emit(function: ir.Function) -> str:
+    """The PTX of a loop kernel; its entry has the function's name."""
+    module = llvm._Module(NVIDIA, scratch=False)
+    entry = entry_name(function.name)
+    inner = replace(function, name=f"{entry}.host")
+    module.add(inner, "internal ")
+    module.bodies.append(
+        ENTRY.format(
+            entry=entry,
+            inner=f"{entry}.host",
+            data=MOST_DATA,
+            ints=MOST_INTS,
+            thread=THREAD,
+            note=NOTE,
+        )
+    )
+    return assemble(module)
+
+
+def assemble(module) -> str:
+    """The PTX text of a collected module, whose threads know their places."""
+    from rushlight.codegen.toolchain import compile_ptx
+
+    for place in PLACES:
+        module.declare(f"llvm.nvvm.read.ptx.sreg.{place}", "i32")
+    return compile_ptx(module.text(), NVIDIA)
+
+
+def entry_name(name):
+    """A kernel's name, of the letters that PTX allows."""
+    return "".join(c if c.isalnum() or c == "_" else "_" for c in name)
+
+
+NUMBERS = 12  # numbers of 16 bytes that a launch passes by value
+ELEMENTS = """\
+define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
+ptr byval([{ints} x i64]) align 8 %ints, ptr byval([{numbers} x i128]) align 16 %numbers, \
+i64 %total, ptr %fault) nounwind {{
+begin:
+  %places = alloca [{count} x ptr], align 8
+  %steps = alloca [{n_steps} x i64], align 8
+{thread}{start}
+  br label %head
+head:
+  %index = phi i64 [%thread, %begin], [%next, %tail]
+  %more = icmp slt i64 %index, %total
+  br i1 %more, label %body, label %exit
+body:
+{work}
+  %faults = call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)
+{note}  %next = add i64 %index, %threads
+  br label %head
+exit:
+  ret void
+}}
+"""
+
+
+def emit_elements(function, count, ndim, numbers, narrow) -> str:
+    """The PTX of an elementwise kernel whose threads take one element each.
+
+    The kernel is the host's, of rows of one element: a thread finds where its element
+    lies in each operand from the sizes and strides of ``ndim`` loops.
+
+    Args:
+        function: the host's loops; its integers are the length of a row and the steps.
+        count: how many operands there are.
+        ndim: how many loops; 1 where elements lie behind one another.
+        numbers: the positions of operands that are numbers and come by value.
+        narrow: whether all indices fit 32 bits.
+    """
+    module = llvm._Module(NVIDIA, scratch=False)
+    entry = elements_name(function.name, ndim, numbers, narrow)
+    module.add(replace(function, name=f"{entry}.host"), "internal ")
+    start = []
+    for n in range(1 + 2 * count):
+        start += [
+            f"  %step{n} = getelementptr i64, ptr %steps, i64 {n}",
+            f"  store i64 {int(n == 0)}, ptr %step{n}",
+        ]
+    tensors = [k for k in range(count) if k not in numbers]
+    for k in range(count):
+        if k in numbers:
+            slot = f"ptr %numbers, i64 {numbers.index(k)}"
+            start.append(f"  %base{k} = getelementptr i128, {slot}")
+        else:
+            start += [
+                f"  %slot{k} = getelementptr ptr, ptr %data, i64 {k}",
+                f"  %base{k} = load ptr, ptr %slot{k}",
+            ]
+        start.append(f"  %place{k} = getelementptr ptr, ptr %places, i64 {k}")
+        if k in numbers:
+            start.append(f"  store ptr %base{k}, ptr %place{k}")
+    for d in range(ndim - 1):
+        start += _integer(f"size{d}", d)
+    for k in tensors:
+        for d in range(ndim):
+            start += _integer(f"stride{k}.{d}", ndim + k * ndim + d)
+    module.bodies.append(
+        ELEMENTS.format(
+            entry=entry,
+            inner=f"{entry}.host",
+            data=MOST_DATA,
+            ints=MOST_INTS,
+            numbers=NUMBERS,
+            thread=THREAD,
+            note=NOTE,
+            count=count,
+            n_steps=1 + 2 * count,
+            start="\n".join(start),
+            work="\n".join(_offsets(tensors, ndim, narrow)),
+        )
+    )
+    return assemble(module)
+
+
+def elements_name(name, ndim, numbers, narrow):
+    """The entry of an elementwise kernel for a layout."""
+    marks = "".join(map(str, numbers)) or "none"
+    return f"{entry_name(name)}_d{ndim}_n{marks}_{32 if narrow else 64}"
+
+
+def _integer(name, position):
+    """The lines that read an integer of the launch."""
+    return [
+        f"  %at.{name} = getelementptr i64, ptr %ints, i64 {position}",
+        f"  %{name} = load i64, ptr %at.{name}",
+    ]
+
+
+def _offsets(tensors, ndim, narrow):
+    """The lines that find a thread's element in every operand, innermost loop first."""
+    lines, rest = [], "%index"
+    kind = "i32" if narrow else "i64"
+    if narrow and ndim > 1:
+        lines.append("  %rest = trunc i64 %index to i32")
+        rest = "%rest"
+    places = []
+    for d in range(ndim):
+        place = rest
+        if d + 1 < ndim:
+            size = f"%size{d}"
+            if narrow:
+                lines.append(f"  %short{d} = trunc i64 {size} to i32")
+                size = f"%short{d}"
+            lines += [
+                f"  %left{d} = udiv {kind} {rest}, {size}",
+                f"  %done{d} = mul {kind} %left{d}, {size}",
+                f"  %place.{d} = sub {kind} {rest}, %done{d}",
+            ]
+            rest, place = f"%left{d}", f"%place.{d}"
+        if narrow and ndim > 1:
+            lines.append(f"  %wide{d} = zext i32 {place} to i64")
+            place = f"%wide{d}"
+        places.append(place)
+    for k in tensors:
+        offset = None
+        for d, place in enumerate(places):
+            lines.append(f"  %far{k}.{d} = mul i64 {place}, %stride{k}.{d}")
+            if offset is None:
+                offset = f"%far{k}.{d}"
+            else:
+                lines.append(f"  %sum{k}.{d} = add i64 {offset}, %far{k}.{d}")
+                offset = f"%sum{k}.{d}"
+        lines += [
+            f"  %element{k} = getelementptr i8, ptr %base{k}, i64 {offset}",
+            f"  store ptr %element{k}, ptr %place{k}",
+        ]
+    return lines

@@ -1,0 +1,223 @@
+"""Runs a grid's functions in their meaning: blocks, threads, barriers, shared memory.
+
+Every thread is a generator that yields where it must wait: at a barrier for its block, at
+an exchange for its warp. Accesses to memory are noted, and those that no barrier orders
+are refused, whatever order they happened to come in here: two threads at one element, one
+of them writing.
+"""
+
+from __future__ import annotations
+
+import inspect
+
+import numpy as np
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.emit import python
+from rushlight.codegen.emit.reference import EXTRA, NAMESPACE, Element, Memory
+from rushlight.codegen.expr import SHORT_NAMES
+
+WARP = 32
+
+
+class RaceError(RuntimeError):
+    """Two threads reach one element, one of them writes, and nothing orders them."""
+
+
+class DivergenceError(RuntimeError):
+    """Threads that must meet do not: some wait for what the others never reach."""
+
+
+class Watched(Memory):
+    """Elements whose accesses are noted in a grid's log."""
+
+    def __init__(self, address, dtype, grid):
+        super().__init__(address, dtype)
+        self.grid = grid
+
+    def __getitem__(self, index):
+        if not np.ndim(index):
+            self.grid.note(self.address + int(index) * self.dtype.itemsize, False)
+        return super().__getitem__(index)
+
+    def __setitem__(self, index, value):
+        if not np.ndim(index):
+            self.grid.note(self.address + int(index) * self.dtype.itemsize, True)
+        super().__setitem__(index, value)
+
+    def offset(self, count):
+        return Watched(self.address + int(count), self.dtype, self.grid)
+
+
+class Access:
+    """Who has been at an element since it was last ordered."""
+
+    __slots__ = ("readers", "writer")
+
+    def __init__(self):
+        self.writer, self.readers = None, set()
+
+
+class Log:
+    """The accesses of one launch; a time is a block, a thread and how many barriers."""
+
+    def __init__(self):
+        self.seen, self.now = {}, None
+
+    def note(self, address, writes):
+        """One access by the thread that runs now.
+
+        Raises:
+            RaceError: nothing orders it after another thread's.
+        """
+        access = self.seen.setdefault(address, Access())
+        others = [access.writer] if access.writer else []
+        if writes:
+            others += access.readers
+        for other in others:
+            if not self.ordered(other):
+                block, thread, _ = other
+                raise RaceError(
+                    f"thread {self.now[1]} of block {self.now[0]} "
+                    f"{'writes' if writes else 'reads'} an element that thread "
+                    f"{thread} of block {block} "
+                    f"{'writes' if other == access.writer else 'reads'}, "
+                    "with no barrier between"
+                )
+        if writes:
+            access.writer, access.readers = self.now, set()
+        else:
+            access.readers.add(self.now)
+
+    def ordered(self, other):
+        """Whether an access came before this thread's: its own, or before a barrier."""
+        block, thread, time = other
+        if block != self.now[0]:
+            return False
+        return thread == self.now[1] or time < self.now[2]
+
+
+class Thread:
+    """What a thread knows of its place; also where memory is noted."""
+
+    def __init__(self, log, arrays, thread, block, threads, blocks):
+        self.log, self.arrays = log, arrays
+        self.thread, self.block = np.int64(thread), np.int64(block)
+        self.threads, self.blocks = np.int64(threads), np.int64(blocks)
+
+    def note(self, address, writes):
+        self.log.note(address, writes)
+
+    def shared(self, element, size, name):
+        """The block's array of a name."""
+        if name not in self.arrays:
+            self.arrays[name] = np.zeros(size, element.dtype)
+        return Watched(self.arrays[name].ctypes.data, element.dtype, self)
+
+
+BARRIER = ("barrier",)
+
+
+def exchange(value, distance):
+    """What a thread yields to be given another lane's value."""
+    return "exchange", int(distance), value
+
+
+def run(function: ir.Function, operands, blocks, threads) -> None:
+    """Runs a function of a grid.
+
+    Args:
+        function: whose ``grid`` is set.
+        operands: for each parameter the address of an array, or an integer.
+        blocks: how many blocks there are.
+        threads: of each block; whole warps where lanes exchange values.
+
+    Raises:
+        RaceError: accesses to an element are not ordered.
+        DivergenceError: some threads of a block or warp never meet the others.
+    """
+    source = python.render(function)
+    log = Log()
+    keep: list = []
+
+    def pointer(value, element):
+        if isinstance(value, Watched):
+            return Watched(value.address, element.dtype, value.grid)
+        return NAMESPACE["pointer"](value, element)
+
+    scope = dict(NAMESPACE) | {
+        "exchange": exchange, "barrier": BARRIER, "pointer": pointer,
+    }  # fmt: skip
+    for dtype in EXTRA:
+        if SHORT_NAMES[dtype] not in source:
+            continue
+        scope[SHORT_NAMES[dtype]] = Element(dtype)
+    exec(compile(source, f"<{function.name}>", "exec"), scope)
+    body = scope[function.name]
+    for block in range(blocks):
+        arrays: dict = {}
+        keep.append(arrays)
+        running = {}
+        for number in range(threads):
+            place = Thread(log, arrays, number, block, threads, blocks)
+            values = [
+                Watched(value, scope[str(var.type.element)].dtype, place)
+                if isinstance(var.type, ir.Pointer)
+                else np.int64(value)
+                for var, value in zip(function.parameters, operands, strict=True)
+            ]
+            log.now = (block, number, 0)
+            with np.errstate(all="ignore"):
+                made = body(place, *values)
+            if inspect.isgenerator(made):
+                running[number] = made
+        _run_block(log, block, threads, running)
+
+
+def _run_block(log, block, threads, running):
+    """Advances a block's threads until all have ended."""
+    waiting: dict = {}  # what each thread waits at, and what it is given next
+    gifts = dict.fromkeys(running)
+    time = 0
+    while running:
+        for number in list(running):
+            if number in waiting:
+                continue
+            log.now = (block, number, time)
+            try:
+                with np.errstate(all="ignore"):
+                    waiting[number] = running[number].send(gifts[number])
+                gifts[number] = None
+            except StopIteration:
+                del running[number]
+        if not running:
+            return
+        if all(asked[0] == "barrier" for asked in waiting.values()):
+            if len(waiting) < threads:
+                raise DivergenceError(
+                    f"{len(waiting)} of {threads} threads of block {block} wait at a "
+                    "barrier; the others have ended"
+                )
+            time += 1
+            waiting.clear()
+            continue
+        if not _exchange(waiting, gifts, threads):
+            raise DivergenceError(
+                f"threads of block {block} wait for each other in different places"
+            )
+
+
+def _exchange(waiting, gifts, threads):
+    """Serves the warps all of whose lanes have arrived; whether there was one."""
+    served = False
+    for first in range(0, threads, WARP):
+        lanes = range(first, first + WARP)
+        asked = [waiting.get(lane, ("ended",)) for lane in lanes]
+        if any(one[0] != "exchange" or one[1] != asked[0][1] for one in asked):
+            continue
+        for lane, one in zip(lanes, asked, strict=True):
+            gifts[lane] = waiting[first + (lane - first ^ one[1])][2]
+        for lane in lanes:
+            del waiting[lane]
+        served = True
+    return served

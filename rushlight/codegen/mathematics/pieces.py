@@ -1,0 +1,110 @@
+"""Functions in pieces: of each stretch of the argument a short polynomial.
+
+The coefficients lie in tables of constants, from which every lane takes its own (see
+``lookup`` of the emitters): where a processor permutes registers, a table of 16 or 32 is
+one instruction, and a polynomial of degree five does what takes one of fifteen in one
+piece.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+from decimal import Decimal, localcontext
+
+from rushlight.codegen.expr import Call, Const
+from rushlight.codegen.mathematics.formats import fma
+from rushlight.codegen.mathematics.series import DIGITS
+
+
+def lookup(index, like, table):
+    """The number at the place of a table that the low bits of an index name."""
+    return Call("lookup", like.type, index, *(Const(like.type, v) for v in table))
+
+
+def rounded(number, x) -> float:
+    """The nearest number of the format of ``x``."""
+    value = float(number)
+    if x.type.name == "float32":
+        value = struct.unpack("<f", struct.pack("<f", value))[0]
+    return value
+
+
+@functools.cache
+def pieces(series, places, degree):
+    """Polynomials for stretches of a function: a row of coefficients for each.
+
+    Args:
+        series: a function of `series`: the Taylor series around a place.
+        places: pairs of the middle of a stretch and how far it reaches.
+        degree: of the polynomials. Their first terms are the function's, exactly; what
+            is left is shortened by Chebyshev's polynomials.
+    """
+    rows = []
+    with localcontext() as context:
+        context.prec = DIGITS
+        for middle, reach in places:
+            first, *rest = series(Decimal(middle))
+            rows.append((first, *_shortened(rest, Decimal(reach), degree)))
+    return tuple(rows)
+
+
+def _shortened(terms, reach, count):
+    """A polynomial on ``-reach`` to ``reach`` with fewer terms, by Chebyshev's."""
+    terms = list(terms)
+    while len(terms) > count:
+        n = len(terms) - 1
+        last = terms.pop()
+        # T_n without its leading term, scaled to the reach and to a leading one.
+        factor = Decimal(1)
+        for k in range(1, n // 2 + 1):
+            factor = -factor * (n - 2 * k + 2) * (n - 2 * k + 1)
+            factor = factor / (4 * k * (n - k))
+            terms[n - 2 * k] -= last * factor * reach ** (2 * k)
+    return terms
+
+
+def columns(rows, x):
+    """Coefficients of one power each, in the format of ``x``."""
+    return [[rounded(c, x) for c in column] for column in zip(*rows, strict=True)]
+
+
+def parts(column, x):
+    """A column of numbers, and what rounding takes from them."""
+    high = [rounded(number, x) for number in column]
+    low = [rounded(n - Decimal(h), x) for n, h in zip(column, high, strict=True)]
+    return high, low
+
+
+def curve(d, index, rows):
+    """The polynomial of every lane's piece."""
+    *rest, value = (lookup(index, d, column) for column in columns(rows, d))
+    for coefficient in reversed(rest):
+        value = fma(value, d, coefficient)
+    return value
+
+
+def fine_curve(d, index, rows, low=None):
+    """The same as a sum of two, the second of which is small.
+
+    The line is exact: the first coefficient is zero or not smaller than the step. ``low``
+    is a second part of ``d``.
+    """
+    first, line, *more = zip(*rows, strict=True)
+    starts, slopes = parts(first, d), parts(line, d)
+    *rest, value = ([rounded(c, d) for c in column] for column in more)
+    value = lookup(index, d, value)
+    for column in reversed(rest):
+        value = fma(value, d, lookup(index, d, column))
+    if any(slopes[1]):
+        value = fma(value, d, lookup(index, d, slopes[1]))
+    else:
+        value = value * d
+    rest = fma(value, d, lookup(index, d, starts[1]))
+    start, slope = lookup(index, d, starts[0]), lookup(index, d, slopes[0])
+    if low is not None:
+        rest = fma(low, slope, rest)
+    step = d * slope
+    lost = fma(d, slope, -step)
+    total = start + step
+    return total, (step - (total - start)) + (lost + rest)

@@ -1,0 +1,209 @@
+"""Kernels of a device's grid that the tests execute, assemble and measure."""
+
+from __future__ import annotations
+
+from rushlight import te
+from rushlight.codegen import language as L
+from rushlight.codegen.emit import ptx
+from rushlight.codegen.language import (
+    cos,
+    element,
+    erf,
+    exp,
+    expm1,
+    fma,
+    fold,
+    largest,
+    length,
+    log,
+    log1p,
+    maximum,
+    mean,
+    pointwise,
+    reduction,
+    rsqrt,
+    select,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
+    total,
+)
+from rushlight.codegen.lower import lower
+from rushlight.codegen.lower_schedule import lower as lower_schedule
+from rushlight.codegen.nest import Nest, arrange
+from rushlight.codegen.schedules import cuda
+from rushlight.ops.reduction import argmax, var_mean
+
+HALVES = ("float16", "bfloat16")
+
+ELEMENTWISE = {
+    "add": lambda x, y: x + y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "relu": lambda x: maximum(x, 0.0),
+    "leaky_relu": lambda x: select(x > 0, x, x * 0.01),
+    "exp": lambda x: exp(x),
+    "log": lambda x: log(x),
+    "sqrt": lambda x: sqrt(x),
+    "sin": lambda x: sin(x),
+    "cos": lambda x: cos(x),
+    "tanh": lambda x: tanh(x),
+    "sigmoid": lambda x: sigmoid(x),
+    "silu": lambda x: x * sigmoid(x),
+    "gelu": lambda x: x * 0.5 * (1.0 + erf(x * 0.7071067811865476)),
+    "softplus": lambda x: log1p(exp(x)),
+    "elu": lambda x: select(x > 0, x, expm1(x)),
+    "addcmul": lambda x, y, z: fma(y, z, x),
+}
+
+
+@reduction(
+    identity=(-L.inf, 0),
+    prepare=lambda x: (x, 1),
+    finish=lambda state: state[0] + log(state[1]),
+)
+def log_mass(left, right):
+    """The logarithm of a sum of exponentials, in one pass."""
+    (high, mass), (other, more) = left, right
+    top = maximum(high, other)
+    floor = select(top == -L.inf, 0.0, top)
+    return top, mass * exp(high - floor) + more * exp(other - floor)
+
+
+def row_sum(x, dim):
+    return total(x, over=dim)
+
+
+def row_mean(x, dim):
+    return mean(x, over=dim)
+
+
+def row_amax(x, dim):
+    return largest(x, over=dim)
+
+
+def row_norm(x, dim):
+    return sqrt(total(x * x, over=dim))
+
+
+def softmax(x, dim):
+    mass = exp(x - largest(x, over=dim))
+    return mass / total(mass, over=dim)
+
+
+def log_softmax(x, dim):
+    shifted = x - largest(x, over=dim)
+    return shifted - log(total(exp(shifted), over=dim))
+
+
+def logsumexp(x, dim):
+    return fold(log_mass, x)[0]
+
+
+def layer_norm(x, weight, bias, dim):
+    center = mean(x, over=dim)
+    gap = x - center
+    rstd = rsqrt(mean(gap * gap, over=dim) + 1e-5)
+    return gap * rstd * weight + bias, center, rstd
+
+
+def rms_norm(x, weight, dim):
+    return x * rsqrt(mean(x * x, over=dim) + 1e-5) * weight
+
+
+def cross_entropy(x, label, dim):
+    top = largest(x, over=dim)
+    picked = element(x, L.cast(label, "int64"), over=dim)
+    return log(total(exp(x - top), over=dim)) - (picked - top)
+
+
+def moments(x, dim):
+    return fold(var_mean, x, scalar=L.cast(length(over=dim), "float64") - 1.0)
+
+
+def first_largest(x, dim):
+    return fold(argmax, x)[0]
+
+
+# Each kernel's inputs and outputs by how they vary: x for each place, w for each place
+# and every row alike, r for each row, i for each row and an integer.
+ROWS = {
+    row_sum: ("x", "r"),
+    row_mean: ("x", "r"),
+    row_amax: ("x", "r"),
+    row_norm: ("x", "r"),
+    softmax: ("x", "x"),
+    log_softmax: ("x", "x"),
+    logsumexp: ("x", "r"),
+    layer_norm: ("xww", "xrr"),
+    rms_norm: ("xw", "x"),
+    cross_entropy: ("xr", "r"),
+    moments: ("x", "rr"),
+    first_largest: ("x", "i"),
+}
+
+
+def strides_of(kind, rows, columns, item, beside):
+    """Byte strides from row to row and along a row."""
+    whole = (item, rows * item) if beside else (columns * item, item)
+    return {"x": whole, "w": (0, item), "r": (item, 0), "i": (8, 0)}[kind]
+
+
+def elementwise(name, dtype="float32"):
+    """A kernel of `ELEMENTWISE` for a dtype, as the host's loops."""
+    function = ELEMENTWISE[name]
+    function.__name__ = f"{name}_{dtype}"
+    front = pointwise(function)
+    compute = "float32" if dtype in HALVES else dtype
+    return cuda.pointwise_loops(front, (dtype,) * front.arity, (dtype,), compute)
+
+
+def over_rows(function, dtype="float32", rows=5, columns=100, beside=False):
+    """A kernel of `ROWS` as a function of a grid, and what `arrange` found."""
+    before, after = ROWS[function]
+    kinds = after + before
+    dtypes = ["int64" if kind == "i" else dtype for kind in kinds]
+    items = [{"float16": 2, "bfloat16": 2, "float32": 4}.get(d, 8) for d in dtypes]
+    strides = [
+        strides_of(kind, rows, columns, item, beside)
+        for kind, item in zip(kinds, items, strict=True)
+    ]
+    found = arrange([rows], [columns], strides, items, len(after), ordered=True)
+    outputs, inputs = tuple(dtypes[: len(after)]), tuple(dtypes[len(after) :])
+    compute = "float32" if dtype in HALVES else dtype
+    made = Nest(function).grid(inputs, outputs, compute, found.key)
+    return lower(made), found
+
+
+def matrix_product():
+    """A scheduled product of matrices, as the host's loops."""
+    a = te.placeholder((64, 32), name="a")
+    b = te.placeholder((32, 48), name="b")
+    k = te.reduce_axis((0, 32), name="k")
+    c = te.compute((64, 48), lambda i, j: te.sum(a[i, k] * b[k, j], axis=k), name="c")
+    s = cuda.schedule(te.create_schedule(c))
+    ((function, _, _),) = lower_schedule(s, [a, b, c], "matmul").functions
+    return function
+
+
+def named():
+    """Every kernel by a name of its own."""
+    found = {f"{name}": elementwise(name) for name in ELEMENTWISE}
+    found |= {f"silu_{d}": elementwise("silu", d) for d in (*HALVES, "float64")}
+    for function in ROWS:
+        found[function.__name__] = over_rows(function)[0]
+    for function in (row_sum, row_mean, row_amax, row_norm, softmax):
+        for dtype in ("float64", "bfloat16"):
+            found[f"{function.__name__}_{dtype}"] = over_rows(function, dtype)[0]
+    for function in (row_sum, softmax, layer_norm):
+        found[f"{function.__name__}_beside"] = over_rows(function, beside=True)[0]
+    found["matmul"] = matrix_product()
+    return found
+
+
+def texts(architecture):
+    """The PTX of every kernel, in one text, and the names of its entries."""
+    kernels = named()
+    text = ptx.emit(*kernels.values(), target=ptx.device(architecture))
+    return text, {function.name: name for name, function in kernels.items()}

@@ -1,0 +1,217 @@
+"""Functions of a grid in their meaning: results, races, threads that never meet."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen import grids, spec
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.emit import reference_grid
+from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
+from rushlight.codegen.expr import Barrier, Exchange, Place, Var
+from rushlight.codegen.rewrite import map_statement
+from tests.codegen import grid_kernels
+from tests.codegen.grid_kernels import ROWS
+
+SHAPE = 5, 100
+
+
+def run_rows(function, beside, threads):
+    """The outputs of a kernel over rows, and its inputs in double precision."""
+    made, found = grid_kernels.over_rows(function, beside=beside)
+    before, after = ROWS[function]
+    rng = np.random.default_rng(0)
+    order = "F" if beside else "C"
+    sizes = {"x": SHAPE, "w": SHAPE[1:], "r": SHAPE[:1], "i": SHAPE[:1]}
+
+    def array(kind):
+        dtype = np.int64 if kind == "i" else np.float32
+        return np.zeros(sizes[kind], dtype, order=order)
+
+    inputs = []
+    for kind in before:
+        given = array(kind)
+        given[...] = rng.standard_normal(given.shape)
+        if kind == "r":  # labels
+            given[...] = rng.integers(0, SHAPE[1], given.shape)
+        inputs.append(given)
+    outputs = [array(kind) for kind in after]
+    integers = np.array(found.integers, np.int64)
+    operands = [a.ctypes.data for a in (*outputs, *inputs, integers)]
+    reference_grid.run(made, [*operands, found.rows], 2, threads)
+    return outputs, [given.astype(np.float64) for given in inputs]
+
+
+def softmax(x):
+    mass = np.exp(x - x.max(1, keepdims=True))
+    return mass / mass.sum(1, keepdims=True)
+
+
+def layer_norm(x, weight, bias):
+    center, rstd = x.mean(1), 1 / np.sqrt(x.var(1) + 1e-5)
+    gap = (x - center[:, None]) * rstd[:, None]
+    return gap * weight + bias, center, rstd
+
+
+EXPECTED = {
+    grid_kernels.row_sum: lambda x: x.sum(1),
+    grid_kernels.row_mean: lambda x: x.mean(1),
+    grid_kernels.row_amax: lambda x: x.max(1),
+    grid_kernels.row_norm: lambda x: np.sqrt((x * x).sum(1)),
+    grid_kernels.softmax: softmax,
+    grid_kernels.log_softmax: lambda x: np.log(softmax(x)),
+    grid_kernels.logsumexp: lambda x: np.log(np.exp(x).sum(1)),
+    grid_kernels.layer_norm: layer_norm,
+    grid_kernels.rms_norm: lambda x, w: (
+        x / np.sqrt((x * x).mean(1, keepdims=True) + 1e-5) * w
+    ),
+    grid_kernels.cross_entropy: lambda x, label: (
+        -np.log(softmax(x))[np.arange(len(x)), label.astype(int)]
+    ),
+    grid_kernels.moments: lambda x: (x.var(1, ddof=1), x.mean(1)),
+    grid_kernels.first_largest: lambda x: x.argmax(1),
+}
+
+
+@pytest.mark.parametrize("beside", [False, True], ids=["along", "beside"])
+@pytest.mark.parametrize("function", list(ROWS), ids=lambda f: f.__name__)
+def test_rows_are_computed_by_the_threads_of_a_grid(function, beside):
+    outputs, inputs = run_rows(function, beside, 64)
+    expected = EXPECTED[function](*inputs)
+    expected = expected if isinstance(expected, tuple) else (expected,)
+    for got, wanted in zip(outputs, expected, strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [32, 96])
+def test_any_number_of_warps_joins_their_states(threads):
+    outputs, inputs = run_rows(grid_kernels.softmax, False, threads)
+    np.testing.assert_allclose(outputs[0], softmax(*inputs), rtol=1e-4)
+
+
+@pytest.mark.parametrize("blocks, threads", [(1, 1), (2, 7), (3, 32)])
+def test_elements_are_divided_among_all_threads(blocks, threads):
+    function = grids.spread(grid_kernels.elementwise("addcmul"))
+    x, y, z = (np.arange(50, dtype="f") + k for k in range(3))
+    out, strides = np.zeros(50, "f"), np.ones(4, np.int64)
+    operands = [a.ctypes.data for a in (out, x, y, z, strides)]
+    reference_grid.run(function, [*operands, 50], blocks, threads)
+    np.testing.assert_allclose(out, x + y * z)
+
+
+def without_barrier(function, number):
+    """The function with one of its barriers left out."""
+    count = 0
+
+    def kept(body):
+        nonlocal count
+        result = []
+        for statement in body:
+            if isinstance(statement, Barrier):
+                count += 1
+                if count - 1 == number:
+                    continue
+            result.append(map_statement(statement, lambda e: e, kept))
+        return tuple(result)
+
+    changed = function.with_body(kept(function.body))
+    assert count > number
+    return changed
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_every_barrier_of_a_softmax_is_needed(number):
+    made, found = grid_kernels.over_rows(grid_kernels.softmax)
+    x, out = np.ones(SHAPE, "f"), np.zeros(SHAPE, "f")
+    integers = np.array(found.integers, np.int64)
+    operands = [*(a.ctypes.data for a in (out, x, integers)), found.rows]
+    with pytest.raises(RaceError, match="no barrier between"):
+        reference_grid.run(without_barrier(made, number), operands, 1, 64)
+
+
+def grid_function(write):
+    """A function over one array, written by ``write(builder, array)``."""
+    b, out = Builder(), Var("out", ir.Pointer(ir.f32))
+    write(b, out)
+    return ir.Function("example", (out,), b.statements, grid=True)
+
+
+def run(function, threads=64, blocks=1):
+    out = np.zeros(256, np.float32)
+    reference_grid.run(function, [out.ctypes.data], blocks, threads)
+    return out
+
+
+def test_two_threads_that_write_one_element_are_found():
+    def write(b, out):
+        b.store(out, Place("thread") // 2, 1.0)
+
+    with pytest.raises(RaceError, match="thread 1 of block 0 writes an element that"):
+        run(grid_function(write))
+
+
+def test_two_blocks_are_ordered_by_nothing():
+    def write(b, out):
+        b.add(Barrier())
+        b.store(out, Place("thread"), 1.0)
+
+    with pytest.raises(RaceError, match="of block 1 writes"):
+        run(grid_function(write), blocks=2)
+
+
+def test_a_barrier_orders_what_threads_write_and_read():
+    def write(b, out):
+        shared = Var("shared", ir.Pointer(ir.f32))
+        b.add(ir.Array(shared, 64, shared=True))
+        b.store(shared, Place("thread"), ir.cast(ir.f32, Place("thread")))
+        b.add(Barrier())
+        b.store(out, Place("thread"), ir.load(shared, 63 - Place("thread")))
+
+    np.testing.assert_array_equal(run(grid_function(write))[:64], np.arange(63, -1, -1))
+
+
+def test_lanes_exchange_values_within_their_warp():
+    def write(b, out):
+        own = ir.cast(ir.f32, Place("thread"))
+        b.store(out, Place("thread"), b.let("other", Exchange(4, own)))
+
+    np.testing.assert_array_equal(run(grid_function(write))[:64], np.arange(64) ^ 4)
+
+
+def test_threads_that_never_meet_are_found():
+    def some(b, out):
+        with b.when(Place("thread") < 40):
+            b.add(Barrier())
+
+    def lanes(b, out):
+        with b.when(Place("thread") < 40):
+            b.store(out, Place("thread"), Exchange(1, ir.cast(ir.f32, Place("thread"))))
+
+    with pytest.raises(DivergenceError, match="40 of 64 threads of block 0 wait"):
+        run(grid_function(some))
+    with pytest.raises(DivergenceError):
+        run(grid_function(lanes))
+
+
+def test_only_functions_of_a_grid_have_threads():
+    def write(b, out):
+        b.add(Barrier())
+
+    host = replace(grid_function(write), grid=False)
+    with pytest.raises(spec.SpecError, match="only the threads of a grid wait"):
+        spec.verify(host)
+    for value in (Place("thread"), Exchange(1, ir.cast(ir.i64, ir.Const(ir.i32, 1)))):
+        b = Builder()
+        b.let("x", value)
+        with pytest.raises(spec.SpecError, match="is for functions of a grid"):
+            spec.verify(ir.Function("host", (), b.statements))
+    with pytest.raises(ValueError, match="no place"):
+        Place("warp")
+    b = Builder()
+    b.let("x", Exchange(3, Place("thread")))
+    with pytest.raises(spec.SpecError, match="1, 2, 4, 8 or 16 apart"):
+        spec.verify(ir.Function("odd", (), b.statements, grid=True))
