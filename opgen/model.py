@@ -15,6 +15,7 @@ RULES = {
 TAGS = {
     "random", "data_dependent", "view_or_copy", "factory",
     "linear",  # in all its tensors together: tangents are mapped as they are
+    "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.plans`
     "twin",  # in place, a function of its own runs, whose name ends in "_"
     "reshapes",  # gives a tensor another shape in place: no element changes

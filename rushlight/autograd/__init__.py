@@ -1,6 +1,6 @@
 """Automatic differentiation: calls are recorded as a graph, and the graph reversed."""
 
-from rushlight.autograd import functional, graph
+from rushlight.autograd import graph
 from rushlight.autograd.anomaly import detect_anomaly, set_detect_anomaly
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import (
@@ -37,10 +37,16 @@ __all__ = [
 ]
 
 
+# What few programs use is imported when it is first asked for.
+_ON_DEMAND = ("forward_ad", "functional")
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for readers of types, who import everything
+    from rushlight.autograd import functional
+
+
 def __getattr__(name):
-    # forward mode opens levels of interpreters: who does not use it loads none
-    if name == "forward_ad":
+    if name in _ON_DEMAND:
         from importlib import import_module
 
-        return import_module("rushlight.autograd.forward_ad")
+        return import_module(f"rushlight.autograd.{name}")
     raise AttributeError(f"module 'rushlight.autograd' has no attribute '{name}'")

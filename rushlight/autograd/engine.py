@@ -27,7 +27,7 @@ from cython.cimports.rushlight.autograd.node import (
 from cython.cimports.rushlight.core._python import Py_DECREF, Py_INCREF, Py_XDECREF
 from cython.cimports.rushlight.core.keys import KEY_ABSENT
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.core.tensor import Tensor, hooks_of
 
 from rushlight.autograd import anomaly
 
@@ -405,8 +405,9 @@ def run_tensor_hooks(node: Node, grads: object) -> object:
     """The hooks of the tensors whose gradients have just become complete."""
     if node.is_accumulator:
         leaf: Tensor = cython.cast(AccumulateGrad, node).variable
-        if leaf.hooks is not None and grads is not None:
-            return leaf.hooks.run_backward(grads)
+        hooks = hooks_of(leaf)
+        if hooks is not None and grads is not None:
+            return hooks.run_backward(grads)
         return grads
     i: cython.int
     if node.n_outputs <= 1:

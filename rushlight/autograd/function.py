@@ -222,10 +222,18 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply(cls, *args, **kwargs):
         """Run ``forward`` and record it with the class's ``backward``."""
+        if cls.setup_context is not Function.setup_context:
+            args, kwargs = _bound(cls.forward, args, kwargs), {}
         if state.is_transforming():
             from rushlight.autograd.levels import custom
 
             return custom.apply(cls, args, kwargs)
+        for arg in args:
+            if isinstance(arg, Tensor) and arg._stand is not None:
+                from rushlight.autograd.levels.stack import each, revived
+
+                args = each(revived, args)  # of a transformation that is over
+                break
         return cls.apply_here(*args, **kwargs)
 
     @classmethod
@@ -259,6 +267,26 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
             return output
         finally:
             state.set_grad_enabled(earlier)
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(forward):
+    import inspect  # much to import for programs without functions of their own
+
+    signature = inspect.signature(forward)
+    kinds = {parameter.kind for parameter in signature.parameters.values()}
+    fixed = kinds <= {inspect.Parameter.POSITIONAL_OR_KEYWORD}
+    return signature, len(signature.parameters) if fixed else None
+
+
+def _bound(forward, args, kwargs):
+    """All arguments by position, with defaults: what ``setup_context`` is given."""
+    signature, count = _signature(forward)
+    if len(args) == count and not kwargs:
+        return args
+    bound = signature.bind(*args, **kwargs)
+    bound.apply_defaults()
+    return bound.args
 
 
 class _Wrapping:

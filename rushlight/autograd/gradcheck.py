@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import warnings
 
 import rushlight
@@ -70,6 +69,7 @@ def gradcheck(
         check.inspect_inputs()
         if check_backward_ad:
             check.run(fast_mode)
+            check.check_multiplied()
             if check_undefined_grad:
                 check.check_undefined()
             if check_batched_grad:
@@ -369,9 +369,11 @@ class _Check:
             raise GradcheckError("Analytical gradient has incorrect dtype")
 
     def values(self):
-        """The outputs for the inputs as they are now, without history."""
-        with no_grad():
-            outputs = _as_tuple(self.func(*self.inputs))
+        """The outputs for the inputs as they are now, without history.
+
+        The function runs with the caller's mode: it may take gradients itself.
+        """
+        outputs = _as_tuple(self.func(*self.inputs))
         return [out.detach().clone() for out in outputs if isinstance(out, Tensor)]
 
     def numerical(self, one, place):
@@ -406,6 +408,8 @@ class _Check:
 
     def compare_projections(self, output, place):
         """``v J u`` both ways, for random ``u`` and ``v``, input by input."""
+        import random
+
         source = random.Random(0)
         start = _random_direction(output, source)
         found = self.pull(output, start)
@@ -527,6 +531,20 @@ class _Check:
             )
 
     # -- missing gradients -----------------------------------------------------
+
+    def check_multiplied(self):
+        """A gradient of zero must give one of zero."""
+        outputs = _differentiable(self.func(*self.inputs))
+        if not outputs:
+            return
+        found = grad(
+            outputs,
+            [one for _i, one in self.checked],
+            [rushlight.zeros_like(out) for out in outputs],
+            allow_unused=True,
+        )
+        if any(value is not None and bool((value != 0).any()) for value in found):
+            raise GradcheckError("backward not multiplied by grad_output")
 
     def check_undefined(self):
         """A gradient that does not arrive must count as zero."""

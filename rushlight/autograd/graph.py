@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from typing import NamedTuple
+from collections import namedtuple
 
 from rushlight.autograd import methods
 from rushlight.autograd.engine import count_expected, current_graph_task_id
@@ -32,12 +32,13 @@ __all__ = [
 ]
 
 
-class GradientEdge(NamedTuple):
+_EDGE = "node output_nr ownership_token"
+
+
+class GradientEdge(namedtuple("GradientEdge", _EDGE, defaults=(None,))):
     """Where a tensor's gradient flows to: stands for the tensor in ``grad``."""
 
-    node: Node
-    output_nr: int
-    ownership_token: object = None
+    __slots__ = ()
 
 
 def get_gradient_edge(tensor) -> GradientEdge:

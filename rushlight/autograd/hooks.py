@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections import OrderedDict
-from typing import NamedTuple
+from collections import OrderedDict, namedtuple
 
 _numbers = itertools.count()
 
 
-class InputMetadata(NamedTuple):
+# No `NamedTuple` here: `typing` takes long to import.
+_METADATA = "shape dtype device is_tensor_subclass is_nested_tensor"
+
+
+class InputMetadata(namedtuple("InputMetadata", _METADATA, defaults=(False, False))):
     """What a gradient has to be like that arrives at a node."""
 
-    shape: list
-    dtype: object
-    device: object
-    is_tensor_subclass: bool = False
-    is_nested_tensor: bool = False
+    __slots__ = ()
 
 
 class RemovableHandle:

@@ -18,13 +18,16 @@ from cython.cimports.rushlight.autograd.node import (
     view_grad_fn,
 )
 from cython.cimports.rushlight.autograd.saved import save_tensor
+from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.keys import KEY_PYTHON
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
     VIEW_MULTI_OUTPUT,
+    Extra,
     Tensor,
+    hooks_of,
     new_empty,
     same_window,
 )
@@ -44,7 +47,7 @@ def one_for(output: Tensor) -> object:
     ones: Tensor = new_empty(
         output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device
     )
-    if ones.storage.device.kind != 0:
+    if not ones.storage.device.on_host:
         return ones.fill_(1)
     write_element(ones.dtype_.code, ones.pointer(), 1)
     return ones
@@ -83,7 +86,7 @@ def root_gradient(output: object, grad: object, place: object) -> object:
             return None
         if tensor.numel_ != 1:
             raise RuntimeError("grad can be implicitly created only for scalar outputs")
-        if tensor.dtype_.category != 2:
+        if tensor.dtype_.category != FLOATING:
             raise RuntimeError(
                 "grad can be implicitly created only for real scalar outputs but got "
                 f"{tensor.dtype_}"
@@ -98,7 +101,10 @@ def root_gradient(output: object, grad: object, place: object) -> object:
             f"Mismatch in shape: grad_output[{place}] has a shape of {grad.shape} and "
             f"output[{place}] has a shape of {tensor.shape}."
         )
-    if tensor.dtype_.category == 3 and cython.cast(Tensor, grad).dtype_.category != 3:
+    if (
+        tensor.dtype_.category == COMPLEX
+        and cython.cast(Tensor, grad).dtype_.category != COMPLEX
+    ):
         raise RuntimeError(
             "For complex Tensors, both grad_output and output are required to have the "
             f"same dtype. Mismatch in dtype: grad_output[{place}] has a dtype of "
@@ -287,14 +293,86 @@ def unused(tensor: object, place: object, allowed: object, zeros: object) -> obj
     return None
 
 
+# --- attributes that are set --------------------------------------------------------------
+
+
+def set_requires_grad(t: Tensor, value: cython.bint):
+    """Switch recording for a tensor, which is not as it should be."""
+    if t.grad_fn_ is not None:
+        raise RuntimeError(
+            "you can only change requires_grad flags of leaf variables. If you want to "
+            "use a computed variable in a subgraph that doesn't require differentiation "
+            "use var_no_grad = var.detach()."
+        )
+    if value and t.inference and not state().inference_mode:
+        raise RuntimeError(
+            "Setting requires_grad=True on inference tensor outside InferenceMode is "
+            "not allowed."
+        )
+    if value and t.dtype_.category not in (FLOATING, COMPLEX):
+        raise RuntimeError(
+            "only Tensors of floating point dtype can require gradients, "
+            f"not {t.dtype_!r}"
+        )
+    t.wants_grad = value
+
+
+def set_grad(t: Tensor, value: object):
+    """Give a tensor a gradient from outside."""
+    if not isinstance(value, Tensor):
+        raise TypeError(
+            f"assigned grad expected to be a Tensor or None but got grad of type "
+            f"{type(value).__name__}"
+        )
+    g: Tensor = value
+    if g is t:
+        raise RuntimeError("can't assign Variable as its own grad")
+    kept = t.dtype_
+    if g.dtype_ is not kept:
+        kept = vars(cython.cast(object, t)).get("_grad_dtype", kept)
+    if g.dtype_ is not kept and kept is not None:
+        raise RuntimeError(
+            f"attempting to assign a gradient with dtype '{g.dtype_.name}' to a tensor "
+            f"with dtype '{t.dtype_.name}'. The gradient must match the tensor's dtype."
+        )
+    if g.shape != t.shape:
+        raise RuntimeError(
+            f"attempting to assign a gradient of size '{list(g.shape)}' to a tensor of "
+            f"size '{list(t.shape)}'. Please ensure that the gradient and the tensor are "
+            "the same size"
+        )
+    if g.storage.device != t.storage.device:
+        raise RuntimeError(
+            f"attempting to assign a gradient with device type '{g.storage.device.type}' "
+            f"to a tensor with device type '{t.storage.device.type}'. Please ensure that "
+            "the gradient and the tensor are on the same device"
+        )
+    t.own_extra().grad = g
+
+
+def set_data(t: Tensor, value: Tensor):
+    """Have a tensor show what another one shows; history and count stay."""
+    if value.dtype_.category < FLOATING and t.wants_grad:
+        raise RuntimeError(
+            "data set to a tensor that requires gradients must be floating point or complex dtype"
+        )
+    t.own_counter()
+    t.storage = value.storage
+    t.dtype_ = value.dtype_
+    t.keys = value.keys
+    if value is not t:
+        t.set_geometry(value.ndim_, value.sizes, value.strides, value.offset)
+
+
 # --- hooks on tensors -----------------------------------------------------------------
 
 
 @cython.cfunc
 def own_hooks(tensor: Tensor) -> object:
-    if tensor.hooks is None:
-        tensor.hooks = TensorHooks()
-    return tensor.hooks
+    extra: Extra = tensor.own_extra()
+    if extra.hooks is None:
+        extra.hooks = TensorHooks()
+    return extra.hooks
 
 
 @cython.cfunc
@@ -351,16 +429,16 @@ def retain_grad(self):
 def retains_grad(self) -> bool:
     """Whether ``retain_grad`` was called on this tensor, which is no leaf."""
     tensor: Tensor = self
-    return tensor.hooks is not None and tensor.hooks.retains_grad
+    hooks = hooks_of(tensor)
+    return hooks is not None and hooks.retains_grad
 
 
 def backward_hooks(self):
     """The table of ``register_hook``'s hooks, or None."""
     tensor: Tensor = self
     if tensor.grad_fn_ is None:
-        if tensor.hooks is None or not tensor.hooks.backward:
-            return None
-        return tensor.hooks.backward
+        own = hooks_of(tensor)
+        return own.backward or None if own is not None else None
     hooks: object = cython.cast(Node, tensor.grad_fn_).hooks
     return None if hooks is None else hooks.tensor.get(tensor.output_number)
 
@@ -368,9 +446,8 @@ def backward_hooks(self):
 def post_accumulate_hooks(self):
     """The table of ``register_post_accumulate_grad_hook``'s hooks, or None."""
     tensor: Tensor = self
-    if tensor.hooks is None or not tensor.hooks.post_accumulate:
-        return None
-    return tensor.hooks.post_accumulate
+    hooks = hooks_of(tensor)
+    return hooks.post_accumulate or None if hooks is not None else None
 
 
 def grad_fn(self):
@@ -442,7 +519,10 @@ def save_values(node, values, outputs):
         if value is None:
             kept.append(None)
         else:
-            own: cython.bint = any([value is result for result in outputs])
+            # what is marked as not differentiable comes back as it is
+            own: cython.bint = value.grad_fn is node and any(
+                [value is result for result in outputs]
+            )
             kept.append(save_tensor(value, owner, own))
     owner.saved = tuple(kept)
 
@@ -474,19 +554,30 @@ def zeros_for_output(node, index):
     sizes: int64_t[64]
     i: cython.int
     if index == 0 and owner.meta_ndim >= 0:
-        return new_empty(
-            owner.meta_ndim,
-            owner.meta_sizes,
-            cython.NULL,
-            owner.meta_dtype,
-            owner.meta_device,
-        ).zero_()
+        return cleared(
+            new_empty(
+                owner.meta_ndim,
+                owner.meta_sizes,
+                cython.NULL,
+                owner.meta_dtype,
+                owner.meta_device,
+            )
+        )
     if owner.metas is None or index >= len(owner.metas) or owner.metas[index] is None:
         return None
     shape, dtype, device = owner.metas[index]
     for i in range(len(shape)):
         sizes[i] = shape[i]
-    return new_empty(len(shape), sizes, cython.NULL, dtype, device).zero_()
+    return cleared(new_empty(len(shape), sizes, cython.NULL, dtype, device))
+
+
+@cython.cfunc
+def cleared(made: Tensor) -> Tensor:
+    """New memory filled with zeros, which no transformation hears of."""
+    if made.storage.device.on_host:
+        made.storage.fill_(0)
+        return made
+    return made.zero_()
 
 
 def shown_again(tensor, node, index, several):

@@ -76,5 +76,10 @@ cdef bint owns_memory(Tensor tensor) noexcept
 cdef int edge_number(Node node, int index) noexcept
 # Raises RuntimeError naming both shapes where `grad` cannot be the gradient of that output.
 cdef object fit_gradient(Node target, int number, object grad, Node source, int index)
+# Who runs formulas while a thread's operators are followed; see programs/capture.py.
+cdef class Formulas:
+    cdef object run(self, object formula, PyObject** args, int n)
+
+cdef int set_formulas(Formulas formulas) except -1
 # The node's formula on one gradient (a list where n_outputs > 1).
 cdef object run_formula(Node node, object grad, unsigned long long needs)

@@ -13,18 +13,21 @@ from cython.cimports.rushlight.core._python import (
     Py_DECREF,
     Py_INCREF,
 )
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.dtype import COMPLEX, DType
 from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED
 from cython.cimports.rushlight.core.posix import sched_yield
 from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import (
     VIEW_CUSTOM_FUNCTION,
     VIEW_DEFAULT,
     VIEW_INFERENCE,
     VIEW_MULTI_OUTPUT,
     VIEW_NO_GRAD,
+    Extra,
     Tensor,
     new_empty,
+    view_replay_of,
 )
 
 from rushlight.autograd import errors
@@ -32,6 +35,7 @@ from rushlight.autograd.anomaly import trace_forward
 from rushlight.autograd.hooks import InputMetadata, NodeHooks, RemovableHandle
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
+_RECORDING = cython.declare(uint64_t, 128)  # DispatchKey.Recording
 VECTOR_ARGS = cython.declare(cython.int, 16)  # saved values passed without a tuple
 
 
@@ -167,33 +171,34 @@ class AccumulateGrad(Node):
     """Where a gradient ends: adds what arrives to the leaf's ``.grad``."""
 
     def __dealloc__(self):
-        if self.variable is not None:
-            self.variable.accumulator = cython.NULL
+        if self.variable is not None and self.variable.extra is not None:
+            self.variable.extra.accumulator = cython.NULL
 
     @cython.cfunc
     def apply(self, grads: object, needs: cython.ulonglong) -> object:
         leaf: Tensor = self.variable
         if grads is None or not leaf.wants_grad:
             return None
+        extra: Extra = leaf.own_extra()
         # Other threads run while a kernel does, and may bring the same leaf a gradient.
         while self.busy:
             with cython.nogil:
                 sched_yield()
         self.busy = True
         try:
-            if leaf.grad_ is None:
-                leaf.grad_ = first_gradient(leaf, cython.cast(Tensor, grads))
-            elif is_absent(leaf.grad_) and not is_absent(grads):
+            if extra.grad is None:
+                extra.grad = first_gradient(leaf, cython.cast(Tensor, grads))
+            elif is_absent(extra.grad) and not is_absent(grads):
                 # where a sparse one meets a dense one, the dense one comes first
-                leaf.grad_ = grads + leaf.grad_
+                extra.grad = grads + extra.grad
             elif state().grad_mode:
-                leaf.grad_ = leaf.grad_ + grads
+                extra.grad = extra.grad + grads
             else:
-                leaf.grad_.add_(grads)
+                extra.grad.add_(grads)
         finally:
             self.busy = False
-        if leaf.hooks is not None:
-            leaf.hooks.run_post_accumulate(leaf)
+        if extra.hooks is not None:
+            extra.hooks.run_post_accumulate(leaf)
         return None
 
     @cython.cfunc
@@ -265,7 +270,7 @@ def owns_memory(tensor: Tensor) -> cython.bint:
     if seen == 2 and state().included & 128:  # DispatchKey.Recording
         # what waits for its memory is held by what will fill it, too
         storage: Storage = tensor.storage
-        return storage.data == cython.NULL and storage.device.kind == 0
+        return storage.data == cython.NULL and storage.device.on_host
     return seen == 1
 
 
@@ -369,6 +374,35 @@ class PythonNode(Node):
         return self.run(tuple(grads) if self.n_outputs > 1 else (grads,), needs)
 
 
+@cython.cclass
+class Formulas:
+    """Who runs formulas while a thread's operators are followed."""
+
+    @cython.cfunc
+    def run(
+        self,
+        formula: object,
+        args: cython.pointer(cython.pointer(PyObject)),
+        n: cython.int,
+    ) -> object:
+        """What a formula gives for some arguments."""
+        return vectorcall(
+            cython.cast(cython.pointer(PyObject), formula), args, n, cython.NULL
+        )
+
+
+_formulas = cython.declare(Formulas, Formulas())
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def set_formulas(formulas: Formulas) -> cython.int:
+    """Names who it is."""
+    global _formulas
+    _formulas = formulas
+    return 0
+
+
 @cython.cfunc
 def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
     """Call ``formula(needs, grad, *saved)`` with the saved tensors unpacked."""
@@ -409,6 +443,8 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
             Py_INCREF(keep[count])
             args[3 + count] = keep[count]
             count += 1
+        if state().included & _RECORDING:
+            return _formulas.run(node.formula, cython.address(args[1]), 2 + count)
         return vectorcall(
             cython.cast(cython.pointer(PyObject), node.formula),
             cython.address(args[1]),
@@ -461,14 +497,15 @@ def gradient_edge(tensor: Tensor) -> Node:
         return cython.cast(Node, tensor.grad_fn_)
     if not tensor.wants_grad:
         return None
-    if tensor.accumulator != cython.NULL:
-        return cython.cast(Node, cython.cast(object, tensor.accumulator))
+    extra: Extra = tensor.own_extra()
+    if extra.accumulator != cython.NULL:
+        return cython.cast(Node, cython.cast(object, extra.accumulator))
     node: AccumulateGrad = AccumulateGrad.__new__(AccumulateGrad)
     node.variable = tensor
     node.sequence = LAST
     node.n_outputs = 1
     node.is_accumulator = True
-    tensor.accumulator = cython.cast(cython.p_void, node)
+    extra.accumulator = cython.cast(cython.p_void, node)
     return node
 
 
@@ -542,7 +579,7 @@ def rebase_history(tensor: Tensor, node: Node) -> cython.int:
     around.inner = node
     around.base_geometry = geometry_of(base)
     around.view_geometry = geometry_of(tensor)
-    around.replay = tensor.view_replay
+    around.replay = view_replay_of(tensor)
     around.sequence = state().sequence
     state().sequence += 1
     around.n_edges = node.n_edges
@@ -600,7 +637,8 @@ def view_grad_fn(tensor: Tensor) -> object:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def replay_view(tensor: Tensor) -> cython.int:
-    tensor.view_replay = None
+    if tensor.extra is not None:
+        tensor.extra.view_replay = None
     tensor.view_version = -1
     return refresh_view(tensor)
 
@@ -622,8 +660,9 @@ def refresh_view(tensor: Tensor) -> cython.int:
     current.inference_mode = False
     current.excluded = 0
     try:
-        if tensor.view_replay is not None:
-            fresh: Tensor = tensor.view_replay(base)
+        replay = view_replay_of(tensor)
+        if replay is not None:
+            fresh: Tensor = replay(base)
         else:
             sizes, strides, offset = geometry_of(tensor)
             fresh = base.as_strided(sizes, strides, offset)
@@ -803,6 +842,9 @@ def reshape_gradient(
 
 @cython.cfunc
 def cast_gradient(grad: object, dtype: DType) -> object:
-    if cython.cast(Tensor, grad).dtype_.category == 3 and dtype.category != 3:
+    if (
+        cython.cast(Tensor, grad).dtype_.category == COMPLEX
+        and dtype.category != COMPLEX
+    ):
         grad = grad.real
     return grad.to(dtype)

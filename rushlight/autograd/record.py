@@ -15,6 +15,7 @@ from cython.cimports.rushlight.autograd.node import (
     tracks_gradient,
 )
 from cython.cimports.rushlight.autograd.saved import note_modification, save_tensor
+from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ADINPLACEORVIEW,
@@ -26,6 +27,7 @@ from cython.cimports.rushlight.core.tensor import (
     VIEW_MULTI_OUTPUT,
     VIEW_NO_GRAD,
     Tensor,
+    view_replay_of,
 )
 from cython.cimports.rushlight.dispatch.dispatcher import (
     INPLACE,
@@ -105,8 +107,8 @@ def replay_of(
         None if i == replay.source else cython.cast(object, slots[i])
         for i in range(op.n_args)
     ]
-    replay.before = source.view_replay
-    if source.base is not None and source.view_replay is None:
+    replay.before = view_replay_of(source)
+    if source.base is not None and replay.before is None:
         offset = source.offset - source.base.offset
         replay.geometry = tuple(source.shape), source.stride(), offset
     return replay
@@ -130,11 +132,11 @@ def mark_view(
         return  # the bytes of floats as integers
     result.base = source if source.base is None else source.base
     if (
-        source.view_replay is not None
+        view_replay_of(source) is not None
         or result.dtype_ is not source.dtype_
         or (result.keys ^ source.keys) & DEFERRED
     ):
-        result.view_replay = replay_of(op, source, slots, number)
+        result.own_extra().view_replay = replay_of(op, source, slots, number)
     result.view_version = result.version()
     if st.inference_mode:
         result.view_creation = VIEW_INFERENCE
@@ -389,7 +391,7 @@ def group_needs(
 @cython.cfunc
 @cython.exceptval(check=False)
 def differentiable(t: Tensor) -> cython.bint:
-    return t.dtype_.category == 2 or t.dtype_.category == 3
+    return t.dtype_.category == FLOATING or t.dtype_.category == COMPLEX
 
 
 @cython.cfunc

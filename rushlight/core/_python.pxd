@@ -2,12 +2,15 @@
 from cpython.object cimport PyObject
 
 cdef extern from "Python.h":
+    ctypedef void (*destructor)(PyObject*) noexcept
     ctypedef struct PyTypeObject:
         unsigned long tp_flags
         Py_ssize_t tp_vectorcall_offset
         void* tp_call
         PyObject* tp_dict
         const char* tp_name
+        destructor tp_dealloc
+        void* tp_finalize
     void* PyVectorcall_Call
     void PyType_Modified(PyTypeObject* type)
     object PyObject_Vectorcall(PyObject* callable, PyObject** args, size_t nargsf, PyObject* kwnames)
@@ -19,6 +22,10 @@ cdef extern from "Python.h":
     void Py_INCREF(PyObject*)
     void Py_DECREF(PyObject*)
     void Py_XDECREF(PyObject*)
+    void Py_FatalError(const char* message) noexcept
+    void PyObject_GC_Track(PyObject*)
+    void PyObject_GC_UnTrack(PyObject*)
+    int PyObject_CallFinalizerFromDealloc(PyObject*)
 
 cdef extern from *:
     int __builtin_clzll(unsigned long long bits) nogil

@@ -1,9 +1,28 @@
+# Device.kind: also the number of the backend's dispatch key.
+cdef enum:
+    KIND_CPU = 0
+    KIND_CUDA = 1
+    KIND_META = 2
+    KIND_PRIVATEUSE1 = 3
+    N_KINDS = 4
+
 cdef class Device:
     cdef readonly str type          # "cpu", "cuda", "meta", "privateuseone" (or its renamed form)
-    cdef readonly int kind          # 0 cpu, 1 cuda, 2 meta, 3 privateuseone: also the backend's dispatch key
+    cdef readonly int kind
     cdef readonly object index      # None or int
+    cdef readonly bint on_host      # kernels of the host read and write its memory
+    cdef readonly bint has_memory   # there are elements, not only their sizes
+
+# What serves all devices of one kind; Python overrides its public methods.
+cdef class Backend:
+    cdef readonly str name
+    # A block of memory. Never asked for nothing.
+    cdef int take(self, size_t n_bytes, Device device, char** data) except -1
+    cdef int give(self, char* data, size_t n_bytes, Device device) except -1
 
 cdef Device CPU_DEVICE
 cdef Device META_DEVICE
 cdef Device as_device(object spec)
 cdef Device default_device()
+# The backend that serves a device.
+cdef Backend backend_of(Device device)

@@ -3,14 +3,26 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import threading
 
 import cython
+from cython.cimports.libc.stdint import uintptr_t
+from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.state import ThreadState, state
 
 from rushlight.core import naming
 
-_KINDS = cython.declare(dict, {"cpu": 0, "cuda": 1, "meta": 2, "privateuseone": 3})
+_KINDS = cython.declare(
+    dict,
+    {
+        "cpu": KIND_CPU,
+        "cuda": KIND_CUDA,
+        "meta": KIND_META,
+        "privateuseone": KIND_PRIVATEUSE1,
+    },
+)
 _BACKEND_NAME = cython.declare(list, ["privateuseone"])
 
 
@@ -32,8 +44,16 @@ class Device:
             self.type = source.type
             self.kind = source.kind
             self.index = source.index
+            self.on_host, self.has_memory = source.on_host, source.has_memory
             return
         if isinstance(device, int) and not isinstance(device, bool):
+            door = importlib.import_module("rushlight.backends.nvidia.driver")
+            if not door.present():
+                raise RuntimeError(
+                    "Cannot access accelerator device when none is available.\n"
+                    f"  device {device} was asked for\n"
+                    "  remedy: device='cpu', or a name such as 'cuda:0'"
+                )
             device, index = "cuda", device
         if not isinstance(device, str):
             raise TypeError(
@@ -64,8 +84,10 @@ class Device:
                 f"Device index must be non-negative, got {index} for device '{name}'"
             )
         self.kind = _KINDS[name]
-        self.type = _BACKEND_NAME[0] if self.kind == 3 else name
+        self.type = _BACKEND_NAME[0] if self.kind == KIND_PRIVATEUSE1 else name
         self.index = index
+        self.on_host = self.kind == KIND_CPU
+        self.has_memory = self.kind != KIND_META
 
     def __repr__(self):
         if self.index is None:
@@ -104,6 +126,227 @@ class Device:
                 return function(*args, **kwargs)
 
         return wrapped
+
+
+@cython.cclass
+class Backend:
+    """What serves all devices of one kind: memory, bytes that move, streams.
+
+    Subclasses say what theirs can do; what they leave out is refused. Addresses are
+    numbers of the device's own: nobody but the backend looks at what is there.
+
+    Args:
+        name: what the devices are called, such as ``"cuda"``.
+    """
+
+    def __init__(self, name):
+        self.name = name
+
+    # -- memory ------------------------------------------------------------------
+
+    def place(self, device):
+        """The very device that is meant by one without a number."""
+        return device
+
+    def allocate(self, n_bytes, device):
+        """The address of a new block; never asked for nothing.
+
+        Raises:
+            RuntimeError: the backend has no memory of its own.
+        """
+        self.refuse("allocate memory", device)
+
+    def free(self, address, n_bytes, device):
+        """Takes a block back."""
+
+    def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
+        """Copies bytes from or to one of its devices; the other end may be the host.
+
+        Args:
+            target: an address on the device ``to``.
+            source: an address on the device ``of``.
+            n_bytes: how many.
+            non_blocking: whether it may return before they are there.
+        """
+        self.refuse("copy", to if of.on_host else of)
+
+    def empty_cache(self):
+        """Gives memory that is kept for later back to the device."""
+
+    # -- order -------------------------------------------------------------------
+
+    def device_count(self):
+        """How many devices there are."""
+        return 0
+
+    def current_device(self):
+        """The index of the device that is meant where none is named."""
+        return 0
+
+    def set_device(self, index):
+        """Names the device that is meant where none is named, in this thread."""
+        self.refuse("choose a device", self.name)
+
+    def synchronize(self, device):
+        """Waits until all that was asked of a device is done."""
+
+    def stream(self, device, priority=0):
+        """A new queue of work, with ``query``, ``synchronize``, ``wait_event``."""
+        self.refuse("make a stream", device)
+
+    def current_stream(self, device):
+        """The queue that this thread's work on a device goes to."""
+        self.refuse("say its stream", device)
+
+    def set_stream(self, stream):
+        """Has this thread's work go to another queue."""
+        self.refuse("choose a stream", self.name)
+
+    def event(self, device, timing=False):
+        """A new mark in a queue: ``record``, ``query``, ``synchronize``, ``elapsed_time``."""
+        self.refuse("make an event", device)
+
+    # -- the rest ----------------------------------------------------------------
+
+    def generator(self, device):
+        """The generator that a device's random numbers come from."""
+        self.refuse("draw random numbers", device)
+
+    def pin(self, n_bytes):
+        """Host memory that a device may read while the host goes on: its address."""
+        self.refuse("pin memory", self.name)
+
+    def unpin(self, address, n_bytes):
+        """Takes such memory back."""
+
+    def compiles(self):
+        """Whether generated kernels run on its devices."""
+        return False
+
+    def specialize(self, source, *args, **choices):
+        """A kernel's code for its devices; what `specialize` of the source takes."""
+        self.refuse("compile kernels", self.name)
+
+    def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
+        """Runs an elementwise kernel.
+
+        Args:
+            kernel: what `specialize` gave.
+            addresses: of the operands, results first; None for a number.
+            sizes: of the loops, innermost first.
+            strides: for each operand its byte steps along them; None for a number.
+            numbers: 16 bytes for each operand that is a number.
+            total: how many elements.
+        """
+        self.refuse("run kernels", self.name)
+
+    def run_spans(self, kernel, device, addresses, ints, total, whole=False):
+        """Runs a kernel over its parallel axis.
+
+        Args:
+            kernel: what `specialize` gave.
+            addresses: the data pointers; 0 where there is none.
+            ints: sizes, strides and parameters, as the kernel lays them out.
+            total: the length of the axis.
+            whole: whether its items depend on one another.
+        """
+        self.refuse("run kernels", self.name)
+
+    def refuse(self, what, device):
+        """Raises what tells that the backend does not do something."""
+        raise NotImplementedError(f"the backend '{self.name}' does not {what}")
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take(
+        self, n_bytes: cython.size_t, device: Device, data: cython.pp_char
+    ) -> cython.int:
+        address: uintptr_t = self.allocate(n_bytes, device)
+        if address == 0:
+            raise RuntimeError(
+                f"{device}: out of memory, {n_bytes} bytes were asked for"
+            )
+        data[0] = cython.cast(cython.p_char, address)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def give(
+        self, data: cython.p_char, n_bytes: cython.size_t, device: Device
+    ) -> cython.int:
+        self.free(cython.cast(uintptr_t, data), n_bytes, device)
+        return 0
+
+
+@cython.cclass
+class Unclaimed(Backend):
+    """Serves the outside device until somebody registers a backend: by host memory."""
+
+    def allocate(self, n_bytes, device):
+        """A block that kernels of the host could read, too."""
+        return cython.cast(uintptr_t, malloc(n_bytes))
+
+    def free(self, address: uintptr_t, n_bytes, device):
+        """Takes it back."""
+        free(cython.cast(cython.p_void, address))
+
+    def copy_bytes(
+        self,
+        target: uintptr_t,
+        to,
+        source: uintptr_t,
+        of,
+        n_bytes: cython.size_t,
+        non_blocking=False,
+    ):
+        """Both ends are on the host."""
+        memcpy(
+            cython.cast(cython.p_void, target),
+            cython.cast(cython.p_void, source),
+            n_bytes,
+        )
+
+
+# None: its module registers it when the first of its devices is used.
+_BACKENDS = cython.declare(
+    list, [Backend("cpu"), None, Backend("meta"), Unclaimed("privateuseone")]
+)
+_LATE = cython.declare(dict, {KIND_CUDA: "rushlight.backends.nvidia.backend"})
+
+
+@cython.cfunc
+def backend_of(device: Device) -> Backend:
+    if _BACKENDS[device.kind] is None:
+        importlib.import_module(_LATE[device.kind])
+    return cython.cast(Backend, _BACKENDS[device.kind])
+
+
+def backend_for(device):
+    """The backend that serves a device."""
+    return backend_of(as_device(device))
+
+
+def register_backend(kind, backend):
+    """Has a backend serve the devices of a type, from now on.
+
+    Args:
+        kind: ``"cuda"`` or ``"privateuseone"``, or the name that the latter was given.
+        backend: a `Backend`.
+
+    Returns:
+        the one that did before.
+
+    Raises:
+        RuntimeError: the host and ``meta`` are served by Rushlight itself.
+    """
+    device: Device = Device(kind)
+    if device.on_host or not device.has_memory:
+        raise RuntimeError(f"devices of type '{device.type}' have their backend")
+    if not isinstance(backend, Backend):
+        raise TypeError(f"a backend is a Backend, not {type(backend).__name__}")
+    previous = _BACKENDS[device.kind]
+    _BACKENDS[device.kind] = backend
+    return previous
 
 
 CPU_DEVICE = cython.declare(Device, Device("cpu"))
@@ -184,7 +427,7 @@ def rename_privateuse1_backend(name):
             f"{naming.package}.rename_privateuse1_backend() has already been set: the backend "
             f"is called '{_BACKEND_NAME[0]}'"
         )
-    if name in _KINDS and _KINDS[name] != 3:
+    if name in _KINDS and _KINDS[name] != KIND_PRIVATEUSE1:
         raise RuntimeError(f"'{name}' is already the name of a device type")
     _BACKEND_NAME[0] = name
-    _KINDS[name] = 3
+    _KINDS[name] = KIND_PRIVATEUSE1

@@ -49,7 +49,7 @@ def plain_address(tensor: Tensor) -> int:
     """
     if (tensor.keys >> KEY_ABSENT) & 1:
         raise NotImplementedError("a tensor without memory of its own has no elements")
-    if tensor.numel_ == 0 or tensor.storage.device.kind != 0 or not tensor.row_major:
+    if tensor.numel_ == 0 or not tensor.storage.device.on_host or not tensor.row_major:
         return 0
     return cython.cast(uintptr_t, tensor.pointer())
 

@@ -38,6 +38,9 @@ _ROWS = (
     ("uint16", 27, 2, 1, False),
     ("uint32", 28, 4, 1, False),
     ("uint64", 29, 8, 1, False),
+    # integers of fewer bits than a byte, each in a byte of its own: stored, not computed with
+    *((f"uint{bits}", 29 + bits, 1, 4, False) for bits in range(1, 8)),
+    *((f"int{bits}", 36 + bits, 1, 4, True) for bits in range(1, 8)),
     ("float8_e8m0fnu", 44, 1, 2, False),
     ("float4_e2m1fn_x2", 45, 1, 2, True),
 )
@@ -51,6 +54,7 @@ _ALIASES = {
     "chalf": "complex32",
     "cfloat": "complex64",
     "cdouble": "complex128",
+    "bit": "uint1",
 }
 # One pair of (larger, smaller) finite numbers, spacing and digits for each float type.
 _FLOAT_LIMITS = {
@@ -215,6 +219,10 @@ TYPE_NAMES = {
     "uint32": "UInt32",
     "uint64": "UInt64",
 }
+for _name in _NAMES:
+    _word = _name[1:] if _name[0] == "q" else _name
+    _word = _word.capitalize().replace("Uint", "UInt")
+    TYPE_NAMES.setdefault(_name, f"Q{_word}" if _name[0] == "q" else _word)
 
 # Order of widening inside a category, by code.
 _INTEGER_ORDER = cython.declare(dict, {0: 0, 1: 0, 2: 1, 3: 2, 4: 3})

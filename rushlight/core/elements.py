@@ -22,6 +22,19 @@ from cython.cimports.libc.stdint import (
 from cython.cimports.libc.string import memcpy
 
 
+def refuse_kind(kernel, code):
+    """Refuses a type whose elements are no numbers of Python's.
+
+    Raises:
+        NotImplementedError: always.
+    """
+    from rushlight.core.dtype import TYPE_NAMES, by_code
+
+    raise NotImplementedError(
+        f"\"{kernel}\" not implemented for '{TYPE_NAMES[by_code(code).name]}'"
+    )
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -235,7 +248,7 @@ def read_rare(
         return cython.cast(cython.pointer(uint64_t), data)[0]
     if 23 <= code <= 26 or code == 44:
         return float8_to_double(code, cython.cast(cython.pointer(uint8_t), data)[0])
-    raise NotImplementedError(f"elements of dtype number {code} have no Python value")
+    refuse_kind("_local_scalar_dense_cpu", code)
 
 
 @cython.cfunc
@@ -447,9 +460,7 @@ def write_floating(code: cython.int, data: cython.p_char, value: object) -> cyth
             code, cython.cast(cython.float, number)
         )
     else:
-        raise NotImplementedError(
-            f"elements of dtype number {code} have no Python value"
-        )
+        refuse_kind("fill_cpu", code)
     return 0
 
 

@@ -11,6 +11,7 @@ from cython.cimports.rushlight.core.device import (
     default_device,
 )
 from cython.cimports.rushlight.core.dtype import (
+    INTEGER,
     DType,
     default_dtype,
     dtype_of,
@@ -151,7 +152,7 @@ def only_element(data: Tensor) -> object:
     """The one element of a tensor among numbers."""
     if data.numel_ == 1:
         return data.item()
-    if data.dtype_.category <= 1:
+    if data.dtype_.category <= INTEGER:
         raise TypeError(
             "only integer tensors of a single element can be converted to an index, not"
             f" one of sizes {list(data.shape)}"
@@ -191,7 +192,7 @@ def from_sequence(data, dtype, device):
             result.numel_ * kind.itemsize,
         )
     tell_of_filling(result)
-    return result if target.kind == 0 else result.to(target)
+    return result if target.on_host else result.to(target)
 
 
 @cython.cfunc

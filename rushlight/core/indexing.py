@@ -6,7 +6,13 @@ import operator
 import warnings
 
 import cython
-from cython.cimports.rushlight.core.dtype import dtype_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BOOL,
+    CODE_INT64,
+    CODE_UINT8,
+    INTEGER,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -51,7 +57,7 @@ def consumed(item: object) -> cython.int:
         return 0
     if isinstance(item, Tensor):
         t: Tensor = item
-        if t.dtype_.code == 11 or t.dtype_.code == 0:
+        if t.dtype_.code == CODE_BOOL or t.dtype_.code == CODE_UINT8:
             return t.ndim_
     return 1
 
@@ -61,7 +67,7 @@ def as_index_tensor(item: object) -> object:
     """A sequence, array or foreign scalar as an index tensor."""
     if isinstance(item, Tensor):
         t: Tensor = item
-        if t.dtype_.category > 1:
+        if t.dtype_.category > INTEGER:
             raise IndexError(
                 "tensors used as indices must be long, int, byte or bool tensors, not "
                 f"{t.dtype_!r}"
@@ -74,7 +80,11 @@ def as_index_tensor(item: object) -> object:
     if isinstance(item, dict):
         refuse_item(item)
     made: Tensor = _AS_TENSOR(item)
-    if made.dtype_.code == 11 or made.dtype_.code == 0 or made.dtype_.code == 4:
+    if (
+        made.dtype_.code == CODE_BOOL
+        or made.dtype_.code == CODE_UINT8
+        or made.dtype_.code == CODE_INT64
+    ):
         return made
     return made.long()
 
@@ -143,14 +153,18 @@ def apply_tensor(result: object, dim: cython.int, item: object, indices: list) -
         if not hasattr(item, "ndim") or (item.ndim == 0 and item.dtype.kind != "b"):
             return (_SELECT(result, dim, whole(item)), dim)
     index: Tensor = as_index_tensor(item)
-    if index.ndim_ == 0 and index.dtype_.category == 1 and index.dtype_.code != 0:
+    if (
+        index.ndim_ == 0
+        and index.dtype_.category == INTEGER
+        and index.dtype_.code != CODE_UINT8
+    ):
         return (_SELECT(result, dim, int(index.item())), dim)
     if index.ndim_ == 0:
         result = _UNSQUEEZE(result, dim)
         note_index(indices, dim, yes_or_no(index.bool().item()))
         return (result, dim + 1)
     note_index(indices, dim, index)
-    if index.dtype_.code == 11 or index.dtype_.code == 0:
+    if index.dtype_.code == CODE_BOOL or index.dtype_.code == CODE_UINT8:
         return (result, dim + index.ndim_)
     return (result, dim + 1)
 
@@ -168,7 +182,7 @@ def note_index(indices: list, dim: cython.int, index: object):
     indices.append(index)
     extra: cython.int = 0
     t: Tensor = index
-    if t.dtype_.code == 11 or t.dtype_.code == 0:
+    if t.dtype_.code == CODE_BOOL or t.dtype_.code == CODE_UINT8:
         extra = t.ndim_ - 1
     # a mask stands for as many dimensions as it has; `index` expands it itself
     for _ in range(extra):
@@ -231,7 +245,7 @@ def getitem(self: Tensor, index):
         return _SELECT(self, 0, whole(index))
     if isinstance(index, Tensor) and self.ndim_ > 0:
         places: Tensor = index
-        if places.dtype_.code == 4 and places.ndim_ > 0:
+        if places.dtype_.code == CODE_INT64 and places.ndim_ > 0:
             return _INDEX(self, (index,))
     indices: list = []
     result = apply_basic(self, as_items(index), indices)
@@ -287,7 +301,7 @@ def fills(self: Tensor, indices: list) -> cython.bint:
     """Whether the index is one mask as large as the tensor, on its device."""
     mask: Tensor = indices[0]
     d: cython.int
-    if mask is None or mask.dtype_.code != 11 or mask.ndim_ != self.ndim_:
+    if mask is None or mask.dtype_.code != CODE_BOOL or mask.ndim_ != self.ndim_:
         return False
     for d in range(mask.ndim_):
         if mask.sizes[d] != self.sizes[d]:

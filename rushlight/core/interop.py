@@ -34,7 +34,7 @@ from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.storage import Storage, wrap
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
 
-from rushlight.core.dtype import all_dtypes
+from rushlight.core.dtype import TYPE_NAMES, all_dtypes
 from rushlight.core.storage import UntypedStorage, wrap_address
 from rushlight.core.window import make_tensor
 
@@ -261,7 +261,7 @@ def array_interface(tensor: Tensor) -> dict:
     kind = NUMPY_KINDS.get(tensor.dtype_.name)
     if kind is None:
         raise TypeError(
-            f"Got unsupported ScalarType {tensor.dtype_.name}: NumPy has no such type; "
+            f"Got unsupported ScalarType {TYPE_NAMES[tensor.dtype_.name]}: NumPy has no such type; "
             "convert the tensor first, for instance with float()"
         )
     check_on_host(tensor.storage, "numpy")
@@ -374,6 +374,18 @@ def from_numpy(array):
     if not array.flags.writeable:
         warn_not_writable("NumPy array")
     return over_array(array, dtype)
+
+
+def equal_to_array(tensor, other):
+    """``tensor == other`` for an array, which no other comparison takes."""
+    import numpy
+
+    if not isinstance(other, numpy.ndarray):
+        return NotImplemented
+    try:
+        return tensor == from_numpy(other)
+    except (TypeError, ValueError):
+        return NotImplemented
 
 
 def over_array(array, dtype: DType):

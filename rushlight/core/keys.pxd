@@ -1,5 +1,7 @@
 # Dispatch keys: bit positions in a key set; a higher bit runs first. Names in dispatch/keys.py.
 cdef enum:
+    # the keys of backends: where a tensor's memory is
+    BACKEND_BITS = 15
     KEY_CPU = 0
     KEY_CUDA = 1
     KEY_META = 2

@@ -13,7 +13,7 @@ from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.device import CPU_DEVICE, as_device
-from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.dtype import CODE_UINT8, DType, dtype_of
 from cython.cimports.rushlight.core.state import state as thread_state
 from cython.cimports.rushlight.core.state import tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
@@ -270,7 +270,7 @@ class Generator:
                 f"expected a {naming.package}.ByteTensor, but got {type(new_state).__name__}"
             )
         state: Tensor = new_state
-        if state.dtype_.code != 0 or state.storage.device.kind != 0:
+        if state.dtype_.code != CODE_UINT8 or not state.storage.device.on_host:
             raise TypeError(
                 f"RNG state must be a {naming.package}.ByteTensor on the cpu, but got "
                 f"{state.dtype_} on {state.storage.device}"

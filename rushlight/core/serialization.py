@@ -179,6 +179,9 @@ def heap_order(keys):
     return order
 
 
+_VERSION = ".data/version"  # where exported programs have the format's version
+
+
 class Archive:
     """The records of a checkpoint file, by name.
 
@@ -222,6 +225,8 @@ class Archive:
         self.claimed = 0  # bytes of all storages that have been read
         self.refuse_programs()
         for name in needed:
+            if name == "version" and self.folder + _VERSION in self.records:
+                continue  # exported programs have it there
             if self.folder + name not in self.records:
                 raise RuntimeError(self.unreadable(f"it has no record {name}"))
         access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
@@ -270,7 +275,8 @@ class Archive:
 
     def check_version(self):
         """Refuses versions of the format that are not known."""
-        version = self.read("version").strip()
+        name = "version" if self.folder + "version" in self.records else _VERSION
+        version = self.read(name).strip()
         if not version.isdigit() or not OLDEST <= int(version) <= NEWEST:
             raise RuntimeError(
                 f"load: {self.title} has version {version!r}; versions {OLDEST} to "

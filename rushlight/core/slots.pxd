@@ -63,3 +63,5 @@ cdef enum:
     SLOT_ITER
     SLOT_ITEM
     SLOT_TAKEN
+    SLOT_SET_GRAD
+    SLOT_REQUIRE_GRAD

@@ -74,4 +74,6 @@ SLOT_NAMES = (
     "iter",
     "item",
     "taken",
+    "set_grad",
+    "require_grad",
 )

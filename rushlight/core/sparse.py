@@ -19,7 +19,7 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage
-from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.core.tensor import Tensor, blank
 
 _ONE = cython.declare(uint64_t, 1)
 
@@ -71,7 +71,7 @@ def make(key: cython.int, size: list, dtype: DType, device: Device, layout, part
     storage.layout = layout
     storage.parts = parts
     storage.can_resize = False
-    t: Tensor = Tensor.__new__(Tensor)
+    t: Tensor = blank()
     t.storage = storage
     t.dtype_ = dtype
     t.keys = (_ONE << key) | (_ONE << KEY_ABSENT)

@@ -16,8 +16,8 @@ ctypedef struct ThreadState:
     int device_kind
     int device_index                # -1: none
 
-# NULL only with an exception set (Cython's rule for pointers).
-cdef ThreadState* state()
+# Never NULL.
+cdef ThreadState* state() noexcept
 
 # Tells whoever asked with `on_reading` that the thread reads an element, if it has the key.
 cdef int tell_readers() except -1

@@ -5,6 +5,7 @@ import threading
 import cython
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import calloc, free
+from cython.cimports.rushlight.core._python import Py_FatalError
 from cython.cimports.rushlight.core.keys import KEY_BATCHED, KEY_PLANNING
 from cython.cimports.rushlight.core.posix import (
     pthread_getspecific,
@@ -20,6 +21,7 @@ if pthread_key_create(cython.address(slot), free) != 0:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
 def state() -> cython.pointer(ThreadState):
     """The calling thread's switches, made on its first question."""
     found: cython.pointer(ThreadState) = cython.cast(
@@ -29,13 +31,14 @@ def state() -> cython.pointer(ThreadState):
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
 def make_state() -> cython.pointer(ThreadState):
     made: cython.pointer(ThreadState) = cython.cast(
         cython.pointer(ThreadState), calloc(1, cython.sizeof(ThreadState))
     )
     if made == cython.NULL or pthread_setspecific(slot, made) != 0:
         free(made)
-        raise MemoryError("rushlight: no memory for the thread's state")
+        Py_FatalError("rushlight: no memory for the thread's state")
     made.grad_mode = True
     return made
 

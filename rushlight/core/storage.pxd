@@ -1,3 +1,4 @@
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint32_t
 from rushlight.core.device cimport Device
 
@@ -22,6 +23,11 @@ cdef class Storage:
 cdef VersionCounter shared_counter(Storage storage)
 # The fast path of every allocation: contents undefined, 64-byte aligned.
 cdef Storage allocate(size_t n_bytes, Device device)
+# Gives back the memory of a storage that one tensor holds, which is let go; False where there
+# is more to the storage than its bytes.
+cdef bint emptied(PyObject* storage) noexcept
+# A block for a storage that was emptied.
+cdef int fill_again(Storage storage, size_t n_bytes) except -1
 # Foreign memory, kept alive by `owner`.
 cdef Storage wrap(char* data, size_t n_bytes, object owner, Device device)
 # More or fewer bytes in the same storage; contents are kept up to the smaller size.

@@ -14,10 +14,20 @@ from cython.cimports.cpython.buffer import (
     PyObject_GetBuffer,
 )
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
-from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, as_device
+from cython.cimports.rushlight.core.descriptors import Py_TYPE
+from cython.cimports.rushlight.core.device import (
+    CPU_DEVICE,
+    KIND_CPU,
+    KIND_CUDA,
+    Backend,
+    Device,
+    as_device,
+    backend_of,
+)
 from cython.cimports.rushlight.core.guard import (
     drop_guarded,
     guarded_block,
@@ -45,8 +55,6 @@ WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 ALIGNMENT = cython.declare(cython.size_t, 64)
 LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
 SLACK = cython.declare(int64_t, 64 << 20)  # cached beyond the peak, see trim()
-CUDA = cython.declare(cython.int, 1)  # Device.kind
-META = cython.declare(cython.int, 2)
 N_CLASSES = cython.declare(cython.int, 168)  # up to 2 ** 48 bytes
 
 waiting = cython.declare(cython.p_char[168])  # heads of the lists of free blocks
@@ -260,25 +268,117 @@ def refuse(n_bytes: cython.size_t) -> cython.int:
 
 
 @cython.cfunc
+def take_on(
+    device: Device, n_bytes: cython.size_t, capacity: cython.pointer(cython.size_t)
+) -> cython.p_char:
+    """Memory on a device: of the pool, or what its backend gives."""
+    data: cython.p_char = cython.NULL
+    if device.on_host:
+        return take_block(n_bytes, capacity)
+    backend_of(device).take(n_bytes, device, cython.address(data))
+    capacity[0] = n_bytes
+    return data
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def give_back(storage: Storage) -> cython.int:
+    """The memory of a storage that has some of its own, to where it came from."""
+    if storage.device.on_host:
+        give_block(storage.data, storage.capacity, storage.n_bytes)
+        return 0
+    return backend_of(storage.device).give(
+        storage.data, storage.capacity, storage.device
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def move_bytes(
+    target: cython.p_char, source: cython.p_char, n_bytes: cython.size_t, device: Device
+) -> cython.int:
+    """Copies bytes within one device."""
+    if device.on_host:
+        memcpy(target, source, n_bytes)
+    else:
+        copy_across(target, device, source, device, n_bytes, False)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def copy_across(
+    target: cython.p_char,
+    to: Device,
+    source: cython.p_char,
+    of: Device,
+    n_bytes: cython.size_t,
+    non_blocking: cython.bint,
+) -> cython.int:
+    """Copies bytes of which one end or both are not on the host: its backend does."""
+    backend: Backend = backend_of(of if to.on_host else to)
+    backend.copy_bytes(
+        cython.cast(uintptr_t, target),
+        to,
+        cython.cast(uintptr_t, source),
+        of,
+        n_bytes,
+        non_blocking,
+    )
+    return 0
+
+
+@cython.cfunc
 def allocate(n_bytes: cython.size_t, device: Device) -> Storage:
     """A storage of ``n_bytes`` whose contents are undefined."""
     storage: Storage = Storage.__new__(Storage)
+    if device.kind != KIND_CPU and device.has_memory and device.index is None:
+        device = backend_of(device).place(device)
     storage.device = device
-    if device.kind == CUDA:
-        refuse_cuda(device)
-    if n_bytes and device.kind != META:
-        storage.data = take_block(n_bytes, cython.address(storage.capacity))
+    if n_bytes and device.has_memory:
+        storage.data = take_on(device, n_bytes, cython.address(storage.capacity))
     storage.n_bytes = n_bytes
     storage.can_resize = True
     return storage
 
 
 @cython.cfunc
-def refuse_cuda(device: Device):
-    raise RuntimeError(
-        f"Rushlight has no CUDA backend yet: nothing can be allocated on {device}\n"
-        '  remedy: use device="cpu"'
+@cython.exceptval(check=False)
+def emptied(body: cython.pointer(PyObject)) -> cython.bint:
+    if (
+        body.ob_refcnt != 1
+        or Py_TYPE(body) != cython.cast(cython.pointer(PyObject), Storage)
+        or cython.cast(Storage, body).capacity == 0
+        or cython.cast(Storage, body).device is not CPU_DEVICE
+        or cython.cast(Storage, body).counter is not None
+        or cython.cast(Storage, body).owner is not None
+        or cython.cast(Storage, body).lent
+        or cython.cast(
+            cython.pointer(cython.pointer(PyObject)),
+            cython.cast(cython.p_char, body) + _WEAK,
+        )[0]
+        != cython.NULL
+    ):
+        return False
+    give_block(
+        cython.cast(Storage, body).data,
+        cython.cast(Storage, body).capacity,
+        cython.cast(Storage, body).n_bytes,
     )
+    cython.cast(Storage, body).data = cython.NULL
+    cython.cast(Storage, body).capacity = 0
+    cython.cast(Storage, body).n_bytes = 0
+    cython.cast(Storage, body).version = 0
+    cython.cast(Storage, body).can_resize = True
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fill_again(storage: Storage, n_bytes: cython.size_t) -> cython.int:
+    storage.data = take_block(n_bytes, cython.address(storage.capacity))
+    storage.n_bytes = n_bytes
+    return 0
 
 
 @cython.cfunc
@@ -305,12 +405,14 @@ def resize_storage(storage: Storage, n_bytes: cython.size_t) -> cython.int:
         refuse_resize(storage, n_bytes)
     data: cython.p_char = cython.NULL
     capacity: cython.size_t = 0
-    if n_bytes and storage.device.kind != META:
-        data = take_block(n_bytes, cython.address(capacity))
+    if n_bytes and storage.device.has_memory:
+        data = take_on(storage.device, n_bytes, cython.address(capacity))
         if storage.data != cython.NULL:
-            memcpy(data, storage.data, min(n_bytes, storage.n_bytes))
+            move_bytes(
+                data, storage.data, min(n_bytes, storage.n_bytes), storage.device
+            )
     if storage.capacity:
-        give_block(storage.data, storage.capacity, storage.n_bytes)
+        give_back(storage)
     storage.data = data
     storage.capacity = capacity
     if n_bytes < storage.n_bytes:
@@ -403,7 +505,7 @@ class Storage:
 
     def __dealloc__(self):
         if self.capacity:
-            give_block(self.data, self.capacity, self.n_bytes)
+            give_back(self)
 
     def nbytes(self) -> int:
         """The number of bytes."""
@@ -469,7 +571,7 @@ class Storage:
         if self.n_bytes:
             memcpy(data, self.data, self.n_bytes)
         if self.capacity:
-            give_block(self.data, self.capacity, self.n_bytes)
+            give_back(self)
         self.data = data
         self.capacity = 0
         self.owner = held
@@ -482,15 +584,22 @@ class Storage:
     @property
     def is_cuda(self) -> bool:
         """Whether the bytes are on an NVIDIA GPU."""
-        return self.device.kind == 1
+        return self.device.kind == KIND_CUDA
 
     def __getitem__(self, index):
+        if not self.device.on_host:
+            return self.cpu()[index]
         check_readable(self)
         if isinstance(index, slice):
             return Storage(self.bytes()[index])
         return cython.cast(cython.p_uchar, self.data)[position(self, index)]
 
     def __setitem__(self, index, value: cython.uchar):
+        if not self.device.on_host:
+            whole: Storage = self.cpu()
+            whole[index] = value
+            self.copy_(whole)
+            return
         check_readable(self)
         places = [index]
         if isinstance(index, slice):
@@ -500,6 +609,8 @@ class Storage:
 
     def bytes(self) -> bytes:
         """A copy of the contents."""
+        if not self.device.on_host:
+            return self.cpu().bytes()
         check_readable(self)
         return PyBytes_FromStringAndSize(self.data, self.n_bytes)
 
@@ -510,6 +621,8 @@ class Storage:
     def fill_(self, value: cython.uchar):
         """Sets every byte to ``value``."""
         check_readable(self)
+        if self.n_bytes and not self.device.on_host:
+            return self.copy_(allocate(self.n_bytes, CPU_DEVICE).fill_(value))
         if self.n_bytes:
             memset(self.data, value, self.n_bytes)
         return self
@@ -521,10 +634,7 @@ class Storage:
                 f"size does not match, self was {self.n_bytes} bytes but src was "
                 f"{source.n_bytes} bytes"
             )
-        check_readable(self)
-        check_readable(source)
-        if self.n_bytes:
-            memcpy(self.data, source.data, self.n_bytes)
+        copy_span(self, 0, source, 0, self.n_bytes, bool(non_blocking))
         return self
 
     def clone(self):
@@ -532,9 +642,11 @@ class Storage:
         return allocate(self.n_bytes, self.device).copy_(self)
 
     def cpu(self):
-        """This storage where it is on the host already."""
+        """This storage where it is on the host already, else a copy there."""
         check_readable(self)
-        return self
+        if self.device.on_host:
+            return self
+        return allocate(self.n_bytes, CPU_DEVICE).copy_(self)
 
     @staticmethod
     def from_buffer(
@@ -572,9 +684,9 @@ class Storage:
         )
 
     def __reduce__(self):
-        if self.device.kind == META:
+        if not self.device.has_memory:
             return rebuild_storage, (self.n_bytes, self.device)
-        return rebuild_storage, (self.bytes(), None)
+        return rebuild_storage, (self.cpu().bytes(), None)
 
 
 @cython.final
@@ -603,6 +715,34 @@ def shared_counter(storage: Storage) -> VersionCounter:
 
 
 UntypedStorage = Storage
+# Where in a storage its weak references are.
+_WEAK = cython.declare(cython.Py_ssize_t, Storage.__weakrefoffset__)
+
+
+def copy_span(
+    target: Storage,
+    to: cython.size_t,
+    source: Storage,
+    of: cython.size_t,
+    n_bytes: cython.size_t,
+    non_blocking: cython.bint = False,
+):
+    """Copies bytes from one place in a storage to one in another, on whatever devices."""
+    check_readable(target)
+    check_readable(source)
+    if n_bytes == 0:
+        return
+    if target.device.on_host and source.device.on_host:
+        memcpy(target.data + to, source.data + of, n_bytes)
+        return
+    copy_across(
+        target.data + to,
+        target.device,
+        source.data + of,
+        source.device,
+        n_bytes,
+        non_blocking,
+    )
 
 
 def rebuild_storage(contents, device):

@@ -5,12 +5,17 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.device import Device
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.dtype import FLOATING, DType
 from cython.cimports.rushlight.core.geometry import row_major, span
 from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_PYTHON
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage
-from cython.cimports.rushlight.core.tensor import Tensor, keys_for
+from cython.cimports.rushlight.core.tensor import (
+    Tensor,
+    counter_of,
+    keys_for,
+    view_replay_of,
+)
 
 from rushlight.core.layout import strided
 
@@ -90,7 +95,8 @@ def window(kind: object, data: Tensor) -> Tensor:
     t.dtype_ = data.dtype_
     t.keys = data.keys
     t.inference = data.inference
-    t.counter = data.counter
+    if counter_of(data) is not None:
+        t.own_extra().counter = data.extra.counter
     t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
     if hooked(kind):
         t.keys |= _ONE << KEY_PYTHON
@@ -115,7 +121,7 @@ def make_subclass(
         require_grad: whether gradients flow to it.
     """
     t: Tensor = window(kind, data)
-    if require_grad and t.dtype_.category < 2:
+    if require_grad and t.dtype_.category < FLOATING:
         raise RuntimeError(
             "Only Tensors of floating point and complex dtype can require gradients"
         )
@@ -138,7 +144,8 @@ def become(kind, source: Tensor):
     t.base = source.base
     t.view_creation = source.view_creation
     t.view_version = source.view_version
-    t.view_replay = source.view_replay
+    if view_replay_of(source) is not None:
+        t.own_extra().view_replay = source.extra.view_replay
     kept = vars(cython.cast(object, source))
     if kept:
         vars(cython.cast(object, t)).update(kept)

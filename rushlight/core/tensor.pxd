@@ -14,6 +14,15 @@ cdef enum:
     VIEW_CUSTOM_FUNCTION = 3        # returned by an autograd.Function
     VIEW_INFERENCE = 4              # in inference mode
 
+# What only some tensors have, made when it is first asked for: leaves that got a gradient,
+# tensors with hooks, views that are replayed, tensors with a count of their own.
+cdef class Extra:
+    cdef object grad                # accumulated gradient or None
+    cdef object hooks               # autograd.hooks.TensorHooks or None
+    cdef object view_replay         # callable(base) -> view where as_strided would not do, else None
+    cdef VersionCounter counter     # None: the storage's; shared with views and detached aliases
+    cdef void* accumulator          # borrowed: the leaf's live AccumulateGrad node, cleared by its dealloc
+
 cdef class Tensor:
     # geometry (in elements); sizes/strides point at the inline arrays for up to INLINE_DIMS dimensions
     cdef Storage storage
@@ -32,25 +41,34 @@ cdef class Tensor:
     cdef bint inference
     cdef bint wrapped_number        # a Python number turned tensor (matters in promotion)
     cdef int output_number          # which output of grad_fn this is
-    cdef object grad_fn_            # autograd Node or None
-    cdef object grad_               # accumulated gradient or None
-    cdef void* accumulator          # borrowed: the leaf's live AccumulateGrad node, cleared by its dealloc
-    cdef Tensor base                # root of a differentiable view, else None
-    cdef int view_creation          # how a view was made: see ViewCreation below
+    cdef int view_creation          # how a view was made: VIEW_DEFAULT ...
     cdef int64_t view_version       # version() when grad_fn_ of a view was last set
-    cdef object view_replay         # callable(base) -> view where as_strided would not do, else None
-    cdef object hooks               # autograd.hooks.TensorHooks or None
-    cdef VersionCounter counter     # None: the storage's; shared with views and detached aliases
-    cdef dict __dict__
+    cdef object grad_fn_            # autograd Node or None
+    cdef Tensor base                # root of a differentiable view, else None
+    cdef Extra extra                # None: nothing of it was asked for
+    cdef dict __dict__              # made at the first attribute: C code finds NULL before
     cdef object __weakref__
 
-    cdef reserve(self, int ndim)
+    cdef int reserve(self, int ndim) except -1
+    cdef Extra own_extra(self)
     cdef char* pointer(self) noexcept
     cdef int64_t version(self) noexcept
     cdef void bump_version(self) noexcept
     cdef VersionCounter own_counter(self)
     cdef int set_geometry(self, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset) except -1
 
+# What `extra` holds, or None where there is no such thing.
+cdef inline object grad_of(Tensor t):
+    return None if t.extra is None else t.extra.grad
+cdef inline object hooks_of(Tensor t):
+    return None if t.extra is None else t.extra.hooks
+cdef inline object view_replay_of(Tensor t):
+    return None if t.extra is None else t.extra.view_replay
+cdef inline VersionCounter counter_of(Tensor t):
+    return None if t.extra is None else t.extra.counter
+
+# A tensor to be filled in, of the very type Tensor.
+cdef Tensor blank()
 # Fresh tensors. `empty_like_geometry` keeps dense layouts; strides NULL means row-major.
 cdef Tensor new_empty(int ndim, const int64_t* sizes, const int64_t* strides, DType dtype, Device device)
 # Another window on the same storage; keeps keys, dtype, device; no autograd bookkeeping.

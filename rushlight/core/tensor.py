@@ -10,22 +10,34 @@ from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.core import slots
 from cython.cimports.rushlight.core._python import (
+    Py_XDECREF,
+    PyObject_GC_Track,
+    PyObject_GC_UnTrack,
     PyObject_Vectorcall,
     PyType_Modified,
     PyTypeObject,
+    destructor,
 )
-from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
-from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.descriptors import Py_TYPE
+from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CUDA, Device
+from cython.cimports.rushlight.core.dtype import (
+    CODE_FLOAT32,
+    CODE_QINT8,
+    CODE_QINT32,
+    INTEGER,
+    DType,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.elements import read_element
 from cython.cimports.rushlight.core.geometry import (
     count_elements,
-    is_channels_last,
     is_contiguous,
     multiply,
     row_major,
     span,
     wrap_dim,
 )
+from cython.cimports.rushlight.core.guard import guarding
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ABSENT,
@@ -42,24 +54,18 @@ from cython.cimports.rushlight.core.storage import (
     VersionCounter,
     allocate,
     any_shrunk,
+    emptied,
+    fill_again,
     shared_counter,
 )
 
-from rushlight.core.layout import (
-    channels_last,
-    channels_last_3d,
-    contiguous_format,
-    preserve_format,
-    sparse_coo,
-    sparse_csr,
-    strided,
-)
+from rushlight.core.layout import sparse_coo, sparse_csr, strided
 from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS
 from rushlight.core.slots import PASS_BY, SLOT_NAMES
 from rushlight.core.state import tell_of_making, tell_of_reading
 
-_SLOTS = cython.declare(cython.pointer(PyObject)[64])
-_KEEP = cython.declare(list, [None] * 64)
+_SLOTS = cython.declare(cython.pointer(PyObject)[72])
+_KEEP = cython.declare(list, [None] * 72)
 
 
 def bind_slots(table):
@@ -99,6 +105,8 @@ def guarded(slot: cython.int, a: object, b: object) -> object:
     try:
         return cython.cast(object, _SLOTS[slot])(a, b)
     except TypeError:
+        if slot == slots.SLOT_EQ and hasattr(type(b), "__array__"):
+            return a._equal_to_array(b)
         return NotImplemented
 
 
@@ -108,6 +116,29 @@ def taken(name: str, args: tuple) -> object:
     if _SLOTS[slots.SLOT_TAKEN] == cython.NULL:
         return PASS_BY
     return cython.cast(object, _SLOTS[slots.SLOT_TAKEN])(name, args)
+
+
+@cython.cfunc
+def ask(name: str, args: tuple, slot: cython.int) -> object:
+    """What the tensor's type, or a mode, makes of a method; else what the slot does."""
+    self: object = args[0]
+    if type(self) is not Tensor or state().modes:
+        answer = taken(name, args)
+        if answer is not PASS_BY:
+            return answer
+    if len(args) == 1 or slot == slots.SLOT_REDUCE:
+        return unary(slot, self)
+    return binary_slot(slot, self, args[1])
+
+
+@cython.cfunc
+def as_number(self: Tensor, name: str, kind: object) -> object:
+    """The one element, as a number of one of Python's types."""
+    if type(self) is not Tensor or state().modes:
+        answer = taken(name, (self,))
+        if answer is not PASS_BY:
+            return answer
+    return kind(self.item())
 
 
 ONE = cython.declare(uint64_t, 1)
@@ -136,9 +167,9 @@ def new_empty(
     dtype: DType,
     device: Device,
 ) -> Tensor:
-    t: Tensor = Tensor.__new__(Tensor)
     i: cython.int
     n_bytes: int64_t = span(ndim, sizes, strides, 0, dtype.itemsize)
+    t: Tensor = filled(n_bytes, device)
     t.reserve(ndim)
     for i in range(ndim):
         t.sizes[i] = sizes[i]
@@ -154,10 +185,9 @@ def new_empty(
         t.row_major = is_contiguous(ndim, sizes, strides)
         t.numel_ = count_elements(ndim, sizes)
     t.dtype_ = dtype
-    t.storage = allocate(n_bytes, device)
     st: cython.pointer(ThreadState) = state()
-    t.keys = keys_for(device)
     t.inference = st.inference_mode
+    t.keys = (ONE << device.kind) | (0 if t.inference else GRAPH)
     if st.included & PLANNED:
         tell_of_making(t)
     return t
@@ -181,7 +211,7 @@ def alias(
     strides: cython.pointer(cython.const[int64_t]),
     offset: int64_t,
 ) -> Tensor:
-    t: Tensor = Tensor.__new__(Tensor)
+    t: Tensor = blank()
     look_at(t, source)
     t.set_geometry(ndim, sizes, strides, offset)
     return t
@@ -189,14 +219,16 @@ def alias(
 
 @cython.cfunc
 @cython.inline
-@cython.exceptval(check=False)
-def look_at(t: Tensor, source: Tensor) -> cython.void:
+@cython.exceptval(-1, check=False)
+def look_at(t: Tensor, source: Tensor) -> cython.int:
     """Makes a tensor one of another's relatives: all but sizes and strides."""
     t.storage = source.storage
     t.dtype_ = source.dtype_
     t.keys = source.keys
     t.inference = source.inference
-    t.counter = source.counter
+    if source.extra is not None and source.extra.counter is not None:
+        t.own_extra().counter = source.extra.counter
+    return 0
 
 
 @cython.cfunc
@@ -224,7 +256,121 @@ def typed_window(source: Tensor) -> Tensor:
 HOST_KEYS = cython.declare(uint64_t, keys_for(CPU_DEVICE))
 NOWHERE = cython.declare(Storage, allocate(0, CPU_DEVICE))
 NOWHERE.can_resize = False
-FLOAT32 = cython.declare(DType, dtype_of(6))
+FLOAT32 = cython.declare(DType, dtype_of(CODE_FLOAT32))
+
+# Bodies of tensors that were let go, for the next ones: with a storage to fill, or without.
+ROOM = cython.declare(cython.int, 0 if guarding else 256)
+_FILLABLE = cython.declare(cython.pointer(PyObject)[256])
+_BARE = cython.declare(cython.pointer(PyObject)[256])
+_n_fillable = cython.declare(cython.int, 0)
+_n_bare = cython.declare(cython.int, 0)
+# Where in a tensor its attributes and its weak references are; NULL where it has none.
+_ATTRIBUTES = cython.declare(cython.Py_ssize_t, 0)
+_WEAK = cython.declare(cython.Py_ssize_t, 0)
+_take_apart = cython.declare(destructor, cython.NULL)  # what Cython made of the type
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def pointer_in(
+    body: cython.pointer(PyObject), place: cython.Py_ssize_t
+) -> cython.pointer(cython.pointer(PyObject)):
+    """The address of a pointer within an object."""
+    return cython.cast(
+        cython.pointer(cython.pointer(PyObject)),
+        cython.cast(cython.p_char, body) + place,
+    )
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def let_go(body: cython.pointer(PyObject)) -> cython.void:
+    """Ends a tensor that nobody holds; a plain one's body is kept for the next."""
+    if Py_TYPE(body) == cython.cast(cython.pointer(PyObject), Tensor) and not (
+        pointer_in(body, _ATTRIBUTES)[0] != cython.NULL
+        or pointer_in(body, _WEAK)[0] != cython.NULL
+        or cython.cast(Tensor, body).sizes != cython.cast(Tensor, body).inline_sizes
+    ):
+        keep_body(body)
+    else:
+        _take_apart(body)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def keep_body(body: cython.pointer(PyObject)) -> cython.void:
+    global _n_fillable, _n_bare
+    PyObject_GC_UnTrack(body)
+    if cython.cast(Tensor, body).grad_fn_ is not None:
+        cython.cast(Tensor, body).grad_fn_ = None
+    if cython.cast(Tensor, body).base is not None:
+        cython.cast(Tensor, body).base = None
+    if cython.cast(Tensor, body).extra is not None:
+        cython.cast(Tensor, body).extra = None
+    cython.cast(Tensor, body).offset = 0
+    cython.cast(Tensor, body).wants_grad = False
+    cython.cast(Tensor, body).wrapped_number = False
+    cython.cast(Tensor, body).output_number = 0
+    cython.cast(Tensor, body).view_creation = VIEW_DEFAULT
+    cython.cast(Tensor, body).view_version = 0
+    if emptied(
+        cython.cast(cython.pointer(PyObject), cython.cast(Tensor, body).storage)
+    ):
+        if _n_fillable < ROOM:
+            _FILLABLE[_n_fillable] = body
+            _n_fillable += 1
+            return
+    else:
+        cython.cast(Tensor, body).storage = NOWHERE
+        if _n_bare < ROOM:
+            _BARE[_n_bare] = body
+            _n_bare += 1
+            return
+    PyObject_GC_Track(body)  # ending the last one's belongings has filled the shelf
+    _take_apart(body)
+
+
+@cython.cfunc
+@cython.inline
+def bare(body: cython.pointer(PyObject)) -> Tensor:
+    """A body that was kept, in use again."""
+    PyObject_GC_Track(body)
+    return cython.cast(Tensor, body)
+
+
+@cython.cfunc
+def blank() -> Tensor:
+    global _n_bare
+    t: Tensor
+    attributes: cython.pointer(PyObject)
+    place: cython.pointer(cython.pointer(PyObject))
+    if _n_bare:
+        _n_bare -= 1
+        return bare(_BARE[_n_bare])
+    t = Tensor.__new__(Tensor)
+    place = pointer_in(cython.cast(cython.pointer(PyObject), t), _ATTRIBUTES)
+    attributes = place[0]
+    place[0] = cython.NULL
+    Py_XDECREF(attributes)
+    return t
+
+
+@cython.cfunc
+@cython.inline
+def filled(n_bytes: int64_t, device: Device) -> Tensor:
+    """The same, with so many bytes of memory."""
+    global _n_fillable
+    t: Tensor
+    if _n_fillable and n_bytes and device is CPU_DEVICE:
+        _n_fillable -= 1
+        t = bare(_FILLABLE[_n_fillable])
+        fill_again(t.storage, n_bytes)
+        return t
+    t = blank()
+    t.storage = allocate(n_bytes, device)
+    return t
 
 
 @cython.cfunc
@@ -248,7 +394,12 @@ def size_of(tensor: Tensor) -> object:
     return new_size(tensor.sizes, tensor.ndim_)
 
 
-@cython.freelist(256)
+@cython.trashcan(True)
+@cython.cclass
+class Extra:
+    """What autograd keeps of a few tensors only."""
+
+
 @cython.trashcan(True)
 @cython.cclass
 class Tensor:
@@ -283,7 +434,8 @@ class Tensor:
             free(self.sizes)
 
     @cython.cfunc
-    def reserve(self, ndim: cython.int):
+    @cython.exceptval(-1, check=False)
+    def reserve(self, ndim: cython.int) -> cython.int:
         """Make room for ``ndim`` dimensions."""
         room: cython.pointer(int64_t) = self.inline_sizes
         if ndim > MAX_DIMS:
@@ -303,6 +455,14 @@ class Tensor:
         if ndim > INLINE_DIMS:
             self.strides = room + ndim
         self.ndim_ = ndim
+        return 0
+
+    @cython.cfunc
+    def own_extra(self) -> Extra:
+        """Where the tensor keeps what few tensors have."""
+        if self.extra is None:
+            self.extra = Extra.__new__(Extra)
+        return self.extra
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -312,8 +472,8 @@ class Tensor:
     @cython.cfunc
     @cython.exceptval(check=False)
     def version(self) -> int64_t:
-        if self.counter is not None:
-            return self.counter.value
+        if self.extra is not None and self.extra.counter is not None:
+            return self.extra.counter.value
         if self.storage.counter is not None:
             return self.storage.counter.value
         return self.storage.version
@@ -321,8 +481,8 @@ class Tensor:
     @cython.cfunc
     @cython.exceptval(check=False)
     def bump_version(self) -> cython.void:
-        if self.counter is not None:
-            self.counter.value += 1
+        if self.extra is not None and self.extra.counter is not None:
+            self.extra.counter.value += 1
         elif self.storage.counter is not None:
             self.storage.counter.value += 1
         else:
@@ -331,9 +491,10 @@ class Tensor:
     @cython.cfunc
     def own_counter(self) -> VersionCounter:
         """The count that the tensor keeps, with its relatives, on other storages."""
-        if self.counter is None:
-            self.counter = shared_counter(self.storage)
-        return self.counter
+        extra: Extra = self.own_extra()
+        if extra.counter is None:
+            extra.counter = shared_counter(self.storage)
+        return extra.counter
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -388,26 +549,6 @@ class Tensor:
         """The number of elements."""
         return self.numel_
 
-    def storage_offset(self):
-        """Elements between the storage's start and the first element."""
-        return self.offset
-
-    def is_contiguous(self, memory_format=contiguous_format):
-        """Whether elements lie row by row (or in ``memory_format``)."""
-        if memory_format is contiguous_format or memory_format is preserve_format:
-            return self.row_major
-        if memory_format is channels_last:
-            return self.ndim_ == 4 and is_channels_last(4, self.sizes, self.strides)
-        if memory_format is channels_last_3d:
-            return self.ndim_ == 5 and is_channels_last(5, self.sizes, self.strides)
-        raise RuntimeError(
-            f"is_contiguous does not support memory format {memory_format}"
-        )
-
-    def element_size(self):
-        """Bytes of one element."""
-        return self.dtype_.itemsize
-
     @property
     def itemsize(self):
         """Bytes of one element."""
@@ -438,17 +579,17 @@ class Tensor:
     @property
     def is_cuda(self):
         """Whether the storage lives on an NVIDIA GPU."""
-        return self.storage.device.kind == 1
+        return self.storage.device.kind == KIND_CUDA
 
     @property
     def is_cpu(self):
         """Whether the storage lives in host memory."""
-        return self.storage.device.kind == 0
+        return self.storage.device.on_host
 
     @property
     def is_meta(self):
         """Whether there are sizes only, no elements."""
-        return self.storage.device.kind == 2
+        return not self.storage.device.has_memory
 
     @property
     def is_sparse(self):
@@ -463,28 +604,9 @@ class Tensor:
     @property
     def is_quantized(self):
         """Whether the elements are integers that stand for other numbers."""
-        return (self.keys & STANDS_APART) != 0 and 12 <= self.dtype_.code <= 14
-
-    def get_device(self):
-        """The device's index; -1 on the CPU."""
-        index = self.storage.device.index
-        return -1 if index is None else index
-
-    def is_floating_point(self):
-        """Whether the data type is a real floating-point type."""
-        return self.dtype_.category == 2
-
-    def is_complex(self):
-        """Whether the data type is complex."""
-        return self.dtype_.category == 3
-
-    def is_signed(self):
-        """Whether the data type has negative values."""
-        return self.dtype_.is_signed
-
-    def is_inference(self):
-        """Whether the tensor was made in inference mode."""
-        return self.inference
+        return (
+            self.keys & STANDS_APART
+        ) != 0 and CODE_QINT8 <= self.dtype_.code <= CODE_QINT32
 
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""
@@ -496,15 +618,6 @@ class Tensor:
     def untyped_storage(self):
         """The bytes underneath."""
         return self.storage
-
-    def is_set_to(self, tensor: Tensor):
-        """Whether both are the same window on the same storage."""
-        return (
-            self.storage is tensor.storage
-            and self.offset == tensor.offset
-            and self.shape == tensor.shape
-            and self.stride() == tensor.stride()
-        )
 
     # -- autograd --------------------------------------------------------------
 
@@ -519,11 +632,13 @@ class Tensor:
             raise RuntimeError(
                 f"requires_grad must be a bool, not {type(value).__name__}"
             )
-        set_requires_grad(self, value)
+        if self.wants_grad != value:
+            binary_slot(slots.SLOT_REQUIRE_GRAD, self, value)
 
     def requires_grad_(self, requires_grad=True):
         """Switch recording for this tensor on or off, in place."""
-        set_requires_grad(self, requires_grad)
+        if self.wants_grad != cython.cast(cython.bint, requires_grad):
+            binary_slot(slots.SLOT_REQUIRE_GRAD, self, requires_grad)
         return self
 
     @property
@@ -541,17 +656,22 @@ class Tensor:
     @property
     def grad(self):
         """The gradient accumulated by ``backward``, or None."""
-        if self.grad_ is None and self.grad_fn_ is not None and self.hooks is None:
+        grad = grad_of(self)
+        if grad is None and self.grad_fn_ is not None and hooks_of(self) is None:
             warnings.warn(NO_GRAD_OF_INNER_TENSORS, UserWarning, stacklevel=1)
-        return self.grad_
+        return grad
 
     @grad.setter
     def grad(self, value):
-        set_grad(self, value)
+        if value is not None:
+            binary_slot(slots.SLOT_SET_GRAD, self, value)
+        elif self.extra is not None:
+            self.extra.grad = None
 
     @grad.deleter
     def grad(self):
-        self.grad_ = None
+        if self.extra is not None:
+            self.extra.grad = None
 
     @property
     def output_nr(self):
@@ -568,19 +688,16 @@ class Tensor:
     def _base(self):
         return self.base
 
-    def _is_view(self):
-        return self.base is not None
-
     @property
     def data(self):
         """The same elements without history, with a version counter of its own."""
         t: Tensor = same_window(self)
-        t.counter = VersionCounter.__new__(VersionCounter)
+        t.own_extra().counter = VersionCounter.__new__(VersionCounter)
         return t
 
     @data.setter
     def data(self, value: Tensor):
-        set_data(self, value)
+        binary_slot(slots.SLOT_SET_DATA, self, value)
 
     # -- values ----------------------------------------------------------------
 
@@ -598,33 +715,18 @@ class Tensor:
             return self._stand.read("item")
         if (self.keys | state().included) & DISPATCHED:
             return unary(slots.SLOT_ITEM, self)
-        if self.storage.data == cython.NULL and self.storage.device.kind == 2:
+        if self.storage.data == cython.NULL and not self.storage.device.has_memory:
             raise RuntimeError("Tensor.item() cannot be called on meta tensors")
         if self.keys & DEFERRED:
             return self.clone().item()
         if self.keys & STANDS_APART:
             return cython.cast(object, self.storage).item(self)
+        if not self.storage.device.on_host:
+            return cython.cast(object, self).cpu().item()
         check_allocated(self)
         if state().included:
             tell_of_reading(self)
         return read_element(self.dtype_.code, self.pointer())
-
-    def tolist(self):
-        """Nested lists of Python numbers; a number for no dimensions."""
-        if self.keys & STAND_IN:
-            return self._stand.read("tolist")
-        if self.keys & (DISPATCHED | STANDS_APART):
-            raise RuntimeError(
-                ".tolist() is not supported for tensor subclasses, got "
-                f"{type(self).__name__}"
-            )
-        if self.storage.device.kind == 2 and self.numel_:
-            raise NotImplementedError("Cannot copy out of meta tensor; no data!")
-        if self.ndim_ == 0 or self.keys & DEFERRED:
-            return self.clone().tolist() if self.ndim_ else self.item()
-        check_allocated(self)
-        tell_readers()
-        return nested_list(self, 0, self.pointer())
 
     def __bool__(self):
         if type(self) is not Tensor or state().modes:
@@ -640,32 +742,20 @@ class Tensor:
         )
 
     def __float__(self):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__float__", (self,))
-            if answer is not PASS_BY:
-                return answer
-        return float(self.item())
+        return as_number(self, "__float__", float)
 
     def __int__(self):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__int__", (self,))
-            if answer is not PASS_BY:
-                return answer
-        return int(self.item())
+        return as_number(self, "__int__", int)
 
     def __complex__(self):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__complex__", (self,))
-            if answer is not PASS_BY:
-                return answer
-        return complex(self.item())
+        return as_number(self, "__complex__", complex)
 
     def __index__(self):
         if type(self) is not Tensor or state().modes:
             answer = taken("__index__", (self,))
             if answer is not PASS_BY:
                 return answer
-        if self.dtype_.category > 1:
+        if self.dtype_.category > INTEGER:
             raise TypeError(
                 "only integer tensors of a single element can be converted to an index"
             )
@@ -704,18 +794,10 @@ class Tensor:
         return unary(slots.SLOT_ITER, self)
 
     def __contains__(self, element):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__contains__", (self, element))
-            if answer is not PASS_BY:
-                return answer
-        return binary_slot(slots.SLOT_CONTAINS, self, element)
+        return ask("__contains__", (self, element), slots.SLOT_CONTAINS)
 
     def __repr__(self):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__repr__", (self,))
-            if answer is not PASS_BY:
-                return answer
-        return unary(slots.SLOT_REPR, self)
+        return ask("__repr__", (self,), slots.SLOT_REPR)
 
     def __format__(self, spec):
         if type(self) is not Tensor or state().modes:
@@ -727,25 +809,13 @@ class Tensor:
         return object.__format__(self, spec)
 
     def __reduce_ex__(self, protocol):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__reduce_ex__", (self, protocol))
-            if answer is not PASS_BY:
-                return answer
-        return unary(slots.SLOT_REDUCE, self)
+        return ask("__reduce_ex__", (self, protocol), slots.SLOT_REDUCE)
 
     def __deepcopy__(self, memo):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__deepcopy__", (self, memo))
-            if answer is not PASS_BY:
-                return answer
-        return binary_slot(slots.SLOT_DEEPCOPY, self, memo)
+        return ask("__deepcopy__", (self, memo), slots.SLOT_DEEPCOPY)
 
     def __array__(self, dtype=None, copy=None):
-        if type(self) is not Tensor or state().modes:
-            answer = taken("__array__", (self, dtype))
-            if answer is not PASS_BY:
-                return answer
-        return binary_slot(slots.SLOT_ARRAY, self, dtype)
+        return ask("__array__", (self, dtype), slots.SLOT_ARRAY)
 
     # -- Python's operators ------------------------------------------------------
 
@@ -903,89 +973,6 @@ def binary_slot(slot: cython.int, a: object, b: object) -> object:
     return PyObject_Vectorcall(_SLOTS[slot], cython.address(args[1]), 2, cython.NULL)
 
 
-@cython.cfunc
-def nested_list(t: Tensor, dim: cython.int, data: cython.p_char) -> list:
-    step: int64_t = t.strides[dim] * t.dtype_.itemsize
-    code: cython.int = t.dtype_.code
-    i: int64_t
-    if dim == t.ndim_ - 1:
-        return [read_element(code, data + i * step) for i in range(t.sizes[dim])]
-    return [nested_list(t, dim + 1, data + i * step) for i in range(t.sizes[dim])]
-
-
-@cython.cfunc
-def set_requires_grad(t: Tensor, value: cython.bint):
-    if t.wants_grad == value:
-        return
-    if t.grad_fn_ is not None:
-        raise RuntimeError(
-            "you can only change requires_grad flags of leaf variables. If you want to "
-            "use a computed variable in a subgraph that doesn't require differentiation "
-            "use var_no_grad = var.detach()."
-        )
-    if value and t.inference and not state().inference_mode:
-        raise RuntimeError(
-            "Setting requires_grad=True on inference tensor outside InferenceMode is "
-            "not allowed."
-        )
-    if value and t.dtype_.category not in (2, 3):
-        raise RuntimeError(
-            "only Tensors of floating point dtype can require gradients, "
-            f"not {t.dtype_!r}"
-        )
-    t.wants_grad = value
-
-
-@cython.cfunc
-def set_grad(t: Tensor, value: object):
-    if value is None:
-        t.grad_ = None
-        return
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"assigned grad expected to be a Tensor or None but got grad of type "
-            f"{type(value).__name__}"
-        )
-    g: Tensor = value
-    if g is t:
-        raise RuntimeError("can't assign Variable as its own grad")
-    kept = t.dtype_
-    if g.dtype_ is not kept:
-        kept = vars(cython.cast(object, t)).get("_grad_dtype", kept)
-    if g.dtype_ is not kept and kept is not None:
-        raise RuntimeError(
-            f"attempting to assign a gradient with dtype '{g.dtype_.name}' to a tensor "
-            f"with dtype '{t.dtype_.name}'. The gradient must match the tensor's dtype."
-        )
-    if g.shape != t.shape:
-        raise RuntimeError(
-            f"attempting to assign a gradient of size '{list(g.shape)}' to a tensor of "
-            f"size '{list(t.shape)}'. Please ensure that the gradient and the tensor are "
-            "the same size"
-        )
-    if g.storage.device != t.storage.device:
-        raise RuntimeError(
-            f"attempting to assign a gradient with device type '{g.storage.device.type}' "
-            f"to a tensor with device type '{t.storage.device.type}'. Please ensure that "
-            "the gradient and the tensor are on the same device"
-        )
-    t.grad_ = g
-
-
-@cython.cfunc
-def set_data(t: Tensor, value: Tensor):
-    if value.dtype_.category < 2 and t.wants_grad:
-        raise RuntimeError(
-            "data set to a tensor that requires gradients must be floating point or complex dtype"
-        )
-    t.own_counter()
-    t.storage = value.storage
-    t.dtype_ = value.dtype_
-    t.keys = value.keys
-    if value is not t:
-        t.set_geometry(value.ndim_, value.sizes, value.strides, value.offset)
-
-
 def install(name, value, kind=Tensor):
     """Add a method to the compiled ``Tensor`` type, or to another one."""
     body: cython.pointer(PyTypeObject) = cython.cast(
@@ -996,3 +983,18 @@ def install(name, value, kind=Tensor):
         body.tp_flags &= ~(cython.cast(cython.ulong, 1) << 8)
     cython.cast(dict, cython.cast(object, body.tp_dict))[name] = value
     PyType_Modified(body)
+
+
+def _keep_bodies():
+    """Has the type's instances end by ``let_go``."""
+    global _take_apart, _ATTRIBUTES, _WEAK
+    kind: object = Tensor
+    body: cython.pointer(PyTypeObject) = cython.cast(
+        cython.pointer(PyTypeObject), cython.cast(cython.pointer(PyObject), kind)
+    )
+    _ATTRIBUTES, _WEAK = kind.__dictoffset__, kind.__weakrefoffset__
+    _take_apart = body.tp_dealloc
+    body.tp_dealloc = let_go
+
+
+_keep_bodies()

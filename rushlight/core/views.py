@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.dtype import COMPLEX, DType
 from cython.cimports.rushlight.core.formats import format_strides
 from cython.cimports.rushlight.core.geometry import (
     __builtin_mul_overflow,
@@ -66,11 +66,19 @@ def view(self: Tensor, size):
 
 
 def unsafe_view(self: Tensor, size):
-    """``view`` of a tensor that nothing else will look at: no relative of its source."""
-    result: Tensor = view(self, size)
+    """``view`` of a tensor that nothing else will look at: no relative of its source.
+
+    Of the same sizes, it keeps the strides, even of dimensions of one element.
+    """
+    d: cython.int
+    same: cython.bint = len(size) == self.ndim_
+    if same:
+        for d in range(self.ndim_):
+            same = same and size[d] == self.sizes[d]
+    result: Tensor = alias(self) if same else view(self, size)
     counter: VersionCounter = VersionCounter.__new__(VersionCounter)
     counter.value = 0
-    result.counter = counter
+    result.own_extra().counter = counter
     return result
 
 
@@ -197,7 +205,7 @@ def view_as_real(self: Tensor):
     strides: int64_t[65]
     one: uint64_t = 1
     i: cython.int
-    if self.dtype_.category != 3:
+    if self.dtype_.category != COMPLEX:
         raise RuntimeError("view_as_real is only supported for complex tensors")
     if self.keys & (one << KEY_CONJUGATE):
         raise RuntimeError(

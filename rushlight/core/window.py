@@ -8,7 +8,7 @@ from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import span
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage
-from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, keys_for
+from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, blank, keys_for
 
 
 @cython.cfunc
@@ -71,7 +71,7 @@ def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):
     Raises:
         RuntimeError: an element would lie outside of the storage.
     """
-    t: Tensor = Tensor.__new__(Tensor)
+    t: Tensor = blank()
     own: Storage = storage
     kind: DType = dtype
     new_sizes: int64_t[64]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 # What the name does not tell, by the operator's and the overload's name.
 _WIDER = {
     "squeeze": {"dim": "dims"},
@@ -73,6 +71,8 @@ def _wider(name, overloads, wanted):
 
 def _writing(name, overloads, wanted):
     """The ``out=`` form of an overload: ``out``, ``Scalar_out``, ``OutTensor``."""
+    import re  # much to import for what few programs ask
+
     base = re.sub("_?out_?", "", wanted, flags=re.IGNORECASE)
     able = [op for op in overloads if op.out is not None]
     for op in able:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
@@ -148,7 +149,7 @@ class DeferredKernel(Kernel):
             aim = with_bit(target, self.bit, False)
             if (
                 not pending
-                and source.dtype_.category < 2
+                and source.dtype_.category < FLOATING
                 and self.bit != (_ONE << KEY_CONJUGATE)
             ):
                 source = source.to(target.dtype_)
@@ -211,7 +212,7 @@ def conj(self):
     """The complex conjugate, put off; real tensors and numbers as they are."""
     if not isinstance(self, Tensor):
         return self.conjugate() if isinstance(self, complex) else self
-    if cython.cast(Tensor, self).dtype_.category != 3:
+    if cython.cast(Tensor, self).dtype_.category != COMPLEX:
         return self
     return _LAZY_CONJ(self)
 

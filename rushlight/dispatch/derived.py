@@ -5,6 +5,7 @@ from __future__ import annotations
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.dtype import FLOATING
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     repeats_elements,
@@ -63,6 +64,7 @@ class DerivedKernel(Kernel):
                 result = source.call(slots)
             finally:
                 slots[0] = cython.cast(cython.pointer(PyObject), written)
+            refuse_type(op, slots, written, result)
             return overwrite(written, result, op)
         target: object = None
         if op.form == OUT:
@@ -73,6 +75,7 @@ class DerivedKernel(Kernel):
         # At the composite level (keys == 0) the functional form dispatches anew.
         result = source.run(slots, keys) if keys else source.call(slots)
         if op.form == INPLACE:
+            refuse_type(op, slots, written, result)
             return overwrite(written, result, op)
         if isinstance(result, (tuple, list)):
             if len(target) != len(result):
@@ -99,10 +102,30 @@ def take_type(
     t: Tensor = target
     given = cython.cast(object, slots[at])
     if given is None:
-        if op.out_rule == ANY or t.dtype_.category >= 2:
+        if op.out_rule == ANY or t.dtype_.category >= FLOATING:
             slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
     elif given is not t.dtype_:
         check_output_type(EXACT, given, t, op.base_name())
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_type(
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    target: Tensor,
+    result: Tensor,
+) -> cython.int:
+    """Refuses a ``dtype=`` that is not the type of what is changed in place."""
+    if result.dtype_ is target.dtype_:
+        return 0
+    at: cython.int = op.signature.find("dtype")
+    if at >= 0 and cython.cast(object, slots[at]) is not None:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor dtype {target.dtype_.name} and "
+            f"output tensor dtype {result.dtype_.name} should match"
+        )
     return 0
 
 
@@ -142,7 +165,7 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
     if not isinstance(target, Tensor):
         refuse_output(op.base_name(), target, result)
     written = target
-    if result.dtype_.category >= 2 and state().grad_mode:
+    if result.dtype_.category >= FLOATING and state().grad_mode:
         if (written.wants_grad and not op.out_leaf) or (
             result.wants_grad and not op.out_detached
         ):

@@ -59,6 +59,9 @@ cdef class Operator:
     cdef readonly dict kernels      # key number -> Kernel
     cdef readonly set fallthroughs
     cdef uint64_t handled           # keys with an entry or with built-in handling
+    cdef uint64_t apart             # those of them that some backends have an entry of their own for
+    cdef uint64_t alike             # those that answer for every backend
+    cdef readonly dict by_backend   # (key number, backend's key number) -> Kernel
     cdef readonly Kernel composite  # runs where no other entry takes the call
     cdef readonly Derivative derivative
     cdef readonly Operator functional   # what an in-place or out= form was derived from
@@ -79,6 +82,7 @@ cdef class Operator:
     cdef object call_elsewhere(self, PyObject** slots, ThreadState* st)
     cdef uint64_t factory_bits(self, PyObject** slots, uint64_t bits) except? 0
     cdef object run(self, PyObject** slots, uint64_t keys)
+    cdef object run_apart(self, PyObject** slots, uint64_t keys, int key)
 
 cdef void set_recorder(Recorder recorder)
 cdef void set_entry(void* entry) noexcept

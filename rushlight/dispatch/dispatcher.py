@@ -10,9 +10,11 @@ from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core._python import __builtin_clzll
 from cython.cimports.rushlight.core.device import Device, default_device
 from cython.cimports.rushlight.core.keys import (
+    BACKEND_BITS,
     KEY_ABSENT,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_CUDA,
     KEY_PRIVATEUSE1,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
@@ -23,7 +25,15 @@ from cython.cimports.rushlight.dispatch.signature import Signature
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
-_BACKEND_BITS = cython.declare(uint64_t, 15)
+# Compositions answer here, too: what records programs, or follows them, sees them whole.
+_PRE_DISPATCH = cython.declare(cython.int, int(DispatchKey.PreDispatch))
+_RECORDING = cython.declare(cython.int, int(DispatchKey.Recording))
+# backends whose memory the host does not read
+_AWAY = cython.declare(
+    uint64_t,
+    (cython.cast(uint64_t, 1) << KEY_CUDA)
+    | (cython.cast(uint64_t, 1) << KEY_PRIVATEUSE1),
+)
 _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 # The same, borrowed: 2,500 operators look at all of it several times while they are made.
 _SERVED = cython.declare(cython.pointer(PyObject)[N_KEYS])
@@ -164,6 +174,7 @@ class Operator:
         self.entry = entry
         self.kernels = {}
         self.fallthroughs = set()
+        self.by_backend = {}
         self.is_view = is_view
         self.view_or_copy = "view_or_copy" in tags
         self.multi_view = is_view and bool(returns) and returns[0][0] == 2
@@ -188,7 +199,9 @@ class Operator:
         i: cython.int
         self.handled = 0
         for i in range(N_KEYS):
-            self.table[i] = _SERVED[i] if self.composite is None else cython.NULL
+            self.table[i] = _SERVED[i]
+            if self.composite is not None and i not in (_PRE_DISPATCH, _RECORDING):
+                self.table[i] = cython.NULL
         for key, kernel in self.kernels.items():
             self.table[cython.cast(cython.int, key)] = cython.cast(
                 cython.pointer(PyObject), kernel
@@ -205,6 +218,10 @@ class Operator:
                 self.handled |= (one << KEY_ADINPLACEORVIEW) | (one << KEY_AUTOGRAD)
         for key in self.fallthroughs:
             self.handled &= ~(one << cython.cast(cython.int, key))
+        self.alike, self.apart = self.handled, 0
+        for key, _ in self.by_backend:
+            self.apart |= one << cython.cast(cython.int, key)
+        self.handled |= self.apart
 
     def set_kernel(self, key, kernel):
         """Register (or with None remove) what runs at a key."""
@@ -212,6 +229,14 @@ class Operator:
             self.kernels.pop(int(key), None)
         else:
             self.kernels[int(key)] = kernel
+        self.refresh()
+
+    def set_backend_kernel(self, key, backend, kernel):
+        """Register (or with None remove) what runs at a key for one backend alone."""
+        if kernel is None:
+            self.by_backend.pop((int(key), int(backend)), None)
+        else:
+            self.by_backend[int(key), int(backend)] = kernel
         self.refresh()
 
     def set_composite(self, kernel):
@@ -341,7 +366,10 @@ class Operator:
             return self.composite.run(self, slots, 0)
         if not wants or not st.grad_mode:
             # nothing to record: the built-in Autograd handling would only pass on
-            if self.table[KEY_AUTOGRAD] == cython.NULL:
+            if (
+                self.table[KEY_AUTOGRAD] == cython.NULL
+                and not (self.apart >> KEY_AUTOGRAD) & 1
+            ):
                 bits &= ~(one << KEY_AUTOGRAD)
         return self.run(slots, bits)
 
@@ -394,10 +422,16 @@ class Operator:
                 return self.composite.run(self, slots, 0)
             not_available(self, keys)
         key = 63 - __builtin_clzll(bits)
+        if (self.apart >> key) & 1:
+            return self.run_apart(slots, keys, key)
         if key <= KEY_PRIVATEUSE1:
+            if keys & _AWAY and not (_AWAY >> key) & 1:
+                not_available(
+                    self, keys
+                )  # the host's kernels cannot read what is there
             if (keys >> KEY_ABSENT) & 1 and not self.is_view:
                 refuse_absent(self, keys)
-            keys &= _BACKEND_BITS
+            keys &= BACKEND_BITS
             if any_shrunk and not self.is_view:
                 check_arguments(self, slots)
         if self.table[key] != cython.NULL:
@@ -408,11 +442,33 @@ class Operator:
             return _RECORDER.record(self, slots, keys)
         return _RECORDER.keep_books(self, slots, keys)
 
+    @cython.cfunc
+    def run_apart(
+        self,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+        key: cython.int,
+    ) -> object:
+        """The same at a key that some backends have an entry of their own for."""
+        one: uint64_t = 1
+        backends: uint64_t = keys & BACKEND_BITS
+        backend: cython.int = 63 - __builtin_clzll(backends) if backends else 0
+        kernel: Kernel = self.by_backend.get((key, backend))
+        if kernel is None and self.table[key] != cython.NULL:
+            kernel = cython.cast(Kernel, self.table[key])
+        if kernel is not None:
+            return kernel.run(self, slots, keys)
+        if not (self.alike >> key) & 1:
+            return self.run(slots, keys & ~(one << key))
+        if key == KEY_AUTOGRAD:
+            return _RECORDER.record(self, slots, keys)
+        return _RECORDER.keep_books(self, slots, keys)
+
 
 @cython.cfunc
 def refuse_absent(op: Operator, keys: uint64_t):
     """A kernel has nothing to read where a tensor has no memory of its own."""
-    backend = DispatchKey(63 - __builtin_clzll(keys & _BACKEND_BITS)).name
+    backend = DispatchKey(63 - __builtin_clzll(keys & BACKEND_BITS)).name
     raise NotImplementedError(
         f"Could not run '{op.namespace}::{op.name}' with arguments that have no memory "
         f"of their own: no kernel for the '{backend}' backend can read them.\n"

@@ -41,3 +41,5 @@ cdef class PointwiseKernel(Kernel):
     cdef tuple resolve_by_function(self, Call* call)
     cdef object run_form(self, Operator op, PyObject** slots, Call* call, tuple statics, tuple outs)
     cdef NativeKernel find(self, Call* call, tuple statics, tuple outs)
+    cdef tuple operand_types(self, Call* call)
+    cdef int run_there(self, Call* call, Device device, tuple statics, tuple outs) except -1

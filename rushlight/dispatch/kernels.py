@@ -15,8 +15,26 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell_own,
     watched,
 )
-from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
-from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
+from cython.cimports.rushlight.core.device import (
+    CPU_DEVICE,
+    KIND_CPU,
+    KIND_META,
+    Device,
+    backend_of,
+)
+from cython.cimports.rushlight.core.dtype import (
+    BOOLEAN,
+    CODE_BFLOAT16,
+    CODE_BOOL,
+    CODE_FLOAT16,
+    CODE_INT64,
+    COMPLEX,
+    FLOATING,
+    INTEGER,
+    DType,
+    default_dtype,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.iteration import Operand, output_strides
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
@@ -32,7 +50,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
     Kernel,
     Operator,
 )
-from cython.cimports.rushlight.dispatch.loops import Call, run_call
+from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
 from cython.cimports.rushlight.dispatch.operands import (
     add_operand,
     code_of_number,
@@ -124,7 +142,7 @@ def check_mask(op: Operator, mask: object) -> cython.int:
     kind: DType
     if isinstance(mask, Tensor):
         kind = cython.cast(Tensor, mask).dtype_
-        if kind.code != 11:
+        if kind.code != CODE_BOOL:
             refuse_mask(op.name.split(".")[0], kind)
     return 0
 
@@ -217,7 +235,7 @@ class PointwiseKernel(Kernel):
                 cython.cast(object, call.values[i])
             ) != 4:
                 uniform = uniform and type(cython.cast(object, call.values[i])) is float
-                if code < 0 or dtype_of(code).category < 2:
+                if code < 0 or dtype_of(code).category < FLOATING:
                     uniform = False
         if code >= 0 and uniform and (dtype_of(code).category or call.n == 1):
             call.compute = code
@@ -226,21 +244,21 @@ class PointwiseKernel(Kernel):
         else:
             call.compute = promote_call(call, self.promoting)
         dtype = dtype_of(call.compute)
-        if self.rule == 1 and dtype.category < 2:
+        if self.rule == 1 and dtype.category < FLOATING:
             call.compute = default_dtype().code
-        elif self.rule == 7 and dtype.category == 0:
-            call.compute = 4
-        elif self.rule == 6 and dtype.category < 2:
+        elif self.rule == 7 and dtype.category == BOOLEAN:
+            call.compute = CODE_INT64
+        elif self.rule == 6 and dtype.category < FLOATING:
             raise NotImplementedError(
                 f"{self.source.name} is not implemented for "
                 f"'{TYPE_NAMES.get(dtype.name)}': convert to a floating-point type"
             )
         call.result = call.compute
         if self.rule == 2:
-            call.result = 11
+            call.result = CODE_BOOL
         elif self.rule == 4:
-            call.result = 4
-        elif self.rule == 5 and dtype.category == 3:
+            call.result = CODE_INT64
+        elif self.rule == 5 and dtype.category == COMPLEX:
             call.result = dtype.to_real().code
         call.mixed = not uniform or code != call.compute
         for i in range(call.n):  # numbers may be of another type than the tensors
@@ -251,7 +269,9 @@ class PointwiseKernel(Kernel):
         if self.checker is not None and (
             not uniform
             or code != call.compute
-            or (dtype.category != 2 and (dtype.category != 1 or call.n > 2))
+            or (
+                dtype.category != FLOATING and (dtype.category != INTEGER or call.n > 2)
+            )
             or (self.n_optional and call.n == self.n_operands)
         ):
             self.check_operands(call)
@@ -273,7 +293,7 @@ class PointwiseKernel(Kernel):
         found: cython.bint = False
         names: list
         t: Tensor
-        if call.compute != 5 and call.compute != 15:
+        if call.compute != CODE_FLOAT16 and call.compute != CODE_BFLOAT16:
             return name
         names = []
         for i in range(call.n):
@@ -331,7 +351,7 @@ class PointwiseKernel(Kernel):
         """Refuse to write where type, shape or memory do not allow it; resize ``out``."""
         strides: int64_t[64]
         i: cython.int
-        if (t.storage.device.kind == 2) != (call.device_kind == 2):
+        if t.storage.device.has_memory == (call.device_kind == KIND_META):
             raise RuntimeError(
                 "Expected all tensors to be on the same device, but the result goes to "
                 f"{t.storage.device}{describe(call, op.name)}"
@@ -404,6 +424,8 @@ class PointwiseKernel(Kernel):
                 return None
         if first is None or first.wrapped_number:
             return None
+        if watched:  # all of them is told
+            scalars[0] = scalars[1] = scalars[2] = scalars[3] = 0
         if numbers and (
             number_code(first.dtype_.code, False) != first.dtype_.code
             or steps_freely(first)
@@ -482,7 +504,7 @@ class PointwiseKernel(Kernel):
         outs: tuple = None
         call.n = 0
         call.n_out = self.n_outputs
-        call.device_kind = 0
+        call.device_kind = KIND_CPU
         if self.mask_at >= 0:
             check_mask(op, cython.cast(object, slots[self.mask_at]))
         count: cython.int = self.n_operands
@@ -519,9 +541,17 @@ class PointwiseKernel(Kernel):
                 cython.address(call), call.result, device_of_call(cython.address(call))
             )
             set_output(cython.address(call), 0, result)
-            if call.device_kind == 2:
+            if call.device_kind == KIND_META:
                 return result
             store_numbers(cython.address(call), self.wide, self.strict)
+            if not result.storage.device.on_host:
+                self.run_there(
+                    cython.address(call),
+                    result.storage.device,
+                    statics,
+                    (dtype_of(call.result).name,),
+                )
+                return result
             fn = cython.NULL
             if not call.mixed and not statics:
                 fn = self.native[(self.n_operands - call.n) * 64 + call.compute]
@@ -573,10 +603,14 @@ class PointwiseKernel(Kernel):
                 code = call.result if outs is None else _code_named(outs[k])
                 self.prepare_target(targets[k], call, op, dtype_of(code))
             set_output(call, k, targets[k])
-        if call.device_kind != 2:
+        if call.device_kind != KIND_META:
             store_numbers(call, self.wide, self.strict)
             names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
-            run_call(self.find(call, statics, names).fn, call)
+            where: Device = cython.cast(Tensor, targets[0]).storage.device
+            if where.on_host:
+                run_call(self.find(call, statics, names).fn, call)
+            else:
+                self.run_there(call, where, statics, names)
         if op.form == OUT:
             return cython.cast(object, slots[op.n_args - 1])
         return targets[0] if self.n_outputs == 1 else tuple(targets)
@@ -601,10 +635,8 @@ class PointwiseKernel(Kernel):
         return outs
 
     @cython.cfunc
-    def find(
-        self, call: cython.pointer(Call), statics: tuple, outs: tuple
-    ) -> NativeKernel:
-        """The native kernel for these types, generated at the first need."""
+    def operand_types(self, call: cython.pointer(Call)) -> tuple:
+        """The names of the operands' types, those of numbers too."""
         i: cython.int
         code: cython.int
         t: Tensor
@@ -616,7 +648,34 @@ class PointwiseKernel(Kernel):
             else:
                 code = number_code(call.compute, (self.wide >> i) & 1)
                 types.append(dtype_of(code).name)
-        names = tuple(types)
+        return tuple(types)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def run_there(
+        self, call: cython.pointer(Call), device: Device, statics: tuple, outs: tuple
+    ) -> cython.int:
+        """Runs the backend's own kernel for these types where the operands are."""
+        key = (
+            device.kind,
+            self.operand_types(call),
+            outs,
+            self.compute_types(call),
+            statics,
+        )
+        kernel = self.special.get(key)
+        if kernel is None:
+            kernel = backend_of(device).specialize(self.source, *key[1:])
+            kernel = self.special.setdefault(key, kernel)
+        return run_elsewhere(kernel, device, call)
+
+    @cython.cfunc
+    def find(
+        self, call: cython.pointer(Call), statics: tuple, outs: tuple
+    ) -> NativeKernel:
+        """The native kernel for these types, generated at the first need."""
+        i: cython.int
+        names = self.operand_types(call)
         compute = self.compute_types(call)
         key = (names, outs, compute, statics)
         kernel = self.special.get(key)
@@ -655,7 +714,7 @@ def run_pointwise(
     if state().included & WAITING:
         tell_readers()
     call.n = 0
-    call.device_kind = 0
+    call.device_kind = KIND_CPU
     count = len(outputs) if outputs is not None else len(out_dtypes or (0,))
     call.n_out = count
     for value in inputs:
@@ -678,17 +737,24 @@ def run_pointwise(
         names = tuple([t.dtype.name for t in outputs])
     for k in range(count):
         set_output(cython.address(call), k, outputs[k])
-        if cython.cast(Tensor, outputs[k]).storage.device.kind == 2:
-            call.device_kind = 2
-    if call.device_kind != 2:
+        if not cython.cast(Tensor, outputs[k]).storage.device.has_memory:
+            call.device_kind = KIND_META
+    if call.device_kind != KIND_META:
         store_numbers(cython.address(call), 0xFFFFFFFF, 0)
         scalar = dtype_of(number_code(call.compute, True)).name
         types = tuple(
             [v.dtype.name if isinstance(v, Tensor) else scalar for v in inputs]
         )
         kinds = [compute_name if isinstance(v, Tensor) else scalar for v in inputs]
-        kernel = source.specialize(types, names, tuple(kinds), tuple(static))
-        run_call(cython.cast(NativeKernel, kernel).fn, cython.address(call))
+        where: Device = cython.cast(Tensor, outputs[0]).storage.device
+        if where.on_host:
+            kernel = source.specialize(types, names, tuple(kinds), tuple(static))
+            run_call(cython.cast(NativeKernel, kernel).fn, cython.address(call))
+        else:
+            kernel = backend_of(where).specialize(
+                source, types, names, tuple(kinds), tuple(static)
+            )
+            run_elsewhere(kernel, where, cython.address(call))
     return outputs[0] if count == 1 else tuple(outputs)
 
 

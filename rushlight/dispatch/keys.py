@@ -31,6 +31,7 @@ class DispatchKey(enum.IntEnum):
     Autograd = 17
     Autocast = 20
     Batched = 24
+    PreDispatch = 29
     PythonDispatcher = 30
 
 
@@ -41,25 +42,27 @@ BACKENDS = (
     DispatchKey.PrivateUse1,
 )
 
-# Names that stand for several keys, or for one under PyTorch's longer name.
+_BACKEND_NAMES = tuple(key.name for key in BACKENDS)
+# Names that stand for several keys.
 ALIASES = {
     "CompositeExplicitAutograd": BACKENDS,
-    "AutogradCPU": (DispatchKey.Autograd,),
-    "AutogradCUDA": (DispatchKey.Autograd,),
-    "AutogradPrivateUse1": (DispatchKey.Autograd,),
-    "AutocastCPU": (DispatchKey.Autocast,),
-    "AutocastCUDA": (DispatchKey.Autocast,),
 }
+# What each backend may have an entry of its own for, under names such as "AutogradCPU".
+BY_BACKEND = (DispatchKey.Autograd, DispatchKey.Autocast)
 
 
 def keys_named(name):
     """The keys that ``name`` stands for.
+
+    A key that is meant for one backend alone comes as a pair with the backend's.
 
     Raises:
         ValueError: no key has that name.
 
     >>> keys_named("Meta")
     (<DispatchKey.Meta: 2>,)
+    >>> keys_named("AutogradCPU")
+    ((<DispatchKey.Autograd: 17>, <DispatchKey.CPU: 0>),)
     """
     if isinstance(name, DispatchKey):
         return (name,)
@@ -67,11 +70,19 @@ def keys_named(name):
         return ALIASES[name]
     if name in DispatchKey.__members__:
         return (DispatchKey[name],)
+    for key in BY_BACKEND:
+        backend = name.removeprefix(key.name)
+        if name.startswith(key.name) and backend in _BACKEND_NAMES:
+            return ((key, DispatchKey[backend]),)
     raise ValueError(
         f"could not parse dispatch key: '{name}'. Keys are "
         + ", ".join(DispatchKey.__members__)
         + ", "
         + ", ".join(ALIASES)
+        + ", "
+        + ", ".join(
+            f"{key.name}{backend}" for key in BY_BACKEND for backend in _BACKEND_NAMES
+        )
         + ", CompositeImplicitAutograd"
     )
 

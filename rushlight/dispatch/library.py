@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
@@ -133,11 +135,22 @@ class Library:
         key = dispatch_key or self.dispatch_key or _COMPOSITE
         if key == _COMPOSITE:
             before = op.composite
-            op.set_composite(PythonKernel(fn))
+            op.set_composite(PythonKernel(_fitted(op, fn, with_keyset)))
             self._undo.append(lambda: op.set_composite(before))
             return
         for one in keys_named(key):
-            self._set(op, one, fn, with_keyset, allow_override)
+            if isinstance(one, tuple):
+                self._set_for_backend(op, *one, fn, with_keyset)
+            else:
+                self._set(op, one, fn, with_keyset, allow_override)
+
+    def _set_for_backend(self, op, key, backend, fn, with_keyset):
+        before = op.by_backend.get((int(key), int(backend)))
+        kernel = PythonKernel(fn, with_keyset)
+        if fn is fallthrough_kernel:
+            kernel = PythonKernel(_below(op, key), True)
+        op.set_backend_kernel(key, backend, kernel)
+        self._undo.append(lambda: op.set_backend_kernel(key, backend, before))
 
     def _set(self, op, key, fn, with_keyset, allow_override):
         before = op.kernels.get(int(key))
@@ -151,16 +164,24 @@ class Library:
             op.set_fallthrough(key)
             self._undo.append(lambda: op.clear_fallthrough(key))
             return
-        op.set_kernel(key, PythonKernel(fn, with_keyset))
+        op.set_kernel(key, PythonKernel(_fitted(op, fn, with_keyset), with_keyset))
         self._undo.append(lambda: op.set_kernel(key, before))
 
     def fallback(self, fn, dispatch_key="", *, with_keyset=False):
-        """Run ``fn(op, *args)`` for every operator that has no kernel at a key."""
+        """Run ``fn(op, *args)`` for every operator that has no kernel at a key.
+
+        Args:
+            fn: called with the operator and its arguments by position.
+            dispatch_key: a key's name; the library's own by default.
+            with_keyset: ``fn(keys, op, *args)``, for ``op.redispatch`` with other keys.
+        """
         key = dispatch_key or self.dispatch_key
         if not key:
             raise ValueError("fallback needs a dispatch key")
         for one in keys_named(key):
-            set_fallback(one, fn)
+            if isinstance(one, tuple):
+                raise ValueError(f"fallbacks serve keys, not one backend of one: {key}")
+            set_fallback(one, fn, with_keyset)
             self._undo.append(functools.partial(set_fallback, one, None))
 
     def pointwise(self, op_name, kernel, *, dtype="promote"):
@@ -225,6 +246,56 @@ class Library:
         """Take back all that this library registered."""
         while self._undo:
             self._undo.pop()()
+
+
+def _fitted(op, fn, with_keyset):
+    """A function that takes all of an operator's arguments by position, and calls ``fn``.
+
+    Keyword-only arguments are passed by name, and what ``fn`` has no place for is left
+    out where it has its default.
+    """
+    rows, defaults = op.signature.rows, op.signature.defaults
+    names = [row[0] for row in rows if row[3]]
+    try:
+        parameters = inspect.signature(fn).parameters.values()
+    except (TypeError, ValueError):
+        return fn
+    kinds = [parameter.kind for parameter in parameters]
+    places = sum(kind in _BY_POSITION for kind in kinds) - with_keyset
+    any_number = inspect.Parameter.VAR_POSITIONAL in kinds
+    named = bool(names) and not _BY_NAME.isdisjoint(kinds)
+    if not named and (any_number or places >= len(rows)):
+        return fn
+    count = len(rows) - len(names)
+
+    def fitted(*slots):
+        first, slots = slots[:with_keyset], slots[with_keyset:]
+        args = slots[:count]
+        while not any_number and len(args) > places:
+            default = defaults[len(args) - 1]
+            if type(args[-1]) is not type(default) or args[-1] != default:
+                break
+            args = args[:-1]
+        keywords = zip(names, slots[count:], defaults[count:])
+        return fn(*first, *args, **{n: v for n, v, d in keywords if v is not d})
+
+    return functools.update_wrapper(fitted, fn)
+
+
+_BY_POSITION = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+_BY_NAME = {inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD}
+
+
+def _below(op, key):
+    """What passes a call on as if a key were not there."""
+
+    def pass_on(keys, *args):
+        return op.redispatch(keys.below(key), *args)
+
+    return pass_on
 
 
 @contextlib.contextmanager
@@ -325,30 +396,15 @@ def register_autograd(op, backward, /, *, setup_context=None, lib=None):
     Args:
         setup_context: ``setup_context(ctx, inputs, output)`` saves what backward needs.
     """
-    from rushlight.autograd.function import Function
+    from rushlight.autograd.outside import recorder
 
     namespace, _, name = _qualname(op).partition("::")
-    found = find_operator(name, namespace)
-
-    class Recorded(Function):
-        @staticmethod
-        def forward(ctx, keyset, *args):
-            below = keyset.below(DispatchKey.ADInplaceOrView)
-            result = found.redispatch(below, *args)
-            if setup_context is not None:
-                setup_context(ctx, args, result)
-            return result
-
-        @staticmethod
-        def backward(ctx, *grads):
-            result = backward(ctx, *grads)
-            return (None, *(result if isinstance(result, tuple) else (result,)))
-
-    def autograd_kernel(keyset, *args):
-        return Recorded.apply(keyset, *args)
-
     (lib or _fragment(namespace)).impl(
-        name, autograd_kernel, "Autograd", with_keyset=True, allow_override=True
+        name,
+        recorder(find_operator(name, namespace), backward, setup_context),
+        "Autograd",
+        with_keyset=True,
+        allow_override=True,
     )
 
 
@@ -412,11 +468,36 @@ class CustomOpDef:
         self._lib.define(self._name + schema)
         self._packet = packets()[(self._namespace, self._name)]
         self.register_kernel(device_types or "default", function)
+        self.register_autograd(None)
         functools.update_wrapper(self, function)
 
     def register_kernel(self, device_types, fn=None):
         """Run ``fn`` on these device types."""
-        return impl(self._qualname, device_types, fn, lib=self._lib)
+        if fn is None:
+            return lambda function: self.register_kernel(device_types, function)
+        impl(self._qualname, device_types, self._checked(fn), lib=self._lib)
+        return fn
+
+    def _checked(self, fn):
+        """A kernel whose writes are counted and whose results are new."""
+        rows = enumerate(self._opoverload.op.signature.rows)
+        written = [(i, row[0]) for i, row in rows if row[5] & 1]
+
+        @functools.wraps(fn)
+        def checked(*args, **kwargs):
+            result = fn(*args, **kwargs)
+            if result is not None:
+                _refuse_shared(self._name, (*args, *kwargs.values()), result)
+            if written:
+                from rushlight.autograd.graph import increment_version
+
+                for place, name in written:
+                    given = args[place] if place < len(args) else kwargs.get(name)
+                    if given is not None:
+                        increment_version(given)
+            return result
+
+        return checked
 
     def register_fake(self, fn):
         """Use ``fn`` for shapes."""
@@ -438,11 +519,39 @@ class CustomOpDef:
             self._qualname, torch_dispatch_class, fn, lib=self._lib
         )
 
+    @property
+    def _opoverload(self):
+        return self._packet.default
+
     def __call__(self, *args, **kwargs):
         return self._packet(*args, **kwargs)
 
     def __repr__(self):
         return f"<CustomOpDef({self._qualname})>"
+
+
+def _memories(values):
+    for value in values:
+        if isinstance(value, Tensor):
+            yield id(value.untyped_storage())
+        elif isinstance(value, (list, tuple)):
+            yield from _memories(value)
+
+
+def _refuse_shared(name, args, result):
+    """Refuses results that are arguments, or see the memory of one or of another."""
+    seen = set(_memories(args))
+    for memory in _memories((result,)):
+        if memory in seen:
+            raise RuntimeError(
+                f"{name}: The output of this custom operator (1) must not also be an "
+                "input to this custom operator and (2) may not alias any inputs to this "
+                "custom operator or other returns. The most common way to trigger this "
+                "error is if we have y = custom_op(x) and y and x are the same Tensor. "
+                "Please instead return a clone of the offending output tensor(s) (e.g. "
+                "return x.clone()) or refactor the custom operator to not return y."
+            )
+        seen.add(memory)
 
 
 def custom_op(

@@ -1,6 +1,7 @@
 from libc.stdint cimport int64_t
 from cpython.object cimport PyObject
 from rushlight.backends.cpu.launch cimport kernel_t
+from rushlight.core.device cimport Device
 from rushlight.core.iteration cimport Operand
 
 # Operands of one elementwise call while it is prepared.
@@ -21,3 +22,5 @@ ctypedef struct Call:
     int device_kind
 
 cdef int run_call(kernel_t fn, Call* call) except -1
+# The same where a backend other than the host's has the operands.
+cdef int run_elsewhere(object kernel, Device device, Call* call) except -1

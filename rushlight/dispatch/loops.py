@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.backends.cpu.launch import (
     kernel_t,
+    launched,
     parallel_for,
     run_here,
     tell,
     watched,
 )
+from cython.cimports.rushlight.core.device import Device, backend_of
 from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
+from cython.cimports.rushlight.core.tensor import Tensor
 
 GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 NUMBERS = cython.declare(cython.int, 192)  # bytes of a call's numbers
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
+# Who watches with so much weight writes down all launches, however many one call has.
+EVERYTHING = cython.declare(cython.int, 1 << 20)
 
 
 @cython.cfunc
@@ -29,6 +36,8 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     rows: int64_t
     if call.numel == 0:
         return 0
+    if watched >= EVERYTHING:
+        tidy(call)
     if not call.flat:
         return run_general(fn, call)
     ints[0] = call.numel
@@ -45,6 +54,8 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         return run_here(fn, data, ints, 1)
     rows = call.numel // CHUNK
     ints[0] = CHUNK
+    if watched >= EVERYTHING:
+        tell_rows(fn, call, data, ints, rows)
     with cython.nogil:
         parallel_for(fn, data, ints, rows, GRAIN // CHUNK)
         if rows * CHUNK < call.numel:
@@ -53,6 +64,143 @@ def run_call(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
                 data[k] += rows * ints[1 + count + k]
             run_here(fn, data, ints, 1)
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def tidy(call: cython.pointer(Call)) -> cython.void:
+    """Clears what is between a call's numbers, as all of their room is told."""
+    room: cython.p_char = cython.cast(cython.p_char, call.scalars)
+    kept: cython.char[192]
+    k: cython.int
+    memset(kept, 0, NUMBERS)
+    for k in range(call.n_out, call.n_out + call.n):
+        at: int64_t = call.operands[k].data - room
+        if 0 <= at < NUMBERS and not call.is_tensor[k - call.n_out]:
+            memcpy(kept + at, room + at, call.operands[k].itemsize)
+    memcpy(room, kept, NUMBERS)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_rows(
+    fn: kernel_t,
+    call: cython.pointer(Call),
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    rows: int64_t,
+) -> cython.int:
+    """Tells of a flat loop in rows, and of what is left after them."""
+    count: cython.int = call.n + call.n_out
+    numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
+    rest: cython.p_char[12]
+    k: cython.int
+    tell(fn, data, count, ints, 1 + 2 * count, rows, GRAIN // CHUNK, numbers, NUMBERS)
+    if rows * CHUNK < call.numel:
+        ints[0] = call.numel - rows * CHUNK
+        for k in range(count):
+            rest[k] = data[k] + rows * ints[1 + count + k]
+        tell(fn, rest, count, ints, 1 + 2 * count, 1, 1, numbers, NUMBERS)
+        ints[0] = CHUNK
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_general(
+    fn: kernel_t,
+    call: cython.pointer(Call),
+    plan: cython.pointer(LoopPlan),
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    grain: int64_t,
+) -> int64_t:
+    """Tells of the two native loops, once for each place of the outer ones.
+
+    Tiles are told of as what they are parts of. Returns how many were told.
+    """
+    index: int64_t[64]
+    here: cython.p_char[12]
+    count: cython.int = call.n + call.n_out
+    numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
+    told: int64_t = 0
+    k: cython.int
+    d: cython.int
+    for d in range(plan.ndim):
+        index[d] = 0
+    for k in range(count):
+        here[k] = data[k]
+    while True:
+        tell(
+            fn, here, count, ints, 1 + 2 * count, plan.sizes[1], grain, numbers, NUMBERS
+        )
+        told += 1
+        d = 2
+        while d < plan.ndim:
+            index[d] += 1
+            for k in range(count):
+                here[k] += plan.strides[k][d]
+            if index[d] < plan.sizes[d]:
+                break
+            for k in range(count):
+                here[k] -= plan.strides[k][d] * plan.sizes[d]
+            index[d] = 0
+            d += 1
+        if d >= plan.ndim:
+            return told
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_elsewhere(
+    kernel: object, device: Device, call: cython.pointer(Call)
+) -> cython.int:
+    plan: LoopPlan
+    k: cython.int
+    d: cython.int
+    count: cython.int = call.n + call.n_out
+    addresses: list = []
+    strides: list = []
+    numbers: bytes = b""
+    if call.numel == 0:
+        return 0
+    make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
+    for k in range(count):
+        value: object = None
+        if k >= call.n_out:
+            value = cython.cast(object, call.values[k - call.n_out])
+        if value is None or is_there(value):
+            addresses.append(cython.cast(uintptr_t, call.operands[k].data))
+            strides.append(tuple([plan.strides[k][d] for d in range(plan.ndim)]))
+            continue
+        # a number, or one element of the host's: it goes along with the launch
+        addresses.append(None)
+        strides.append(None)
+        size: cython.Py_ssize_t = 16
+        if call.is_tensor[k - call.n_out]:
+            size = call.operands[k].itemsize
+        found: bytes = PyBytes_FromStringAndSize(call.operands[k].data, size)
+        numbers += found.ljust(16, b"\0")
+    backend_of(device).run_elements(
+        kernel,
+        device,
+        tuple(addresses),
+        tuple([plan.sizes[d] for d in range(plan.ndim)]),
+        tuple(strides),
+        numbers,
+        call.numel,
+    )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_there(value: object) -> cython.bint:
+    """Whether a value lies on a device other than the host."""
+    return (
+        isinstance(value, Tensor)
+        and not cython.cast(Tensor, value).storage.device.on_host
+    )
 
 
 TILE_INNER = cython.declare(int64_t, 16)
@@ -139,6 +287,11 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
         total: int64_t = plan.sizes[1]
         tell(fn, data, count, ints, 1 + 2 * count, total, grain, numbers, NUMBERS)
+    several: cython.bint = watched >= EVERYTHING and (plan.ndim > 2 or tiled)
+    told: int64_t = 0
+    before: int64_t = launched()
+    if several:
+        told = tell_general(fn, call, cython.address(plan), data, ints, grain)
     with cython.nogil:
         while True:
             if tiled:
@@ -158,4 +311,7 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
                 d += 1
             if d >= plan.ndim:
                 break
+    if several:  # so many launches more than were told of
+        told = launched() - before - told
+        tell(cython.NULL, data, 0, ints, 0, told, 0, cython.NULL, 0)
     return 0

@@ -18,7 +18,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     watch,
 )
 from cython.cimports.rushlight.core.device import CPU_DEVICE
-from cython.cimports.rushlight.core.dtype import dtype_of
+from cython.cimports.rushlight.core.dtype import CODE_BOOL, dtype_of
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
@@ -175,7 +175,7 @@ def note_fresh(t):
     dense: int64_t = 1
     if notes is None:
         return
-    if made.ndim_ > 8 or made.storage.device.kind != 0 or len(notes.steps) > _STEPS:
+    if made.ndim_ > 8 or not made.storage.device.on_host or len(notes.steps) > _STEPS:
         notes.failed = True
         return
     step = Step()
@@ -477,7 +477,7 @@ def note_reading(t):
     step: Step
     if notes is None:
         return
-    if t is None or cython.cast(Tensor, t).dtype_.code != 11 or notes.writes:
+    if t is None or cython.cast(Tensor, t).dtype_.code != CODE_BOOL or notes.writes:
         notes.failed = True
         return
     step = Step()

@@ -7,7 +7,6 @@ fits no schema, so that nobody else pays for them.
 
 from __future__ import annotations
 
-import numbers
 import warnings
 
 from rushlight.core.tensor import Tensor
@@ -65,6 +64,8 @@ def _fits(kind, value):
         return isinstance(value, Tensor) or hasattr(type(value), "__torch_function__")
     if isinstance(value, Tensor):
         return value.ndim == 0 and not value.requires_grad
+    import numbers
+
     return isinstance(value, numbers.Number)
 
 

@@ -7,6 +7,9 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import (
+    BOOLEAN,
+    COMPLEX,
+    FLOATING,
     DType,
     default_dtype,
     dtype_of,
@@ -43,15 +46,15 @@ def combine(higher: cython.int, lower: cython.int) -> cython.int:
         return higher
     a = dtype_of(higher)
     b = dtype_of(lower)
-    if a.category == 3:
+    if a.category == COMPLEX:
         return higher
-    if a.category < 2 and b.category == 3:
+    if a.category < FLOATING and b.category == COMPLEX:
         return lower
-    if a.category == 2:
-        if b.category == 3:
+    if a.category == FLOATING:
+        if b.category == COMPLEX:
             return a.to_complex().code
         return higher
-    if a.category == 0 or b.category >= 2:
+    if a.category == BOOLEAN or b.category >= FLOATING:
         return promote_codes(higher, lower)
     return higher
 
@@ -91,7 +94,7 @@ def promote_call(call: cython.pointer(Call), promoting: cython.uint) -> cython.i
         t = cython.cast(Tensor, cython.cast(object, call.values[i]))
         code = t.dtype_.code
         if t.wrapped_number:
-            if t.dtype_.category == 2:
+            if t.dtype_.category == FLOATING:
                 code = default_dtype().code
             wrapped = code if wrapped < 0 else promote_codes(wrapped, code)
         elif t.ndim_ > 0:
@@ -150,8 +153,9 @@ def examine(call: cython.pointer(Call), name: str) -> cython.int:
         if device is None:
             device = t.storage.device
             call.device_kind = device.kind
-        elif (
-            t.storage.device is not device and t.storage.device.kind != call.device_kind
+        elif t.storage.device is not device and (
+            t.storage.device.kind != call.device_kind
+            or (not device.on_host and t.storage.device.index != device.index)
         ):
             device = check_devices(call, device, t, name)
             call.device_kind = device.kind
@@ -208,7 +212,7 @@ def check_devices(
     call: cython.pointer(Call), device: Device, t: Tensor, name: str
 ) -> Device:
     """One device for all, apart from numbers in 0-dim CPU tensors."""
-    if t.ndim_ == 0 and t.storage.device.kind == 0:
+    if t.ndim_ == 0 and t.storage.device.on_host:
         return device
     for i in range(call.n):
         if call.is_tensor[i]:
@@ -325,7 +329,7 @@ def device_of_call(call: cython.pointer(Call)) -> Device:
     for i in range(call.n):
         if call.is_tensor[i]:
             t = cython.cast(Tensor, cython.cast(object, call.values[i]))
-            if best is None or best.kind == 0:
+            if best is None or best.on_host:
                 best = t.storage.device
     return CPU_DEVICE if best is None else best
 

@@ -7,7 +7,7 @@ import warnings
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.dtype import CODE_UINT8, COMPLEX, DType
 from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.overlap import (
     refuse_overlap,
@@ -69,10 +69,10 @@ def check_output_type(
     own: DType = target.dtype_
     if own is result or rule == ANY:
         return 0
-    if rule == TRUTH and own.code == 0:
+    if rule == TRUTH and own.code == CODE_UINT8:
         return 0
     if rule == FIELD and own.category != result.category:
-        kind = "complex" if result.category == 3 else "floating point"
+        kind = "complex" if result.category == COMPLEX else "floating point"
         raise RuntimeError(
             f"{_transform(name)} expects a {kind} output tensor, but got {type_name(own)}"
         )

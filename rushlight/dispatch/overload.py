@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+
 from rushlight.core.tensor import install
 from rushlight.dispatch.dispatcher import Operator, find_packet
 from rushlight.dispatch.packet import OperatorPacket
-from rushlight.dispatch.schema import KINDS
 
-# Kinds of the tables -> the types that a schema is printed with.
-_TYPES = {number: name for name, number in reversed(KINDS.items())}
-_TYPES[4] = "Tensor"
-_SCHEMA_TYPES = {"Scalar": "number", "ScalarType": "int"}
+
+@functools.cache
+def _types():
+    """Kinds of the tables -> the types that a schema is printed with."""
+    from rushlight.dispatch.schema import KINDS  # its patterns take long to compile
+
+    types = {number: name for name, number in reversed(KINDS.items())}
+    types[4] = "Tensor"
+    return types
 
 
 class OperatorName(str):
@@ -103,7 +109,7 @@ class Schema:
             self.arguments.append(
                 ArgumentInfo(
                     name,
-                    _TYPES.get(kind, "Any"),
+                    _types().get(kind, "Any"),
                     default,
                     keyword,
                     size or None,
@@ -117,7 +123,13 @@ class Schema:
             alias = aliases[min(at, len(aliases) - 1)] if follows and aliases else None
             self.returns.append(
                 ArgumentInfo(
-                    name or "", _TYPES.get(kind, "Any"), ..., False, None, alias, False
+                    name or "",
+                    _types().get(kind, "Any"),
+                    ...,
+                    False,
+                    None,
+                    alias,
+                    False,
                 )
             )
 

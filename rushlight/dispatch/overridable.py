@@ -35,17 +35,20 @@ class Overridable:
         function: what runs where nobody takes the call.
         owner: the class that it is a method of, or None.
         module: where users find it; by default where it was written.
+        flat: whether only arguments themselves take calls, not what lists of them hold.
     """
 
     vectorcall: cython.p_void
     function: object
     owner: object
+    flat: cython.bint
     __dict__: dict
 
-    def __init__(self, function, owner=None, module=None):
+    def __init__(self, function, owner=None, module=None, flat=False):
         self.vectorcall = cython.cast(cython.p_void, call_overridable)
         self.function = function
         self.owner = owner
+        self.flat = flat
         functools.update_wrapper(self, function)
         if module is not None:
             vars(cython.cast(object, self))["__module__"] = module
@@ -125,7 +128,11 @@ def call_overridable(
         total += len(cython.cast(tuple, cython.cast(object, kwnames)))
     for i in range(total):
         if Py_TYPE(args[i]) != cython.cast(cython.pointer(PyObject), Tensor):
-            asked = asked or asks_within(cython.cast(object, args[i]))
+            asked = asked or (
+                asks(cython.cast(object, args[i]))
+                if wrapped.flat
+                else asks_within(cython.cast(object, args[i]))
+            )
     if asked:
         answer = intercept(wrapped, args, n, kwnames)
         if answer is not PASS_BY:
@@ -158,18 +165,19 @@ def method(name, function):
     return made
 
 
-def open_functions(namespace, names, module):
+def open_functions(namespace, names, module, flat=()):
     """Opens functions of a module to types and modes.
 
     Args:
         namespace: the module's names, changed in place.
         names: the functions'.
         module: where users find them.
+        flat: those of them that unpack lists before anybody takes the call.
     """
     for name in names:
         found = namespace[name]
         if not isinstance(found, Overridable):
-            namespace[name] = Overridable(found, module=module)
+            namespace[name] = Overridable(found, module=module, flat=name in flat)
 
 
 # -- attributes ------------------------------------------------------------------------

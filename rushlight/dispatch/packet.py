@@ -438,6 +438,8 @@ def call_with_out(
     keywords = keyword_dict(args, n, kwnames)
     out = keywords.pop("out")
     if out is None:
+        if packet.method or not has_out(packet):
+            raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
         return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
             *positional, **keywords
         )
@@ -497,6 +499,16 @@ def call_with_out(
             first_code,
         )
     raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
+
+
+@cython.cfunc
+def has_out(packet: OperatorPacket) -> cython.bint:
+    """Whether an operator writes to tensors that are there, in any form."""
+    op: Operator
+    for op in packet.overloads:
+        if op.out is not None:
+            return True
+    return False
 
 
 @cython.cfunc

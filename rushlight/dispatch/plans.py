@@ -22,7 +22,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcmp, memcpy, memset
 from cython.cimports.rushlight.backends.cpu.launch import parallel_for
 from cython.cimports.rushlight.core.device import CPU_DEVICE
-from cython.cimports.rushlight.core.dtype import DType, default_dtype
+from cython.cimports.rushlight.core.dtype import FLOATING, DType, default_dtype
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
@@ -114,7 +114,7 @@ def describe_one(
         return n + 1
     if isinstance(item, Tensor):
         t = item
-        if t.ndim_ > 8 or t.storage.device.kind != 0 or t.keys & ~allowed:
+        if t.ndim_ > 8 or not t.storage.device.on_host or t.keys & ~allowed:
             return -1
         words[n] = 2 + (t.dtype_.code << 8) + (t.ndim_ << 16) + (t.wrapped_number << 24)
         if type(item) is not Tensor and asks(item):
@@ -406,11 +406,12 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
                 CPU_DEVICE,
             )
             if step.content is not None:
-                memcpy(
-                    t.pointer(),
-                    cython.cast(cython.p_char, step.content),
-                    len(step.content),
-                )
+                if len(step.content):
+                    memcpy(
+                        t.pointer(),
+                        cython.cast(cython.p_char, step.content),
+                        len(step.content),
+                    )
             elif tried:
                 soil(t)
             tensors.append(t)
@@ -463,7 +464,9 @@ def soil(t: Tensor) -> cython.int:
     i: int64_t
     item: cython.int = t.dtype_.itemsize
     data: cython.p_char = t.pointer()
-    if t.dtype_.category >= 2:
+    if t.storage.n_bytes == 0:
+        return 0  # there may be no memory at all, which C's routines may not be given
+    if t.dtype_.category >= FLOATING:
         memset(data, 0xA5, t.storage.n_bytes)
         return 0
     memset(data, 0, t.storage.n_bytes)
@@ -487,7 +490,9 @@ def is_same(ours: object, theirs: object) -> cython.bint:
         if left.dtype_ is not right.dtype_ or look_of(left) != look_of(right):
             return False
         left, right = a.detach().contiguous(), b.detach().contiguous()
-        if memcmp(left.pointer(), right.pointer(), left.numel_ * left.dtype_.itemsize):
+        if left.numel_ and memcmp(
+            left.pointer(), right.pointer(), left.numel_ * left.dtype_.itemsize
+        ):
             return False
     return True
 

@@ -8,15 +8,18 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core._python import PyObject_Vectorcall
-from cython.cimports.rushlight.core.keys import KEY_ADINPLACEORVIEW, KEY_AUTOGRAD
+from cython.cimports.rushlight.core.keys import (
+    BACKEND_BITS,
+    KEY_ADINPLACEORVIEW,
+    KEY_AUTOGRAD,
+)
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+from cython.cimports.rushlight.dispatch.dispatcher import N_KEYS, Kernel, Operator
 
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import KeySet
 
-_BACKEND_BITS = cython.declare(uint64_t, 15)
 _AUTOGRAD_BITS = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
@@ -42,7 +45,7 @@ class PythonKernel(Kernel):
     ) -> object:
         st: cython.pointer(ThreadState)
         before: uint64_t
-        if keys == 0 or keys > _BACKEND_BITS:
+        if keys == 0 or keys > BACKEND_BITS:
             return call_function(self, op, slots, keys)
         if keys & _TWO_DEVICES == _TWO_DEVICES:
             refuse_devices(op, slots)
@@ -69,7 +72,10 @@ def refuse_devices(
         for t in item if isinstance(item, (list, tuple)) else (item,):
             if isinstance(t, Tensor):
                 tensors.append(t)
-    if op.name == "copy_" or cython.cast(Tensor, tensors[0]).storage.device.kind == 2:
+    if (
+        op.name == "copy_"
+        or not cython.cast(Tensor, tensors[0]).storage.device.has_memory
+    ):
         return 0  # copying has words of its own
     lines = [f"\n  {t.dtype.name}{list(t.shape)} on {t.device}" for t in tensors]
     raise RuntimeError(
@@ -146,18 +152,27 @@ class LazyKernel(Kernel):
         if self.loaded is None:
             self.load(op)
         kernel: Kernel = self.loaded
+        i: cython.int
+        for i in range(N_KEYS):  # from now on without this step; it keeps the kernel
+            if op.table[i] == cython.cast(cython.pointer(PyObject), self):
+                op.table[i] = cython.cast(cython.pointer(PyObject), kernel)
         return kernel.run(op, slots, keys)
 
 
 @cython.final
 @cython.cclass
 class FallbackKernel(Kernel):
-    """A function for every operator of a key: ``function(op, *args)``."""
+    """A function for every operator of a key: ``function(op, *args)``.
+
+    With the keys of the call before all that, where it asks for them.
+    """
 
     function = cython.declare(object)
+    with_keyset = cython.declare(cython.bint)
 
-    def __init__(self, function):
+    def __init__(self, function, with_keyset=False):
         self.function = function
+        self.with_keyset = with_keyset
 
     @cython.cfunc
     def run(
@@ -166,17 +181,35 @@ class FallbackKernel(Kernel):
         slots: cython.pointer(cython.pointer(PyObject)),
         keys: uint64_t,
     ) -> object:
-        args = [cython.cast(object, slots[i]) for i in range(op.n_args)]
-        return self.function(op, *args)
+        args: cython.pointer(PyObject)[27]
+        i: cython.int
+        count: cython.int = 1
+        keyset: object
+        args[0] = cython.NULL
+        if self.with_keyset:
+            keyset = KeySet(keys)
+            args[count] = cython.cast(cython.pointer(PyObject), keyset)
+            count += 1
+        args[count] = cython.cast(cython.pointer(PyObject), op)
+        count += 1
+        for i in range(op.n_args):  # the caller's own: nobody counts them twice
+            args[count + i] = slots[i]
+        return PyObject_Vectorcall(
+            cython.cast(cython.pointer(PyObject), self.function),
+            cython.address(args[1]),
+            count - 1 + op.n_args,
+            cython.NULL,
+        )
 
 
-def set_fallback(key, function):
+def set_fallback(key, function, with_keyset=False):
     """Serve every operator without an entry for ``key``; None takes it back.
 
     Args:
         key: the dispatch key.
         function: ``function(op, *args)``, or a `Kernel`.
+        with_keyset: ``function(keys, op, *args)``.
     """
     if function is not None and not isinstance(function, Kernel):
-        function = FallbackKernel(function)
+        function = FallbackKernel(function, with_keyset)
     serve_all(key, function)

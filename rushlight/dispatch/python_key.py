@@ -26,6 +26,10 @@ from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
 
 _PYTHON = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PYTHON)
+_PRE_DISPATCH = cython.declare(
+    uint64_t, cython.cast(uint64_t, 1) << int(DispatchKey.PreDispatch)
+)
+tracing = cython.declare(cython.bint, False)
 _RECORDING = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
@@ -73,8 +77,8 @@ def pop_mode():
 
 
 def active() -> bool:
-    """Whether a mode sees this thread's operators."""
-    return (state().included >> KEY_PYTHON) & 1
+    """Whether a mode, or a tracer, sees this thread's operators."""
+    return state().included & (_PYTHON | _PRE_DISPATCH) != 0
 
 
 def modes():
@@ -238,6 +242,73 @@ class DispatchKernel(Kernel):
             f"Multiple dispatch failed for '{op!s}'; all __torch_dispatch__ handlers "
             "returned NotImplemented:\n\n" + "\n".join(lines)
         )
+
+
+_TRACERS = cython.declare(object, _Modes())
+
+
+@cython.final
+@cython.cclass
+class TracingKernel(Kernel):
+    """Asks the innermost tracer, with compositions still whole."""
+
+    @cython.cfunc
+    def run(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        st: cython.pointer(ThreadState) = state()
+        before: uint64_t = st.excluded
+        args, keywords = given_arguments(op, slots)
+        st.excluded = before | _PRE_DISPATCH
+        stack: list = _TRACERS.stack
+        try:
+            return checked(op, stack[len(stack) - 1](op, args, keywords))
+        finally:
+            st.excluded = before
+
+
+def push_tracer(function):
+    """Hands this thread's operators to a function, before anything else sees them.
+
+    Compositions come whole, gradients are recorded behind it. What the function calls
+    itself does not come again.
+
+    Args:
+        function: ``function(op, args, keywords)`` gives the result.
+    """
+    global tracing
+    if not tracing:
+        serve_all(DispatchKey.PreDispatch, TracingKernel())
+        tracing = True
+    _TRACERS.stack.append(function)
+    state().included |= _PRE_DISPATCH
+
+
+def pop_tracer():
+    """Takes the innermost tracer off this thread's stack."""
+    function = _TRACERS.stack.pop()
+    if not _TRACERS.stack:
+        state().included &= ~_PRE_DISPATCH
+    return function
+
+
+def tracers():
+    """This thread's tracers; the last is asked."""
+    return tuple(_TRACERS.stack)
+
+
+@contextlib.contextmanager
+def traced_again():
+    """A block inside a tracer whose operators come to the tracers, too."""
+    st: uint64_t = state().excluded
+    state().excluded = st & ~_PRE_DISPATCH
+    try:
+        yield
+    finally:
+        state().excluded = st
 
 
 def serve():

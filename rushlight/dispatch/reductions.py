@@ -15,13 +15,23 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
-from cython.cimports.rushlight.core.dtype import DType, default_dtype, dtype_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BOOL,
+    CODE_UINT8,
+    COMPLEX,
+    FLOATING,
+    DType,
+    default_dtype,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 
 from rushlight.dispatch.outputs import TYPE_NAMES
 
+# As in `dispatch.loops`.
+EVERYTHING = cython.declare(cython.int, 1 << 20)
 GRAIN = cython.declare(int64_t, 32768)
 # Results side by side are computed together, by reading across rows: narrow pieces of
 # rows would cost a cache line, and a page's address, for a few values.
@@ -171,10 +181,10 @@ class ReductionKernel(Kernel):
         if wanted is not None:
             own = wanted
         if self.rule == "sum":
-            if wanted is None and own.category < 2:
+            if wanted is None and own.category < FLOATING:
                 return dtype_of(4)
         elif self.rule == "float":
-            if own.category < 2:
+            if own.category < FLOATING:
                 which = "Input" if wanted is None else "Optional"
                 raise RuntimeError(
                     f"{self.name}(): could not infer output dtype. {which} dtype must be "
@@ -182,10 +192,10 @@ class ReductionKernel(Kernel):
                     f"{TYPE_NAMES.get(own.name)}"
                 )
         elif self.rule == "bool":
-            return dtype_of(0) if own.code == 0 else dtype_of(11)
+            return dtype_of(0) if own.code == CODE_UINT8 else dtype_of(11)
         elif self.rule == "int64":
             return dtype_of(4)
-        elif self.rule == "promote_float" and own.category < 2:
+        elif self.rule == "promote_float" and own.category < FLOATING:
             return default_dtype()
         return own
 
@@ -224,19 +234,21 @@ class ReductionKernel(Kernel):
         if self.dtype_at >= 0:
             wanted = cython.cast(object, slots[self.dtype_at])
         correction: object = 0
-        if x.dtype_.category == 3 and self.name == "nansum":
+        if x.dtype_.category == COMPLEX and self.name == "nansum":
             raise RuntimeError("nansum on CPU does not support complex inputs")
-        if self.positional and (x.dtype_.category == 3 or x.dtype_.code == 11):
+        if self.positional and (
+            x.dtype_.category == COMPLEX or x.dtype_.code == CODE_BOOL
+        ):
             self.check_ordered(x)
         if self.correction_at >= 0:
             correction = cython.cast(object, slots[self.correction_at])
             correction = 1 if correction is None else as_real(correction)
-            if x.dtype_.category < 2:
+            if x.dtype_.category < FLOATING:
                 raise RuntimeError(
                     "std and var only support floating point and complex dtypes, but "
                     f"got {TYPE_NAMES.get(x.dtype_.name)}"
                 )
-            if x.dtype_.category == 3:
+            if x.dtype_.category == COMPLEX:
                 return spread_of_complex(self.source.name, x, dim, correction, keepdim)
         return self.reduce(x, self.reduced_dims(x, dim), keepdim, wanted, correction)
 
@@ -271,7 +283,7 @@ class ReductionKernel(Kernel):
         if self.n_outputs > 1:
             other: DType = dtype_of(4) if self.rule == "with_index" else dtype
             second = new_empty(n, sizes, cython.NULL, other, x.storage.device)
-        if x.storage.device.kind != 2 and out.numel_:
+        if x.storage.device.has_memory and out.numel_:
             number: cython.double = count
             if correction != 0:
                 number -= cython.cast(cython.double, correction)
@@ -282,7 +294,7 @@ class ReductionKernel(Kernel):
 
     def check_ordered(self, x: Tensor):
         """Positions of extremes are asked of real numbers, and mostly not of bools."""
-        if x.dtype_.category == 3:
+        if x.dtype_.category == COMPLEX:
             raise RuntimeError(f"{self.name}(): does not support complex input")
         if self.rule == "int64":
             raise RuntimeError(f"{self.name}(): does not support bool input")
@@ -402,6 +414,8 @@ class ReductionKernel(Kernel):
         if ints[11] == item and ints[5] != item and grain < ACROSS:
             grain = ACROSS
         if watched:
+            if at == 1:  # there is no second result
+                ints[15] = ints[16] = ints[17] = 0
             tell(
                 fn, data, at + 2, ints, 18, total,
                 total if total * count <= GRAIN else grain,
@@ -445,6 +459,10 @@ def launch_parts(
     data[1] = x.storage.data + x.offset * item
     data[2] = cython.cast(cython.p_char, cython.address(one))
     fn: kernel_t = first.fn
+    everything: cython.bint = watched >= EVERYTHING
+    told: cython.p_char = cython.cast(cython.p_char, cython.address(one))
+    if everything:
+        tell(fn, data, 3, ints, 18, parts, 1, told, 8)
     with cython.nogil:
         parallel_for(fn, data, ints, parts, 1)
     ints[8] = 1
@@ -452,12 +470,16 @@ def launch_parts(
         ints[2] = rest
         data[0] += parts * step
         data[1] += parts * PART * item
+        if everything:
+            tell(fn, data, 3, ints, 18, 1, 1, told, 8)
         run_here(fn, data, ints, 1)
     ints[2] = partial.numel_
     ints[5] = step
     data[0] = out.storage.data + out.offset * step
     data[1] = partial.storage.data
     data[2] = cython.cast(cython.p_char, cython.address(number))
+    if everything:
+        tell(second.fn, data, 3, ints, 18, 1, 1, data[2], 8)
     run_here(second.fn, data, ints, 1)
 
 

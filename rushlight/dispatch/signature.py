@@ -8,7 +8,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
 from cython.cimports.rushlight.core.descriptors import Py_TYPE
 from cython.cimports.rushlight.core.device import Device, as_device
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.dtype import INTEGER, DType
 from cython.cimports.rushlight.core.keys import KEY_BATCHED
 from cython.cimports.rushlight.core.tensor import Tensor
 
@@ -64,6 +64,38 @@ _KEYWORD_ALIASES = cython.declare(
 _PYTHON_DTYPES = cython.declare(
     dict, {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 )
+
+# Counts and places that PyTorch may know by name only: it takes them from tensors of one
+# element, and from whatever has `__index__`. Other integers are numbers that are written
+# down, of which only tensors without dimensions stand for one.
+_SIZES = cython.declare(
+    frozenset,
+    frozenset(
+        "HxW N diagonal end groups high ignore_index index k length low m minlength n num_samples"
+        " output_size padding_idx repeats sections size split_size start step"
+        " storage_offset".split()
+    ),
+)
+_NO_SIZES = cython.declare(
+    frozenset,
+    frozenset(
+        {
+            *(
+                ("rot90", "k"),
+                ("diag", "diagonal"),
+                ("istft", "length"),
+                ("vander", "N"),
+                ("diff", "n"),
+            ),
+            *(("fft_fftfreq", "n"), ("fft_rfftfreq", "n"), ("polygamma", "n")),
+            *(("matrix_power", "n"), ("linalg_matrix_power", "n")),
+            *(("dsplit", "sections"), ("hsplit", "sections"), ("vsplit", "sections")),
+            *(("unfold", "size"), ("unfold", "step")),
+            *(("unfold_copy", "size"), ("unfold_copy", "step")),
+        }
+    ),
+)
+SIZE = cython.declare(cython.int, 8)  # among an argument's flags
 
 # Mismatch codes: 0 fits; the argument's index is in the low byte.
 TOO_MANY = cython.declare(cython.int, 256)
@@ -204,6 +236,8 @@ class Signature:
             self.kinds[i] = row[1]
             self.list_size[i] = row[4]
             self.flags[i] = row[5]
+            if counts(name, row[0]):
+                self.flags[i] |= SIZE
             if not row[3]:
                 self.n_positional += 1
         self.names = tuple([row[0] for row in rows])
@@ -392,9 +426,10 @@ class Signature:
         if kind <= 6:
             return accept_number(i, item, bound)
         if kind <= 8:
-            if isinstance(item, bool) or not is_integer(
-                cython.cast(cython.pointer(PyObject), item)
-            ):
+            if self.flags[i] & SIZE:
+                if not is_integer(cython.cast(cython.pointer(PyObject), item)):
+                    return WRONG_TYPE + i
+            elif not is_number(item):
                 return WRONG_TYPE + i
             number = as_integer(item)
             check_width(number)
@@ -445,7 +480,7 @@ class Signature:
         else:
             given = [v for k, v in keywords.items() if self.find(k) == i]
             value, place = (given[0] if given else None), ""
-        found = type(value).__name__
+        found = type_name(value)
         if isinstance(value, (list, tuple)) and value and wanted.startswith("tuple of"):
             odd = [
                 (k, v)
@@ -455,7 +490,7 @@ class Signature:
             if odd:
                 return (
                     f"{base}(): argument '{name}'{place} must be {wanted}, but found "
-                    f"element of type {type(odd[0][1]).__name__} at pos {odd[0][0]}"
+                    f"element of type {type_name(odd[0][1])} at pos {odd[0][0]}"
                 )
         return f"{base}(): argument '{name}'{place} must be {wanted}, not {found}"
 
@@ -477,10 +512,64 @@ def is_integer(value: cython.pointer(PyObject)) -> cython.bint:
         return False
     if isinstance(item, Tensor):
         t: Tensor = item
-        return t.numel_ == 1 and t.dtype_.category == 1
+        return t.numel_ == 1 and t.dtype_.category == INTEGER
     if isinstance(item, (float, str, list, tuple)) or item is None:
         return False
-    return hasattr(type(item), "__index__") and not hasattr(type(item), "__len__")
+    if not hasattr(type(item), "__index__"):
+        return False
+    if hasattr(item, "_as_argument"):
+        return True
+    return isinstance(item, int) or has_index(item)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def has_index(item: object) -> cython.bint:
+    """Whether a value gives an integer: an array may have the method in vain."""
+    try:
+        item.__index__()
+    except Exception:
+        return False
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_number(item: object) -> cython.bint:
+    """Whether a value is an integer itself: Python's, NumPy's, a tensor without sizes."""
+    if isinstance(item, bool):
+        return False
+    if isinstance(item, Tensor):
+        t: Tensor = item
+        return t.ndim_ == 0 and t.numel_ == 1 and t.dtype_.category == INTEGER
+    if isinstance(item, int) or hasattr(item, "_as_argument"):
+        return True
+    return is_numpy(item) and hasattr(type(item), "__index__")
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_numpy(item: object) -> cython.bint:
+    """Whether a value is a number of NumPy's, and no array."""
+    kind = type(item)
+    return (
+        kind.__module__ == "numpy"
+        and hasattr(kind, "item")
+        and not hasattr(kind, "__len__")
+    )
+
+
+@cython.cfunc
+def counts(operator: str, argument: str) -> cython.bint:
+    """Whether an integer of an operator is a size to PyTorch."""
+    base = operator.split(".")[0].rstrip("_")
+    return argument in _SIZES and (base, argument) not in _NO_SIZES
+
+
+@cython.cfunc
+def type_name(value: object) -> str:
+    kind = type(value)
+    return f"numpy.{kind.__name__}" if kind.__module__ == "numpy" else kind.__name__
 
 
 @cython.cfunc
@@ -577,10 +666,12 @@ def accept_number(
             own(bound, i, t.item())
             return 0
         return WRONG_TYPE + i
-    if type(item).__module__ == "numpy" and hasattr(item, "item"):
-        if getattr(item, "ndim", 0) == 0:
-            own(bound, i, item.item())
-            return 0
+    if is_numpy(item):
+        number = item.item()
+        if isinstance(number, bool):
+            number = float(number)  # PyTorch knows Python's truth values only
+        own(bound, i, number)
+        return 0
     if hasattr(type(item), "_as_argument"):
         own(bound, i, as_integer(item))
         return 0
@@ -624,9 +715,6 @@ def accept_integers(
         check_width(number)
         own(bound, i, (number,) * size)
         return 0
-    if isinstance(item, Tensor) and cython.cast(Tensor, item).ndim_ == 1:
-        own(bound, i, tuple(item.tolist()))
-        return 0
     return WRONG_TYPE + i
 
 
@@ -645,20 +733,28 @@ def accept_rare(
             good = cython.cast(Tensor, item).ndim_ == 0 and not item.requires_grad
             good = good and not stands_in(item)
             if good:
-                own(bound, i, item.item())
+                number = item.item()
+                if isinstance(number, complex):
+                    raise RuntimeError(
+                        "value cannot be converted to type double without overflow"
+                    )
+                own(bound, i, number)
                 return 0
             return WRONG_TYPE + i
         good = isinstance(item, (float, int))
         if isinstance(item, int) and abs(item) >> 63:  # no int64, but a float
             own(bound, i, float(item))
             return 0
-        if not good and hasattr(item, "__float__"):  # NumPy's numbers, too
+        if not good and hasattr(type(item), "_as_argument"):
             own(bound, i, float(item))
             return 0
-    elif kind == 13 or kind == 14:
-        if type(item).__name__ in ("bool_", "bool") and not isinstance(item, bool):
-            own(bound, i, bool(item))
+        if not good and is_numpy(item):
+            number = item.item()
+            if isinstance(number, complex):
+                return WRONG_TYPE + i
+            own(bound, i, float(number))
             return 0
+    elif kind == 13 or kind == 14:
         good = isinstance(item, bool)
     elif kind == 15 or kind == 16:
         if isinstance(item, bytes):

@@ -18,10 +18,10 @@ def test_seeding_gpus_without_any_changes_nothing():
 
 @pytest.mark.parametrize("name", ["synchronize", "current_device", "get_device_name"])
 def test_using_a_gpu_says_that_there_is_no_backend(name):
-    with pytest.raises(AssertionError, match="no CUDA backend yet"):
+    with pytest.raises(AssertionError, match="not compiled with CUDA enabled"):
         getattr(rl.cuda, name)()
 
 
 def test_a_tensor_on_a_gpu_is_refused_with_the_remedy():
-    with pytest.raises(RuntimeError, match="cuda"):
+    with pytest.raises(AssertionError, match="not compiled with CUDA[^$]*remedy"):
         rl.zeros(2, device="cuda")

@@ -89,7 +89,7 @@ def test_tensors_that_record_are_not_given_to_numpy():
 
 
 def test_types_that_numpy_lacks_are_named():
-    with pytest.raises(TypeError, match="bfloat16"):
+    with pytest.raises(TypeError, match="BFloat16"):
         rl.ones(2).bfloat16().numpy()
 
 

@@ -76,3 +76,48 @@ def test_parameters_and_plain_tensors_take_no_calls():
     values = (rl.nn.Parameter(rl.ones(1)), rl.ones(1), 3)
     assert not rl.overrides.has_torch_function(values)
     assert rl.overrides.is_tensor_like(values[0])
+
+
+def test_attributes_are_replaced_as_a_whole(noted):
+    noted.old = 1
+    given = {"new": 2}
+    noted.__dict__ = given
+    assert noted.__dict__ is given and noted.new == 2 and not hasattr(noted, "old")
+    noted.later = 3
+    assert given["later"] == 3 and vars(noted) is given
+    with pytest.raises(TypeError, match="__dict__ must be set to a dictionary"):
+        noted.__dict__ = [1]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_einsum_shows_types_the_tensors_of_a_list_one_by_one(kind):
+    torch = pytest.importorskip("torch")
+
+    def told(lib):
+        seen = []
+
+        class Shown(lib.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                if func is lib.einsum:
+                    seen.append([isinstance(arg, cls) for arg in args])
+                return super().__torch_function__(func, types, args, kwargs)
+
+        x = lib.ones(2).as_subclass(Shown)
+        assert lib.einsum("i,i->i", kind([x, x])).tolist() == [1.0, 1.0]
+        return seen
+
+    assert told(rl) == told(torch) == [[False, True, True]]
+
+
+def test_einsum_of_a_list_is_traced_with_its_operands_one_by_one():
+    from rushlight import fx
+
+    class Product(rl.nn.Module):
+        def forward(self, x):
+            return rl.einsum("ij,jk->ik", (x, x))
+
+    (node,) = (
+        n for n in fx.symbolic_trace(Product()).graph.nodes if n.op == "call_function"
+    )
+    assert node.target is rl.einsum and len(node.args) == 3

@@ -9,7 +9,7 @@ from rushlight.autograd.function import Function, FunctionCtx
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.rules import VmapInfo
-from rushlight.autograd.levels.stack import THREAD, Outside, mapped
+from rushlight.autograd.levels.stack import THREAD, Outside, mapped, revived
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
 
@@ -22,6 +22,7 @@ def apply(function, args, kwargs):
             transformation needs.
     """
     level = THREAD.open[THREAD.at - 1]
+    args = tuple(revived(arg) if isinstance(arg, Tensor) else arg for arg in args)
     if not any(isinstance(arg, Tensor) and level.owns(arg) for arg in args):
         with Outside(level):
             return function.apply(*args, **kwargs)
@@ -36,11 +37,20 @@ def apply(function, args, kwargs):
         return _recorded(function).apply_here(*lifted)
     if isinstance(level, TangentLevel):
         return _pushed(level, function, args)
+    if not isinstance(level, BatchLevel):
+        raise RuntimeError("NYI: Functionalize rule for custom_function_call")
     return _batched(level, function, args)
 
 
 def _unwrapped(level, args):
     return [level.unwrap(arg) if isinstance(arg, Tensor) else arg for arg in args]
+
+
+def _known(args, values):
+    """The tensors of a level by the numbers of their values: what returns is they."""
+    return {
+        id(value): arg for arg, value in zip(args, values) if isinstance(value, Tensor)
+    }
 
 
 # -- gradients -------------------------------------------------------------------------
@@ -55,11 +65,7 @@ def _recorded(function):
         values = _unwrapped(level, args)
         with Outside(level):
             output = function.apply(*values)
-        known = {
-            id(value): arg
-            for value, arg in zip(values, args)
-            if isinstance(value, Tensor)
-        }
+        known = _known(args, values)
         output = mapped(
             lambda t: known[id(t)] if id(t) in known else level.wrap(t), output
         )
@@ -150,17 +156,23 @@ def _batched(level, function, args):
             "support. Please override and implement the vmap staticmethod or set "
             "generate_vmap_rule=True."
         )
+    values = _unwrapped(level, args)
     with Outside(level):
         info = VmapInfo(level.size, level.randomness)
-        output, out_dims = function.vmap(info, dims, *_unwrapped(level, args))
+        output, out_dims = function.vmap(info, dims, *values)
+    known = _known(args, values)
+
+    def shown(value, dim):
+        arg = known.get(id(value))
+        if arg is not None and (dim is None or arg._stand.dim == dim):
+            return arg
+        return value if dim is None else level.wrap(value, dim)
+
     if not isinstance(output, tuple):
-        return output if out_dims is None else level.wrap(output, out_dims)
+        return shown(output, out_dims)
     if not isinstance(out_dims, tuple):
         out_dims = (out_dims,) * len(output)
-    return tuple(
-        value if dim is None else level.wrap(value, dim)
-        for value, dim in zip(output, out_dims)
-    )
+    return tuple(shown(value, dim) for value, dim in zip(output, out_dims))
 
 
 class _BatchContext:

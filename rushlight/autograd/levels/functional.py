@@ -22,6 +22,7 @@ from rushlight.autograd.levels.stack import (
     mapped,
     tensors,
 )
+from rushlight.core.subclass import is_absent
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import take_window
 from rushlight.core.window import make_tensor
@@ -175,6 +176,8 @@ class FunctionalLevel(Level):
             whole = source._stand.memory
             offset = value.storage_offset() - whole.value.storage_offset()
             offset += whole.offset
+        if is_absent(value):  # without memory there is no place in it to see
+            return imitate(value, STANDS)
         with Outside(self):
             shown = make_tensor(
                 storage, tuple(value.shape), value.stride(), offset, value.dtype

@@ -144,10 +144,10 @@ def _interpret(op, *args):
     at = thread.at
     if not at:
         return op.redispatch(None, *each(plain, args))
-    return thread.open[at - 1].process(op, each(_revived, args))
+    return thread.open[at - 1].process(op, each(revived, args))
 
 
-def _revived(tensor):
+def revived(tensor):
     """The value of a tensor whose transformation is over."""
     stand = tensor._stand
     while stand is not None and not stand.level.alive:

@@ -1,0 +1,16 @@
+"""Exceptions of devices, which have names of their own in PyTorch."""
+
+from __future__ import annotations
+
+
+class OutOfMemoryError(RuntimeError):
+    """No memory of a device is left."""
+
+
+class AcceleratorError(RuntimeError):
+    """A device reports an error.
+
+    ``error_code`` is the driver's number for it, 0 where it gave none.
+    """
+
+    error_code = 0

@@ -1,0 +1,115 @@
+"""What tensors say of themselves, and nested lists of their elements."""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
+from cython.cimports.rushlight.core.elements import read_element
+from cython.cimports.rushlight.core.geometry import is_channels_last
+from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
+    KEY_ABSENT,
+    KEY_BATCHED,
+    KEY_PYTHON,
+)
+from cython.cimports.rushlight.core.state import tell_readers
+from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
+
+from rushlight.core.layout import (
+    channels_last,
+    channels_last_3d,
+    contiguous_format,
+    preserve_format,
+)
+
+
+def is_contiguous(self: Tensor, memory_format=contiguous_format):
+    """Whether elements lie row by row (or in ``memory_format``)."""
+    if memory_format is contiguous_format or memory_format is preserve_format:
+        return self.row_major
+    if memory_format is channels_last:
+        return self.ndim_ == 4 and is_channels_last(4, self.sizes, self.strides)
+    if memory_format is channels_last_3d:
+        return self.ndim_ == 5 and is_channels_last(5, self.sizes, self.strides)
+    raise RuntimeError(f"is_contiguous does not support memory format {memory_format}")
+
+
+def storage_offset(self: Tensor):
+    """Elements between the storage's start and the first element."""
+    return self.offset
+
+
+def element_size(self: Tensor):
+    """Bytes of one element."""
+    return self.dtype_.itemsize
+
+
+def get_device(self: Tensor):
+    """The device's index; -1 on the CPU."""
+    index = self.storage.device.index
+    return -1 if index is None else index
+
+
+def is_floating_point(self: Tensor):
+    """Whether the data type is a real floating-point type."""
+    return self.dtype_.category == FLOATING
+
+
+def is_complex(self: Tensor):
+    """Whether the data type is complex."""
+    return self.dtype_.category == COMPLEX
+
+
+def is_signed(self: Tensor):
+    """Whether the data type has negative values."""
+    return self.dtype_.is_signed
+
+
+def is_inference(self: Tensor):
+    """Whether the tensor was made in inference mode."""
+    return self.inference
+
+
+def is_set_to(self: Tensor, tensor: Tensor):
+    """Whether both are the same window on the same storage."""
+    return (
+        self.storage is tensor.storage
+        and self.offset == tensor.offset
+        and self.shape == tensor.shape
+        and self.stride() == tensor.stride()
+    )
+
+
+def _is_view(self: Tensor):
+    return self.base is not None
+
+
+def tolist(self: Tensor):
+    """Nested lists of Python numbers; a number for no dimensions."""
+    if (self.keys >> KEY_BATCHED) & 1:
+        return self._stand.read("tolist")
+    if (self.keys >> KEY_PYTHON) & 1 or (self.keys >> KEY_ABSENT) & 1:
+        raise RuntimeError(
+            ".tolist() is not supported for tensor subclasses, got "
+            f"{type(self).__name__}"
+        )
+    if not self.storage.device.has_memory and self.numel_:
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    if not self.storage.device.on_host:
+        return self.cpu().tolist()
+    if self.ndim_ == 0 or self.keys & DEFERRED:
+        return self.clone().tolist() if self.ndim_ else self.item()
+    check_allocated(self)
+    tell_readers()
+    return nested_list(self, 0, self.pointer())
+
+
+@cython.cfunc
+def nested_list(t: Tensor, dim: cython.int, data: cython.p_char) -> list:
+    step: int64_t = t.strides[dim] * t.dtype_.itemsize
+    code: cython.int = t.dtype_.code
+    i: int64_t
+    if dim == t.ndim_ - 1:
+        return [read_element(code, data + i * step) for i in range(t.sizes[dim])]
+    return [nested_list(t, dim + 1, data + i * step) for i in range(t.sizes[dim])]
