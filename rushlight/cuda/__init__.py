@@ -1,81 +1,135 @@
-"""NVIDIA GPUs: what a program asks before it uses one. No device can be used yet.
+"""NVIDIA GPUs: which there are, and what a thread uses of them.
 
-Kernels for them are generated and assembled (``rushlight.te.build(target="ptx")``);
-nothing launches them, so no device is reported. Questions get the answers of a PyTorch
-that was built without CUDA; what needs a device raises.
+`streams`, `memory` and `graphs` hold the rest; their names are found here too.
+Everything stands on `rushlight.backends.nvidia`, which loads NVIDIA's driver when the
+first question needs it. Where there is no driver, questions get the answers of a PyTorch
+that was built without CUDA, and what needs a device raises.
 """
 
 from __future__ import annotations
 
-import collections
-import contextlib
 from importlib import import_module
 
+from rushlight.backends.nvidia import contexts, driver
 from rushlight.core import naming
+from rushlight.core.errors import AcceleratorError, OutOfMemoryError
+from rushlight.cuda import _where
 
-# What PyTorch's build without CUDA says.
-default_generators: tuple = ()
 has_half = True
 has_magma = False
-_MODULES = ("amp", "memory", "nvtx", "random", "streams")
 _TYPES = (
     *("BFloat16", "Bool", "Byte", "Char", "Double", "Float", "Half", "Int", "Long"),
     *("Short", "ComplexDouble", "ComplexFloat"),
 )
-
-
-class CudaError(RuntimeError):
-    """An error of the driver's; none is loaded."""
+# Names that other modules of this package define, imported when they are asked for
+_ELSEWHERE = {
+    "streams": (
+        *("Stream", "ExternalStream", "Event", "StreamContext", "stream"),
+        *("current_stream", "default_stream", "set_stream", "get_stream_from_external"),
+    ),
+    "graphs": (
+        *("CUDAGraph", "graph", "graph_pool_handle", "is_current_stream_capturing"),
+        "make_graphed_callables",
+    ),
+    "memory": (
+        *("CUDAPluggableAllocator", "MemPool", "caching_allocator_alloc"),
+        *("caching_allocator_delete", "empty_cache", "get_allocator_backend"),
+        *("get_per_process_memory_fraction", "host_memory_stats"),
+        *("host_memory_stats_as_nested_dict", "list_gpu_processes"),
+        *("max_memory_allocated", "max_memory_cached", "max_memory_reserved"),
+        *("mem_get_info", "memory_allocated", "memory_cached", "memory_reserved"),
+        *("memory_snapshot", "memory_stats", "memory_stats_as_nested_dict"),
+        *("memory_summary", "reset_accumulated_memory_stats"),
+        *("reset_max_memory_allocated", "reset_max_memory_cached"),
+        *("reset_peak_memory_stats", "set_per_process_memory_fraction"),
+        "use_mem_pool",
+    ),
+    "random": (
+        *("default_generators", "get_rng_state", "get_rng_state_all", "initial_seed"),
+        *("manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state"),
+        "set_rng_state_all",
+    ),
+}
+_HOMES = {name: home for home, names in _ELSEWHERE.items() for name in names}
+_MODULES = ("amp", "graphs", "memory", "nvtx", "random", "streams")
+CudaError = AcceleratorError
 
 
 class DeferredCudaCallError(Exception):
     """An error of a call that waited for the driver; none waits."""
 
 
-OutOfMemoryError = import_module("rushlight._facts").OutOfMemoryError
-
-
-def _refuse():
-    raise AssertionError(
-        "Torch not compiled with CUDA enabled: Rushlight has no CUDA backend yet\n"
-        '  remedy: keep tensors on device="cpu"'
-    )
-
-
-# -- questions ------------------------------------------------------------------------
+# -- which there are ------------------------------------------------------------------
 
 
 def is_available():
-    """Whether tensors can live on a GPU: not yet.
+    """Whether tensors can live on a GPU.
+
+    The backend is not whole yet: it is used where ``RUSHLIGHT_CUDA=1`` is set and NVIDIA's
+    driver finds a card.
 
     >>> is_available()
     False
     """
-    return False
+    import os
+
+    return os.environ.get("RUSHLIGHT_CUDA") == "1" and device_count() > 0
 
 
 def device_count():
     """The number of usable GPUs."""
-    return 0
+    return contexts.count() if _where.ready() else 0
 
 
 def is_initialized():
     """Whether the driver has been set up."""
-    return False
+    return driver.loaded()
+
+
+def init():
+    """Set up the driver, which the first use of a GPU does by itself.
+
+    Raises:
+        AssertionError: there is none.
+    """
+    _where.need()
+
+
+def get_device_properties(device=None):
+    """What a GPU is like: ``name``, ``total_memory``, ``multi_processor_count``, ….
+
+    Args:
+        device: a GPU; the current one by default.
+    """
+    return _where.card_of(device).properties
+
+
+def get_device_name(device=None):
+    """The name of a GPU."""
+    return get_device_properties(device).name
+
+
+def get_device_capability(device=None):
+    """The version of a GPU's instruction set, as two numbers."""
+    told = get_device_properties(device)
+    return told.major, told.minor
 
 
 def is_bf16_supported(including_emulation=True):
     """Whether a GPU computes in bfloat16."""
-    return False
+    if not _where.ready():
+        return False
+    return including_emulation or get_device_capability() >= (8, 0)
 
 
 def is_tf32_supported():
     """Whether a GPU computes in TF32."""
-    return False
+    return _where.ready() and get_device_capability() >= (8, 0)
 
 
 def get_arch_list():
-    """The GPU architectures that kernels were built for: none."""
+    """The architectures that kernels were built for ahead: none, they are built for the
+    card at hand."""
     return []
 
 
@@ -84,235 +138,147 @@ def get_gencode_flags():
     return ""
 
 
-def get_rng_state_all():
-    """The states of all GPUs' generators: none."""
-    return []
+def can_device_access_peer(device, peer_device):
+    """Whether a GPU reads another's memory by itself."""
+    first, other = _where.card_of(device), _where.card_of(peer_device)
+    if first is other:
+        return False
+    return first.reaches(other)
 
 
-def memory_allocated(device=None):
-    """The bytes of GPU memory in use: none."""
-    return 0
+# -- the current one --------------------------------------------------------------------
 
 
-def max_memory_allocated(device=None):
-    """The most bytes of GPU memory ever in use: none."""
-    return 0
+def current_device():
+    """The index of the GPU that this thread uses."""
+    _where.need()
+    return contexts.current_index()
 
 
-def memory_reserved(device=None):
-    """The bytes of GPU memory kept: none."""
-    return 0
+def set_device(device):
+    """Chooses the GPU that this thread uses; a negative index chooses none.
+
+    Raises:
+        AssertionError: there is no GPU.
+        RuntimeError: none has that number.
+    """
+    index = _where.index_of(device)
+    if index >= 0:
+        _where.need()
+        contexts.use(index)
 
 
-def max_memory_reserved(device=None):
-    """The most bytes of GPU memory ever kept: none."""
-    return 0
+class device:
+    """Makes a GPU the one that this thread uses, for a block; a negative index none."""
+
+    def __init__(self, device):
+        self.idx = _where.index_of(device)
+        self.prev_idx = -1
+
+    def __enter__(self):
+        if self.idx >= 0 and _where.ready():
+            self.prev_idx = contexts.use(self.idx)
+
+    def __exit__(self, *raised):
+        if self.prev_idx >= 0:
+            contexts.use(self.prev_idx)
+        return False
 
 
-memory_cached = memory_reserved
-max_memory_cached = max_memory_reserved
+class device_of(device):
+    """Makes a tensor's GPU the one that is used, for a block; others change nothing."""
+
+    def __init__(self, obj):
+        super().__init__(obj.get_device() if obj.is_cuda else -1)
 
 
-def memory_stats(device=None):
-    """Figures of the GPU's allocator: none."""
-    return collections.OrderedDict()
+def synchronize(device=None):
+    """Waits until everything that was asked of a GPU is done."""
+    _where.card_of(device).synchronize()
 
 
-def memory_snapshot(mempool_id=None):
-    """The blocks of the GPU's allocator: none."""
-    return []
+def ipc_collect():
+    """Releases memory that other processes had a share in: none is shared."""
+    _where.need()
 
 
 def get_sync_debug_mode():
-    """How a wait for the GPU is reported: not at all."""
-    return 0
+    """How a wait for the GPU is reported: 0 not, 1 by a warning, 2 by an error."""
+    return _debug[0]
 
 
-# -- what happens to all GPUs, of which there are none -----------------------------------
+def set_sync_debug_mode(debug_mode):
+    """Chooses how a wait for the GPU is reported.
 
-
-def manual_seed(seed):
-    """Seed the current GPU's generator; without a GPU, nothing happens."""
-
-
-def manual_seed_all(seed):
-    """Seed every GPU's generator; without a GPU, nothing happens."""
-
-
-def seed():
-    """Seed the current GPU's generator at random; without a GPU, nothing happens."""
-
-
-def seed_all():
-    """Seed every GPU's generator at random; without a GPU, nothing happens."""
-
-
-def set_rng_state_all(new_states):
-    """Set the states of all GPUs' generators; without a GPU, nothing happens."""
-
-
-def empty_cache():
-    """Release cached GPU memory; without a GPU, nothing happens."""
-
-
-def init():
-    """Set up the driver.
-
-    Raises:
-        AssertionError: there is none.
+    Args:
+        debug_mode: "default", "warn", "error", or their numbers 0, 1, 2.
     """
-    _refuse()
+    _where.need()
+    if isinstance(debug_mode, str):
+        if debug_mode not in _DEBUG:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+            )
+        debug_mode = _DEBUG.index(debug_mode)
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            "invalid value of debug_mode, expected one of `default`, `warn`, `error`"
+        )
+    _debug[0] = debug_mode
 
 
-# -- what needs a GPU --------------------------------------------------------------------
+_DEBUG = ("default", "warn", "error")
+_debug = [0]
 
 
-def _needs_one(name, text):
-    def function(*args, **kwargs):
-        _refuse()
+# -- what NVIDIA's management library knows ----------------------------------------------
+
+
+def _needs_management(name, text):
+    def function(device=None):
+        raise ModuleNotFoundError(
+            f"nvidia-ml-py does not seem to be installed or it can't be imported: "
+            f"{name} asks it"
+        )
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"{text}\n\nRaises:\n    AssertionError: there is no GPU."
+    function.__doc__ = f"{text}\n\nRaises:\n    ModuleNotFoundError: it is not asked."
     globals()[name] = function
 
 
 for _name, _text in {
-    "synchronize": "Wait for the GPU.",
-    "current_device": "The index of the current GPU.",
-    "get_device_name": "The name of a GPU.",
-    "get_device_capability": "The architecture of a GPU.",
-    "get_device_properties": "What a GPU is like.",
-    "get_rng_state": "The state of a GPU's generator.",
-    "set_rng_state": "Sets the state of a GPU's generator.",
-    "initial_seed": "The seed of the current GPU's generator.",
-    "current_stream": "The queue that calls go to.",
-    "default_stream": "The queue that a GPU begins with.",
-    "set_stream": "Chooses the queue that calls go to.",
-    "mem_get_info": "Free and total memory of a GPU.",
-    "memory_summary": "A table of the GPU's allocator.",
-    "reset_peak_memory_stats": "Begins counting the highest memory use anew.",
-    "reset_accumulated_memory_stats": "Begins counting allocations anew.",
-    "reset_max_memory_allocated": "Begins counting the highest memory use anew.",
-    "reset_max_memory_cached": "Begins counting the highest memory kept anew.",
-    "set_per_process_memory_fraction": "Limits the memory that a process may use.",
-    "get_per_process_memory_fraction": "The limit of the memory that a process may use.",
-    "ipc_collect": "Releases memory shared with other processes.",
-    "can_device_access_peer": "Whether a GPU reads another's memory.",
-    "cudart": "CUDA's own library.",
-    "current_blas_handle": "The handle of the GPU's BLAS.",
     "utilization": "How busy a GPU is.",
     "temperature": "How hot a GPU is.",
     "power_draw": "What a GPU draws.",
     "clock_rate": "How fast a GPU's clock is.",
     "memory_usage": "How busy a GPU's memory is.",
-    "is_current_stream_capturing": "Whether calls are being recorded.",
-    "graph_pool_handle": "A pool for recorded calls.",
-    "make_graphed_callables": "Functions recorded for a GPU.",
-    "list_gpu_processes": "The processes on a GPU.",
-    "set_sync_debug_mode": "Chooses how a wait for the GPU is reported.",
-    "caching_allocator_alloc": "Memory of a GPU.",
-    "caching_allocator_delete": "Gives memory of a GPU back.",
 }.items():
-    _needs_one(_name, _text)
+    _needs_management(_name, _text)
 
 
-def set_device(device):
-    """Chooses the current GPU; a negative index chooses none.
-
-    Raises:
-        AssertionError: there is no GPU.
-    """
-    from rushlight._utils import _get_device_index
-
-    if _get_device_index(device, optional=True) >= 0:
-        _refuse()
-
-
-class device:
-    """Makes a GPU the current one for a block: there is none, so that nothing changes."""
-
-    def __init__(self, device):
-        self.idx = device
-
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *raised):
-        return False
-
-
-class device_of(device):
-    """Makes a tensor's GPU the current one for a block; nothing for other tensors."""
-
-    def __init__(self, obj):
-        super().__init__(-1)
-
-
-class _Refused:
-    """A thing on a GPU: making one raises."""
-
-    def __init__(self, *args, **kwargs):
-        raise RuntimeError(
-            f"{naming.package}.cuda.{type(self).__name__} requires CUDA support: "
-            "Rushlight has no CUDA backend yet"
-        )
-
-
-class Stream(_Refused):
-    """A queue of a GPU's."""
-
-
-class ExternalStream(Stream):
-    """A queue of a GPU's that another library made."""
-
-
-class Event(_Refused):
-    """A moment in a queue of a GPU's."""
-
-
-class CUDAGraph(_Refused):
-    """Recorded calls."""
-
-
-class MemPool(_Refused):
-    """Memory apart from the rest."""
-
-
-class CUDAPluggableAllocator(_Refused):
-    """An allocator from outside."""
-
-
-class graph(_Refused):
-    """Records the calls of a block."""
-
-
-class StreamContext:
-    """Sends the calls of a block to a queue; without one, nothing changes."""
-
-    def __init__(self, stream):
-        self.stream = stream
-
-    def __enter__(self):
-        return None
-
-    def __exit__(self, *raised):
-        return False
-
-
-def stream(stream):
-    """A block whose calls go to a queue; ``None`` changes nothing."""
-    return StreamContext(stream)
-
-
-@contextlib.contextmanager
-def use_mem_pool(pool, device=None):
-    """A block whose memory comes from a pool.
+def cudart():
+    """CUDA's runtime library: the driver is used without it.
 
     Raises:
         AssertionError: there is no GPU.
+        RuntimeError: there is one.
     """
-    _refuse()
-    yield
+    _where.need()
+    raise RuntimeError("cudart: the driver is used, and no runtime library")
+
+
+def current_blas_handle():
+    """The handle of the GPU's BLAS.
+
+    Raises:
+        AssertionError: there is no GPU.
+        RuntimeError: no library is loaded.
+    """
+    _where.need()
+    raise RuntimeError("current_blas_handle: no BLAS library is loaded")
+
+
+# -- old names ------------------------------------------------------------------------------
 
 
 class _TypeOfGPU(type):
@@ -339,6 +305,17 @@ for _name in _TYPES:
 
 
 def __getattr__(name):
+    if name in _HOMES:
+        found = getattr(import_module(f"rushlight.cuda.{_HOMES[name]}"), name)
+        if name != "default_generators":
+            globals()[name] = found
+        return found
     if name in _MODULES:
         return import_module(f"rushlight.cuda.{name}")
+    if name == "_initialized":
+        return is_initialized()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_HOMES, *_MODULES})

@@ -1,26 +1,292 @@
-"""Figures of the GPU's allocator, of which there is none."""
+"""The memory of GPUs: what is taken, kept, and given back."""
 
-from rushlight.cuda import (
-    CUDAPluggableAllocator,
-    MemPool,
-    caching_allocator_alloc,
-    caching_allocator_delete,
-    empty_cache,
-    list_gpu_processes,
-    max_memory_allocated,
-    max_memory_cached,
-    max_memory_reserved,
-    mem_get_info,
-    memory_allocated,
-    memory_cached,
-    memory_reserved,
-    memory_snapshot,
-    memory_stats,
-    memory_summary,
-    reset_accumulated_memory_stats,
-    reset_max_memory_allocated,
-    reset_max_memory_cached,
-    reset_peak_memory_stats,
-    set_per_process_memory_fraction,
-    use_mem_pool,
+from __future__ import annotations
+
+import contextlib
+
+from rushlight.backends.nvidia import contexts, graphs, pinned
+from rushlight.backends.nvidia.statistics import FIGURES, flat
+from rushlight.cuda import _where
+from rushlight.cuda.streams import _refuse
+
+RULE = "=" * 75
+THIN = "-" * 75
+ROWS = (
+    ("allocated_bytes", "Allocated memory", True),
+    ("active_bytes", "Active memory", True),
+    ("requested_bytes", "Requested memory", True),
+    ("reserved_bytes", "GPU reserved memory", True),
+    ("inactive_split_bytes", "Non-releasable memory", True),
+    ("allocation", "Allocations", False),
+    ("active", "Active allocs", False),
+    ("segment", "GPU reserved segments", False),
+    ("inactive_split", "Non-releasable allocs", False),
 )
+POOLS = (
+    ("large_pool", "      from large pool"),
+    ("small_pool", "      from small pool"),
+)
+PREFIXES = ("B  ", "KiB", "MiB", "GiB", "TiB", "PiB")
+OVERSIZE = (
+    ("oversize_allocations", "Oversize allocations"),
+    ("oversize_segments", "Oversize GPU segments"),
+)
+
+
+def _statistics(device):
+    """The figures of a card; None where nothing was ever asked of one."""
+    if not _where.ready():
+        return None
+    return _where.card_of(device).allocator.statistics
+
+
+def memory_stats_as_nested_dict(device=None):
+    """The allocator's figures, as dictionaries in dictionaries; empty without a GPU."""
+    figures = _statistics(device)
+    return {} if figures is None else figures.nested()
+
+
+def memory_stats(device=None):
+    """The allocator's figures by name, such as ``allocated_bytes.all.peak``.
+
+    Args:
+        device: a GPU; the current one by default.
+
+    >>> memory_stats().get("allocated_bytes.all.current", 0)
+    0
+    """
+    return flat(memory_stats_as_nested_dict(device))
+
+
+def _current(name, device):
+    figures = _statistics(device)
+    return 0 if figures is None else figures.current(name)
+
+
+def _peak(name, device):
+    figures = _statistics(device)
+    return 0 if figures is None else figures.peak(name)
+
+
+def memory_allocated(device=None):
+    """The bytes that tensors of a GPU take."""
+    return _current("allocated_bytes", device)
+
+
+def max_memory_allocated(device=None):
+    """The most bytes that tensors of a GPU ever took."""
+    return _peak("allocated_bytes", device)
+
+
+def memory_reserved(device=None):
+    """The bytes of a GPU that are kept, taken or free."""
+    return _current("reserved_bytes", device)
+
+
+def max_memory_reserved(device=None):
+    """The most bytes of a GPU that were ever kept."""
+    return _peak("reserved_bytes", device)
+
+
+memory_cached = memory_reserved
+max_memory_cached = max_memory_reserved
+
+
+def reset_peak_memory_stats(device=None):
+    """Begins counting the highest memory use anew."""
+    _where.card_of(device).allocator.statistics.forget_peaks()
+
+
+def reset_accumulated_memory_stats(device=None):
+    """Begins counting what is taken and given back anew."""
+    _where.card_of(device).allocator.statistics.forget_sums()
+
+
+reset_max_memory_allocated = reset_peak_memory_stats
+reset_max_memory_cached = reset_peak_memory_stats
+
+
+def empty_cache():
+    """Gives memory that no tensor uses back to the driver; without a GPU, nothing."""
+    if _where.ready():
+        for card in contexts.opened():
+            card.allocator.release_idle()
+
+
+def mem_get_info(device=None):
+    """Free and total bytes of a GPU, as the driver counts them."""
+    return _where.card_of(device).memory()
+
+
+def set_per_process_memory_fraction(fraction, device=None):
+    """Limits this process's tensors to a share of a GPU's memory.
+
+    Args:
+        fraction: from 0 to 1.
+        device: a GPU; the current one by default.
+
+    Raises:
+        TypeError: ``fraction`` is no float.
+        ValueError: it is outside of 0 to 1.
+    """
+    if not isinstance(fraction, float):
+        raise TypeError("Invalid type for fraction argument, must be `float`")
+    card = _where.card_of(device)
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"Invalid fraction value: {fraction}. Allowed range: 0~1")
+    card.allocator.cap(fraction)
+
+
+def get_per_process_memory_fraction(device=None):
+    """The share of a GPU's memory that this process's tensors may take."""
+    return _where.card_of(device).allocator.share
+
+
+def memory_snapshot(mempool_id=None, include_traces=True):
+    """What lies in every segment of every GPU's memory."""
+    found = [part for card in contexts.opened() for part in card.allocator.snapshot()]
+    if mempool_id is None:
+        return found
+    return [part for part in found if part["segment_pool_id"] == tuple(mempool_id)]
+
+
+def memory_summary(device=None, abbreviated=False):
+    """A table of the allocator's figures.
+
+    Args:
+        device: a GPU; the current one by default.
+        abbreviated: leaves the rows of the two kinds of pools out.
+    """
+    card = _where.card_of(device)
+    told = card.allocator.statistics.nested()
+    lines = [
+        RULE,
+        f" {'':16} PyTorch CUDA memory summary, device ID {card.index:<17d} ",
+        THIN,
+        f"  {'':9} CUDA OOMs: {told['num_ooms']:<12d} | {'':6} cudaMalloc retries: "
+        f"{told['num_alloc_retries']:<8d}  ",
+        RULE,
+        "        Metric         | Cur Usage  | Peak Usage | Tot Alloc  | Tot Freed  ",
+    ]
+    for metric, title, in_bytes in ROWS:
+        lines.append(THIN)
+        shown = [("all", title), *([] if abbreviated else POOLS)]
+        first = told[metric]["all"]
+        for pool, name in shown:
+            lines.append(_row(name, told[metric][pool], first, in_bytes))
+    for metric, title in OVERSIZE:
+        lines += [THIN, _row(title, told[metric], told[metric], False)]
+    lines.append(RULE)
+    return "|" + "|\n|".join(lines) + "|\n"
+
+
+def _row(name, figures, scale, in_bytes):
+    """One line: what is, was at most, and was ever taken and given back."""
+    cells = [_shown(figures[key], scale[key], in_bytes) for key in FIGURES]
+    return f" {name:<21} | " + " | ".join(cells) + " "
+
+
+def _shown(value, scale, in_bytes):
+    """A number with the prefix that suits the one at the head of its rows."""
+    step, most, width = (1024, 768 * 1024, 6) if in_bytes else (1000, 750 * 1000, 7)
+    prefixes = PREFIXES if in_bytes else (" ", "K", "M")
+    at = 0
+    while scale >= most and at + 1 < len(prefixes):
+        value, scale, at = value // step, scale / step, at + 1
+    return f"{value:{width}d} {prefixes[at]}" + ("" if in_bytes else " ")
+
+
+def list_gpu_processes(device=None):
+    """The processes that use a GPU, as text; the driver's bindings do not tell."""
+    _where.need()
+    return "pynvml module not found, please install nvidia-ml-py"
+
+
+def caching_allocator_alloc(size, device=None, stream=None):
+    """The address of ``size`` bytes of a GPU's memory, for other libraries."""
+    card = _where.card_of(device)
+    if not isinstance(size, int) or size < 0:
+        raise ValueError(f"caching_allocator_alloc: {size!r} is no number of bytes")
+    queue = contexts.current_stream(card)
+    handle = queue.handle if stream is None else getattr(stream, "cuda_stream", stream)
+    return card.allocator.allocate(size, handle)
+
+
+def caching_allocator_delete(mem_ptr):
+    """Gives back what `caching_allocator_alloc` gave."""
+    _where.need()
+    for card in contexts.opened():
+        if mem_ptr in card.allocator.blocks:
+            card.allocator.free(mem_ptr)
+            return
+    raise RuntimeError(f"Invalid device pointer: {mem_ptr:#x}")
+
+
+def get_allocator_backend():
+    """The kind of allocator."""
+    return "native"
+
+
+def host_memory_stats():
+    """Figures of locked host memory."""
+    return flat(host_memory_stats_as_nested_dict())
+
+
+def host_memory_stats_as_nested_dict():
+    """Figures of locked host memory, as dictionaries in dictionaries."""
+    return pinned.figures()
+
+
+class MemPool:
+    """Memory apart from the rest: what a block asks for with `use_mem_pool`.
+
+    Raises:
+        RuntimeError: there is no GPU.
+    """
+
+    def __init__(self, allocator=None, use_on_oom=False, no_split=False):
+        if not _where.ready():
+            _refuse(self)
+        if allocator is not None:
+            raise RuntimeError(
+                "MemPool: memory comes from the driver; another allocator is not taken"
+            )
+        self.id = graphs.pool_name()
+        self._cards: set = set()
+
+    def use_count(self):
+        """How many hold it: this object, and blocks that are using it."""
+        inside = sum(card.allocator.holders.get(self.id, 0) for card in self._cards)
+        return max(inside, 1)
+
+    def snapshot(self, include_traces=True):
+        """What lies in its segments."""
+        return memory_snapshot(self.id)
+
+    def __del__(self):
+        for card in getattr(self, "_cards", ()):
+            card.allocator.let_go(self.id)
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool, device=None):
+    """A block of this thread whose memory comes from a `MemPool`."""
+    import threading
+
+    card = _where.card_of(device)
+    me = threading.get_ident()
+    if card not in pool._cards:
+        pool._cards.add(card)
+        card.allocator.hold(pool.id)
+    with card.allocator.route(pool.id, lambda stream: threading.get_ident() == me):
+        yield
+
+
+class CUDAPluggableAllocator:
+    """An allocator from outside: not taken."""
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(
+            f"torch.cuda.{type(self).__name__} requires CUDA support: Rushlight's "
+            "allocator can not be replaced"
+        )

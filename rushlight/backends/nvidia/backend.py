@@ -1,0 +1,142 @@
+"""What tensors on NVIDIA's GPUs ask for: memory, bytes that move, queues, kernels."""
+
+from __future__ import annotations
+
+from rushlight.backends.nvidia import contexts, driver, pinned
+from rushlight.backends.nvidia.streams import Event
+from rushlight.core.device import Backend, Device, register_backend
+
+
+class Cards(Backend):
+    """The cards of this machine, as one backend."""
+
+    def __init__(self):
+        super().__init__("cuda")
+
+    def card(self, device):
+        """The card of a device; the current one where none is named.
+
+        Raises:
+            AssertionError: there is no driver.
+        """
+        if not driver.loaded() and not driver.present():
+            refuse()
+        return contexts.card(device.index)
+
+    def place(self, device):
+        return Device("cuda", self.card(device).index)
+
+    # -- memory ---------------------------------------------------------------------
+
+    def allocate(self, n_bytes, device):
+        card = self.card(device)
+        return card.allocator.allocate(n_bytes, contexts.current_stream(card).handle)
+
+    def free(self, address, n_bytes, device):
+        card = contexts.known(device.index)
+        if card is not None:  # else the program ends, and the driver is gone
+            card.allocator.free(address)
+
+    def empty_cache(self):
+        for card in contexts.opened():
+            card.allocator.release_idle()
+
+    def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
+        if to.on_host or of.on_host:
+            card = self.card(of if to.on_host else to)
+            queue = contexts.current_stream(card)
+            card.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
+            host = target if to.on_host else source
+            if non_blocking and pinned.block_of(host) is not None:
+                pinned.used_by(host, queue)
+            else:
+                queue.synchronize()
+            return
+        first, last = self.card(of), self.card(to)
+        if first is last:
+            queue = contexts.current_stream(first)
+            first.call("cuMemcpyAsync", target, source, n_bytes, queue.handle)
+            return
+        self.copy_between(first, source, last, target, n_bytes)
+
+    def copy_between(self, first, source, last, target, n_bytes):
+        """Copies from card to card, in the first one's queue; the other's waits."""
+        first.open_to(last)
+        queue, other = contexts.current_stream(first), contexts.current_stream(last)
+        queue.wait_event(Event(last).record(other))
+        first.call(
+            *("cuMemcpyPeerAsync", target, last.context, source, first.context),
+            *(n_bytes, queue.handle),
+        )
+        other.wait_event(Event(first).record(queue))
+
+    def pin(self, n_bytes):
+        return pinned.allocate(n_bytes)
+
+    def unpin(self, address, n_bytes):
+        pinned.free(address)
+
+    # -- kernels --------------------------------------------------------------------
+
+    def compiles(self):
+        return True
+
+    def specialize(self, source, *args, **choices):
+        from rushlight.codegen.target import NVIDIA, using
+
+        with using(NVIDIA):
+            return source.specialize(*args, **choices)
+
+    def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
+        kernel.run_elements(
+            self.card(device), addresses, sizes, strides, numbers, total
+        )
+
+    def run_spans(self, kernel, device, addresses, ints, total, whole=False):
+        chunk = total if whole else 1
+        kernel.run_spans(self.card(device), addresses, ints, total, chunk)
+
+    # -- order ----------------------------------------------------------------------
+
+    def device_count(self):
+        return contexts.count()
+
+    def current_device(self):
+        return contexts.current_index()
+
+    def set_device(self, index):
+        contexts.use(index)
+
+    def synchronize(self, device):
+        self.card(device).synchronize()
+
+    def stream(self, device, priority=0):
+        return self.card(device).streams.give(priority)
+
+    def current_stream(self, device):
+        return contexts.current_stream(self.card(device))
+
+    def set_stream(self, stream):
+        return contexts.use_stream(stream)
+
+    def event(self, device, timing=False):
+        return Event(self.card(device), timing)
+
+    def generator(self, device):
+        return self.card(device).generator
+
+
+def refuse():
+    """Raises what a call that needs a card raises where there is none."""
+    raise AssertionError(
+        "Torch not compiled with CUDA enabled: Rushlight finds no NVIDIA driver\n"
+        '  remedy: pip install rushlight[cuda] on a machine with a GPU, or device="cpu"'
+    )
+
+
+def serve():
+    """Has tensors of type ``cuda`` live on cards; the backend that served them before."""
+    return register_backend("cuda", Cards())
+
+
+serve()

@@ -1,0 +1,122 @@
+"""Work that is written down once and launched as a whole."""
+
+from __future__ import annotations
+
+import itertools
+
+from rushlight.backends.nvidia import contexts
+
+MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
+_numbers = itertools.count(1)
+
+
+def pool_name():
+    """A name for memory that several graphs share."""
+    return (0, next(_numbers))
+
+
+class Graph:
+    """Calls of one queue, written down between `begin` and `end`.
+
+    The memory that they ask for stays theirs until `reset`, so that a launch finds its
+    operands where they were.
+    """
+
+    def __init__(self, keep=False):
+        self.keep = keep  # the graph too, not only what is launched
+        self.card = None
+        self.stream = None
+        self.name = None
+        self.graph = self.executable = None
+
+    def begin(self, stream, pool=None, mode="global"):
+        """What goes to the queue from now on is written down and not done."""
+        if mode not in MODES:
+            raise RuntimeError(
+                "Unknown capture error mode. Expected `global`, `thread_local`, or "
+                f"`relaxed`, got {mode}"
+            )
+        if self.graph is not None or self.executable is not None:
+            raise RuntimeError(
+                "This CUDAGraph instance already owns a captured graph. To capture a new "
+                "graph, create a new instance."
+            )
+        if not stream.handle:
+            raise RuntimeError(
+                "CUDA graphs must be captured on a non-default stream. (However, after "
+                "capture, it's ok to replay them on the default stream.)"
+            )
+        self.card, self.stream = stream.card, stream
+        self.card.fault_address()  # nothing may be asked of the card later
+        number = next(_numbers)
+        name = pool if pool is not None else (number, 0)
+        handle = stream.handle
+        self.card.allocator.begin(name, lambda asking: asking == handle)
+        self.card.allocator.writing += 1
+        self.name = name
+        try:
+            kind = self.card.driver.bindings.CUstreamCaptureMode(MODES[mode])
+            self.card.call("cuStreamBeginCapture", handle, kind)
+        except RuntimeError:
+            self.stop_routing()
+            self.give_up_memory()
+            raise
+
+    def end(self):
+        """What was written down can be launched from now on."""
+        if self.stream is None:
+            raise RuntimeError("capture_end() was called before capture_begin()")
+        if contexts.current_stream(self.card) != self.stream:
+            raise RuntimeError("Capture must end on the same stream it began on.")
+        try:
+            self.graph = self.card.call("cuStreamEndCapture", self.stream.handle)
+        finally:
+            self.stop_routing()
+        if not self.graph or not int(self.graph):
+            self.graph = None
+            raise RuntimeError("Invalid capture.")
+        if not self.keep:
+            self.instantiate()
+
+    def stop_routing(self):
+        """The queue's requests for memory go where others' do."""
+        self.card.allocator.writing -= 1
+        self.card.allocator.end(self.name)
+        self.stream = None
+
+    def give_up_memory(self):
+        """Lets go of the pool."""
+        if self.name is not None:
+            self.card.allocator.let_go(self.name)
+            self.name = None
+
+    def instantiate(self):
+        """Makes what was written down ready to launch."""
+        if self.graph is None:
+            raise RuntimeError("instantiate() was called without a captured graph")
+        self.executable = self.card.call("cuGraphInstantiate", self.graph, 0)
+        if not self.keep:
+            graph, self.graph = self.graph, None
+            self.card.call("cuGraphDestroy", graph)
+
+    def replay(self):
+        """Launches it on the thread's queue."""
+        if self.executable is None:
+            if self.graph is None:
+                raise RuntimeError(
+                    "Called CUDAGraph::replay without a preceding successful capture."
+                )
+            self.instantiate()
+        where = contexts.current_stream(self.card)
+        self.card.call("cuGraphLaunch", self.executable, where.handle)
+
+    def reset(self):
+        """Lets go of what was written down and of its memory."""
+        if self.executable is not None:
+            executable, self.executable = self.executable, None
+            self.card.call("cuGraphExecDestroy", executable)
+        if self.graph is not None:
+            graph, self.graph = self.graph, None
+            self.card.call("cuGraphDestroy", graph)
+        if self.stream is None:
+            self.give_up_memory()

@@ -1,0 +1,157 @@
+"""Kernels of the framework for cards: the host's loops, compiled for them.
+
+A front (`rushlight.codegen.front`) that is asked for a kernel while the target is a card
+gives a `DeviceKernel`. It holds the loops; for each layout of a launch (how many loops,
+which operands are numbers, whether indices fit 32 bits) there is an entry of its own,
+made when it is first needed and kept on disk as machine code.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+
+from rushlight.backends.cpu import cache
+from rushlight.backends.nvidia import contexts, launch
+
+THREADS = 256
+WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
+NARROW = 1 << 31
+
+_kernels: dict = {}
+_lock = threading.Lock()
+
+
+def native(name, digest, lower):
+    """The kernel of a loop-IR function; the same one for the same description.
+
+    Args:
+        name: what the function is called, which also tells its specialisations apart.
+        digest: of all that decides what it computes.
+        lower: called without arguments when it is first needed; returns the function.
+    """
+    key = (name, digest)
+    found = _kernels.get(key)
+    if found is None:
+        with _lock:
+            found = _kernels.setdefault(key, DeviceKernel(name, digest, lower))
+    return found
+
+
+class DeviceKernel:
+    """A kernel on cards; its machine code is made layout by layout.
+
+    Args:
+        name: what errors and traces call it.
+        digest: of all that decides what it computes.
+        lower: returns its loops.
+    """
+
+    def __init__(self, name, digest, lower):
+        self.name = name
+        self.digest = digest
+        self.lower = lower
+        self.loops = None
+
+    def __repr__(self):
+        return f"<DeviceKernel {self.name}>"
+
+    def function(self):
+        """Its loops, for a card."""
+        if self.loops is None:
+            from rushlight.codegen.target import NVIDIA, using
+
+            with using(NVIDIA):
+                self.loops = self.lower()
+        return self.loops
+
+    def handle(self, card, layout, entry, build):
+        """The driver's handle of an entry on a card."""
+        found = card.handles.get((self, layout))
+        if found is None:
+            key = cache.key_digest((self.name, self.digest, layout), entry)
+            found = int(card.modules.function(key, entry, build))
+            card.handles[self, layout] = found
+        return found
+
+    def run_elements(self, card, addresses, sizes, strides, numbers, total):
+        """Runs an elementwise kernel in this thread's queue.
+
+        Args:
+            card: where.
+            addresses: the operands' first elements, outputs first; None for a number.
+            sizes: of the loops, innermost first.
+            strides: for each operand its byte steps along them; None for a number.
+            numbers: 16 bytes for each operand that is a number.
+            total: how many elements.
+        """
+        from rushlight.codegen.emit import device
+
+        places = tuple(k for k, a in enumerate(addresses) if a is None)
+        ndim, count = len(sizes), len(addresses)
+        narrow = total < NARROW
+        layout = (ndim, places, narrow)
+
+        def build():
+            return device.emit_elements(self.function(), count, ndim, places, narrow)
+
+        entry = device.elements_name(self.name, ndim, places, narrow)
+        handle = self.handle(card, layout, entry, build)
+        ints = list(sizes)
+        for row in strides:
+            ints += row or (0,) * ndim
+        self.launch(
+            card,
+            launch.launch_elements,
+            handle,
+            total,
+            tuple(a or 0 for a in addresses),
+            tuple(ints),
+            numbers,
+            total,
+        )
+
+    def run_spans(self, card, addresses, ints, total, chunk=1):
+        """Runs a kernel over its parallel axis in this thread's queue.
+
+        Args:
+            card: where.
+            addresses: the data pointers; 0 where there is none.
+            ints: sizes, strides and parameters, as the kernel lays them out.
+            total: the length of the axis.
+            chunk: how much of it a thread takes at a time.
+        """
+        from rushlight.codegen.emit import device
+
+        entry = device.entry_name(self.name)
+        handle = self.handle(card, "spans", entry, lambda: device.emit(self.function()))
+        self.launch(
+            card,
+            launch.launch_spans,
+            handle,
+            -(-total // chunk),
+            addresses,
+            ints,
+            total,
+            chunk,
+        )
+
+    def launch(self, card, function, handle, turns, *operands):
+        """Chooses a grid, launches, and looks at the driver's answer."""
+        if turns <= 0:
+            return
+        card.enter()
+        most = card.properties.multi_processor_count * WAVES
+        grid = min(-(-turns // THREADS), most)
+        threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
+        stream = contexts.current_stream(card)
+        code = function(
+            handle, stream.handle, grid, threads, *operands, card.fault_address()
+        )
+        if code:
+            card.driver.refuse(code, f"cuLaunchKernel({self.name})")
+        if BLOCKING:
+            stream.synchronize()
+
+
+BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"

@@ -1,0 +1,53 @@
+"""Which card a call means."""
+
+from __future__ import annotations
+
+from rushlight.backends.nvidia import backend, contexts, driver
+from rushlight.core.device import Device
+
+_tried: list = []
+
+
+def ready():
+    """Whether a driver and a card are there; looked for once."""
+    if driver.loaded():
+        return True
+    if not _tried:
+        _tried.append(driver.present())
+    return driver.loaded()
+
+
+def need():
+    """Refuses where there is no card."""
+    if not ready():
+        backend.refuse()
+
+
+def index_of(device):
+    """The number of the card that an argument means; None is the current one."""
+    if isinstance(device, bool) or not (
+        device is None or isinstance(device, (int, str, Device))
+    ):
+        raise ValueError(
+            "Expected a torch.device with a specified index or an integer, but got:"
+            f"{device}"
+        )
+    if device is None:
+        return contexts.current_index()
+    if isinstance(device, int):
+        return device
+    where = Device(device) if isinstance(device, str) else device
+    if where.type != "cuda":
+        raise ValueError(f"Expected a cuda device, but got: {where}")
+    return contexts.current_index() if where.index is None else where.index
+
+
+def card_of(device=None):
+    """The card that an argument means.
+
+    Raises:
+        AssertionError: there is no GPU.
+        RuntimeError: none has that number.
+    """
+    need()
+    return contexts.card(index_of(device))

@@ -1,0 +1,76 @@
+"""A card that is not there: see `tests.cuda.driver`."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+
+import pytest
+
+from rushlight.backends.nvidia import contexts, driver, kernels, modules, pinned
+from rushlight.codegen.emit import device
+from tests.cuda.driver import FakeDriver
+from tests.cuda.executor import Executor
+
+
+class Machine:
+    """An imagined driver in its place, and the cards behind it."""
+
+    def __init__(self):
+        self.fake = self.executor = None
+        self.texts: dict = {}  # of entries: their machine code may be on disk already
+
+    def start(self, **options):
+        """Puts a driver in place."""
+        contexts.forget()
+        pinned.forget()
+        self.fake = FakeDriver(**options)
+        self.fake.executors[None] = self.executor = Executor(
+            self.fake.random, self.texts
+        )
+        door = driver.Driver(self.fake)
+        door.start()
+        driver.replace(door)
+        return self.fake
+
+    def card(self, index=0):
+        """One of its cards."""
+        return contexts.card(index)
+
+
+@contextlib.contextmanager
+def imagined(made, folder=None):
+    """Puts imagined cards in place of the machine's, and takes them away again.
+
+    Args:
+        made: the `Machine`.
+        folder: where machine code is kept; nowhere by default.
+    """
+    assemble, path_of, known = device.assemble, modules.path_of, kernels._kernels
+    before = driver.replace(None)
+
+    def remember(module):
+        made.executor.remember(module.text())
+        return assemble(module)
+
+    device.assemble, kernels._kernels = remember, {}
+    modules.path_of = lambda d: folder and str(folder / d.hex())
+    try:
+        made.start(cards=2)
+        yield made
+        gc.collect()
+        if made.fake.sticky is None:
+            made.fake.check()
+    finally:
+        contexts.forget()
+        pinned.forget()
+        driver.replace(before)
+        device.assemble, modules.path_of = assemble, path_of
+        kernels._kernels = known
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A machine with two cards; `start` makes others."""
+    with imagined(Machine(), tmp_path) as made:
+        yield made

@@ -1,0 +1,175 @@
+"""The host's kernels as a card runs them: every thread of every entry, in any order."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import random
+
+import numpy as np
+import pytest
+
+from rushlight.backends.nvidia import launch
+from rushlight.codegen.language import exp, maximum, pointwise, select
+from rushlight.codegen.loops import T, loops
+from rushlight.codegen.target import NVIDIA, using
+
+
+@pointwise
+def scaled_sum(x, y, a):
+    return x + a * y
+
+
+@pointwise
+def swish(x):
+    return x / (1.0 + exp(-x))
+
+
+@pointwise
+def both(x, y):
+    return maximum(x, y), select(x > y, x - y, y - x)
+
+
+@loops
+def row_sums(out: "T*", x: "T*", width: int, begin: int, end: int):
+    """The sum of each row."""
+    for row in range(begin, end):
+        total = T(0)
+        for j in range(width):
+            total = total + x[row * width + j]
+        out[row] = total
+
+
+def kernel(front, dtype, arity, outputs=1):
+    with using(NVIDIA):
+        return front.specialize((dtype,) * arity, (dtype,) * outputs, dtype)
+
+
+def put(card, array):
+    """An array in the card's memory: its address."""
+    address = card.allocator.allocate(array.nbytes)
+    source = array.ctypes.data
+    card.call("cuMemcpyAsync", address, source, array.nbytes, 0)
+    return address
+
+
+def get(card, address, like):
+    """What lies at an address, with the sizes and type of an array."""
+    found = np.empty_like(like)
+    card.call("cuMemcpyAsync", found.ctypes.data, address, like.nbytes, 0)
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 31, 32, 255, 256, 257, 5000])
+def test_every_element_is_computed_once_whatever_the_grid(machine, size):
+    card = machine.card()
+    x = np.linspace(-8, 8, size, dtype="float32")
+    source, target = put(card, x), put(card, np.full_like(x, math.nan))
+    kernel(swish, "float32", 1).run_elements(
+        card, (target, source), (size,), ((4,), (4,)), b"", size
+    )
+    np.testing.assert_allclose(get(card, target, x), x / (1 + np.exp(-x)), rtol=3e-7)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_elements_are_found_by_any_steps(machine, seed):
+    card, draw = machine.card(), random.Random(seed)
+    ndim = draw.randint(1, 5)
+    sizes = [draw.randint(1, 5) for _ in range(ndim)]
+    x = np.arange(math.prod(sizes), dtype="float64").reshape(sizes)
+    order = draw.sample(range(ndim), ndim)
+    y = np.ascontiguousarray(x.transpose(order)) * 10
+    seen = y.transpose(np.argsort(order))  # x's sizes, other steps
+    number = np.array([0.5, 0.0]).tobytes()
+    target = put(card, np.zeros_like(x))
+    strides = [tuple(a.strides[::-1]) for a in (x, x, seen)]
+    kernel(scaled_sum, "float64", 3).run_elements(
+        card,
+        (target, put(card, x), put(card, y), None),
+        tuple(sizes[::-1]),
+        (*strides, None),
+        number,
+        x.size,
+    )
+    np.testing.assert_array_equal(get(card, target, x), x + 0.5 * seen)
+
+
+def test_values_that_are_the_same_everywhere_have_steps_of_zero(machine):
+    card = machine.card()
+    x, y = np.arange(12, dtype="int64"), np.array([5], dtype="int64")
+    low, high = put(card, np.zeros_like(x)), put(card, np.zeros_like(x))
+    kernel(both, "int64", 2, 2).run_elements(
+        card,
+        (high, low, put(card, x), put(card, y)),
+        (12,),
+        ((8,), (8,), (8,), (0,)),
+        b"",
+        12,
+    )
+    np.testing.assert_array_equal(get(card, high, x), np.maximum(x, 5))
+    np.testing.assert_array_equal(get(card, low, x), abs(x - 5))
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 100])
+def test_kernels_of_spans_run_with_the_hosts_integers(machine, chunk):
+    card = machine.card()
+    x = np.arange(70 * 9, dtype="float32").reshape(70, 9)
+    out = np.zeros(70, "float32")
+    target = put(card, out)
+    with using(NVIDIA):
+        made = row_sums.specialize(T="float32")
+    made.run_spans(card, (target, put(card, x)), (9,), 70, chunk)
+    np.testing.assert_array_equal(get(card, target, out), x.sum(1))
+
+
+def test_entries_are_made_once_for_a_layout(machine):
+    card = machine.card()
+    made = kernel(swish, "float32", 1)
+    assert made is kernel(swish, "float32", 1)
+    x = np.ones(8, "float32")
+    source, target = put(card, x), put(card, x)
+    for _ in range(3):
+        made.run_elements(card, (target, source), (8,), ((4,), (4,)), b"", 8)
+    made.run_elements(card, (target, source), (4, 2), ((4, 16), (4, 16)), b"", 8)
+    assert machine.fake.names("cuModuleLoadData") == ["cuModuleLoadData"] * 2
+
+
+def test_the_host_keeps_its_own_kernels(machine):
+    ours = swish.specialize(("float32",), ("float32",), "float32")
+    assert ours is swish.specialize(("float32",), ("float32",), "float32")
+    assert ours is not kernel(swish, "float32", 1)
+    assert hasattr(ours, "address")
+
+
+def test_a_refused_launch_is_told_with_the_kernels_name(machine):
+    card = machine.card()
+    made = kernel(swish, "float32", 1)
+    x = np.ones(8, "float32")
+    address = put(card, x)
+    machine.fake.fail("cuLaunchKernel", 719)
+    with pytest.raises(RuntimeError, match=r"unspecified launch failure\n.*swish"):
+        made.run_elements(card, (address, address), (8,), ((4,), (4,)), b"", 8)
+
+
+def test_more_operands_than_an_entry_takes_are_refused():
+    with pytest.raises(ValueError, match="takes 24 and 64"):
+        launch.launch_spans(0, 0, 1, 1, (0,) * 25, (), 1, 1, 0)
+
+
+def test_nothing_is_launched_for_no_elements(machine):
+    kernel(swish, "float32", 1).run_elements(
+        machine.card(), (0, 0), (0,), ((4,), (4,)), b"", 0
+    )
+    assert "cuLaunchKernel" not in machine.fake.names()
+
+
+def test_a_copy_waits_for_the_kernel_before_it(machine):
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
+    for seed in range(4):
+        machine.start(seed=seed)
+        card = machine.card()
+        x = np.ones(300, "float32")
+        source, target = put(card, x), put(card, x)
+        made = kernel(swish, "float32", 1)
+        made.run_elements(card, (target, source), (300,), ((4,), (4,)), b"", 300)
+        assert get(card, target, x)[0] == pytest.approx(0.7310586)

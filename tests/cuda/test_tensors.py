@@ -1,0 +1,132 @@
+"""Tensors on a card that is not there: made, moved, computed, printed, let go."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import rushlight as rl
+
+
+def test_a_tensor_goes_to_a_card_and_comes_back(machine):
+    x = rl.arange(6.0).reshape(2, 3)
+    there = x.to("cuda")
+    assert there.device == rl.device("cuda", 0) and there.is_cuda
+    assert there.cpu().tolist() == x.tolist()
+    assert rl.cuda.memory_allocated() == 512
+    del there
+    gc.collect()
+    assert rl.cuda.memory_allocated() == 0
+
+
+def test_windows_and_other_orders_come_back_as_they_are_seen(machine):
+    x = rl.arange(24.0).reshape(2, 3, 4).to("cuda")
+    assert x[1].cpu().tolist() == x.cpu()[1].tolist()
+    assert x.permute(2, 0, 1).cpu().tolist() == x.cpu().permute(2, 0, 1).tolist()
+    assert x[:, ::2, 1].cpu().tolist() == x.cpu()[:, ::2, 1].tolist()
+    assert x[1, 2, 3].item() == 23.0
+
+
+def test_cards_exchange_tensors(machine):
+    x = rl.arange(4.0).to("cuda:0")
+    y = x.to("cuda:1")
+    assert y.device.index == 1 and y.cpu().tolist() == [0, 1, 2, 3]
+    with pytest.raises(RuntimeError, match="same device"):
+        x + y
+
+
+def test_arithmetic_happens_on_the_card(machine):
+    x, y = rl.linspace(-2, 2, 40).reshape(5, 8), rl.linspace(1, 3, 8)
+    there, other = x.to("cuda"), y.to("cuda")
+    launches = len(machine.fake.names("cuLaunchKernel"))
+    found = rl.where(there > 0, there * other + 1.5, rl.tanh(there) / other)
+    assert found.is_cuda
+    assert len(machine.fake.names("cuLaunchKernel")) == launches + 6
+    expected = rl.where(x > 0, x * y + 1.5, rl.tanh(x) / y)
+    assert rl.allclose(found.cpu(), expected)
+
+
+def test_results_are_written_in_place_and_into_out(machine):
+    x = rl.arange(12.0).reshape(3, 4).to("cuda")
+    x[1].mul_(2)
+    rl.add(x, 1, out=x)
+    x[:, 2] = 7
+    x.t()[0] += rl.ones(3, device="cuda")
+    expected = rl.arange(12.0).reshape(3, 4)
+    expected[1] *= 2
+    expected += 1
+    expected[:, 2] = 7
+    expected.t()[0] += 1
+    assert x.cpu().tolist() == expected.tolist()
+
+
+def test_numbers_and_single_elements_of_the_host_go_along(machine):
+    x = rl.arange(4.0).to("cuda")
+    assert (2**x + rl.tensor(0.5)).cpu().tolist() == [1.5, 2.5, 4.5, 8.5]
+    assert (x.half() * 3).cpu().tolist() == [0, 3, 6, 9]
+    assert (x * 1j).cpu().tolist() == [0, 1j, 2j, 3j]
+
+
+def test_tensors_of_the_host_and_of_a_card_do_not_mix(machine):
+    with pytest.raises(RuntimeError, match="same device"):
+        rl.ones(2, device="cuda") + rl.ones(2)
+    with pytest.raises(NotImplementedError, match="'CUDA' backend"):
+        rl.ones(2, 2, device="cuda") @ rl.ones(2, 2)
+    with pytest.raises(NotImplementedError, match="'CUDA' backend.*\n.*available for"):
+        rl.linalg.svd(rl.ones(2, 2, device="cuda"))
+
+
+def test_gradients_of_elementwise_functions_stay_on_the_card(machine):
+    x = rl.linspace(-1, 1, 6).to("cuda").requires_grad_()
+    y = rl.sigmoid(x * 3) * x
+    y.backward(rl.ones(6, device="cuda"))
+    host = x.detach().cpu().requires_grad_()
+    (rl.sigmoid(host * 3) * host).backward(rl.ones(6))
+    assert x.grad.is_cuda and rl.allclose(x.grad.cpu(), host.grad)
+
+
+def test_a_tensor_is_printed_with_its_device(machine):
+    text = repr(rl.arange(3).to("cuda"))
+    assert text == "tensor([0, 1, 2], device='cuda:0')"
+
+
+def test_a_full_card_is_told_with_the_operator_and_usable_afterwards(machine):
+    machine.start(memory=48 << 20)
+    x = rl.ones(1 << 20, device="cuda")
+    with pytest.raises(rl.OutOfMemoryError, match="Tried to allocate 20.00 MiB"):
+        kept = [x * k for k in range(1, 12)]
+    kept = None
+    assert kept is None and (x + 1)[-1].item() == 2
+
+
+OPERATORS = (
+    "add where nn.functional.gelu pow cat expand tril masked_fill addcmul floor_divide "
+    "nan_to_num special.i1e complex svd"
+).split()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_right_there_or_refuse(machine, name):
+    pytest.importorskip("torch")
+    from tests.cuda.sweep import run
+
+    told = run(f"^{name}$".replace(".", r"\."))
+    assert told and set(told) <= {"same", "absent"}, dict(told)
+
+
+def test_functions_become_graphs_with_their_gradients(machine):
+    def scaled(x):
+        return rl.sigmoid(x) * 3
+
+    start = rl.linspace(-1, 1, 6)
+    sample = start.to("cuda").requires_grad_()
+    graphed = rl.cuda.make_graphed_callables(scaled, (sample,))
+    for shift in (0.0, 0.5):
+        x = (start + shift).to("cuda").requires_grad_()
+        y = graphed(x)
+        y.backward(rl.ones(6, device="cuda"))
+        host = (start + shift).requires_grad_()
+        scaled(host).backward(rl.ones(6))
+        assert rl.allclose(y.detach().cpu(), scaled(host).detach())
+        assert rl.allclose(x.grad.cpu(), host.grad)
