@@ -1,5 +1,19 @@
 """Operators that take functions, under PyTorch's name for the place."""
 
 from rushlight._higher_order_ops.associative_scan import associative_scan
+from rushlight._higher_order_ops.base import HigherOrderOperator
+from rushlight._higher_order_ops.cond import cond
+from rushlight._higher_order_ops.map import map
+from rushlight._higher_order_ops.scan import scan
+from rushlight._higher_order_ops.while_loop import while_loop
+from rushlight._higher_order_ops.wrap import wrap_with_set_grad_enabled
 
-__all__ = ["associative_scan"]
+__all__ = [
+    "HigherOrderOperator",
+    "associative_scan",
+    "cond",
+    "map",
+    "scan",
+    "while_loop",
+    "wrap_with_set_grad_enabled",
+]

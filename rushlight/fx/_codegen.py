@@ -296,6 +296,8 @@ class CodeGen:
             work.body.append(f"# COUNTER: {number}\n")
             self._emit(node, work)
             shown.after(node, work.body)
+            if verbose and node.op == "placeholder" and node.type is None:
+                shown.argument(node, work.free)
             if record_func and node.op.startswith("call"):
                 _record(node, work)
             self._forget(node, ended, work)
@@ -469,6 +471,13 @@ class _Notes:
                 body[-1] = f'{head[0]}{name}: "{note}" = {head[2]}'
         if extra:
             body[-1] += extra
+
+    def argument(self, node, free):
+        """Says what an argument is, where that was noted."""
+        note = self._tensor_note(node.meta.get("val", node.meta.get("tensor_meta")))
+        if note:
+            name, assigned, default = free[-1].partition(" = ")
+            free[-1] = f'{name}: "{note}"{assigned}{default}'
 
     def _tensor_note(self, value):
         if not hasattr(value, "dtype") or not hasattr(value, "shape"):

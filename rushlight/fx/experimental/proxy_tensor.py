@@ -50,10 +50,17 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         tracing_mode: ``"real"`` or ``"fake"``.
         decompositions: what to run in place of an operator, by operator.
         reading: whether numbers may be read out of tensors that are recorded.
+        parent: who records the program around a function that is an argument.
     """
 
     def __init__(
-        self, graph, root, tracing_mode="real", decompositions=None, reading=False
+        self,
+        graph,
+        root,
+        tracing_mode="real",
+        decompositions=None,
+        reading=False,
+        parent=None,
     ):
         super().__init__()
         self.graph = graph
@@ -65,6 +72,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         self._windows: dict = {}  # place in memory -> node
         self._constants: dict = {}  # id -> (tensor, name)
         self.shape_env = None
+        self.parent = parent
+        self.outer: dict = {}  # steps of the program around -> placeholders
         self._sizes: dict = {}  # values of a number -> the step that computes it
 
     @classmethod
@@ -101,6 +110,9 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
     def size_of(self, number):
         """The step that computes a size, from those of tensors that are there."""
         known = self._sizes.get(number.values)
+        if known is None and self.parent is not None:
+            known = self._argument_from(self.parent.size_of(number))
+            self._sizes[number.values] = known
         if known is not None:
             return known
         expr = number.expr
@@ -109,7 +121,10 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 expr.source if isinstance(expr, Symbol) else (expr.tensor, expr.dim)
             )
             node = self.graph.create_node(
-                "call_function", call.sym_size.overloads[0], (self.find(tensor), dim)
+                "call_function",
+                call.sym_size.overloads[0],
+                (self.find(tensor), dim),
+                name="sym_size_int",
             )
         else:
             function = getattr(operator, expr.name)
@@ -127,7 +142,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         return self.shape_env.number_of(expr)
 
     def _constant(self, tensor):
-        """A step that reads a tensor from the module."""
+        """A step that reads a tensor from the module, or from the program around."""
+        if self.parent is not None:
+            node = self._argument_from(self.parent.node_of(tensor))
+            self._nodes[id(tensor)] = tensor, node
+            return node
         known = self._constants.get(id(tensor))
         if known is None:
             kind = (
@@ -142,6 +161,75 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
             with python_key.without_modes():
                 setattr(self.root, known[1], tensor)
         return self.graph.create_node("get_attr", known[1])
+
+    # -- functions as arguments ----------------------------------------------------------
+
+    def first_step(self):
+        """The first step that is no argument, or the graph's end."""
+        for node in self.graph.nodes:
+            if node.op != "placeholder":
+                return node
+        return self.graph._root
+
+    def _argument_from(self, outer):
+        """The placeholder of a step of the program around."""
+        found = self.outer.get(outer)
+        if found is None:
+            with self.graph.inserting_before(self.first_step()):
+                found = self.graph.placeholder(outer.name)
+            found.meta.update(outer.meta)
+            self.outer[outer] = found
+        return found
+
+    def child(self):
+        """Who records a function that is an argument of an operator."""
+        made = ProxyTorchDispatchMode(
+            Graph(),
+            Module(),
+            self.tracing_mode,
+            self.decompositions,
+            self.reading,
+            self,
+        )
+        made.shape_env = self.shape_env
+        return made
+
+    @contextlib.contextmanager
+    def running(self):
+        """A block that this records, and whoever records around does not."""
+        with disable_proxy_modes_tracing(), self:
+            yield
+
+    def record_function(self, function, operands):
+        """The program of a function that is an argument, and what the function gives.
+
+        Args:
+            function: called with ``operands``, tensors or numbers.
+
+        Returns:
+            who has recorded it, and the result.
+        """
+        child = self.child()
+        for at, one in enumerate(operands):
+            name = getattr(self.node_of(one), "name", f"arg{at}_1")
+            node = child.graph.placeholder(name)
+            node.meta["val"] = one
+            if isinstance(one, Tensor):
+                child.track(one, node)
+        with child.running():
+            return child, function(*operands)
+
+    def record_result(self, node, result):
+        """Ties what a step gives, a tuple of tensors, to steps that pick it.
+
+        Args:
+            node: the step.
+            result: what it gives.
+        """
+        node.meta["val"] = result
+        self._track_all(result, node)
+
+    # -- operators ---------------------------------------------------------------------
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from rushlight._subclasses.symbolic import GuardError, ShapeEnv, SymInt
 
-__all__ = ["GuardError", "ShapeEnv", "SymInt", "hint_int", "is_concrete_int"]
+__all__ = [
+    "ConstraintViolationError",
+    "GuardError",
+    "GuardOnDataDependentSymNode",
+    "ShapeEnv",
+    "SymInt",
+    "hint_int",
+    "is_concrete_int",
+]
 
 
 def is_concrete_int(a):
@@ -23,3 +31,11 @@ def hint_int(a, fallback=None):
     6
     """
     return a.hint if isinstance(a, SymInt) else a
+
+
+class GuardOnDataDependentSymNode(RuntimeError):
+    """A program asks for numbers that a recording does not have."""
+
+
+class ConstraintViolationError(RuntimeError):
+    """A size that was to stay open is fixed by the program."""

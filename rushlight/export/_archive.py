@@ -1,0 +1,228 @@
+"""Exported programs as files: ``.pt2``, as PyTorch 2.13 writes them."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import warnings
+
+import rushlight as rl
+from rushlight.core import interop
+from rushlight.core.tensor import Tensor
+from rushlight.export._deserialize import (
+    Reader,
+    SerializeError,
+    checked_path,
+    dtype_of,
+    whole,
+)
+from rushlight.export._serialize import program_as_json, tensor_meta
+from rushlight.export.exported_program import ExportedProgram
+from rushlight.nn.parameter import Parameter
+from rushlight.serialization._records import PyTorchFileReader, PyTorchFileWriter
+
+_MODEL = "models/model.json"
+_WEIGHTS = "data/weights/model_weights_config.json"
+_CONSTANTS = "data/constants/model_constants_config.json"
+_SAMPLE = "data/sample_inputs/model.pt"
+_EXTRA = "extra/"
+
+
+def save(ep, f, *, extra_files=None, opset_version=None, pickle_protocol=2):
+    """Writes a program, with its tensors, into a file that PyTorch reads, too.
+
+    Args:
+        ep: the `ExportedProgram`.
+        f: a path, or a file open for writing in binary mode.
+        extra_files: further contents by name, texts or bytes.
+        opset_version: kept for PyTorch's programs; ``pickle_protocol`` too.
+
+    Raises:
+        TypeError: ``ep`` is no program.
+        NotImplementedError: it has a step or a value that files cannot have.
+
+    >>> import io, rushlight as rl
+    >>> program = rl.export.export(rl.nn.Linear(2, 1), (rl.ones(3, 2),))
+    >>> file = io.BytesIO()
+    >>> save(program, file)
+    >>> _ = file.seek(0)
+    >>> str(list(load(file).graph.nodes)[-2].target)
+    'aten.linear.default'
+    """
+    if not isinstance(ep, ExportedProgram):
+        raise TypeError(
+            f"The 'ep' parameter must be an instance of 'ExportedProgram', got "
+            f"'{type(ep).__name__}' instead."
+        )
+    if isinstance(f, (str, os.PathLike)) and not os.fspath(f).endswith(".pt2"):
+        warnings.warn(
+            f"Expect archive file to be a file ending in .pt2, but is {os.fspath(f)}",
+            stacklevel=2,
+        )
+    model = json.dumps(program_as_json(ep), allow_nan=False).encode()
+    writer = PyTorchFileWriter(f)
+
+    def record(name, data):
+        writer.write_record(name, data, len(data))
+
+    state = {
+        spec.target: tensor
+        for spec in ep.graph_signature.input_specs
+        if (tensor := ep.tensor_of(spec)) is not None and spec.target in ep.state_dict
+    }
+    state = {**ep.state_dict, **state}
+    _write_tensors(record, state, "data/weights/weight_", _WEIGHTS)
+    _write_tensors(record, ep.constants, "data/constants/tensor_", _CONSTANTS)
+    record(_MODEL, model)
+    if ep.example_inputs is not None:
+        try:
+            sample = io.BytesIO()
+            rl.save(ep.example_inputs, sample)
+            record(_SAMPLE, sample.getvalue())
+        except Exception as error:  # classes of the program's own
+            warnings.warn(
+                f"the arguments of the recording are left out of the file: {error}",
+                stacklevel=2,
+            )
+    for name, data in (extra_files or {}).items():
+        record(_EXTRA + name, data.encode() if isinstance(data, str) else bytes(data))
+    record("archive_format", b"pt2")
+    record("archive_version", b"0")
+    record("byteorder", b"little")
+    writer.write_end_of_file()
+
+
+def _write_tensors(record, tensors, prefix, config):
+    """Writes tensors, those that are the same once, and the list of them."""
+    found, places = {}, {}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor):
+            raise NotImplementedError(f"files have no constants like {type(tensor)}")
+        plain = tensor.detach().cpu()
+        key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
+        if key not in places or not tensor.numel():
+            places[key] = f"{prefix.rpartition('/')[2]}{len(set(places.values()))}"
+            dense = plain.clone(memory_format=rl.contiguous_format)
+            data = interop.storage_buffer(dense.untyped_storage())
+            size = dense.numel() * dense.itemsize
+            record(
+                f"{prefix.rpartition('/')[0]}/{places[key]}",
+                memoryview(data).cast("B")[:size],
+            )
+        meta = tensor_meta(
+            plain.contiguous().requires_grad_(tensor.requires_grad)
+            if tensor.requires_grad
+            else plain.contiguous()
+        )
+        meta["storage_offset"] = {"as_int": 0}
+        found[name] = {
+            "path_name": places[key],
+            "is_param": isinstance(tensor, Parameter),
+            "use_pickle": False,
+            "tensor_meta": meta,
+        }
+    record(config, json.dumps({"config": found}).encode())
+
+
+def load(f, *, extra_files=None, expected_opset_version=None):
+    """The program that `save`, or PyTorch, wrote into a file.
+
+    The file may be a stranger's: nothing in it is run, and what does not fit together
+    is refused.
+
+    Args:
+        f: a path, or a file open for reading in binary mode.
+        extra_files: a dict whose keys are names; the contents are put into it.
+        expected_opset_version: kept for PyTorch's programs.
+
+    Raises:
+        SerializeError: the file holds no program, or not a whole one.
+
+    >>> import io
+    >>> try:
+    ...     load(io.BytesIO(b"no program"))
+    ... except RuntimeError as error:
+    ...     print(str(error)[:32])
+    this is no archive of a program:
+    """
+    try:
+        reader = PyTorchFileReader(f)
+        names = set(reader.get_all_records())
+    except (RuntimeError, ValueError, EOFError) as error:
+        raise SerializeError(f"this is no archive of a program: {error}") from error
+    if _MODEL not in names:
+        raise SerializeError(f"the archive has no {_MODEL}")
+    try:
+        model = json.loads(reader.get_record(_MODEL))
+        state = _read_tensors(reader, "data/weights/", _WEIGHTS)
+        constants = _read_tensors(reader, "data/constants/", _CONSTANTS)
+        sample = None
+        if _SAMPLE in names:
+            sample = _read_sample(reader.get_record(_SAMPLE))
+        program = Reader(model).program(state, constants, sample)
+        for name in extra_files or {}:
+            extra_files[name] = reader.get_record(_EXTRA + name).decode()
+    except SerializeError:
+        raise
+    except _DAMAGE as error:
+        raise SerializeError(
+            f"the program in the archive is not whole: {type(error).__name__}: {error}"
+        ) from error
+    return program
+
+
+_DAMAGE = (
+    ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError,
+    NotImplementedError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError,
+)  # fmt: skip
+
+
+def _read_sample(data):
+    try:
+        return rl.load(io.BytesIO(data), weights_only=True)
+    except Exception:  # it has classes that are not read
+        return None
+
+
+def _read_tensors(reader, folder, config):
+    """The tensors of a list, by name; those of one record share it."""
+    listed = json.loads(reader.get_record(config))["config"]
+    found, blobs = {}, {}
+    for name, one in listed.items():
+        checked_path(name)
+        meta, path = one["tensor_meta"], one["path_name"]
+        if one["use_pickle"]:
+            raise SerializeError(f"the tensor {name} is a pickle, which is not read")
+        dtype = dtype_of(meta["dtype"])
+        sizes = [whole(size["as_int"]) for size in meta["sizes"]]
+        strides = [whole(size["as_int"]) for size in meta["strides"]]
+        offset = whole(meta["storage_offset"]["as_int"])
+        key = path, meta["dtype"]
+        if key not in blobs:
+            data = reader.get_record(folder + path)
+            if len(data) % dtype.itemsize:
+                raise SerializeError(f"the record {path} is cut off")
+            blobs[key] = (
+                rl.frombuffer(bytearray(data), dtype=dtype)
+                if len(data)
+                else rl.empty(0, dtype=dtype)
+            )
+        tensor = rl.as_strided(blobs[key], sizes, strides, offset)
+        same = next(
+            (
+                other
+                for other in found.values()
+                if other.data_ptr() == tensor.data_ptr()
+                and other.shape == tensor.shape
+                and other.stride() == tensor.stride()
+                and tensor.numel()
+            ),
+            None,
+        )
+        if same is not None:
+            tensor = same
+        elif one["is_param"]:
+            tensor = Parameter(tensor, requires_grad=bool(meta["requires_grad"]))
+        found[name] = tensor
+    return found

@@ -1,0 +1,467 @@
+"""Programs as libraries without Python: what `aot_compile` does."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+import rushlight as rl
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch.notes import NO_FAULT
+from rushlight.export import _library, _planning, _steps
+from rushlight.export.exported_program import ExportedProgram
+from rushlight.export.listening import place_of
+from rushlight.fx.interpreter import Interpreter
+from rushlight.utils._pytree import tree_leaves, tree_map
+
+OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
+
+
+class Library(NamedTuple):
+    """The files of a library.
+
+    Attributes:
+        path: the shared library, which ``header`` describes.
+        weights: what the program keeps from run to run, and begins with.
+        source: the C that it was compiled from.
+    """
+
+    path: Path
+    header: Path
+    weights: Path
+    source: Path
+
+
+def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
+    """Writes a program as a shared library that needs no Python, with a C header.
+
+    The program runs, and what it launches is listened to: kernels, their pointers and
+    integers become tables in C, intermediate results share one block of memory, and the
+    kernels' machine code goes along. Sizes are those of ``args``. The library needs
+    libc and libm; it has threads of its own, or takes a callback.
+
+    A function may be given in place of a program: a training step with its backward pass
+    and optimizer, say. Tensors that it finds elsewhere (parameters, momentum) are what the
+    library keeps from run to run. It runs six times here, the library begins where five
+    have led, and so does what is here. What it does has to be the same each time: an
+    optimizer whose numbers change from step to step, as Adam's do, is refused.
+
+    Args:
+        program: an `ExportedProgram`, a module, or a function of tensors.
+        args: its arguments: tensors, and constants; a program has its own.
+        kwargs: keyword arguments likewise.
+        directory: where the files are written.
+        name: what the functions' names begin with; the module's name by default.
+
+    Returns:
+        the paths of the files: ``path``, ``header``, ``weights`` and ``source``.
+
+    Raises:
+        NotExportable: the program does something that the library could not; the message
+            names the operator and the line.
+        RuntimeError: there is no C compiler.
+
+    >>> import ctypes, tempfile, rushlight as rl
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     made = aot_compile(
+    ...         rl.nn.Linear(2, 1), (rl.ones(3, 2),), directory=folder, name="line"
+    ...     )
+    ...     sorted(os.listdir(folder))
+    ['libline.so', 'line.c', 'line.h', 'line.kernels', 'line.weights']
+    """
+    call, inputs, state, name = _callable(program, args, kwargs, name)
+    if not name.isidentifier():
+        raise ValueError(f"aot_compile: {name!r} is no name of a C function")
+    inputs = [one.detach().clone(memory_format=rl.contiguous_format) for one in inputs]
+    run, results = _recorded(call, inputs, state)
+    tables = Tables(run, inputs, results)
+    folder = Path(directory)
+    folder.mkdir(parents=True, exist_ok=True)
+    library = _written(folder, name, tables)
+    _check(library, name, call, inputs, run, tables)
+    return library
+
+
+def _callable(program, args, kwargs, name):
+    """``call(run, inputs)``, the tensors that are given, those there before, a name."""
+    if isinstance(program, ExportedProgram):
+        module = program.module(check_guards=False)
+        args, kwargs = (args, kwargs) if args or kwargs else program.example_inputs
+        name = name or "program"
+        function = _Followed(module)
+    elif isinstance(program, rl.nn.Module):
+        module, function = program, program
+        name = name or type(program).__name__.lower()
+    else:
+        module, function = None, program
+        name = name or getattr(program, "__name__", "program")
+    leaves, spec = rl.utils._pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    given = [at for at, one in enumerate(leaves) if isinstance(one, Tensor)]
+    train = module is None
+
+    def call(run, inputs):
+        filled = list(leaves)
+        for at, one in zip(given, inputs):
+            filled[at] = one
+        positional, named = rl.utils._pytree.tree_unflatten(filled, spec)
+        with rl.set_grad_enabled(train):
+            if isinstance(function, _Followed):
+                result = function(run, *positional, **named)
+            else:
+                result = function(*positional, **named)
+            found = [one for one in tree_leaves(result) if isinstance(one, Tensor)]
+            return [one.detach().contiguous() for one in found]
+
+    state = []
+    if module is not None:
+        state = [*module.parameters(), *module.buffers()]
+    return call, [leaves[at] for at in given], state, name
+
+
+class _Followed:
+    """A program's steps, of which the listener is told which one runs."""
+
+    def __init__(self, module):
+        self.module = module
+
+    def __call__(self, run, *args, **kwargs):
+        class Steps(Interpreter):
+            def run_node(self, n):
+                if run is not None:
+                    run.where = n
+                result = super().run_node(n)
+                if run is not None:
+                    run.settle()
+                return result
+
+        from rushlight.export._unlift import checked_leaves
+
+        spec = self.module._in_spec
+        leaves = checked_leaves(spec, args, kwargs)
+        return Steps(self.module).run(*leaves, enable_io_processing=False)
+
+
+def _recorded(call, inputs, state):
+    """What a function launches each time, and its results.
+
+    Raises:
+        NotExportable: it does not do the same each time.
+    """
+    saved = [one.detach().clone() for one in state]
+    call(None, inputs)  # what is made at the first call is there at the next
+    seen = _steps.seen_by(lambda: call(None, inputs))
+    known = {id(one): one for one in (*state, *seen)}
+    given = {place_of(one)[0] for one in inputs}
+    before = [
+        one
+        for one in known.values()
+        if one.device.type == "cpu"
+        and place_of(one)[1]
+        and place_of(one)[0] not in given
+    ]
+    runs: list = []
+    for _ in range(3):
+        before = _alive(before)
+        run, results = _steps.listened(lambda run: call(run, inputs), inputs, before)
+        before = [*before, *(m.keep for m in run.memories if m.kind == _steps.STATE)]
+        runs.append(run)
+    _steps.checked_alike(runs[1], runs[2])
+    with rl.no_grad():
+        for one, value in zip(state, saved):
+            one.copy_(value)
+    return runs[2], results
+
+
+def _alive(tensors):
+    """Tensors once for each storage."""
+    found: dict = {}
+    for one in tensors:
+        found.setdefault(place_of(one)[0], one)
+    return list(found.values())
+
+
+class Tables:
+    """What the library's C says of a run.
+
+    Args:
+        run: the recorded run.
+        inputs: what it was given.
+        results: what it gave.
+    """
+
+    def __init__(self, run, inputs, results):
+        self.run = run
+        self.inputs = [(_type(one), tuple(one.shape)) for one in inputs]
+        self.outputs = [(_type(one), tuple(one.shape)) for one in results]
+        self.no_fault = NO_FAULT
+        self._code(run)
+        self._state(run)
+        self._results(run, results)
+        last = [self._place(one)[1] for one in results if self._fresh(one)]
+        offsets, self.arena_bytes = _planning.placed(run, last, self.direct)
+        self.offsets = offsets
+        self._steps_of(run)
+        self.copied = [self._shifted(*one) for one in self.sources]
+        self.features = _features()
+        self.identity = self._identity()
+
+    def _code(self, run):
+        """All kernels' code, one behind the other, and what is to be filled in."""
+        self.code, self.slots, self.functions = bytearray(), [], []
+        self.numbers_of: dict = {}
+        images: dict = {}
+        addresses = dict.fromkeys(
+            address
+            for step in run.steps
+            for address in (
+                *((step.fn,) if step.kind == _steps.LAUNCH else ()),
+                *(n for kind, n, _ in step.places if kind == _steps.FUNCTION),
+            )
+        )
+        for address in addresses:
+            kernel = _steps.kernel_of(address)
+            image = kernel.owner
+            code, symbols, relative, external = image.contents()
+            start = images.get(id(image))
+            if start is None:
+                self.code += bytes(-len(self.code) % 4096)
+                start = images[id(image)] = len(self.code)
+                self.code += code
+                self.slots += [(start + at, 0, start + to) for at, to in relative]
+                for at, addend, called in external:
+                    number = _library.FUNCTIONS_OF_C.get(called.decode())
+                    if number is None:
+                        raise _steps.NotExportable(
+                            f"aot_compile: the kernel {kernel.name} calls {called!r}"
+                        )
+                    self.slots.append((start + at, number, addend))
+            self.numbers_of[address] = len(self.functions)
+            self.functions.append(start + symbols[kernel.name])
+
+    def _state(self, run):
+        self.state_offsets, self.kept, at = {}, [], 0
+        for memory in run.memories:
+            if memory.kind == _steps.STATE:
+                self.state_offsets[memory.number] = at
+                self.kept.append((at, memory))
+                at += _planning.aligned(memory.n_bytes)
+        self.state_bytes = at
+
+    def _place(self, tensor):
+        start, _, own = place_of(tensor)
+        if not tensor.numel():
+            return _steps.NOTHING, 0, 0
+        return self.run.place(own)
+
+    def _fresh(self, tensor):
+        return self._place(tensor)[0] == _steps.FRESH
+
+    def _results(self, run, results):
+        """Which results are written where the caller wants them, and which copied."""
+        self.direct, self.copies, self.sources = {}, [], []
+        fresh = {m.number: m for m in run.memories if m.kind == _steps.FRESH}
+        for at, one in enumerate(results):
+            kind, number, offset = place = self._place(one)
+            n_bytes = one.numel() * one.itemsize
+            whole = kind == _steps.FRESH and not offset
+            if whole and number not in self.direct and fresh[number].n_bytes == n_bytes:
+                self.direct[number] = at
+            elif n_bytes:
+                self.copies.append((at, n_bytes))
+                self.sources.append(place)
+
+    def _shifted(self, kind, number, offset):
+        """A place as the library has it."""
+        if kind == _steps.FRESH and number in self.direct:
+            return OUTPUT, self.direct[number], offset
+        if kind == _steps.FRESH:
+            return kind, 0, self.offsets[number] + offset
+        if kind == _steps.STATE:
+            return kind, 0, self.state_offsets[number] + offset
+        if kind == _steps.FUNCTION:
+            return kind, self.numbers_of[number], 0
+        return kind, number, offset
+
+    def _steps_of(self, run):
+        self.steps, self.places, self.ints = [], [], []
+        self.numbers = bytearray()
+        self.most_places = self.most_bytes = 0
+        ints_at: dict = {}
+        for step in run.steps:
+            places = [self._shifted(*one) for one in step.places]
+            at = ints_at.get(step.ints)
+            if at is None:
+                at = ints_at[step.ints] = len(self.ints)
+                self.ints += step.ints
+            self.numbers += bytes(-len(self.numbers) % 16)
+            fn = self.numbers_of[step.fn] if step.kind == _steps.LAUNCH else 0
+            self.steps.append((
+                step.kind, fn, len(self.places), len(places), at, len(self.numbers),
+                len(step.numbers), step.total, step.grain,
+            ))  # fmt: skip
+            self.places += places
+            self.numbers += step.numbers
+            self.most_places = max(self.most_places, len(places))
+            if step.kind == _steps.LAUNCH:
+                self.most_bytes = max(self.most_bytes, len(step.numbers))
+
+    def _identity(self):
+        """48 bytes at the start of a file of weights that fits."""
+        text = repr((self.steps, self.places, self.state_bytes, self.functions))
+        digest = hashlib.blake2b(text.encode() + self.code, digest_size=24).digest()
+        return b"RLWEIGHT" + digest + self.state_bytes.to_bytes(8, "little") + bytes(8)
+
+    def weights(self):
+        """The file that the library begins with: the state as it is now."""
+        data = bytearray(self.state_bytes)
+        for at, memory in self.kept:
+            found = ctypes.string_at(memory.start, memory.n_bytes)
+            data[at : at + memory.n_bytes] = found
+        return self.identity + bytes(data)
+
+
+def _type(tensor):
+    return str(tensor.dtype).rpartition(".")[2]
+
+
+def _features():
+    """What gcc's name is for the instructions that the kernels use."""
+    from rushlight.codegen.target import current
+
+    target = current()
+    if not target.triple.startswith("x86_64"):
+        return []
+    wanted = {16: ["sse2"], 32: ["avx2"], 64: ["avx512f", "avx512bw", "avx512vl"]}
+    found = list(wanted.get(target.vector_bytes, ()))
+    return [*found, "fma"] if target.has("fma") else found
+
+
+def _written(folder, name, tables):
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("cc")
+    if not compiler:
+        raise RuntimeError(
+            "aot_compile: there is no C compiler: install gcc, or set CC"
+        )
+    made = Library(
+        folder / f"lib{name}.so",
+        folder / f"{name}.h",
+        folder / f"{name}.weights",
+        folder / f"{name}.c",
+    )
+    rows = [
+        f"   {what} {at}: {kind} ({', '.join(map(str, shape))})\n"
+        for what, tensors in (("input", tables.inputs), ("output", tables.outputs))
+        for at, (kind, shape) in enumerate(tensors)
+    ]
+    made.header.write_text(_library.header(name, "".join(rows)))
+    made.source.write_text(_library.source(name, tables))
+    (folder / f"{name}.kernels").write_bytes(tables.code)
+    made.weights.write_bytes(tables.weights())
+    command = [
+        *compiler.split(), "-std=gnu11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden",
+        "-pthread", "-Wall", "-o", made.path.name, made.source.name, "-lm",
+    ]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"aot_compile: {compiler} fails:\n{done.stderr}")
+    return made
+
+
+class Loaded:
+    """A library in this process: for tests, and for programs in Python.
+
+    Args:
+        library: what `aot_compile` gave.
+        name: its name.
+        threads: how many work on a run.
+    """
+
+    def __init__(self, library, name, threads=1):
+        class CTensor(ctypes.Structure):
+            _fields_ = (
+                ("data", ctypes.c_void_p),
+                ("type", ctypes.c_char_p),
+                ("dim", ctypes.c_int),
+                ("sizes", ctypes.POINTER(ctypes.c_int64)),
+            )
+
+        class Options(ctypes.Structure):
+            _fields_ = (
+                ("threads", ctypes.c_int),
+                ("parallel", ctypes.c_void_p),
+                ("user", ctypes.c_void_p),
+            )
+
+        self.c, self.name, self.CTensor = ctypes.CDLL(str(library.path)), name, CTensor
+        create = self._function("create", ctypes.c_void_p)
+        options = Options(threads, None, None)
+        self.model = create(str(library.weights).encode(), ctypes.byref(options))
+        if not self.model:
+            raise RuntimeError(self.error())
+
+    def _function(self, name, result=ctypes.c_int):
+        found = getattr(self.c, f"{self.name}_{name}")
+        found.restype = result
+        return found
+
+    def error(self):
+        """What went wrong last."""
+        model = ctypes.c_void_p(getattr(self, "model", None))
+        return self._function("last_error", ctypes.c_char_p)(model).decode()
+
+    def _arrays(self, tensors):
+        made = (self.CTensor * max(len(tensors), 1))()
+        for row, tensor in zip(made, tensors):
+            sizes = (ctypes.c_int64 * max(tensor.dim(), 1))(*tensor.shape)
+            row.data, row.type = tensor.data_ptr() or 64, _type(tensor).encode()
+            row.dim = tensor.dim()
+            row.sizes = ctypes.cast(sizes, ctypes.POINTER(ctypes.c_int64))
+        return made
+
+    def run(self, inputs, outputs):
+        """Runs the program; outputs are tensors that are written to.
+
+        Raises:
+            RuntimeError: what the library says.
+        """
+        failed = self._function("run")(
+            ctypes.c_void_p(self.model), self._arrays(inputs), len(inputs),
+            self._arrays(outputs), len(outputs),
+        )  # fmt: skip
+        if failed:
+            raise RuntimeError(self.error())
+
+    def close(self):
+        """Gives everything back."""
+        self._function("free", None)(ctypes.c_void_p(self.model))
+
+
+def _check(library, name, call, inputs, run, tables):
+    """Runs the library and the function once more, and compares their bits.
+
+    Raises:
+        NotExportable: they differ.
+    """
+    wanted = [one.clone() for one in call(None, tree_map(lambda t: t.clone(), inputs))]
+    made = [rl.empty(one.shape, dtype=one.dtype) for one in wanted]
+    loaded = Loaded(library, name)
+    try:
+        loaded.run([one.clone() for one in inputs], made)
+    finally:
+        loaded.close()
+    data = library.weights.read_bytes()[len(tables.identity) :]
+    for at, memory in tables.kept:  # the function has gone one step further
+        ctypes.memmove(memory.start, data[at : at + memory.n_bytes], memory.n_bytes)
+    for at, (one, other) in enumerate(zip(made, wanted)):
+        if bytes(_raw(one)) != bytes(_raw(other)):
+            run.refuse(f"result {at} of the library is not the function's")
+
+
+def _raw(tensor):
+    start, _, own = place_of(tensor)
+    return ctypes.string_at(own, tensor.numel() * tensor.itemsize) if start else b""

@@ -1,0 +1,484 @@
+"""The text of a library without Python: its header, its tables and its runtime in C."""
+
+from __future__ import annotations
+
+_HEADER = """\
+/* {name}: a program of Rushlight's as a library. It needs libc and libm, and no Python.
+
+   {name}_create reads the weights and starts threads, {name}_run runs the program,
+   {name}_free gives everything back. Functions that fail return NULL or a number that is
+   not 0; {name}_last_error says why. A model is used by one thread at a time; several
+   models go beside each other.
+
+{described}*/
+#ifndef {guard}
+#define {guard}
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+typedef struct {name} {name};
+
+/* A row-major array: where it is, its type ("float32"), and its sizes. */
+typedef struct {{
+  void *data;
+  const char *type;
+  int dim;
+  const int64_t *sizes;
+}} {name}_tensor;
+
+typedef struct {{
+  int threads;  /* that work on one run, the caller's among them; 0: one a processor */
+  /* What runs body(argument, 0) to body(argument, count - 1), in any order and side by
+     side; NULL: threads of the model's own. */
+  void (*parallel)(void *user, void (*body)(void *argument, int64_t at),
+                   void *argument, int64_t count);
+  void *user;
+}} {name}_options;
+
+/* The model with the weights of a file; options may be NULL. */
+{name} *{name}_create(const char *weights, const {name}_options *options);
+
+/* How many arrays are given, and come back; what they are (data is NULL). */
+int {name}_inputs(void);
+int {name}_outputs(void);
+const {name}_tensor *{name}_input(int number);
+const {name}_tensor *{name}_output(int number);
+
+/* Runs the program. Outputs are written to the memory that their data point to. */
+int {name}_run({name} *model, const {name}_tensor *inputs, int n_inputs,
+               const {name}_tensor *outputs, int n_outputs);
+
+/* Writes what the program keeps from run to run, as {name}_create reads it. */
+int {name}_save({name} *model, const char *weights);
+
+void {name}_free({name} *model);
+
+/* Of a model, or with NULL of the last {name}_create of this thread. */
+const char *{name}_last_error(const {name} *model);
+
+#ifdef __cplusplus
+}}
+#endif
+#endif
+"""
+
+# The parts of the runtime that are the same for all libraries; NAME is the library's.
+_RUNTIME = r"""
+typedef int (*kernel_t)(char **data, const int64_t *ints, int64_t begin, int64_t end);
+typedef struct { int32_t kind, number; int64_t offset; } place_t;
+typedef struct {
+  int32_t kind, fn, place, n_places, ints, numbers, n_bytes;
+  int64_t total, grain;
+} step_t;
+enum { NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION, OUTPUT };
+
+#define MOST_THREADS 64
+#define MOST_CHUNKS 256
+
+typedef struct {
+  kernel_t fn;
+  char **data;
+  const int64_t *ints;
+  int64_t total, chunk, count;
+  atomic_llong next, done;
+  atomic_int faults;
+} job_t;
+
+struct NAME {
+  char *state, *arena, *code;
+  int64_t flag;
+  NAME_options options;
+  pthread_t threads[MOST_THREADS];
+  int n_threads, stopping;
+  pthread_mutex_t mutex;
+  pthread_cond_t came, left;
+  job_t *job;
+  int64_t generation;
+  int inside;
+  char error[512];
+};
+
+static __thread char create_error[512];
+static __thread char *lent;
+static __thread int64_t lent_bytes;
+static pthread_key_t lent_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_key(void) { pthread_key_create(&lent_key, free); }
+
+/* Memory that a kernel works in: one block for each thread. */
+static char *scratch(int64_t size) {
+  if (lent_bytes < size) {
+    void *made = NULL;
+    free(lent);
+    lent = NULL, lent_bytes = 0;
+    pthread_setspecific(lent_key, NULL);
+    if (posix_memalign(&made, 4096, (size_t)size)) return NULL;
+    lent = made, lent_bytes = size;
+    pthread_setspecific(lent_key, made);
+  }
+  return lent;
+}
+
+static int fail(NAME *m, const char *format, ...) {
+  va_list rest;
+  va_start(rest, format);
+  vsnprintf(m ? m->error : create_error, 512, format, rest);
+  va_end(rest);
+  return 1;
+}
+
+static void run_chunk(void *argument, int64_t at) {
+  job_t *job = argument;
+  int64_t begin = at * job->chunk, end = begin + job->chunk;
+  if (end > job->total) end = job->total;
+  int faults = job->fn(job->data, job->ints, begin, end);
+  if (faults) atomic_fetch_or(&job->faults, faults);
+}
+
+static void take_part(job_t *job) {
+  for (;;) {
+    int64_t at = atomic_fetch_add(&job->next, 1);
+    if (at >= job->count) return;
+    run_chunk(job, at);
+    atomic_fetch_add(&job->done, 1);
+  }
+}
+
+static void *work(void *argument) {
+  NAME *m = argument;
+  int64_t seen = 0;
+  pthread_mutex_lock(&m->mutex);
+  while (!m->stopping) {
+    if (m->job && m->generation != seen) {
+      job_t *job = m->job;
+      seen = m->generation;
+      m->inside++;
+      pthread_mutex_unlock(&m->mutex);
+      take_part(job);
+      pthread_mutex_lock(&m->mutex);
+      if (!--m->inside) pthread_cond_signal(&m->left);
+    } else {
+      pthread_cond_wait(&m->came, &m->mutex);
+    }
+  }
+  pthread_mutex_unlock(&m->mutex);
+  return NULL;
+}
+
+/* Chunks depend on the length and the grain alone, so that results are the same bits on
+   any number of threads. A worker that has not woken is not waited for. */
+static int run_chunks(NAME *m, kernel_t fn, char **data, const int64_t *ints,
+                      int64_t total, int64_t grain) {
+  if (total <= 0) return 0;
+  if (grain < 1) grain = 1;
+  if (total <= grain) return fn(data, ints, 0, total);
+  int64_t grains = (total + grain - 1) / grain;
+  job_t job = {fn, data, ints, total,
+               grain * ((grains + MOST_CHUNKS - 1) / MOST_CHUNKS), 0, 0, 0, 0};
+  job.count = (total + job.chunk - 1) / job.chunk;
+  if (m->options.parallel) {
+    m->options.parallel(m->options.user, run_chunk, &job, job.count);
+    return atomic_load(&job.faults);
+  }
+  if (m->n_threads && job.count > 1) {
+    pthread_mutex_lock(&m->mutex);
+    m->job = &job;
+    m->generation++;
+    pthread_cond_broadcast(&m->came);
+    pthread_mutex_unlock(&m->mutex);
+    take_part(&job);
+    pthread_mutex_lock(&m->mutex);
+    m->job = NULL;
+    while (m->inside) pthread_cond_wait(&m->left, &m->mutex);
+    pthread_mutex_unlock(&m->mutex);
+  } else {
+    take_part(&job);
+  }
+  return atomic_load(&job.faults);
+}
+
+static int same(const NAME_tensor *given, const NAME_tensor *wanted) {
+  if (!given->data && wanted->data) return 0;
+  if (!given->type || strcmp(given->type, wanted->type) || given->dim != wanted->dim)
+    return 0;
+  for (int i = 0; i < wanted->dim; i++)
+    if (given->sizes[i] != wanted->sizes[i]) return 0;
+  return 1;
+}
+
+static int check(NAME *m, const char *what, const NAME_tensor *given, int n,
+                 const NAME_tensor *wanted, int count) {
+  if (n != count) return fail(m, "NAME takes %d %ss, not %d", count, what, n);
+  for (int i = 0; i < n; i++)
+    if (!given[i].data || !same(&given[i], &wanted[i])) {
+      char sizes[128] = "";
+      for (int d = 0, at = 0; d < wanted[i].dim && at < 100; d++)
+        at += snprintf(sizes + at, sizeof sizes - at, "%s%lld", d ? ", " : "",
+                       (long long)wanted[i].sizes[d]);
+      return fail(m, "%s %d of NAME is a %s array of sizes (%s)", what, i,
+                  wanted[i].type, sizes);
+    }
+  return 0;
+}
+
+static char *resolved(NAME *m, const place_t *p, const NAME_tensor *inputs,
+                      const NAME_tensor *outputs, char *numbers) {
+  switch (p->kind) {
+    case FRESH: return m->arena + p->offset;
+    case STATE: return m->state + p->offset;
+    case INPUT: return (char *)inputs[p->number].data + p->offset;
+    case OUTPUT: return (char *)outputs[p->number].data + p->offset;
+    case NUMBER: return numbers + p->offset;
+    case FLAG: return (char *)&m->flag;
+    case FUNCTION: return m->code + FUNCTIONS[p->number];
+    default: return NULL;
+  }
+}
+
+int NAME_run(NAME *m, const NAME_tensor *inputs, int n_inputs,
+             const NAME_tensor *outputs, int n_outputs) {
+  char *data[MOST_PLACES + 1];
+  char numbers[MOST_BYTES + 1] __attribute__((aligned(64)));
+  if (check(m, "input", inputs, n_inputs, INPUTS, N_INPUTS) ||
+      check(m, "output", outputs, n_outputs, OUTPUTS, N_OUTPUTS))
+    return 1;
+  m->flag = NO_FAULT;
+  for (int i = 0; i < N_STEPS; i++) {
+    const step_t *s = &STEPS[i];
+    memcpy(numbers, NUMBERS + s->numbers, s->kind ? 0 : s->n_bytes);
+    for (int j = 0; j < s->n_places; j++)
+      data[j] = resolved(m, &PLACES[s->place + j], inputs, outputs, numbers);
+    if (s->kind) {
+      memcpy(data[0], NUMBERS + s->numbers, s->n_bytes);
+      continue;
+    }
+    kernel_t fn = (kernel_t)(uintptr_t)(m->code + FUNCTIONS[s->fn]);
+    int faults = run_chunks(m, fn, data, INTS + s->ints, s->total, s->grain);
+    if (faults & 2) return fail(m, "no memory for what a kernel works on");
+    if (faults) return fail(m, "ZeroDivisionError");
+    int64_t *word = (int64_t *)numbers;
+    if (s->n_bytes == 8 && memcmp(word, NUMBERS + s->numbers, 8) &&
+        *(const int64_t *)(NUMBERS + s->numbers) == NO_FAULT)
+      return fail(m, "index %lld is out of range", (long long)*word);
+    if (m->flag != NO_FAULT)
+      return fail(m, "index %lld is out of range", (long long)m->flag);
+  }
+  for (int i = 0; i < N_COPIES; i++)
+    memcpy(outputs[COPIES[i].number].data,
+           resolved(m, &COPIED[i], inputs, outputs, NULL), COPIES[i].offset);
+  return 0;
+}
+
+static int map_code(NAME *m) {
+  long page = sysconf(_SC_PAGESIZE);
+  size_t size = (CODE_BYTES + page - 1) / page * page;
+  m->code = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (m->code == MAP_FAILED) {
+    m->code = NULL;
+    return fail(NULL, "NAME: no memory for %zu bytes of code", size);
+  }
+  memcpy(m->code, rl_code, CODE_BYTES);
+  for (int i = 0; i < N_SLOTS; i++) {
+    uint64_t value = 0;
+    switch (SLOTS[i].kind) {
+      case 0: value = (uint64_t)(uintptr_t)m->code; break;
+      case 1: value = (uint64_t)(uintptr_t)scratch; break;
+      case 2: value = (uint64_t)(uintptr_t)memcpy; break;
+      case 3: value = (uint64_t)(uintptr_t)memmove; break;
+      case 4: value = (uint64_t)(uintptr_t)memset; break;
+    }
+    value += SLOTS[i].value;
+    memcpy(m->code + SLOTS[i].at, &value, 8);
+  }
+  __builtin___clear_cache(m->code, m->code + CODE_BYTES);
+  if (mprotect(m->code, size, PROT_READ | PROT_EXEC))
+    return fail(NULL, "NAME: the system refuses executable memory");
+  return 0;
+}
+
+static int read_state(NAME *m, const char *path) {
+  char head[48];
+  FILE *file = fopen(path, "rb");
+  if (!file) return fail(NULL, "NAME: cannot open %s", path);
+  int bad = fread(head, 1, 48, file) != 48 || memcmp(head, IDENTITY, 48);
+  if (!bad) bad = fread(m->state, 1, STATE_BYTES, file) != STATE_BYTES;
+  if (!bad) bad = fgetc(file) != EOF;
+  fclose(file);
+  return bad ? fail(NULL, "NAME: %s does not hold the weights of this library", path) : 0;
+}
+
+int NAME_save(NAME *m, const char *path) {
+  FILE *file = fopen(path, "wb");
+  if (!file) return fail(m, "NAME: cannot write %s", path);
+  int bad = fwrite(IDENTITY, 1, 48, file) != 48;
+  bad |= fwrite(m->state, 1, STATE_BYTES, file) != STATE_BYTES;
+  bad |= fclose(file) != 0;
+  return bad ? fail(m, "NAME: %s cannot be written", path) : 0;
+}
+
+NAME *NAME_create(const char *weights, const NAME_options *options) {
+  pthread_once(&once, make_key);
+  create_error[0] = 0;
+  FEATURES
+  NAME *m = calloc(1, sizeof *m);
+  void *state = NULL, *arena = NULL;
+  if (!m) return fail(NULL, "NAME: no memory"), NULL;
+  pthread_mutex_init(&m->mutex, NULL);
+  pthread_cond_init(&m->came, NULL);
+  pthread_cond_init(&m->left, NULL);
+  if (options) m->options = *options;
+  if (posix_memalign(&state, 64, STATE_BYTES + 64) ||
+      posix_memalign(&arena, 64, ARENA_BYTES + 64)) {
+    free(state);
+    fail(NULL, "NAME: no memory for %lld bytes", (long long)STATE_BYTES + ARENA_BYTES);
+    NAME_free(m);
+    return NULL;
+  }
+  m->state = state, m->arena = arena;
+  if (map_code(m) || read_state(m, weights)) {
+    NAME_free(m);
+    return NULL;
+  }
+  int wanted = m->options.threads;
+  if (wanted <= 0) wanted = (int)sysconf(_SC_NPROCESSORS_ONLN);
+  if (wanted > MOST_THREADS) wanted = MOST_THREADS;
+  while (!m->options.parallel && m->n_threads < wanted - 1 &&
+         !pthread_create(&m->threads[m->n_threads], NULL, work, m))
+    m->n_threads++;
+  return m;
+}
+
+void NAME_free(NAME *m) {
+  if (!m) return;
+  pthread_mutex_lock(&m->mutex);
+  m->stopping = 1;
+  pthread_cond_broadcast(&m->came);
+  pthread_mutex_unlock(&m->mutex);
+  for (int i = 0; i < m->n_threads; i++) pthread_join(m->threads[i], NULL);
+  long page = sysconf(_SC_PAGESIZE);
+  if (m->code) munmap(m->code, (CODE_BYTES + page - 1) / page * page);
+  pthread_mutex_destroy(&m->mutex);
+  pthread_cond_destroy(&m->came);
+  pthread_cond_destroy(&m->left);
+  free(m->state);
+  free(m->arena);
+  free(m);
+}
+
+const char *NAME_last_error(const NAME *m) { return m ? m->error : create_error; }
+int NAME_inputs(void) { return N_INPUTS; }
+int NAME_outputs(void) { return N_OUTPUTS; }
+const NAME_tensor *NAME_input(int i) {
+  return i >= 0 && i < N_INPUTS ? &INPUTS[i] : NULL;
+}
+const NAME_tensor *NAME_output(int i) {
+  return i >= 0 && i < N_OUTPUTS ? &OUTPUTS[i] : NULL;
+}
+"""
+
+_INCLUDES = """\
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#pragma GCC visibility push(default)
+#include "{name}.h"
+#pragma GCC visibility pop
+
+__asm__(".section .rodata\\n.balign 64\\nrl_code:\\n.incbin \\"{name}.kernels\\"\\n"
+        ".byte 0\\n.previous\\n");
+extern const char rl_code[] __attribute__((visibility("hidden")));
+"""
+
+FUNCTIONS_OF_C = {"rushlight_scratch": 1, "memcpy": 2, "memmove": 3, "memset": 4}
+
+
+def header(name, described):
+    """The header of a library.
+
+    Args:
+        name: the library's.
+        described: lines about its arrays.
+    """
+    return _HEADER.format(name=name, guard=f"{name.upper()}_H", described=described)
+
+
+def _rows(kind, name, rows, empty="{0}"):
+    body = ",\n".join(f"  {row}" for row in rows) or f"  {empty}"
+    return f"static const {kind} {name}[] = {{\n{body}\n}};\n"
+
+
+def _tensors(name, table, tensors):
+    sizes = "".join(
+        f"static const int64_t {table}_{at}[] = {{{', '.join(map(str, [*shape, 0]))}}};\n"
+        for at, (_, shape) in enumerate(tensors)
+    )
+    rows = [
+        f'{{NULL, "{kind}", {len(shape)}, {table}_{at}}}'
+        for at, (kind, shape) in enumerate(tensors)
+    ]
+    return sizes + _rows(f"{name}_tensor", table, rows, '{NULL, "", 0, NULL}')
+
+
+def _bytes(name, data):
+    rows = [", ".join(map(str, data[at : at + 20])) for at in range(0, len(data), 20)]
+    return _rows("unsigned char", name, rows, "0").replace(
+        "static const", "static const __attribute__((aligned(64)))"
+    )
+
+
+def source(name, tables):
+    """The library's C.
+
+    Args:
+        name: the library's.
+        tables: what `_compile.Tables` has.
+    """
+    t = tables
+    facts = {
+        "N_STEPS": len(t.steps), "N_INPUTS": len(t.inputs), "N_OUTPUTS": len(t.outputs),
+        "N_COPIES": len(t.copies), "N_SLOTS": len(t.slots), "CODE_BYTES": len(t.code),
+        "STATE_BYTES": t.state_bytes, "ARENA_BYTES": t.arena_bytes,
+        "MOST_PLACES": t.most_places, "MOST_BYTES": t.most_bytes,
+        "NO_FAULT": f"({t.no_fault}LL)",
+    }  # fmt: skip
+    features = "\n  ".join(
+        f'if (!__builtin_cpu_supports("{one}")) '
+        f'return fail(NULL, "NAME: this processor lacks {one}"), NULL;'
+        for one in t.features
+    )
+    parts = [
+        _INCLUDES.format(name=name),
+        "".join(f"#define {key} {value}\n" for key, value in facts.items()),
+        _tensors(name, "INPUTS", t.inputs),
+        _tensors(name, "OUTPUTS", t.outputs),
+        _rows("int64_t", "FUNCTIONS", t.functions, "0"),
+        _rows("int64_t", "INTS", t.ints, "0"),
+        _bytes("NUMBERS", t.numbers),
+        _bytes("IDENTITY", t.identity),
+        _rows(
+            "struct { int64_t at; int kind; int64_t value; }", "SLOTS",
+            [f"{{{a}, {b}, {c}}}" for a, b, c in t.slots],
+        ),
+        _RUNTIME.partition("struct NAME {")[0],
+        _rows("place_t", "PLACES", [f"{{{a}, {b}, {c}}}" for a, b, c in t.places]),
+        _rows("place_t", "COPIED", [f"{{{a}, {b}, {c}}}" for a, b, c in t.copied]),
+        _rows("place_t", "COPIES", [f"{{0, {a}, {b}}}" for a, b in t.copies]),
+        _rows(
+            "step_t", "STEPS", [f"{{{', '.join(map(str, one))}}}" for one in t.steps]
+        ),
+        "struct NAME {" + _RUNTIME.partition("struct NAME {")[2],
+    ]  # fmt: skip
+    text = "\n".join(parts).replace("FEATURES", features)
+    return text.replace("NAME", name)

@@ -1,0 +1,294 @@
+"""What a function launches, as a list that can be done again without Python."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses
+import sys
+
+from rushlight.backends.cpu import cache
+from rushlight.backends.cpu.launch import NativeKernel
+from rushlight.core.tensor import Tensor
+from rushlight.dispatch import notes
+from rushlight.export.listening import count_launches, listening, place_of
+from rushlight.fx.experimental.pre_dispatch import user_frames, user_stack
+from rushlight.utils._python_dispatch import TorchDispatchMode
+from rushlight.utils._pytree import tree_leaves
+
+# What a pointer of a launch is.
+NOTHING, FRESH, STATE, INPUT, NUMBER, FLAG, FUNCTION = range(7)
+LAUNCH, FILL = range(2)
+
+
+class NotExportable(NotImplementedError):
+    """A function does something that a library without Python cannot do again."""
+
+
+@dataclasses.dataclass
+class Memory:
+    """Memory that launches touch.
+
+    Attributes:
+        kind: FRESH, STATE or INPUT.
+        number: which one of its kind.
+        keep: what keeps the memory from being used again.
+    """
+
+    kind: int
+    number: int
+    start: int
+    n_bytes: int
+    keep: object
+
+
+@dataclasses.dataclass
+class Step:
+    """One launch, or memory that is filled with bytes.
+
+    Attributes:
+        places: for each pointer its kind, number and offset.
+    """
+
+    kind: int
+    fn: int = 0
+    places: tuple = ()
+    ints: tuple = ()
+    total: int = 1
+    grain: int = 1
+    numbers: bytes = b""
+
+    def key(self):
+        """What is the same in each run."""
+        return (
+            self.kind, self.fn, self.places, self.ints, self.total, self.grain,
+            self.numbers,
+        )  # fmt: skip
+
+
+class Run:
+    """One run of a function that is listened to.
+
+    Args:
+        inputs: the tensors that are given.
+        state: tensors that were there before.
+    """
+
+    def __init__(self, inputs, state):
+        self.steps: list = []
+        self.memories: list = []
+        self.where = self.operator = None
+        self._starts: list = []  # sorted, and the memories beside them
+        self._sorted: list = []
+        self._counts = [0] * 4
+        self.heard = self.before = 0
+        for tensor in inputs:
+            self.add(INPUT, tensor)
+        for tensor in state:
+            if self.at(place_of(tensor)[0]) is None:
+                self.add(STATE, tensor)
+        self.functions = cache.by_address
+        flag = getattr(notes._held, "flag", None)
+        self.flag = place_of(flag)[2] if flag is not None else None
+
+    def add(self, kind, tensor):
+        """One more memory: all of a tensor's storage."""
+        start, n_bytes, _ = place_of(tensor)
+        made = Memory(kind, self._counts[kind], start, n_bytes, tensor)
+        self._counts[kind] += 1
+        self.memories.append(made)
+        if n_bytes:
+            at = bisect.bisect(self._starts, start)
+            self._starts.insert(at, start)
+            self._sorted.insert(at, made)
+        return made
+
+    def at(self, address):
+        """The memory that an address lies in, or None."""
+        at = bisect.bisect(self._starts, address) - 1
+        found = self._sorted[at] if at >= 0 else None
+        if found is None or address >= found.start + found.n_bytes:
+            return None
+        return found
+
+    # -- what is told ------------------------------------------------------------------
+
+    def made(self, tensor):
+        """Memory that the function has asked for."""
+        self.add(FRESH, tensor)
+
+    def filled(self, tensor):
+        """Python's numbers in memory that was asked for just now."""
+        start, n_bytes, _ = place_of(tensor)
+        memory = self.at(start)
+        if memory is None or not n_bytes:
+            return
+        content = bytes(_bytes_of(tensor, start, n_bytes))
+        self.steps.append(
+            Step(FILL, places=((memory.kind, memory.number, 0),), numbers=content)
+        )
+
+    def known(self, operand):
+        """An operand that may have been there before: a table of a function's own."""
+        if isinstance(operand, Tensor):
+            start, n_bytes, _ = place_of(operand)
+            flag = self.flag is not None and start == self.flag
+            if n_bytes and not flag and self.at(start) is None:
+                self.add(STATE, operand)
+
+    def read(self):
+        """An element is read by Python."""
+        self.refuse("Python reads an element of a tensor")
+
+    def launched(self, fn, data, inside, ints, total, grain, numbers):
+        """One launch."""
+        self.heard += 1
+        places = tuple(
+            (NUMBER, 0, one) if own else self.place(one)
+            for one, own in zip(data, inside)
+        )
+        if fn not in self.functions:
+            self.refuse("what it runs is no kernel that can be taken along")
+        if not any(inside):
+            numbers = b""  # room that was not needed
+        self.steps.append(Step(LAUNCH, fn, places, tuple(ints), total, grain, numbers))
+
+    def place(self, address):
+        """What a pointer points to."""
+        if not address:
+            return NOTHING, 0, 0
+        found = self.at(address)
+        if found is not None:
+            return found.kind, found.number, address - found.start
+        if self.flag is None:
+            flag = getattr(notes._held, "flag", None)
+            self.flag = place_of(flag)[2] if flag is not None else None
+        if address == self.flag:
+            return FLAG, 0, 0
+        if address in self.functions:
+            return FUNCTION, address, 0
+        self.refuse("a kernel works on memory that nobody has told of")
+        raise AssertionError
+
+    def settle(self):
+        """Refuses launches that have happened and were not told."""
+        if count_launches() - self.before != self.heard:
+            self.refuse("it runs loops that nobody has told of")
+
+    def refuse(self, fact):
+        """Says what cannot be done without Python, and where.
+
+        Raises:
+            NotExportable: always.
+        """
+        frames = user_stack(user_frames(sys._getframe(1)))
+        node = self.where
+        operator = "" if self.operator is None else f"{self.operator}: "
+        if node is not None:
+            operator = f"{node.target}: "
+            frames = node.meta.get("stack_trace") or frames
+        raise NotExportable(
+            f"aot_compile: {operator}{fact}, which a library without Python cannot do\n"
+            f"{frames}"
+            "  remedy: leave it out of what is compiled; random numbers, factorizations, "
+            "sorting and Fourier transforms are among what is not taken along yet"
+        )
+
+
+def _bytes_of(tensor, start, n_bytes):
+    import ctypes
+
+    return ctypes.string_at(start, n_bytes)
+
+
+class _Seen(TorchDispatchMode):
+    """Collects the tensors that operators are given and give."""
+
+    def __init__(self):
+        super().__init__()
+        self.tensors: dict = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        for one in tree_leaves((args, kwargs or {})):
+            if isinstance(one, Tensor):
+                self.tensors.setdefault(id(one), one)
+        return result
+
+
+def listened(call, inputs, state):
+    """One run of a function, with all that it launches.
+
+    Args:
+        call: ``call(run)`` runs it and gives the tensors that are its results.
+        inputs: what it is given.
+        state: tensors that were there before.
+
+    Returns:
+        the `Run` and the results.
+
+    Raises:
+        NotExportable: something was done that nobody has told of.
+    """
+    run = Run(inputs, state)
+    with Naming(run), listening(run):
+        run.before = count_launches()
+        results = call(run)
+        run.settle()
+    return run, results
+
+
+class Naming(TorchDispatchMode):
+    """Tells a run which operator is at work, and looks at each whether all was told."""
+
+    def __init__(self, run):
+        super().__init__()
+        self.run = run
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        self.run.operator = func
+        if "random" in (func.entry[12] if len(func.entry) > 12 else ()):
+            self.run.refuse("it draws random numbers")
+        result = func(*args, **(kwargs or {}))
+        self.run.settle()
+        self.run.operator = None
+        return result
+
+
+def seen_by(call):
+    """The tensors that a function's operators are given, from one run of it."""
+    mode = _Seen()
+    with mode:
+        call()
+    return list(mode.tensors.values())
+
+
+def checked_alike(first, second):
+    """Refuses a function that does not do the same each time.
+
+    Raises:
+        NotExportable: two runs differ.
+    """
+    if len(first.steps) != len(second.steps):
+        second.refuse(
+            f"it launches {len(first.steps)} kernels, then {len(second.steps)}"
+        )
+    states = [
+        [(one.start, one.n_bytes) for one in run.memories if one.kind == STATE]
+        for run in (first, second)
+    ]
+    for one, other in zip(first.steps, second.steps):
+        if one.key() == other.key():
+            continue
+        fact = "a number that Python computes differs from run to run"
+        if one.fn != other.fn or one.total != other.total:
+            fact = "it launches other kernels from run to run"
+        elif one.places != other.places:
+            fact = "it works on other memory from run to run (state that is made anew)"
+        second.refuse(fact)
+    if states[0] != states[1]:
+        second.refuse("its state lies in other memory from run to run")
+
+
+def kernel_of(address) -> NativeKernel:
+    """The kernel that starts at an address."""
+    return cache.by_address[address]

@@ -1,0 +1,254 @@
+"""Exported programs as modules that hold their tensors and are called as before."""
+
+from __future__ import annotations
+
+from rushlight.core.tensor import Tensor
+from rushlight.export.exported_program import own_module, writes
+from rushlight.export.graph_signature import InputKind, OutputKind
+from rushlight.fx.experimental.pre_dispatch import placeholder
+from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
+from rushlight.fx.graph_module import GraphModule
+from rushlight.nn.modules.module import Module
+from rushlight.ops import call
+from rushlight.utils._pytree import tree_flatten, tree_flatten_with_path, tree_unflatten
+
+
+class GuardsFn(Module):
+    """Checks a program's arguments against what its recording has found.
+
+    Args:
+        names: the arguments' names.
+        checks: pairs of a condition's text and the function of the arguments.
+    """
+
+    def __init__(self, names, checks):
+        super().__init__()
+        self.names, self.checks = names, checks
+
+    def forward(self, *args):
+        """Raises AssertionError at the first condition that does not hold."""
+        for text, holds in self.checks:
+            if not holds(args):
+                raise AssertionError(f"Guard failed: {text}")
+
+
+def unlifted(program, check_guards=True):
+    """The module of a program.
+
+    Args:
+        program: the `ExportedProgram`.
+        check_guards: whether arguments are checked.
+    """
+    signature = program.graph_signature
+    root = own_module(program)
+    for name, child in program.graph_module.named_children():
+        root.add_module(name, child)
+    graph = Graph()
+    known: dict = {}
+    users, attributes = [], []
+    specs = {spec.arg.name: spec for spec in signature.input_specs}
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            spec = specs[node.name]
+            (users if spec.kind is InputKind.USER_INPUT else attributes).append(
+                (node, spec)
+            )
+    for node, _ in users:
+        known[node] = placeholder(graph, node.name)
+        known[node].meta.update(node.meta)
+    call_names = _argument_names(program)
+    by_target: dict = {}
+    with graph.inserting_before(next(iter(graph.nodes), None)):
+        for node, spec in attributes:
+            made = graph.get_attr(spec.target)
+            made.meta.update(node.meta)
+            known[node] = by_target[spec.target] = made
+    if check_guards:
+        checks = [*_input_checks(program, users), *program._guards]
+        root.add_module("_guards_fn", GuardsFn([n.name for n, _ in users], checks))
+        graph.call_module("_guards_fn", tuple(known[node] for node, _ in users))
+    written = writes(signature)
+    for node in program.graph.nodes:
+        if node.op == "placeholder":
+            continue
+        if node.op != "output":
+            known[node] = graph.node_copy(node, lambda one: known[one])
+            continue
+        results = node.args[0]
+        for spec, result in zip(signature.output_specs, results):
+            if spec.kind is OutputKind.USER_INPUT_MUTATION:
+                target = next(known[n] for n, s in users if n.name == spec.target)
+            elif spec in written:
+                target = by_target[spec.target]
+            else:
+                continue
+            graph.call_function(call.copy_.overloads[0], (target, known[result]))
+        kept = [
+            known.get(one, one) if not isinstance(one, (list, dict)) else one
+            for spec, one in zip(signature.output_specs, results)
+            if spec not in written
+        ]
+        graph.output(tuple(kept))
+    graph._codegen = _Calling(
+        _PyTreeInfo(call_names, program.call_spec.in_spec, program.call_spec.out_spec)
+    )
+    made = GraphModule(root, graph, "GraphModule")
+    made.register_forward_pre_hook(_Checks(program.call_spec.in_spec), with_kwargs=True)
+    return made
+
+
+def _argument_names(program):
+    names = program.module_call_graph[0].signature.forward_arg_names
+    spec = program.call_spec.in_spec
+    positional, keywords = spec.children()
+    if names is not None:
+        return list(names)
+    return [f"arg_{at}" for at in range(positional.num_children)] + list(
+        keywords.context or ()
+    )
+
+
+class _Calling(_PyTreeCodeGen):
+    """Takes arguments apart as they were nested in the recording, keywords included."""
+
+    def gen_fn_def(self, free_vars, maybe_return_annotation, *, expanded_def=False):
+        names = list(self.pytree_info.orig_args)
+        positional, keywords = self.pytree_info.in_spec.children()
+        count = positional.num_children
+        text = super(_PyTreeCodeGen, self).gen_fn_def(
+            names, maybe_return_annotation, expanded_def=expanded_def
+        )
+        if not free_vars:
+            return text
+        leaves = [var.partition(":")[0].partition("=")[0].strip() for var in free_vars]
+        named = ", ".join(f"{key!r}:{key}" for key in keywords.context or ())
+        return (
+            f"{text}\n    {', '.join(leaves)}, = fx_pytree.tree_flatten_spec("
+            f"([{', '.join(names[:count])}], {{{named}}}), self._in_spec)"
+        )
+
+    def process_inputs(self, *args, **kwargs):
+        """The leaves of a call's arguments."""
+        return checked_leaves(self.pytree_info.in_spec, args, kwargs)
+
+
+def checked_leaves(wanted, args, kwargs):
+    """The leaves of a call's arguments, which are nested as in the recording.
+
+    Args:
+        wanted: how they were.
+        args: the arguments; ``kwargs`` too.
+
+    Raises:
+        ValueError: they are nested in another way.
+    """
+    kwargs = in_order(wanted, kwargs)
+    leaves, spec = tree_flatten((tuple(args), kwargs))
+    if spec != wanted:
+        raise ValueError(
+            "Trying to flatten user inputs with exported input tree spec: \n"
+            f"{wanted}\nbut actually got inputs with tree spec of: \n{spec}.\n"
+            "Please check that the inputs have the same number and type of args and "
+            "kwargs as the ones you used when tracing."
+        )
+    return tuple(leaves)
+
+
+def in_order(wanted, kwargs):
+    """Keyword arguments in the order of the recording."""
+    names = wanted.children()[1].context or []
+    named = {name: kwargs[name] for name in names if name in kwargs}
+    named.update({key: one for key, one in kwargs.items() if key not in named})
+    return named
+
+
+class _Checks:
+    """Looks at how the arguments of a call are nested, before the call."""
+
+    def __init__(self, in_spec):
+        self.in_spec = in_spec
+
+    def __call__(self, module, args, kwargs):
+        checked_leaves(self.in_spec, args, kwargs)
+        return args, in_order(self.in_spec, kwargs)
+
+
+def _input_checks(program, users):
+    """What the recording's arguments were: sizes, types and numbers."""
+    spec = program.call_spec.in_spec
+    paths = [path for path, _ in tree_flatten_with_path(_holes(spec))[0]]
+    found = []
+    symbols: dict = {}
+    for at, (node, _) in enumerate(users):
+        value = node.meta.get("val")
+        name = _place(paths[at], program) if at < len(paths) else node.name
+        if not isinstance(value, Tensor):
+            found.append(_same(at, name, value))
+            continue
+        found.append(_is_tensor(at, name, value.dim()))
+        found.append(_of_type(at, name, value.dtype))
+        for dim, size in enumerate(value.shape):
+            found.extend(
+                _sized(at, f"{name}.size()[{dim}]", dim, size, symbols, program)
+            )
+    return found
+
+
+def _holes(spec):
+    return tree_unflatten(list(range(spec.num_leaves)), spec)
+
+
+def _place(path, program):
+    """An argument as the caller writes it."""
+    part, key, *rest = path
+    names = program.module_call_graph[0].signature.forward_arg_names
+    name = getattr(key, "key", None)
+    if part.idx == 0:
+        name = names[key.idx] if names and key.idx < len(names) else f"args[{key.idx}]"
+    from rushlight.utils._pytree import keystr
+
+    return f"{name}{keystr(tuple(rest))}"
+
+
+def _same(at, name, value):
+    def holds(args):
+        given = args[at]
+        return type(given) is type(value) and given == value
+
+    return f"{name} == {value!r}", holds
+
+
+def _is_tensor(at, name, dim):
+    def holds(args):
+        return isinstance(args[at], Tensor) and args[at].dim() == dim
+
+    return f"{name}.dim() == {dim}", holds
+
+
+def _of_type(at, name, dtype):
+    return f"{name}.dtype == {dtype}", lambda args: args[at].dtype is dtype
+
+
+def _sized(at, text, dim, size, symbols, program):
+    """The conditions of one size: equal to a number, to another size, or in bounds."""
+    if isinstance(size, int):
+        yield f"{text} == {size}", lambda args: args[at].shape[dim] == size
+        return
+    key = str(size)
+    known = symbols.get(key)
+    if known is not None:
+        other, place, first = known
+        yield (
+            f"{text} == {first}",
+            lambda args: args[at].shape[dim] == args[other].shape[place],
+        )
+        return
+    symbols[key] = at, dim, text
+    bounds = program.range_constraints.get(key)
+    if bounds is None:
+        return
+    low, high = bounds
+    if low > 0:
+        yield f"{text} >= {low}", lambda args: args[at].shape[dim] >= low
+    if high != float("inf"):
+        yield f"{text} <= {high}", lambda args: args[at].shape[dim] <= high

@@ -1,0 +1,273 @@
+"""Exported programs as trees of modules again, by the calls that were recorded."""
+
+from __future__ import annotations
+
+import abc
+import operator
+
+from rushlight.export._unlift import checked_leaves
+from rushlight.export.exported_program import own_module, writes
+from rushlight.export.graph_signature import InputKind, OutputKind
+from rushlight.fx.graph import Graph
+from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.node import map_arg
+from rushlight.nn.modules.module import Module
+from rushlight.ops import call
+from rushlight.utils._pytree import tree_flatten, tree_unflatten
+
+__all__ = ["FlatArgsAdapter", "UnflattenedModule", "unflatten"]
+
+
+class FlatArgsAdapter(abc.ABC):
+    """Turns arguments that are nested in another way into those of the recording."""
+
+    @abc.abstractmethod
+    def adapt(self, target_spec, input_spec, input_args, metadata=None, obj=None):
+        """The leaves of the recording.
+
+        Args:
+            target_spec: how they are nested.
+            input_spec: how the arguments are nested.
+            input_args: the leaves of the arguments.
+            metadata: notes of the program; None.
+            obj: the arguments.
+        """
+
+    def get_flat_arg_paths(self):
+        """The paths of the leaves that are asked for."""
+        return []
+
+
+def unflatten(module, flat_args_adapter=None):
+    """A program as a tree of modules like the one that was exported.
+
+    Each module of the tree has the steps that were recorded while the original was
+    called, and can be changed for another.
+
+    Args:
+        module: the `ExportedProgram`.
+        flat_args_adapter: what is done with arguments that are nested otherwise.
+
+    >>> import rushlight as rl
+    >>> model = rl.nn.Sequential(rl.nn.Linear(2, 3), rl.nn.ReLU())
+    >>> tree = unflatten(rl.export.export(model, (rl.ones(1, 2),)))
+    >>> [name for name, _ in tree.named_children()]
+    ['0', '1']
+    >>> bool((tree(rl.ones(1, 2)) == model(rl.ones(1, 2))).all())
+    True
+    """
+    return UnflattenedModule(module, flat_args_adapter)
+
+
+class UnflattenedModule(Module):
+    """What `unflatten` gives.
+
+    Attributes:
+        graph: the steps of the outermost module; calls of modules are steps.
+    """
+
+    def __init__(self, export_module, flat_args_adapter=None):
+        super().__init__()
+        self.call_spec = export_module.call_spec
+        self.flat_args_adapter = flat_args_adapter
+        self.graph_signature = export_module.graph_signature
+        own = own_module(export_module)
+        for name, tensor in own._parameters.items():
+            self.register_parameter(name, tensor)
+        for name, tensor in own._buffers.items():
+            kept = name not in own._non_persistent_buffers_set
+            self.register_buffer(name, tensor, persistent=kept)
+        for name, child in own._modules.items():
+            self.add_module(name, child)
+        _Tree(self, export_module).build()
+
+    def forward(self, *args, **kwargs):
+        """Runs the program; arguments are those of the module that was exported."""
+        wanted = self.call_spec.in_spec
+        if self.flat_args_adapter is None:
+            leaves = checked_leaves(wanted, args, kwargs)
+        else:
+            leaves, spec = tree_flatten((tuple(args), kwargs))
+            if spec != wanted:
+                leaves = self.flat_args_adapter.adapt(
+                    target_spec=wanted, input_spec=spec, input_args=leaves, obj=args
+                )
+        result = self._run_steps(self, *leaves)
+        return tree_unflatten(list(result), self.call_spec.out_spec)
+
+    def print_readable(self, print_output=True, **_options):
+        """Prints the steps of the outermost module."""
+        text = str(self.graph)
+        if print_output:
+            print(text)
+        return text
+
+
+class _Tree:
+    """Distributes a program's steps over modules."""
+
+    def __init__(self, root, program):
+        self.root, self.program = root, program
+        self.targets: dict = {}  # placeholder -> path of the tensor
+        self.calls: dict = {}  # path -> how many graphs it has
+        specs = {one.arg.name: one for one in program.graph_signature.input_specs}
+        self.users = []
+        for node in program.graph.nodes:
+            if node.op != "placeholder":
+                continue
+            if specs[node.name].kind is InputKind.USER_INPUT:
+                self.users.append(node)
+            else:
+                self.targets[node] = specs[node.name].target
+
+    def build(self):
+        """Builds the tree into the root."""
+        program = self.program
+        for name, child in program.graph_module.named_children():
+            if not hasattr(self.root, name):
+                self.root.add_module(name, child)
+        steps = [
+            one
+            for one in program.graph.nodes
+            if one.op not in ("placeholder", "output")
+        ]
+        graph, known = Graph(), {}
+        for node in self.users:
+            known[node] = graph.placeholder(node.name)
+        self._fill(graph, known, steps, "", self.root)
+        results, signature = (
+            program.graph.output_node().args[0],
+            program.graph_signature,
+        )
+        written = writes(signature)
+        by_target = {path: node for node, path in self.targets.items()}
+        kept = []
+        for spec, one in zip(signature.output_specs, results):
+            if spec not in written:
+                kept.append(map_arg(one, lambda n: self._value(graph, known, n, "")))
+                continue
+            target = (
+                next(n for n in self.users if n.name == spec.target)
+                if spec.kind is OutputKind.USER_INPUT_MUTATION
+                else by_target[spec.target]
+            )
+            graph.call_function(
+                call.copy_.overloads[0],
+                (
+                    self._value(graph, known, target, ""),
+                    self._value(graph, known, one, ""),
+                ),
+            )
+        graph.output(tuple(kept))
+        self.root.graph = graph
+        code = graph.python_code("self")
+        names = dict(code.globals)
+        exec(code.src, names)
+        self.root._run_steps = names["forward"]
+
+    def _value(self, graph, known, node, path):
+        """A value inside of the graph of a module."""
+        if node not in known:
+            target = self.targets[node]
+            known[node] = graph.get_attr(target[len(path) + 1 :] if path else target)
+        return known[node]
+
+    def _fill(self, graph, known, steps, path, home):
+        """Writes the steps of one module; those of modules within are their own."""
+        at = 0
+        while at < len(steps):
+            child = _child_of(steps[at], path)
+            stop = at
+            while stop < len(steps) and _child_of(steps[stop], path) == child:
+                stop += 1
+            run = steps[at:stop]
+            at = stop
+            if child is None:
+                for node in run:
+                    known[node] = graph.node_copy(
+                        node, lambda n: self._value(graph, known, n, path)
+                    )
+                continue
+            self._call(graph, known, run, path, child, home)
+
+    def _call(self, graph, known, run, path, child, home):
+        """Moves steps into the module that they belong to, and calls it."""
+        inside = set(run)
+        inner, own = Graph(), {}
+        given = []
+
+        def look(node):
+            if node in inside or node in own:
+                return
+            if self.targets.get(node, "").startswith(child + "."):
+                return
+            own[node] = inner.placeholder(node.name)
+            given.append(node)
+
+        for node in run:
+            map_arg((node.args, node.kwargs), look)
+        self._fill(inner, own, run, child, _module_at(self.root, child))
+        results = [node for node in run if any(one not in inside for one in node.users)]
+        made = tuple(own[node] for node in results)
+        inner.output(made[0] if len(made) == 1 else made)
+        module = _module_at(self.root, child)
+        for node in run:
+            if node.op == "get_attr" and not hasattr(module, node.target):
+                module.add_module(
+                    node.target, getattr(self.program.graph_module, node.target)
+                )
+        count = self.calls[child] = self.calls.get(child, 0) + 1
+        name = child if count == 1 else f"{child}@{count - 1}"
+        if count == 1:
+            made = GraphModule(module, inner, type(module).__name__)
+            made._is_part = True
+            _place(self.root, name, _with_children(made, module))
+        else:
+            _place(self.root, name, GraphModule(module, inner))
+        called = graph.call_module(
+            name[len(path) + 1 :] if path else name,
+            tuple(self._value(graph, known, node, path) for node in given),
+        )
+        if len(results) == 1:
+            known[results[0]] = called
+            return
+        for at, node in enumerate(results):
+            known[node] = graph.call_function(operator.getitem, (called, at))
+
+
+def _with_children(made, module):
+    """A module of steps with all that the one of tensors has."""
+    for name, tensor in module._parameters.items():
+        made.register_parameter(name, tensor)
+    for name, tensor in module._buffers.items():
+        kept = name not in module._non_persistent_buffers_set
+        made.register_buffer(name, tensor, persistent=kept)
+    for name, child in module._modules.items():
+        made.add_module(name, child)
+    return made
+
+
+def _child_of(node, path):
+    """The path of the module just below ``path`` that a step belongs to, or None."""
+    stack = node.meta.get("nn_module_stack") or {}
+    paths = [one for one, _ in stack.values() if one]
+    start = f"{path}." if path else ""
+    for one in paths:
+        if one != path and one.startswith(start):
+            return one
+    return None
+
+
+def _module_at(root, path):
+    home = root
+    for part in path.split("."):
+        if part not in home._modules:
+            home.add_module(part, Module())
+        home = home._modules[part]
+    return home
+
+
+def _place(root, path, module):
+    home, _, name = path.rpartition(".")
+    target = _module_at(root, home) if home else root
+    target._modules[name] = module
