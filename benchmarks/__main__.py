@@ -132,6 +132,14 @@ def report(results, fresh, quick) -> str:
     )
 
 
+def kept_sections(page: Path) -> str:
+    """What a page holds behind the cases: sections that other commands write."""
+    text = page.read_text() if page.exists() else ""
+    sections = text.split("\n## ")[1:]
+    kept = [part for part in sections if not part.startswith("Every case")]
+    return "".join(f"\n## {part.rstrip()}\n" for part in kept)
+
+
 def load(name, quick):
     """A suite's groups; one that is not written yet has none."""
     return importlib.import_module(f"benchmarks.{name}").groups(quick)
@@ -153,7 +161,7 @@ def main():
         numbers = f"{row.ours:.3g} {row.unit} to {row.theirs:.3g} {row.unit}"
         print(f"{row.title}: {row.fault or numbers}")
     print("\n".join(table(results, fresh)))
-    args.out.write_text(report(results, fresh, args.quick))
+    args.out.write_text(report(results, fresh, args.quick) + kept_sections(args.out))
 
 
 if __name__ == "__main__":

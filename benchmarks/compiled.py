@@ -1,121 +1,254 @@
-"""Compiled programs beside the same ones as they are: training steps and inference.
+"""Compiled programs: training steps and inference.
 
-The second of each pair is Rushlight without ``compile``, not PyTorch.
+Beside the same programs uncompiled, and beside PyTorch: its training steps eager, or compiled
+where ``$BENCHMARK_TORCH_COMPILE`` is set (each takes half a minute to compile, and needs a
+C++ compiler), whichever is faster; for inference ONNX Runtime and OpenVINO where they are
+installed (``pip install rushlight[benchmarks]``), else PyTorch.
 """
+
+import importlib
+import io
+import os
+import time
+import warnings
+from functools import cache
+
+import torch
 
 import rushlight
 from benchmarks.harness import Case, Group
 from benchmarks.training import lenet, perceptron
 
-nn = rushlight.nn
-F = nn.functional
+
+@cache
+def layers(library):
+    """Modules that both libraries have in the same words."""
+    nn = library.nn
+    F = nn.functional
+
+    class GatedLayer(nn.Module):
+        """Root mean square norm and a gated pair of products, as in today's transformers."""
+
+        def __init__(self, width):
+            super().__init__()
+            self.gate = nn.Linear(width, 2 * width)
+            self.up = nn.Linear(width, 2 * width)
+            self.down = nn.Linear(2 * width, width)
+
+        def forward(self, x):
+            scale = library.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+            y = x * scale
+            return x + self.down(F.silu(self.gate(y)) * self.up(y))
+
+    class Residual(nn.Module):
+        """Two convolutions, each with its normalisation, and what goes around them."""
+
+        def __init__(self, channels):
+            super().__init__()
+            self.first = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+            self.norm = nn.BatchNorm2d(channels)
+            self.second = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
+            self.again = nn.BatchNorm2d(channels)
+
+        def forward(self, x):
+            y = F.relu(self.norm(self.first(x)))
+            return F.relu(self.again(self.second(y)) + x)
+
+    class First(nn.Module):
+        """The first of what a module gives."""
+
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x)[0]
+
+    return GatedLayer, Residual, First
 
 
-class GatedLayer(nn.Module):
-    """Root mean square norm and a gated pair of products, as in today's transformers."""
-
-    def __init__(self, width):
-        super().__init__()
-        self.gate = nn.Linear(width, 2 * width)
-        self.up = nn.Linear(width, 2 * width)
-        self.down = nn.Linear(2 * width, width)
-
-    def forward(self, x):
-        scale = rushlight.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
-        y = x * scale
-        return x + self.down(F.silu(self.gate(y)) * self.up(y))
-
-
-class Residual(nn.Module):
-    """Two convolutions, each with its normalisation, and what goes around them."""
-
-    def __init__(self, channels):
-        super().__init__()
-        self.first = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.norm = nn.BatchNorm2d(channels)
-        self.second = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-        self.again = nn.BatchNorm2d(channels)
-
-    def forward(self, x):
-        y = F.relu(self.norm(self.first(x)))
-        return F.relu(self.again(self.second(y)) + x)
-
-
-def residual_net():
+def residual_net(library):
+    nn = library.nn
+    _, residual, _ = layers(library)
     return nn.Sequential(
         nn.Conv2d(3, 16, 3, padding=1),
-        Residual(16),
-        Residual(16),
+        residual(16),
+        residual(16),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(16, 10),
     )
 
 
-class First(nn.Module):
-    """The first of what a module gives."""
+def gated(library):
+    layer = layers(library)[0]
+    return library.nn.Sequential(layer(256), layer(256))
 
-    def __init__(self, inner):
-        super().__init__()
-        self.inner = inner
 
-    def forward(self, x):
-        return self.inner(x)[0]
+def encoder(library):
+    return library.nn.TransformerEncoderLayer(128, 4, 256)
+
+
+def recurrent(library):
+    return layers(library)[2](library.nn.LSTM(64, 64, batch_first=True))
 
 
 MODELS = {
-    "MLP": (lambda: perceptron(rushlight), (784,)),
-    "LeNet": (lambda: lenet(rushlight), (1, 28, 28)),
+    "MLP": (perceptron, (784,)),
+    "LeNet": (lenet, (1, 28, 28)),
     "residual net": (residual_net, (3, 32, 32)),
-    "gated layers": (lambda: nn.Sequential(*map(GatedLayer, (256, 256))), (64, 256)),
-    "encoder": (lambda: nn.TransformerEncoderLayer(128, 4, 256), (32, 128)),
-    "LSTM": (lambda: First(nn.LSTM(64, 64, batch_first=True)), (20, 64)),
+    "gated layers": (gated, (64, 256)),
+    "encoder": (encoder, (32, 128)),
+    "LSTM": (recurrent, (20, 64)),
 }
+
+
+def prepared(library, name, batch):
+    """A model and its input."""
+    build, shape = MODELS[name]
+    library.manual_seed(0)
+    return build(library), library.randn(batch, *shape)
+
+
+def step_of(library, name, batch):
+    """A model's training step."""
+    model, images = prepared(library, name, batch)
+    update = library.optim.Adam(model.parameters(), lr=1e-4)
+
+    def step():
+        update.zero_grad()
+        model(images).square().mean().backward()
+        update.step()
+
+    return step
+
+
+def answer_of(library, name, batch):
+    """A model's answer."""
+    model, images = prepared(library, name, batch)
+    model.eval()
+
+    def answer():
+        with library.no_grad():
+            return model(images)
+
+    return answer
 
 
 def training(name, batch):
     """A case: the training step of a model, compiled and not."""
-    build, shape = MODELS[name]
-
-    def make(library):
-        rushlight.manual_seed(0)
-        model = build()
-        update = rushlight.optim.Adam(model.parameters(), lr=1e-4)
-        images = rushlight.randn(batch, *shape)
-
-        def step():
-            update.zero_grad()
-            model(images).square().mean().backward()
-            update.step()
-
-        return settled(step, library)
-
-    return Case(f"{name}, batch {batch}", make)
+    return beside_itself(step_of, name, batch)
 
 
 def inference(name, batch):
     """A case: a model's answer, compiled and not."""
-    build, shape = MODELS[name]
-
-    def make(library):
-        rushlight.manual_seed(0)
-        model = build().eval()
-        images = rushlight.randn(batch, *shape)
-
-        def answer():
-            with rushlight.no_grad():
-                return model(images)
-
-        return settled(answer, library)
-
-    return Case(f"{name}, batch {batch}", make)
+    return beside_itself(answer_of, name, batch)
 
 
-def settled(call, library):
-    """The call, compiled where it is the first of the pair, once all is built."""
-    if library is rushlight:
-        call = rushlight.compile(call)
-    for _ in range(3):
+def beside_itself(make, name, batch):
+    """A case whose second is the first without ``compile``, not PyTorch."""
+
+    def call(library):
+        made = make(rushlight, name, batch)
+        return settled(rushlight.compile(made) if library is rushlight else made)
+
+    return Case(f"{name}, batch {batch}", call)
+
+
+def beside_pytorch(name, batch):
+    """A case: the compiled training step, and the faster of PyTorch's."""
+
+    def call(library):
+        made = step_of(library, name, batch)
+        if library is rushlight:
+            return settled(rushlight.compile(made))
+        calls = [settled(made)]
+        if os.environ.get("BENCHMARK_TORCH_COMPILE"):
+            torch._dynamo.reset()
+            calls.append(settled(torch.compile(step_of(torch, name, batch))))
+        return fastest(calls)
+
+    return Case(f"{name}, batch {batch}", call)
+
+
+def beside_runtimes(name, batch):
+    """A case: a compiled answer, and that of the fastest runtime there is."""
+
+    def call(library):
+        if library is rushlight:
+            return settled(rushlight.compile(answer_of(rushlight, name, batch)))
+        calls = [runtime(name, batch) for runtime in (onnx_answer, openvino_answer)]
+        calls = [settled(one) for one in calls if one is not None]
+        return fastest(calls or [settled(answer_of(torch, name, batch))])
+
+    return Case(f"{name}, batch {batch}", call)
+
+
+def onnx_answer(name, batch):
+    """The answer by ONNX Runtime; None where it is not installed, or has no such model."""
+    runtime = installed("onnxruntime")
+    if runtime is None:
+        return None
+    model, images = prepared(torch, name, batch)
+    written = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            torch.onnx.export(model.eval(), (images,), written, dynamo=False)
+        except TypeError:  # PyTorch cannot write what encoders ask of attention
+            return None
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = runtime.InferenceSession(
+        written.getvalue(), options, providers=["CPUExecutionProvider"]
+    )
+    given = {session.get_inputs()[0].name: images.numpy()}
+    return lambda: session.run(None, given)
+
+
+def openvino_answer(name, batch):
+    """The answer by OpenVINO; None where it is not installed."""
+    runtime = installed("openvino")
+    if runtime is None:
+        return None
+    model, images = prepared(torch, name, batch)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        read = runtime.convert_model(model.eval(), example_input=images)
+    threads = {
+        "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "INFERENCE_PRECISION_HINT": "f32",  # or products are of bfloat16
+    }
+    request = runtime.compile_model(read, "CPU", threads).create_infer_request()
+    given = [runtime.Tensor(images.numpy(), shared_memory=True)]
+    return lambda: request.infer(given)
+
+
+def installed(name):
+    """A module that may be missing."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+
+
+def fastest(calls):
+    """The call that takes the least time."""
+
+    def least(call):
+        times = []
+        for _ in range(5):
+            start = time.perf_counter()
+            call()
+            times.append(time.perf_counter() - start)
+        return min(times)
+
+    return min(calls, key=least)
+
+
+def settled(call):
+    """The call, once all is built."""
+    for _ in range(4):
         call()
     return call
 
@@ -123,15 +256,27 @@ def settled(call, library):
 def groups(quick):
     """The table's rows for compiled programs."""
     names = list(MODELS)[: 3 if quick else None]
+    several = [(name, batch) for name in names for batch in (8, 64)]
+    few = [(name, batch) for name in names for batch in (1, 8)]
     return [
         Group(
             "compiled training step, against the same one uncompiled",
             0.85,
-            [training(name, batch) for name in names for batch in (8, 64)],
+            [training(*one) for one in several],
         ),
         Group(
             "compiled inference, against the same one uncompiled",
             0.85,
-            [inference(name, batch) for name in names for batch in (1, 8)],
+            [inference(*one) for one in few],
+        ),
+        Group(
+            "compiled training step, against the faster of PyTorch's",
+            0.6,
+            [beside_pytorch(*one) for one in several],
+        ),
+        Group(
+            "compiled inference, against the fastest of ONNX Runtime and OpenVINO",
+            1.0,
+            [beside_runtimes(*one) for one in few],
         ),
     ]

@@ -6,7 +6,7 @@ from rushlight._inductor import config
 from rushlight.programs import fusion, logs
 from rushlight.programs.exporting import window
 from rushlight.programs.fusion import Group
-from rushlight.programs.planning import Item, planned
+from rushlight.programs.planning import Item, listening
 from rushlight.programs.program import Step as Turn
 from rushlight.programs.steps import FRESH, Graph
 
@@ -33,7 +33,7 @@ def build(tape, leaf, wanted, name):
             items += launched(graph, part, parts[number + 1 :])
         elif not is_free(part):
             items.append(alone(part))
-    program = planned(graph, items)
+    program = listening(graph, items)
     if logs.fusion.active:
         tell_fusion(name, parts)
     if logs.output_code.active:
@@ -55,7 +55,8 @@ def alone(step):
 
 def launched(graph, group, after):
     """A group as a launch, or as its steps where that is better."""
-    if group.is_lone_move:
+    lone = len(group.members) == 1
+    if group.is_lone_move or lone and group.axes is not None:
         return [alone(group.members[0].step)]
     written = set(group.writes)
     read_later = {
@@ -71,7 +72,7 @@ def launched(graph, group, after):
     if found is None:
         return []
     turn, slots = found
-    if len(group.members) == 1 and not turn.is_flat:
+    if lone and not turn.is_flat:
         return [alone(group.members[0].step)]
     made = {
         slot for member in group.members for slot in member.step.makes if slot in stored

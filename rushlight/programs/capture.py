@@ -12,12 +12,14 @@ call that leaves the path makes what is waiting run, and notes a new branch.
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.pythread import PyThread_get_thread_ident
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.autograd.node import Formulas, set_formulas
 from cython.cimports.rushlight.backends.cpu.launch import launched
 from cython.cimports.rushlight.core.device import CPU_DEVICE
 from cython.cimports.rushlight.core.dtype import default_dtype
@@ -30,28 +32,37 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
-from cython.cimports.rushlight.dispatch.kernels import PointwiseKernel
+from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
+from cython.cimports.rushlight.programs.noting import (
+    any_wants,
+    keep_roots,
+    keeps_looks,
+    loaded,
+    may_be_one,
+    may_be_parts,
+    never_one,
+    note_results,
+    noted,
+    sizes_hang_on_elements,
+    writes_given,
+)
 from cython.cimports.rushlight.programs.tape import (
     ARGUMENT,
     CONSTANT,
-    FRESH,
-    NOTHING,
     NUMBER,
     TENSOR,
-    TENSORS,
     WINDOW,
     Call,
     Tape,
     Value,
     fill_rest,
     usable,
-    value_of,
 )
 
 from rushlight.core.state import on_reading
+from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.dispatch.python_kernels import LazyKernel
 
 KEY_RECORDING = cython.declare(cython.int, 7)  # DispatchKey.Recording
 LISTENING = cython.declare(cython.int, 45)  # no operator answers to it
@@ -65,6 +76,8 @@ _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
 _BACKENDS = cython.declare(uint64_t, 0x7F)
 _CPU = cython.declare(uint64_t, 1)
 _CHILDREN = cython.declare(cython.Py_ssize_t, 32)  # branches of one call, at most
+_TRIES = cython.declare(cython.int, 3)  # of a composition at one place
+_FORMULAS = cython.declare(dict, {})  # formula -> what stands for it on paths
 _SPARE = cython.declare(list, [])  # a tape that nobody uses
 _TAPES = cython.declare(dict, {})  # thread -> its tape
 _tape = cython.declare(Tape, None)  # the one that was asked for last
@@ -72,7 +85,7 @@ _thread = cython.declare(cython.ulong, 0)
 OUTSIDE = "memory is used outside of operators"
 # They look at elements, but what they give has sizes of its own.
 _FIXED = ("native_batch_norm", "native_layer_norm", "native_group_norm", "convolution")
-_WAITS = cython.declare(dict, {})  # operator -> whether its floats may vary
+_PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
 
 # -- following -------------------------------------------------------------------------
 
@@ -199,7 +212,7 @@ def made(
         tape.add(storage, True)
         pair = call.results[0]
         v = pair[1]
-        return v.window(storage)
+        return shown(v, storage, slots)
     for i in range(len(call.sizes)):
         storage = Storage.__new__(Storage)
         storage.device = CPU_DEVICE
@@ -213,7 +226,7 @@ def made(
         kind = pair[0]
         if kind <= WINDOW:
             v = pair[1]
-            item = v.window(tape.slots[v.slot])
+            item = shown(v, tape.slots[v.slot], slots)
         elif kind == ARGUMENT:
             item = argument(slots, pair[1])
         else:
@@ -222,6 +235,26 @@ def made(
             return item
         results.append(item)
     return tuple(results) if call.shape is tuple else results
+
+
+@cython.cfunc
+@cython.inline
+def shown(
+    v: Value, storage: Storage, slots: cython.pointer(cython.pointer(PyObject))
+) -> Tensor:
+    """A result on its storage, and what it is a view of."""
+    t: Tensor = v.window(storage)
+    root: Tensor
+    if v.root is not None:
+        t.base = v.root.window(storage)
+    elif v.of is not None:
+        root = cython.cast(object, slots[cython.cast(cython.int, v.of)])
+        t.base = root if root.base is None else root.base
+    else:
+        return t
+    t.view_version = t.version()
+    t.view_creation = v.creation
+    return t
 
 
 @cython.cfunc
@@ -237,206 +270,6 @@ def argument(slots: cython.pointer(cython.pointer(PyObject)), place: object) -> 
     return cython.cast(object, slots[number])
 
 
-# -- noting ----------------------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def floats_vary(op: Operator) -> cython.bint:
-    """Whether floats among an operator's arguments change values only, not shapes."""
-    found = _WAITS.get(op)
-    if found is None:
-        kernel = op.kernels.get(0)
-        if isinstance(kernel, LazyKernel):
-            kernel = kernel.load(op)
-        found = isinstance(kernel, PointwiseKernel) or op.name.startswith(
-            ("_foreach_", "_fused_", "addcmul", "addcdiv", "lerp")
-        )
-        _WAITS[op] = found
-    return found
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def is_static(op: Operator, i: cython.int) -> cython.bint:
-    """Whether a kernel of the operator is compiled for one value of an argument."""
-    kernel = op.kernels.get(0)
-    if isinstance(kernel, LazyKernel):
-        kernel = kernel.load(op)
-    if isinstance(kernel, PointwiseKernel):
-        return i in cython.cast(PointwiseKernel, kernel).static_positions
-    return False
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def sizes_hang_on_elements(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
-    """Whether results may have other sizes next time; so of operators from outside."""
-    if not op.entry or "data_dependent" in op.entry[12]:
-        return True
-    base: str = op.base_name()
-    if base == "repeat_interleave":
-        return True
-    if base != "index" and base != "_unsafe_index":
-        return False
-    for item in cython.cast(object, slots[1]):
-        if isinstance(item, Tensor) and cython.cast(Tensor, item).dtype_.itemsize == 1:
-            return True  # a mask
-    return False
-
-
-@cython.cfunc
-def noted(
-    tape: Tape, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
-) -> Call:
-    """A call as it is before it runs; None where it has no place on a path."""
-    call: Call = Call()
-    i: cython.int
-    call.op = op
-    call.keys = _CPU
-    call.values = []
-    for i in range(op.n_args):
-        item = cython.cast(object, slots[i])
-        call.kinds[i] = CONSTANT
-        if isinstance(item, Tensor):
-            item = noted_tensor(tape, item)
-            if item is None:
-                return None
-            call.kinds[i] = TENSOR
-        elif (
-            type(item) is float
-            and tape.varies
-            and floats_vary(op)
-            and not is_static(op, i)
-        ):
-            call.kinds[i] = NUMBER
-            tape.params.append(item)
-            item = len(tape.params) - 1
-        elif isinstance(item, (list, tuple)):
-            tensors: cython.bint = False
-            copied: list = []
-            for element in item:
-                if isinstance(element, Tensor):
-                    tensors = True
-                    element = noted_tensor(tape, element)
-                    if element is None:
-                        return None
-                copied.append(element)
-            if tensors:
-                call.kinds[i] = TENSORS
-            item = copied if type(item) is list else tuple(copied)
-        call.values.append(item)
-    return call
-
-
-@cython.cfunc
-def noted_tensor(tape: Tape, t: Tensor) -> Value:
-    """A tensor argument's window; None where it is of no kind that can wait."""
-    slot: cython.int
-    if not usable(t):
-        return None
-    slot = tape.find(t.storage)
-    if slot < 0:
-        slot = tape.add(t.storage, False)
-    return value_of(t, slot)
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def note_results(
-    tape: Tape,
-    call: Call,
-    op: Operator,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    result: object,
-) -> cython.bint:
-    """What a call gave; False where it has no place on a path."""
-    t: Tensor
-    items: object = (result,)
-    slot: cython.int
-    call.shape = None
-    if type(result) is tuple or type(result) is list:
-        call.shape = type(result)
-        items = result
-    elif isinstance(result, tuple):
-        return False
-    call.first = len(tape.slots)
-    call.results = []
-    call.sizes = []
-    for item in items:
-        if item is None:
-            call.results.append((NOTHING, None))
-            continue
-        if not isinstance(item, Tensor):
-            return False
-        place = find_argument(op, slots, item)
-        if place is not None:
-            call.results.append((ARGUMENT, place))
-            continue
-        t = item
-        if not usable(t) or type(item) is not Tensor:
-            return False
-        slot = tape.find(t.storage)
-        if slot >= 0:
-            kind = FRESH if slot >= call.first else WINDOW
-            call.results.append((kind, value_of(t, slot)))
-            continue
-        if t.storage.n_bytes and not t.storage.capacity:
-            return False  # memory that belongs to someone else
-        slot = tape.add(t.storage, True)
-        call.sizes.append(t.storage.n_bytes)
-        call.results.append((FRESH, value_of(t, slot)))
-    call.lone = call.shape is None and len(call.sizes) == 1
-    return True
-
-
-@cython.cfunc
-def find_argument(
-    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), t: object
-) -> object:
-    """Which argument a result is."""
-    i: cython.int
-    j: cython.int
-    for i in range(op.n_args):
-        item = cython.cast(object, slots[i])
-        if item is t:
-            return i
-        if isinstance(item, (list, tuple)):
-            j = 0
-            for element in item:
-                if element is t:
-                    return (i, j)
-                j += 1
-    return None
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def keeps_looks(
-    tape: Tape, call: Call, slots: cython.pointer(cython.pointer(PyObject))
-) -> cython.bint:
-    """Whether all tensors that were passed look as before, on the same memory."""
-    i: cython.int
-    v: Value
-    t: Tensor
-    for i in range(call.op.n_args):
-        if call.kinds[i] == TENSOR:
-            v = call.values[i]
-            t = cython.cast(object, slots[i])
-            if not v.fits(t) or tape.find(t.storage) != v.slot:
-                return False
-        elif call.kinds[i] == TENSORS:
-            for noted_item, item in zip(call.values[i], cython.cast(object, slots[i])):
-                if isinstance(noted_item, Value):
-                    v = noted_item
-                    t = item
-                    if not v.fits(t) or tape.find(t.storage) != v.slot:
-                        return False
-    return True
-
-
 @cython.final
 @cython.cclass
 class RecordingKernel(Kernel):
@@ -450,26 +283,50 @@ class RecordingKernel(Kernel):
         keys: uint64_t,
     ) -> object:
         tape: Tape = current()
-        call: Call
-        one: Call
-        parent: Call
-        result: object
+        if op.composite is not None:
+            return self.compose(tape, op, slots, keys)
         if tape is None or (op.is_view and not op.view_or_copy) or tape.off:
             return past(op, slots, keys)
+        if tape.parts is not None:
+            return self.note_part(tape, op, slots, keys)
         if (keys & _BACKENDS) != _CPU or keys & _ABSENT:
             if keys & _CPU:
                 tape.flush("an operator on several devices")
             return past(op, slots, keys)
+        return self.follow(tape, op, slots, keys, 0)
+
+    @cython.cfunc
+    def follow(
+        self,
+        tape: Tape,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+        switches: cython.int,
+    ) -> object:
+        """Makes what the noted call gave, or notes the call."""
+        call: Call
+        one: Call
+        parent: Call
+        result: object
         if default_dtype() is not tape.default:
             tape.flush("another default type")
             begin_path(tape)
         if not tape.noting:
             parent = tape.at
             call = parent.last
-            if call is None or not matches(tape, call, op, slots):
+            if (
+                call is None
+                or call.switches != switches
+                or not matches(tape, call, op, slots)
+            ):
                 call = None
                 for one in parent.children:
-                    if one is not parent.last and matches(tape, one, op, slots):
+                    if (
+                        one is not parent.last
+                        and one.switches == switches
+                        and matches(tape, one, op, slots)
+                    ):
                         call = one
                         parent.last = one
                         break
@@ -483,15 +340,207 @@ class RecordingKernel(Kernel):
                 result = made(tape, call, slots)
                 tape.flush(OUTSIDE)
                 return result
+            if op.composite is not None and count_of(parent, op) >= _TRIES:
+                return op.composite.run(op, slots, 0)
             if len(parent.children) >= _CHILDREN:
                 tape.owner.overflowed(parent)
                 tape.flush(None)
                 tape.off = True
+                if op.composite is not None:
+                    return op.composite.run(op, slots, 0)
                 return past(op, slots, keys)
             if len(tape.calls):
                 self.leave(tape)
             tape.loosen()
+        if op.composite is not None:
+            return self.note_composite(tape, op, slots, switches)
         return self.note(tape, op, slots, keys)
+
+    @cython.cfunc
+    def compose(
+        self,
+        tape: Tape,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        """A composition: one call of the path where nothing is recorded, else its parts."""
+        st: cython.pointer(ThreadState) = state()
+        switches: cython.int = 1 + st.grad_mode + 2 * st.inference_mode
+        if (
+            tape is None
+            or tape.off
+            or tape.parts is not None
+            or st.modes
+            or st.elsewhere
+            or st.included != _RECORDING
+            or st.excluded & ~_BELOW
+            or (keys & _BACKENDS) != _CPU
+            or keys & ~(_BELOW | _CPU | _RECORDING)
+            or not may_be_one(op)
+            or (st.grad_mode and any_wants(op, slots))
+        ):
+            return op.composite.run(op, slots, 0)
+        if st.excluded & _BELOW:
+            switches += 4
+        return self.follow(tape, op, slots, keys, switches)
+
+    @cython.cfunc
+    def note_composite(
+        self,
+        tape: Tape,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        switches: cython.int,
+    ) -> object:
+        """Runs a composition and notes it; from then on it is passed by, where it cannot be."""
+        result: object
+        if launched() != tape.launches and tape.calls:
+            tape.at.stops = True
+            tape.flush(OUTSIDE)
+            tape.loosen()
+        parent: Call = tape.at
+        call: Call = noted(tape, op, slots)
+        if call is None:
+            never_one(op)
+            return op.composite.run(op, slots, 0)
+        self.expand_begin(tape, call)
+        try:
+            result = op.composite.run(op, slots, 0)
+        except BaseException:
+            self.expand_end(tape, call, None)
+            tape.flush(None)
+            raise
+        if not self.expand_end(tape, call, result):
+            never_one(op)
+            tape.flush(None)
+            return result
+        if (
+            not keeps_looks(tape, call, slots)
+            or not note_results(tape, call, op, slots, result)
+            or not keep_roots(call, op, slots, result)
+            or writes_given(call)
+        ):
+            never_one(op)
+            for part in call.parts:  # they are calls of the path, one by one
+                self.take_in(tape, tape.at, part)
+            return result
+        call.switches = switches
+        self.take_in(tape, parent, call)
+        return result
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def expand_begin(self, tape: Tape, call: Call) -> cython.int:
+        """From here on the operators that a function calls are noted as its parts."""
+        call.first = len(tape.slots)
+        call.parts = []
+        tape.parts = call.parts
+        tape.broken = False
+        tape.read = False
+        tape.inner = 0
+        tape.launches = launched()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def expand_end(self, tape: Tape, call: Call, result: object) -> cython.bint:
+        """Whether the parts are all that the function did, and made what it gave."""
+        tape.parts = None
+        if launched() - tape.launches != tape.inner:
+            tape.broken = True
+        if not is_whole(tape, call.first, result):
+            tape.broken = True
+        tape.heard = tape.read
+        if tape.broken or tape.read or len(call.parts) > _PARTS:
+            call.parts = None
+            tape.forget_from(call.first)
+            return False
+        return True
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take_in(self, tape: Tape, parent: Call, call: Call) -> cython.int:
+        """Makes a noted call the path's last."""
+        call.parent = parent
+        call.depth = parent.depth + 1
+        parent.children.append(call)
+        parent.last = call
+        tape.owner.noted(call)
+        tape.calls.append(call)
+        tape.done = len(tape.calls)
+        tape.at = call
+        tape.launches = launched()
+        return 0
+
+    @cython.cfunc
+    def note_part(
+        self,
+        tape: Tape,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        """An operator that a function calls which is noted as its parts."""
+        st: cython.pointer(ThreadState) = state()
+        before: uint64_t = st.included
+        varies: cython.bint = tape.varies
+        call: Call
+        result: object
+        launches: int64_t
+        parts: list = tape.parts
+        if (keys & _BACKENDS) != _CPU or keys & _ABSENT or tape.broken:
+            tape.broken = True
+            return past(op, slots, keys)
+        tape.varies = False  # its numbers follow from the function's
+        try:
+            call = noted(tape, op, slots)
+        finally:
+            tape.varies = varies
+        if call is None:
+            tape.broken = True
+            return past(op, slots, keys)
+        launches = launched()
+        if may_be_parts(op):
+            first: cython.int = len(tape.slots)
+            count: cython.Py_ssize_t = len(parts)
+            inner: int64_t = tape.inner
+            result = PythonKernel.run(loaded(op), op, slots, keys & _BACKENDS)
+            launches = launched() - launches
+            if launches == tape.inner - inner and is_whole(tape, first, result):
+                return result
+            del parts[count:]
+            tape.forget_from(first)
+            tape.broken = tape.read
+            tape.inner = inner + launches
+            if not keeps_looks(tape, call, slots) or not note_results(
+                tape, call, op, slots, result
+            ):
+                tape.broken = True
+            else:
+                parts.append(call)
+            return result
+        tape.heard = False
+        tape.parts = None
+        st.included = (before & ~_RECORDING) | _LISTENING
+        try:
+            result = op.run(slots, keys & ~_RECORDING)
+        finally:
+            st.included = before
+            tape.parts = parts
+        tape.inner += launched() - launches
+        if tape.heard and not op.name.startswith(_FIXED):
+            tape.read = True
+        if (
+            tape.read
+            or sizes_hang_on_elements(op, slots)
+            or not keeps_looks(tape, call, slots)
+            or not note_results(tape, call, op, slots, result)
+        ):
+            tape.broken = True
+        else:
+            parts.append(call)
+        return result
 
     @cython.cfunc
     def leave(self, tape: Tape) -> object:
@@ -557,13 +606,22 @@ class RecordingKernel(Kernel):
         if call is None:
             tape.flush(str(op))
             return past(op, slots, keys)
+        expanded: cython.bint = tape.varies and may_be_parts(op)
         tape.heard = False
-        st.included = (before & ~_RECORDING) | _LISTENING
+        if expanded:
+            self.expand_begin(tape, call)
+        else:
+            st.included = (before & ~_RECORDING) | _LISTENING
         try:
-            result = op.run(slots, keys & ~_RECORDING)
+            if expanded:  # the function itself: a plan of it has no parts
+                result = PythonKernel.run(loaded(op), op, slots, keys & _BACKENDS)
+            else:
+                result = op.run(slots, keys & ~_RECORDING)
             good = True
         finally:
             st.included = before
+            if expanded and not self.expand_end(tape, call, result if good else None):
+                expanded = False
             if not good:  # an error: the path ends here
                 tape.flush(None)
         if (
@@ -573,20 +631,101 @@ class RecordingKernel(Kernel):
             or not note_results(tape, call, op, slots, result)
         ):
             call.barrier = True
+            call.parts = None
+        if not call.barrier:
+            self.take_in(tape, parent, call)
+            return result
         call.parent = parent
         call.depth = parent.depth + 1
         parent.children.append(call)
         parent.last = call
         tape.owner.noted(call)
-        if call.barrier:
-            tape.flush(str(op))
-            tape.at = tape.root = call
-            return result
-        tape.calls.append(call)
-        tape.done = len(tape.calls)
-        tape.at = call
-        tape.launches = launched()
+        tape.flush(str(op))
+        tape.at = tape.root = call
         return result
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_whole(tape: Tape, first: cython.int, result: object) -> cython.bint:
+    """Whether parts made all that a function gave, of what it was given alone.
+
+    Args:
+        first: the number of the first storage that they made.
+    """
+    i: cython.int
+    t: Tensor
+    for item in result if isinstance(result, (list, tuple)) else (result,):
+        if isinstance(item, Tensor):
+            t = item
+            if tape.find(t.storage) < 0:
+                return False
+    for i in range(first, len(tape.slots)):
+        if not tape.fresh[i]:
+            return False  # a tensor of the function's own
+    return not tape.broken and not tape.read
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def count_of(parent: Call, op: Operator) -> cython.int:
+    """With how many different arguments a composition was noted at one place."""
+    found: cython.int = 0
+    child: Call
+    for child in parent.children:
+        found += child.op is op
+    return found
+
+
+@cython.final
+@cython.cclass
+class FollowedFormulas(Formulas):
+    """Runs the formulas of derivatives: each is one call of the path."""
+
+    @cython.cfunc
+    def run(
+        self,
+        formula: object,
+        args: cython.pointer(cython.pointer(PyObject)),
+        n: cython.int,
+    ) -> object:
+        tape: Tape = current()
+        op: Operator = None
+        keys: uint64_t = 0
+        i: cython.int
+        t: Tensor
+        if tape is not None and tape.varies and not tape.off and tape.parts is None:
+            found = _FORMULAS.get(formula)
+            if found is None:
+                found = formula_operator(formula, n)
+            if found is not False:
+                op = found
+        if op is None or op.n_args != n:
+            return Formulas.run(self, formula, args, n)
+        for i in range(n):
+            item = cython.cast(object, args[i])
+            for one in item if isinstance(item, (list, tuple)) else (item,):
+                if isinstance(one, Tensor):
+                    t = one
+                    keys |= t.keys
+        return _KERNEL.compose(tape, op, args, keys)
+
+
+@cython.cfunc
+def formula_operator(formula: object, n: cython.int) -> object:
+    """What stands for a formula of ours on paths; False for what is none."""
+    module = sys.modules.get(getattr(formula, "__module__", None))
+    name = getattr(formula, "__name__", "")
+    if getattr(module, name, None) is not formula:
+        return False  # made for one node: it may not even live as long as it
+    found: object = False
+    if module.__name__.startswith("rushlight."):
+        rows = tuple([(f"a{i}", 1, None, False, 0, 0) for i in range(n)])
+        found = Operator("gradient", name, rows, (), entry=((),) * 13)
+        forget_operator(found)
+        found.set_composite(PythonKernel(formula))
+    _FORMULAS[formula] = found
+    return found
 
 
 @cython.cfunc
@@ -643,7 +782,7 @@ def begin(owner):
     global _tape, _thread
     st: cython.pointer(ThreadState) = state()
     thread: cython.ulong = PyThread_get_thread_ident()
-    if st.included & (_RECORDING | _LISTENING) or thread in _TAPES:
+    if st.included & (_RECORDING | _LISTENING) or current() is not None:
         return None
     tape: Tape = _SPARE.pop() if _SPARE else Tape()
     tape.off = False
@@ -678,6 +817,30 @@ def end(tape: Tape, why="the function ends"):
             _SPARE.append(tape)
 
 
+def run(owner, function, args: tuple, kwargs: dict, watch):
+    """Calls a function, and follows it.
+
+    Args:
+        owner: see `begin`.
+        watch: called with a result that has a graph, the owner and the path's last call.
+    """
+    leaf: Call
+    tape: Tape = begin(owner)
+    if tape is None:
+        return function(*args, **kwargs)
+    try:
+        result = function(*args, **kwargs)
+        leaf = tape.at
+    except BaseException:
+        end(tape, None)  # what waits runs, and nothing is made of it
+        raise
+    end(tape)
+    if type(result) is Tensor and cython.cast(Tensor, result).grad_fn_ is None:
+        return result
+    watch(result, owner, leaf)
+    return result
+
+
 def noted_storages():
     """The storages of the path that this thread has noted, and what is wanted of each.
 
@@ -692,11 +855,6 @@ def noted_storages():
         if tape.fresh[i]:
             found[i] = 1 if tape.slots[i]() is None else 2
     return [ref() for ref in tape.slots], bytes(found)
-
-
-def last_leaf(tape: Tape):
-    """Where the path of a tape has come to."""
-    return tape.at
 
 
 def flush(why="asked for"):
@@ -730,9 +888,11 @@ def resume():
 def read_now():
     """Someone looks at an element, or at an address."""
     tape: Tape = current()
-    if tape is None:
-        return
-    if state().included & _LISTENING:
+    if tape is None or not state().included & (_RECORDING | _LISTENING):
+        return  # or the program itself is running
+    if tape.parts is not None:
+        tape.read = True
+    elif state().included & _LISTENING:
         tape.heard = True
     elif tape.done < len(tape.calls) or tape.at is not tape.root:
         tape.flush("an element is read")
@@ -742,6 +902,7 @@ def _read(t):
     read_now()
 
 
+_KERNEL = cython.declare(RecordingKernel, RecordingKernel())
 _serving = cython.declare(cython.bint, False)
 _lock = threading.Lock()
 
@@ -751,6 +912,7 @@ def serve():
     global _serving
     with _lock:
         if not _serving:
-            serve_all(DispatchKey.Recording, RecordingKernel())
+            serve_all(DispatchKey.Recording, _KERNEL)
+            set_formulas(FollowedFormulas())
             on_reading(_read)
             _serving = True

@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Type
+from rushlight.codegen.nest import ROW, Nest, arrange
 from rushlight.codegen.pointwise import (
     _COMPUTING,
     COMPUTED_IN,
@@ -23,16 +24,19 @@ from rushlight.codegen.pointwise import (
 from rushlight.codegen.stored_only import as_bits
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence
+from rushlight.programs.member import Member, is_window
 from rushlight.programs.program import Step as Turn
 from rushlight.programs.resolving import pointwise_kernel, resolve
+from rushlight.programs.rows import row_member_of
 from rushlight.programs.steps import NUMBER, TENSOR
 
 REAL = frozenset(
     "float64 float32 float16 bfloat16 int64 int32 int16 int8 uint8 bool".split()
 )
-INPUTS = 12  # of one kernel
-OPERANDS = 22  # outputs included
+INPUTS = 18  # of one kernel
+OPERANDS = 24  # outputs included
 MEMBERS = 48  # steps in one kernel
+DEPTH = 2  # reductions behind one another: each computes again what lies before
 MOVES = ("clone", "_to_copy", "copy_")
 FLOATS = ("float32", "float64")
 WHOLE = frozenset("int64 int32 int16 int8 uint8".split())
@@ -46,39 +50,6 @@ def moved(x):
 
 class TooMany(Exception):
     """A group has more operands than kernels have."""
-
-
-@dataclass(eq=False)
-class Member:
-    """An elementwise step that a kernel can take in.
-
-    Attributes:
-        source: the operator's expression.
-        inputs: a window, ``("number", index, type)`` or a tensor of one element for each.
-        in_types, compute, statics, out_types: what the expression is specialised for.
-        outputs: the windows that are written.
-        sizes: what it goes over.
-    """
-
-    step: object
-    source: object
-    inputs: list
-    in_types: tuple
-    out_types: tuple
-    compute: tuple
-    statics: tuple
-    outputs: list
-    sizes: tuple
-
-    def key(self):
-        """What the member computes, as text; wiring apart."""
-        parts = self.source.name, self.source.digest, self.in_types, self.out_types
-        return repr((*parts, self.compute, self.statics))
-
-
-def is_window(one):
-    """Whether an input is a window on a storage."""
-    return hasattr(one, "slot")
 
 
 def member_of(step, tape_window):
@@ -191,13 +162,21 @@ def _repeats(value):
 
 @dataclass(eq=False)
 class Group:
-    """Members that become one kernel."""
+    """Members that become one kernel.
+
+    Attributes:
+        axes: the dimensions that it reduces; None while no member does.
+        reads, writes: storage -> keys of what is read and written there.
+        inputs: keys of what the kernel is passed.
+    """
 
     sizes: tuple
+    axes: tuple | None = None
     members: list = field(default_factory=list)
-    reads: dict = field(default_factory=dict)  # slot -> looks
+    reads: dict = field(default_factory=dict)
     writes: dict = field(default_factory=dict)
     inputs: set = field(default_factory=set)
+    depths: dict = field(default_factory=dict)  # key -> how many reductions lie behind
 
     def conflicts(self, step):
         """Whether a step cannot change places with the group."""
@@ -207,32 +186,50 @@ class Group:
         )
 
     def takes(self, member):
-        """Whether a member can be computed element by element with the others."""
-        if member.sizes != self.sizes or len(self.members) >= MEMBERS:
+        """Whether a member can be computed with the others, in the same loops."""
+        axes = self.axes
+        if member.axes is not None:
+            if axes not in (None, member.axes):
+                return False
+            axes = member.axes
+        if len(self.members) >= MEMBERS:
             return False
-        for value in filter(is_window, member.inputs):
-            if value.slot in self.writes and self.writes[value.slot] != {value.look}:
+        found = member.keys_in(self.sizes, axes)
+        if found is None:
+            return False
+        in_keys, out_keys = found
+        if member.axes is not None and self.depth(in_keys) >= DEPTH:
+            return False
+        own: dict = {}
+        for key in filter(is_place, in_keys):
+            if key[0] in self.writes and self.writes[key[0]] != {key}:
                 return False
-        for value in member.outputs:
-            looks = self.reads.get(value.slot, set()) | self.writes.get(
-                value.slot, set()
-            )
-            own = {
-                one.look
-                for one in filter(is_window, member.inputs)
-                if one.slot == value.slot
-            }
-            if not looks | own <= {value.look}:
+            own.setdefault(key[0], set()).add(key)
+        for key in out_keys:
+            looks = self.reads.get(key[0], set()) | self.writes.get(key[0], set())
+            if not looks | own.get(key[0], set()) <= {key}:
                 return False
-        return len(self.inputs | self.inputs_of(member)) <= INPUTS
+        inputs = self.inputs | self.inputs_of(in_keys)
+        if axes is not None and not self.reads_before_it_writes(axes, inputs, out_keys):
+            return False
+        return len(inputs) <= INPUTS
 
-    def inputs_of(self, member):
+    def reads_before_it_writes(self, axes, inputs, out_keys):
+        """Whether nothing that a later pass along a row reads is written by an earlier.
+
+        What has one value for each row is read before any of it is written.
+        """
+        written = {key for keys in self.writes.values() for key in keys} | {*out_keys}
+        slots = {key[0] for key in written if any(key[3][d] for d in axes)}
+        return not any(is_place(key) and key[0] in slots for key in inputs)
+
+    def depth(self, in_keys):
+        """How many reductions lie behind some operands, one after the other."""
+        return max((self.depths.get(key, 0) for key in in_keys), default=0)
+
+    def inputs_of(self, in_keys):
         """What a kernel would have to be passed for a member."""
-        return {
-            _name(one)
-            for one in member.inputs
-            if not (is_window(one) and one.slot in self.writes)
-        }
+        return {key for key in in_keys if not (is_place(key) and key[0] in self.writes)}
 
     @property
     def touched(self):
@@ -246,19 +243,29 @@ class Group:
 
     def add(self, member):
         """Takes a member in."""
-        self.inputs |= self.inputs_of(member)
+        if member.axes is not None:
+            self.axes = member.axes
+        member.in_keys, member.out_keys = member.keys_in(self.sizes, self.axes)
+        self.inputs |= self.inputs_of(member.in_keys)
         self.members.append(member)
-        for value in filter(is_window, member.inputs):
-            self.reads.setdefault(value.slot, set()).add(value.look)
-        for value in member.outputs:
-            self.writes.setdefault(value.slot, set()).add(value.look)
+        for key in filter(is_place, member.in_keys):
+            self.reads.setdefault(key[0], set()).add(key)
+        depth = self.depth(member.in_keys) + (member.axes is not None)
+        for key in member.out_keys:
+            self.writes.setdefault(key[0], set()).add(key)
+            self.depths[key] = depth
+
+
+def is_place(key):
+    """Whether an operand's key is of a window, and not of a number."""
+    return key[0] != "one"
 
 
 def grouped(steps, tape_window, enabled=True):
     """The steps in an order in which they may run, elementwise ones in groups."""
     done, open_groups = [], []
     for step in steps:
-        member = member_of(step, tape_window)
+        member = member_of(step, tape_window) or row_member_of(step)
         mine = None
         if member is not None and enabled:
             mine = next((one for one in open_groups if one.takes(member)), None)
@@ -276,74 +283,68 @@ def grouped(steps, tape_window, enabled=True):
     return done + open_groups
 
 
-class Fused(Pointwise):
+class Joined:
     """The kernel of a group: the members' expressions put into one another.
 
     Args:
         members: in their order.
-        inputs: the kernel's inputs: windows, numbers, tensors.
-        outputs: the windows that it stores.
+        inputs: keys of the kernel's inputs.
+        outputs: keys of the windows that it stores.
     """
 
     def __init__(self, members, inputs, outputs):
         self.members, self.inputs, self.outputs = members, inputs, outputs
         self.specialized = {}
-        places = {_name(one): k for k, one in enumerate(inputs)}
+        places = {key: k for k, key in enumerate(inputs)}
         text = []
-        for member in members:
-            wiring = [(places.get(_name(one)), _rank(one)) for one in member.inputs]
-            wiring += [_rank(one) for one in member.outputs]
-            text.append((member.key(), self._relative(member), wiring))
-        stored = [self._writer(one) for one in outputs]
+        for k, member in enumerate(members):
+            wiring = [places.get(key) for key in member.in_keys]
+            text.append((member.key(), member.axes, self._relative(k), wiring))
+        stored = [self._writer(key) for key in outputs]
         self.digest = blake2b(repr((text, stored)).encode(), digest_size=12).hexdigest()
         self.name = f"fused_{self.digest[:16]}"
         self.function = self.compute
 
-    def _writer(self, value):
+    def _writer(self, wanted):
         """Which member writes a window last."""
         return max(
             (k, j)
             for k, member in enumerate(self.members)
-            for j, one in enumerate(member.outputs)
-            if _name(one) == _name(value)
+            for j, key in enumerate(member.out_keys)
+            if key == wanted
         )
 
-    def _relative(self, member):
+    def _relative(self, count):
         """Where each input of a member comes from: an earlier member's output, or not."""
-        before = self.members[: self.members.index(member)]
         found = []
-        for one in member.inputs:
+        for key in self.members[count].in_keys:
             places = [
                 (k, j)
-                for k, other in enumerate(before)
-                for j, made in enumerate(other.outputs)
-                if is_window(one) and _name(made) == _name(one)
+                for k, other in enumerate(self.members[:count])
+                for j, made in enumerate(other.out_keys)
+                if made == key
             ]
             found.append(places[-1] if places else None)
         return found
-
-    def kernel_name(self, in_dtypes, out_dtypes, compute, static):
-        """The linker symbol."""
-        return self.name
 
     def expressions(self, in_dtypes, compute, static):
         """The results' expressions, and the symbols that they depend on."""
         symbols = [_symbol(f"x{k}", kind) for k, kind in enumerate(in_dtypes)]
         known = {
-            _name(one): (symbol, kind)
-            for one, symbol, kind in zip(self.inputs, symbols, in_dtypes, strict=True)
+            key: (symbol, kind)
+            for key, symbol, kind in zip(self.inputs, symbols, in_dtypes, strict=True)
         }
         for member in self.members:
             values = [
-                _converted(*known[_name(one)], kind)
-                for one, kind in zip(member.inputs, member.compute, strict=True)
+                _converted(*known[key], kind)
+                for key, kind in zip(member.in_keys, member.compute, strict=True)
             ]
             results = _applied(member, values)
-            for one, value, kind in zip(
-                member.outputs, results, member.out_types, strict=True
+            for key, value, kind in zip(
+                member.out_keys, results, member.out_types, strict=True
             ):
-                known[_name(one)] = _stored(value, kind), kind
-        return [known[_name(one)][0] for one in self.outputs], symbols
+                known[key] = _stored(value, kind), kind
+        return [known[key][0] for key in self.outputs], symbols
 
     def compute(self, *values):
         """The members one after the other; `expressions` does it with their types."""
@@ -354,19 +355,24 @@ class Fused(Pointwise):
         return ", ".join(member.step.op.name for member in self.members)
 
 
-def _name(one):
-    """What tells a window or number from others."""
-    return (one.slot, one.look) if is_window(one) else id(one)
+class Fused(Joined, Pointwise):
+    """A kernel that goes element by element."""
+
+    def kernel_name(self, in_dtypes, out_dtypes, compute, static):
+        """The linker symbol."""
+        return self.name
 
 
-def _rank(one):
-    return one.ndim if is_window(one) else -1
+class FusedRows(Joined, Nest):
+    """A kernel over rows."""
 
 
 def _applied(member, values):
     half = [kind for kind in member.compute if kind in COMPUTED_IN]
     token = _COMPUTING.set((half or [*member.compute, "float32"])[0])
     try:
+        if member.axes is not None:
+            values = [*values, ROW]
         result = member.source.function(*values, *member.statics)
     finally:
         _COMPUTING.reset(token)
@@ -393,92 +399,107 @@ def _converted(value, kind, compute):
 
 
 def turn_of(group, stored):
-    """The compiled step of a group, and its kernel.
+    """The compiled step of a group, and the storages that it touches.
 
     Args:
         stored: the numbers of the storages whose values are wanted afterwards.
+
+    Raises:
+        TooMany: it has more operands or loops than a kernel can have.
     """
     members = group.members
-    inputs, outputs, known, written = [], [], set(), {}
+    operands: dict = {}  # key -> the window or number, in the order of the inputs
+    written: dict = {}
     for member in members:
-        for one in member.inputs:
-            if _name(one) not in known and _name(one) not in written:
-                known.add(_name(one))
-                inputs.append(one)
-        for one in member.outputs:
-            written[_name(one)] = one
-    outputs = [one for one in written.values() if one.slot in stored]
+        for key, one in zip(member.in_keys, member.inputs, strict=True):
+            if key not in written:
+                operands.setdefault(key, one)
+        for key, one in zip(member.out_keys, member.outputs, strict=True):
+            written[key] = one
+    outputs = [key for key, one in written.items() if one.slot in stored]
     if not outputs:
         return None
+    inputs = list(operands)
     if len(outputs) + len(inputs) > OPERANDS:
         raise TooMany
-    in_types = tuple(_kind_of(one, members) for one in inputs)
-    out_types = tuple(one.dtype.name for one in outputs)
-    if len(members) == 1 and len(outputs) == len(members[0].outputs):
-        member = members[0]
-        kernel = member.source.specialize(
-            member.in_types, out_types, _plain(member.compute), member.statics
-        )
-        inputs, told = member.inputs, member.step.op.name
-        in_types = member.in_types
-    else:
-        fused = Fused(members, inputs, outputs)
-        kernel = fused.native(in_types, out_types, in_types, ())
-        told = fused
-    turn = Turn(None, told)
-    operands = [*outputs, *inputs]
-    kinds = (*out_types, *in_types)
+    in_types = tuple(_kind_of(key, members) for key in inputs)
+    out_types = tuple(written[key].dtype.name for key in outputs)
+    keys = [*outputs, *inputs]
+    ones = [*(written[key] for key in outputs), *operands.values()]
+    turn, kinds = Turn(None, None), (*out_types, *in_types)
     items = [all_dtypes()[kind].itemsize for kind in kinds]
-    turn.set_kernel(
-        kernel,
-        [
-            (one.slot, one.offset * item) if is_window(one) else one
-            for one, item in zip(operands, items, strict=True)
-        ],
+    strides = [
+        [step * item for step in key[3]] if is_place(key) else [0] * len(group.sizes)
+        for key, item in zip(keys, items, strict=True)
+    ]
+    places = [
+        (one.slot, one.offset * item) if is_window(one) else one
+        for one, item in zip(ones, items, strict=True)
+    ]
+    if group.axes is not None:
+        rows_turn(
+            turn, group, (inputs, outputs, in_types, out_types), strides, items, places
+        )
+    else:
+        single = len(members) == 1 and len(outputs) == len(members[0].outputs)
+        if single and len(inputs) == len(members[0].inputs):
+            (member,) = members
+            kernel = member.source.specialize(
+                member.in_types, out_types, _plain(member.compute), member.statics
+            )
+            turn.told = member.step.op.name
+        else:
+            turn.told = Fused(members, inputs, outputs)
+            kernel = turn.told.native(in_types, out_types, in_types, ())
+        turn.set_kernel(kernel, places, items)
+        turn.set_loops(*loops(group.sizes, strides), items)
+    return turn, [one.slot for one in ones if is_window(one)]
+
+
+def rows_turn(turn, group, kernel, strides, items, places):
+    """Makes a step the launch of a group's nest of loops."""
+    inputs, outputs, in_types, out_types = kernel
+    axes = group.axes
+    kept = [d for d in range(len(group.sizes)) if d not in axes]
+    order = [*kept, *axes]
+    found = arrange(
+        [group.sizes[d] for d in kept],
+        [group.sizes[d] for d in axes],
+        [[row[d] for d in order] for row in strides],
         items,
+        len(outputs),
     )
-    turn.set_loops(*loops(group.sizes, operands, items), items)
-    return turn, [one.slot for one in operands if is_window(one)]
+    if found is None or len(found.integers) > 96:
+        raise TooMany
+    turn.told = FusedRows(group.members, inputs, outputs)
+    native = turn.told.specialize(in_types, out_types, in_types, found)
+    turn.set_kernel(native, places, items)
+    turn.set_raw(found.integers, found.rows, found.grain)
 
 
 def _plain(compute):
     return compute[0] if len(set(compute)) == 1 else compute
 
 
-def _kind_of(one, members):
-    if is_window(one):
-        return one.dtype.name
+def _kind_of(key, members):
     for member in members:
-        for other, kind in zip(member.inputs, member.in_types, strict=True):
-            if other is one:
+        for other, kind in zip(member.in_keys, member.in_types, strict=True):
+            if other == key:
                 return kind
-    raise LookupError(one)
+    raise LookupError(key)
 
 
-def loops(sizes, operands, items):
+def loops(sizes, strides):
     """The sizes of the loops, the innermost first, and each operand's byte strides.
 
     Dimensions are ordered by the first operand's strides and merged where they can be.
     """
-    rank = len(sizes)
-    strides = []
-    for one, item in zip(operands, items, strict=True):
-        if not is_window(one):
-            strides.append([0] * rank)
-            continue
-        lead = rank - one.ndim
-        strides.append(
-            [0] * lead
-            + [
-                0 if size == 1 else step * item
-                for size, step in zip(one.sizes, one.strides, strict=True)
-            ]
-        )
     order = sorted(
-        (d for d in range(rank) if sizes[d] != 1), key=lambda d: (strides[0][d], -d)
+        (d for d in range(len(sizes)) if sizes[d] != 1),
+        key=lambda d: (strides[0][d], -d),
     )
     merged: list = []  # sizes
-    steps: list = [[] for _ in operands]
+    steps: list = [[] for _ in strides]
     for d in order:
         if merged and all(
             row[d] == mine[-1] * merged[-1]

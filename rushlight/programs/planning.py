@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight.programs.fusion import is_window
 from rushlight.programs.program import Program
 from rushlight.programs.steps import last_uses
 
@@ -22,21 +21,71 @@ class Item:
         self.asks, self.group = list(dict.fromkeys(asks)), group
 
 
-def planned(graph, items):
-    """The program, with memory let go of after its last use, or handed on at it."""
-    turns = []
+GIVEN, KEPT, INNER = range(3)
+
+
+def planned(graph, items, extra=()):
+    """The program, with memory let go of after its last use, or handed on at it.
+
+    Args:
+        extra: bytes of the places that are no storages of the path.
+    """
     uses = last_uses([item.touches for item in items])
+    count = len(graph.wanted)
     for item, last in zip(items, uses, strict=True):
-        gone = [slot for slot in last if graph.wanted[slot] != 2]
+        turn = item.turn
+        turn.taken.clear(), turn.asked.clear(), turn.freed.clear()
+        gone = [slot for slot in last if slot >= count or graph.wanted[slot] != 2]
         taken = handed_on(graph, item, gone)
-        item.turn.taken.extend(taken)
-        for target, source in taken:
-            item.turn.redirect(source, target)
+        turn.taken.extend(taken)
         given = {target for target, _ in taken}
-        item.turn.asked.extend(slot for slot in item.asks if slot not in given)
-        item.turn.freed.extend(gone)
-        turns.append(item.turn)
-    return Program(turns, graph)
+        turn.asked.extend(slot for slot in item.asks if slot not in given)
+        turn.freed.extend(gone)
+    kinds = [(GIVEN, INNER, KEPT)[kind] for kind in graph.wanted]
+    for item in items:
+        if item.turn.is_call:
+            for slot in item.touches:
+                kinds[slot] = kinds[slot] and KEPT
+    kinds += [INNER] * len(extra)
+    sizes = [graph.sizes.get(slot, 0) for slot in range(count)] + list(extra)
+    return Program([item.turn for item in items], graph, kinds, sizes, count)
+
+
+def listening(graph, items):
+    """The program as it runs for the first time, when calls are listened to."""
+    program = planned(graph, items)
+    if any(item.turn.is_call for item in items):
+        program.set_items(items)
+    return program
+
+
+def replanned(program, items):
+    """The program once calls have been heard: their launches in place of them."""
+    found = []
+    for item in items:
+        if item.turn.parts is None:
+            found.append(item)
+        else:
+            found += heard(program.graph, item)
+    return planned(program.graph, found, program.extra)
+
+
+def heard(graph, item):
+    """The launches of a call, each with what it wants memory for."""
+    missing = set(item.turn.call.touched())
+    missing -= {value.slot for value in item.turn.told.reads}
+    items = []
+    for turn in item.turn.parts:
+        places = turn.places
+        if turn.call is not None:  # it may run in place of its steps
+            places = [*places, *item.touches]
+        places = [place for place in places if place is not None]
+        asks = [p for p in places if p in missing or p >= len(graph.wanted)]
+        asks = [
+            p for p in dict.fromkeys(asks) if not any(p in one.asks for one in items)
+        ]
+        items.append(Item(turn, places, asks))
+    return items
 
 
 def handed_on(graph, item, gone):
@@ -45,27 +94,18 @@ def handed_on(graph, item, gone):
     A kernel that goes element by element may write where it reads, if it reads there by
     the same steps.
     """
-    if item.group is None:
-        return []
-    reads: dict = {}
-    for member in item.group.members:
-        for one in filter(is_window, member.inputs):
-            reads.setdefault(one.slot, set()).add(one.look)
-    looks = {
-        one.slot: one.look
-        for member in item.group.members
-        for one in member.outputs
-        if one.slot in item.asks
-    }
+    if item.group is None or item.group.axes is not None:
+        return []  # a row may be read again after some of it is written
+    reads, looks = item.group.reads, item.group.writes
     free = [
         slot
         for slot in gone
-        if graph.wanted[slot] == 1 and slot not in item.group.writes and slot in reads
+        if graph.wanted[slot] == 1 and slot not in looks and slot in reads
     ]
     pairs = []
     for target in item.asks:
         for source in free:
-            same = {_place(look) for look in reads[source]} == {_place(looks[target])}
+            same = {*map(_place, reads[source])} == {*map(_place, looks[target])}
             if same and graph.sizes.get(source) == graph.sizes.get(target):
                 pairs.append((target, source))
                 free.remove(source)
@@ -77,7 +117,7 @@ _WIDTHS = {"float64": 8, "int64": 8, "float16": 2, "bfloat16": 2, "int16": 2}
 _WIDTHS |= {"float32": 4, "int32": 4, "int8": 1, "uint8": 1, "bool": 1}
 
 
-def _place(look):
+def _place(key):
     """Where a window's elements lie, whatever they are."""
-    sizes, strides, offset, dtype = look
-    return sizes, strides, offset, _WIDTHS.get(dtype)
+    _, offset, dtype, steps = key
+    return offset, _WIDTHS.get(dtype), steps

@@ -1,5 +1,5 @@
 from libc.stdint cimport int64_t
-from rushlight.backends.cpu.launch cimport NativeKernel
+from rushlight.backends.cpu.launch cimport kernel_t
 from rushlight.programs.tape cimport Call, Tape
 
 cdef enum:
@@ -7,19 +7,30 @@ cdef enum:
     # what a step does
     RUN = 0                         # one call of the path
     LAUNCH = 1                      # one kernel
+    CHECK = 2                       # looks at the thread's flag for bad indices
+    FILL = 3                        # puts a table's bytes into memory
+    LOOK = 4                        # looks at a truth value that a call's course hung on
     # how a kernel goes over its elements
     FLAT = 0                        # one run of elements
     STRIDED = 1                     # two loops inside, the others here
     RAW = 2                         # as the integers say
+    # where an operand is, if not in a place of the program
+    CONSTANT_OPERAND = -1           # a tensor that the step keeps
+    NUMBER_OPERAND = -2             # a parameter, put among the step's numbers
+    OWN_OPERAND = -3                # among the step's numbers
+    FIXED_OPERAND = -4              # at an address
+    FLAG_OPERAND = -5               # the thread's flag for bad indices
+    NO_OPERAND = -6
 
 cdef class Step:
-    cdef int kind
+    cdef readonly int kind
     cdef readonly Call call
-    cdef readonly NativeKernel kernel
+    cdef readonly object kernel     # what keeps the machine code
+    cdef kernel_t fn
     cdef int mode
     cdef int n
-    cdef int bases[24]              # slots; -1 a constant, -2 - i the number of parameter i
-    cdef int64_t shifts[24]         # bytes
+    cdef int bases[24]              # places of the program, or one of those above
+    cdef int64_t shifts[24]         # bytes; of a number its index among the parameters
     cdef list constants
     cdef int codes[24]              # the type that a parameter is passed in
     cdef double numbers[48]         # 16 bytes for each parameter
@@ -30,8 +41,26 @@ cdef class Step:
     cdef int outer                  # loops outside of the kernel's own
     cdef int64_t sizes[8]
     cdef int64_t strides[24][8]
-    cdef readonly list asked        # slots that get memory before
-    cdef readonly list taken        # pairs of slots: the first gets the memory of the second
-    cdef readonly list freed        # slots that nobody wants any more afterwards
-    cdef readonly object told       # for those who read programs
-    cdef object launch(self, Tape tape)
+    cdef bytes content              # of a table
+    cdef bint truth
+    cdef public int behind          # steps of the same call that come after it
+    cdef public list parts          # of a call: the steps that it was heard to be, once
+    cdef public bint tried          # whether it was listened to
+    cdef readonly list asked        # places that get memory before
+    cdef readonly list taken        # pairs of places: the first gets the memory of the second
+    cdef readonly list freed        # places that nobody wants any more afterwards
+    cdef public object told       # for those who read programs
+    cdef readonly int64_t spent     # nanoseconds, where the program is timed
+    # the same lists as integers, and the storages that a call touches
+    cdef int* moves
+    cdef int n_asked
+    cdef int n_taken
+    cdef int n_freed
+    cdef int n_touched
+    cdef int launch(self, Tape tape, char** data) except -1
+    cdef int settle(self, list touched) except -1
+
+cdef struct Spot:
+    size_t n_bytes
+    size_t capacity                 # of a block that the program holds itself
+    int kind                        # see `Program`

@@ -1,20 +1,38 @@
 """Programs as they run: a list of steps, and the compiled routine that takes them.
 
 A step asks for memory, launches a kernel or runs an operator, and lets go of memory that
-no later step reads. Results that nobody wants never have memory.
+no later step reads. Memory is by *places*: the storages of the path by their numbers, then
+what operators ask for inside. A place that nobody sees but kernels has no object at all.
 """
 
 from __future__ import annotations
 
+from time import thread_time_ns
+
 import cython
-from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.backends.cpu.launch import parallel_for, run_here
-from cython.cimports.rushlight.core.storage import Storage, take_block
+from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdlib import calloc, free, malloc
+from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
+    kernel_t,
+    parallel_for,
+    run_here,
+)
+from cython.cimports.rushlight.core.storage import Storage, give_block, take_block
 from cython.cimports.rushlight.core.tensor import Tensor
+from cython.cimports.rushlight.dispatch.notes import taken_down, the_flag
 from cython.cimports.rushlight.programs.tape import Tape
+
+from rushlight.programs.listening import listen
 
 GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
+# What a place of a program is.
+GIVEN = cython.declare(cython.int, 0)  # it was there before
+KEPT = cython.declare(cython.int, 1)  # a storage with an object: somebody sees it
+INNER = cython.declare(cython.int, 2)  # memory that only kernels see
+NEAR = cython.declare(cython.int, 256)  # places whose addresses are on the stack
 
 
 @cython.final
@@ -35,18 +53,22 @@ class Step:
         self.taken = []
         self.freed = []
 
+    def __dealloc__(self):
+        free(self.moves)
+
     def set_kernel(self, kernel, operands, itemsizes):
         """Makes the step a launch.
 
         Args:
             kernel: the native kernel.
-            operands: for each of its pointers, a slot and a shift in bytes, a tensor, or
+            operands: for each of its pointers, a place and a shift in bytes, a tensor, or
                 ``("number", index, code)`` for a parameter passed as that dtype.
             itemsizes: bytes of an element of each.
         """
         i: cython.int
         self.kind = LAUNCH
         self.kernel = kernel
+        self.fn = cython.cast(NativeKernel, kernel).fn
         self.n = len(operands)
         self.constants = []
         if self.n > OPERANDS:
@@ -56,21 +78,15 @@ class Step:
             self.constants.append(None)
             self.shifts[i] = 0
             if isinstance(operand, Tensor):
-                self.bases[i] = -1
+                self.bases[i] = CONSTANT_OPERAND
                 self.constants[i] = operand
             elif operand[0] == "number":
-                self.bases[i] = -2 - cython.cast(cython.int, operand[1])
+                self.bases[i] = NUMBER_OPERAND
+                self.shifts[i] = operand[1]
                 self.codes[i] = operand[2]
             else:
                 self.bases[i] = operand[0]
                 self.shifts[i] = operand[1]
-
-    def redirect(self, source, target):
-        """Reads from another storage what the kernel reads from one."""
-        i: cython.int
-        for i in range(self.n):
-            if self.bases[i] == source:
-                self.bases[i] = target
 
     def set_loops(self, sizes, strides, itemsizes):
         """The loops of an elementwise kernel: sizes, and byte strides of each operand.
@@ -119,59 +135,105 @@ class Step:
         return self.mode == FLAT
 
     @property
+    def is_call(self):
+        """Whether an operator is run."""
+        return self.kind == RUN
+
+    @property
     def places(self):
-        """The storages of the kernel's operands; None for numbers."""
+        """The places of the kernel's operands; None for numbers."""
         return [
             self.bases[i] if self.bases[i] >= 0 else None
-            for i in range(self.n if self.kind == LAUNCH else 0)
+            for i in range(self.n if self.kind in (LAUNCH, FILL, LOOK) else 0)
         ]
 
     @cython.cfunc
-    def launch(self, tape: Tape) -> object:
-        """Runs the kernel over the memory of its slots."""
+    @cython.exceptval(-1, check=False)
+    def settle(self, touched: list) -> cython.int:
+        """Writes the lists down as integers.
+
+        Args:
+            touched: the storages whose addresses a call may change.
+        """
+        i: cython.int = 0
+        free(self.moves)
+        self.n_asked = len(self.asked)
+        self.n_taken = len(self.taken)
+        self.n_freed = len(self.freed)
+        self.n_touched = len(touched)
+        whole: cython.int = (
+            self.n_asked + 2 * self.n_taken + self.n_freed + self.n_touched
+        )
+        self.moves = cython.cast(
+            cython.p_int, calloc(whole + 1, cython.sizeof(cython.int))
+        )
+        if self.moves == cython.NULL:
+            raise MemoryError("no memory for a program")
+        for target, source in self.taken:
+            self.moves[i] = target
+            self.moves[i + 1] = source
+            i += 2
+        for place in [*self.asked, *self.freed, *touched]:
+            self.moves[i] = place
+            i += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def launch(self, tape: Tape, places: cython.pp_char) -> cython.int:
+        """Runs the kernel over the memory of its places."""
         data: cython.p_char[24]
         part: cython.p_char[24]
+        numbers: cython.double[48]
         ints: int64_t[64]
         index: int64_t[8]
         i: cython.int
         d: cython.int
         base: cython.int
         rows: int64_t
-        storage: Storage
-        constant: Tensor
+        number: cython.double
+        own: cython.bint = False
         count: cython.int = self.n
         for i in range(count):
             base = self.bases[i]
             if base >= 0:
-                storage = cython.cast(Storage, tape.slots[base])
-                data[i] = storage.data + self.shifts[i]
-            elif base == -1:
-                constant = self.constants[i]
-                data[i] = constant.pointer()
-            else:
-                number: cython.double = tape.params[-2 - base]
-                data[i] = cython.cast(
-                    cython.p_char, cython.address(self.numbers[2 * i])
-                )
+                data[i] = places[base] + self.shifts[i]
+            elif base == CONSTANT_OPERAND:
+                data[i] = cython.cast(Tensor, self.constants[i]).pointer()
+            elif base == NUMBER_OPERAND:
+                number = tape.params[self.shifts[i]]
+                data[i] = cython.cast(cython.p_char, cython.address(numbers[2 * i]))
                 if self.codes[i] == 6:
                     cython.cast(cython.p_float, data[i])[0] = cython.cast(
                         cython.float, number
                     )
                 else:
-                    self.numbers[2 * i] = number
+                    numbers[2 * i] = number
+            elif base == OWN_OPERAND:
+                if not own:
+                    # kernels of several threads must not share what some write to
+                    memcpy(numbers, self.numbers, 192)
+                    own = True
+                data[i] = cython.cast(cython.p_char, numbers) + self.shifts[i]
+            elif base == FIXED_OPERAND:
+                data[i] = cython.cast(
+                    cython.p_char, cython.cast(uintptr_t, self.shifts[i])
+                )
+            elif base == FLAG_OPERAND:
+                data[i] = the_flag().pointer()
+            else:
+                data[i] = cython.NULL
         if self.mode == RAW:
             if self.total <= self.grain:
-                run_here(self.kernel.fn, data, self.ints, self.total)
+                run_here(self.fn, data, self.ints, self.total)
             else:
                 with cython.nogil:
-                    parallel_for(
-                        self.kernel.fn, data, self.ints, self.total, self.grain
-                    )
-            return None
+                    parallel_for(self.fn, data, self.ints, self.total, self.grain)
+            return 0
         if self.mode == FLAT:
             if self.total <= GRAIN:
-                run_here(self.kernel.fn, data, self.ints, 1)
-                return None
+                run_here(self.fn, data, self.ints, 1)
+                return 0
             for i in range(count + 1):
                 ints[i] = self.ints[i]
             rows = self.total // CHUNK
@@ -179,20 +241,20 @@ class Step:
             for i in range(count):
                 ints[1 + count + i] = ints[1 + i] * CHUNK
             with cython.nogil:
-                parallel_for(self.kernel.fn, data, ints, rows, GRAIN // CHUNK)
+                parallel_for(self.fn, data, ints, rows, GRAIN // CHUNK)
                 if rows * CHUNK < self.total:
                     ints[0] = self.total - rows * CHUNK
                     for i in range(count):
                         data[i] += rows * ints[1 + count + i]
-                    run_here(self.kernel.fn, data, ints, 1)
-            return None
+                    run_here(self.fn, data, ints, 1)
+            return 0
         for d in range(self.outer):
             index[d] = 0
         with cython.nogil:
             while True:
                 for i in range(count):
                     part[i] = data[i]
-                parallel_for(self.kernel.fn, part, self.ints, self.total, self.grain)
+                parallel_for(self.fn, part, self.ints, self.total, self.grain)
                 d = 0
                 while d < self.outer:
                     index[d] += 1
@@ -206,7 +268,108 @@ class Step:
                     d += 1
                 if d >= self.outer:
                     break
-        return None
+        return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def redo(tape: Tape, step: Step, data: cython.pp_char) -> cython.int:
+    """Runs the operator of a call whose kernels met a bad index, or would not do.
+
+    Memory that kernels alone see is lent to the storages meanwhile.
+    """
+    storage: Storage
+    place: cython.int
+    lent: list = []
+    for place in step.call.touched():
+        storage = cython.cast(Storage, tape.slots[place])
+        if storage is not None and storage.data == cython.NULL:
+            storage.data = data[place]
+            lent.append(storage)
+    try:
+        tape.execute_into(step.call)
+    finally:
+        for storage in lent:
+            storage.data = cython.NULL
+    return 0
+
+
+def heard_launch(address, keep, operands, numbers, ints, total, grain, told=None):
+    """The step of a launch that was heard while an operator ran.
+
+    Args:
+        address: of the machine code.
+        keep: what keeps it.
+        operands: for each pointer the place or the number of a kind, and a shift.
+        numbers: bytes that some pointers look at.
+        ints, total, grain: as they were.
+    """
+    step: Step = Step(None, told)
+    i: cython.int
+    step.kind = LAUNCH
+    step.kernel = keep
+    step.fn = cython.cast(kernel_t, cython.cast(uintptr_t, address))
+    step.n = len(operands)
+    for i in range(step.n):
+        step.bases[i], step.shifts[i] = operands[i]
+    if numbers:
+        memcpy(step.numbers, cython.cast(cython.p_char, numbers), len(numbers))
+    step.set_raw(ints, total, grain)
+    return step
+
+
+def heard_check(call):
+    """The step that looks whether a kernel met a bad index; the call says which."""
+    step: Step = Step(call)
+    step.kind = CHECK
+    return step
+
+
+def heard_look(call, place, shift, truth):
+    """The step that looks whether a call takes the course that was heard."""
+    step: Step = Step(call)
+    step.kind = LOOK
+    step.n = 1
+    step.bases[0] = place
+    step.shifts[0] = shift
+    step.truth = truth
+    return step
+
+
+def run_steps(steps, tape: Tape, address):
+    """Takes launches one after the other, over places at an address.
+
+    Raises:
+        RuntimeError: a kernel met a bad index.
+    """
+    data: cython.pp_char = cython.cast(cython.pp_char, cython.cast(uintptr_t, address))
+    step: Step
+    fault: int64_t = 0
+    for item in steps:
+        step = item
+        if step.kind == LAUNCH:
+            step.launch(tape, data)
+        elif step.kind == FILL:
+            memcpy(
+                data[step.bases[0]],
+                cython.cast(cython.p_char, step.content),
+                len(step.content),
+            )
+        elif step.kind == LOOK:
+            if data[step.bases[0]][step.shifts[0]] != step.truth:
+                raise RuntimeError("another course")
+        elif taken_down(the_flag(), cython.address(fault)):
+            raise RuntimeError("a bad index")
+
+
+def table(place, content):
+    """The step that puts a table's bytes into a place."""
+    step: Step = Step()
+    step.kind = FILL
+    step.n = 1
+    step.bases[0] = place
+    step.content = content
+    return step
 
 
 @cython.cfunc
@@ -218,26 +381,6 @@ def ask(storage: Storage) -> cython.int:
     return 0
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def take(target: Storage, source: Storage) -> cython.int:
-    """Hands memory on from a storage that nobody reads any more."""
-    if (
-        source.capacity == 0
-        or source.owner is not None
-        or source.lent
-        or source.n_bytes != target.n_bytes
-        or target.data != cython.NULL
-    ):
-        return ask(target)
-    target.data = source.data
-    target.capacity = source.capacity
-    source.data = cython.NULL
-    source.capacity = 0
-    source.n_bytes = 0
-    return 0
-
-
 @cython.final
 @cython.cclass
 class Program:
@@ -246,14 +389,82 @@ class Program:
     Args:
         steps: a list of `Step`.
         graph: what they were made from (`rushlight.programs.steps.Graph`).
+        kinds: for each place whether it was there before, has an object, or is memory
+            that kernels alone see: 0, 1, 2.
+        sizes: bytes of each place.
     """
 
     steps = cython.declare(list, visibility="readonly")
     graph = cython.declare(object, visibility="readonly")
+    spots: cython.pointer(Spot)
+    n_spots: cython.int
+    n_slots: cython.int
+    items: list
+    listens: cython.bint
+    timed = cython.declare(cython.bint, visibility="public")
+    n_places = cython.declare(cython.int, visibility="readonly")
+    extra = cython.declare(list, visibility="readonly")
 
-    def __init__(self, steps, graph=None):
+    def __init__(self, steps, graph=None, kinds=(), sizes=(), n_slots=0):
+        i: cython.int
+        step: Step
         self.steps = steps
+        self.extra = []
         self.graph = graph
+        self.n_slots = n_slots
+        self.n_spots = len(kinds)
+        self.spots = cython.cast(
+            cython.pointer(Spot), calloc(self.n_spots + 1, cython.sizeof(Spot))
+        )
+        if self.spots == cython.NULL:
+            raise MemoryError("no memory for a program")
+        for i in range(self.n_spots):
+            self.spots[i].kind = kinds[i]
+            self.spots[i].n_bytes = sizes[i]
+        for item in steps:
+            step = item
+            touched = []
+            if step.kind == RUN:
+                touched = step.call.touched()
+            step.settle(touched)
+
+    def __dealloc__(self):
+        free(self.spots)
+
+    def set_items(self, items):
+        """Keeps what the steps were planned from; calls are listened to while it is there.
+
+        Args:
+            items: of `rushlight.programs.planning`; None where all is settled.
+        """
+        self.items = items
+        self.listens = items is not None
+        self.n_places = self.n_spots
+
+    def take_over(self, other):
+        """Becomes another program, which does the same."""
+        made: Program = other
+        self.steps = made.steps
+        self.spots, made.spots = made.spots, self.spots
+        self.n_spots, made.n_spots = made.n_spots, self.n_spots
+        self.items = None
+        self.listens = False
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def listen_to(self, tape: Tape, step: Step) -> cython.int:
+        """Runs a call for the first time, and keeps the launches that it was."""
+        step.tried = True
+        found = listen(tape, step.call, self.n_places)
+        if found is not None:
+            step.parts, temporaries = found
+            self.extra.extend(temporaries)
+            self.n_places += len(temporaries)
+        return 0
+
+    def bytes_of(self, place: cython.int):
+        """How much memory a place has."""
+        return self.spots[place].n_bytes
 
     @property
     def code(self):
@@ -263,22 +474,219 @@ class Program:
         return code_of(self)
 
     def __call__(self, tape: Tape):
+        near: cython.p_char[256]
+        sizes: cython.size_t[256]
+        far: cython.p_void = cython.NULL
+        data: cython.pp_char = near
+        held: cython.pointer(cython.size_t) = sizes
+        i: cython.int
+        n: cython.int = self.n_spots
+        if n > NEAR:
+            far = malloc(n * 2 * cython.sizeof(cython.size_t))
+            if far == cython.NULL:
+                raise MemoryError("no memory to run a program")
+            data = cython.cast(cython.pp_char, far)
+            held = cython.cast(cython.pointer(cython.size_t), far) + n
+        memset(held, 0, n * cython.sizeof(cython.size_t))
+        for i in range(self.n_slots):
+            data[i] = cython.NULL
+            if self.spots[i].kind != INNER:
+                data[i] = cython.cast(Storage, tape.slots[i]).data
+        try:
+            self.take(tape, data, held)
+        finally:
+            for i in range(n):
+                if held[i]:
+                    give_block(data[i], held[i], self.spots[i].n_bytes)
+            free(far)
+        if self.listens:
+            from rushlight.programs.planning import replanned
+
+            self.take_over(replanned(self, self.items))
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def take(
+        self,
+        tape: Tape,
+        data: cython.pp_char,
+        held: cython.pointer(cython.size_t),
+    ) -> cython.int:
+        """Takes the steps, one after the other."""
         step: Step
         i: cython.int
-        pair: tuple
-        for i in range(len(self.steps)):
+        k: cython.int
+        at: cython.p_int
+        n: cython.int = len(self.steps)
+        fault: int64_t = 0
+        begun: int64_t = 0
+        i = 0
+        while i < n:
             step = cython.cast(Step, self.steps[i])
-            if step.kind == RUN:
-                tape.execute(step.call)
-            else:
-                for pair in step.taken:
-                    # both were numbered by this path: memory moves with the number
-                    take(
-                        cython.cast(Storage, tape.slots[pair[0]]),
-                        cython.cast(Storage, tape.slots[pair[1]]),
-                    )
-                for slot in step.asked:
-                    ask(cython.cast(Storage, tape.slots[slot]))
-                step.launch(tape)
-            for slot in step.freed:
-                tape.slots[slot] = None
+            if self.timed:
+                begun = thread_time_ns()
+            at = step.moves
+            for k in range(step.n_taken):
+                self.hand_on(tape, data, held, at[2 * k], at[2 * k + 1])
+            at += 2 * step.n_taken
+            for k in range(step.n_asked):
+                self.ask_for(tape, data, held, at[k])
+            at += step.n_asked
+            if step.kind == LAUNCH:
+                step.launch(tape, data)
+            elif step.kind == RUN:
+                if step.tried or not self.listens:
+                    tape.execute(step.call)
+                else:
+                    self.listen_to(tape, step)
+                for k in range(step.n_touched):
+                    data[at[step.n_freed + k]] = cython.cast(
+                        Storage, tape.slots[at[step.n_freed + k]]
+                    ).data
+            elif step.kind == FILL:
+                memcpy(
+                    data[step.bases[0]],
+                    cython.cast(cython.p_char, step.content),
+                    len(step.content),
+                )
+            elif step.kind == CHECK:
+                if taken_down(the_flag(), cython.address(fault)):
+                    # the operator itself knows what to say
+                    redo(tape, step, data)
+            elif data[step.bases[0]][step.shifts[0]] != step.truth:
+                i = self.go_round(tape, data, held, i)
+                for k in range(step.n_freed):
+                    self.let_go(tape, data, held, at[k])
+                continue
+            for k in range(step.n_freed):
+                self.let_go(tape, data, held, at[k])
+            if self.timed:
+                step.spent += thread_time_ns() - begun
+            i += 1
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def go_round(
+        self,
+        tape: Tape,
+        data: cython.pp_char,
+        held: cython.pointer(cython.size_t),
+        i: cython.int,
+    ) -> cython.int:
+        """Runs a call that takes another course this time, in place of its steps.
+
+        Returns:
+            The step after them.
+        """
+        look: Step = cython.cast(Step, self.steps[i])
+        step: Step
+        k: cython.int
+        j: cython.int
+        at: cython.p_int
+        end: cython.int = i + 1 + look.behind
+        for j in range(i + 1, end):
+            step = cython.cast(Step, self.steps[j])
+            at = step.moves
+            for k in range(step.n_taken):
+                self.hand_on(tape, data, held, at[2 * k], at[2 * k + 1])
+            for k in range(step.n_asked):
+                self.ask_for(tape, data, held, at[2 * step.n_taken + k])
+        redo(tape, look, data)
+        for j in range(i + 1, end):
+            step = cython.cast(Step, self.steps[j])
+            at = step.moves + 2 * step.n_taken + step.n_asked
+            for k in range(step.n_freed):
+                self.let_go(tape, data, held, at[k])
+        return end
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def ask_for(
+        self,
+        tape: Tape,
+        data: cython.pp_char,
+        held: cython.pointer(cython.size_t),
+        place: cython.int,
+    ) -> cython.int:
+        storage: Storage
+        n_bytes: cython.size_t = self.spots[place].n_bytes
+        if self.spots[place].kind == INNER:
+            data[place] = cython.NULL
+            if n_bytes:
+                data[place] = take_block(n_bytes, cython.address(held[place]))
+            return 0
+        storage = cython.cast(Storage, tape.slots[place])
+        ask(storage)
+        data[place] = storage.data
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def hand_on(
+        self,
+        tape: Tape,
+        data: cython.pp_char,
+        held: cython.pointer(cython.size_t),
+        target: cython.int,
+        source: cython.int,
+    ) -> cython.int:
+        """Gives a place the memory of another one that nobody reads after this step.
+
+        The other's address stays where it is: the step itself reads there.
+        """
+        to: Storage
+        of: Storage
+        block: cython.size_t = held[source]
+        if self.spots[source].n_bytes != self.spots[target].n_bytes:
+            block = 0
+        elif self.spots[source].kind == KEPT:
+            of = cython.cast(Storage, tape.slots[source])
+            block = of.capacity
+            if (
+                of.owner is not None
+                or of.lent
+                or of.n_bytes != self.spots[target].n_bytes
+            ):
+                block = 0
+        if self.spots[target].kind == KEPT:
+            to = cython.cast(Storage, tape.slots[target])
+            if to.data != cython.NULL:
+                block = 0
+        if not block:
+            self.ask_for(tape, data, held, target)
+            return 0
+        if self.spots[source].kind == KEPT:
+            of = cython.cast(Storage, tape.slots[source])
+            of.data = cython.NULL
+            of.capacity = 0
+            of.n_bytes = 0
+        held[source] = 0
+        data[target] = data[source]
+        if self.spots[target].kind == INNER:
+            held[target] = block
+            return 0
+        to = cython.cast(Storage, tape.slots[target])
+        to.data = data[source]
+        to.capacity = block
+        return 0
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
+    def let_go(
+        self,
+        tape: Tape,
+        data: cython.pp_char,
+        held: cython.pointer(cython.size_t),
+        place: cython.int,
+    ) -> cython.int:
+        if self.spots[place].kind == INNER:
+            if held[place]:
+                give_block(data[place], held[place], self.spots[place].n_bytes)
+                held[place] = 0
+            return 0
+        if place < self.n_slots:
+            tape.slots[place] = None
+        return 0

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rushlight.programs.fusion import Fused
+from rushlight.programs.fusion import Joined, _kind_of
+
+RUN, LAUNCH, CHECK, FILL, LOOK = range(5)
 
 
 def code_of(program):
@@ -14,32 +16,32 @@ def code_of(program):
             lines.append(f"    # s{slot} is there {marks[0]}")
     for step in program.steps:
         told = step.told
-        if step.kernel is None:
+        for target, source in step.taken:
+            lines.append(f"    s{target} = memory_of(s{source})")
+        for place in step.asked:
+            lines.append(f"    s{place} = memory({program.bytes_of(place)})")
+        if step.kind == RUN:
             lines.append(f"    {told}")
-        else:
+        elif step.kind == LAUNCH:
             slots = ", ".join("number" if s is None else f"s{s}" for s in step.places)
-            name = told if isinstance(told, str) else told.name
-            if isinstance(told, Fused) and name not in seen:
+            name = told.name if isinstance(told, Joined) else str(told)
+            if isinstance(told, Joined) and name not in seen:
                 seen[name] = True
                 kernels.append(f"# {told.tell()}\n{expression_of(told)}\n")
-            for target, source in step.taken:
-                lines.append(f"    s{target} = memory_of(s{source})")
-            for slot in step.asked:
-                lines.append(f"    s{slot} = memory({program.graph.sizes[slot]})")
             lines.append(f"    {name}({slots})")
+        elif step.kind == CHECK:
+            lines.append(f"    check({step.call.op})")
+        elif step.kind == LOOK:
+            lines.append(f"    look(s{step.places[0]}, {step.call.op})")
+        else:
+            lines.append(f"    s{step.places[0]}[:] = table")
         if step.freed:
             lines.append(f"    del {', '.join(f's{slot}' for slot in step.freed)}")
     return "\n".join([*kernels, "def program():", *(lines or ["    pass"])])
 
 
 def expression_of(fused):
-    """What a fused kernel computes for each element."""
-    kinds = tuple(_types(fused))
+    """What a fused kernel computes for each element, or for each row."""
+    kinds = tuple(_kind_of(key, fused.members) for key in fused.inputs)
     outputs, inputs = fused.expressions(kinds, kinds, ())
     return fused.describe(outputs, inputs)
-
-
-def _types(fused):
-    from rushlight.programs.fusion import _kind_of
-
-    return [_kind_of(one, fused.members) for one in fused.inputs]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.rushlight.core.device import KIND_CPU
 from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Operator
@@ -13,6 +14,7 @@ from cython.cimports.rushlight.dispatch.operands import (
     examine,
     number_code,
 )
+from cython.cimports.rushlight.dispatch.reductions import ReductionKernel
 
 from rushlight.dispatch.python_kernels import LazyKernel
 
@@ -23,6 +25,14 @@ def pointwise_kernel(op: Operator):
     if isinstance(kernel, LazyKernel):
         kernel = kernel.load(op)
     return kernel if isinstance(kernel, PointwiseKernel) else None
+
+
+def reduction_kernel(op: Operator):
+    """The operator's kernel that reduces on the CPU, or None."""
+    kernel = op.kernels.get(0)
+    if isinstance(kernel, LazyKernel):
+        kernel = kernel.load(op)
+    return kernel if isinstance(kernel, ReductionKernel) else None
 
 
 def resolve(op: Operator, kernel: PointwiseKernel, args: tuple):
@@ -43,7 +53,7 @@ def resolve(op: Operator, kernel: PointwiseKernel, args: tuple):
     item: object
     call.n = 0
     call.n_out = kernel.n_outputs
-    call.device_kind = 0
+    call.device_kind = KIND_CPU
     count: cython.int = kernel.n_operands
     for _ in range(kernel.n_optional):
         item = args[kernel.positions[count - 1]]

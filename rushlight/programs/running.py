@@ -207,8 +207,6 @@ def _swept():
 def watch_back(result, runner, leaf):
     """Has sweeps be followed that come back through a function's results."""
     behind = None
-    if type(result) is Tensor and result.grad_fn is None:
-        return
     for tensor in _tensors(result, []):
         node = tensor.grad_fn
         if node is not None:
@@ -219,19 +217,7 @@ def watch_back(result, runner, leaf):
 
 def run(runner, function, args, kwargs):
     """Calls a function, and follows it."""
-    tape = capture.begin(runner)
-    if tape is None:
-        return function(*args, **kwargs)
-    leaf, done = None, False
-    try:
-        result = function(*args, **kwargs)
-        leaf = capture.last_leaf(tape)
-        done = True
-    finally:
-        # an error on its way: what waits runs, and nothing is made of it
-        capture.end(tape, END if done else None)
-    watch_back(result, runner, leaf)
-    return result
+    return capture.run(runner, function, args, kwargs, watch_back)
 
 
 _ready: list = []

@@ -125,12 +125,15 @@ class Graph:
     @classmethod
     def of(cls, leaf, wanted):
         """The graph of the path that ends in a call."""
-        steps = [step_of(call) for call in leaf.path]
+        steps = [
+            step_of(part)
+            for call in leaf.path
+            for part in ([call] if call.parts is None else call.parts)
+        ]
         sizes = {}
-        for step in steps:
-            numbers = iter(range(step.call.first, step.call.first + 10**6))
-            for size in step.call.sizes:
-                sizes[next(numbers)] = size
+        for call in leaf.path:
+            for number, size in enumerate(call.sizes):
+                sizes[call.first + number] = size
         return cls(steps, wanted, sizes)
 
     def fresh(self, slot):

@@ -29,6 +29,9 @@ cdef class Value:
     cdef readonly DType dtype
     cdef uint64_t deferred
     cdef readonly bint wrapped
+    cdef Value root                 # of a result that is known as a view of what it shows
+    cdef object of                  # the argument that it is a view of, or of whose base
+    cdef int creation               # how that view was made
     cdef bint fits(self, Tensor t) noexcept
     cdef Tensor window(self, Storage storage)
 
@@ -44,10 +47,12 @@ cdef class Call:
     cdef readonly list sizes        # bytes of the fresh storages, in their order
     cdef readonly int first         # number of its first fresh storage
     cdef public bint stops          # memory is looked at right after it, by no operator
+    cdef public list parts          # of a function of ours: the calls that it was; else None
+    cdef int switches               # of the thread, for compositions
     cdef readonly bint barrier      # it looks at elements: nothing waits beyond it
     cdef readonly Call parent
     cdef readonly list children
-    cdef Call last                  # the child that came last
+    cdef readonly Call last         # the child that came last
     cdef readonly dict programs     # which storages are wanted -> program
     cdef readonly Call after        # where the path goes on once it was run to here
     cdef public object notes        # for those who look at paths: the user's line
@@ -71,6 +76,10 @@ cdef class Tape:
     cdef int64_t launches           # kernels that had run after the last call was noted
     cdef bint watching              # kernels are counted
     cdef bint heard                 # an element was read
+    cdef list parts                 # the calls of the function that is being noted
+    cdef bint read                  # it reads elements
+    cdef bint broken                # what it does is not all there
+    cdef int64_t inner              # launches of its operators
     cdef bint off                   # too many different paths: nothing is followed
     cdef DType default
     cdef readonly object owner      # the compiled function
@@ -84,12 +93,16 @@ cdef class Tape:
     cdef int loosen(self) except -1
     cdef object run_waiting(self, Call leaf, object why)
     cdef int drop(self, int count) except -1
+    cdef int forget_from(self, int count) except -1
     cdef object clear(self)
     cdef int count_launches(self, bint on) noexcept
     cdef object execute(self, Call call)
+    cdef object result_of(self, Call call)
+    cdef object execute_into(self, Call call)
     cdef object flush(self, object why)
 
 cdef object adopt(Storage target, Tensor made)
 cdef Value value_of(Tensor t, int slot)
 cdef bint usable(Tensor t) noexcept
 cdef object fill_rest(Tape tape)
+cdef bind(Tape tape, Call call, object result)

@@ -6,11 +6,12 @@ Nothing here decides what is followed: see `rushlight.programs.capture`.
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.weakref import PyWeakref_GetObject, PyWeakref_NewRef
 from cython.cimports.libc.stdint import uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
-from cython.cimports.libc.string import memset
+from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.backends.cpu.launch import launched, watch
 from cython.cimports.rushlight.core.device import CPU_DEVICE
 from cython.cimports.rushlight.core.keys import (
@@ -21,7 +22,7 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage, take_block
-from cython.cimports.rushlight.core.tensor import Tensor, keys_for
+from cython.cimports.rushlight.core.tensor import Tensor, blank, keys_for
 
 _ONE = cython.declare(uint64_t, 1)
 _BELOW = cython.declare(
@@ -87,10 +88,9 @@ class Value:
     @cython.cfunc
     def window(self, storage: Storage) -> Tensor:
         """A tensor that looks like this on a storage."""
-        t: Tensor = Tensor.__new__(Tensor)
+        t: Tensor = blank()
         d: cython.int
-        if self.ndim != 1:
-            t.reserve(self.ndim)
+        t.reserve(self.ndim)
         for d in range(self.ndim):
             t.sizes[d] = self.sizes_[d]
             t.strides[d] = self.strides_[d]
@@ -146,6 +146,17 @@ class Call:
             call = call.parent
         found.reverse()
         return found
+
+    def touched(self):
+        """The numbers of the storages that it is given and makes."""
+        found: list = []
+        for i in range(len(self.values)):
+            if self.kinds[i] == TENSOR:
+                found.append(self.values[i].slot)
+            elif self.kinds[i] == TENSORS:
+                found += [v.slot for v in self.values[i] if isinstance(v, Value)]
+        found += [v.slot for kind, v in self.results if kind == FRESH]
+        return list(dict.fromkeys(found))
 
     def continued(self):
         """Where the path goes on once it was run to here."""
@@ -313,6 +324,16 @@ class Tape:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def forget_from(self, count: cython.int) -> cython.int:
+        """Takes numbers back while calls are noted, until ``count`` are left."""
+        if len(self.slots) > count:
+            del self.slots[count:]
+            memset(self.keys, 0, self.room * cython.sizeof(uintptr_t))
+            self.put_all()
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def loosen(self) -> cython.int:
         """Lets go of the storages: calls run as they come from here on."""
         i: cython.int
@@ -350,6 +371,11 @@ class Tape:
     @cython.cfunc
     def execute(self, call: Call) -> object:
         """Runs one call of the path with its storages."""
+        bind(self, call, self.result_of(call))
+
+    @cython.cfunc
+    def result_of(self, call: Call) -> object:
+        """What an operator gives for the storages of a call."""
         slots: cython.pointer(PyObject)[24]
         held: list = []
         i: cython.int
@@ -367,8 +393,26 @@ class Tape:
                 item = self.params[cython.cast(cython.int, item)]
                 held.append(item)
             slots[i] = cython.cast(cython.pointer(PyObject), item)
-        result = call.op.run(slots, call.keys)
-        bind(self, call, result)
+        return call.op.run(slots, call.keys)
+
+    @cython.cfunc
+    def execute_into(self, call: Call) -> object:
+        """Runs one call whose results have memory already."""
+        v: Value
+        t: Tensor
+        target: Storage
+        i: cython.int
+        result: object = self.result_of(call)
+        results: object = (result,) if call.shape is None else result
+        for i in range(len(call.results)):
+            if call.results[i][0] == FRESH:
+                v = call.results[i][1]
+                t = results[i]
+                target = self.slots[v.slot]
+                if not v.fits(t) or t.storage.n_bytes != target.n_bytes:
+                    refuse_look(call, v, t)
+                if target.n_bytes:
+                    memcpy(target.data, t.storage.data, target.n_bytes)
 
     @cython.cfunc
     def flush(self, why: object) -> object:
@@ -431,14 +475,15 @@ def liveness(tape: Tape) -> bytes:
     """For each storage: 0 it was there before, 1 nobody has it any more, 2 it is wanted."""
     i: cython.int
     n: cython.int = len(tape.slots)
-    found: bytearray = bytearray(n)
+    found: bytes = PyBytes_FromStringAndSize(cython.NULL, n)
+    kinds: cython.p_char = found
+    item: cython.pointer(PyObject)
     for i in range(n):
+        kinds[i] = 0
         if tape.fresh[i]:
-            item: cython.pointer(PyObject) = cython.cast(
-                cython.pointer(PyObject), tape.slots[i]
-            )
-            found[i] = 2 if item.ob_refcnt > 1 else 1
-    return bytes(found)
+            item = cython.cast(cython.pointer(PyObject), tape.slots[i])
+            kinds[i] = 2 if item.ob_refcnt > 1 else 1
+    return found
 
 
 @cython.cfunc

@@ -1,0 +1,140 @@
+"""Calls become the launches that they were heard to be; compositions become one call."""
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.programs import capture
+from rushlight.programs.reading import CHECK, LOOK, RUN
+
+F = nn.functional
+
+
+def made_of(function, *args, rounds=3):
+    """The last program of a function, once it has run as one, and what it gives."""
+    compiled = rl.compile(function)
+    for _ in range(rounds):
+        result = compiled(*args)
+    return compiled._runner.graphs[-1], result, compiled
+
+
+def kinds(program):
+    return [step.kind for step in program.steps]
+
+
+def noise(*sizes):
+    rl.manual_seed(len(sizes))
+    return rl.randn(*sizes)
+
+
+CALLS = {
+    "product": (rl.mm, (noise(3, 4), noise(4, 5))),
+    "linear": (F.linear, (noise(3, 4), noise(5, 4), noise(5))),
+    "convolution": (F.conv2d, (noise(1, 2, 6, 6), noise(3, 2, 3, 3))),
+    "pooling": (lambda x: F.max_pool2d(x, 2), (noise(1, 2, 6, 6),)),
+    "softmax": (lambda x: F.softmax(x, -1), (noise(3, 5),)),
+    "layer norm": (lambda x: F.layer_norm(x, (5,)), (noise(3, 5),)),
+    "concatenation": (lambda x: rl.cat([x, x]), (noise(3, 5),)),
+    "attention": (F.scaled_dot_product_attention, (noise(1, 2, 4, 8),) * 3),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_call_becomes_the_launches_that_it_was(name):
+    function, args = CALLS[name]
+    program, result, compiled = made_of(function, *args)
+    assert RUN not in kinds(program), program.code
+    for _ in range(2):
+        assert rl.equal(compiled(*args), result)
+    fresh = [x + 1 for x in args]
+    assert rl.allclose(compiled(*fresh), function(*fresh), 1e-5, 1e-6)
+
+
+def test_a_bad_index_is_refused_in_the_operators_words():
+    def pick(x, i):
+        return x.gather(0, i) * 2 + x.index_select(0, i[0])
+
+    x, i = noise(4, 2), rl.tensor([[1, 0], [3, 2]])
+    compiled = rl.compile(pick)
+    for _ in range(3):
+        assert rl.equal(compiled(x, i), pick(x, i))
+    with pytest.raises((IndexError, RuntimeError)) as expected:
+        pick(x, i + 2)
+    with pytest.raises(expected.type) as found:
+        compiled(x, i + 2)
+    assert str(found.value) == str(expected.value)
+    assert rl.equal(compiled(x, i), pick(x, i))
+
+
+def test_a_call_goes_another_way_where_a_value_asks_for_it():
+    def slopes(x, w, g):
+        return rl.ops.aten.convolution_backward(
+            g, x, w, None, [1, 1], [0, 0], [1, 1], False, [0, 0], 1, [True, True, False]
+        )[:2]
+
+    x, w, g = noise(1, 1, 5, 5), noise(1, 1, 3, 3), noise(1, 1, 3, 3)
+    program, _, compiled = made_of(slopes, x, w, g)
+    assert LOOK in kinds(program) and RUN not in kinds(program)
+    w[0, 0, 1, 1] = rl.inf
+    for _ in range(2):
+        for ours, theirs in zip(compiled(x, w, g), slopes(x, w, g), strict=True):
+            assert rl.allclose(ours, theirs, equal_nan=True)
+
+
+def test_kernels_look_for_bad_indices_where_the_operator_does():
+    weight, i = noise(4, 3), rl.tensor([[1, 3], [0, 2]])
+    program, _, compiled = made_of(rl.take, weight, i)
+    assert (CHECK in kinds(program)) != (RUN in kinds(program))
+    with pytest.raises(IndexError):
+        compiled(weight, i + 20)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_a_composition_is_one_call_where_nothing_is_recorded(kind):
+    layer = getattr(nn, kind)(3, 5, batch_first=True)
+    x = noise(2, 4, 3)
+    with rl.no_grad():
+        expected = layer(x)[0]
+        compiled = rl.compile(lambda x: layer(x)[0])
+        for _ in range(4):
+            assert rl.allclose(compiled(x), expected, 1e-5, 1e-6)
+    (call,) = compiled._runner.roots.values()
+    path = []
+    while call.last is not None:
+        path.append(call := call.last)
+    assert any(call.parts and len(call.parts) > 10 for call in path)
+    assert len(path) < 6
+    assert layer(x)[0].requires_grad and compiled(x).requires_grad
+
+
+def test_views_that_a_composition_gives_are_views():
+    layer = nn.LSTM(3, 5)
+    x = noise(4, 2, 3)
+    with rl.no_grad():
+        expected = layer(x)
+        compiled = rl.compile(layer)
+        for _ in range(3):
+            found = compiled(x)
+        for ours, theirs in zip((found[0], *found[1]), (expected[0], *expected[1])):
+            assert ours._is_view() == theirs._is_view()
+            assert ours.stride() == theirs.stride()
+
+
+def test_calls_of_a_composition_that_reads_elements_are_never_one():
+    def repeated(x, n):
+        return rl.repeat_interleave(x, n, 0) * 2
+
+    compiled = rl.compile(repeated)
+    x = noise(3)
+    for count in ([1, 2, 3], [0, 0, 1], [2, 2, 2], [1, 2, 3]):
+        n = rl.tensor(count)
+        assert rl.equal(compiled(x, n), repeated(x, n))
+
+
+def test_a_default_device_and_modes_take_compositions_as_ever():
+    compiled = rl.compile(lambda x: F.gelu(F.linear(x, x)))
+    x = noise(3, 3)
+    expected = compiled(x)
+    with rl.device("cpu"):
+        assert rl.allclose(compiled(x), expected)
+    assert not capture.is_following()

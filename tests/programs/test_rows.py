@@ -1,0 +1,158 @@
+"""Reductions, softmaxes and norms are one kernel with what is around them."""
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+
+F = nn.functional
+
+
+def noise(*sizes, dtype=rl.float32):
+    rl.manual_seed(sum(sizes))
+    return rl.randn(*sizes).to(dtype)
+
+
+def rms(x):
+    return x * rl.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
+
+
+def scaled_softmax(x):
+    return F.softmax(x * 0.5, -1) * 2
+
+
+def softmax_of_columns(x):
+    return (F.log_softmax(x + 1, 0)).exp()
+
+
+def normed(x):
+    return F.relu(F.layer_norm(x * 2, x.shape[-1:]) + x)
+
+
+def centered(x):
+    return (x - x.mean((0, 2), keepdim=True)).abs()
+
+
+def standard(x):
+    spread, center = rl.var_mean(x, 1, correction=1, keepdim=True)
+    return (x - center) / (spread + 1e-5).sqrt()
+
+
+def extremes(x):
+    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
+    return (x - low) / (high - low)
+
+
+def several_results(x):
+    y = rl.atan2(x, x.double())
+    return x.double(), y, y.sum(-1), y.sum(-1).exp()
+
+
+def without_the_dimension(x):
+    return (x.exp().sum(-1) + 1).log().unsqueeze(-1) - x
+
+
+def expanded(x):
+    return x * x.sum(-1, keepdim=True).expand(x.shape)
+
+
+def spread_out(x):
+    return x.sum(-1, keepdim=True).expand(x.shape) / 2, x * 2
+
+
+PROGRAMS = (rms, scaled_softmax, softmax_of_columns, normed, centered, standard)
+PROGRAMS += (spread_out, extremes, several_results, without_the_dimension, expanded)
+
+
+def flat(value):
+    return value if isinstance(value, tuple) else (value,)
+
+
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float64], ids=["f32", "f64"])
+@pytest.mark.parametrize("sizes", [(3, 4, 6), (2, 33, 5), (1, 7, 1), (5, 1, 40)])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_what_is_around_a_reduction_is_in_its_kernel(program, sizes, dtype):
+    compiled = rl.compile(program)
+    x = noise(*sizes, dtype=dtype)
+    for turn in range(3):
+        x = x + turn
+        for ours, theirs in zip(flat(compiled(x)), flat(program(x)), strict=True):
+            assert ours.stride() == theirs.stride()
+            assert rl.allclose(ours, theirs, 2e-5, 2e-6, equal_nan=True)
+    (made,) = compiled._runner.graphs
+    assert len(made.steps) == 1, made.code
+
+
+def test_transposed_operands_are_read_where_they_lie():
+    compiled = rl.compile(rms)
+    x = noise(6, 5).t()
+    for _ in range(3):
+        assert rl.allclose(compiled(x), rms(x), 1e-5, 1e-6)
+
+
+def test_a_row_is_not_written_before_it_is_read_again():
+    def shifted(x):
+        x -= x.mean(-1, keepdim=True)
+        x *= rl.rsqrt(x.var(-1, keepdim=True) + 1e-5)
+        return x
+
+    compiled = rl.compile(shifted)
+    for _ in range(3):
+        x, y = noise(3, 9), noise(3, 9)
+        assert rl.allclose(compiled(x), shifted(y), 1e-5, 1e-6) and rl.allclose(x, y)
+
+
+def test_batch_norm_is_one_kernel_in_training_and_so_is_its_gradient():
+    layer = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU())
+    other = nn.Sequential(nn.BatchNorm2d(3), nn.ReLU())
+
+    def step(layer, x):
+        y = layer(x)
+        (y * y).sum().backward()
+        return y
+
+    compiled = rl.compile(lambda x: step(layer, x))
+    for turn in range(4):
+        x, y = noise(2, 3, 4, 5) + turn, noise(2, 3, 4, 5) + turn
+        x.requires_grad_(), y.requires_grad_()
+        assert rl.allclose(compiled(x), step(other, y), 1e-4, 1e-5)
+        assert rl.allclose(x.grad, y.grad, 1e-3, 1e-4)
+    for ours, theirs in zip(layer.buffers(), other.buffers(), strict=True):
+        assert rl.allclose(ours, theirs, 1e-5, 1e-6)
+    code = compiled._runner.graphs[-1].code
+    assert "native_batch_norm(" not in code
+    assert any(
+        "_batch_norm_apply" in line and "relu" in line for line in code.split("\n")
+    )
+
+
+def test_reductions_behind_reductions_are_not_computed_again_and_again():
+    def deep(x):
+        for _ in range(8):
+            x = F.softmax(x, -1)
+        return x
+
+    compiled = rl.compile(deep)
+    x = noise(3, 5)
+    for _ in range(3):
+        assert rl.allclose(compiled(x), deep(x), 1e-5, 1e-6)
+    assert len(compiled._runner.graphs[0].steps) == 4
+
+
+def test_long_columns_and_one_long_row_keep_their_own_kernels():
+    for sizes, dims in (((1000, 3), 0), ((300, 300), None)):
+        compiled = rl.compile(lambda x, dims=dims: (x * 2).sum(dims))
+        x = noise(*sizes)
+        for _ in range(3):
+            compiled(x)
+        assert len(compiled._runner.graphs[0].steps) == 2
+
+
+def test_infinite_and_missing_numbers_come_through():
+    for bad in (rl.inf, -rl.inf, rl.nan):
+        x = noise(3, 6)
+        x[1, 2] = bad
+        for program in (rms, scaled_softmax, standard, normed):
+            compiled = rl.compile(program)
+            for _ in range(3):
+                assert rl.allclose(compiled(x), program(x), 1e-4, 1e-5, equal_nan=True)
