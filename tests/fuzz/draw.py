@@ -15,6 +15,7 @@ from torch.testing._internal.opinfo.core import (
     UnaryUfuncInfo,
 )
 
+from tests.fuzz import wider
 from tests.fuzz.specs import (
     BITS,
     INEXACT,
@@ -27,6 +28,8 @@ from tests.fuzz.specs import (
 
 SAMPLES = 12  # of an operator and dtype, spread over the first few
 LOOKED_AT = 48
+WIDER = 0.3  # of the cases are changed in a further way
+TWICE = 0.2  # of them have their gradients differentiated again
 RUN = 40  # cases in a row of one operator, whose samples are made once
 LARGEST = 20_000  # elements of an argument: cases are many, and small
 DTYPES = (
@@ -53,11 +56,13 @@ class Case:
         notes: what was changed about PyTorch's sample.
         history: the arguments before the changes, and each change with the state of
             the random numbers that it began with.
+        twice: whether the gradients are differentiated again.
     """
 
     def __init__(self, path, args, kwargs, notes, history=None):
         self.path, self.args, self.kwargs, self.notes = path, args, kwargs, notes
         self.history = history
+        self.twice = False
 
     def __repr__(self):
         kind, name = self.path
@@ -490,7 +495,7 @@ def draw(seed, index):
     args, kwargs = start = made
     steps = []
 
-    def take(change):
+    def take(change, rng=rng):
         steps.append((change, rng.getstate()))
         return change(rng, args, kwargs, notes)
 
@@ -498,6 +503,9 @@ def draw(seed, index):
         args, kwargs = take(change_all)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))):
         args, kwargs = take(rng.choices(*zip(*CHANGES))[0])
+    more = random.Random(f"{seed}:{index}:more")
+    if more.random() < WIDER:
+        args, kwargs = take(more.choices(*zip(*wider.changes(info.name)))[0], more)
     path = choose_path(rng, info, public)
     if path[0] == "method":
         kwargs = {key: item for key, item in kwargs.items() if key != "out"}
@@ -505,7 +513,11 @@ def draw(seed, index):
             return None
     # leaves that need gradients are refused in place: rarely of interest
     free = in_place(path) and rng.random() < 0.9
-    return finish(path, args, kwargs, notes, (start, steps, free))
+    case = finish(path, args, kwargs, notes, (start, steps, free))
+    case.twice = more.random() < TWICE
+    if case.twice:
+        notes.append("twice")
+    return case
 
 
 def in_place(path):

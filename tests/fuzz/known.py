@@ -6,12 +6,24 @@ import re
 
 import numpy as np
 
-from tests.fuzz.factors import recomposed
+from tests.fuzz.factors import recomposed, same_spectrum
 from tests.fuzz.faults import tells_another_fault
 from tests.fuzz.specs import EPSILON, TensorSpec
 
 # (operator, kind of difference, the difference's text, why it stands)
 EXPLAINED = [
+    (
+        r".*",
+        r"class",
+        r"TypeError: .* for RuntimeError: .*scalar\.isIntegral.*",
+        "PyTorch takes a tensor of a truth value for an integer, and stumbles over it",
+    ),
+    (
+        r"nn\.functional\.scaled_dot_product_attention",
+        r"accepted",
+        r".*Currently do not support dropout > 0",
+        "no chance of being left out: one of PyTorch's two kernels refuses it",
+    ),
     (
         r"linalg\.cholesky_ex",
         r"values",
@@ -27,8 +39,8 @@ EXPLAINED = [
     (
         r"linalg\.matrix_power",
         r"accepted|gradient",
-        r".*functions with out=.*|.*requires_grad is True",
-        "PyTorch refuses gradients by what writes out=, a product, an inverse or a copy",
+        r".*(functions with out=|Expected out tensor to have dtype).*|.*requires_grad is True",
+        "PyTorch refuses out= by what writes it, a product, an inverse or a copy",
     ),
     (
         r"fft\.\w+",
@@ -141,9 +153,9 @@ EXPLAINED = [
         "wrong arguments of types that PyTorch has no kernel for",
     ),
     (
-        r"nn\.functional\.batch_norm",
+        r"(nn\.functional\.|native_)batch_norm",
         r"class",
-        r"IndexError: Dimension out of range.*for RuntimeError: running_\w+ should .*",
+        r"IndexError: Dimension out of range.*for RuntimeError: (running_\w+ should|Small).*",
         "PyTorch looks for the channels of a vector behind its sizes",
     ),
     (
@@ -317,7 +329,7 @@ EXPLAINED = [
     (
         r"to",
         r"refused",
-        r"TypeError: to\(\) received .*got \(Tensor, (float|complex|bool).*",
+        r"TypeError: to\(\) received .*got \(Tensor, (float|complex|bool|int).*",
         "PyTorch's parser takes a number for the tensor whose type is wanted",
     ),
     (
@@ -425,7 +437,7 @@ EXPLAINED = [
     (
         r"(masked\.)?norm|linalg\.(vector_)?norm",
         r"gradient",
-        r".*is -?0\.0, not nan",
+        r".*is (-?0\.0|\(-?0[+-]0j\)), not \(?nan.*",
         "the sum of powers overflows, and PyTorch divides infinities",
     ),
     (
@@ -520,8 +532,8 @@ def whole_numbers(case):
 
 
 def last_order(case):
-    """Whether an order is the largest integer, to which PyTorch adds one."""
-    return 2**63 - 1 in [a for a in case.args if isinstance(a, int)]
+    """Whether an order is beyond 32 bits: PyTorch adds one, and rounds it."""
+    return any(isinstance(a, int) and a >= 2**31 - 1 for a in case.args)
 
 
 def leaves_columns_out(case):
@@ -604,8 +616,107 @@ def is_half(case):
     return any(t.dtype in ("float16", "bfloat16") for t in arguments)
 
 
+def lies_in_gaps(case):
+    """Whether `out=`, or what is written to, or an argument that it meets has gaps."""
+    return any(
+        spec.numel > 1 and not dense(spec)
+        for spec in _tensors([*case.args, *case.kwargs.values()])
+    )
+
+
+def is_written_whole(case):
+    """Whether `out=` is an argument itself."""
+    out = case.kwargs.get("out")
+    return hasattr(out, "buffer") and any(out is t for t in _tensors(case.args))
+
+
+def far_out(case):
+    """Whether there are arguments beyond what single precision counts to."""
+    return any((np.abs(t.values()) > 2**24).any() for t in _tensors(case.args))
+
+
+def dense(spec):
+    """Whether a tensor fills its span with elements, each seen once."""
+    step = 1
+    for stride, size in sorted(zip(spec.strides, spec.sizes, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
 # The same, where the arguments are of a kind.
 WHERE = [
+    (
+        r".*",
+        r"refused",
+        r".*refer to a single memory location.*",
+        is_written_whole,
+        "PyTorch resizes what it has yet to read, and no longer looks at it",
+    ),
+    (
+        r"linalg\.matrix_rank",
+        r"accepted",
+        r".*Dimension out of range.*",
+        writes_what_it_reads,
+        "PyTorch resizes the matrix that is its own out= before it reads it",
+    ),
+    (
+        r"(masked\.)?prod",
+        r"gradient",
+        r".*, not nan",
+        infinite,
+        "PyTorch divides the product by each element, NaN too",
+    ),
+    (
+        r"special\.bessel_[jy][01]",
+        r"values|argument",
+        r".*is -?\d[\d.]*e-\d+, not -?\d[\d.]*e-\d+",
+        far_out,
+        "PyTorch subtracts an eighth of a turn from angles that have no such digit",
+    ),
+    (
+        r"(special\.)?zeta",
+        r"values|argument",
+        r".*is -?0\.0, not nan",
+        whole_numbers,
+        "PyTorch multiplies infinities by what has vanished",
+    ),
+    (
+        r".*",
+        r"refused",
+        r".*refer to a single memory location.*",
+        lies_in_gaps,
+        "PyTorch gives up looking for overlaps where memory has gaps",
+    ),
+    (
+        r"[dhv]?stack|(row|column)_stack",
+        r"refused",
+        r".*to a single memory location.*",
+        lambda case: writes_what_it_reads(case) or writes_some_twice(case),
+        "PyTorch does not look whether a stack is written to what it is made of",
+    ),
+    (
+        r"nn\.functional\.(elu|selu|celu)",
+        r"gradient",
+        r".*, not nan",
+        infinite,
+        "at NaN PyTorch's whole vectors give NaN, the elements behind them do not",
+    ),
+    (
+        r"nn\.functional\.(relu6|hardtanh)",
+        r"gradient",
+        r".*, not -?0\.0",
+        infinite,
+        "at NaN PyTorch's whole vectors take no gradient, the elements behind them do",
+    ),
+    (
+        r"linalg\.eigvals",
+        r"values",
+        r".*",
+        same_spectrum,
+        "eigenvalues in another order",
+    ),
     (
         r".*",
         r"refused",
@@ -764,7 +875,7 @@ WHERE = [
     (
         r"(linalg\.)?cross",
         r"gradient",
-        r".*, not -?0\.0",
+        r".*(is|not) -?0\.0.*",
         reads_itself,
         "both shares of one operand cancel: PyTorch rounds them alike, we do not",
     ),

@@ -84,6 +84,7 @@ class TensorSpec:
         self.buffer, self.dtype = buffer, dtype
         self.sizes, self.strides, self.offset = tuple(sizes), tuple(strides), offset
         self.grad = grad
+        self.conjugate = False  # lazily, when it is read
 
     @classmethod
     def dense(cls, values, dtype, sizes, grad=False):
@@ -133,6 +134,7 @@ class TensorSpec:
         note = "" if self.strides == dense_strides(self.sizes) else f", {self.strides}"
         note += f", offset {self.offset}" if self.offset else ""
         note += ", grad" if self.grad else ""
+        note += ", conj" if self.conjugate else ""
         shown = self.values()
         shown = shown.tolist() if shown.size <= 12 else f"{shown[:8].tolist()}..."
         return f"{self.dtype}{list(self.sizes)}({shown}{note})"
@@ -180,7 +182,8 @@ class Side:
     def tensor(self, spec):
         m = self.module
         if self.shaken is not None:
-            spec = spec.shaken(self.shaken)
+            spec, lazy = spec.shaken(self.shaken), spec.conjugate
+            spec.conjugate = lazy
             self.kept.append(spec)  # whose buffer's id is a key below
         source = spec.widened() if self.wide else spec
         key = id(spec.buffer), source.dtype
@@ -191,6 +194,8 @@ class Side:
             self.storages[key] = flat.view(getattr(m, source.dtype))
         base = self.storages[key]
         window = base.as_strided(spec.sizes, spec.strides, spec.offset).detach()
+        if spec.conjugate:
+            window = window.conj().detach()
         return window.requires_grad_() if spec.grad else window
 
     def read(self, tensor):

@@ -64,3 +64,34 @@ def test_of_a_matrix_that_is_nearly_singular_no_digit_is_sure():
     found = judge.call(judge.rushlight, one)
     found.result = found.result * (1 + 1e-3)
     assert judge.judge(one, judge.call(judge.torch, one), found) is None
+
+
+def compared(name, values, ours, theirs, dtype="float32"):
+    """What the judge says of two answers to a call with one operand."""
+    one = case(name, TensorSpec.dense(np.array(values), dtype, (len(values),)))
+    expected, found = (judge.call(m, one) for m in (judge.torch, judge.rushlight))
+    expected.result = expected.result + judge.torch.tensor(theirs)
+    found.result = found.result + judge.rushlight.tensor(ours)
+    return judge.judge(one, expected, found)
+
+
+@pytest.mark.parametrize(("ours", "passes"), [(0.0, True), (5e-7, True), (0.5, False)])
+def test_an_answer_far_off_excuses_no_other(ours, passes):
+    verdict = compared("exp", [0.5, 1.0], [ours, 0.0], [0.7, 0.0])
+    assert (verdict is None) == passes
+
+
+@pytest.mark.parametrize(("error", "passes"), [(1e-14, True), (1e-9, False)])
+def test_the_digits_of_small_numbers_count(error, passes):
+    verdict = compared("erfc", [4.0, 4.1], [error, 0.0], [0.0, 0.0])
+    assert (verdict is None) == passes
+
+
+def test_what_jumps_is_not_moved_by_rounding():
+    assert compared("floor", [2.0, 3.5], [1.0, 0.0], [0.0, 0.0]) is not None
+
+
+@pytest.mark.parametrize(("theirs", "passes"), [(1e-4, True), (0.0, False)])
+def test_what_rounding_moves_far_may_differ_if_it_does_on_pytorch(theirs, passes):
+    verdict = compared("sin", [1.00003e4, 1.00009e4], [2e-4, 0.0], [0.0, theirs])
+    assert (verdict is None) == passes

@@ -26,6 +26,15 @@ VALUES = {
         INF, lib.tensor([4, 3, -2])
     ),
     "polygamma": lambda lib: lib.polygamma(2, lib.tensor([INF, 1.0, -0.5, -40.3, NAN])),
+    "i0 of large numbers": lambda lib: lib.special.i0(
+        lib.tensor([1e30, -1e300, 1e3, INF, 700.0], dtype=lib.float64)
+    ),
+    "i1 of large numbers": lambda lib: lib.special.modified_bessel_i1(
+        lib.tensor([1e30, -1e300, -1e3, 700.0], dtype=lib.float64)
+    ),
+    "powers of two of another type": lambda lib: lib.ldexp(
+        lib.ones(2, dtype=lib.float64), lib.tensor(2.3, dtype=lib.bfloat16)
+    ),
     "cumulative_trapezoid of bytes": lambda lib: lib.cumulative_trapezoid(
         lib.tensor([6, 4, 1, 3], dtype=lib.uint8),
         lib.tensor([6, 4, 1, 3], dtype=lib.uint8),

@@ -34,6 +34,38 @@ CALLS = {
     "bins up to nan of integers": lambda m: m.histc(m.tensor([1]), 3, 0, math.nan),
     "no bins of integers": lambda m: m.histc(m.tensor([1]), 0),
     "bins of integers": lambda m: m.histc(m.tensor([1]), 3),
+    "a type beside one in place": lambda m: m.ones(2).cumsum_(0, dtype=m.float64),
+    "an integer beside one in place": lambda m: m.ones(2).cumprod_(0, dtype=m.int64),
+    "its own type in place": lambda m: m.ones(2).cumsum_(0, dtype=m.float32),
+    "out where there is none": lambda m: m.stft(
+        m.ones(100), 16, return_complex=True, out=None
+    ),
+    "one weight for three classes": lambda m: m.nn.functional.cross_entropy(
+        m.ones(2, 3), m.ones(2, 3), weight=m.ones(1)
+    ),
+    "a row of weights": lambda m: m.nn.functional.cross_entropy(
+        m.ones(2, 3), m.ones(2, 3), weight=m.ones(1, 3)
+    ),
+    "a mask of another type": lambda m: m.nn.MultiheadAttention(2, 1).double()(
+        *[m.ones(3, 1, 2, dtype=m.float64)] * 3, attn_mask=m.zeros(3, 3)
+    ),
+    "a window that may want gradients": lambda m: m.signal.windows.hann(
+        3, requires_grad=None
+    ),
+    "a straight window that may": lambda m: m.signal.windows.bartlett(
+        3, requires_grad=None
+    ),
+    "statistics that want gradients": lambda m: m.native_batch_norm(
+        m.ones(2, 1), None, None, m.ones(1), m.ones(1, requires_grad=True), True, 0.1, 1
+    ),
+    "a tensor for a split's size": lambda m: m.arange(5).split(m.tensor(2.0))[1],
+    "less than no dropout": lambda m: m.nn.functional.scaled_dot_product_attention(
+        *[m.ones(2, 3, 4)] * 3, dropout_p=-1
+    ),
+    "a truth value for a width": lambda m: m.trapz(m.ones(3), dx=False),
+    "huge statistics": lambda m: m.native_batch_norm(
+        m.ones(2, 1), None, None, m.ones(1), m.ones(1), True, 1e40, 1e40
+    )[0],
     "a list for a dtype": lambda m: m.normal(1.6, 0.3, [2], dtype=[2, 2]),
     "no tensor": lambda m: m.nn.functional.adaptive_avg_pool3d(
         np.float32(2), (5, 7, 4)

@@ -45,6 +45,8 @@ MEANT = {
     "autograd.profiler.FunctionEvent": "made by the profiler alone",
     "layout": "made by nobody but the library",
     "memory_format": "likewise",
+    "qscheme": "likewise",
+    "SymInt": "likewise",
     "div": "one overload with the mode, and one without",
     "linspace": "the stub has a default that the parser refuses",
     "logspace": "likewise",

@@ -175,3 +175,61 @@ def test_sizes_strides_and_offsets_are_the_oracles(window, data):
         if ours != expected:
             differing.append((name, ours, expected))
     assert not differing, differing
+
+
+def indices(draw, sizes):
+    """Integers, slices and lists for some of the dimensions, lists among them."""
+    found = []
+    for n in sizes:
+        kinds = [st.just(slice(None))]
+        if n:
+            kinds += [st.lists(st.integers(0, n - 1), min_size=1, max_size=2)] * 2
+            kinds += [st.integers(0, n - 1)]
+        found.append(draw(st.one_of(kinds)))
+    several = {len(item) for item in found if isinstance(item, list)}
+    return tuple(
+        item[:1] if isinstance(item, list) and len(several) > 1 else item
+        for item in found
+    )
+
+
+@given(windows(), st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_what_indices_select_lies_as_what_it_is_selected_from(window, data):
+    mine, theirs = both(window)
+    index = indices(data.draw, window[0])
+    ours, expected = mine[index], theirs[index]
+    assert ours.tolist() == expected.tolist()
+    assert not any(isinstance(i, list) for i in index) or ours._is_view() is False
+    if expected.numel() > 1:
+        assert ours.stride() == expected.stride()
+
+
+UNUSUAL = [
+    ((3, 1, 4), (4, 9, 1)), ((3, 1, 4), (8, 7, 2)), ((1, 5, 5), (25, 5, 1)),
+    ((2, 3), (1, 2)), ((4, 1, 1), (1, 3, 7)), ((2, 3, 4), (1, 2, 6)), ((1, 2), (2, 2)),
+]  # fmt: skip
+MADE = {
+    "unsafe_split": lambda m, x: m.unsafe_split(x, 2, 0),
+    "unsafe_chunk": lambda m, x: m.unsafe_chunk(x, 2, -1),
+    "unsafe_split_with_sizes": lambda m, x: m.unsafe_split_with_sizes(
+        x, [1, x.shape[0] - 1]
+    ),
+    "rms_norm": lambda m, x: [m.nn.functional.rms_norm(x, x.shape[-1:])],
+    "rms_norm of half precision": lambda m, x: [
+        m.nn.functional.rms_norm(x.bfloat16(), x.shape[-1:])
+    ],
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+@pytest.mark.parametrize(("sizes", "strides"), UNUSUAL)
+def test_parts_and_norms_keep_the_steps_of_single_elements(name, sizes, strides):
+    ours, expected = (
+        [
+            (tuple(part.shape), part.stride(), part.storage_offset(), part._is_view())
+            for part in MADE[name](m, m.ones(99).as_strided(sizes, strides))
+        ]
+        for m in (rl, torch)
+    )
+    assert ours == expected

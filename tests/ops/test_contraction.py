@@ -182,6 +182,33 @@ def test_results_go_through_what_is_traced_behind_the_product(run):
             np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("run", [run_native, run_reference])
+def test_operands_of_any_layout_stand_behind_the_product(run):
+    """A residual, a bias of the columns in float16 and a scale for each row."""
+    rng = np.random.default_rng(4)
+    function = contraction.product(
+        "product_and_more",
+        *[ir.f32] * 3,
+        SMALL,
+        after=lambda x, left, bias, scale: maximum((x + bias) * scale, 0) - left,
+        others=[(ir.f32, True), (ir.f16, True), (ir.f32, False)],
+    )
+    for rows, columns, depth in itertools.product((1, 7), (3, 19), (4, 13)):
+        a = rng.standard_normal((rows, depth), np.float32)
+        b = rng.standard_normal((depth, columns), np.float32)
+        left = rng.standard_normal((rows, 2 * columns), np.float32)[:, :columns]
+        bias = rng.standard_normal(columns, np.float32).astype(np.float16)
+        scale = rng.standard_normal(rows, np.float32)
+        out, scalars = np.full((rows, columns), 7, "f"), np.array([1, 1], "f")
+        ints = product_ints(a, b, out, out, contraction.NOTHING, 3, 16, 1)
+        more = (2 * columns, 0, 0, 0, 1, 0)
+        chunks = -(-rows // 3) * -(-columns // 16)
+        arrays = (out, a, b, out, scalars, left, bias, scale)
+        run(function, arrays, (*ints, *more), chunks)
+        expected = np.maximum((a @ b + bias) * scale[:, None], 0) - left
+        np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     "mode", [contraction.NOTHING, contraction.VECTOR, contraction.SCALAR]
 )

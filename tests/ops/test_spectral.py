@@ -248,3 +248,31 @@ def test_shapes_are_known_without_data():
         3,
         10,
     )
+
+
+@pytest.mark.parametrize("count", [64, 70])
+@pytest.mark.parametrize("size", [8, 16, 32, 64])
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft"])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_many_short_lines_are_transformed_as_few_are(dtype, name, size, count):
+    rl.manual_seed(size + count)
+    x = rl.randn(count, size, dtype=getattr(rl, dtype))
+    x = x.real.contiguous() if name == "rfft" else x
+    x[3, 2] = -0.0
+    function = getattr(rl.fft, name)
+    few = rl.cat([function(x[k : k + 5]) for k in range(0, count, 5)])
+    assert rl.equal(function(x), few)
+    apart = rl.zeros(count, 2 * size, dtype=x.dtype)
+    apart[:, :size] = x
+    assert rl.equal(function(apart[:, :size]), few)
+    turned = x.t().contiguous().t()
+    limit = 1e-5 if dtype == "complex64" else 1e-13
+    assert (function(turned) - few).abs().max() < limit * size
+
+
+def test_transforms_of_small_tensors_follow_plans():
+    x = rl.randn(64, dtype=rl.complex64)
+    right = [rl.fft.fft(x * k) for k in range(4)]
+    with rl.inference_mode():
+        for k in range(4):
+            assert rl.equal(rl.fft.fft(x * k), right[k])
