@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench fuzz sanitize wild suites clean
+.PHONY: demo test build lint docs bench fuzz sanitize wild suites suites-quick clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.backends.cpu.warm
@@ -44,6 +44,9 @@ wild: build $(STAMPS)/wild           ## models of well-known packages, installed
 
 suites: build                      ## other people's tests of packages over PyTorch
 	$(RUN) -m tools.suites
+
+suites-quick: build                ## those that take a few minutes
+	$(RUN) -m tools.suites --quick
 
 clean:                              ## everything that a build made
 	rm -rf build dist *.egg-info rushlight/_generated

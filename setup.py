@@ -27,6 +27,7 @@ COMPILED = [
     "core.elements",
     "core.sizes",
     "core.tensor",
+    "core.facts",
     "core.window",
     "core.subclass",
     "core.sparse",
@@ -51,6 +52,7 @@ COMPILED = [
     "backends.cpu.lapack_small",
     "backends.cpu.lapack_tasks",
     "backends.cpu.lapack",
+    "backends.nvidia.launch",
     "dispatch.signature",
     "dispatch.outputs",
     "dispatch.dispatcher",
@@ -80,9 +82,12 @@ COMPILED = [
     "autograd.methods",
     "autograd.record",
     "programs.tape",
+    "programs.noting",
     "programs.capture",
+    "programs.listening",
     "programs.program",
     "programs.resolving",
+    "export.listening",
 ]
 # Modules whose loops gcc vectorises with more than -O2's eagerness.
 VECTORIZED = (

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import gc as _gc
 from math import e, inf, nan, pi
+
+# What is made here stays: looking through it finds nothing to free.
+_collecting = _gc.isenabled()
+_gc.disable()
+# Whether the process has little more than Python itself.
+_fresh = len(_gc.get_objects()) < 20_000
 
 # The imports below follow the architecture, from the core upwards.
 from rushlight.core.dtype import DType as dtype
@@ -105,12 +112,18 @@ from rushlight.random import (
     seed,
     set_rng_state,
 )
-from rushlight import nn, optim
 
 globals().update(_legacy.names())
 
 __version__ = "0.1.0"
 newaxis = None
+
+if _collecting:
+    if not _gc.get_freeze_count():
+        _gc.freeze()
+        if not _fresh:  # what programs made is looked through again, but not at once
+            _gc.unfreeze()
+    _gc.enable()
 
 # What not every program uses is imported when it is first asked for.
 _ON_DEMAND = (
@@ -121,6 +134,8 @@ _ON_DEMAND = (
     "library",
     "linalg",
     "masked",
+    "nn",
+    "optim",
     "signal",
     "special",
     "overrides",
@@ -130,6 +145,9 @@ _ON_DEMAND = (
     "transforms",
     "utils",
 )
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for readers of types, who import everything
+    from rushlight import nn, optim
 
 
 def __getattr__(name):
@@ -137,6 +155,8 @@ def __getattr__(name):
 
     if name in _ON_DEMAND:
         return import_module(f"rushlight.{name}")
+    if name == "__all__":  # what `import *` brings: no modules
+        return import_module("rushlight._on_demand").exported(globals())
     found = import_module("rushlight._on_demand").find(name)
     if found is None:
         from sys import modules
@@ -147,3 +167,9 @@ def __getattr__(name):
     if not hasattr(found, "__path__"):
         globals()[name] = found
     return found
+
+
+def __dir__():
+    from rushlight import _on_demand
+
+    return sorted({*globals(), *_ON_DEMAND, *_on_demand.MODULES, *_on_demand.names()})

@@ -6,7 +6,7 @@ import warnings
 
 from rushlight import _helpers, legacy
 from rushlight.autograd import methods as _autograd
-from rushlight.core import indexing, interop, naming, pickling, printing, views
+from rushlight.core import facts, indexing, interop, naming, pickling, printing, views
 from rushlight.core.device import Device, get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
@@ -264,6 +264,16 @@ _OPEN = (
 _CORE_METHODS = (
     "data_ptr",
     "dim",
+    "item",
+    "numel",
+    "requires_grad_",
+    "size",
+    "stride",
+    "untyped_storage",
+)
+# The others that only say something of a tensor.
+_FACTS = (
+    "_is_view",
     "element_size",
     "get_device",
     "is_complex",
@@ -272,14 +282,8 @@ _CORE_METHODS = (
     "is_inference",
     "is_set_to",
     "is_signed",
-    "item",
-    "numel",
-    "requires_grad_",
-    "size",
     "storage_offset",
-    "stride",
     "tolist",
-    "untyped_storage",
 )
 _HOOK_ATTRIBUTES = {
     "retains_grad": _autograd.retains_grad,
@@ -320,6 +324,7 @@ def _methods():
         yield f"is_{kind}", False
     yield "is_pinned", lambda self, device=None: False
     yield "pin_memory", lambda self, device=None: self
+    yield "xpu", _xpu
     yield (
         "new_tensor",
         lambda self, data, *, dtype=None, device=None, requires_grad=False: tensor(
@@ -336,6 +341,23 @@ def _methods():
     yield from _helpers.methods()
     yield "__tensor_flatten__", None
     yield "__array_priority__", 1000  # NumPy's numbers leave operators to tensors
+
+
+def _set_attributes(self, attributes):
+    """Gives a tensor another dictionary of attributes."""
+    if not isinstance(attributes, dict):
+        raise TypeError(
+            f"__dict__ must be set to a dictionary, not a '{type(attributes).__name__}'"
+        )
+    from ctypes import py_object, pythonapi  # the compiled type has no such setter
+
+    put = pythonapi.PyObject_GenericSetDict
+    put.argtypes = py_object, py_object, py_object
+    put(self, attributes, None)
+
+
+def _xpu(self, device=None, non_blocking=False, memory_format=None):
+    raise AssertionError("Torch not compiled with XPU enabled")
 
 
 def _h(self):
@@ -496,6 +518,8 @@ def bind():
     watch_attributes(Tensor)
     for name in _CORE_METHODS:
         install(name, method(name, getattr(Tensor, name)))
+    for name in _FACTS:
+        install(name, method(name, getattr(facts, name)))
     for name, function in _methods():
         if function is None:
             continue
@@ -504,6 +528,9 @@ def bind():
         install(name, function)
     for name in _AUTOGRAD_METHODS:
         install(name, method(name, getattr(_autograd, name)))
+    read_attributes = vars(Tensor)["__dict__"].__get__
+    install("__dict__", property(read_attributes, _set_attributes))
+    install("name", None)  # PyTorch's has no name either
     install("_stand", None)  # under a transformation: what the tensor stands for
     install("__torch_function__", classmethod(_torch_function))
     install("__torch_dispatch__", classmethod(_disabled_torch_dispatch_impl))
@@ -513,6 +540,7 @@ def bind():
     install("backward", method("backward", _autograd.tensor_backward))
     for name, read in _HOOK_ATTRIBUTES.items():
         install(name, Attribute(name, read))
+    install("_equal_to_array", interop.equal_to_array)
     bind_slots(
         {
             "getitem": indexing.getitem,
@@ -525,6 +553,9 @@ def bind():
             "deepcopy": pickling.deepcopy_tensor,
             "reduce": pickling.reduce_tensor,
             "grad_fn": _autograd.grad_fn,
+            "set_grad": _autograd.set_grad,
+            "set_data": _autograd.set_data,
+            "require_grad": _autograd.set_requires_grad,
             "dlpack": interop.to_dlpack,
             "item": _item,
         }

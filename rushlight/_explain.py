@@ -145,9 +145,9 @@ def describe_derivative(op):
     yield f"derivative: {location(function)}", source(function)
 
 
-# Keys of transformations and of autocast: registered for every operator when one is
-# first used, and met only inside of it.
-ON_DEMAND = ("Autocast", "Batched", "Below")
+# Keys of transformations, of autocast and of what records programs: registered for every
+# operator when one is first used, and met only inside of it.
+ON_DEMAND = ("Autocast", "Batched", "Below", "PreDispatch", "Recording")
 
 
 def dispatch_table(op):

@@ -22,14 +22,6 @@ has_openmp = False
 has_spectral = True
 
 
-class OutOfMemoryError(RuntimeError):
-    """No memory of a device is left."""
-
-
-class AcceleratorError(RuntimeError):
-    """A device reports an error."""
-
-
 _state: dict = {"matmul": "highest", "warn_always": False, "interop": None}
 _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import warnings
 
 import rushlight as rl
@@ -21,19 +20,6 @@ class FatalError(Exception):
     """An error that a program can't go on from."""
 
 
-Tag = enum.IntEnum(
-    "Tag",
-    """
-    core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout
-    generated inplace inplace_view maybe_aliasing_or_mutating needs_contiguous_strides
-    needs_exact_strides needs_fixed_stride_order nondeterministic_bitwise
-    nondeterministic_seeded out out_variant pointwise pt2_compliant_tag reduction
-    view_copy
-    """,
-    module=__name__,
-    start=0,
-)
-Tag.__doc__ = "What can be said of an operator."
 max_pool1d_with_indices = call.max_pool1d_with_indices
 
 # ---- positions
@@ -129,82 +115,6 @@ def set_anomaly_enabled(enabled, check_nan=True):
 
 
 # ---- control flow that is data
-
-
-def cond(pred, true_fn, false_fn, operands=()):
-    """What one of two functions makes of the operands.
-
-    Args:
-        pred: a truth value, or a tensor of one element.
-        true_fn, false_fn: what is called where it holds, and where it doesn't.
-        operands: what they are called with.
-
-    Raises:
-        RuntimeError: ``pred`` is neither.
-
-    >>> cond(rl.tensor(True), lambda x: x + 1, lambda x: x - 1, (rl.ones(2),))
-    tensor([2., 2.])
-    """
-    if isinstance(pred, Tensor):
-        if pred.numel() != 1:
-            raise RuntimeError(
-                f"Expected pred to be bool or single-element tensor, but got {pred}."
-            )
-        pred = pred.item()
-    elif not isinstance(pred, (bool, int, float)):
-        raise RuntimeError(f"Expected pred to be bool or tensor, but got {pred}.")
-    return (true_fn if pred else false_fn)(*operands)
-
-
-def while_loop(cond_fn, body_fn, carried_inputs):
-    """What a function leads to, called over and over while a condition holds.
-
-    Args:
-        cond_fn: from the carried values to a truth value.
-        body_fn: from the carried values to the next ones.
-        carried_inputs: the values to begin with.
-
-    Raises:
-        RuntimeError: a function can't be called, or doesn't return what is carried.
-
-    >>> while_loop(lambda i: i < 3, lambda i: (i + 1,), (rl.tensor(0),))
-    (tensor(3),)
-    """
-    if not callable(cond_fn) or not callable(body_fn):
-        raise RuntimeError("Expect cond_fn and body_fn to be callable.")
-    if not isinstance(carried_inputs, (tuple, list)):
-        raise RuntimeError(
-            "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that "
-            f"only consists of tensor or int leaves, but got {carried_inputs}."
-        )
-    carried = tuple(carried_inputs)
-    while _holds(cond_fn(*carried)):
-        after = body_fn(*carried)
-        if not isinstance(after, (tuple, list)) or len(after) != len(carried):
-            raise RuntimeError(
-                "Expected body_fn_output and carried_inputs to have same number of "
-                f"outputs but got lhs:{after} and rhs:{carried}"
-            )
-        carried = tuple(after)
-    return carried
-
-
-def _holds(answer):
-    if isinstance(answer, Tensor):
-        if answer.numel() != 1 or answer.dtype is not rl.bool:
-            raise RuntimeError(
-                "cond_fn must return a boolean scalar tensor or a boolean but got "
-                f"{answer}"
-            )
-        return answer.item()
-    if not isinstance(answer, bool):
-        raise RuntimeError(
-            f"cond_fn must return a boolean scalar tensor or a boolean but got {answer}"
-        )
-    return answer
-
-
-# ---- sizes that a tracer would leave open
 
 
 def sym_constrain_range(size, *, min=None, max=None):

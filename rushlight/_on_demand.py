@@ -3,26 +3,46 @@
 from __future__ import annotations
 
 from importlib import import_module
+from types import ModuleType
 
 MODULES = """
     _C __future__ _dynamo _higher_order_ops _inductor _logging _ops _subclasses _utils __config__
-    accelerator amp ao backends compiler distributed futures fx hub jit monitor mps
+    accelerator amp ao backends compiler distributed export futures fx hub jit monitor mps
     mtia multiprocessing onnx package profiler quasirandom return_types sparse storage
     torch_version types version xpu
 """.split()
 
 # A module's path inside the package -> the names that the package has from it.
 NAMES = {
-    "_C": ("DisableTorchFunction", "DisableTorchFunctionSubclass"),
+    "_C": (
+        "Argument",
+        "DisableTorchFunction",
+        "DisableTorchFunctionSubclass",
+        "DispatchKey",
+        "DispatchKeySet",
+        "FunctionSchema",
+        "ScriptObject",
+    ),
     "_as_torch": ("install_as_torch",),
     "_dynamo.eval_frame": ("compile",),
     "_explain": ("explain",),
+    "core.errors": ("AcceleratorError", "OutOfMemoryError"),
+    "dispatch.tags": ("Tag",),
     "func": ("vmap",),
-    "jit": ("ScriptFunction", "ScriptModule"),
+    "futures": ("Future",),
+    "jit": ("CompilationUnit", "ScriptFunction", "ScriptModule", "fork", "wait"),
+    "jit._types": tuple(
+        """
+        AnyType AwaitType BoolType ComplexType DeviceObjType DictType FloatType FutureType
+        IntType ListType NoneType NumberType OptionalType PyObjectType RRefType
+        StreamObjType StringType SymBoolType SymIntType TensorType TupleType Type
+        UnionType
+        """.split()
+    ),
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "_facts": tuple(
         """
-        AcceleratorError Event OutOfMemoryError Stream SymBool SymFloat _assert
+        Event Stream SymBool SymFloat _assert
         _assert_async _check _check_index _check_is_size _check_not_implemented
         _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
@@ -36,12 +56,12 @@ NAMES = {
     ),
     "_helpers": tuple(
         """
-        FatalError cond detach_ is_anomaly_check_nan_enabled
+        FatalError detach_ is_anomaly_check_nan_enabled
         is_anomaly_enabled is_distributed is_inference legacy_contiguous_format
-        Storage Tag max_pool1d_with_indices
+        Storage max_pool1d_with_indices
         set_anomaly_enabled sym_constrain_range
         sym_constrain_range_for_size
-        sym_fresh_size to_dlpack unravel_index while_loop
+        sym_fresh_size to_dlpack unravel_index
         """.split()
     ),
     "amp.autocast_mode": tuple(
@@ -54,6 +74,7 @@ NAMES = {
         set_autocast_gpu_dtype
         """.split()
     ),
+    "_higher_order_ops": ("cond", "while_loop"),
     "_subclasses.symbolic": ("SymInt",),
     "amp.grad_scaler": ("GradScaler",),
     "ops.extensions": ("classes",),
@@ -77,6 +98,31 @@ NAMES = {
     "serialization._records": ("PyTorchFileReader", "PyTorchFileWriter"),
 }
 _HOMES = {name: home for home, names in NAMES.items() for name in names}
+
+
+def names():
+    """Names of the package, modules apart, that may not have been asked for yet.
+
+    >>> "save" in names()
+    True
+    """
+    return _HOMES.keys()
+
+
+def exported(present):
+    """The names that ``from rushlight import *`` brings: public, and no modules.
+
+    Args:
+        present: the package's names and values so far.
+    """
+    public = {
+        name
+        for name, value in present.items()
+        if name[0] != "_"
+        and name != "annotations"
+        and not isinstance(value, ModuleType)
+    }
+    return sorted(public | {name for name in names() if name[0] != "_"})
 
 
 def find(name):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import string
-
 from rushlight.core import naming
 from rushlight.core.tensor import Tensor, install
 from rushlight.dispatch.overridable import method, open_functions
@@ -14,6 +12,9 @@ __all__ = [
     "cartesian_prod", "cdist", "chain_matmul", "einsum", "lu", "meshgrid", "nonzero", "norm",
     "split", "tensordot", "unique", "unique_consecutive",
 ]  # fmt: skip
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def _listed(tensors):
@@ -100,6 +101,8 @@ def split(tensor, split_size_or_sections, dim=0):
 
 def _split_method(self, split_size, dim=0):
     """Views of parts along a dimension: of one size, or of given sizes."""
+    if isinstance(split_size, Tensor) and split_size.numel() == 1:
+        split_size = int(split_size)
     return split(self, split_size, dim)
 
 
@@ -278,6 +281,8 @@ def einsum(*args):
             "einsum(): must specify the equation string and at least one operand, or at "
             "least one operand and its subscripts list"
         )
+    if len(args) == 2 and isinstance(args[1], (list, tuple)):
+        return einsum(args[0], *args[1])  # types are asked about the tensors one by one
     equation, operands = args[0], args[1:]
     if isinstance(equation, Tensor):
         equation, operands = _from_sublists(*args)
@@ -300,7 +305,7 @@ def _from_sublists(first, *rest):
     """The equation of ``einsum(a, [0, 1], b, [1, 2], [0, 2])``."""
     items = [first, *rest]
     output = items.pop() if len(items) % 2 else None
-    letters = string.ascii_letters
+    letters = _LETTERS
 
     def letter(item):
         if item is ...:
@@ -333,4 +338,4 @@ for _method in (nonzero, unique, unique_consecutive):
 install("split", method("split", _split_method))
 install("norm", method("norm", _norm_method))
 install("lu", method("lu", _lu_method))
-open_functions(globals(), __all__, naming.package)
+open_functions(globals(), __all__, naming.package, flat=("einsum",))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 
-from rushlight.core.dtype import DType, all_dtypes, set_default_dtype
+from rushlight.core.dtype import TYPE_NAMES, DType, all_dtypes, set_default_dtype
 from rushlight.core.layout import Size, sparse_coo, strided
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.storage import UntypedStorage
@@ -35,18 +35,15 @@ TENSORS = [name for name in list(WORDS)[:10]]
 STORAGES = [*TENSORS, "complex64", "complex128"]
 
 
-QUANTIZED_WORDS = {"qint8": "QInt8", "quint8": "QUInt8", "qint32": "QInt32"}
-
-
 def type_name(tensor):
     """What ``Tensor.type()`` answers: ``"torch.FloatTensor"``."""
     name = tensor.dtype.name
-    word = WORDS.get(name) or name.replace("float", "Float")
+    word = TYPE_NAMES[name]
     device = tensor.device.type
     where = "" if device == "cpu" else f"{device}."
     where += "sparse." if tensor.is_sparse else ""
     if tensor.is_quantized:
-        where, word = where + "quantized.", QUANTIZED_WORDS[name]
+        where += "quantized."
     return f"torch.{where}{word}Tensor"
 
 

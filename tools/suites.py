@@ -1,10 +1,11 @@
 """Other people's test suites, run on Rushlight under PyTorch's name.
 
-    python -m tools.suites [NAME ...]
+    python -m tools.suites [--quick] [NAME ...]
 
 Each package's source archive is fetched from the package index and unpacked under
 ``build/suites``; its own tests run there by ``python -m rushlight.run -m pytest``. A test
-that fails and is not listed here is a fault, and the command's status says so.
+that fails and is not listed here is a fault, and the command's status says so. The quick
+ones take a few minutes together.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Suite:
         needs: packages that are installed without their dependencies.
         settings: environment variables.
         differ: tests that fail, and why.
+        quick: whether its tests take two minutes at most.
     """
 
     package: str
@@ -54,11 +56,16 @@ class Suite:
     needs: tuple = ()
     settings: tuple = ()
     differ: tuple = ()
+    quick: bool = False
 
 
 DEGENERATE = "equal singular values: which vectors they get is rounding's choice"
 UNSEEDED = "draws without a seed, and its bound is met or not, on PyTorch as here"
 REMOVED = "calls torch.solve, which PyTorch removed: fails there, too"
+EXACT = (
+    "a minimum met to the last bit is refused: rounding's choice, on PyTorch as well"
+)
+ELSEWHERE = "fails on PyTorch, too: other packages have changed since"
 SUITES = {
     "linear_operator": Suite(
         "linear_operator",
@@ -84,8 +91,32 @@ SUITES = {
             ("TestPiecewiseCDF::test_forward_inverse_are_consistent", UNSEEDED),
             ("LinearSplineTest::test_forward_inverse_are_consistent", UNSEEDED),
         ),
+        quick=True,
     ),
-    "normflows": Suite("normflows", "1.7.3", "."),
+    "normflows": Suite("normflows", "1.7.3", ".", quick=True),
+    "xitorch": Suite(
+        "xitorch",
+        "0.5.1",
+        "xitorch",
+        differ=(
+            ("test_minimize::broyden1", EXACT),
+            ("test_solve_A_methods::scipy_gmres", ELSEWHERE),
+        ),
+        quick=True,
+    ),
+    "entmax": Suite("entmax", "1.0", "entmax", quick=True),
+    "tltorch": Suite(
+        "tensorly-torch",
+        "0.5.0",
+        "tltorch",
+        beside=("tensorly",),
+        differ=(
+            ("test_single_conv::Tucker", ELSEWHERE),
+            ("test_trl[", ELSEWHERE),
+            ("test_TuckerTRL", UNSEEDED),
+        ),
+        quick=True,
+    ),
 }
 
 
@@ -93,7 +124,10 @@ def main(arguments=None):
     """Runs the suites that are named, or all; the status says whether one is worse."""
     parser = argparse.ArgumentParser(prog="tools.suites", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(SUITES))
-    names = parser.parse_args(arguments).names or list(SUITES)
+    parser.add_argument("--quick", action="store_true", help="the short ones only")
+    asked = parser.parse_args(arguments)
+    every = [name for name in SUITES if SUITES[name].quick or not asked.quick]
+    names = asked.names or every
     unknown = [name for name in names if name not in SUITES]
     if unknown:
         parser.error(f"no such suite: {', '.join(unknown)}")

@@ -30,6 +30,10 @@ from rushlight.dispatch.disabled import (
 from rushlight.dispatch.disabled import (
     _disabled_torch_function_impl as _disabled_torch_function_impl,
 )
+from rushlight.dispatch.keys import DispatchKey as DispatchKey
+from rushlight.dispatch.keys import KeySet as DispatchKeySet
+from rushlight.dispatch.overload import ArgumentInfo as Argument
+from rushlight.dispatch.overload import Schema as FunctionSchema
 from rushlight.dispatch.python_key import modes as dispatch_modes
 
 _TensorBase = TensorBase
@@ -43,6 +47,20 @@ has_xpu = False
 
 def _log_api_usage_once(event):
     """Notes the use of a name where a program has asked for it: nobody has."""
+
+
+class ScriptObject:
+    """An object of a class of translated programs: there are none."""
+
+    def __init__(self, *args, **kwargs):
+        raise TypeError("ScriptObject: No constructor defined!")
+
+
+def _current_graph_task_id():
+    """The number of the backward pass that this thread runs, or -1."""
+    from rushlight.autograd.engine import current_graph_task_id
+
+    return current_graph_task_id()
 
 
 def _get_tracing_state():
@@ -178,3 +196,15 @@ _nn._parse_to = _parse_to
 _fft = _Operators("_fft", "fft")
 _linalg = _Operators("_linalg", "linalg")
 _special = _Operators("_special", "special")
+
+
+def __getattr__(name):
+    from rushlight.jit import _types
+
+    if isinstance(getattr(_types, name, None), type):
+        return getattr(_types, name)
+    if name == "default_generator":
+        from rushlight.core.random import default_generator
+
+        return default_generator
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -6,9 +6,11 @@ import functools
 
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
-from rushlight._dynamo.stance import current_stance, is_disabled
+from rushlight._dynamo.stance import _ever_set, current_stance, is_disabled
 from rushlight.nn import Module
 from rushlight.programs import running
+from rushlight.programs.capture import run as run_followed
+from rushlight.programs.running import watch_back
 
 __all__ = ["OptimizedModule", "compile", "optimize"]
 
@@ -100,9 +102,14 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
 
 def call(runner, function, args, kwargs):
     """Calls a function as the settings of the moment ask for."""
-    if runner is None or config.disable or current_stance() == "force_eager":
+    if runner is None or config.disable or _ever_set and is_eager():
         return function(*args, **kwargs)
-    return running.run(runner, function, args, kwargs)
+    return run_followed(runner, function, args, kwargs, watch_back)
+
+
+def is_eager():
+    """Whether this thread's compiled functions run as they are."""
+    return current_stance() == "force_eager"
 
 
 def optimize(backend="inductor", *, nopython=False, **options):

@@ -120,11 +120,12 @@ def cudagraph_mark_step_begin():
 
 
 _stances = threading.local()
+_ever_set: list = []  # asking a thread that has none costs more than a small program
 
 
 def current_stance():
     """What this thread's compiled functions do: see `set_stance`."""
-    return getattr(_stances, "now", "default")
+    return getattr(_stances, "now", "default") if _ever_set else "default"
 
 
 class set_stance:
@@ -148,6 +149,7 @@ class set_stance:
             raise RuntimeError(f"invalid torch.compile stance '{stance}'")
         self.stance = stance
         self.before = current_stance()
+        _ever_set[:] = [True]
         _stances.now = stance
 
     def __enter__(self):

@@ -5,8 +5,7 @@ Attributes:
     max_fusion_size: how many operators become one kernel at most.
 """
 
-import contextlib
-import sys
+from rushlight.utils._settings import patcher
 
 fuse = True
 max_fusion_size = 64
@@ -19,17 +18,4 @@ fx_graph_cache = True
 max_autotune = False
 max_autotune_gemm = False
 
-
-@contextlib.contextmanager
-def patch(changes=None, **more):
-    """A block, or a function, with other settings."""
-    if isinstance(changes, str):
-        changes = {changes: more.pop("value")}
-    module = sys.modules[patch.__module__]
-    changes = {**(changes or {}), **more}
-    before = {name: getattr(module, name) for name in changes}
-    vars(module).update(changes)
-    try:
-        yield
-    finally:
-        vars(module).update(before)
+patch = patcher(__name__)

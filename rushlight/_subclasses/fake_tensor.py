@@ -146,6 +146,12 @@ class FakeTensor(Tensor):
             raise TypeError("len() of a 0-d tensor")
         return int(self.shape[0])
 
+    def __getitem__(self, index):
+        return super().__getitem__(_as_arguments(index))
+
+    def __setitem__(self, index, value):
+        super().__setitem__(_as_arguments(index), value)
+
     @property
     def fake_device(self):
         """Where the real tensor would be."""
@@ -515,6 +521,18 @@ class FakeTensorMode(TorchDispatchMode):
         for one, twin in zip(flat, twins):
             if isinstance(one, FakeTensor) and one is not twin:
                 self._twins.follow(one, twin)
+
+
+def _as_arguments(index):
+    """An index whose numbers are those that operators are called with."""
+    if isinstance(index, SymInt):
+        return index._as_argument()
+    if isinstance(index, slice):
+        parts = index.start, index.stop, index.step
+        return slice(*map(_as_arguments, parts))
+    if isinstance(index, tuple):
+        return tuple(map(_as_arguments, index))
+    return index
 
 
 def _repeats_by_tensor(name, flat):

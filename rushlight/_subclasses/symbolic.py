@@ -220,6 +220,7 @@ class ShapeEnv:
         self.specialize_zero_one = specialize_zero_one
         self.symbols: list = []
         self.guards: list = []
+        self.formulas: list = []  # the same, before they are text
         self.fixed: list = []
         self._ducks: dict = {}
         self._known: dict = {}  # values -> the number
@@ -284,6 +285,7 @@ class ShapeEnv:
         guard = str(formula), outcome
         if guard not in self.guards:
             self.guards.append(guard)
+            self.formulas.append((formula, outcome))
 
     def specialized(self, number):
         """A size as the number that it is in the recording."""
@@ -333,6 +335,35 @@ class ShapeEnv:
                     made = Formula("mul", one, other)
                     return made if factor == 1 else Formula("mul", made, factor)
         return None
+
+
+def evaluated(expr, values):
+    """An expression's value; None where it has sizes of which nothing is known.
+
+    Args:
+        expr: the expression.
+        values: the symbols' values by name.
+    """
+    if isinstance(expr, int):
+        return expr
+    if isinstance(expr, Symbol):
+        return values.get(expr.name)
+    if isinstance(expr, Size):
+        return None
+    sides = [evaluated(one, values) for one in (expr.left, expr.right)]
+    if None in sides or (expr.name in ("floordiv", "mod") and not sides[1]):
+        return None
+    return getattr(operator, expr.name)(*sides)
+
+
+def symbols_of(expr):
+    """The symbols in an expression, once each."""
+    if isinstance(expr, Symbol):
+        return [expr]
+    if not isinstance(expr, Formula):
+        return []
+    found = [*symbols_of(expr.left), *symbols_of(expr.right)]
+    return list(dict.fromkeys(found))
 
 
 def _value(expr, world):

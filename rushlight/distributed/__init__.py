@@ -263,7 +263,7 @@ for _name in """
 
 
 def __getattr__(name):
-    if name in ("device_mesh", "tensor"):
+    if name in ("device_mesh", "nn", "optim", "rpc", "tensor"):
         from importlib import import_module
 
         return import_module(f"rushlight.distributed.{name}")

@@ -20,6 +20,9 @@ from rushlight.distributions._transform import (
     _clipped_sigmoid,
     _Stateless,
 )
+from rushlight.distributions._transform import (
+    _InverseTransform as _InverseTransform,
+)
 from rushlight.distributions._vector_transforms import (
     CatTransform,
     CorrCholeskyTransform,

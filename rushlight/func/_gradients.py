@@ -172,6 +172,12 @@ def vjp(func, *primals, has_aux=False):
             raise RuntimeError(
                 "vjp(f, *primals): Expected f to return at least a Tensor"
             )
+        for t in outputs:
+            if not (t.is_floating_point() or t.is_complex()):
+                raise RuntimeError(
+                    "vjp(f, ...): All outputs of f must be floating-point or complex "
+                    f"Tensors, got Tensor with dtype {t.dtype}"
+                )
         values = [level.unwrap(t) for t in outputs]
         aux = trees.mapped(lambda t: _lowered(level, t), aux)
 

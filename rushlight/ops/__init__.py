@@ -25,6 +25,10 @@ class _Namespace:
         from rushlight.dispatch.dispatcher import packets
 
         found = packets().get((self._name, name))
+        if found is None and self._name == "higher_order":
+            found = import_module("rushlight._higher_order_ops.base").OPERATORS.get(
+                name
+            )
         if found is None:
             raise AttributeError(
                 f"'_OpNamespace' '{self._name}' object has no attribute '{name}': no such "

@@ -26,8 +26,8 @@ from rushlight.ops.native import (
     run_whole,
     scalar_name,
 )
-from rushlight.ops.picking import coordinates, shares_storage
-from rushlight.ops.places import Places, broadcast
+from rushlight.ops.picking import coordinates, has_plain_steps, shares_storage
+from rushlight.ops.places import Places, broadcast, order_of_result
 
 COUNTED = USUAL | {8}  # types whose elements are zero or not
 PUT = USUAL | {8, 23, 24, 25, 26}  # types that can be put at indexed places
@@ -247,13 +247,55 @@ def index(self, indices):
     if len(indices) == 1 and _covers(given[0], self):
         return masked_select(self, given[0])
     places = Places(self, indices)
+    if not has_plain_steps(self) or not all(map(has_plain_steps, given)):
+        order = order_of_result(self, places)
+        if order is not None:
+            return _in_order(self, places, order)
     out = fresh(self, places.result_shape())
-    name, parts = mover(self.dtype)
-    wide = places.inner * parts
+    return _read(out, places.together(self), places, places.outer, places.inner)
+
+
+def _in_order(x, places, order):
+    """The elements, laid out with the dimensions in another order than row-major.
+
+    If the dimensions of the index stay together, the source is turned and no element
+    moves twice.
+    """
+    before, kept = len(places.before), len(places.shape)
+    sizes = places.result_shape()
+    first = order.index(before) if kept else before
+    if order[first : first + kept] == list(range(before, before + kept)):
+        indexed = len(places.order) - before - len(places.after)
+        lead, tail = order[:first], order[first + kept :]
+        rest = [
+            [places.order[d if d < before else d - kept + indexed] for d in part]
+            for part in (lead, tail)
+        ]
+        among = places.order[before : before + indexed]
+        source = x.permute(rest[0] + among + rest[1]).contiguous()
+        outer, inner = (prod([sizes[d] for d in part]) for part in (lead, tail))
+        return _read(_laid(x, sizes, order), source, places, outer, inner)
+    out = fresh(x, sizes)
+    _read(out, places.together(x), places, places.outer, places.inner)
+    return _laid(x, sizes, order).copy_(out)
+
+
+def _laid(x, sizes, order):
+    """An uninitialised tensor whose dimensions lie in an order, the last in steps of one."""
+    strides, step = [0] * len(sizes), 1
+    for d in reversed(order):
+        strides[d] = step
+        step *= max(sizes[d], 1)
+    return rushlight.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
+
+
+def _read(out, source, places, outer, inner):
+    name, parts = mover(out.dtype)
+    wide = inner * parts
     types = {"T": name, **({"inner": 1} if wide == 1 else {})}
     ints = [places.count, places.size, wide]
-    operands = [out, places.together(self), places.place]
-    run(read_places, operands, ints, places.outer * places.count, wide, **types)
+    operands = [out, source, places.place]
+    run(read_places, operands, ints, outer * places.count, wide, **types)
     return out
 
 

@@ -79,7 +79,7 @@ def scaled_dot_product_attention(
     elif attn_mask is not None:
         scores = scores + attn_mask
     weights = _shares(scores)
-    if dropout_p:
+    if dropout_p > 0:  # no less is looked at
         weights = ops.dropout(weights, dropout_p, True)
     if weights.dtype is not value.dtype:
         weights = weights.to(value.dtype)

@@ -614,9 +614,11 @@ def scaled_type(dtype, steps):
     return "float64", (dtype.name,)
 
 
-def powers_of_two(exponents):
-    """Two to the power of each element."""
-    return ops.pow(2.0, exponents)
+def powers_of_two(exponents, like=None):
+    """Two to the power of each element, the two being of the type of ``like``."""
+    if like is None or like.dtype.category < 2 or like.dtype is rushlight.float32:
+        return ops.pow(2.0, exponents)
+    return ops.pow(ops.full((), 2.0, dtype=like.dtype), exponents)
 
 
 def ldexp(self, other):
@@ -626,7 +628,7 @@ def ldexp(self, other):
         NotImplementedError: the powers are truth values, beside floats.
     """
     if self.dtype.category != 2 or other.dtype.category > 1:
-        return self * powers_of_two(other)
+        return self * powers_of_two(other, self)
     if other.dtype.category == 0:
         raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
     return ops._ldexp(self, other.to(rushlight.int32))

@@ -120,8 +120,10 @@ class Epilogue:
         alpha, beta: factors; without an ``alpha`` there is none.
         old: what is added: a matrix, or a value for each row.
         mode: ``VECTOR``, ``SCALAR``, or ``NOTHING`` to be added.
-        after: from a vector of results to another, for what is traced behind a product;
-            None where results are stored as they are.
+        after: from a vector of results, and of each of ``others``, to another, for what
+            is traced behind a product; None where results are stored as they are.
+        others: further operands of it: matrices whose columns are adjacent, or where
+            ``column`` is 0 have a value for each row.
     """
 
     alpha: Expr | None
@@ -129,6 +131,7 @@ class Epilogue:
     old: Operand
     mode: Expr
     after: Callable | None = None
+    others: tuple = ()
 
     def is_simple(self):
         """Whether nothing but an addition is between the sums and the results."""
@@ -278,13 +281,21 @@ class Product:
 
         def put(row, line, change):
             """Stores a row's results, each from its sums and its vector's number."""
+            lines = [
+                b.let("other", moved(other.pointer, r * other.row))
+                for other in epilogue.others
+            ]
             for j, mask in enumerate(masks):
                 total = load(line, j * lanes, lanes)
                 if alpha is not None:
                     total = total * alpha
                 value = change(total, j, mask)
                 if epilogue.after is not None:
-                    value = epilogue.after(value)
+                    operands = [
+                        self.other(other, there, j, mask)
+                        for other, there in zip(epilogue.others, lines, strict=True)
+                    ]
+                    value = epilogue.after(value, *operands)
                 b.store(row, j * lanes, value, mask)
 
         def with_vector(total, j, mask):
@@ -302,6 +313,15 @@ class Product:
                 put(row, line, lambda total, *_: total + Broadcast(lanes, scaled))
             with b.when(epilogue.mode == NOTHING):
                 put(row, line, lambda total, *_: total)
+
+    def other(self, operand, line, j, mask):
+        """A vector of an epilogue's operand, in the type of the sums."""
+        lanes = self.tile.lanes
+        if operand.column is None:
+            value = load(line, j * lanes, lanes, mask=mask)
+        else:
+            value = Broadcast(lanes, load(line, 0))
+        return cast(self.compute, value)
 
     # Blocks
 
@@ -456,17 +476,20 @@ def rolled(statements):
 
 
 def product(
-    name, a_type, b_type, compute, tile, add=multiply_add, after=None
+    name, a_type, b_type, compute, tile, add=multiply_add, after=None, others=()
 ) -> ir.Function:
     """The matrix product; the parallel axis counts blocks of the output.
 
-    Blocks are numbered columns first, then rows, then batch. Data: out, a, b, d, and
-    alpha and beta in ``compute``.
+    Blocks are numbered columns first, then rows, then batch. Data: out, a, b, d, alpha
+    and beta in ``compute``, and ``others``, of each of which there are two more integers:
+    elements from row to row, and from batch to batch.
 
     Args:
         add: what multiplies and adds vectors of the operands.
-        after: a function of one symbolic value that results go through, such as an
-            activation.
+        after: a function of symbolic values that results go through, such as an
+            activation: the result, and one of each of ``others``.
+        others: pairs of what an operand of ``after`` holds, and whether it has a value
+            for each column, adjacent, or one for each row (residuals and biases, scales).
     """
     b = Builder()
     write = Product(b, tile, compute, add)
@@ -482,6 +505,10 @@ def product(
         else None
     )
     scalars = [b.let("scalar", load(p["scalars"], i)) for i in range(2)]
+    besides = [
+        Beside(b, k, type, along, len(types), len(n))
+        for k, (type, along) in enumerate(others)
+    ]
     across = b.let("across", blocks_of(n["columns"], n["column_block"]))
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
@@ -508,8 +535,28 @@ def product(
             )
         )
         operands = out, left, right, old
-        sweep_depth(write, n, scalars, height, width, operands, room, converted, after)
+        here = [one.at(batch, i0, j0) for one in besides]
+        behind = after, here
+        sweep_depth(write, n, scalars, height, width, operands, room, converted, behind)
     return ir.kernel(name, rolled(b.statements))
+
+
+class Beside:
+    """An operand of what is traced behind a product, as the kernel is passed it."""
+
+    def __init__(self, b, number, type, along, data, ints):
+        self.along = along
+        self.base = b.let("beside", ir.argument(data + number, type))
+        self.row, self.batch = (
+            b.let(f"beside_{what}", ir.integer(ints + 2 * number + k))
+            for k, what in enumerate(("row", "batch"))
+        )
+
+    def at(self, batch, i, j) -> Operand:
+        """The operand of one batch, from a row and a column on."""
+        start = batch * self.batch + i * self.row
+        there = moved(self.base, start + j if self.along else start)
+        return Operand(there, self.row, None if self.along else Const(i64, 0))
 
 
 def named(b, name, operand):
@@ -517,8 +564,9 @@ def named(b, name, operand):
     return Operand(b.let(name, operand.pointer), operand.row, operand.column)
 
 
-def sweep_depth(write, n, scalars, height, width, operands, room, converted, after):
+def sweep_depth(write, n, scalars, height, width, operands, room, converted, behind):
     """Adds up one block of the output over blocks of the depth."""
+    after, others = behind
     b, tile, compute = write.b, write.tile, write.compute
     out, left, right, old = operands
     alpha, beta = scalars
@@ -532,8 +580,8 @@ def sweep_depth(write, n, scalars, height, width, operands, room, converted, aft
         direct = b.let("direct", n["right_mode"] == DIRECT)
         ended = b.let("ended", k0 + tile.depth >= n["depth"])
 
-        def last(value):
-            return Select(ended, after(value), value)
+        def last(value, *operands):
+            return Select(ended, after(value, *operands), value)
 
         def right_at(j):
             there = Operand(source.at(0, j).pointer, source.row)
@@ -552,9 +600,9 @@ def sweep_depth(write, n, scalars, height, width, operands, room, converted, aft
 
         def epilogue_at(i, j):
             before = named(b, "before", epilogue[1].at(i, j))
-            return Epilogue(
-                alpha, epilogue[0], before, epilogue[2], last if after else None
-            )
+            traced = last if after else None
+            besides = tuple(other.at(i, j) for other in others)
+            return Epilogue(alpha, epilogue[0], before, epilogue[2], traced, besides)
 
         write.block(height, width, depth, left_at, right_at, out, epilogue_at)
 

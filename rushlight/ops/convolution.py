@@ -144,10 +144,10 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
         matrix = turned
         if any(s.step != 1 for s in taps):
             matrix = turned[(slice(None), *taps)].contiguous()
-        address = result.data_ptr() + offset * grad.itemsize
+        start = ops.as_strided(result, (1,), (1,), offset) if offset else result
         launch(
             _kernel(kind, grad.dtype),
-            (address, matrix, source, None),
+            (start, matrix, source, None),
             ints,
             chunks,
             grain,
@@ -159,7 +159,7 @@ def is_finite(weight):
     """Whether the sum of the weights is a number; so is each weight then."""
     if not weight.is_floating_point():
         return True
-    return math.isfinite(ops.sum(weight).item())
+    return bool(ops.isfinite(ops.sum(weight)))
 
 
 def input_gradient_by_taps(grad, shape, weight, stride, padding, dilation, groups):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.backends.cpu.launch import NativeKernel
-from cython.cimports.rushlight.core.dtype import DType
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device, backend_of
+from cython.cimports.rushlight.core.dtype import FLOATING, DType
 from cython.cimports.rushlight.core.elements import write_element, write_wrapped
 from cython.cimports.rushlight.core.geometry import (
     __builtin_add_overflow,
@@ -16,13 +18,19 @@ from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     refuse_partial_overlap,
 )
-from cython.cimports.rushlight.core.tensor import Tensor, new_empty
-from cython.cimports.rushlight.dispatch.loops import Call, run_call
+from cython.cimports.rushlight.core.tensor import (
+    Tensor,
+    keys_for,
+    new_empty,
+    same_window,
+)
+from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
 
 from rushlight.core.dtype import promote_types
-from rushlight.core.factories import empty, empty_like
+from rushlight.core.factories import empty, empty_like, from_sequence
 from rushlight.core.layout import channels_last as _CHANNELS_LAST
 from rushlight.core.layout import strided
+from rushlight.core.storage import copy_span
 from rushlight.ops.registry import call as ops
 
 _SOURCE = cython.declare(object, None)
@@ -32,17 +40,48 @@ _NATIVE = cython.declare(dict, {})
 @cython.cfunc
 def native_copy(source: DType, target: DType) -> NativeKernel:
     """The kernel that loads one type and stores another."""
-    global _SOURCE
     key = source.code * 64 + target.code
     kernel = _NATIVE.get(key)
     if kernel is None:
-        if _SOURCE is None:
-            from rushlight.ops.conversion import copy
-
-            _SOURCE = copy
-        kernel = _SOURCE.specialize((source.name,), (target.name,), source.name)
+        kernel = copy_source().specialize((source.name,), (target.name,), source.name)
         kernel = _NATIVE.setdefault(key, kernel)
     return kernel
+
+
+@cython.cfunc
+def copy_source() -> object:
+    """The elementwise copy, from which each backend makes its kernels."""
+    global _SOURCE
+    if _SOURCE is None:
+        from rushlight.ops.conversion import copy
+
+        _SOURCE = copy
+    return _SOURCE
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_copy(
+    call: cython.pointer(Call), source: DType, target: Tensor, value: object
+) -> cython.int:
+    """Runs the copy of a prepared call, on the host or where its memory is."""
+    device: Device = target.storage.device
+    if device.on_host:
+        run_call(native_copy(source, target.dtype_).fn, call)
+        return 0
+    call.values[0] = cython.cast(cython.pointer(PyObject), value)
+    kernel = backend_of(device).specialize(
+        copy_source(), (source.name,), (target.dtype_.name,), source.name
+    )
+    run_elsewhere(kernel, device, call)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def compiled_there(device: Device) -> cython.bint:
+    """Whether the device runs generated kernels: the host, and some backends."""
+    return device.on_host or backend_of(device).compiles()
 
 
 @cython.cfunc
@@ -88,15 +127,72 @@ def move(target: Tensor, source: Tensor):
             f"  target: {target.dtype_.name}{list(target.shape)}\n"
             f"  source: {source.dtype_.name}{list(source.shape)}"
         )
-    if target.numel_ == 0 or target.storage.device.kind == 2:
+    if target.numel_ == 0 or not target.storage.device.has_memory:
         return
-    if source.storage.device.kind == 2:
+    if not source.storage.device.has_memory:
         raise NotImplementedError("Cannot copy out of meta tensor; no data!")
+    where: Device = target.storage.device
+    there: Device = source.storage.device
+    if not (there.on_host and where.on_host) and (
+        there.kind != where.kind
+        or there.index != where.index
+        or not compiled_there(where)
+    ):
+        move_across(target, source)
+        return
     aim(cython.address(call), target)
     call.is_tensor[0] = True
     call.flat = same and target.row_major and source.row_major
     describe(cython.address(call.operands[1]), source)
-    run_call(native_copy(source.dtype_, target.dtype_).fn, cython.address(call))
+    run_copy(cython.address(call), source.dtype_, target, source)
+
+
+@cython.cfunc
+def move_across(target: Tensor, source: Tensor):
+    """The same where a device other than the host has one of them.
+
+    Its backend moves bytes and nothing else: what changes their type or their order
+    happens on the host.
+    """
+    size: cython.size_t = target.numel_ * target.dtype_.itemsize
+    if (
+        source.dtype_ is target.dtype_
+        and source.row_major
+        and target.row_major
+        and source.numel_ == target.numel_
+    ):
+        copy_span(
+            target.storage,
+            target.offset * target.dtype_.itemsize,
+            source.storage,
+            source.offset * source.dtype_.itemsize,
+            size,
+        )
+        return
+    here: Tensor = on_host(source)
+    if target.storage.device.on_host:
+        move(target, here)
+    elif target.row_major:
+        dense: Tensor = new_empty(
+            target.ndim_, target.sizes, cython.NULL, target.dtype_, CPU_DEVICE
+        )
+        move(dense, here)
+        move_across(target, dense)
+    else:
+        window: Tensor = on_host(target)  # what lies between its elements stays
+        move(window, here)
+        copy_span(target.storage, 0, window.storage, 0, target.storage.n_bytes)
+
+
+@cython.cfunc
+def on_host(t: Tensor) -> Tensor:
+    """The tensor, or the same window on a copy of its storage on the host."""
+    if t.storage.device.on_host:
+        return t
+    window: Tensor = same_window(t)
+    window.storage = cython.cast(object, t.storage).cpu()
+    window.keys = keys_for(CPU_DEVICE)
+    return window
 
 
 def copy_(self: Tensor, src: Tensor, non_blocking=False):
@@ -130,25 +226,28 @@ def clone(self: Tensor, memory_format=None):
 def put_number(target: Tensor, value: object):
     """Write one number everywhere."""
     call: Call
-    number: cython.double[2]
+    number: cython.p_char = cython.cast(cython.p_char, call.scalars)
     kind: DType = target.dtype_
-    if target.storage.device.kind == 2:
+    if not target.storage.device.has_memory:
         return
     if target.numel_ == 0:
         check_number(kind, value)
         return
-    if target.numel_ == 1 and kind.category == 2 and kind.itemsize <= 2:
+    if not compiled_there(target.storage.device):
+        move_across(target, from_sequence(value, kind, None))
+        return
+    if target.numel_ == 1 and kind.category == FLOATING and kind.itemsize <= 2:
         # a single one is rounded, as an assigned element is, and may become infinite
-        write_wrapped(kind.code, cython.cast(cython.p_char, number), value)
+        write_wrapped(kind.code, number, value)
     else:
-        write_element(kind.code, cython.cast(cython.p_char, number), value)
+        write_element(kind.code, number, value)
     aim(cython.address(call), target)
     call.is_tensor[0] = False
     call.flat = target.row_major
     call.operands[1].ndim = 0
     call.operands[1].itemsize = kind.itemsize
-    call.operands[1].data = cython.cast(cython.p_char, number)
-    run_call(native_copy(kind, kind).fn, cython.address(call))
+    call.operands[1].data = number
+    run_copy(cython.address(call), kind, target, value)
 
 
 def check_number(dtype: DType, value):
@@ -193,7 +292,7 @@ def zero_(self: Tensor):
 @cython.cfunc
 def constant(size: object, value: object, dtype: object, device: object) -> Tensor:
     result: Tensor = empty(size, dtype, None, device)
-    if result.storage.device.kind == 0 or result.storage.device.kind == 2:
+    if not result.storage.device.has_memory or compiled_there(result.storage.device):
         put_number(result, value)
     else:
         ops.fill_(result, value)
@@ -217,7 +316,7 @@ def constant_like(
     like: Tensor, value: object, dtype: object, device: object, memory_format: object
 ) -> Tensor:
     result: Tensor = empty_like(like, dtype, None, device, None, memory_format)
-    if result.storage.device.kind == 0 or result.storage.device.kind == 2:
+    if not result.storage.device.has_memory or compiled_there(result.storage.device):
         put_number(result, value)
     else:
         ops.fill_(result, value)
@@ -259,7 +358,7 @@ def to_copy(
 ):
     """A converted copy."""
     result: Tensor = empty_like(self, dtype, None, device, None, memory_format)
-    if result.storage.device.kind == 0 and self.storage.device.kind == 0:
+    if result.storage.device.on_host and self.storage.device.on_host:
         move(result, self)
         return result
     return ops.copy_(result, self)
@@ -349,7 +448,7 @@ def cat(tensors, dim):
         parts = list(tensors)[:1]
     join_sizes(parts, axis, sizes)
     out = joined(parts, axis, sizes, dtype)
-    if out.storage.device.kind == 2 or out.numel_ == 0:
+    if not out.storage.device.has_memory or out.numel_ == 0:
         return out
     for one in parts:
         part = one
@@ -363,7 +462,10 @@ def cat(tensors, dim):
         call.is_tensor[0] = True
         call.flat = axis == 0 and out.row_major and part.row_major
         describe(cython.address(call.operands[1]), part)
-        run_call(native_copy(part.dtype_, dtype).fn, cython.address(call))
+        if compiled_there(out.storage.device):
+            run_copy(cython.address(call), part.dtype_, out, part)
+        else:
+            move_across(out.narrow(axis, at, part.sizes[axis]), part)
         at += part.sizes[axis]
     return out
 

@@ -114,7 +114,7 @@ def trapezoid_x(y, x, dim):
     _check_points("trapezoid", y, x)
     dim = wrap_dim(dim, y.ndim)  # the points' may have more
     if y.shape[dim] == 0:
-        return ops.sum(y * 0, [dim], dtype=y.dtype)
+        return ops.sum(y.detach(), [dim], dtype=y.dtype)  # of nothing, no history
     left, right = _ends(y, dim)
     return ((left + right) * _steps("trapezoid", x, y, dim)).sum(dim) / 2.0
 
@@ -125,6 +125,11 @@ def trapezoid_dx(y, dx, dim):
     if y.shape[wrap_dim(dim, y.ndim)] == 0:
         return ops.sum(y.detach(), [dim], dtype=y.dtype)  # of nothing, no history
     return (y.sum(dim) - (y.select(dim, 0) + y.select(dim, -1)) * 0.5) * dx
+
+
+def trapz_dx(y, dx, dim):
+    """`trapezoid_dx`, whose width may be a truth value here."""
+    return trapezoid_dx(y, float(dx), dim)
 
 
 def cumulative_trapezoid_x(y, x, dim):

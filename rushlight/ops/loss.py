@@ -367,6 +367,12 @@ def _smooth_part(logarithms, target, weight, reduction, ignore_index, channels):
 
 
 def _with_probabilities(self, target, weight, reduction, smoothing, channels):
+    classes = self.shape[channels]
+    if weight is not None and (weight.ndim != 1 or weight.shape[0] != classes):
+        raise RuntimeError(
+            f"cross_entropy: weight tensor should be defined either for all {classes} "
+            f"classes or no classes but got weight tensor of shape: {list(weight.shape)}"
+        )
     if smoothing > 0:
         target = target * (1 - smoothing) + smoothing / self.shape[channels]
     costs = -ops._log_softmax(self, channels, False) * target

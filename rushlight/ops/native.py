@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     parallel_for,
@@ -11,6 +11,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell_operand,
     watched,
 )
+from cython.cimports.rushlight.core.device import Backend, backend_of
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.notes import (
@@ -175,7 +176,7 @@ def run_on(
 @cython.exceptval(-1, check=False)
 def check_data(kernel: object, operands: list, item: Tensor) -> cython.int:
     """Refuses a tensor of a device without data beside one that has them."""
-    if item.numel_ and item.storage.device.kind == 2:
+    if item.numel_ and not item.storage.device.has_memory:
         raise RuntimeError(
             f"Tensor on device {item.storage.device} is not on the expected device "
             f"{operands[0].device}!\n  operator: {kernel.name}\n"
@@ -200,7 +201,10 @@ def run(
     """
     first: Tensor = tensors[0]
     grain: int64_t = GRAIN
-    if total <= 0 or first.storage.device.kind == 2:
+    if total <= 0 or not first.storage.device.has_memory:
+        return
+    if not first.storage.device.on_host:
+        run_elsewhere(kernel, types, tensors, ints, total, False)
         return
     if work > 0:
         grain = grain // work
@@ -210,9 +214,45 @@ def run(
 def run_whole(kernel, tensors, ints, total: int64_t, **types):
     """Runs ``kernel`` over ``[0, total)`` in one piece: items depend on each other."""
     first: Tensor = tensors[0]
-    if total <= 0 or first.storage.device.kind == 2:
+    if total <= 0 or not first.storage.device.has_memory:
+        return
+    if not first.storage.device.on_host:
+        run_elsewhere(kernel, types, tensors, ints, total, True)
         return
     run_on(kernel, types, tensors, ints, total, total)
+
+
+@cython.cfunc
+def run_elsewhere(
+    kernel: object,
+    types: dict,
+    tensors: object,
+    ints: object,
+    total: int64_t,
+    whole: cython.bint,
+):
+    """The same where a backend other than the host's has the operands."""
+    first: Tensor = tensors[0]
+    one: Tensor
+    addresses: list = []
+    backend: Backend = backend_of(first.storage.device)
+    for item in tensors:
+        if item is None:
+            addresses.append(0)
+            continue
+        one = item
+        if one.storage.device.kind != first.storage.device.kind:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two "
+                f"devices, {one.storage.device} and {first.storage.device}!"
+                f"\n  operator: {kernel.name}\n"
+                "  remedy: move one of them with .to(device)"
+            )
+        addresses.append(cython.cast(uintptr_t, one.pointer()))
+    made = backend.specialize(kernel, **types)
+    backend.run_spans(
+        made, first.storage.device, tuple(addresses), tuple(ints), total, whole
+    )
 
 
 def mover(dtype: DType):
@@ -223,7 +263,7 @@ def mover(dtype: DType):
 
 def fault_flag(like: Tensor):
     """One int64 of this thread that a kernel overwrites when it meets a bad index."""
-    if like.storage.device.kind == 2:
+    if not like.storage.device.on_host:
         return filled(like, (1,), NO_FAULT, dtype_of(4))
     flag: Tensor = the_flag()
     if recording:
@@ -233,8 +273,11 @@ def fault_flag(like: Tensor):
 
 def fault_in(flag: Tensor):
     """The offending index that a kernel reported, or None; the flag is clear again."""
-    if flag.storage.device.kind == 2:
+    if not flag.storage.device.has_memory:
         return None
+    if not flag.storage.device.on_host:
+        found = flag.item()
+        return None if found == NO_FAULT else found
     fault: int64_t = 0
     if recording:
         note_check()

@@ -23,7 +23,13 @@ from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of, scalar_name
 from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
-from rushlight.ops.shared import conjugated, readable, wrap_dim
+from rushlight.ops.shared import (
+    conjugated,
+    followed,
+    readable,
+    refuse_gradient,
+    wrap_dim,
+)
 
 
 def _centered(x, dim, eps):
@@ -288,6 +294,18 @@ def layer_norm_gradients(
     return d_input, d_weight, d_bias
 
 
+def _odd_steps(x):
+    """Whether there is a dimension of one element, and not all steps are row-major."""
+    if 1 not in x.shape:
+        return False
+    step = 1
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        if stride != step:
+            return True
+        step *= size
+    return False
+
+
 def rms_norm(input, normalized_shape, weight, eps):
     """The rows over the roots of their mean squares, scaled.
 
@@ -302,11 +320,14 @@ def rms_norm(input, normalized_shape, weight, eps):
         )
     if eps is None:
         eps = rushlight.finfo(_wide(input.dtype)).eps
-    if input.dtype.category == 3:
+    if input.dtype.category == 3 or _odd_steps(input):
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
-        input = input.contiguous()
-        result = input * ops.rsqrt((input * input).mean(dims, True) + float(eps))
-        return result if weight is None else result * weight
+        if input.dtype.category == 3:
+            input = input.contiguous()
+        wide = input.to(_wide(input.dtype))
+        result = wide * ops.rsqrt((wide * wide).mean(dims, True) + float(eps))
+        result = result if weight is None else result * weight
+        return result if result.dtype is input.dtype else result.to(input.dtype)
     # Half precision is rounded once, after the scaling.
     result = ops._rms_norm(input.to(_wide(input.dtype)), size, float(eps))
     if weight is not None:
@@ -499,12 +520,6 @@ def batch_norm(
         result = input.clone()
         result = result if weight is None else result * weight[0]
         return result if bias is None else result + bias[0]
-    for name, kept in (("running_mean", running_mean), ("running_var", running_var)):
-        if kept is not None and kept.requires_grad and rushlight.is_grad_enabled():
-            raise RuntimeError(
-                "The function 'native_batch_norm' is not differentiable with respect to "
-                f"argument '{name}'. This input cannot have requires_grad True."
-            )
     return ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
@@ -531,6 +546,9 @@ def native_batch_norm(
     if input.ndim < 2 and input.numel() == 0:
         nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
         return ops.clone(input), nothing, nothing
+    refuse_gradient(
+        "native_batch_norm", running_mean=running_mean, running_var=running_var
+    )
     wrap_dim(1, input.ndim)
     _check_channels(input, weight, bias, running_mean, running_var)
     _check_types("batch_norm", input, weight, bias, running_mean, running_var)
@@ -557,7 +575,10 @@ def native_batch_norm(
             _blend(running_var, unbiased, momentum)
     else:
         center, spread = _flat(running_mean).to(wide), _flat(running_var).to(wide)
-    invstd = ops._reciprocal_deviation(spread, eps)
+    if abs(eps) < 1e38:
+        invstd = ops._reciprocal_deviation(spread, eps)
+    else:  # beyond single precision
+        invstd = ops._reciprocal_deviation(spread.double(), eps).to(spread.dtype)
     scale = invstd if weight is None else invstd * weight
     shift = ops.zeros_like(center) if bias is None else bias
     result = ops._batch_norm_apply(
@@ -618,8 +639,9 @@ def batch_norm_without_update(
 
 def _whole_means(center, source):
     """The means, infinite where single elements are: deviations from them are NaN."""
-    if not readable(center) or not ops.isnan(center).any().item():
-        return center
+    if not followed():
+        if not readable(center) or not ops.isnan(center).any().item():
+            return center
     return ops.where(ops.isnan(center), source.mean(_others(source)), center)
 
 
@@ -636,7 +658,8 @@ def _blend(running, value, momentum):
     Unlike an interpolation, it keeps infinities of one sign.
     """
     value, momentum = value.reshape(running.shape), float(momentum)
-    wide = running if running.dtype is value.dtype else running.to(value.dtype)
+    dtype = value.dtype if abs(momentum) < 1e38 else rushlight.float64
+    wide = running if running.dtype is dtype else running.to(dtype)
     wide.mul_(1 - momentum).add_(value, alpha=momentum)
     if wide is not running:
         running.copy_(wide)

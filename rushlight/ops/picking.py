@@ -12,10 +12,18 @@ import cython
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
+    kernel_t,
     parallel_for,
     run_here,
+    tell,
+    watched,
 )
-from cython.cimports.rushlight.core.dtype import dtype_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_INT32,
+    CODE_INT64,
+    COMPLEX,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
@@ -23,6 +31,8 @@ from rushlight.ops.native import USUAL, as_pairs, brief, from_pairs, mover, requ
 
 GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
+# As in `dispatch.loops`.
+EVERYTHING = cython.declare(cython.int, 1 << 20)
 NO_FAULT = cython.declare(int64_t, -0x5F3A91C427D6B80E)
 _NATIVE = cython.declare(dict, {})
 _INDEX = cython.declare(object, None)
@@ -51,12 +61,26 @@ def native_for(name: str, x: Tensor, index: Tensor, a: cython.int, b: cython.int
 @cython.exceptval(-1, check=False)
 def check_place(x: Tensor, index: Tensor) -> cython.int:
     """Refuses an index without data beside a tensor that has them."""
-    if index.storage.device.kind == 2:
+    if not index.storage.device.has_memory:
         raise RuntimeError(
             f"Tensor on device {index.storage.device} is not on the expected device "
             f"{x.storage.device}!\n  self: {brief(x)}\n  index: {brief(index)}"
         )
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_picking(
+    fn: kernel_t,
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    n_ints: cython.int,
+    total: int64_t,
+    grain: int64_t,
+) -> cython.int:
+    """Tells of a launch whose last pointer is the word that a bad index is noted in."""
+    return tell(fn, data, 4, ints, n_ints, total, grain, data[3], 8)
 
 
 @cython.cfunc
@@ -79,7 +103,7 @@ def pick(
     count: int64_t = index.numel_
     total: int64_t = outer
     work: int64_t = count
-    if outer * count == 0 or out.storage.device.kind == 2:
+    if outer * count == 0 or not out.storage.device.has_memory:
         return NO_FAULT
     check_place(x, index)
     if size == 0 and not wrap:
@@ -98,6 +122,7 @@ def pick(
     if width == 1:
         native = native_for("copy_lines", x, index, wrap, 0)
         ints[2] = wrap
+        ints[3] = 0
     else:
         native = native_for("copy_rows", x, index, wrap, 0)
         ints[2] = width
@@ -105,6 +130,8 @@ def pick(
         total = outer * count
         work = width
     work = GRAIN // work if work else GRAIN
+    if watched >= EVERYTHING:
+        tell_picking(native.fn, data, ints, 4, total, max(1, work))
     if total <= work:
         run_here(native.fn, data, ints, total)
         return fault
@@ -155,7 +182,7 @@ def row_major(t: Tensor) -> Tensor:
 @cython.exceptval(-1, check=False)
 def check_type(operator: str, index: Tensor, kinds: str) -> cython.int:
     """Indices are int32 or int64."""
-    if index.dtype_.code != 4 and index.dtype_.code != 3:
+    if index.dtype_.code != CODE_INT64 and index.dtype_.code != CODE_INT32:
         raise RuntimeError(
             f"{operator}(): Expected dtype {kinds} for index\n  index: {brief(index)}"
         )
@@ -221,6 +248,21 @@ def index_one(self: Tensor, dim: cython.int, place: Tensor):
     return out
 
 
+@cython.ccall
+@cython.exceptval(check=False)
+def has_plain_steps(x: Tensor) -> cython.bint:
+    """Whether the strides are those of a new tensor, even where a size is one."""
+    d: cython.int
+    step: int64_t = 1
+    if not x.row_major:
+        return False
+    for d in range(x.ndim_ - 1, -1, -1):
+        if x.strides[d] != step:
+            return False
+        step *= x.sizes[d]
+    return True
+
+
 def index(self: Tensor, indices):
     """The elements at the places that broadcast index tensors and masks name.
 
@@ -244,7 +286,12 @@ def index(self: Tensor, indices):
             place = item
             at = d
         d += 1
-    if at >= 0 and (place.dtype_.code == 4 or place.dtype_.code == 3):
+    if (
+        at >= 0
+        and (place.dtype_.code == CODE_INT64 or place.dtype_.code == CODE_INT32)
+        and has_plain_steps(self)
+        and has_plain_steps(place)
+    ):
         return index_one(self, at, place)
     if _INDEX is None:
         _INDEX = importlib.import_module("rushlight.ops.advanced_indexing").index
@@ -261,7 +308,7 @@ def embedding(
     """The rows of ``weight`` that ``indices`` names: its shape and the row's."""
     if weight.ndim_ != 2:
         raise RuntimeError(f"'weight' must be 2-D\n  weight: {brief(weight)}")
-    if indices.dtype_.code != 4 and indices.dtype_.code != 3:
+    if indices.dtype_.code != CODE_INT64 and indices.dtype_.code != CODE_INT32:
         raise RuntimeError(
             "Expected tensor for argument #1 'indices' to have one of the following"
             f" scalar types: Long, Int; but got {indices.dtype_.name} instead (while"
@@ -330,12 +377,12 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
             f"  self: {brief(self)}\n  index: {brief(index)}"
         )
     places: Tensor = row_major(
-        index if index.dtype_.code == 4 else index.to(dtype_of(4))
+        index if index.dtype_.code == CODE_INT64 else index.to(dtype_of(4))
     )
-    if self.dtype_.category == 3 and out.storage.device.kind != 2:
+    if self.dtype_.category == COMPLEX and out.storage.device.has_memory:
         return gather_pairs(self, axis, places)
     x: Tensor = reached(self, axis, index)
-    if out.storage.device.kind == 2:
+    if not out.storage.device.has_memory:
         return out
     for d in range(index.ndim_):
         if d < axis:
@@ -356,6 +403,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
         native = native_for("gather_lines", x, places, 0, 0)
         ints[0] = count
         ints[1] = size
+        ints[2] = ints[3] = ints[4] = 0
     else:
         native = native_for("gather_kernel", x, places, 0, across)
         ints[0] = outer
@@ -364,6 +412,8 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
         ints[3] = inner
         ints[4] = across
     work = max(COLUMNS if across else 1, GRAIN // work)
+    if watched >= EVERYTHING:
+        tell_picking(native.fn, data, ints, 5, total, work)
     if total <= work:
         run_here(native.fn, data, ints, total)
     else:
@@ -408,7 +458,7 @@ def coordinates(x: Tensor):
     d: cython.int
     n: cython.int = x.ndim_
     if (
-        x.storage.device.kind != 0
+        not x.storage.device.on_host
         or not x.row_major
         or x.numel_ > FEW
         or (code != 6 and code != 4 and code != 11)
@@ -446,11 +496,11 @@ def tally(x: Tensor, least: int64_t):
     count: int64_t = least
     i: int64_t
     if (
-        x.storage.device.kind != 0
+        not x.storage.device.on_host
         or not x.row_major
         or x.ndim_ != 1
         or x.numel_ > FEW
-        or x.dtype_.code != 4
+        or x.dtype_.code != CODE_INT64
         or least > WIDEST
     ):
         return None

@@ -6,7 +6,13 @@ import importlib
 from math import prod
 
 import cython
-from cython.cimports.rushlight.core.dtype import dtype_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BOOL,
+    CODE_INT32,
+    CODE_INT64,
+    CODE_UINT8,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.ops.native import brief, fault_flag, fault_in, filled, run
@@ -40,6 +46,7 @@ class Places:
         tensors: dict = dict(expanded(x, indices))
         dims: list = list(tensors)
         sizes: list = sizes_of(x)
+        self.indices = list(tensors.values())
         self.shape = broadcast([sizes_of(tensors[d]) for d in dims])
         rest = [d for d in range(x.ndim_) if d not in tensors]
         together = dims[len(dims) - 1] - dims[0] + 1 == len(dims)
@@ -100,13 +107,13 @@ def expanded(x: Tensor, indices):
             position += 1
             continue
         index = item
-        if index.dtype_.code == 11 or index.dtype_.code == 0:
+        if index.dtype_.code == CODE_BOOL or index.dtype_.code == CODE_UINT8:
             check_mask(x, index, position, dim)
             rows = kernels().nonzero(index)
             for column in range(index.ndim_):
                 found.append((dim + column, rows.select(1, column)))
             dim += index.ndim_
-        elif index.dtype_.code == 4 or index.dtype_.code == 3:
+        elif index.dtype_.code == CODE_INT64 or index.dtype_.code == CODE_INT32:
             check_room(x, dim)
             found.append((dim, index))
             dim += 1
@@ -159,3 +166,52 @@ def broadcast(shapes):
             if size != 1:
                 result[shift + d] = size
     return result
+
+
+def order_of_result(x, places):
+    """The dimensions of what an index selects, outermost first; None for row-major.
+
+    Where the source lies otherwise than row-major, so does the result: dimensions with
+    longer steps lie further out. Steps of zero, as the index's dimensions have in the
+    source, say nothing: then the next operand is asked.
+    """
+    sizes = places.result_shape()
+    before, kept = len(places.before), len(places.shape)
+    steps = x.stride()
+    indexed = len(places.order) - before - len(places.after)
+    source = [steps[d] for d in places.order]
+    operands = [source[:before] + [0] * kept + source[before + indexed :]]
+    for index in places.indices:
+        flat = index.expand(places.shape)
+        shape = [1] * before + list(places.shape) + [1] * len(places.after)
+        own = flat.reshape(shape).stride()
+        operands.append(
+            [
+                0 if shape[d] == 1 and sizes[d] != 1 else own[d]
+                for d in range(len(sizes))
+            ]
+        )
+    order = list(range(len(sizes)))[::-1]  # innermost first
+    for at in range(1, len(order)):
+        moved = at
+        for other in range(at - 1, -1, -1):
+            relation = lies_within(operands, sizes, order[other], order[moved])
+            if relation > 0:
+                order[other], order[moved] = order[moved], order[other]
+                moved = other
+            elif relation < 0:
+                break
+    order.reverse()
+    return None if order == sorted(order) else order
+
+
+def lies_within(operands, sizes, inner, outer):
+    """1 where two dimensions lie the other way round, -1 where they lie so, 0 else."""
+    for steps in operands:
+        if steps[inner] == 0 or steps[outer] == 0:
+            continue
+        if steps[inner] != steps[outer]:
+            return 1 if steps[inner] > steps[outer] else -1
+        if sizes[inner] > sizes[outer]:
+            return 1
+    return 0

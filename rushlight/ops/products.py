@@ -102,9 +102,15 @@ def linalg_cross(self, other, dim):
             f"{TYPE_NAMES[other.dtype.name]}\n"
             f"  cross: {brief(self)}, {brief(other)}"
         )
-    return self.roll([-1], [dim]) * other.roll([-2], [dim]) - (
-        self.roll([-2], [dim]) * other.roll([-1], [dim])
-    )
+    if self.dtype.itemsize < 4 or self.dtype.category < 2:  # rounded, or wrapped, twice
+        return self.roll([-1], [dim]) * other.roll([-2], [dim]) - (
+            self.roll([-2], [dim]) * other.roll([-1], [dim])
+        )
+    x, y = self.unbind(dim), other.unbind(dim)
+    parts = [
+        ops.addcmul(x[k - 2] * y[k - 1], x[k - 1], y[k - 2], value=-1) for k in range(3)
+    ]
+    return ops.stack(parts, dim)
 
 
 def cross(self, other, dim):

@@ -24,6 +24,9 @@ from rushlight.ops.return_types import return_type
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
 _HOST = (DispatchKey.CPU, DispatchKey.Meta)
+_ELEMENTS = (*_HOST, DispatchKey.CUDA)  # whoever compiles kernels runs these
+# Tags of functions that ask a device's backend for all that they do with its memory.
+_ANYWHERE = frozenset(("anywhere", "reshapes"))
 _SPARSE = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU)
 _DERIVED = DerivedKernel()
 
@@ -58,7 +61,7 @@ def make_operators(entries):
     set_copy_operator(call.copy_.overloads[0])
     set_folded_writer(write_folded)
     defer()
-    sparse_table.attach({op.name: op for op in every_operator()})
+    sparse_table.attach({op.full_name: op for op in every_operator()})
 
 
 def write_folded(target, result, changed_only):
@@ -252,7 +255,7 @@ def attach_kernels(op, inplace, out, entry):
         kernel = LazyKernel(module, attribute, make)
         shared = forms if kind == "pointwise" else []
         for form in [op, *shared]:
-            for key in _HOST:
+            for key in _ELEMENTS if kind == "pointwise" else _HOST:
                 form.set_kernel(key, kernel)
     elif kind == "composite":
         make = make_planned_composite if "planned" in entry[12] else None
@@ -276,7 +279,8 @@ def attach_kernels(op, inplace, out, entry):
     else:
         make = make_planned if "planned" in entry[12] else None
         kernel = LazyKernel(module, attribute, make)
-        for key in BACKENDS:
+        everywhere = kind == "view" or _ANYWHERE.intersection(entry[12])
+        for key in BACKENDS if everywhere else _HOST:
             op.set_kernel(key, kernel)
     for form in forms:
         derive_kernels(form, kind)

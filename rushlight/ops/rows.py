@@ -134,7 +134,7 @@ def run_rows(kernel, outputs, inputs, extents, compute, static=()):
     """
     outer, size, inner = extents
     first: Tensor = outputs[0][0]
-    if outer * inner == 0 or first.storage.device.kind == 2:
+    if outer * inner == 0 or not first.storage.device.has_memory:
         return
     before: list = list(outputs)
     after: list = list(inputs)
@@ -163,7 +163,7 @@ def over(kernel, operands, dim):
             outer *= first.sizes[i]
         elif i > axis:
             inner *= first.sizes[i]
-    if outer * inner and first.storage.device.kind != 2:
+    if outer * inner and first.storage.device.has_memory:
         outputs: list = [(result, EACH)]
         native: NativeKernel = native_for(
             kernel, outputs, inputs, first.dtype_.name, ()

@@ -13,13 +13,17 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     parallel_for,
     run_here,
+    tell,
+    watched,
 )
-from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING, DType, dtype_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.dispatch.outputs import TYPE_NAMES
 
+# As in `dispatch.loops`.
+EVERYTHING = cython.declare(cython.int, 1 << 20)
 GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors
 EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
@@ -52,10 +56,15 @@ def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
 def launch(
     native: NativeKernel,
     data: cython.pp_char,
+    n: cython.int,
     ints: cython.pointer(int64_t),
+    n_ints: cython.int,
     total: int64_t,
     grain: int64_t,
 ) -> cython.int:
+    """Runs a kernel of so many pointers and of as many integers as there may be."""
+    if watched >= EVERYTHING:
+        tell(native.fn, data, n, ints, n_ints, total, grain, cython.NULL, 0)
     if total <= grain:
         run_here(native.fn, data, ints, total)
         return 0
@@ -85,7 +94,7 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     dtype: DType
     x: Tensor = self
     if wanted is None:
-        dtype = dtype_of(4) if x.dtype_.category < 2 else x.dtype_
+        dtype = dtype_of(4) if x.dtype_.category < FLOATING else x.dtype_
     else:
         dtype = wanted
     if x.dtype_ is not dtype:
@@ -93,7 +102,7 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     if not x.row_major:
         x = x.contiguous()
     out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, dtype, x.storage.device)
-    if x.numel_ == 0 or x.storage.device.kind == 2:
+    if x.numel_ == 0 or not x.storage.device.has_memory:
         return out
     around(x, axis, extents)
     outer: int64_t = extents[0]
@@ -112,14 +121,14 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
         ints[3] = across
         ints[4] = multiply
         if across:
-            launch(native, data, ints, inner, max(COLUMNS, GRAIN // (2 * size)))
+            launch(native, data, 2, ints, 5, inner, max(COLUMNS, GRAIN // (2 * size)))
         else:
-            launch(native, data, ints, outer, max(1, GRAIN // (2 * size * inner)))
+            launch(native, data, 2, ints, 5, outer, max(1, GRAIN // (2 * size * inner)))
         return out
     native = native_for(name, dtype, 1 if inner == 1 else 0, 0)
     ints[0] = size
     ints[1] = inner
-    launch(native, data, ints, outer * inner, max(1, GRAIN // (2 * size)))
+    launch(native, data, 2, ints, 2, outer * inner, max(1, GRAIN // (2 * size)))
     return out
 
 
@@ -136,12 +145,12 @@ def cumprod(self: Tensor, dim, dtype=None):
 def logcumsumexp(self: Tensor, dim):
     """Logarithms of the sums of exponentials so far along ``dim``."""
     wrap_dim(dim, self.ndim_)
-    if self.dtype_.category < 2:
+    if self.dtype_.category < FLOATING:
         raise NotImplementedError(
             f'"logcumsumexp_out_cpu" not implemented for '
             f"'{TYPE_NAMES[self.dtype_.name]}': convert it to a floating-point type"
         )
-    if self.dtype_.category == 3:
+    if self.dtype_.category == COMPLEX:
         return scan("logcumsumexp_of_complex", self, dim, self.dtype_)
     return scan("logcumsumexp_kernel", self, dim, self.dtype_)
 
@@ -159,7 +168,7 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
     )
     if x.ndim_ == 0:  # a number of any type is the largest of itself
         return out.copy_(x), index.zero_()
-    if x.numel_ and x.storage.device.kind != 2:
+    if x.numel_ and x.storage.device.has_memory:
         around(x, axis, extents)
         data[0] = out.pointer()
         data[1] = index.pointer()
@@ -169,7 +178,7 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
         ints[2] = largest
         native: NativeKernel = native_for("cumulative_extreme", x.dtype_, 0, largest)
         total: int64_t = extents[0] * extents[2]
-        launch(native, data, ints, total, max(1, GRAIN // (2 * extents[1])))
+        launch(native, data, 3, ints, 3, total, max(1, GRAIN // (2 * extents[1])))
     return out, index
 
 

@@ -19,11 +19,13 @@ from rushlight.ops.spectral_kernels import (
     VECTOR_BYTES,
     lines_kernel,
 )
+from rushlight.ops.spectral_small import IN_REGISTERS, SIZES, transform_short
 
 POWERS = (16, 8, 4, 2)  # radices of the kernel that most sizes need
 ALONE = 128  # lines of this length or more are long enough for vectors of their own
 NEAR = 1 << 17  # elements of a block, at most: it stays in the second-level cache
 KEPT = 64  # plans that are remembered
+MANY = 64  # lines from which short ones have a kernel of their own
 
 
 def radices_of(size):
@@ -153,6 +155,17 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         return transform_copies(source, out, dim, forward, scale, size)
     (outer, in_outer, out_outer), (inner, in_line, out_line) = batch
     in_step, out_step = in_step * in_unit, out_step * out_unit
+    if (
+        length in (IN_REGISTERS if out_kind == PAIRED else SIZES)
+        and in_kind == COMPLEX
+        and out_kind != REAL
+        and in_step == out_step == 2
+        and in_count == length
+        and out_count == length + (out_kind == PAIRED)
+        and outer == 1
+        and inner >= MANY
+    ):
+        return transform_many(source, out, dim, forward, scale, size, plan, batch[1])
     lanes = VECTOR_BYTES // parts.itemsize
     width = width_of(length, inner, lanes, in_step == out_step == 2)
     blocks = outer * -(-inner // width)
@@ -170,6 +183,25 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     factor = number(scale, parts)
     operands = (out, source, scratch, plan.roots, factor, plan.steps, plan.halves)
     launch(plan.kernel, operands, ints, tasks, 1)
+    return out
+
+
+def transform_many(source, out, dim, forward, scale, size, plan, batch):
+    """Short lines in blocks that stay close by; the last few as others are."""
+    count, in_line, out_line = batch
+    factor = number(scale, out.dtype.to_real())
+    steps = in_line * parts_of(source)[1], out_line * 2
+    done = transform_short(source, out, count, *steps, forward, factor, plan)
+    if done < count:
+        rest = [
+            x.as_strided(
+                (count - done, x.shape[dim]),
+                (step, x.stride(dim)),
+                x.storage_offset() + done * step,
+            )
+            for x, step in ((source, in_line), (out, out_line))
+        ]
+        transform_lines(*rest, 1, forward, scale, size)
     return out
 
 

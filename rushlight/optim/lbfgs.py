@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
 
 import rushlight as rl
-from rushlight.core.tensor import Tensor
 from rushlight.optim._rules import check_lr, number, scalar
 from rushlight.optim.optimizer import Optimizer
 
 __all__ = ["LBFGS"]
 
 
-class _Point(NamedTuple):
-    """What is known at one place along the line of a search."""
+class _Point(namedtuple("_Point", "at loss grad slope")):
+    """What is known at one place along the line of a search.
 
-    at: float  # how many times the direction the place is away
-    loss: float
-    grad: Tensor
-    slope: Tensor  # of the loss along the direction
+    ``at`` says how many times the direction the place is away, ``slope`` is that of
+    the loss along the direction.
+    """
+
+    __slots__ = ()
 
 
 def _cubic_minimum(a, b, lowest=None, highest=None):

@@ -66,6 +66,7 @@ __all__ = [
     "validate_cuda_device",
 ]
 
+DEFAULT_PROTOCOL = 2  # of the pickle inside of a file
 # What annotations of other programs call the arguments of save and load.
 FILE_LIKE = str | os.PathLike | IO[bytes]
 MAP_LOCATION = Callable[[Any, str], Any] | rl.device | str | dict[str, str] | None

@@ -60,6 +60,7 @@ def _window(function):
         # the number of steps that make one period
         points.period = M - 1 if sym else M
         points.last = M - 1
+        points.wants = requires_grad
         return function(points, sym, **shape)
 
     # what `wraps` copied tells of the function within
@@ -144,7 +145,7 @@ def general_cosine(points, sym, *, a):
     """A sum of cosines with the weights ``a``, of alternating sign.
 
     Raises:
-        TypeError: ``a`` is no list.
+        TypeError: ``a`` is no list, or ``requires_grad`` no truth value.
         ValueError: ``a`` is empty.
     """
     if points is None:
@@ -153,6 +154,8 @@ def general_cosine(points, sym, *, a):
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
         raise ValueError("Coefficients cannot be empty")
+    if points.wants is None:  # the others only hand it on
+        raise TypeError("tensor(): argument 'requires_grad' must be bool, not NoneType")
     step = 2 * math.pi / points.period
     angle = points(0, points.last * step)
     weights = rushlight.tensor(

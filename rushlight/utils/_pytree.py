@@ -295,6 +295,11 @@ def _flatten_named(value):
     return list(value), type(value)
 
 
+def _unflatten_named(children, kind):
+    # the named results of operators are made of one sequence, as in PyTorch
+    return kind(children) if is_structseq_class(kind) else kind(*children)
+
+
 def _named_keys(value):
     keys = map(GetAttrKey, type(value)._fields)
     return list(zip(keys, value)), type(value)
@@ -355,7 +360,7 @@ def _register_own():
     own(
         namedtuple,
         _flatten_named,
-        lambda c, kind: kind(*c),
+        _unflatten_named,
         _named_keys,
         "collections.namedtuple",
         _whole_name,

@@ -5,7 +5,9 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict
 
-__all__ = ["RemovableHandle"]
+from rushlight.core.pickling import warn_of_hooks as warn_if_has_hooks
+
+__all__ = ["RemovableHandle", "unserializable_hook", "warn_if_has_hooks"]
 
 
 class RemovableHandle:
@@ -59,3 +61,17 @@ class RemovableHandle:
 
     def __exit__(self, exc_type, exc_value, traceback):
         self.remove()
+
+
+def unserializable_hook(f):
+    """Marks a hook of a tensor as one that need not be warned of when it is pickled."""
+    f.__torch_unserializable__ = True
+    return f
+
+
+def __getattr__(name):
+    if name == "BackwardHook":  # layers stand on this module
+        from rushlight.nn.modules._backward_hook import BackwardHook
+
+        return BackwardHook
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

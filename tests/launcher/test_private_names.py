@@ -143,3 +143,89 @@ def test_workers_numpy_seeds_are_pytorch_s():
 
     for pair in ((0, 0), (7, 3), (2**40 + 5, 11)):
         assert _generate_state(*pair) == theirs._generate_state(*pair)
+
+
+JIT_TYPES = (
+    "IntType.get()",
+    "TensorType.get()",
+    "DeviceObjType.get()",
+    "ListType.ofInts()",
+    "OptionalType.ofTensor()",
+    "DictType({0}StringType.get(), {0}IntType.get())",
+    "TupleType([{0}IntType.get(), {0}FloatType.get()])",
+    "UnionType([{0}IntType.get(), {0}StringType.get()])",
+)
+
+
+@pytest.mark.parametrize("text", JIT_TYPES)
+def test_types_of_translated_programs_read_as_pytorchs(text):
+    torch = pytest.importorskip("torch")
+
+    def read(core):
+        kind, again = (
+            eval(f"core.{text.format('core.')}", {"core": core}) for _ in range(2)
+        )
+        assert kind == again
+        return str(kind), kind.kind(), kind.annotation_str
+
+    assert read(rl._C) == read(torch._C)
+    assert rl._C.IntType.get().isSubtypeOf(rl._C.NumberType.get())
+
+
+def test_groups_of_tensors_are_pytorchs():
+    torch = pytest.importorskip("torch")
+    from torch.utils import _foreach_utils as theirs
+
+    from rushlight.utils import _foreach_utils as ours
+
+    told = []
+    for lib, module in ((rl, ours), (torch, theirs)):
+        first = [lib.ones(2), lib.ones(1, dtype=lib.float64), lib.zeros(3)]
+        groups = module._group_tensors_by_device_and_dtype([first, [None] * 3], True)
+        told.append(
+            sorted(
+                (str(kind).split(".")[1], [len(each) for each in lists], places)
+                for (_, kind), (lists, places) in groups.items()
+            )
+        )
+        assert module._has_foreach_support(first, lib.device("cpu"))
+    assert told[0] == told[1]
+
+
+def test_names_for_other_processes_are_there_and_say_so(printed):
+    lines = printed(
+        "import torch, torch.distributed.nn\n"
+        "from torch.distributed.optim import ZeroRedundancyOptimizer\n"
+        "x = torch.ones(2)\n"
+        "for call in (lambda: torch.distributed.nn.all_reduce(x),\n"
+        "             lambda: ZeroRedundancyOptimizer([x], torch.optim.SGD, lr=1)):\n"
+        "    try: call()\n"
+        "    except ValueError as e: print(e)\n"
+        "from torch.distributions.transforms import _InverseTransform, ExpTransform\n"
+        "print(isinstance(ExpTransform().inv, _InverseTransform))\n"
+        "from torch.utils.data._utils.pin_memory import pin_memory\n"
+        "print(pin_memory((1, {'a': x}))[1]['a'] is x, x.name)\n"
+        "import torch.utils.hooks as hooks\n"
+        "print(hooks.BackwardHook.__name__, torch.serialization.DEFAULT_PROTOCOL)\n"
+    )
+    refusal = (
+        "Default process group has not been initialized, please make sure to call "
+        "init_process_group."
+    )
+    assert lines == [refusal, refusal, "True", "True None", "BackwardHook 2"]
+
+
+def test_programs_that_may_spread_parameters_run_where_nothing_is_spread():
+    from rushlight.distributed import _tensor, fsdp, tensor
+    from rushlight.distributed._composable import fsdp as earlier
+    from rushlight.distributed._tensor import experimental
+
+    assert _tensor.DTensor is tensor.DTensor
+    assert earlier.FSDPModule is fsdp.FSDPModule
+    module = rl.nn.Linear(2, 2)
+    assert not isinstance(module, (fsdp.FSDPModule, fsdp.FullyShardedDataParallel))
+    with experimental.implicit_replication():
+        fsdp.register_fsdp_forward_method(module, "forward")
+    for refused in (fsdp.fully_shard, fsdp.FullyShardedDataParallel):
+        with pytest.raises(NotImplementedError, match="several processes"):
+            refused(module)

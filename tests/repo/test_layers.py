@@ -60,6 +60,7 @@ LAYERS = (
     ("_higher_order_ops",),
     (
         *("futures", "fx", "jit", "onnx", "profiler", "ao"),
+        "export",
         *("programs", "_dynamo", "_inductor", "_logging", "compiler"),
     ),
     ("distributed", "multiprocessing", "functorch"),

@@ -100,6 +100,7 @@ def test_damage_anywhere_in_an_old_file_ends_in_an_error_or_a_value():
             continue
 
 
+@pytest.mark.filterwarnings("ignore:Sparse CSR tensor support")
 @pytest.mark.parametrize("layout", ["coo", "csr"])
 def test_sparse_tensors_come_back_from_an_old_file(layout):
     torch = pytest.importorskip("torch", reason="the oracle writes the file")

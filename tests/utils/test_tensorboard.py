@@ -45,6 +45,13 @@ WRITES = {
     "bytes": lambda w, t: w.add_image("i", t.ones(4, 5, 3).mul(9).to(t.uint8),
                                       dataformats="HWC"),
     "images": lambda w, t: w.add_images("i", numbers(t, (11, 1, 3, 4))),
+    "points": lambda w, t: w.add_mesh("m", numbers(t, (1, 4, 3)), global_step=2),
+    "surface": lambda w, t: w.add_mesh(
+        "m", numbers(t, (1, 4, 3)), numbers(t, (1, 4, 3)) * 255,
+        t.tensor([[[0, 1, 2], [1, 2, 3]]]), {"camera": {"cls": "PerspectiveCamera"}},
+    ),
+    "sound": lambda w, t: w.add_audio("s", numbers(t, (1, 50)) - 0.5, 1, 8000),
+    "loud sound": lambda w, t: w.add_audio("s", numbers(t, (50,)) * 3),
     "text": lambda w, t: w.add_text("t", "**né**", 4),
     "curve": lambda w, t: w.add_pr_curve(
         "p", t.tensor([0, 1, 1, 0, 1]), t.tensor([0.1, 0.9, 0.4, 0.6, 0.7]), 1
@@ -158,3 +165,21 @@ def test_graphs_have_operators_inside_of_modules(tmp_path):
         todo += [each for each in nodes[name].input if each not in reached]
     assert {"input/0", "Sequential/0/weight", "Sequential/3/bias"} <= reached
     assert not any(module._forward_hooks for module in model)
+
+
+def test_videos_are_read_back_frame_by_frame(tmp_path):
+    from PIL import Image
+
+    from rushlight.utils.tensorboard import media
+
+    shades = rl.tensor([0, 120, 240], dtype=rl.uint8).reshape(1, 3, 1, 1, 1)
+    message = media.video("v", shades.expand(2, 3, 3, 4, 6), fps=5)
+    picture = message.value[0].image
+    assert (picture.height, picture.width) == (4, 12)
+    import io
+
+    shown = Image.open(io.BytesIO(picture.encoded_image_string))
+    assert shown.n_frames == 3 and shown.info["duration"] == 200
+    for at, shade in enumerate((0, 120, 240)):
+        shown.seek(at)
+        assert np.asarray(shown.convert("RGB")).mean() == pytest.approx(shade, abs=2)

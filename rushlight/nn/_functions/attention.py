@@ -157,9 +157,13 @@ def multi_head_attention_forward(
             .reshape(samples * num_heads, 1, k.size(1))
         )
         attn_mask = padding if attn_mask is None else attn_mask + padding
-    scores = (q * math.sqrt(1.0 / q.size(-1))) @ k.transpose(-2, -1)
-    if attn_mask is not None:
-        scores = scores + attn_mask
+    scaled = q * math.sqrt(1.0 / q.size(-1))
+    if attn_mask is None:
+        scores = scaled @ k.transpose(-2, -1)
+    elif need_weights:
+        scores = call.baddbmm(attn_mask, scaled, k.transpose(-2, -1))
+    else:
+        scores = scaled @ k.transpose(-2, -1) + attn_mask
     weights = call.softmax(scores, -1)
     if training and dropout_p > 0.0:
         weights = dropout(weights, dropout_p)

@@ -122,6 +122,8 @@ def _whole(value):
         if value.numel() != 1 or value.is_floating_point():
             return None
         return int(value)
+    if hasattr(value, "__len__"):  # an array, even without dimensions
+        return None
     try:
         return value.__index__()
     except AttributeError:

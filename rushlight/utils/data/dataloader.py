@@ -2,9 +2,10 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 from rushlight.utils.data.collate import default_collate, default_convert
+from rushlight.utils.data.dataset import Dataset as Dataset
 from rushlight.utils.data.dataset import IterableDataset
 from rushlight.utils.data.fetch import Source
 from rushlight.utils.data.passes import PassIterator, resume
@@ -16,10 +17,21 @@ from rushlight.utils.data.sampler import (
     SequentialSampler,
 )
 
+_T = TypeVar("_T")
+_worker_init_fn_t = Callable[[int], None]
+_collate_fn_t = Callable[[list[_T]], Any]
+
 _FIXED = frozenset(
     ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset")
     + ("persistent_workers",)
 )  # what the order of the batches was made of
+
+
+class _DatasetKind:
+    """What a loader reads from: samples by index, or one after the other."""
+
+    Map = 0
+    Iterable = 1
 
 
 class DataLoader:

@@ -262,6 +262,62 @@ class SummaryWriter:
         )
         self._put(message, global_step, walltime)
 
+    def add_video(self, tag, vid_tensor, global_step=None, fps=4, walltime=None):
+        """Moving pictures, those of a batch side by side.
+
+        Args:
+            tag: their name.
+            vid_tensor: bytes, or numbers from 0 to 1: ``(N, T, C, H, W)``.
+            global_step: their place among others of the name.
+            fps: pictures in a second.
+            walltime: their time, in seconds; now by default.
+        """
+        from rushlight.utils.tensorboard import media
+
+        self._put(media.video(tag, vid_tensor, fps), global_step, walltime)
+
+    def add_audio(
+        self, tag, snd_tensor, global_step=None, sample_rate=44100, walltime=None
+    ):
+        """A sound of one channel.
+
+        Args:
+            tag: its name.
+            snd_tensor: amplitudes from -1 to 1.
+            global_step: its place among others of the name.
+            sample_rate: samples in a second.
+            walltime: its time, in seconds; now by default.
+        """
+        from rushlight.utils.tensorboard import media
+
+        self._put(media.audio(tag, snd_tensor, sample_rate), global_step, walltime)
+
+    def add_mesh(
+        self,
+        tag,
+        vertices,
+        colors=None,
+        faces=None,
+        config_dict=None,
+        global_step=None,
+        walltime=None,
+    ):
+        """Surfaces, or clouds of points.
+
+        Args:
+            tag: their name.
+            vertices: places in space: ``(batch, points, 3)``.
+            colors: of the points, from 0 to 255.
+            faces: the numbers of each triangle's points.
+            config_dict: options of the display.
+            global_step: their place among others of the name.
+            walltime: their time, in seconds; now by default.
+        """
+        from rushlight.utils.tensorboard import media
+
+        message = media.mesh(tag, vertices, colors, faces, config_dict)
+        self._put(message, global_step, walltime)
+
     def add_figure(self, tag, figure, global_step=None, close=True, walltime=None):
         """A figure of matplotlib's, or several, as pictures.
 

@@ -1,3 +1,3 @@
 """PyTorch's place for what a loader is made of."""
 
-from rushlight.utils.data._utils import collate, worker
+from rushlight.utils.data._utils import collate, pin_memory, worker

@@ -1,0 +1,52 @@
+"""Errors of captured and exported programs, by the names that programs catch."""
+
+from __future__ import annotations
+
+import enum
+
+__all__ = [
+    "TorchDynamoException",
+    "Unsupported",
+    "UserError",
+    "UserErrorType",
+]
+
+
+class TorchDynamoException(RuntimeError):
+    """What has gone wrong while a program was captured."""
+
+
+class Unsupported(TorchDynamoException):
+    """A program does what is not captured."""
+
+
+class UserErrorType(enum.Enum):
+    """What is wrong about a program that was to be exported."""
+
+    DYNAMIC_CONTROL_FLOW = enum.auto()
+    ANTI_PATTERN = enum.auto()
+    STANDARD_LIBRARY = enum.auto()
+    CONSTRAINT_VIOLATION = enum.auto()
+    DYNAMIC_DIM = enum.auto()
+    INVALID_INPUT = enum.auto()
+    INVALID_OUTPUT = enum.auto()
+    UNSUPPORTED_ALIASED_MUTATED_DYNAMIC_INPUTS = enum.auto()
+
+
+class UserError(Unsupported):
+    """A program, or a description of its inputs, that cannot be exported.
+
+    Args:
+        error_type: what is wrong.
+        msg: the facts, and the remedy.
+        case_name: the name of an example in PyTorch's collection.
+    """
+
+    def __init__(self, error_type, msg, case_name=None):
+        if not isinstance(error_type, UserErrorType):
+            raise AssertionError(f"expected UserErrorType, got {type(error_type)}")
+        super().__init__(msg)
+        self.error_type = error_type
+        self.message = msg
+        self.msg = msg
+        self.case_name = case_name

@@ -1,0 +1,87 @@
+"""What ``import rushlight`` loads and leaves behind, told by fresh processes."""
+
+import subprocess
+import sys
+
+import pytest
+
+
+def told(program):
+    """What a program prints in a process of its own, as Python's value."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    return eval(done.stdout)  # printed by the program above
+
+
+LEFT_TO_PROGRAMS = (
+    "dataclasses",
+    "inspect",
+    "llvmlite",
+    "numpy",
+    "random",
+    "re",
+    "string",
+    "typing",
+    "rushlight.autograd.functional",
+    "rushlight.codegen",
+    "rushlight.distributions",
+    "rushlight.nn",
+    "rushlight.optim",
+    "rushlight.serialization",
+    "rushlight.utils",
+)
+
+
+def test_what_not_every_program_uses_is_not_imported():
+    loaded = told(
+        "import sys\nbefore = set(sys.modules)\nimport rushlight\n"
+        "print(set(sys.modules) - before)"
+    )
+    assert not loaded & set(LEFT_TO_PROGRAMS)
+    assert len(loaded) < 190
+
+
+@pytest.mark.parametrize(
+    "imports",
+    [
+        "from rushlight import nn, optim",
+        "import rushlight.nn as nn, rushlight.optim as optim",
+        "import rushlight; nn, optim = rushlight.nn, rushlight.optim",
+    ],
+)
+def test_modules_on_demand_are_found_however_they_are_asked_for(imports):
+    program = f"{imports}\nprint([nn.Linear.__name__, optim.SGD.__name__])"
+    assert told(program) == ["Linear", "SGD"]
+
+
+def test_collection_of_garbage_is_as_the_program_had_it():
+    for switch in ("enable", "disable"):
+        program = (
+            f"import gc\ngc.{switch}()\nbefore = gc.isenabled(), gc.get_threshold()\n"
+            "import rushlight\nprint(before == (gc.isenabled(), gc.get_threshold()))"
+        )
+        assert told(program)
+
+
+def test_cycles_that_a_program_had_before_are_still_collected():
+    assert told(
+        "import weakref, gc\n"
+        "class Own: pass\n"
+        "held = [Own() for _ in range(30_000)]\n"
+        "one = Own(); one.me = one; seen = weakref.ref(one)\n"
+        "import rushlight\ndel one\ngc.collect()\nprint(seen() is None)"
+    )
+
+
+def test_the_directory_lists_what_comes_on_demand():
+    found = told("import rushlight\nprint(dir(rushlight))")
+    assert {"nn", "optim", "save", "vmap", "Tag", "add"} <= set(found)
+
+
+def test_a_star_brings_functions_and_no_modules():
+    torch = pytest.importorskip("torch")
+    found = set(told("from rushlight import *\nprint([*dir()])"))
+    assert {"Tensor", "add", "save", "float32", "no_grad"} <= found
+    assert not found & {"nn", "optim", "core", "annotations", "utils"}
+    assert not set(torch.__all__) & {"nn", "optim"}

@@ -1,0 +1,36 @@
+"""Numbers that two sides of an interface share have names."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "rushlight"
+
+
+def _cimports(path):
+    """Whether a source is compiled: it takes names from declarations."""
+    return "cython.cimports.rushlight.core.dtype" in path.read_text()
+
+
+SOURCES = [p for p in sorted(PACKAGE.rglob("*.py")) if "_generated" not in p.parts]
+COMPILED = [p for p in SOURCES if _cimports(p)]
+# What has no name, and the sources where the names are.
+NAMELESS = {
+    "a kind of device": (r"device(\.kind| *_kind) *(==|!=|<=?|>=?|=) *\d", SOURCES),
+    "a category of types": (r"\bcategory (==|!=|<=?|>=?) \d", COMPILED),
+    "a type's code": (r"(\.code|call\.(compute|result)) (==|!=) \d", COMPILED),
+}
+
+
+@pytest.mark.parametrize("what", NAMELESS)
+def test_no_line_has_a_number_where_there_is_a_name(what):
+    text, sources = NAMELESS[what]
+    pattern = re.compile(text)
+    found = [
+        f"{path.relative_to(PACKAGE)}:{number}: {line.strip()}"
+        for path in sources
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not found
