@@ -105,9 +105,9 @@ class graph:
         check_input_liveness=False,
     ):
         if stream is None:
-            if graph.default_capture_stream is None:
-                graph.default_capture_stream = Stream()
             stream = graph.default_capture_stream
+            if stream is None or stream._queue.card is not _where.card_of():
+                stream = graph.default_capture_stream = Stream()
         self.cuda_graph = cuda_graph
         self.pool = pool
         self.capture_stream = stream

@@ -115,17 +115,23 @@ def test_operators_are_right_there_or_refuse(machine, name):
     assert told and set(told) <= {"same", "absent"}, dict(told)
 
 
-def test_functions_become_graphs_with_their_gradients(machine):
+@pytest.mark.parametrize("card", (1, 0))
+def test_functions_become_graphs_with_their_gradients(machine, card):
+    with rl.cuda.device(card):
+        _replays_as_the_host(rl.device("cuda", card))
+
+
+def _replays_as_the_host(device):
     def scaled(x):
         return rl.sigmoid(x) * 3
 
     start = rl.linspace(-1, 1, 6)
-    sample = start.to("cuda").requires_grad_()
+    sample = start.to(device).requires_grad_()
     graphed = rl.cuda.make_graphed_callables(scaled, (sample,))
     for shift in (0.0, 0.5):
-        x = (start + shift).to("cuda").requires_grad_()
+        x = (start + shift).to(device).requires_grad_()
         y = graphed(x)
-        y.backward(rl.ones(6, device="cuda"))
+        y.backward(rl.ones(6, device=device))
         host = (start + shift).requires_grad_()
         scaled(host).backward(rl.ones(6))
         assert rl.allclose(y.detach().cpu(), scaled(host).detach())
