@@ -2,9 +2,9 @@
 
 from opgen.emit.tests import sampled
 from opgen.formulas import NOT_IMPLEMENTED, FormulaError, translate
-from opgen.model import NAMESPACES, RULES, TAGS, VARIANTS
+from opgen.model import AUTOCAST, BATCHING, FORWARD, NAMESPACES, RULES, TAGS, VARIANTS
 from opgen.schema import TENSOR_KINDS
-from opgen.sources import defined_names, locate
+from opgen.sources import defined_names, locate, locate_batching
 
 CALL = "rushlight.ops.call"  # the namespace of all operators
 
@@ -28,7 +28,13 @@ def check(entries, faults):
             message = f"'{name}' is already declared at {seen[name].location}"
             faults.add(entry.location, message)
         seen.setdefault(name, entry)
-        for rule in (_check_words, _check_variants, _check_rule, _check_sample):
+        for rule in (
+            _check_words,
+            _check_variants,
+            _check_rule,
+            _check_sample,
+            _check_policies,
+        ):
             rule(entry, faults)
         _check_implementation(entry, operators, faults)
         _check_derivative(entry, operators, faults)
@@ -99,6 +105,19 @@ def _check_rule(entry, faults):
             faults.add(
                 entry.location, f"dtype rule names '{name}', which is no argument"
             )
+
+
+def _check_policies(entry, faults):
+    if entry.autocast is not None and entry.autocast not in AUTOCAST:
+        faults.add(entry.location, f"'{entry.autocast}' is no policy of autocast")
+    found = []
+    if entry.batching is not None and entry.batching not in BATCHING:
+        found.append((entry.batching, locate_batching(entry.batching)))
+    if entry.forward is not None and entry.forward not in FORWARD:
+        found.append((entry.forward, locate(entry.forward, entry.family)))
+    for text, (module, attribute) in found:
+        if attribute not in (defined_names(module) or {}):
+            faults.add(entry.location, f"'{text}': there is no such rule in {module}")
 
 
 def _check_sample(entry, faults):

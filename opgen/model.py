@@ -13,8 +13,10 @@ RULES = {
     "float", "real", "with_index",
 }  # fmt: skip
 TAGS = {
-    "random", "data_dependent", "view_or_copy", "factory",
-    "linear",  # in all its tensors together: tangents are mapped as they are
+    "random", "view_or_copy", "factory",
+    "data_dependent",  # the sizes of results depend on the elements of arguments
+    "number",  # gives a number that it reads from elements
+    "unset",  # the elements of its result are whatever was there
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.plans`
     "twin",  # in place, a function of its own runs, whose name ends in "_"
@@ -45,6 +47,22 @@ TAGS = {
     "swapped",  # the second operand comes first where layouts differ
     "copied",  # a new result is laid out as a dense copy of the operand would be
     "numbers_apart",  # numbers are no operands where results are laid out
+}  # fmt: skip
+# What levels of transformations do with an operator, and autocast's blocks. Beside these
+# words ``batching`` and ``forward`` take the name of a function that says it.
+BATCHING = {
+    "elementwise",  # operands are aligned behind the batch, however they are computed
+    "along",  # its ``dim`` or ``dims`` name dimensions of every tensor that it takes
+}  # fmt: skip
+FORWARD = {
+    "linear",  # in all its tensors together: tangents are mapped as they are
+    "product",  # linear in each of the first two; the third, if any, is added
+    "symmetric",  # its Jacobian is its own transpose, as an elementwise operator's is
+}  # fmt: skip
+AUTOCAST = {
+    "short",  # computed in the block's short type
+    "long",  # computed in float32, as short types lose too much
+    "widest",  # in the widest type among its arguments
 }  # fmt: skip
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}
 
@@ -102,6 +120,9 @@ class Entry:
     derivative: tuple[Formula, ...] = ()
     outputs: tuple[int, ...] | None = None
     tags: tuple[str, ...] = ()
+    batching: str | None = None
+    forward: str | None = None
+    autocast: str | None = None
     sample: str | None = None
     reference: str | None = None
     doc: str = ""
@@ -143,7 +164,7 @@ class Entry:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
         if self.tags:
             lines.append(f"  tags: [{', '.join(self.tags)}]")
-        for name in ("sample", "reference", "doc"):
+        for name in ("batching", "forward", "autocast", "sample", "reference", "doc"):
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")
         return "\n".join(lines) + "\n"

@@ -8,7 +8,10 @@ from opgen import schema
 from opgen.model import IMPLEMENTATIONS, Entry, Formula, Location, Rule
 
 _LISTS = {"variants", "operators", "tags"}
-_TEXTS = {"namespace", "meta", "check", "sample", "reference", "doc"}
+_TEXTS = {
+    "namespace", "meta", "check", "batching", "forward", "autocast", "sample", "reference",
+    "doc",
+}  # fmt: skip
 _KEYS = {"op", "dtype", "derivative", "outputs", *_LISTS, *_TEXTS, *IMPLEMENTATIONS}
 
 

@@ -19,6 +19,11 @@ def locate(reference, family):
     return f"rushlight.{path}" if "." in path else f"rushlight.ops.{path}", attribute
 
 
+def locate_batching(reference):
+    """The module and attribute of a rule for batches, which are all in one module."""
+    return "rushlight.autograd.levels.rules", reference
+
+
 @cache
 def parameter_defaults(module, function):
     """How many parameters of a module's function have a default."""

@@ -8,6 +8,8 @@ import os
 import sys
 import types
 
+from rushlight.dispatch.declared import IMPLEMENTATION, KIND, OPTIONAL, RULE, SOURCE
+
 SECTIONS = (
     "declaration",
     "kernel",
@@ -107,7 +109,7 @@ def is_operator(name):
 def describe_operator(op, wanted, code=True):
     """The sections of one overload; ``code`` includes what is compiled for it."""
     if "declaration" in wanted and op.entry:
-        yield f"declaration: {op.entry[10]}", declaration(op.entry[10])
+        yield f"declaration: {op.entry[SOURCE]}", declaration(op.entry[SOURCE])
     kernel = kernel_object(op)
     if "kernel" in wanted and kernel is not None:
         shown = getattr(kernel, "function", kernel)
@@ -191,7 +193,7 @@ def kernel_object(op):
     base = op if op.functional is None else op.functional
     if not base.entry:
         return None
-    module, attribute = base.entry[7][1:3]
+    module, attribute = base.entry[IMPLEMENTATION][1:3]
     if module is None:
         return None
     found = importlib.import_module(module)
@@ -216,7 +218,7 @@ def compiled_stages(op, kernel):
 
 def specialization(op, kernel):
     """Arguments of ``kernel.stages`` for float32 operands and default options."""
-    kind = op.entry[7][0]
+    kind = op.entry[IMPLEMENTATION][KIND]
     if kind == "reduction":
         outputs = tuple("float32" for _ in op.returns)
         return "float32", outputs, "float32"
@@ -225,9 +227,10 @@ def specialization(op, kernel):
     rows = op.signature.rows
     fixed = registry.static_arguments(rows)
     static = tuple(plain(rows[n][2]) for n in fixed)
-    optional = op.entry[7][4]  # trailing numbers that are left out at their defaults
+    # trailing numbers that are left out at their defaults
+    optional = op.entry[IMPLEMENTATION][OPTIONAL]
     count = kernel.arity - len(static) - optional
-    rule = op.entry[8][0] if op.entry[8] else "promote"
+    rule = op.entry[RULE][0] if op.entry[RULE] else "promote"
     out = "bool" if rule == "bool" else "float32"
     return ("float32",) * count, (out,) * len(op.returns), "float32", static
 

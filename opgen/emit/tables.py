@@ -4,7 +4,7 @@
 order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
-     implementation, rule, derivative, source, doc, tags)
+     implementation, rule, derivative, source, doc, tags, batching, forward, autocast)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -22,11 +22,17 @@ derivative
     None or ``(module, function, saved, groups, flags, outputs)``; ``saved`` holds
     ``(what, index, mask)`` as in ``opgen.formulas``, ``groups`` holds
     ``(argument index, is a list)``, ``flags`` are those of ``opgen.emit.derivatives``.
+batching, forward
+    None, a word, or ``(module, attribute)`` of a rule.
+autocast
+    None or a word.
+
+``rushlight.dispatch.declared`` has the names of these places.
 """
 
-from opgen.model import VARIANTS
+from opgen.model import BATCHING, FORWARD, VARIANTS
 from opgen.schema import argument_rows, return_rows
-from opgen.sources import locate, parameter_defaults
+from opgen.sources import locate, locate_batching, parameter_defaults
 
 _HEAD = '"""Every operator, as the dispatcher loads it; written by opgen."""\n\n'
 
@@ -47,6 +53,9 @@ def entry_row(entry, derivative):
         str(entry.location),
         entry.doc,
         entry.tags,
+        _policy(entry.batching, BATCHING, locate_batching),
+        _policy(entry.forward, FORWARD, lambda text: locate(text, entry.family)),
+        entry.autocast,
     )
 
 
@@ -73,6 +82,10 @@ def _literal(value):
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
         return "1e999" if value > 0 else "-1e999"
     return "..." if value is ... else repr(value)
+
+
+def _policy(text, words, place):
+    return text if text is None or text in words else place(text)
 
 
 def _implementation(entry):

@@ -19,6 +19,7 @@ from rushlight.core.layout import Size, strided
 from rushlight.core.subclass import make_wrapper, take_storage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
+from rushlight.dispatch.declared import says
 from rushlight.dispatch.disabled import _disabled_torch_function_impl
 from rushlight.ops import call
 from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -71,19 +72,6 @@ class UnsupportedOperatorException(RuntimeError):
 
 class FakeTensorDeviceMismatchError(RuntimeError):
     """The tensors of one call would be on different devices."""
-
-
-# Operators that read elements: those that give numbers, and those whose results' shapes
-# depend on what they read.
-_NUMBERS = frozenset(("_local_scalar_dense", "equal", "is_nonzero", "allclose"))
-_SHAPES = frozenset(
-    """
-    nonzero masked_select unique_dim _unique2 unique_consecutive
-    unique_dim_consecutive nonzero_numpy argwhere
-    """.split()
-)
-# Operators with random results, or results of whatever was there before.
-_UNSTEADY = ("rand", "empty", "bernoulli", "normal", "multinomial", "dropout", "new_e")
 
 
 class FakeTensor(Tensor):
@@ -391,11 +379,11 @@ class FakeTensorMode(TorchDispatchMode):
         flat = [self._admitted(func, one, args, kwargs) for one in flat]
         fakes = [one for one in flat if isinstance(one, FakeTensor)]
         constant = self._constant(func, name, flat, spec, fakes)
-        if name in _NUMBERS:
+        if says(func, "number"):
             if constant is None:
                 raise DataDependentOutputException(func)
             return constant
-        if name in _SHAPES or _repeats_by_tensor(name, flat):
+        if says(func, "data_dependent") or _repeats_by_tensor(name, flat):
             raise DynamicOutputShapeException(func)
         if name == "index" and any(not one.dtype.itemsize - 1 for one in fakes[1:]):
             # a mask: PyTorch looks for its places first
@@ -487,7 +475,8 @@ class FakeTensorMode(TorchDispatchMode):
         if (
             not fakes
             or any(one.constant is None for one in fakes)
-            or name.startswith(_UNSTEADY)
+            or says(func, "random")
+            or says(func, "unset")
         ):
             return None
         real = [one.constant if isinstance(one, FakeTensor) else one for one in flat]

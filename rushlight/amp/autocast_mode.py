@@ -15,6 +15,7 @@ import warnings
 import rushlight as rl
 from rushlight.core.state import exclude_keys, include_keys, included_keys
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import AUTOCAST, FUNCTIONAL
 from rushlight.dispatch.dispatcher import packets
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.library import Library
@@ -22,33 +23,6 @@ from rushlight.dispatch.library import Library
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
 _BIT = 1 << DispatchKey.Autocast
-
-# What PyTorch computes in the short type on a CPU.
-SHORT = """
-    addbmm addmm _addmm_activation baddbmm bmm conv1d conv2d conv3d conv_tbc
-    conv_transpose1d conv_transpose2d conv_transpose3d _convolution linalg_vecdot linear
-    matmul mm _native_multi_head_attention prelu scaled_dot_product_attention
-""".split()
-# What it computes in float32, as short types lose too much.
-LONG = """
-    adaptive_avg_pool3d adaptive_max_pool3d avg_pool3d binary_cross_entropy
-    binary_cross_entropy_with_logits cdist cholesky cholesky_inverse cholesky_solve
-    cosine_embedding_loss cross_entropy_loss ctc_loss fft_fft fft_fft2 fft_fftn fft_hfft
-    fft_ifft fft_ifft2 fft_ifftn fft_ihfft fft_irfft fft_irfft2 fft_irfftn fft_rfft
-    fft_rfft2 fft_rfftn fractional_max_pool2d fractional_max_pool3d geqrf grid_sampler
-    grid_sampler_2d grid_sampler_3d hinge_embedding_loss huber_loss inverse kl_div l1_loss
-    linalg_cholesky linalg_cholesky_ex linalg_cond linalg_eig linalg_eigh linalg_eigvals
-    linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_lstsq
-    linalg_matrix_rank linalg_qr linalg_solve linalg_svd linalg_svdvals linalg_tensorinv
-    linalg_tensorsolve lu_solve margin_ranking_loss max_pool3d max_unpool2d max_unpool3d
-    mse_loss multi_margin_loss multilabel_margin_loss multilabel_margin_loss_forward
-    nanquantile nll_loss nll_loss2d orgqr ormqr pinverse poisson_nll_loss polar prod qr
-    quantile reflection_pad1d reflection_pad2d replication_pad1d replication_pad2d
-    replication_pad3d smooth_l1_loss soft_margin_loss stft svd trace triangular_solve
-    triplet_margin_loss view_as_complex
-""".split()
-# What takes the widest type among its arguments.
-WIDEST = ["cat", "index_copy", "stack"]
 
 _DEVICES = {"cpu": "bfloat16", "cuda": "float16", "mps": "float16", "xpu": "float16"}
 _SUPPORTED = ("bfloat16", "float16")
@@ -134,6 +108,9 @@ def _widest(values):
     return found.pop() if len(found) == 1 else rl.float32
 
 
+_POLICIES = {"short": _short, "long": _long, "widest": _widest}  # by declaration
+
+
 def _kernel(operator, dtype_for):
     """What the key does for one operator: convert, and call on without the key."""
 
@@ -157,13 +134,14 @@ def _register():
         return
     library = Library("aten", "IMPL")
     _library.append(library)
-    for names, dtype_for in ((SHORT, _short), (LONG, _long), (WIDEST, _widest)):
-        for name in names:
-            packet = packets().get(("aten", name))
-            for operator in packet.overloads if packet is not None else ():
-                if "out" not in operator.name.partition(".")[2].split("_"):
-                    kernel = _kernel(operator, dtype_for)
-                    library.impl(operator.name, kernel, "AutocastCPU", with_keyset=True)
+    for packet in packets().values():
+        for operator in packet.overloads:
+            dtype_for = (
+                _POLICIES.get(operator.entry[AUTOCAST]) if operator.entry else None
+            )
+            if dtype_for is not None and operator.form == FUNCTIONAL:
+                kernel = _kernel(operator, dtype_for)
+                library.impl(operator, kernel, "AutocastCPU", with_keyset=True)
 
 
 # -- settings -----------------------------------------------------------------------------

@@ -32,6 +32,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
 )
 
 from rushlight.core.views import resize_ as resize_in_place
+from rushlight.dispatch.declared import TAGS
 
 _COPY = cython.declare(Operator, None)
 _NON_BLOCKING = cython.declare(object, False)
@@ -147,7 +148,7 @@ def wants_graph(
 
 @cython.cfunc
 def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
-    if result.shape != target.shape and op.entry and "grows" in op.entry[12]:
+    if result.shape != target.shape and op.entry and "grows" in op.entry[TAGS]:
         resize_in_place(target, result.shape)  # it may be part of a graph
     if result.shape != target.shape:
         refuse_output(op.name, target, result)

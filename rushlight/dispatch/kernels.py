@@ -73,6 +73,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
 )
 
 from rushlight.core.dtype import TYPE_NAMES
+from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import refuse_mask
 
 # Operators of a thread with this key may wait; see `programs.capture`.
@@ -193,7 +194,7 @@ class PointwiseKernel(Kernel):
             self.rule_function = getattr(importlib.import_module(module), rule)
         if check is not None:
             self.checker = getattr(importlib.import_module(check[0]), check[1])
-        tags = op.entry[12] if op.entry else ()
+        tags = op.entry[TAGS] if op.entry else ()
         self.wide = self.strict = 0
         for i in range(self.n_operands):
             lone = op.signature.rows[positions[i]][1] == 5

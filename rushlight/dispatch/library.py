@@ -447,14 +447,54 @@ def register_vmap(op, func=None, /, *, lib=None):
     Raises:
         ValueError: it is no operator and no name of one.
     """
-    if not isinstance(op, (str, Operator, CustomOpDef)) and not hasattr(op, "name"):
-        raise ValueError(f"register_vmap(op): got unexpected type for op: {type(op)}")
     if func is None:
         return lambda function: register_vmap(op, function, lib=lib)
+    return _set_rule("register_vmap", vmap_rules, op, func, lib)
+
+
+# What forward mode does with operators from outside: functions by operator.
+tangent_rules: dict = {}
+
+
+def register_jvp(op, func=None, /, *, lib=None):
+    """Say how forward mode moves an operator's results when its arguments move.
+
+    Without a rule the derivative is used, transposed by differentiating it once more.
+
+    Args:
+        op: the operator, or its name ``ns::name``.
+        func: ``func(tangents, args, result)``, where ``tangents`` has a tensor, or None
+            for zero, for each of ``args``, and a list of them for a list; gives the
+            result's tangent or None, or a tuple of them for several results. A decorator
+            without it.
+        lib: the library that the rule goes away with.
+
+    Raises:
+        ValueError: it is no operator and no name of one.
+
+    >>> import rushlight as rl
+    >>> with rl.library._scoped_library("doc_jvp", "DEF") as lib:
+    ...     _ = lib.define("twice(Tensor x) -> Tensor")
+    ...     lib.impl("twice", lambda x: x + x, "CPU")
+    ...     _ = rl.library.register_jvp(
+    ...         "doc_jvp::twice", lambda tangents, args, result: 2 * tangents[0], lib=lib
+    ...     )
+    ...     rl.func.jvp(rl.ops.doc_jvp.twice, (rl.ones(2),), (rl.ones(2),))
+    (tensor([2., 2.]), tensor([2., 2.]))
+    """
+    if func is None:
+        return lambda function: register_jvp(op, function, lib=lib)
+    return _set_rule("register_jvp", tangent_rules, op, func, lib)
+
+
+def _set_rule(what, rules, op, func, lib):
+    """A function for an operator, until the library goes away."""
+    if not isinstance(op, (str, Operator, CustomOpDef)) and not hasattr(op, "name"):
+        raise ValueError(f"{what}(op): got unexpected type for op: {type(op)}")
     found = op if isinstance(op, Operator) else find_operator(_qualname(op))
-    vmap_rules[found] = func
+    rules[found] = func
     if lib is not None:
-        lib._undo.append(lambda: vmap_rules.pop(found, None))
+        lib._undo.append(lambda: rules.pop(found, None))
     return func
 
 
@@ -512,6 +552,12 @@ class CustomOpDef:
     def register_vmap(self, func=None):
         """Say what ``vmap`` does with the operator."""
         return register_vmap(self._qualname, func, lib=self._lib)
+
+    def register_jvp(self, func=None):
+        """Say how forward mode moves the operator's results."""
+        if func is None:
+            return self.register_jvp
+        return register_jvp(self._qualname, func, lib=self._lib)
 
     def register_torch_dispatch(self, torch_dispatch_class, fn=None, /):
         """Say what a mode, or a type of tensors, does with the operator."""
@@ -598,6 +644,7 @@ __all__ = [
     "infer_schema",
     "register_autograd",
     "register_fake",
+    "register_jvp",
     "register_kernel",
     "register_torch_dispatch",
 ]

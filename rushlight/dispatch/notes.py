@@ -34,6 +34,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 )
 
 from rushlight.core.state import on_filling, on_making, on_reading
+from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
 
@@ -380,7 +381,7 @@ class Listener(Kernel):
 @cython.exceptval(-1, check=False)
 def hides(op: Operator) -> cython.bint:
     """Whether what an operator does follows from more than its operands' layout."""
-    tags: object = op.entry[12] if len(op.entry) > 12 else ("unknown",)
+    tags: object = op.entry[TAGS] if op.entry else ("unknown",)
     return "random" in tags or "data_dependent" in tags or "unknown" in tags
 
 

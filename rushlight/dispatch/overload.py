@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 
 from rushlight.core.tensor import install
+from rushlight.dispatch.declared import INPLACE, OUT
 from rushlight.dispatch.dispatcher import Operator, find_packet
 from rushlight.dispatch.packet import OperatorPacket
 
@@ -102,7 +103,7 @@ class Schema:
         aliases = []
         for name, kind, default, keyword, size, flags in op.signature.rows:
             alias = None
-            written = bool(flags & 1) or (op.form == 1 and not self.arguments)
+            written = bool(flags & 1) or (op.form == INPLACE and not self.arguments)
             if written or flags & 2 or (shared and not aliases and kind <= 4):
                 alias = AliasInfo(next(letters), written or name == "out")
                 aliases.append(alias)
@@ -114,7 +115,7 @@ class Schema:
                     keyword,
                     size or None,
                     alias,
-                    name == "out" and op.form == 2,
+                    name == "out" and op.form == OUT,
                 )
             )
         self.returns = []

@@ -30,6 +30,7 @@ from cython.cimports.rushlight.dispatch.signature import (
 from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.covered import covering
+from rushlight.dispatch.declared import DOC, IMPLEMENTATION, KIND, NAMESPACE, RULE
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 from rushlight.dispatch.older_forms import reordered
@@ -51,7 +52,7 @@ class OperatorPacket:
         self.name = name
         self.overloads = list(overloads)
         self.first = self.overloads[0]
-        self.doc = self.first.entry[11] if self.first.entry else ""
+        self.doc = self.first.entry[DOC] if self.first.entry else ""
         packets().setdefault((namespace, name), self)
 
     def add_overload(self, op):
@@ -91,7 +92,7 @@ class OperatorPacket:
         if name == "__objclass__" and self.method:
             return Tensor
         if name == "__module__":
-            place = self.first.entry[6] if self.first.entry else None
+            place = self.first.entry[NAMESPACE] if self.first.entry else None
             return f"{naming.package}.{place}" if place else naming.package
         if name.startswith("__"):
             raise AttributeError(f"the operator '{self.name}' has no {name}")
@@ -201,9 +202,11 @@ def refuse_first(
     t: Tensor
     grad_mode: cython.bint = state().grad_mode
     sizes: list = []
-    pointwise: cython.bint = bool(op.entry) and op.entry[7][0] == "pointwise"
+    pointwise: cython.bint = (
+        bool(op.entry) and op.entry[IMPLEMENTATION][KIND] == "pointwise"
+    )
     # a function without a derivative, of results that could have one, is not watched
-    kept_type: cython.bint = not pointwise or op.entry[8][0] != "promote_float"
+    kept_type: cython.bint = not pointwise or op.entry[RULE][0] != "promote_float"
     recorded: cython.bint
     refused: cython.bint
     for i in range(op.n_args):
@@ -233,7 +236,7 @@ def refuse_first(
                 "a leaf Variable that requires grad is being used in an in-place "
                 "operation."
             )
-    if pointwise and op.form != FUNCTIONAL and op.entry[8][0] == "promote":
+    if pointwise and op.form != FUNCTIONAL and op.entry[RULE][0] == "promote":
         from rushlight.dispatch.kernels import promoted_type
 
         last: cython.int = op.n_args - (op.form == OUT)

@@ -28,6 +28,7 @@ from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 
+from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import TYPE_NAMES
 
 # As in `dispatch.loops`.
@@ -146,7 +147,7 @@ class ReductionKernel(Kernel):
         self.n_outputs = len(op.returns)
         # Positions are counted in the order of the dimensions.
         self.positional = rule == "with_index" or source.name in ("argmax", "argmin")
-        tags = op.entry[12] if op.entry else ()
+        tags = op.entry[TAGS] if op.entry else ()
         self.in_parts = "in_parts" in tags
         self.nonempty = "nonempty" in tags
         self.special = {}

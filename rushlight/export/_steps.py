@@ -10,6 +10,7 @@ from rushlight.backends.cpu import cache
 from rushlight.backends.cpu.launch import NativeKernel
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import notes
+from rushlight.dispatch.declared import TAGS
 from rushlight.export.listening import count_launches, listening, place_of
 from rushlight.fx.experimental.pre_dispatch import user_frames, user_stack
 from rushlight.utils._python_dispatch import TorchDispatchMode
@@ -246,7 +247,7 @@ class Naming(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         self.run.operator = func
-        if "random" in (func.entry[12] if len(func.entry) > 12 else ()):
+        if "random" in (func.entry[TAGS] if func.entry else ()):
             self.run.refuse("it draws random numbers")
         result = func(*args, **(kwargs or {}))
         self.run.settle()

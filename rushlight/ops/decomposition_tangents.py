@@ -8,9 +8,9 @@ choice of norms is kept along the way.
 from rushlight.ops import call as ops
 
 
-def cholesky_tangents(moved, args, results):
+def cholesky_tangents(tangents, args, results):
     """``dL = L tril(L^-1 dA L^-H, half of its diagonal)``."""
-    upper = args[1]
+    moved, upper = tangents[0], args[1]
     L = results[0].mH if upper else results[0]
     phi = ops.linalg_solve_triangular(L, moved, upper=False)
     phi = ops.linalg_solve_triangular(L.mH, phi, upper=True, left=False)
@@ -19,23 +19,23 @@ def cholesky_tangents(moved, args, results):
     return (found.mH if upper else found), None
 
 
-def eigh_tangents(moved, args, results):
+def eigh_tangents(tangents, args, results):
     """``dw = diag(V^H dA V)``, ``dV = V (V^H dA V / gaps)``."""
     if len(args) > 2 and not args[2]:
         raise RuntimeError(
             "linalg_eigh: forward mode needs the eigenvectors. Please use "
             "torch.linalg.eigh"
         )
-    values, vectors = results
+    moved, (values, vectors) = tangents[0], results
     turned = vectors.mH @ (moved @ vectors)
     grown = turned.diagonal(0, -2, -1)
     grown = ops.real(grown) if grown.is_complex() else grown
     return grown.clone(), vectors @ _off_diagonal(turned, values)
 
 
-def eig_tangents(moved, args, results):
+def eig_tangents(tangents, args, results):
     """``dw = diag(V^-1 dA V)``; the vectors keep their length."""
-    values, vectors = results
+    moved, (values, vectors) = tangents[0], results
     turned = ops.linalg_solve(vectors, moved.to(vectors.dtype) @ vectors)
     turning = vectors @ _off_diagonal(turned, values)
     along = ops.real((vectors.conj() * turning).sum([-2], keepdim=True))

@@ -9,6 +9,21 @@ import types
 
 from rushlight.core.tensor import SLOT_NAMES, Tensor, bind_slots, install
 from rushlight.dispatch import overload as _overload  # operators' further attributes
+from rushlight.dispatch.declared import (
+    ARGUMENTS,
+    CHECK,
+    DERIVATIVE,
+    DUNDERS,
+    IMPLEMENTATION,
+    KIND,
+    MODULE,
+    NAME,
+    NAMESPACE,
+    OPTIONAL,
+    RULE,
+    TAGS,
+    VARIANTS,
+)
 from rushlight.dispatch.deferred import DeferredKernel, bind_lazy_conj, passes
 from rushlight.dispatch.derived import DerivedKernel, set_copy_operator
 from rushlight.dispatch.dispatcher import Derivative, Operator, every_operator
@@ -86,15 +101,15 @@ def defer():
 
 def define_packet(entries, namespace="aten"):
     """One name with all its overloads: functions, methods, derived forms."""
-    name = entries[0][0]
+    name = entries[0][NAME]
     operators = [make_operator(entry, namespace) for entry in entries]
     packet = OperatorPacket(namespace, name, operators)
     setattr(call, name, packet)
     variants = 0
     dunders = []
     for entry in entries:
-        variants |= entry[4]
-        dunders += entry[5]
+        variants |= entry[VARIANTS]
+        dunders += entry[DUNDERS]
     inplace = [op.inplace for op in operators if op.inplace is not None]
     inplace_packet = None
     if inplace:
@@ -102,13 +117,15 @@ def define_packet(entries, namespace="aten"):
         setattr(call, name + "_", inplace_packet)
     own = packet.as_method()
     own_inplace = inplace_packet and inplace_packet.as_method()
-    shown = "shown" in entries[0][12]
-    publish(name, packet, inplace_packet, variants, entries[0][6], shown)
+    shown = "shown" in entries[0][TAGS]
+    publish(name, packet, inplace_packet, variants, entries[0][NAMESPACE], shown)
     if variants & METHOD:
         install(name, own)
         if own_inplace is not None:
             install(name + "_", own_inplace)
-    position = next((i for i, row in enumerate(entries[0][2]) if row[0] == "self"), 0)
+    position = next(
+        (i for i, row in enumerate(entries[0][ARGUMENTS]) if row[0] == "self"), 0
+    )
     if position and variants & METHOD:
         install(name, method(name, with_receiver(packet, position)))
         if inplace_packet is not None:
@@ -156,9 +173,9 @@ def bind_dunders(packet, inplace_packet, dunders):
 def make_operator(entry, namespace="aten"):
     """An operator with its in-place and ``out=`` forms, kernels attached."""
     name, overload, rows, returns, variants = entry[:5]
-    kind = entry[7][0]
+    kind = entry[IMPLEMENTATION][KIND]
     full = f"{name}.{overload}" if overload else name
-    derivative = make_derivative(entry[9])
+    derivative = make_derivative(entry[DERIVATIVE])
     written = bool(rows) and bool(rows[0][5] & 1) and name.endswith("_")
     op = Operator(
         namespace,
@@ -167,15 +184,15 @@ def make_operator(entry, namespace="aten"):
         returns,
         form=1 if written else 0,
         derivative=derivative,
-        tags=entry[12],
+        tags=entry[TAGS],
         entry=entry,
-        is_view=(kind == "view" and "unrelated" not in entry[12])
-        or "reshapes" in entry[12],
+        is_view=(kind == "view" and "unrelated" not in entry[TAGS])
+        or "reshapes" in entry[TAGS],
         node_name=node_name(name),
     )
     if len(returns) > 1 and returns[0][1]:
         op.set_return_type(return_type(name, tuple(row[1] for row in returns)))
-    op.set_out_rule(0, entry[12])  # its own result may be row by row, too
+    op.set_out_rule(0, entry[TAGS])  # its own result may be row by row, too
     inplace = out = None
     if variants & INPLACE:
         inplace = Operator(
@@ -202,10 +219,10 @@ def make_operator(entry, namespace="aten"):
             entry=entry,
             node_name=node_name(name),
         )
-        out.set_out_rule(out_rule(kind, entry[12]), entry[12])
+        out.set_out_rule(out_rule(kind, entry[TAGS]), entry[TAGS])
     if inplace is not None:
-        inplace.set_overlap(entry[12])
-    if inplace is not None and "steps" in entry[12]:
+        inplace.set_overlap(entry[TAGS])
+    if inplace is not None and "steps" in entry[TAGS]:
         inplace.set_derivative(_FLAT)
     op.set_forms(inplace, out)
     attach_kernels(op, inplace, out, entry)
@@ -248,7 +265,7 @@ def make_derivative(row):
 
 def attach_kernels(op, inplace, out, entry):
     """Fill the dispatch tables of an operator and of its derived forms."""
-    kind, module, attribute, meta = entry[7][:4]
+    kind, module, attribute, meta = entry[IMPLEMENTATION][:4]
     forms = [form for form in (inplace, out) if form is not None]
     if kind in ("pointwise", "reduction"):
         make = make_pointwise if kind == "pointwise" else make_reduction
@@ -258,16 +275,16 @@ def attach_kernels(op, inplace, out, entry):
             for key in _ELEMENTS if kind == "pointwise" else _HOST:
                 form.set_kernel(key, kernel)
     elif kind == "composite":
-        make = make_planned_composite if "planned" in entry[12] else None
+        make = make_planned_composite if "planned" in entry[TAGS] else None
         op.set_composite(LazyKernel(module, attribute, make))
         if module == call.__name__ and inplace is not None:
             # another name of an operator is another name of its in-place form, too
             inplace.set_composite(LazyKernel(module, attribute + "_"))
             forms.remove(inplace)
     elif kind == "cpu":
-        make = make_planned if "planned" in entry[12] else None
+        make = make_planned if "planned" in entry[TAGS] else None
         op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute, make))
-        if "twin" in entry[12] and inplace is not None:
+        if "twin" in entry[TAGS] and inplace is not None:
             inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
             op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
@@ -277,9 +294,9 @@ def attach_kernels(op, inplace, out, entry):
         for key in _SPARSE:
             op.set_kernel(key, LazyKernel(module, attribute))
     else:
-        make = make_planned if "planned" in entry[12] else None
+        make = make_planned if "planned" in entry[TAGS] else None
         kernel = LazyKernel(module, attribute, make)
-        everywhere = kind == "view" or _ANYWHERE.intersection(entry[12])
+        everywhere = kind == "view" or _ANYWHERE.intersection(entry[TAGS])
         for key in BACKENDS if everywhere else _HOST:
             op.set_kernel(key, kernel)
     for form in forms:
@@ -308,16 +325,16 @@ def static_arguments(rows):
 def make_pointwise(source, op):
     """The compiled kernel around a ``@pointwise`` function."""
     base = op if op.functional is None else op.functional
-    rule, promoting = base.entry[8]
+    rule, promoting = base.entry[RULE]
     return PointwiseKernel(
         source,
         base,
         rule,
         promoting,
         static_arguments(base.signature.rows),
-        base.entry[7][1],
-        base.entry[7][4] if len(base.entry[7]) > 4 else 0,
-        base.entry[7][5] if len(base.entry[7]) > 5 else None,
+        base.entry[IMPLEMENTATION][MODULE],
+        base.entry[IMPLEMENTATION][OPTIONAL],
+        base.entry[IMPLEMENTATION][CHECK],
     )
 
 
@@ -335,7 +352,9 @@ def make_reduction(source, op):
     """The compiled kernel around a ``@reduction`` object."""
     from rushlight.dispatch.reductions import ReductionKernel
 
-    return ReductionKernel(source, op, op.entry[8][0], op.entry[7][1])
+    return ReductionKernel(
+        source, op, op.entry[RULE][0], op.entry[IMPLEMENTATION][MODULE]
+    )
 
 
 def find(name):

@@ -24,6 +24,7 @@ from rushlight.codegen.pointwise import (
 from rushlight.codegen.stored_only import as_bits
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence
+from rushlight.dispatch.declared import FUNCTIONAL, INPLACE
 from rushlight.programs.member import Member, is_window
 from rushlight.programs.program import Step as Turn
 from rushlight.programs.resolving import pointwise_kernel, resolve
@@ -99,10 +100,10 @@ def member_of(step, tape_window):
             if value is None or isinstance(value, str):
                 return None
             inputs.append(from_sequence(value, all_dtypes()[kind], None))
-    if op.form == 0:
+    if op.form == FUNCTIONAL:
         outputs = [value for _, value in call.results]
     else:
-        written = call.values[0] if op.form == 1 else call.values[len(args) - 1]
+        written = call.values[0] if op.form == INPLACE else call.values[len(args) - 1]
         outputs = [written]
     good = all(
         hasattr(value, "slot")

@@ -27,6 +27,7 @@ from cython.cimports.rushlight.programs.tape import (
     bind,
 )
 
+from rushlight.dispatch.declared import TAGS
 from rushlight.programs.steps import step_of
 
 LARGEST = cython.declare(cython.size_t, 1 << 24)  # bytes that are compared at most
@@ -35,7 +36,7 @@ _UNHEARD = ("random", "data_dependent", "unknown", "data_dependent_output")
 
 def may_be_heard(call) -> bool:
     """Whether what a call does follows from its operands' layout, and from nothing else."""
-    tags = call.op.entry[12] if len(call.op.entry) > 12 else ("unknown",)
+    tags = call.op.entry[TAGS] if call.op.entry else ("unknown",)
     if any(tag in tags for tag in _UNHEARD):
         return False
     return not any(call.kind(i) == NUMBER for i in range(len(call.values)))

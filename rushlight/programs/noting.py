@@ -6,7 +6,7 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core.tensor import Tensor, view_replay_of
-from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.dispatch.dispatcher import FUNCTIONAL, Operator
 from cython.cimports.rushlight.dispatch.kernels import PointwiseKernel
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
 from cython.cimports.rushlight.programs.tape import (
@@ -25,6 +25,7 @@ from cython.cimports.rushlight.programs.tape import (
     value_of,
 )
 
+from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.python_kernels import LazyKernel
 from rushlight.programs.steps import step_of
 
@@ -70,11 +71,11 @@ def may_be_parts(op: Operator) -> cython.bint:
             kernel = kernel.load(op)
         found = (
             isinstance(kernel, PythonKernel)
-            and op.form == 0
+            and op.form == FUNCTIONAL
             and not op.is_view
             and bool(op.entry)
-            and "random" not in op.entry[12]
-            and "data_dependent" not in op.entry[12]
+            and "random" not in op.entry[TAGS]
+            and "data_dependent" not in op.entry[TAGS]
         )
         _PARTED[op] = found
     return found
@@ -98,13 +99,13 @@ def may_be_one(op: Operator) -> cython.bint:
         if isinstance(kernel, LazyKernel):
             kernel = kernel.load(op)
         found = (
-            op.form == 0
+            op.form == FUNCTIONAL
             and not op.is_view
             and not op.view_or_copy
             and bool(op.entry)
             and isinstance(kernel, PythonKernel)
-            and "random" not in op.entry[12]
-            and "data_dependent" not in op.entry[12]
+            and "random" not in op.entry[TAGS]
+            and "data_dependent" not in op.entry[TAGS]
         )
         _WHOLE[op] = found
     return found
@@ -210,7 +211,7 @@ def sizes_hang_on_elements(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> cython.bint:
     """Whether results may have other sizes next time; so of operators from outside."""
-    if not op.entry or "data_dependent" in op.entry[12]:
+    if not op.entry or "data_dependent" in op.entry[TAGS]:
         return True
     base: str = op.base_name()
     if base == "repeat_interleave":

@@ -6,7 +6,7 @@ import cython
 from cython.cimports.rushlight.core.device import KIND_CPU
 from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.dispatch.dispatcher import FUNCTIONAL, INPLACE, Operator
 from cython.cimports.rushlight.dispatch.kernels import PointwiseKernel
 from cython.cimports.rushlight.dispatch.loops import Call
 from cython.cimports.rushlight.dispatch.operands import (
@@ -83,8 +83,8 @@ def resolve(op: Operator, kernel: PointwiseKernel, args: tuple):
                 dtype_of(number_code(call.compute, (kernel.wide >> i) & 1)).name
             )
     compute = kernel.compute_types(cython.address(call))
-    if op.form != 0:
-        t = args[0] if op.form == 1 else args[len(args) - 1]
+    if op.form != FUNCTIONAL:
+        t = args[0] if op.form == INPLACE else args[len(args) - 1]
         results = (t.dtype_.name,)
     elif outs is not None:
         results = tuple(outs)

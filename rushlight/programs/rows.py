@@ -14,6 +14,7 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.language import sqrt, total
 from rushlight.codegen.nest import ROW, fold, length
 from rushlight.codegen.reduction import Reduction
+from rushlight.dispatch.declared import FUNCTIONAL
 from rushlight.programs.member import Member, is_window
 from rushlight.programs.resolving import reduction_kernel
 from rushlight.programs.steps import FRESH, NUMBER
@@ -31,7 +32,7 @@ SPREADS = ("var_mean", "var", "std", "std_mean")
 def row_member_of(step):
     """The step as a member that works along rows; None where it is no such operator."""
     call, op = step.call, step.op
-    if op.namespace != "aten" or op.form != 0:
+    if op.namespace != "aten" or op.form != FUNCTIONAL:
         return None
     if any(not value.plain for value in step.reads):
         return None

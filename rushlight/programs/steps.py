@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT, TAGS
 from rushlight.programs.tape import Value
 
 CONSTANT, TENSOR, TENSORS, NUMBER = range(4)
@@ -74,10 +75,10 @@ def writes_unsaid(op):
 def is_written(op, i):
     """Whether the schema, or the form, says that an operator writes to its argument ``i``."""
     rows = op.signature.rows
-    if op.form == 1 or op.name.partition(".")[0].endswith("_"):
+    if op.form == INPLACE or op.name.partition(".")[0].endswith("_"):
         if i == 0:
             return True
-    elif op.form == 2 and (i == len(rows) - 1 or rows[i][0].startswith("out")):
+    elif op.form == OUT and (i == len(rows) - 1 or rows[i][0].startswith("out")):
         return True
     return bool(rows[i][5] & 1)
 
@@ -86,7 +87,7 @@ def step_of(call):
     """A noted call with what it reads and writes."""
     step = Step(call)
     op = call.op
-    tags = op.entry[12] if len(op.entry) > 12 else ("unknown",)
+    tags = op.entry[TAGS] if op.entry else ("unknown",)
     unsaid = writes_unsaid(op) or not op.entry
     for i, value in step.arguments():
         step.reads.append(value)
@@ -99,7 +100,7 @@ def step_of(call):
                 step.makes.append(value.slot)
     step.pure = (
         not unsaid
-        and op.form == 0
+        and op.form == FUNCTIONAL
         and "random" not in tags
         and "unknown" not in tags
         and not any(is_written(op, i) for i, _ in step.arguments())

@@ -17,6 +17,8 @@ SOURCES = [p for p in sorted(PACKAGE.rglob("*.py")) if "_generated" not in p.par
 COMPILED = [p for p in SOURCES if _cimports(p)]
 # What has no name, and the sources where the names are.
 NAMELESS = {
+    "a place of a declaration": (r"\b(op|base|func|first)\.entry\[-?\d", SOURCES),
+    "a form of an operator": (r"\.form (==|!=) \d", SOURCES),
     "a kind of device": (r"device(\.kind| *_kind) *(==|!=|<=?|>=?|=) *\d", SOURCES),
     "a category of types": (r"\bcategory (==|!=|<=?|>=?) \d", COMPILED),
     "a type's code": (r"(\.code|call\.(compute|result)) (==|!=) \d", COMPILED),

@@ -14,7 +14,6 @@ import warnings
 import rushlight
 from rushlight.autograd.levels import rules
 from rushlight.autograd.levels.stack import (
-    INPLACE,
     STANDS,
     Level,
     Outside,
@@ -24,24 +23,12 @@ from rushlight.autograd.levels.stack import (
     tensors,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import BATCHING, INPLACE, TAGS
 
 RANDOM_REFUSED = (
     "vmap: called random operation while in randomness error mode. Please either use "
     "the 'same' or 'different' randomness flags on vmap or perform the randomness "
     "operation out of vmap"
-)
-# Operators whose results differ in shape from example to example.
-DYNAMIC = {
-    name: name
-    for name in "_unique2 _unique_consecutive unique_dim unique_consecutive nonzero".split()
-} | {"masked_select": "masked_select", "nonzero_numpy": "where"}
-# Random operators with a number for each element of the first tensor: those of a whole
-# batch are as many.
-EACH_ITS_OWN = frozenset(
-    """
-    bernoulli_ normal_ uniform_ exponential_ cauchy_ log_normal_ geometric_ random_
-    rand_like randn_like randint_like bernoulli native_dropout
-    """.split()
 )
 _warned = set()
 
@@ -105,7 +92,7 @@ class BatchLevel(Level):
 
     def process(self, op, args):
         entry = op.entry
-        random = bool(entry) and "random" in entry[-1]
+        random = bool(entry) and "random" in entry[TAGS]
         batched = False
         for tensor in tensors(args):
             stand = tensor._stand
@@ -116,7 +103,6 @@ class BatchLevel(Level):
             raise RuntimeError(RANDOM_REFUSED)
         if not batched and not (random and self.randomness == "different"):
             return self.outside(op, args)
-        name = entry[0] if entry else op.name.split(".")[0]
         if op.form == INPLACE and not self.owns(args[0]):
             raise RuntimeError(
                 f"vmap: {op.name}(self, *extra_args) is not possible because there "
@@ -125,12 +111,6 @@ class BatchLevel(Level):
                 f"being vmapped over in a vmap. Please try to use out-of-place operators "
                 f"instead of {op.name}."
             )
-        if name in DYNAMIC and not (name == "masked_select" and self.shares(args[1])):
-            raise RuntimeError(
-                "vmap: We do not support batching operators that can output dynamic "
-                f"shape. Attempted to vmap over aten::{DYNAMIC[name]}: examples would "
-                "differ in the shape of their results."
-            )
         with Outside(self):
             if not random:
                 rule = rules.rule_of(op)
@@ -138,7 +118,8 @@ class BatchLevel(Level):
                     result = rule(self, op, args)
                     if result is not NotImplemented:
                         return result
-            elif name in EACH_ITS_OWN and self.randomness == "different":
+            elif entry[BATCHING] == "elementwise" and self.randomness == "different":
+                # a number for each element of the first tensor, or of a batch of them
                 if batched and self.owns(args[0]):
                     result = rules.elementwise(self, op, args)
                     if result is not NotImplemented:

@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import rushlight
 from rushlight.autograd.levels.stack import (
-    INPLACE,
-    OUT,
     STANDS,
     Level,
     Outside,
@@ -26,6 +24,7 @@ from rushlight.core.subclass import is_absent
 from rushlight.core.tensor import Tensor
 from rushlight.core.views import take_window
 from rushlight.core.window import make_tensor
+from rushlight.dispatch.declared import INPLACE, OUT
 from rushlight.ops import call
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from rushlight.autograd import methods
 from rushlight.autograd.levels.stack import (
     BELOW,
-    INPLACE,
     RECORDED,
     STANDS,
     Level,
@@ -17,6 +16,7 @@ from rushlight.autograd.levels.stack import (
 )
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import INPLACE
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 KEYS = KeySet(RECORDED.bits | 1 << DispatchKey.Below)

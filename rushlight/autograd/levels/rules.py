@@ -11,7 +11,7 @@ import math
 from typing import NamedTuple
 
 import rushlight
-from rushlight.autograd.levels.stack import INPLACE, OUT, each, mapped, tensors
+from rushlight.autograd.levels.stack import each, mapped, tensors
 from rushlight.core.layout import (
     MemoryFormat,
     channels_last,
@@ -19,6 +19,15 @@ from rushlight.core.layout import (
     contiguous_format,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import (
+    ARGUMENTS,
+    BATCHING,
+    IMPLEMENTATION,
+    INPLACE,
+    KIND,
+    NAME,
+    OUT,
+)
 from rushlight.dispatch.library import vmap_rules
 
 _found = {}
@@ -85,47 +94,21 @@ def _wrapped(level, result, dims):
 
 
 def _choose(op):
+    """What the declaration says; else what its kind of kernel implies."""
     if op.form == OUT or not op.entry:
         return None
-    base = op.entry[0]
-    kind = op.entry[7][0]
-    if op.name == "view.dtype":
-        return None
-    if base in BY_NAME and op.form != INPLACE:
-        return BY_NAME[base]
-    if base == "fill_":
-        return _filled_in
-    if kind == "pointwise" or base in ELEMENTWISE:
+    said = op.entry[BATCHING]
+    kind = op.entry[IMPLEMENTATION][KIND]
+    if isinstance(said, tuple):
+        own = op.entry[NAME].endswith("_")  # declared in place, and so is the rule
+        return globals()[said[1]] if own or op.form != INPLACE else None
+    if said == "elementwise" or kind == "pointwise":
         return elementwise
-    if op.form == INPLACE:
-        return along_dim if base in ALONG else None
-    if kind == "reduction":
-        return reduction
-    if kind == "view" or base in ALONG:
+    if said == "along":
         return along_dim
-    return None
-
-
-# Beside those that are declared as such.
-ELEMENTWISE = frozenset(
-    """
-    clamp clamp_min clamp_max pow clone _to_copy zeros_like ones_like full_like
-    empty_like fill zero copy where threshold gelu gelu_backward floor_divide remainder
-    fmod div lerp addcmul addcdiv masked_fill detach alias _conj _neg_view view_as_real
-    contiguous resolve_conj resolve_neg polygamma angle complex polar nan_to_num
-    softplus softplus_backward
-    """.split()
-)
-# Operators whose integer arguments called dim (or dims) name dimensions of every tensor
-# that they take, all of one rank.
-ALONG = frozenset(
-    """
-    cumsum cumprod logcumsumexp cummax cummin _softmax _log_softmax flip
-    sort argsort topk kthvalue mode gather scatter scatter_add
-    transpose unsqueeze select slice narrow unfold diagonal unbind split
-    split_with_sizes squeeze _softmax_backward_data _log_softmax_backward_data
-    """.split()
-)
+    if op.form == INPLACE:
+        return None
+    return {"reduction": reduction, "view": along_dim}.get(kind)
 
 
 # -- elementwise -----------------------------------------------------------------------
@@ -163,7 +146,7 @@ def elementwise(level, op, args):
     return args[0] if op.form == INPLACE else mapped(level.wrap, result)
 
 
-def _filled_in(level, op, args):
+def filled_in(level, op, args):
     """One number for all, or one for each example: what is copied broadcasts."""
     target, value = args
     if isinstance(value, Tensor) and level.owns(value) and not value.dim():
@@ -183,17 +166,17 @@ def _filled_in(level, op, args):
 
 def along_dim(level, op, args):
     """Dimensions are counted from behind the batch."""
-    names = [row[0] for row in op.entry[2]]
+    names = [row[0] for row in op.entry[ARGUMENTS]]
     rank = args[0].dim()
     if rank == 0 or any(t.dim() != rank for t in tensors(args)):
-        if op.entry[0] != "unsqueeze":
+        if op.entry[NAME] != "unsqueeze":
             return NotImplemented
     if op.name == "squeeze":
         sizes = args[0].shape
         dims = [d + 1 for d in range(rank) if sizes[d] == 1]
         return level.wrap(level.front(args[0]).squeeze(dims))
     whole = rank
-    if op.entry[0] == "unsqueeze":
+    if op.entry[NAME] == "unsqueeze":
         whole = rank + 1
     values = each(level.filled, args)
     shifted = False
@@ -203,9 +186,9 @@ def along_dim(level, op, args):
                 return NotImplemented
             values[i] = shift(values[i], whole)
             shifted = True
-    if not shifted and op.entry[7][0] != "view":
+    if not shifted and op.entry[IMPLEMENTATION][KIND] != "view":
         return NotImplemented
-    if not shifted and op.entry[0] not in ("detach", "alias"):
+    if not shifted and op.entry[NAME] not in ("detach", "alias"):
         return NotImplemented
     result = op.redispatch(None, *values)
     return args[0] if op.form == INPLACE else mapped(level.wrap, result)
@@ -225,14 +208,14 @@ def shift(dim, rank):
 def reduction(level, op, args):
     """The batch is kept; where no dimension is named, all of an example go."""
     x = args[0]
-    names = [row[0] for row in op.entry[2]]
+    names = [row[0] for row in op.entry[ARGUMENTS]]
     values = each(level.filled, args)
     rank = x.dim()
     if rank == 0:
         values[0] = values[0].unsqueeze(1)
     named = values[names.index("dim")] if "dim" in names else None
     everything = named is None or (isinstance(named, (list, tuple)) and not named)
-    if everything and named is not None and op.entry[0] in ("any", "all"):
+    if everything and named is not None and op.entry[NAME] in ("any", "all"):
         return NotImplemented  # to these, no dimensions are none
     if not everything:
         if rank == 0:
@@ -246,7 +229,7 @@ def reduction(level, op, args):
     if "keepdim" in names and values[names.index("keepdim")]:
         return NotImplemented
     flat = values[0].flatten(1)
-    base = op.entry[0]
+    base = op.entry[NAME]
     if base in ("max", "min"):
         return level.wrap(getattr(flat, "a" + base)(1))
     function = FLAT.get(base)
@@ -270,7 +253,7 @@ FLAT = {
 # -- views with sizes ------------------------------------------------------------------
 
 
-def _sized(level, op, args):
+def sized(level, op, args):
     x, size = args[0], list(args[1])
     if -1 in size:
         known = math.prod(n for n in size if n != -1)
@@ -280,13 +263,13 @@ def _sized(level, op, args):
     return level.wrap(op.redispatch(None, level.front(x), [level.size, *size]))
 
 
-def _unsafe_sized(level, op, args):
+def unsafe_sized(level, op, args):
     """The examples may lie in memory as no view of the batch could: copied, then."""
     x, size = args[0], args[1]
     return level.wrap(level.front(x).reshape([level.size, *size]))
 
 
-def _expand(level, op, args):
+def expand(level, op, args):
     x, size = args[0], list(args[1])
     extra = len(size) - x.dim()
     if extra < 0:
@@ -300,19 +283,27 @@ def _expand(level, op, args):
     return level.wrap(value.expand(level.size, *size))
 
 
-def _permute(level, op, args):
+def permute(level, op, args):
     x = args[0]
     return level.wrap(level.front(x).permute(0, *shift(args[1], x.dim())))
 
 
-def _behind(level, op, args):
+def behind(level, op, args):
     """What concerns the last dimensions only."""
     if any(level.owns(t) for t in tensors(args[1:])):
         return NotImplemented
     return mapped(level.wrap, op.redispatch(None, level.front(args[0]), *args[1:]))
 
 
-def _t(level, op, args):
+def bytes_of(level, op, args):
+    """``view`` as another dtype: of widths that differ, examples have a last dimension."""
+    x, dtype = args
+    if x.dim() == 0 and x.dtype.itemsize != dtype.itemsize:
+        return NotImplemented
+    return behind(level, op, args)
+
+
+def t(level, op, args):
     x = args[0]
     if x.dim() > 2:
         return NotImplemented
@@ -320,9 +311,9 @@ def _t(level, op, args):
     return level.wrap(value.transpose(1, 2) if x.dim() == 2 else value)
 
 
-def _put_back(level, op, args):
+def put_back(level, op, args):
     """The gradients of views that leave elements out: the sizes of all are given."""
-    names = [row[0] for row in op.entry[2]]
+    names = [row[0] for row in op.entry[ARGUMENTS]]
     grad, sizes, *rest = args
     rest = [
         shift(value, len(sizes)) if name.startswith("dim") else value
@@ -332,7 +323,7 @@ def _put_back(level, op, args):
     return level.wrap(op.redispatch(None, level.front(grad), whole, *rest))
 
 
-def _as_strided(level, op, args):
+def as_strided(level, op, args):
     x, size, stride, offset = args
     value = level.front(x)
     offset = value.storage_offset() if offset is None else offset
@@ -341,21 +332,21 @@ def _as_strided(level, op, args):
     )
 
 
-def _joined(level, op, args):
+def joined(level, op, args):
     """``cat`` and ``stack``."""
     parts, dim = args
     if not all(isinstance(t, Tensor) for t in parts):
         return NotImplemented
-    rank = max(t.dim() for t in parts) + (op.entry[0] == "stack")
+    rank = max(t.dim() for t in parts) + (op.entry[NAME] == "stack")
     if rank == 0 or len({t.dtype for t in parts}) > 1:
         return NotImplemented
-    if op.entry[0] == "cat" and len({t.dim() for t in parts}) > 1:
+    if op.entry[NAME] == "cat" and len({t.dim() for t in parts}) > 1:
         return NotImplemented
     values = [level.filled(t) for t in parts]
     return level.wrap(op.redispatch(None, values, shift(dim, rank)))
 
 
-def _repeat(level, op, args):
+def repeat(level, op, args):
     x, repeats = args
     value = level.front(x)
     for _ in range(len(repeats) - x.dim()):
@@ -370,10 +361,10 @@ def lowered(level, tensor):
     return level.front(tensor) if level.owns(tensor) else tensor
 
 
-def _product(level, op, args):
+def product(level, op, args):
     """``mm``, ``bmm``, ``mv`` and ``dot`` as products that broadcast."""
     a, b = (lowered(level, t) for t in args[:2])
-    base = op.entry[0]
+    base = op.entry[NAME]
     if base in ("mm", "bmm"):
         return level.wrap(rushlight.matmul(a, b))
     if base == "mv":
@@ -381,7 +372,7 @@ def _product(level, op, args):
     return level.wrap((a.unsqueeze(-2) @ b.unsqueeze(-1)).squeeze(-1).squeeze(-1))
 
 
-def _added_product(level, op, args):
+def added_product(level, op, args):
     c, a, b, beta, alpha = args
     if not a.is_floating_point() and not a.is_complex():
         return NotImplemented
@@ -397,7 +388,7 @@ def _added_product(level, op, args):
     return level.wrap(product + (value if beta == 1 else value * beta))
 
 
-def _linear(level, op, args):
+def linear(level, op, args):
     x, weight, bias = args
     if not level.owns(weight) and (bias is None or not level.owns(bias)):
         return level.wrap(op.redispatch(None, level.front(x), weight, bias))
@@ -432,7 +423,7 @@ def merged(value, at=0):
     return value.flatten(at, at + 1)
 
 
-def _convolution(level, op, args):
+def convolution(level, op, args):
     x, weight, bias, *rest, groups = args
     transposed = rest[3]
     nd = weight.dim() - 2
@@ -460,8 +451,8 @@ def _convolution(level, op, args):
     return level.wrap(result.unflatten(1, (level.size, channels)), 1)
 
 
-def _convolution_backward(level, op, args):
-    names = [row[0] for row in op.entry[2]]
+def convolution_backward(level, op, args):
+    names = [row[0] for row in op.entry[ARGUMENTS]]
     given = dict(zip(names, args))
     grad, x, weight = args[:3]
     mask = list(given["output_mask"])
@@ -495,7 +486,7 @@ def _convolution_backward(level, op, args):
     return tuple(results)
 
 
-def _pooling(nd):
+def pooling(nd):
     def rule(level, op, args):
         found = list(tensors(args))
         ranks = {t.dim() for t in found}
@@ -518,14 +509,14 @@ def _pooling(nd):
     return rule
 
 
-def _embedding(level, op, args):
+def embedding(level, op, args):
     weight, places, *rest = args
     if level.owns(weight):
         return NotImplemented
     return level.wrap(op.redispatch(None, weight, level.front(places), *rest))
 
 
-def _index_select(level, op, args):
+def index_select(level, op, args):
     x, dim, places = args
     if level.owns(places) or x.dim() == 0:
         return NotImplemented
@@ -533,17 +524,17 @@ def _index_select(level, op, args):
     return level.wrap(op.redispatch(None, value, shift(dim, x.dim()), places))
 
 
-def _pad_around(level, op, args):
+def pad_around(level, op, args):
     return level.wrap(op.redispatch(None, level.front(args[0]), *args[1:]))
 
 
-def _pad_around_backward(level, op, args):
+def pad_around_backward(level, op, args):
     grad, sizes, *rest = args
     wide = [level.size, *sizes]
     return level.wrap(op.redispatch(None, level.front(grad), wide, *rest))
 
 
-def _index(level, op, args):
+def index(level, op, args):
     x, places = args
     at = [i for i, item in enumerate(places) if item is not None]
     if any(p is not None and level.owns(p) for p in places) or not level.owns(x):
@@ -560,7 +551,7 @@ def _index(level, op, args):
 NONE, MEAN = 0, 1
 
 
-def _mse(level, op, args):
+def mse(level, op, args):
     x, target, reduction = args
     if x.shape != target.shape:
         return NotImplemented
@@ -571,7 +562,7 @@ def _mse(level, op, args):
     return level.wrap(costs)
 
 
-def _mse_backward(level, op, args):
+def mse_backward(level, op, args):
     grad, x, target, reduction = args
     if x.shape != target.shape:
         return NotImplemented
@@ -592,7 +583,7 @@ def _rows_of_classes(level, x, target):
     return merged(rows), merged(labels)
 
 
-def _nll(level, op, args):
+def nll(level, op, args):
     x, target, weight, reduction, ignored = args
     if x.dim() > 2 or x.dim() != target.dim() + 1:
         return NotImplemented
@@ -616,7 +607,7 @@ def _weights(labels, weight, ignored, costs):
     return kept.view(costs.shape)
 
 
-def _nll_backward(level, op, args):
+def nll_backward(level, op, args):
     grad, x, target, weight, reduction, ignored, total = args
     if x.dim() > 2 or x.dim() != target.dim() + 1:
         return NotImplemented
@@ -633,55 +624,22 @@ def _nll_backward(level, op, args):
     return level.wrap(found if x.dim() == 2 else found.squeeze(1))
 
 
-def _of_all_examples(level, op, args):
+def of_all_examples(level, op, args):
     """A question about the whole batch, whose answer is no batch."""
     return op.redispatch(None, level.front(args[0]))
 
 
-BY_NAME = {
-    "_is_all_true": _of_all_examples,
-    "_is_any_true": _of_all_examples,
-    "mse_loss": _mse,
-    "mse_loss_backward": _mse_backward,
-    "nll_loss_forward": _nll,
-    "nll_loss_backward": _nll_backward,
-    "view": _sized,
-    "_unsafe_view": _unsafe_sized,
-    "reshape": _sized,
-    "expand": _expand,
-    "permute": _permute,
-    "t": _t,
-    "as_strided": _as_strided,
-    "select_backward": _put_back,
-    "slice_backward": _put_back,
-    "diagonal_backward": _put_back,
-    "unfold_backward": _put_back,
-    "cat": _joined,
-    "stack": _joined,
-    "repeat": _repeat,
-    "mm": _product,
-    "bmm": _product,
-    "mv": _product,
-    "dot": _product,
-    "addmm": _added_product,
-    "baddbmm": _added_product,
-    "linear": _linear,
-    "convolution": _convolution,
-    "convolution_backward": _convolution_backward,
-    "native_layer_norm": _behind,
-    "_rms_norm": _behind,
-    "view_as_complex": _behind,
-    "embedding": _embedding,
-    "_pad_around": _pad_around,
-    "_pad_around_backward": _pad_around_backward,
-    "index": _index,
-    "index_select": _index_select,
-}
-for _nd in (1, 2, 3):
-    for _name in (
-        f"max_pool{_nd}d_with_indices",
-        f"avg_pool{_nd}d",
-        f"adaptive_avg_pool{_nd}d",
-        f"adaptive_max_pool{_nd}d",
-    ):
-        BY_NAME[_name] = BY_NAME[f"{_name}_backward"] = _pooling(_nd)
+def varying(level, op, args):
+    """Refuses results whose shapes would differ from example to example."""
+    name = op.entry[NAME]
+    if name == "masked_select" and level.shares(args[1]):
+        return NotImplemented
+    raise RuntimeError(
+        "vmap: We do not support batching operators that can output dynamic shape. "
+        f"Attempted to vmap over aten::{SHOWN.get(name, name)}: examples would differ in "
+        "the shape of their results."
+    )
+
+
+SHOWN = {"nonzero_numpy": "where"}  # whom users have called
+pooling_1d, pooling_2d, pooling_3d = map(pooling, (1, 2, 3))

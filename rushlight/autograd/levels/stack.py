@@ -13,7 +13,6 @@ from rushlight.dispatch.python_kernels import set_fallback
 STANDS = 1 << DispatchKey.Batched  # the key of every tensor that stands for another
 BELOW = 1 << DispatchKey.Below  # where autograd hands a call to the level outside
 RECORDED = KeySet.of(DispatchKey.Autograd, DispatchKey.ADInplaceOrView)
-INPLACE, OUT = 1, 2  # forms of operators
 
 
 class _Thread(threading.local):

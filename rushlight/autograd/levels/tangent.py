@@ -16,8 +16,6 @@ import importlib
 import rushlight
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.stack import (
-    INPLACE,
-    OUT,
     STANDS,
     Level,
     Outside,
@@ -29,29 +27,29 @@ from rushlight.autograd.levels.stack import (
     tensors,
 )
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.declared import FORWARD, IMPLEMENTATION, INPLACE, KIND, OUT
+from rushlight.dispatch.library import tangent_rules
 
-# Operators linear in each of their first two arguments; the third, if any, is added.
-PRODUCTS = frozenset("mm bmm mv dot linear convolution".split())
-# Operators beside the elementwise ones whose Jacobian is its own transpose.
-SYMMETRIC = frozenset(["_softmax"])
-# Operators of one matrix with formulas of their own, ``formula(tangent, args, results)``.
-FORMULAS = {
-    "linalg_cholesky_ex": "cholesky_tangents",
-    "_linalg_eigh": "eigh_tangents",
-    "linalg_eig": "eig_tangents",
-}
 ARGUMENT, RESULT = 0, 1  # what a formula's saved value is
 
 
-def is_linear(op):
-    """Whether the declaration says that all tensors together are mapped linearly."""
-    return bool(op.entry) and "linear" in op.entry[-1]
+def says(op, word):
+    """Whether the declaration says this of forward mode."""
+    return bool(op.entry) and op.entry[FORWARD] == word
 
 
 @functools.cache
-def formula_of(rule):
-    """The function that a derivative names."""
-    return getattr(importlib.import_module(rule.module), rule.function)
+def named(module, function):
+    """A function that a declaration or a derivative names."""
+    return getattr(importlib.import_module(module), function)
+
+
+def own_rule(op):
+    """The operator's own rule ``rule(tangents, args, result)``, or None."""
+    if op in tangent_rules:
+        return tangent_rules[op]
+    said = op.entry[FORWARD] if op.entry else None
+    return named(*said) if isinstance(said, tuple) else None
 
 
 @functools.cache
@@ -66,7 +64,7 @@ def by_formula(op):
         return False
     plain = all(kind in (ARGUMENT, RESULT) for kind, _, _ in rule.saved)
     single = not any(listed for _, listed in rule.groups)
-    known = op.entry[7][0] == "pointwise" or op.name in SYMMETRIC
+    known = op.entry[IMPLEMENTATION][KIND] == "pointwise" or says(op, "symmetric")
     return plain and single and known
 
 
@@ -201,7 +199,10 @@ class TangentLevel(Level):
 
     def push_forward(self, op, args, values):
         """The result's value, and the tangents of its tensors."""
-        if is_linear(op) and differentiable(next(tensors(values))):
+        rule = own_rule(op)
+        if rule is not None:
+            return self.push_rule(rule, op, args, values)
+        if says(op, "linear") and differentiable(next(tensors(values))):
             result = self.outside(op, values)
             moved = each(self.tangent_or_zeros, args)
             if op.name == "as_strided_scatter":  # it counts elements of memory
@@ -210,24 +211,27 @@ class TangentLevel(Level):
             if any(moved is self.tangent_of(t) for t in tensors(args[:1])):
                 moved = self.at_value(rushlight.clone, moved)
             return result, [t if differentiable(t) else None for t in tensors([moved])]
-        if op.name in PRODUCTS:
+        if says(op, "product"):
             return self.push_product(op, args, values)
         if by_formula(op) and all(map(real, tensors(values))):
             found = self.push_elementwise(op, args, values)
             if found is not None:
                 return found
-        if op.name in FORMULAS:
-            return self.push_formula(op, args, values)
         with Outside(self), GradientLevel() as inner:
             return transpose_twice(inner, op, args, self)
 
-    def push_formula(self, op, args, values):
-        """By the operator's own formula; of factors, what a gradient leaves open too."""
-        module = importlib.import_module("rushlight.ops.decomposition_tangents")
-        formula = getattr(module, FORMULAS[op.name])
+    def push_rule(self, rule, op, args, values):
+        """By the operator's own rule; of factors, what a gradient leaves open too."""
         result = self.outside(op, values)
-        tangent = self.tangent_of(args[0])
-        return result, list(self.at_value(formula, tangent, values, result))
+        tangents = each(self.tangent_of, args)
+        tangents = [
+            tangent if any(True for _ in tensors([arg])) else None
+            for tangent, arg in zip(tangents, args)
+        ]
+        moved = self.at_value(rule, tangents, values, result)
+        if not isinstance(moved, (tuple, list)):
+            moved = (moved,)
+        return result, list(moved)
 
     def push_product(self, op, args, values):
         """Linear in each of two factors; what is added to the product has its own."""
@@ -264,7 +268,7 @@ class TangentLevel(Level):
         if not isinstance(result, Tensor) or not real(result):
             return None
         rule = op.derivative
-        formula = formula_of(rule)
+        formula = named(rule.module, rule.function)
         saved = [
             values[place] if kind == ARGUMENT else result
             for kind, place, _ in rule.saved

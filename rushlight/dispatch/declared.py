@@ -1,0 +1,30 @@
+"""Names for the places of a declaration's row: `opgen.emit.tables` writes them in this order."""
+
+# The forms of an operator, as `dispatch.dispatcher` numbers them.
+FUNCTIONAL, INPLACE, OUT = range(3)
+# An operator's row; operators from outside have none.
+(
+    NAME,
+    OVERLOAD,
+    ARGUMENTS,
+    RETURNS,
+    VARIANTS,
+    DUNDERS,
+    NAMESPACE,
+    IMPLEMENTATION,
+    RULE,
+    DERIVATIVE,
+    SOURCE,
+    DOC,
+    TAGS,
+    BATCHING,
+    FORWARD,
+    AUTOCAST,
+) = range(16)
+# Its implementation.
+KIND, MODULE, FUNCTION, META, OPTIONAL, CHECK = range(6)
+
+
+def says(op, tag):
+    """Whether an operator's declaration has a tag."""
+    return bool(op.entry) and tag in op.entry[TAGS]
