@@ -36,21 +36,37 @@ from rushlight.transforms.colours import (
     RandomPosterize,
     RandomSolarize,
 )
+from rushlight.transforms.modes import InterpolationMode
 from rushlight.transforms.warps import RandomAffine, RandomRotation
+from rushlight.transforms.bends import ElasticTransform, RandomPerspective
+from rushlight.transforms.autoaugment import (
+    AugMix,
+    AutoAugment,
+    AutoAugmentPolicy,
+    RandAugment,
+    TrivialAugmentWide,
+)
+from rushlight.transforms import functional
 
 __all__ = [
+    "AugMix",
+    "AutoAugment",
+    "AutoAugmentPolicy",
     "CenterCrop",
     "ColorJitter",
     "Compose",
     "ConvertImageDtype",
+    "ElasticTransform",
     "FiveCrop",
     "GaussianBlur",
     "Grayscale",
+    "InterpolationMode",
     "Lambda",
     "LinearTransformation",
     "Normalize",
     "PILToTensor",
     "Pad",
+    "RandAugment",
     "RandomAdjustSharpness",
     "RandomAffine",
     "RandomApply",
@@ -63,6 +79,7 @@ __all__ = [
     "RandomHorizontalFlip",
     "RandomInvert",
     "RandomOrder",
+    "RandomPerspective",
     "RandomPosterize",
     "RandomResizedCrop",
     "RandomRotation",
@@ -73,4 +90,6 @@ __all__ = [
     "ToPILImage",
     "ToTensor",
     "Transform",
+    "TrivialAugmentWide",
+    "functional",
 ]

@@ -15,10 +15,11 @@ class RandomChoice(Transform):
     """
 
     def __init__(self, transforms, p=None):
+        super().__init__()
         self.transforms = list(transforms)
         self.p = p
 
-    def __call__(self, image):
+    def forward(self, image):
         return random.choices(self.transforms, weights=self.p)[0](image)
 
     def __repr__(self):
@@ -29,9 +30,10 @@ class RandomOrder(Transform):
     """Several transforms in an order drawn by Python's own generator."""
 
     def __init__(self, transforms):
+        super().__init__()
         self.transforms = list(transforms)
 
-    def __call__(self, image):
+    def forward(self, image):
         order = list(range(len(self.transforms)))
         random.shuffle(order)
         for which in order:
@@ -53,9 +55,10 @@ class FiveCrop(Transform):
     """
 
     def __init__(self, size):
+        super().__init__()
         self.size = pair(size)
 
-    def __call__(self, image):
+    def forward(self, image):
         (height, width), (h, w) = size_of(image), self.size
         if w > width or h > height:
             raise ValueError(
@@ -83,9 +86,9 @@ class TenCrop(FiveCrop):
         super().__init__(size)
         self.vertical_flip = vertical_flip
 
-    def __call__(self, image):
+    def forward(self, image):
         mirrored = flip(image, -2 if self.vertical_flip else -1)
-        return super().__call__(image) + super().__call__(mirrored)
+        return super().forward(image) + super().forward(mirrored)
 
     def __repr__(self):
         return f"TenCrop(size={self.size}, vertical_flip={self.vertical_flip})"

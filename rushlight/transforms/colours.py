@@ -7,7 +7,12 @@ import numbers
 
 import rushlight as rl
 from rushlight.transforms.geometry import Grayscale, pair, uniform
-from rushlight.transforms.transforms import Transform
+from rushlight.transforms.transforms import (
+    Transform,
+    convert_image_dtype,
+    pil_to_tensor,
+    to_pil_image,
+)
 
 _GREY = (0.2989, 0.587, 0.114)  # shares of red, green and blue
 
@@ -39,45 +44,45 @@ def _enhanced(image, kind: str, factor: float):
     return getattr(ImageEnhance, kind)(image).enhance(factor)
 
 
-def adjust_brightness(image, factor: float):
+def adjust_brightness(img, brightness_factor: float):
     """Darker below 1, brighter above."""
-    if not _is_tensor(image):
-        return _enhanced(image, "Brightness", factor)
-    return _blend(image, rl.zeros_like(image), factor)
+    if not _is_tensor(img):
+        return _enhanced(img, "Brightness", brightness_factor)
+    return _blend(img, rl.zeros_like(img), brightness_factor)
 
 
-def adjust_contrast(image, factor: float):
+def adjust_contrast(img, contrast_factor: float):
     """One grey at 0, the image at 1, more contrast above."""
-    if not _is_tensor(image):
-        return _enhanced(image, "Contrast", factor)
-    grey = _grey(image) if image.shape[-3] == 3 else image
-    real = image.dtype if image.is_floating_point() else rl.float32
-    return _blend(image, grey.to(real).mean((-3, -2, -1), keepdim=True), factor)
+    if not _is_tensor(img):
+        return _enhanced(img, "Contrast", contrast_factor)
+    grey = _grey(img) if img.shape[-3] == 3 else img
+    real = img.dtype if img.is_floating_point() else rl.float32
+    return _blend(img, grey.to(real).mean((-3, -2, -1), keepdim=True), contrast_factor)
 
 
-def adjust_saturation(image, factor: float):
+def adjust_saturation(img, saturation_factor: float):
     """Without colours at 0, the image at 1, more colourful above."""
-    if not _is_tensor(image):
-        return _enhanced(image, "Color", factor)
-    return image if image.shape[-3] == 1 else _blend(image, _grey(image), factor)
+    if not _is_tensor(img):
+        return _enhanced(img, "Color", saturation_factor)
+    return img if img.shape[-3] == 1 else _blend(img, _grey(img), saturation_factor)
 
 
-def adjust_hue(image, factor: float):
+def adjust_hue(img, hue_factor: float):
     """Colours turned by a share of the circle, from -0.5 to 0.5.
 
     Raises:
         ValueError: the share is outside of that.
     """
-    if not -0.5 <= factor <= 0.5:
-        raise ValueError(f"hue_factor ({factor}) is not in [-0.5, 0.5].")
-    if not _is_tensor(image):
-        return _turned_hue(image, factor)
-    if image.shape[-3] == 1:
-        return image
-    kind = image.dtype
-    real = image if image.is_floating_point() else image.to(rl.float32) / 255.0
+    if not -0.5 <= hue_factor <= 0.5:
+        raise ValueError(f"hue_factor ({hue_factor}) is not in [-0.5, 0.5].")
+    if not _is_tensor(img):
+        return _turned_hue(img, hue_factor)
+    if img.shape[-3] == 1:
+        return img
+    kind = img.dtype
+    real = img if img.is_floating_point() else img.to(rl.float32) / 255.0
     hue, saturation, value = _to_hsv(real).unbind(-3)
-    back = _from_hsv((hue + factor) % 1.0, saturation, value)
+    back = _from_hsv((hue + hue_factor) % 1.0, saturation, value)
     return back if kind.is_floating_point else (back * 255.999).to(kind)
 
 
@@ -127,6 +132,87 @@ def _from_hsv(hue, saturation, value):
     return rl.stack(chosen, -3)
 
 
+def adjust_gamma(img, gamma: float, gain: float = 1):
+    """Every share of white to a power, times a gain: darker above 1, brighter below.
+
+    Raises:
+        ValueError: the power is negative.
+    """
+    if gamma < 0:
+        raise ValueError("Gamma should be a non-negative real number")
+    if not _is_tensor(img):
+        table = [int((256 - 1e-3) * gain * (i / 255.0) ** gamma) for i in range(256)]
+        return img.convert("RGB").point(table * 3).convert(img.mode)
+    kind = img.dtype
+    shares = convert_image_dtype(img, kind if kind.is_floating_point else rl.float32)
+    return convert_image_dtype((gain * shares**gamma).clamp(0, 1), kind)
+
+
+def invert(img):
+    """Black for white and white for black."""
+    if not _is_tensor(img):
+        return _through_pillow(img, "invert")
+    return 1.0 - img if img.is_floating_point() else 255 - img
+
+
+def posterize(img, bits: int):
+    """Only the highest bits of every colour.
+
+    Raises:
+        TypeError: a tensor is not of bytes.
+    """
+    if not _is_tensor(img):
+        return _through_pillow(img, "posterize", bits)
+    _want_bytes(img)
+    return img & (256 - 2 ** (8 - bits))
+
+
+def solarize(img, threshold: float):
+    """Colours as bright as the threshold inverted.
+
+    Raises:
+        TypeError: a tensor has no number so large.
+    """
+    if not _is_tensor(img):
+        return _through_pillow(img, "solarize", threshold)
+    if threshold > _bound(img):
+        raise TypeError("Threshold should be less than bound of img.")
+    return rl.where(img >= threshold, invert(img), img)
+
+
+def adjust_sharpness(img, sharpness_factor: float):
+    """Blurred below 1, sharper above.
+
+    Raises:
+        ValueError: the sharpness_factor is negative.
+    """
+    if not _is_tensor(img):
+        return _enhanced(img, "Sharpness", sharpness_factor)
+    if sharpness_factor < 0:
+        raise ValueError(f"sharpness_factor ({sharpness_factor}) is not non-negative.")
+    if img.shape[-1] <= 2 or img.shape[-2] <= 2:
+        return img
+    kind = img.dtype if img.is_floating_point() else rl.float32
+    kernel = rl.ones(3, 3, dtype=kind)
+    kernel[1, 1] = 5.0
+    blurred = img.clone()
+    blurred[..., 1:-1, 1:-1] = _convolved(img, kernel / kernel.sum())
+    return _blend(img, blurred, sharpness_factor)
+
+
+def _through_pillow(image, name, *options):
+    from PIL import ImageOps
+
+    return getattr(ImageOps, name)(image, *options)
+
+
+def _want_bytes(image):
+    if image.dtype is not rl.uint8:
+        raise TypeError(
+            f"Only torch.uint8 image tensors are supported, but found {image.dtype}"
+        )
+
+
 def _range_of(name, value, centre=1.0, bounds=(0.0, float("inf")), above_zero=True):
     """Between which numbers a factor is drawn, or None where it is left alone."""
     if isinstance(value, numbers.Number):
@@ -155,17 +241,24 @@ class ColorJitter(Transform):
     """
 
     def __init__(self, brightness=0, contrast=0, saturation=0, hue=0):
+        super().__init__()
         self.brightness = _range_of("brightness", brightness)
         self.contrast = _range_of("contrast", contrast)
         self.saturation = _range_of("saturation", saturation)
         self.hue = _range_of("hue", hue, 0.0, (-0.5, 0.5), False)
 
-    def __call__(self, image):
-        order = rl.randperm(4).tolist()
+    @staticmethod
+    def get_params(brightness, contrast, saturation, hue):
+        """An order of the four, and their factors, None where there are no bounds."""
+        order = rl.randperm(4)
+        ranges = brightness, contrast, saturation, hue
+        return order, *(each and uniform(*each) for each in ranges)
+
+    def forward(self, image):
         ranges = self.brightness, self.contrast, self.saturation, self.hue
-        factors = [each and uniform(*each) for each in ranges]
+        order, *factors = self.get_params(*ranges)
         steps = adjust_brightness, adjust_contrast, adjust_saturation, adjust_hue
-        for which in order:
+        for which in order.tolist():
             if factors[which] is not None:
                 image = steps[which](image, factors[which])
         return image
@@ -185,9 +278,10 @@ class RandomGrayscale(Transform):
     """
 
     def __init__(self, p: float = 0.1):
+        super().__init__()
         self.p = p
 
-    def __call__(self, image):
+    def forward(self, image):
         if rl.rand(1).item() >= self.p:
             return image
         channels = image.shape[-3] if _is_tensor(image) else len(image.getbands())
@@ -201,9 +295,10 @@ class _Perhaps(Transform):
     """A change that is made with a probability."""
 
     def __init__(self, p: float = 0.5):
+        super().__init__()
         self.p = p
 
-    def __call__(self, image):
+    def forward(self, image):
         return self.changed(image) if rl.rand(1).item() < self.p else image
 
     def changed(self, image):
@@ -214,19 +309,11 @@ class _Perhaps(Transform):
         return f"{type(self).__name__}(p={self.p})"
 
 
-def _through_pillow(image, name, *options):
-    from PIL import ImageOps
-
-    return getattr(ImageOps, name)(image, *options)
-
-
 class RandomInvert(_Perhaps):
     """Black for white and white for black, or the image as it is."""
 
     def changed(self, image):
-        if not _is_tensor(image):
-            return _through_pillow(image, "invert")
-        return 1.0 - image if image.is_floating_point() else 255 - image
+        return invert(image)
 
 
 class RandomPosterize(_Perhaps):
@@ -242,13 +329,7 @@ class RandomPosterize(_Perhaps):
         self.bits = bits
 
     def changed(self, image):
-        if not _is_tensor(image):
-            return _through_pillow(image, "posterize", self.bits)
-        if image.dtype is not rl.uint8:
-            raise TypeError(
-                f"Only torch.uint8 image tensors are supported, but found {image.dtype}"
-            )
-        return image & (256 - 2 ** (8 - self.bits))
+        return posterize(image, self.bits)
 
     def __repr__(self):
         return f"RandomPosterize(bits={self.bits},p={self.p})"
@@ -267,10 +348,7 @@ class RandomSolarize(_Perhaps):
         self.threshold = threshold
 
     def changed(self, image):
-        if not _is_tensor(image):
-            return _through_pillow(image, "solarize", self.threshold)
-        inverted = 1.0 - image if image.is_floating_point() else 255 - image
-        return rl.where(image >= self.threshold, inverted, image)
+        return solarize(image, self.threshold)
 
     def __repr__(self):
         return f"RandomSolarize(threshold={self.threshold},p={self.p})"
@@ -289,17 +367,7 @@ class RandomAdjustSharpness(_Perhaps):
         self.sharpness_factor = sharpness_factor
 
     def changed(self, image):
-        factor = self.sharpness_factor
-        if not _is_tensor(image):
-            return _enhanced(image, "Sharpness", factor)
-        if image.shape[-1] <= 2 or image.shape[-2] <= 2:
-            return image
-        kind = image.dtype if image.is_floating_point() else rl.float32
-        kernel = rl.ones(3, 3, dtype=kind)
-        kernel[1, 1] = 5.0
-        blurred = image.clone()
-        blurred[..., 1:-1, 1:-1] = _convolved(image, kernel / kernel.sum())
-        return _blend(image, blurred, factor)
+        return adjust_sharpness(image, self.sharpness_factor)
 
     def __repr__(self):
         return f"RandomAdjustSharpness(sharpness_factor={self.sharpness_factor},p={self.p})"
@@ -319,31 +387,42 @@ class RandomAutocontrast(_Perhaps):
     """The darkest colour black and the brightest white, or the image as it is."""
 
     def changed(self, image):
-        if not _is_tensor(image):
-            return _through_pillow(image, "autocontrast")
-        bound = _bound(image)
-        real = image if image.is_floating_point() else image.to(rl.float32)
-        least = real.amin((-2, -1), keepdim=True)
-        most = real.amax((-2, -1), keepdim=True)
-        scale = bound / (most - least)
-        flat = ~rl.isfinite(scale)
-        least = rl.where(flat, 0, least)
-        scale = rl.where(flat, 1, scale)
-        return ((real - least) * scale).clamp(0, bound).to(image.dtype)
+        return autocontrast(image)
 
 
 class RandomEqualize(_Perhaps):
     """Every brightness about equally often, or the image as it is."""
 
     def changed(self, image):
-        if not _is_tensor(image):
-            return _through_pillow(image, "equalize")
-        if image.dtype is not rl.uint8:
-            raise TypeError(
-                f"Only torch.uint8 image tensors are supported, but found {image.dtype}"
-            )
-        planes = image.reshape(-1, *image.shape[-2:])
-        return rl.stack([_equalized(plane) for plane in planes]).reshape(image.shape)
+        return equalize(image)
+
+
+def autocontrast(img):
+    """The darkest colour of each channel black and the brightest white."""
+    if not _is_tensor(img):
+        return _through_pillow(img, "autocontrast")
+    bound = _bound(img)
+    real = img if img.is_floating_point() else img.to(rl.float32)
+    least = real.amin((-2, -1), keepdim=True)
+    most = real.amax((-2, -1), keepdim=True)
+    scale = bound / (most - least)
+    flat = ~rl.isfinite(scale)
+    least = rl.where(flat, 0, least)
+    scale = rl.where(flat, 1, scale)
+    return ((real - least) * scale).clamp(0, bound).to(img.dtype)
+
+
+def equalize(img):
+    """Every brightness of each channel about equally often.
+
+    Raises:
+        TypeError: a tensor is not of bytes.
+    """
+    if not _is_tensor(img):
+        return _through_pillow(img, "equalize")
+    _want_bytes(img)
+    planes = img.reshape(-1, *img.shape[-2:])
+    return rl.stack([_equalized(plane) for plane in planes]).reshape(img.shape)
 
 
 def _equalized(plane):
@@ -367,6 +446,7 @@ class GaussianBlur(Transform):
     """
 
     def __init__(self, kernel_size, sigma=(0.1, 2.0)):
+        super().__init__()
         self.kernel_size = pair(kernel_size, "kernel_size")
         for size in self.kernel_size:
             if size <= 0 or size % 2 == 0:
@@ -383,36 +463,71 @@ class GaussianBlur(Transform):
             )
         self.sigma = sigma
 
-    def __call__(self, image):
-        width = uniform(*self.sigma)
-        if not _is_tensor(image):
-            from rushlight.transforms.transforms import PILToTensor, ToPILImage
+    @staticmethod
+    def get_params(sigma_min: float, sigma_max: float) -> float:
+        """A width between two."""
+        return uniform(sigma_min, sigma_max)
 
-            tensor = PILToTensor()(image)
-            return ToPILImage(image.mode)(self._blurred(tensor, width))
-        return self._blurred(image, width)
-
-    def _blurred(self, image, width):
-        kind = image.dtype if image.is_floating_point() else rl.float32
-        across, height = (_bell(size, width, kind) for size in self.kernel_size)
-        kernel = height[:, None] @ across[None]
-        right, down = (size // 2 for size in self.kernel_size)
-        *front, h, w = image.shape
-        stack = image.reshape(-1, 1, h, w).to(kind)
-        padded = rl.nn.functional.pad(stack, [right, right, down, down], "reflect")
-        made = rl.nn.functional.conv2d(padded, kernel[None, None])
-        if not image.is_floating_point():
-            made = made.round()
-        return made.reshape(image.shape).to(image.dtype)
+    def forward(self, image):
+        width = self.get_params(*self.sigma)
+        return gaussian_blur(image, self.kernel_size, [width, width])
 
     def __repr__(self):
         return f"GaussianBlur(kernel_size={self.kernel_size}, sigma={self.sigma})"
 
 
-def _bell(size, width, dtype):
+def gaussian_blur(img, kernel_size, sigma=None):
+    """An image blurred by a bell curve.
+
+    Args:
+        img: a tensor (…, C, H, W) or a Pillow image.
+        kernel_size: how many pixels the curve reaches over, odd, across and down.
+        sigma: the curve's width, across and down; by its reach where left out.
+
+    Raises:
+        ValueError: a reach is not odd, or a width not positive.
+    """
+    if isinstance(kernel_size, int):
+        kernel_size = [kernel_size, kernel_size]
+    if len(kernel_size) != 2:
+        raise ValueError(
+            "If kernel_size is a sequence its length should be 2. "
+            f"Got {len(kernel_size)}"
+        )
+    if any(size % 2 == 0 or size < 0 for size in kernel_size):
+        raise ValueError(
+            f"kernel_size should have odd and positive integers. Got {kernel_size}"
+        )
+    if sigma is None:
+        sigma = [size * 0.15 + 0.35 for size in kernel_size]
+    sigma = [sigma] if isinstance(sigma, numbers.Number) else list(sigma)
+    sigma = sigma * 2 if len(sigma) == 1 else sigma
+    if len(sigma) != 2:
+        raise ValueError(
+            f"If sigma is a sequence, its length should be 2. Got {len(sigma)}"
+        )
+    if any(width <= 0.0 for width in sigma):
+        raise ValueError(f"sigma should have positive values. Got {sigma}")
+    if not _is_tensor(img):
+        return to_pil_image(
+            gaussian_blur(pil_to_tensor(img), kernel_size, sigma), img.mode
+        )
+    kind = img.dtype if img.is_floating_point() else rl.float32
+    across, down = (_bell(*each).to(kind) for each in zip(kernel_size, sigma))
+    kernel = down[:, None] @ across[None]
+    right, below = (size // 2 for size in kernel_size)
+    *front, height, width = img.shape
+    stack = img.reshape(-1, 1, height, width).to(kind)
+    padded = rl.nn.functional.pad(stack, [right, right, below, below], "reflect")
+    made = rl.nn.functional.conv2d(padded, kernel[None, None])
+    if not img.is_floating_point():
+        made = made.round()
+    return made.reshape(img.shape).to(img.dtype)
+
+
+def _bell(size, width):
     reach = (size - 1) * 0.5
-    places = rl.linspace(-reach, reach, size, dtype=dtype)
-    weights = rl.exp(-0.5 * (places / width).pow(2))
+    weights = rl.exp(-0.5 * (rl.linspace(-reach, reach, size) / width).pow(2))
     return weights / weights.sum()
 
 
@@ -425,6 +540,7 @@ class LinearTransformation(Transform):
     """
 
     def __init__(self, transformation_matrix, mean_vector):
+        super().__init__()
         rows, columns = transformation_matrix.shape
         if rows != columns:
             raise ValueError(
@@ -439,7 +555,7 @@ class LinearTransformation(Transform):
         self.transformation_matrix = transformation_matrix
         self.mean_vector = mean_vector
 
-    def __call__(self, image):
+    def forward(self, image):
         numbers_ = image.shape[-3] * image.shape[-2] * image.shape[-1]
         if numbers_ != self.transformation_matrix.shape[0]:
             raise ValueError(
@@ -448,3 +564,10 @@ class LinearTransformation(Transform):
             )
         flat = image.reshape(-1, numbers_) - self.mean_vector
         return (flat @ self.transformation_matrix).reshape(image.shape)
+
+    def __repr__(self):
+        return (
+            f"LinearTransformation(transformation_matrix="
+            f"{self.transformation_matrix.tolist()}, "
+            f"mean_vector={self.mean_vector.tolist()})"
+        )

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import rushlight as rl
+from rushlight.transforms.modes import FILTERS, InterpolationMode, mode_of
 from rushlight.transforms.transforms import Transform
-
-FILTERS = {"nearest": 0, "bilinear": 2, "bicubic": 3}  # Pillow's numbers for them
 
 
 def size_of(image) -> tuple[int, int]:
@@ -39,13 +38,13 @@ def pair(size, name="size") -> tuple[int, int]:
     return size[0], size[1]
 
 
-def crop(image, top: int, left: int, height: int, width: int):
+def crop(img, top: int, left: int, height: int, width: int):
     """A part of an image; what lies outside of it is black."""
-    if not isinstance(image, rl.Tensor):
-        return image.crop((left, top, left + width, top + height))
-    h, w = size_of(image)
+    if not isinstance(img, rl.Tensor):
+        return img.crop((left, top, left + width, top + height))
+    h, w = size_of(img)
     right, bottom = left + width, top + height
-    part = image[..., max(top, 0) : bottom, max(left, 0) : right]
+    part = img[..., max(top, 0) : bottom, max(left, 0) : right]
     if left < 0 or top < 0 or right > w or bottom > h:
         edges = [
             max(-left + min(0, right), 0),
@@ -57,7 +56,7 @@ def crop(image, top: int, left: int, height: int, width: int):
     return part
 
 
-def resize(image, height: int, width: int, mode: str, antialias: bool = True):
+def resize(image, height: int, width: int, mode: str, antialias: bool | None = True):
     """An image of another size."""
     if not isinstance(image, rl.Tensor):
         return image.resize((width, height), FILTERS[mode])
@@ -68,8 +67,8 @@ def resize(image, height: int, width: int, mode: str, antialias: bool = True):
     if kind not in (rl.float32, rl.float64):
         batch = batch.to(rl.float32)
     options: dict[str, Any] = {}
-    if mode != "nearest":
-        options = {"align_corners": False, "antialias": antialias}
+    if mode in ("bilinear", "bicubic"):
+        options = {"align_corners": False, "antialias": bool(antialias)}
     made = rl.nn.functional.interpolate(batch, (height, width), mode=mode, **options)
     if mode == "bicubic" and kind == rl.uint8:
         made = made.clamp(0, 255)
@@ -95,8 +94,11 @@ def pad(image, edges: Sequence[int], fill=0, mode: str = "constant"):
         fill: with what, where the mode is constant.
         mode: ``constant``, ``edge``, ``reflect`` or ``symmetric``.
     """
+    tensor = isinstance(image, rl.Tensor)
+    if min(edges) < 0 and mode != "constant" and (mode == "symmetric" or not tensor):
+        image, edges = _cut(image, edges)
     left, top, right, bottom = edges
-    if isinstance(image, rl.Tensor):
+    if tensor:
         if mode == "symmetric":
             h, w = size_of(image)
             rows = _mirrored(h, top, bottom)
@@ -126,6 +128,14 @@ def pad(image, edges: Sequence[int], fill=0, mode: str = "constant"):
     return Image.fromarray(numpy.pad(array, widths, mode=mode))  # type: ignore[call-overload]
 
 
+def _cut(image, edges):
+    """An image without what its negative edges take away, and the other edges."""
+    left, top, right, bottom = (max(-edge, 0) for edge in edges)
+    height, width = size_of(image)
+    image = crop(image, top, left, height - top - bottom, width - left - right)
+    return image, [max(edge, 0) for edge in edges]
+
+
 def _mirrored(size, before, after):
     """Places of a row that goes on as its own mirror image at both ends."""
     places = list(range(size))
@@ -147,65 +157,92 @@ class Resize(Transform):
 
     Args:
         size: height and width; one number is the shorter side's, in proportion.
-        interpolation: ``nearest``, ``bilinear`` or ``bicubic``.
+        interpolation: how pixels between pixels are made up.
         max_size: the longer side is at most so long.
         antialias: tensors are smoothed as they shrink; Pillow images are anyway.
     """
 
-    def __init__(self, size, interpolation="bilinear", max_size=None, antialias=True):
+    def __init__(
+        self,
+        size,
+        interpolation=InterpolationMode.BILINEAR,
+        max_size=None,
+        antialias=True,
+    ):
+        super().__init__()
         if not isinstance(size, (int, Sequence)):
             raise TypeError(f"Size should be int or sequence. Got {type(size)}")
         if isinstance(size, Sequence) and len(size) not in (1, 2):
             raise ValueError("If size is a sequence, it should have 1 or 2 values")
         self.size = size
-        self.interpolation = getattr(interpolation, "value", interpolation)
+        self.interpolation = mode_of(interpolation)
         self.max_size = max_size
         self.antialias = antialias
 
-    def __call__(self, image):
-        height, width = size_of(image)
-        wanted = self.size
-        if isinstance(wanted, Sequence) and len(wanted) == 2:
-            return resize(image, *wanted, self.interpolation, self.antialias)
-        short = wanted if isinstance(wanted, int) else wanted[0]
-        long = int(short * max(height, width) / min(height, width))
-        if self.max_size is not None:
-            if self.max_size <= short:
-                raise ValueError(
-                    f"max_size = {self.max_size} must be strictly greater than the "
-                    f"requested size for the smaller edge size = {short}"
-                )
-            if long > self.max_size:
-                short, long = int(self.max_size * short / long), self.max_size
-        sizes = (short, long) if height <= width else (long, short)
-        return resize(image, *sizes, self.interpolation, self.antialias)
+    def forward(self, image):
+        sizes = sizes_of(image, self.size, self.max_size)
+        return resize(image, *sizes, self.interpolation.value, self.antialias)
 
     def __repr__(self):
-        return f"Resize(size={self.size}, interpolation={self.interpolation})"
+        return (
+            f"Resize(size={self.size}, interpolation={self.interpolation.value}, "
+            f"max_size={self.max_size}, antialias={self.antialias})"
+        )
+
+
+def sizes_of(image, wanted, max_size=None) -> tuple[int, int]:
+    """Height and width of an image once resized.
+
+    Raises:
+        ValueError: the longer side cannot be kept short enough.
+    """
+    height, width = size_of(image)
+    if isinstance(wanted, Sequence) and len(wanted) == 2:
+        if max_size is not None:
+            raise ValueError(
+                "max_size should only be passed if size specifies the length of the "
+                "smaller edge, i.e. size should be an int or a sequence of length 1 in "
+                "torchscript mode."
+            )
+        return wanted[0], wanted[1]
+    short = wanted[0] if isinstance(wanted, Sequence) else wanted
+    long = int(short * max(height, width) / min(height, width))
+    if max_size is not None:
+        if max_size <= short:
+            raise ValueError(
+                f"max_size = {max_size} must be strictly greater than the "
+                f"requested size for the smaller edge size = {short}"
+            )
+        if long > max_size:
+            short, long = int(max_size * short / long), max_size
+    return (short, long) if height <= width else (long, short)
 
 
 class CenterCrop(Transform):
     """The middle of an image; a smaller one gets black around it."""
 
     def __init__(self, size):
+        super().__init__()
         self.size = pair(size)
 
-    def __call__(self, image):
-        (height, width), (h, w) = size_of(image), self.size
-        if w > width or h > height:
-            edges = [
-                (w - width) // 2 if w > width else 0,
-                (h - height) // 2 if h > height else 0,
-                (w - width + 1) // 2 if w > width else 0,
-                (h - height + 1) // 2 if h > height else 0,
-            ]
-            image = pad(image, edges)
-            height, width = size_of(image)
-        top, left = round((height - h) / 2.0), round((width - w) / 2.0)
-        return crop(image, top, left, h, w)
+    def forward(self, image):
+        return center_crop(image, self.size)
 
     def __repr__(self):
         return f"CenterCrop(size={self.size})"
+
+
+def center_crop(img, output_size):
+    """The middle of an image; a smaller one gets black around it."""
+    (height, width), (h, w) = size_of(img), pair(output_size)
+    if w > width or h > height:
+        across, down = max(w - width, 0), max(h - height, 0)
+        img = pad(img, [across // 2, down // 2, (across + 1) // 2, (down + 1) // 2])
+        height, width = size_of(img)
+        if (height, width) == (h, w):
+            return img
+    top, left = round((height - h) / 2.0), round((width - w) / 2.0)
+    return crop(img, top, left, h, w)
 
 
 class Pad(Transform):
@@ -219,6 +256,7 @@ class Pad(Transform):
     """
 
     def __init__(self, padding, fill=0, padding_mode="constant"):
+        super().__init__()
         if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
             raise ValueError(
                 "Padding mode should be either constant, edge, reflect or symmetric"
@@ -227,7 +265,7 @@ class Pad(Transform):
         self.fill = fill
         self.padding_mode = padding_mode
 
-    def __call__(self, image):
+    def forward(self, image):
         return pad(image, edges_of(self.padding), self.fill, self.padding_mode)
 
     def __repr__(self):
@@ -267,13 +305,14 @@ class RandomCrop(Transform):
     def __init__(
         self, size, padding=None, pad_if_needed=False, fill=0, padding_mode="constant"
     ):
+        super().__init__()
         self.size = pair(size)
         self.padding = padding
         self.pad_if_needed = pad_if_needed
         self.fill = fill
         self.padding_mode = padding_mode
 
-    def __call__(self, image):
+    def forward(self, image):
         h, w = self.size
         if self.padding is not None:
             edges = edges_of(self.padding)
@@ -286,16 +325,24 @@ class RandomCrop(Transform):
         if self.pad_if_needed and height < h:
             edges = [0, h - height, 0, h - height]
             image = pad(image, edges, self.fill, self.padding_mode)
-        height, width = size_of(image)
+        return crop(image, *self.get_params(image, (h, w)))
+
+    @staticmethod
+    def get_params(img, output_size) -> tuple[int, int, int, int]:
+        """Where a part of a size begins, and its height and width.
+
+        Raises:
+            ValueError: the image is smaller.
+        """
+        (height, width), (h, w) = size_of(img), output_size
         if height < h or width < w:
             raise ValueError(
                 f"Required crop size {(h, w)} is larger than input image size "
                 f"{(height, width)}"
             )
         if (height, width) == (h, w):
-            return crop(image, 0, 0, h, w)
-        top, left = random_below(height - h + 1), random_below(width - w + 1)
-        return crop(image, top, left, h, w)
+            return 0, 0, h, w
+        return random_below(height - h + 1), random_below(width - w + 1), h, w
 
     def __repr__(self):
         return f"RandomCrop(size={self.size}, padding={self.padding})"
@@ -317,21 +364,23 @@ class RandomResizedCrop(Transform):
         size,
         scale=(0.08, 1.0),
         ratio=(3 / 4, 4 / 3),
-        interpolation="bilinear",
+        interpolation=InterpolationMode.BILINEAR,
         antialias=True,
     ):
+        super().__init__()
         self.size = pair(size)
         self.scale = scale
         self.ratio = ratio
-        self.interpolation = getattr(interpolation, "value", interpolation)
+        self.interpolation = mode_of(interpolation)
         self.antialias = antialias
 
-    def place(self, image) -> tuple[int, int, int, int]:
-        """Where the part begins, and its height and width."""
-        height, width = size_of(image)
-        bounds = rl.log(rl.tensor(self.ratio)).tolist()
+    @staticmethod
+    def get_params(img, scale, ratio) -> tuple[int, int, int, int]:
+        """Where a part begins, and its height and width."""
+        height, width = size_of(img)
+        bounds = rl.log(rl.tensor(ratio)).tolist()
         for _ in range(10):
-            area = height * width * uniform(*self.scale)
+            area = height * width * uniform(*scale)
             shape = math.exp(uniform(*bounds))
             w, h = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
             if 0 < w <= width and 0 < h <= height:
@@ -339,20 +388,22 @@ class RandomResizedCrop(Transform):
                 return top, left, h, w
         shape = width / height
         w, h = width, height
-        if shape < min(self.ratio):
-            h = round(w / min(self.ratio))
-        elif shape > max(self.ratio):
-            w = round(h * max(self.ratio))
+        if shape < min(ratio):
+            h = round(w / min(ratio))
+        elif shape > max(ratio):
+            w = round(h * max(ratio))
         return (height - h) // 2, (width - w) // 2, h, w
 
-    def __call__(self, image):
-        part = crop(image, *self.place(image))
-        return resize(part, *self.size, self.interpolation, self.antialias)
+    def forward(self, image):
+        part = crop(image, *self.get_params(image, self.scale, self.ratio))
+        return resize(part, *self.size, self.interpolation.value, self.antialias)
 
     def __repr__(self):
         return (
-            f"RandomResizedCrop(size={self.size}, scale={self.scale}, "
-            f"ratio={self.ratio})"
+            f"RandomResizedCrop(size={self.size}, "
+            f"scale={tuple(round(each, 4) for each in self.scale)}, "
+            f"ratio={tuple(round(each, 4) for each in self.ratio)}, "
+            f"interpolation={self.interpolation.value}, antialias={self.antialias})"
         )
 
 
@@ -366,9 +417,10 @@ class RandomHorizontalFlip(Transform):
     dim = -1
 
     def __init__(self, p: float = 0.5):
+        super().__init__()
         self.p = p
 
-    def __call__(self, image):
+    def forward(self, image):
         return flip(image, self.dim) if rl.rand(1).item() < self.p else image
 
     def __repr__(self):
@@ -389,26 +441,38 @@ class Grayscale(Transform):
     """
 
     def __init__(self, num_output_channels: int = 1):
+        super().__init__()
         self.num_output_channels = num_output_channels
 
-    def __call__(self, image):
-        if not isinstance(image, rl.Tensor):
-            grey = image.convert("L")
-            if self.num_output_channels == 1:
-                return grey
-            from PIL import Image
-
-            return Image.merge("RGB", [grey] * 3)
-        if image.shape[-3] == 3:
-            red, green, blue = image.unbind(-3)
-            grey = 0.2989 * red + 0.587 * green + 0.114 * blue
-            image = grey.to(image.dtype).unsqueeze(-3)
-        if self.num_output_channels == 3:
-            return image.expand(*image.shape[:-3], 3, *image.shape[-2:])
-        return image
+    def forward(self, image):
+        return rgb_to_grayscale(image, self.num_output_channels)
 
     def __repr__(self):
         return f"Grayscale(num_output_channels={self.num_output_channels})"
+
+
+def rgb_to_grayscale(img, num_output_channels: int = 1):
+    """An image without colours, in one channel or three of the same.
+
+    Raises:
+        ValueError: another number of channels is asked for.
+    """
+    if num_output_channels not in (1, 3):
+        raise ValueError("num_output_channels should be either 1 or 3")
+    if not isinstance(img, rl.Tensor):
+        grey = img.convert("L")
+        if num_output_channels == 1:
+            return grey
+        from PIL import Image
+
+        return Image.merge("RGB", [grey] * 3)
+    if img.shape[-3] == 3:
+        red, green, blue = img.unbind(-3)
+        grey = 0.2989 * red + 0.587 * green + 0.114 * blue
+        img = grey.to(img.dtype).unsqueeze(-3)
+    if num_output_channels == 3:
+        return img.expand(*img.shape[:-3], 3, *img.shape[-2:])
+    return img
 
 
 class RandomApply(Transform):
@@ -420,15 +484,20 @@ class RandomApply(Transform):
     """
 
     def __init__(self, transforms, p: float = 0.5):
+        super().__init__()
         self.transforms = transforms
         self.p = p
 
-    def __call__(self, image):
+    def forward(self, image):
         if self.p < rl.rand(1).item():
             return image
         for transform in self.transforms:
             image = transform(image)
         return image
+
+    def __repr__(self):
+        parts = "".join(f"\n    {part}" for part in self.transforms)
+        return f"RandomApply(\n    p={self.p}{parts}\n)"
 
 
 class RandomErasing(Transform):
@@ -445,6 +514,15 @@ class RandomErasing(Transform):
     def __init__(
         self, p=0.5, scale=(0.02, 0.33), ratio=(0.3, 3.3), value=0, inplace=False
     ):
+        super().__init__()
+        if not isinstance(value, (numbers.Number, str, tuple, list)):
+            raise TypeError(
+                "Argument value should be either a number or str or a sequence"
+            )
+        if isinstance(value, str) and value != "random":
+            raise ValueError("If value is str, it should be 'random'")
+        if scale[0] < 0 or scale[1] > 1:
+            raise ValueError("Scale should be between 0 and 1")
         if not 0 <= p <= 1:
             raise ValueError("Random erasing probability should be between 0 and 1")
         self.p = p
@@ -453,29 +531,69 @@ class RandomErasing(Transform):
         self.value = value
         self.inplace = inplace
 
-    def __call__(self, image):
-        if rl.rand(1).item() >= self.p:
-            return image
-        channels, height, width = image.shape[-3:]
-        bounds = rl.log(rl.tensor(self.ratio)).tolist()
+    @staticmethod
+    def get_params(img, scale, ratio, value=None):
+        """Where a rectangle begins, its height and width, and what goes there.
+
+        ``value`` is a list of a number, or of one for each channel, or None for any.
+        Where no rectangle of these sizes fits, it is the image itself.
+        """
+        channels, height, width = img.shape[-3:]
+        bounds = rl.log(rl.tensor(ratio)).tolist()
         for _ in range(10):
-            area = height * width * uniform(*self.scale)
+            area = height * width * uniform(*scale)
             shape = math.exp(uniform(*bounds))
             h, w = round(math.sqrt(area * shape)), round(math.sqrt(area / shape))
             if not (h < height and w < width):
                 continue
-            if self.value == "random":
-                value = rl.empty([channels, h, w], dtype=rl.float32).normal_()
+            if value is None:
+                filled = rl.empty([channels, h, w], dtype=rl.float32).normal_()
             else:
-                numbers_ = (
-                    self.value if isinstance(self.value, Sequence) else [self.value]
-                )
-                value = rl.tensor([float(v) for v in numbers_])[:, None, None]
+                filled = rl.tensor(value)[:, None, None]
             top, left = random_below(height - h + 1), random_below(width - w + 1)
-            image = image if self.inplace else image.clone()
-            image[..., top : top + h, left : left + w] = value.to(image.dtype)
+            return top, left, h, w, filled
+        return 0, 0, height, width, img
+
+    def forward(self, image):
+        if rl.rand(1).item() >= self.p:
             return image
-        return image
+        value = self.value
+        if isinstance(value, numbers.Number):
+            value = [float(value)]
+        elif value == "random":
+            value = None
+        else:
+            value = [float(each) for each in value]
+        if value is not None and len(value) not in (1, image.shape[-3]):
+            raise ValueError(
+                "If value is a sequence, it should have either a single value or "
+                f"{image.shape[-3]} (number of input channels)"
+            )
+        place = self.get_params(image, self.scale, self.ratio, value)
+        return erase(image, *place, self.inplace)
 
     def __repr__(self):
-        return f"RandomErasing(p={self.p}, scale={self.scale}, ratio={self.ratio})"
+        return (
+            f"RandomErasing(p={self.p}, scale={self.scale}, ratio={self.ratio}, "
+            f"value={self.value}, inplace={self.inplace})"
+        )
+
+
+def erase(img, i: int, j: int, h: int, w: int, v, inplace: bool = False):
+    """A rectangle of a tensor overwritten.
+
+    Args:
+        img: a tensor (…, C, H, W).
+        i, j: where the rectangle begins, down and to the right.
+        h, w: its height and width.
+        v: what goes there.
+        inplace: change the image itself.
+
+    Raises:
+        TypeError: it is no tensor.
+    """
+    if not isinstance(img, rl.Tensor):
+        raise TypeError("Tensor is not a torch img.")
+    img = img if inplace else img.clone()
+    img[..., i : i + h, j : j + w] = v
+    return img

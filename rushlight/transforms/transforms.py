@@ -1,12 +1,14 @@
 """Transforms of one image, and of a whole batch where that gives the same numbers."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import rushlight as rl
+from rushlight import nn
 
 
-class Transform:
-    """A change to an image.
+class Transform(nn.Module):
+    """A change to an image, which can stand among other modules.
 
     ``takes_tensor`` says that a tensor of bytes (height, width[, channels]) may stand
     for the image. ``batched`` says that ``batch`` changes a stack of images at once, to
@@ -16,8 +18,9 @@ class Transform:
     takes_tensor = False
     batched = False
 
-    def __call__(self, image):
-        raise NotImplementedError("Subclasses of Transform should implement __call__.")
+    def forward(self, image):
+        """The image changed."""
+        raise NotImplementedError(f"{type(self).__name__} does not define forward")
 
     def batch(self, images):
         """A stack of images changed at once."""
@@ -37,6 +40,7 @@ class Compose(Transform):
     """
 
     def __init__(self, transforms: Sequence[Callable]):
+        super().__init__()
         self.transforms = transforms
 
     @property
@@ -52,7 +56,7 @@ class Compose(Transform):
             isinstance(part, Transform) and part.batched for part in parts
         )
 
-    def __call__(self, image):
+    def forward(self, image):
         for transform in self.transforms:
             image = transform(image)
         return image
@@ -73,7 +77,10 @@ class PILToTensor(Transform):
     takes_tensor = True
     batched = True
 
-    def __call__(self, image):
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, image):
         return channels_first(pixels(image), 0)
 
     def batch(self, images):
@@ -86,8 +93,11 @@ class ToTensor(Transform):
     takes_tensor = True
     batched = True
 
-    def __call__(self, image):
-        return as_fraction(channels_first(pixels(image), 0))
+    def __init__(self) -> None:
+        super().__init__()
+
+    def forward(self, image):
+        return to_tensor(image)
 
     def batch(self, images):
         return as_fraction(channels_first(images, 1))
@@ -99,20 +109,11 @@ class ConvertImageDtype(Transform):
     batched = True
 
     def __init__(self, dtype):
+        super().__init__()
         self.dtype = dtype
 
-    def __call__(self, image):
-        if image.dtype == self.dtype:
-            return image
-        if image.dtype == rl.uint8 and self.dtype.is_floating_point:
-            return image.to(self.dtype).div(255)
-        if image.dtype.is_floating_point and self.dtype == rl.uint8:
-            return image.mul(255 + 1.0 - 1e-3).to(rl.uint8)
-        if image.dtype.is_floating_point and self.dtype.is_floating_point:
-            return image.to(self.dtype)
-        raise TypeError(
-            f"ConvertImageDtype: from {image.dtype} to {self.dtype} is not known"
-        )
+    def forward(self, image):
+        return convert_image_dtype(image, self.dtype)
 
     def batch(self, images):
         return self(images)
@@ -135,6 +136,7 @@ class Normalize(Transform):
     def __init__(
         self, mean: Sequence[float], std: Sequence[float], inplace: bool = False
     ):
+        super().__init__()
         if any(value == 0 for value in rl.as_tensor(std).flatten().tolist()):
             raise ValueError(
                 f"Normalize: std {std} has a zero, leading to division by zero"
@@ -143,26 +145,8 @@ class Normalize(Transform):
         self.std = std
         self.inplace = inplace
 
-    def __call__(self, image):
-        if not isinstance(image, rl.Tensor):
-            raise TypeError(f"Normalize: img should be Tensor Image. Got {type(image)}")
-        if not image.is_floating_point():
-            raise TypeError(
-                "Normalize: input tensor should be a float tensor. "
-                f"Got {image.dtype}.\n"
-                "  put ToTensor() before it"
-            )
-        if image.dim() < 3:
-            raise ValueError(
-                "Normalize: expected tensor to be a tensor image of size "
-                f"(..., C, H, W). Got tensor.size() = {tuple(image.shape)}"
-            )
-        mean, std = (
-            rl.as_tensor(values, dtype=image.dtype).reshape(-1, 1, 1)
-            for values in (self.mean, self.std)
-        )
-        result = image if self.inplace else image.clone()
-        return result.sub_(mean).div_(std)
+    def forward(self, image):
+        return normalize(image, self.mean, self.std, self.inplace)
 
     def batch(self, images):
         return self(images)
@@ -175,45 +159,188 @@ class Lambda(Transform):
     """A function as a transform."""
 
     def __init__(self, lambd: Callable):
+        super().__init__()
         if not callable(lambd):
             raise TypeError(
                 f"Argument lambd should be callable, got {type(lambd).__name__!r}"
             )
         self.lambd = lambd
 
-    def __call__(self, image):
+    def forward(self, image):
         return self.lambd(image)
 
 
 class ToPILImage(Transform):
-    """A tensor (height, width) or (channels, height, width) as a Pillow image."""
+    """A tensor (channels, height, width) or an array with the channels last for Pillow.
+
+    Args:
+        mode: Pillow's name of what the numbers are; by their count where left out.
+    """
 
     takes_tensor = True
 
     def __init__(self, mode: str | None = None):
+        super().__init__()
         self.mode = mode
 
-    def __call__(self, image):
-        try:
-            from PIL import Image
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError(
-                "an image as a Pillow image needs Pillow: pip install pillow\n"
-                "  or start the transform with ToTensor(), which takes the pixels as "
-                "they are"
-            ) from None
-        if isinstance(image, rl.Tensor):
-            if image.is_floating_point():
-                image = image.mul(255).to(rl.uint8)
-            if image.dim() == 3:
-                image = image.permute(1, 2, 0)
-                image = image[:, :, 0] if image.size(2) == 1 else image
-            image = image.contiguous().numpy()
-        return (
-            Image.fromarray(image)
-            if self.mode is None
-            else (Image.fromarray(image).convert(self.mode))
+    def forward(self, image):
+        return to_pil_image(image, self.mode)
+
+    def __repr__(self):
+        named = "" if self.mode is None else f"mode={self.mode}"
+        return f"ToPILImage({named})"
+
+
+def normalize(tensor, mean, std, inplace: bool = False) -> Any:
+    """Each channel less its mean, over its standard deviation."""
+    if not isinstance(tensor, rl.Tensor):
+        raise TypeError(f"Normalize: img should be Tensor Image. Got {type(tensor)}")
+    if not tensor.is_floating_point():
+        raise TypeError(
+            "Normalize: input tensor should be a float tensor. "
+            f"Got {tensor.dtype}.\n"
+            "  put ToTensor() before it"
         )
+    if tensor.dim() < 3:
+        raise ValueError(
+            "Normalize: expected tensor to be a tensor image of size "
+            f"(..., C, H, W). Got tensor.size() = {tuple(tensor.shape)}"
+        )
+    middle, spread = (
+        rl.as_tensor(values, dtype=tensor.dtype, device=tensor.device)
+        for values in (mean, std)
+    )
+    if (spread == 0).any():
+        raise ValueError(
+            f"Normalize: std {std} evaluated to zero in {tensor.dtype}, leading to "
+            "division by zero"
+        )
+    middle, spread = (
+        values.view(-1, 1, 1) if values.dim() == 1 else values
+        for values in (middle, spread)
+    )
+    result: Any = tensor if inplace else tensor.clone()
+    return result.sub_(middle).div_(spread)
+
+
+def largest(dtype) -> float:
+    """The number that stands for white in an image of a type."""
+    return 1 if dtype.is_floating_point else rl.iinfo(dtype).max
+
+
+def convert_image_dtype(image, dtype=rl.float32):
+    """An image of another type, its range kept.
+
+    Raises:
+        RuntimeError: the floats do not tell as many numbers apart as the integers.
+
+    >>> from rushlight.transforms.functional import convert_image_dtype
+    >>> convert_image_dtype(rl.tensor([0, 255], dtype=rl.uint8))
+    tensor([0., 1.])
+    """
+    if not isinstance(image, rl.Tensor):
+        raise TypeError("Input img should be Tensor Image")
+    kind = image.dtype
+    if kind == dtype:
+        return image
+    if kind.is_floating_point:
+        if dtype.is_floating_point:
+            return image.to(dtype)
+        unsafe = {rl.float32: (rl.int32, rl.int64), rl.float64: (rl.int64,)}
+        if dtype in unsafe.get(kind, ()):
+            raise RuntimeError(
+                f"The cast from {kind} to {dtype} cannot be performed safely."
+            )
+        # All numbers get about as wide a range of shares, the last one, too.
+        return image.mul(largest(dtype) + 1.0 - 1e-3).to(dtype)
+    if dtype.is_floating_point:
+        return image.to(dtype) / largest(kind)
+    own, other = int(largest(kind)) + 1, int(largest(dtype)) + 1
+    if own > other:
+        return rl.div(image, own // other, rounding_mode="floor").to(dtype)
+    return image.to(dtype) * (other // own)
+
+
+# By the number of channels: the mode that is meant, and others that may be asked for.
+_MODES = {2: ("LA",), 3: ("RGB", "YCbCr", "HSV"), 4: ("RGBA", "CMYK", "RGBX")}
+_GREYS = {"uint8": "L", "int16": "I;16", "int32": "I", "float32": "F"}
+
+
+def to_pil_image(pic, mode: str | None = None):
+    """A tensor (channels, height, width) or an array with the channels last for Pillow.
+
+    Args:
+        pic: floats are shares of white.
+        mode: Pillow's name of what the numbers are; by their count where left out.
+
+    Raises:
+        TypeError: it is neither, or of a type that Pillow does not know.
+        ValueError: it has other dimensions, or channels that the mode has not.
+    """
+    try:
+        from PIL import Image
+    except ModuleNotFoundError:
+        raise ModuleNotFoundError(
+            "an pic as a Pillow pic needs Pillow: pip install pillow\n"
+            "  or start the transform with ToTensor(), which takes the pixels as "
+            "they are"
+        ) from None
+    import numpy
+
+    if not isinstance(pic, (rl.Tensor, numpy.ndarray)):
+        raise TypeError(f"pic should be Tensor or ndarray. Got {type(pic)}.")
+    if pic.ndim not in (2, 3):
+        raise ValueError(f"pic should be 2/3 dimensional. Got {pic.ndim} dimensions.")
+    if isinstance(pic, rl.Tensor):
+        if pic.is_floating_point() and mode != "F":
+            pic = pic.mul(255).to(rl.uint8)
+        pic = pic.unsqueeze(0) if pic.dim() == 2 else pic
+        pic = pic.permute(1, 2, 0).contiguous().cpu().numpy()
+    elif pic.ndim == 2:
+        pic = pic[:, :, None]
+    channels = pic.shape[2]
+    if channels > 4:
+        raise ValueError(f"pic should not have > 4 channels. Got {channels} channels.")
+    mode = _pillow_mode(pic.dtype.name, channels, mode)
+    if channels == 1:
+        return Image.fromarray(pic[:, :, 0])
+    height, width, _ = pic.shape
+    return Image.frombytes(mode, (width, height), pic.tobytes())
+
+
+def _pillow_mode(kind, channels, mode):
+    if channels == 1:
+        own = _GREYS.get(kind)
+        if mode is not None and mode != own:
+            raise ValueError(
+                f"Incorrect mode ({mode}) supplied for input type {kind}. Should be {own}"
+            )
+        mode = own
+    else:
+        allowed = _MODES[channels]
+        if mode is not None and mode not in allowed:
+            raise ValueError(
+                f"Only modes {list(allowed)} are supported for {channels}D inputs"
+            )
+        if mode is None and kind == "uint8":
+            mode = allowed[0]
+    if mode is None:
+        raise TypeError(f"Input type {kind} is not supported")
+    return mode
+
+
+def to_tensor(pic):
+    """An image as a tensor (channels, height, width); bytes become floats in [0, 1]."""
+    if getattr(pic, "mode", None) == "1":  # of one bit: black and white
+        pic = pic.convert("L")
+    return as_fraction(channels_first(pixels(pic), 0))
+
+
+def pil_to_tensor(pic):
+    """A Pillow image as a tensor (channels, height, width) with the numbers it has."""
+    if not type(pic).__module__.startswith("PIL."):
+        raise TypeError(f"pic should be PIL Image. Got {type(pic)}")
+    return channels_first(pixels(pic), 0)
 
 
 def pixels(image):
