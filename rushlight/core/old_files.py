@@ -110,6 +110,6 @@ class OldFile:
                         f"where its tensors want {n_bytes} bytes"
                     )
                 )
-            if storage.device.type != "meta" and n_bytes:
+            if storage.device.has_memory and n_bytes:
                 interop.storage_buffer(storage)[:] = self.data[start:end]
             self.at = end

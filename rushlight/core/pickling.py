@@ -78,7 +78,7 @@ def bind_makers(makers):
 
 def reduce_storage(storage):
     """How Python's pickle takes a storage apart: its bytes, or how many on ``meta``."""
-    if storage.device.type == "meta":
+    if not storage.device.has_memory:
         return rebuild_storage, (storage.nbytes(), storage.device)
     return rebuild_storage, (storage.bytes(), None)
 
@@ -114,7 +114,7 @@ def rebuild(kind, storage, offset, sizes, strides, dtype, requires_grad):
 def copy_storage(storage, memo):
     """The storage's copy; the same one for every tensor of one ``deepcopy``."""
     if id(storage) not in memo:
-        meta = storage.device.type == "meta"
+        meta = not storage.device.has_memory
         memo[id(storage)] = (
             UntypedStorage(storage.nbytes(), device="meta") if meta else storage.clone()
         )

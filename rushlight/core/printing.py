@@ -235,7 +235,7 @@ def suffixes(tensor):
     plain.add("complex128" if default.name == "float64" else "complex64")
     if tensor.device.type != "cpu":
         found.append(f"device='{tensor.device}'")
-    if tensor.device.type == "meta":
+    if not tensor.device.has_memory:
         found.append(f"size={tuple(tensor.shape)}")
         plain = {default.name}
     elif tensor.numel() == 0:
@@ -277,7 +277,7 @@ def tensor_repr(tensor) -> str:
         text += parts_text(tensor, indent, contents)
         words, below = parts_suffixes(tensor, words), tensor.layout is sparse_coo
     else:
-        text += "..." if tensor.device.type == "meta" else contents(tensor, indent)
+        text += "..." if not tensor.device.has_memory else contents(tensor, indent)
     width = len(text) - text.rfind("\n") + 1
     for suffix in words:
         if below or width + len(suffix) + 2 > _options.linewidth:

@@ -685,7 +685,7 @@ def accept_number(
         return 0
     if isinstance(item, Tensor):
         t: Tensor = item
-        if t.device.type == "meta":  # a form for tensors asks for no number
+        if not t.device.has_memory:  # a form for tensors asks for no number
             return WRONG_TYPE + i
         if t.ndim_ == 0 and not t.wants_grad and not stands_in(t):
             own(bound, i, t.item())

@@ -318,7 +318,7 @@ def index_put(self, indices, values, accumulate=False):
             f" for the source.\n  self: {brief(self)}\n  values: {brief(values)}"
         )
     masks = [one for one in indices if one is not None and one.dtype.itemsize == 1]
-    if masks and self.device.type == "meta":
+    if masks and not self.device.has_memory:
         return self.clone()  # how many places there are, nobody knows
     places = Places(self, indices)
     out = places.together(self)
@@ -451,7 +451,7 @@ def masked_scatter(self, mask, source):
     require("masked_scatter", self.dtype, USUAL, self)
     shape = broadcast_sizes([list(self.shape), list(mask.shape)])
     out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
-    if mask.device.type != "meta" and _count(mask) > source.numel():
+    if mask.device.has_memory and _count(mask) > source.numel():
         raise RuntimeError(
             "masked_scatter: Number of elements of source < number of ones in mask\n"
             f"  mask: {brief(mask)}\n  source: {brief(source)}"

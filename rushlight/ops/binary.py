@@ -592,7 +592,7 @@ def masked_fill_tensor(self, mask, value):
             result = ops.where(mask, value.to(self.dtype), self)
             plain = self.is_contiguous() and self.shape == result.shape
             return result.contiguous() if plain else result  # not laid out as the mask
-    number = 0 if value.device.type == "meta" else value.item()
+    number = 0 if not value.device.has_memory else value.item()
     return ops.masked_fill(self, mask, number)
 
 

@@ -19,6 +19,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import (
@@ -639,7 +640,6 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
         a_type, b_type: what the operands hold.
         compute: what sums and results are.
     """
-    from rushlight.backends.cpu.cache import native, source_digest
     from rushlight.ops import contraction_vectors as vectors
 
     types = [Type(a_type), Type(b_type), Type(compute)]
@@ -651,5 +651,9 @@ def matrix_kernel(kind: str, a_type: str, b_type: str, compute: str):
         "combine": lambda tile: vectors.combine(name, *types, tile.lanes),
         "turned_sum": lambda tile: vectors.turned_sum(name, types[2], tile.lanes),
     }[kind]
-    digest = source_digest(__file__) + source_digest(vectors.__file__)
-    return native(name, digest, lambda: write(matrix_tile(compute, current())))
+    digest = host.cache.source_digest(__file__) + host.cache.source_digest(
+        vectors.__file__
+    )
+    return host.cache.native(
+        name, digest, lambda: write(matrix_tile(compute, current()))
+    )

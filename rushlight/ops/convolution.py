@@ -7,8 +7,7 @@ import itertools
 import math
 
 import rushlight
-from rushlight.backends.cpu.contraction import fresh
-from rushlight.backends.cpu.launch import launch
+from rushlight.backends.roles import host
 from rushlight.codegen.schedules.contraction import ITEMSIZES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
@@ -28,6 +27,7 @@ from rushlight.ops.formats import (
 )
 from rushlight.ops.native import brief, scalar_name
 
+launch, fresh = host.launch.launch, host.contraction.fresh
 COMPUTED = {
     "float16": "float32",
     "bfloat16": "float32",

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import functools
 
+from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import (
@@ -652,7 +653,6 @@ def convolution_kernel(kind: str, dtype: str):
         kind: ``forward``, ``weight_gradient``, ``padded``, or ``few_channels`` and
             ``few_weights`` of `convolution_direct`.
     """
-    from rushlight.backends.cpu.cache import native, source_digest
     from rushlight.ops import contraction
     from rushlight.ops import convolution_direct as direct
 
@@ -665,5 +665,7 @@ def convolution_kernel(kind: str, dtype: str):
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
     }[kind]
     files = __file__, contraction.__file__, direct.__file__
-    digest = "".join(map(source_digest, files))
-    return native(name, digest, lambda: write(convolution_tile(dtype, current())))
+    digest = "".join(map(host.cache.source_digest, files))
+    return host.cache.native(
+        name, digest, lambda: write(convolution_tile(dtype, current()))
+    )

@@ -6,7 +6,7 @@ Their derivatives are in `decomposition_gradients`.
 import math
 
 import rushlight
-from rushlight.backends.cpu import lapack
+from rushlight.backends.roles import host
 from rushlight.ops import call as ops
 from rushlight.ops.decomposition_gradients import (
     cholesky_backward,
@@ -42,8 +42,8 @@ def _cholesky(A, upper):
     """One triangle, by columns, and the codes."""
     factor = by_columns(A)
     codes = new_codes(A)
-    lapack.cholesky(factor, codes, upper)
-    lapack.clear_triangle(factor, upper)
+    host.lapack.cholesky(factor, codes, upper)
+    host.lapack.clear_triangle(factor, upper)
     return factor, codes
 
 
@@ -108,7 +108,7 @@ def geqrf(self):
 def _reflect(A):
     packed = by_columns(A)
     tau = fresh(A, (*A.shape[:-2], min(A.shape[-2:])))
-    lapack.qr(packed, tau)
+    host.lapack.qr(packed, tau)
     return packed, tau
 
 
@@ -131,7 +131,7 @@ def linalg_qr(A, mode):
     packed, tau = _reflect(A)
     kept = rows if mode == "complete" else least
     R = by_columns(packed.narrow(-2, 0, kept))
-    lapack.clear_triangle(R, True)
+    host.lapack.clear_triangle(R, True)
     if mode == "r":
         return fresh(A, (0,)), R
     if kept == columns:
@@ -146,7 +146,7 @@ def linalg_qr(A, mode):
     if Q.numel() and not least:
         Q.zero_().diagonal(0, -2, -1).fill_(1)
     else:
-        lapack.expand_reflectors(Q, tau)
+        host.lapack.expand_reflectors(Q, tau)
     return Q, R
 
 
@@ -209,7 +209,7 @@ def linalg_householder_product(input, tau):
     if result.numel() and not tau.shape[-1]:
         result.zero_().diagonal(0, -2, -1).fill_(1)
     else:
-        lapack.expand_reflectors(result, tau.contiguous())
+        host.lapack.expand_reflectors(result, tau.contiguous())
     return result
 
 
@@ -260,7 +260,9 @@ def ormqr(self, input2, input3, left, transpose):
     count = input2.shape[-1]
     if count:
         packed = seen_by_columns(self.narrow(-1, 0, count))
-        lapack.apply_reflectors(packed, input2.contiguous(), result, left, transpose)
+        host.lapack.apply_reflectors(
+            packed, input2.contiguous(), result, left, transpose
+        )
     return result
 
 
@@ -275,7 +277,7 @@ def _take_infinite(given, read=None):
     Args:
         read: takes the triangle that is read, where it is not the whole.
     """
-    if not lapack.has_infinity(given):
+    if not host.lapack.has_infinity(given):
         return None
     seen = given if read is None else read(given)
     infinite = ops.isinf(seen).any(-1).any(-1) & ~ops.isnan(seen).any(-1).any(-1)
@@ -322,7 +324,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
         return left, values, right
     codes, given = new_codes(A), by_columns(A)
     lost = _take_infinite(given)
-    lapack.svd(given, left, values, right, codes, letter)
+    host.lapack.svd(given, left, values, right, codes, letter)
     raise_faults(codes, "linalg.svd", A.ndim == 2)
     _leave_nan(lost, (left, right) if compute_uv else (), values)
     return left, values, right
@@ -382,7 +384,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     values = fresh(A, tuple(A.shape[:-1]), A.dtype.to_real())
     vectors, codes = by_columns(A), new_codes(A)
     lost = _take_infinite(vectors, ops.triu if upper else ops.tril)
-    lapack.eigh(vectors, values, codes, upper, compute_v)
+    host.lapack.eigh(vectors, values, codes, upper, compute_v)
     raise_faults(codes, "linalg.eigh", A.ndim == 2)
     _leave_nan(lost, (vectors,), values)
     return values, vectors if compute_v else fresh(A, (0,))
@@ -406,7 +408,7 @@ def _eig(A, operator, wanted):
 
         raise RuntimeError(f"Unknown Complex ScalarType for {scalar_name(A.dtype)}")
     check_kernel("linalg_eig_out_cpu", A)
-    if A.device.type != "meta" and not ops.isfinite(A).all().item():
+    if A.device.has_memory and not ops.isfinite(A).all().item():
         raise RuntimeError(
             f"torch.{operator}: input tensor should not contain infs or NaNs."
         )
@@ -414,7 +416,7 @@ def _eig(A, operator, wanted):
     values = fresh(A, tuple(A.shape[:-1]), number)
     vectors = empty_columns(A, tuple(A.shape) if wanted else (0, 0), number)
     codes = new_codes(A)
-    lapack.eig(by_columns(A), values, vectors, codes, wanted)
+    host.lapack.eig(by_columns(A), values, vectors, codes, wanted)
     raise_faults(codes, operator, A.ndim == 2)
     return values, vectors
 
@@ -455,10 +457,10 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     check_kernel("ldl_factor_kernel_cpu", self, empty=True)
     factor, codes = by_columns(self), new_codes(self)
     pivots = fresh(self, tuple(self.shape[:-1]), INT32)
-    lapack.ldl(factor, pivots, codes, hermitian)
+    host.lapack.ldl(factor, pivots, codes, hermitian)
     if check_errors:
         raise_faults(codes, "torch.linalg.ldl_factor_ex", self.ndim == 2)
-    lapack.clear_triangle(factor, False)
+    host.lapack.clear_triangle(factor, False)
     return factor, pivots, codes
 
 
@@ -502,7 +504,7 @@ def linalg_ldl_solve(LD, pivots, B, hermitian):
     batch = joint_batch(LD, B)
     result = by_columns(batched(B, batch))
     pivots = pivots.expand((*batch, pivots.shape[-1])).contiguous().to(INT32)
-    lapack.ldl_solve(
+    host.lapack.ldl_solve(
         seen_by_columns(batched(LD, batch)),
         pivots,
         result,

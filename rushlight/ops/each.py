@@ -109,7 +109,7 @@ def numbers(scalars, tensors):
         RuntimeError: it is no vector of as many elements as there are tensors, lies
             elsewhere than in the host's memory or not element by element.
     """
-    if scalars.device.type != "cpu":
+    if not scalars.device.on_host:
         raise RuntimeError(
             f"Expected scalars to be on CPU, got {scalars.device.type} instead."
         )

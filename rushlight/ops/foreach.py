@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.backends.cpu.foreach import advance, launch_each, same_layout
+from rushlight.backends.roles import host
 from rushlight.codegen.language import maximum, pointwise, sqrt
 
 # Dtypes whose parameters the kernels update; the state has the same dtype.
@@ -105,9 +105,9 @@ def can_fuse(params):
     grads = [each.grad for each in params]
     head = params[0]
     return (
-        head.device.type == "cpu"
+        head.device.on_host
         and head.dtype.name in FUSED_DTYPES
-        and same_layout([params, grads])
+        and host.foreach.same_layout([params, grads])
     )
 
 
@@ -117,7 +117,7 @@ def _launch(rule, written, read, scalars, static):
     compute = "float64" if dtype == "float64" else "float32"
     dtypes = (dtype,) * len(read) + (compute,) * len(scalars)
     kernel = rule.specialize(dtypes, (dtype,) * len(written), compute, static)
-    launch_each(kernel, written, read, scalars)
+    host.foreach.launch_each(kernel, written, read, scalars)
 
 
 def fused_sgd_(
@@ -189,7 +189,7 @@ def fused_adam_(
         rule = adam_amsgrad
     static = (weight_decay != 0 and not decoupled, bool(maximize))
     shrink = 1 - lr * weight_decay if decoupled else 1.0
-    steps = advance(state_steps)
+    steps = host.foreach.advance(state_steps)
     for step in set(steps):
         written, grads_now = [params, *state], grads
         if any(each != step for each in steps):  # parameters that skipped steps

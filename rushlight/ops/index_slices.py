@@ -173,7 +173,7 @@ def index_fill_tensor(self, dim, index, value):
             "index_fill_ only supports a 0-dimensional value tensor, but got tensor "
             f"with {value.dim()} dimension(s)."
         )
-    number = 0 if value.device.type == "meta" else value.item()
+    number = 0 if not value.device.has_memory else value.item()
     return ops.index_fill(self, dim, index, number)
 
 

@@ -7,8 +7,7 @@ import math
 from math import prod
 
 import rushlight
-from rushlight.backends.cpu import contraction
-from rushlight.backends.cpu.contraction import pair_product, vector_product
+from rushlight.backends.roles import host
 from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -18,6 +17,8 @@ from rushlight.ops.distances import euclidean_dist_gradient
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated, wrap_dim, wrap_dims
 
+contraction = host.contraction
+pair_product, vector_product = contraction.pair_product, contraction.vector_product
 # What sums are held in while a product of each dtype is formed.
 SUM_TYPES = {
     "float32": "float32",

@@ -1,6 +1,6 @@
 """What linear algebra refuses, how its failures are told, and how matrices are laid out."""
 
-from rushlight.backends.cpu import lapack
+from rushlight.backends.roles import host
 from rushlight.core.dtype import by_code
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
@@ -125,7 +125,7 @@ def batched(A, batch):
 def by_columns(A):
     """A copy whose matrices lie column by column, one after the other."""
     if A.numel() >= 64:
-        result = lapack.small_columns(A)
+        result = host.lapack.small_columns(A)
         if result is not None:
             return result
     return ops.clone(A.transpose(-2, -1), memory_format=_row_major()).transpose(-2, -1)
@@ -164,7 +164,7 @@ def raise_faults(codes, operator, single):
         LinAlgError: the factorization failed, or a matrix is singular; a plain
             RuntimeError of ``lu_factor``.
     """
-    fault = lapack.first_fault(codes)
+    fault = host.lapack.first_fault(codes)
     if fault is None:
         return
     place, code = fault

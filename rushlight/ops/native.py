@@ -22,7 +22,7 @@ from cython.cimports.rushlight.dispatch.notes import (
     the_flag,
 )
 
-from rushlight.backends.cpu.launch import launch
+from rushlight.backends.roles import host
 from rushlight.core.factories import empty_like
 from rushlight.dispatch.notes import NO_FAULT
 
@@ -147,7 +147,7 @@ def run_on(
         found = kernel.specialize(**types)
     native = found
     if len(operands) > 16 or len(numbers) > 48:
-        launch(native, operands, numbers, total, grain)
+        host.launch.launch(native, operands, numbers, total, grain)
         return 0
     for i in range(len(operands)):
         item = operands[i]

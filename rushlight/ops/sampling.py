@@ -41,7 +41,7 @@ def _fill(self, fill, generator, *parameters):
     if address:
         fill(generator, address, self.numel(), self.dtype.code, *parameters)
         return self
-    if self.device.type == "meta" or self.numel() == 0:
+    if not self.device.has_memory or self.numel() == 0:
         return self
     if any(size > 1 and stride == 0 for size, stride in zip(self.shape, self.stride())):
         raise RuntimeError(
@@ -55,7 +55,7 @@ def _fill(self, fill, generator, *parameters):
         strides = self.stride()
         order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
         target = ops.permute(self, order)
-    if target.is_contiguous() and target.device.type == "cpu":
+    if target.is_contiguous() and target.device.on_host:
         fill(generator, target.data_ptr(), target.numel(), self.dtype.code, *parameters)
         return self
     fresh = ops.empty(target.shape, dtype=self.dtype)
@@ -135,7 +135,7 @@ def normal_(self, mean, std, generator):
     fill = normals.fill_normal
     if self.is_contiguous():
         many = self.dtype is rushlight.float32 and self.numel() >= MANY
-        if many and self.device.type == "cpu":
+        if many and self.device.on_host:
             return _normal_blocks(self, mean, std, generator)
     else:
         fill = normals.fill_normal_serial
@@ -207,7 +207,7 @@ def bernoulli_tensor(self, p, generator):
     if self.numel():
         require("bernoulli_tensor_cpu_self_", self.dtype, COUNTED, self)
         _require_float(p, "bernoulli_tensor_cpu_p_")
-    if self.device.type == "meta" or self.numel() == 0:
+    if not self.device.has_memory or self.numel() == 0:
         return self
     chances = ops.contiguous(ops.expand(p, self.shape))
     fresh = ops.empty(self.shape, dtype=self.dtype)
@@ -396,7 +396,7 @@ def normal(mean, std, generator):
     if isinstance(std, rushlight.Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        known = std.numel() and std.device.type != "meta"
+        known = std.numel() and std.device.has_memory
         if known and not ops.min(std).item() >= 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
@@ -435,7 +435,7 @@ def multinomial(self, num_samples, replacement, generator):
         raise RuntimeError(
             "invalid multinomial distribution (sum of probabilities <= 0)"
         )
-    if self.device.type == "meta" or self.numel() == 0:
+    if not self.device.has_memory or self.numel() == 0:
         return result
     weights = ops.contiguous(self)
     rows, categories = self.numel() // self.shape[-1], self.shape[-1]

@@ -243,7 +243,7 @@ def repeat_interleave_positions(repeats, output_size):
     require("repeat_interleave_cpu", repeats.dtype, (3, 4), repeats)
     if not repeats.numel():
         return ops.empty_like(repeats)
-    if repeats.device.type == "meta":
+    if not repeats.device.has_memory:
         if output_size is None:
             raise RuntimeError(
                 "cannot repeat_interleave a meta tensor without output_size"

@@ -694,7 +694,7 @@ def _check_sorter(bounds, sorter):
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{scalar_name(sorter.dtype)}"
         )
-    if sorter.numel() and sorter.device.type != "meta":
+    if sorter.numel() and sorter.device.has_memory:
         least, most = int(sorter.min().item()), int(sorter.max().item())
         if least < 0 or most >= bounds.shape[-1]:
             raise RuntimeError(
@@ -730,7 +730,7 @@ def histc(self, bins=100, min=0, max=0):
     low, high = float(min), float(max)
     if low == high:
         require("histogram_cpu", self.dtype, FLOATS, self)
-    if low == high and self.numel() and self.device.type != "meta":
+    if low == high and self.numel() and self.device.has_memory:
         low, high = float(self.min().item()), float(self.max().item())
     if low == high:
         low, high = low - 1.0, high + 1.0

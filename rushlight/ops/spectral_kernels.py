@@ -18,6 +18,7 @@ import cmath
 import functools
 import math
 
+from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Shuffle, Type, i64, load
@@ -560,12 +561,11 @@ class Lines:
 @functools.cache
 def lines_kernel(name: str, radices: tuple):
     """The native kernel for parts of one type and some radices, from the cache or built."""
-    from rushlight.backends.cpu.cache import native, source_digest
     from rushlight.codegen.lower import lower
 
     symbol = "_".join(["fourier_lines", name, *map(str, radices)])
-    return native(
+    return host.cache.native(
         symbol,
-        source_digest(__file__),
+        host.cache.source_digest(__file__),
         lambda: lower(ir.kernel(symbol, Lines(Type(name), radices).write())),
     )

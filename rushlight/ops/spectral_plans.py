@@ -6,8 +6,7 @@ import functools
 import math
 
 import rushlight
-from rushlight.backends.cpu.launch import launch
-from rushlight.backends.cpu.pool import get_num_threads
+from rushlight.backends.roles import host
 from rushlight.ops import call as ops
 from rushlight.ops.native import GRAIN
 from rushlight.ops.spectral_kernels import (
@@ -124,7 +123,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
             source.
         size: the length of the transform; by default that of the source's lines.
     """
-    if out.device.type == "meta" or not out.numel():
+    if not out.device.has_memory or not out.numel():
         return out
     parts = out.dtype.to_real() if out.is_complex() else out.dtype
     in_kind, in_unit = parts_of(source)
@@ -172,7 +171,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     work = length * width * blocks * (len(plan.radices) + 2)
     tasks = 1
     if work > 8 * GRAIN:
-        tasks = min(blocks, 2 * get_num_threads())
+        tasks = min(blocks, 2 * host.pool.get_num_threads())
     room = (length + 1) * width
     scratch = rushlight.empty(tasks * 4 * room + lanes * lanes, dtype=parts)
     ints = (
@@ -182,7 +181,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     )  # fmt: skip
     factor = number(scale, parts)
     operands = (out, source, scratch, plan.roots, factor, plan.steps, plan.halves)
-    launch(plan.kernel, operands, ints, tasks, 1)
+    host.launch.launch(plan.kernel, operands, ints, tasks, 1)
     return out
 
 

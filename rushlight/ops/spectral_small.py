@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 
-from rushlight.backends.cpu.launch import launch
+from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Const, Type, load
@@ -188,7 +188,6 @@ class Short:
 @functools.cache
 def short_kernel(name: str, size: int, radices: tuple, forward: bool, paired: bool):
     """The native kernel for parts of one type, one size and direction."""
-    from rushlight.backends.cpu.cache import native, source_digest
     from rushlight.codegen.lower import lower
     from rushlight.ops import spectral_kernels
 
@@ -199,8 +198,10 @@ def short_kernel(name: str, size: int, radices: tuple, forward: bool, paired: bo
         body = Short(Type(name), size, radices, forward, paired).write()
         return lower(ir.kernel(symbol, rolled(body)))
 
-    digest = source_digest(__file__) + source_digest(spectral_kernels.__file__)
-    return native(symbol, digest, write)
+    digest = host.cache.source_digest(__file__) + host.cache.source_digest(
+        spectral_kernels.__file__
+    )
+    return host.cache.native(symbol, digest, write)
 
 
 def transform_short(source, out, count, in_line, out_line, forward, factor, plan):
@@ -218,5 +219,5 @@ def transform_short(source, out, count, in_line, out_line, forward, factor, plan
     kernel = short_kernel(parts.name, plan.size, plan.radices, forward, paired)
     grain = max(1, GRAIN // (8 * plan.size * lanes))
     operands = (out, source, factor, plan.roots, plan.halves)
-    launch(kernel, operands, (in_line, out_line), blocks, grain)
+    host.launch.launch(kernel, operands, (in_line, out_line), blocks, grain)
     return blocks * lanes

@@ -39,7 +39,7 @@ def _fresh(self, shape=None):
     result = ops.empty(
         self.shape if shape is None else shape, dtype=self.dtype, device=self.device
     )
-    return result, result.numel() > 0 and result.device.type != "meta"
+    return result, result.numel() > 0 and result.device.has_memory
 
 
 def _filled(fill, result, inputs, generator=(), extra=()):

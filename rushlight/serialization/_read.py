@@ -66,7 +66,7 @@ def _order_of(archive):
 def swap_bytes(storage, dtype):
     """Turns round the bytes of every element, in place; of complex ones, of both parts."""
     width = dtype.itemsize // 2 if dtype.is_complex else dtype.itemsize
-    if width == 1 or storage.device.type == "meta" or not storage.nbytes():
+    if width == 1 or not storage.device.has_memory or not storage.nbytes():
         return
     if storage.nbytes() % width:
         raise RuntimeError(

@@ -128,7 +128,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         if tensor.layout is not rl.strided:
             return _names[_REBUILD, "_rebuild_sparse_tensor"], sparse_parts(tensor)
         shape, strides = tuple(tensor.shape), tuple(tensor.stride())
-        if tensor.device.type == "meta":
+        if not tensor.device.has_memory:
             arguments = tensor.dtype, shape, strides, tensor.requires_grad
             return _names[_REBUILD, "_rebuild_meta_tensor_no_storage"], arguments
         place = self.place(tensor)
@@ -258,7 +258,7 @@ def _write(obj, file, folder, protocol, with_order):
 
 def _contents(storage):
     """A storage's bytes, or as many zeros where they are not wanted."""
-    if choices.skips or storage.device.type == "meta":
+    if choices.skips or not storage.device.has_memory:
         return bytes(storage.nbytes())
     return interop.storage_buffer(storage.cpu())
 

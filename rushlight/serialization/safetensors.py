@@ -90,7 +90,7 @@ def _refuse_shared(tensors):
     """Refuses tensors that share memory: the format could not say so."""
     owners: dict = {}
     for name, tensor in tensors.items():
-        if tensor.numel() and tensor.device.type != "meta":
+        if tensor.numel() and tensor.device.has_memory:
             owners.setdefault(id(tensor.untyped_storage()), []).append(name)
     shared = [names for names in owners.values() if len(names) > 1]
     if shared:

@@ -39,7 +39,7 @@ def ask_for(mode):
 
 def _mark(tensor):
     """Fills what was never written with NaN, or with the largest integer."""
-    if tensor.device.type == "meta" or tensor.layout is not strided:
+    if not tensor.device.has_memory or tensor.layout is not strided:
         return
     if tensor.is_floating_point() or tensor.is_complex():
         tensor.fill_(math.nan)

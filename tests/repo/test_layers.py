@@ -109,3 +109,26 @@ def test_nothing_imports_the_oracle_or_a_peer():
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 names = [node.module or ""]
             assert not any(n.split(".")[0] == "torch" for n in names), path
+
+
+# Kernels that are prepared for one call, in C: the structure that a launch hands to the
+# kernel is the host's, and calling through an object would cost what the call does.
+COMPILED_WITH_THE_HOST = {"copying", "native", "picking", "rows", "scan"}
+
+
+def test_operators_name_no_backend():
+    found = {}
+    for path in sorted((ROOT / "ops").glob("*.py")):
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            text = line.strip()
+            named = text.startswith(("from ", "import ")) and "backends." in text
+            if named and "backends.roles" not in text:
+                found.setdefault(path.stem, []).append(f"{path.name}:{number}: {text}")
+    allowed = {
+        name: lines
+        for name, lines in found.items()
+        if name in COMPILED_WITH_THE_HOST
+        and all("cimports.rushlight.backends.cpu.launch" in line for line in lines)
+    }
+    assert found == allowed
+    assert set(allowed) == COMPILED_WITH_THE_HOST

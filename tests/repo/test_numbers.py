@@ -15,11 +15,23 @@ def _cimports(path):
 
 SOURCES = [p for p in sorted(PACKAGE.rglob("*.py")) if "_generated" not in p.parts]
 COMPILED = [p for p in SOURCES if _cimports(p)]
+# Where a device is asked what it can do, not which kind it is.
+ASKING = [
+    path
+    for path in SOURCES
+    if path.relative_to(PACKAGE).parts[0] in ("ops", "dispatch", "autograd", "nn")
+    and path.name
+    not in ("rnn.py", "graph.py", "container.py")  # PyTorch asks for the CPU
+]
 # What has no name, and the sources where the names are.
 NAMELESS = {
     "a place of a declaration": (r"\b(op|base|func|first)\.entry\[-?\d", SOURCES),
     "a form of an operator": (r"\.form (==|!=) \d", SOURCES),
     "a kind of device": (r"device(\.kind| *_kind) *(==|!=|<=?|>=?|=) *\d", SOURCES),
+    "a host, or a device without memory": (
+        r"device\.(type|kind) *(==|!=|in) *(\d|KIND|[\"(])",
+        ASKING,
+    ),
     "a category of types": (r"\bcategory (==|!=|<=?|>=?) \d", COMPILED),
     "a type's code": (r"(\.code|call\.(compute|result)) (==|!=) \d", COMPILED),
 }
