@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.backends.roles import host
 from rushlight.optim._rules import (
     Elementwise,
     check_betas,
@@ -142,7 +143,7 @@ class Adam(Elementwise):
         if group["amsgrad"]:
             largest = [state["max_exp_avg_sq"] for state in states]
             lists.append(largest)
-        if params and not foreach.same_layout(lists):
+        if params and not host.foreach.same_layout(lists):
             super()._step_group(group)  # a state that was loaded, say
             return
         beta1, beta2 = group["betas"]

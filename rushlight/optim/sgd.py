@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.backends.roles import host
 from rushlight.optim._rules import (
     Elementwise,
     check_lr,
@@ -113,7 +114,7 @@ class SGD(Elementwise):
                 buffer = state["momentum_buffer"] = rl.zeros_like(parameter)
             for target, value in zip(lists, (parameter, grad, buffer)):
                 target.append(value)
-        if seen[0] and not foreach.same_layout([seen[0], seen[2]]):
+        if seen[0] and not host.foreach.same_layout([seen[0], seen[2]]):
             for parameter, grad, _ in zip(*seen):  # a state that was loaded, say
                 grad = -grad if options["maximize"] else grad
                 self._update(
