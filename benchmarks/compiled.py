@@ -11,128 +11,12 @@ import io
 import os
 import time
 import warnings
-from functools import cache
 
 import torch
 
 import rushlight
 from benchmarks.harness import Case, Group
-from benchmarks.training import lenet, perceptron
-
-
-@cache
-def layers(library):
-    """Modules that both libraries have in the same words."""
-    nn = library.nn
-    F = nn.functional
-
-    class GatedLayer(nn.Module):
-        """Root mean square norm and a gated pair of products, as in today's transformers."""
-
-        def __init__(self, width):
-            super().__init__()
-            self.gate = nn.Linear(width, 2 * width)
-            self.up = nn.Linear(width, 2 * width)
-            self.down = nn.Linear(2 * width, width)
-
-        def forward(self, x):
-            scale = library.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6)
-            y = x * scale
-            return x + self.down(F.silu(self.gate(y)) * self.up(y))
-
-    class Residual(nn.Module):
-        """Two convolutions, each with its normalisation, and what goes around them."""
-
-        def __init__(self, channels):
-            super().__init__()
-            self.first = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-            self.norm = nn.BatchNorm2d(channels)
-            self.second = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
-            self.again = nn.BatchNorm2d(channels)
-
-        def forward(self, x):
-            y = F.relu(self.norm(self.first(x)))
-            return F.relu(self.again(self.second(y)) + x)
-
-    class First(nn.Module):
-        """The first of what a module gives."""
-
-        def __init__(self, inner):
-            super().__init__()
-            self.inner = inner
-
-        def forward(self, x):
-            return self.inner(x)[0]
-
-    return GatedLayer, Residual, First
-
-
-def residual_net(library):
-    nn = library.nn
-    _, residual, _ = layers(library)
-    return nn.Sequential(
-        nn.Conv2d(3, 16, 3, padding=1),
-        residual(16),
-        residual(16),
-        nn.AdaptiveAvgPool2d(1),
-        nn.Flatten(),
-        nn.Linear(16, 10),
-    )
-
-
-def gated(library):
-    layer = layers(library)[0]
-    return library.nn.Sequential(layer(256), layer(256))
-
-
-def encoder(library):
-    return library.nn.TransformerEncoderLayer(128, 4, 256)
-
-
-def recurrent(library):
-    return layers(library)[2](library.nn.LSTM(64, 64, batch_first=True))
-
-
-MODELS = {
-    "MLP": (perceptron, (784,)),
-    "LeNet": (lenet, (1, 28, 28)),
-    "residual net": (residual_net, (3, 32, 32)),
-    "gated layers": (gated, (64, 256)),
-    "encoder": (encoder, (32, 128)),
-    "LSTM": (recurrent, (20, 64)),
-}
-
-
-def prepared(library, name, batch):
-    """A model and its input."""
-    build, shape = MODELS[name]
-    library.manual_seed(0)
-    return build(library), library.randn(batch, *shape)
-
-
-def step_of(library, name, batch):
-    """A model's training step."""
-    model, images = prepared(library, name, batch)
-    update = library.optim.Adam(model.parameters(), lr=1e-4)
-
-    def step():
-        update.zero_grad()
-        model(images).square().mean().backward()
-        update.step()
-
-    return step
-
-
-def answer_of(library, name, batch):
-    """A model's answer."""
-    model, images = prepared(library, name, batch)
-    model.eval()
-
-    def answer():
-        with library.no_grad():
-            return model(images)
-
-    return answer
+from benchmarks.models import MODELS, answer_of, prepared, step_of
 
 
 def training(name, batch):

@@ -1,35 +1,7 @@
 """Whole training steps: forward, backward, optimizer."""
 
 from benchmarks.harness import Case, Group, tensors
-
-
-def lenet(library):
-    nn = library.nn
-    return nn.Sequential(
-        nn.Conv2d(1, 6, 5, padding=2),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Conv2d(6, 16, 5),
-        nn.ReLU(),
-        nn.MaxPool2d(2),
-        nn.Flatten(),
-        nn.Linear(400, 120),
-        nn.ReLU(),
-        nn.Linear(120, 84),
-        nn.ReLU(),
-        nn.Linear(84, 10),
-    )
-
-
-def perceptron(library):
-    nn = library.nn
-    return nn.Sequential(
-        nn.Linear(784, 256),
-        nn.ReLU(),
-        nn.Linear(256, 256),
-        nn.ReLU(),
-        nn.Linear(256, 10),
-    )
+from benchmarks.models import lenet, perceptron
 
 
 def step(build, shape, optimizer):

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from rushlight._inductor import config
 from rushlight.programs import fusion, logs
-from rushlight.programs.exporting import window
 from rushlight.programs.fusion import Group
 from rushlight.programs.planning import Item, listening
 from rushlight.programs.program import Step as Turn
-from rushlight.programs.steps import FRESH, Graph
+from rushlight.programs.steps import FRESH, Graph, window
 
 
 def build(tape, leaf, wanted, name):
@@ -28,9 +27,11 @@ def build(tape, leaf, wanted, name):
         graph.steps, lambda value: window(tape, value), enabled=config.fuse
     )
     items = []
+    last = last_touched(parts)
     for number, part in enumerate(parts):
         if isinstance(part, Group):
-            items += launched(graph, part, parts[number + 1 :])
+            wanted_later = {slot for slot in part.writes if last[slot] > number}
+            items += launched(graph, part, wanted_later)
         elif not is_free(part):
             items.append(alone(part))
     program = listening(graph, items)
@@ -53,18 +54,25 @@ def alone(step):
     return Item(Turn(step.call, step), slots)
 
 
-def launched(graph, group, after):
-    """A group as a launch, or as its steps where that is better."""
+def last_touched(parts):
+    """For each storage the number of the last part that reads or writes it."""
+    return {
+        slot: number
+        for number, part in enumerate(parts)
+        for slot in (part.touched if isinstance(part, Group) else _slots(part))
+    }
+
+
+def launched(graph, group, read_later):
+    """A group as a launch, or as its steps where that is better.
+
+    Args:
+        read_later: the storages that it writes and a later part touches.
+    """
     lone = len(group.members) == 1
     if group.is_lone_move or lone and group.axes is not None:
         return [alone(group.members[0].step)]
-    written = set(group.writes)
-    read_later = {
-        slot
-        for part in after
-        for slot in (part.touched if isinstance(part, Group) else _slots(part))
-    }
-    stored = {slot for slot in written if graph.lives(slot) or slot in read_later}
+    stored = {slot for slot in group.writes if graph.lives(slot) or slot in read_later}
     try:
         found = fusion.turn_of(group, stored)
     except fusion.TooMany:

@@ -6,7 +6,6 @@ import operator
 
 from rushlight import fx
 from rushlight.core.tensor import Tensor
-from rushlight.core.window import make_tensor
 from rushlight.nn import Module
 from rushlight.ops import call as ops
 from rushlight.programs import logs
@@ -16,6 +15,7 @@ from rushlight.programs.steps import (
     TENSORS,
     WINDOW,
     Graph,
+    window,
 )
 from rushlight.programs.tape import Value, hold
 
@@ -107,13 +107,6 @@ def _windows(call):
     for kind, value in call.results:
         if kind == WINDOW:
             yield value
-
-
-def window(tape, value):
-    """The tensor that a window is, once its storage has memory."""
-    return make_tensor(
-        tape.slots[value.slot], value.sizes, value.strides, value.offset, value.dtype
-    )
 
 
 class Lent:

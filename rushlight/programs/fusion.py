@@ -298,35 +298,16 @@ class Joined:
         self.specialized = {}
         places = {key: k for k, key in enumerate(inputs)}
         text = []
+        made: dict = {}  # key -> the member and the output that wrote it last
         for k, member in enumerate(members):
             wiring = [places.get(key) for key in member.in_keys]
-            text.append((member.key(), member.axes, self._relative(k), wiring))
-        stored = [self._writer(key) for key in outputs]
+            behind = [made.get(key) for key in member.in_keys]
+            text.append((member.key(), member.axes, behind, wiring))
+            made.update((key, (k, j)) for j, key in enumerate(member.out_keys))
+        stored = [made[key] for key in outputs]
         self.digest = blake2b(repr((text, stored)).encode(), digest_size=12).hexdigest()
         self.name = f"fused_{self.digest[:16]}"
         self.function = self.compute
-
-    def _writer(self, wanted):
-        """Which member writes a window last."""
-        return max(
-            (k, j)
-            for k, member in enumerate(self.members)
-            for j, key in enumerate(member.out_keys)
-            if key == wanted
-        )
-
-    def _relative(self, count):
-        """Where each input of a member comes from: an earlier member's output, or not."""
-        found = []
-        for key in self.members[count].in_keys:
-            places = [
-                (k, j)
-                for k, other in enumerate(self.members[:count])
-                for j, made in enumerate(other.out_keys)
-                if made == key
-            ]
-            found.append(places[-1] if places else None)
-        return found
 
     def expressions(self, in_dtypes, compute, static):
         """The results' expressions, and the symbols that they depend on."""

@@ -34,6 +34,7 @@ class Member:
     maps: tuple | None = None
     in_keys: list = field(default_factory=list)
     out_keys: list = field(default_factory=list)
+    found: dict = field(default_factory=dict)  # a group's sizes and axes -> the keys
 
     def keys_in(self, sizes, axes):
         """Where the operands lie in loops over some sizes; None where they have no place.
@@ -45,11 +46,19 @@ class Member:
         Returns:
             A key for each input and one for each output: equal keys, equal elements.
         """
+        if axes is None and self.sizes != sizes:
+            return None
+        asked = sizes, axes
+        if asked not in self.found:
+            self.found[asked] = self._keys_in(sizes, axes)
+        return self.found[asked]
+
+    def _keys_in(self, sizes, axes):
         count = len(sizes)
         whole = tuple(range(count))
         spread = whole  # the dimension of the group that each of the member's is
         if self.sizes != sizes:
-            if axes is None or self.axes is not None:
+            if self.axes is not None:
                 return None
             kept = tuple(d for d in whole if d not in axes)
             if self.sizes == tuple(1 if d in axes else n for d, n in enumerate(sizes)):

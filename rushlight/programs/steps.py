@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
+from rushlight.core.window import make_tensor
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT, TAGS
 from rushlight.programs.tape import Value
 
@@ -12,6 +14,13 @@ FRESH, WINDOW, ARGUMENT, NOTHING = range(4)
 
 # Operators that write to arguments without saying so in their schema.
 _WRITING = ("batch_norm", "_update_", "_fused_", "_amp_", "instance_norm", "resize")
+
+
+def window(tape, value):
+    """The tensor that a window is, once its storage has memory."""
+    return make_tensor(
+        tape.slots[value.slot], value.sizes, value.strides, value.offset, value.dtype
+    )
 
 
 @dataclass(eq=False)
@@ -83,28 +92,37 @@ def is_written(op, i):
     return bool(rows[i][5] & 1)
 
 
+@lru_cache(1024)
+def manners_of(op):
+    """What an operator does besides filling what it makes, whatever it is given.
+
+    Returns:
+        For each argument whether it may be written to, and whether an operator that
+        writes to none of its tensors is pure.
+    """
+    tags = op.entry[TAGS] if op.entry else ("unknown",)
+    unsaid = writes_unsaid(op) or not op.entry
+    written = tuple(
+        unsaid or is_written(op, i) for i in range(len(op.signature.rows))
+    )
+    quiet = "random" not in tags and "unknown" not in tags
+    return written, not unsaid and op.form == FUNCTIONAL and quiet
+
+
 def step_of(call):
     """A noted call with what it reads and writes."""
     step = Step(call)
-    op = call.op
-    tags = op.entry[TAGS] if op.entry else ("unknown",)
-    unsaid = writes_unsaid(op) or not op.entry
+    written, step.pure = manners_of(call.op)
     for i, value in step.arguments():
         step.reads.append(value)
-        if unsaid or is_written(op, i):
+        if written[i]:
             step.writes.append(value)
+            step.pure = False
     for kind, value in call.results:
         if kind == FRESH:
             step.writes.append(value)
             if value.slot not in step.makes:
                 step.makes.append(value.slot)
-    step.pure = (
-        not unsaid
-        and op.form == FUNCTIONAL
-        and "random" not in tags
-        and "unknown" not in tags
-        and not any(is_written(op, i) for i, _ in step.arguments())
-    )
     return step
 
 
