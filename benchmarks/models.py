@@ -200,5 +200,3 @@ def answer_of(library, name, batch):
             return model(images)
 
     return answer
-
-

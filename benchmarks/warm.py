@@ -77,12 +77,16 @@ def main():
         return
     from benchmarks.models import MODELS
 
-    print("| program | no kernels on disk | all on disk | peak memory, uncompiled | compiled |")
+    print(
+        "| program | no kernels on disk | all on disk | peak memory, uncompiled | compiled |"
+    )
     print("| --- | ---: | ---: | ---: | ---: |")
     for name in asked.names or MODELS:
         with tempfile.TemporaryDirectory() as cache:
             cold = in_a_process(name, cache)
-            warm = min((in_a_process(name, cache) for _ in range(3)), key=lambda m: m["ms"])
+            warm = min(
+                (in_a_process(name, cache) for _ in range(3)), key=lambda m: m["ms"]
+            )
         cells = [f"{cold['ms']:.0f} ms", f"{warm['ms']:.0f} ms"]
         cells += [f"{warm[kind] / 2**20:.2f} MiB" for kind in ("plain", "compiled")]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)

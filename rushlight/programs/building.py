@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from rushlight._inductor import config
 from rushlight.programs import fusion, logs
 from rushlight.programs.fusion import Group
-from rushlight.programs.planning import Item, listening
+from rushlight.programs.planning import Holding, Item, listening, peak_of
 from rushlight.programs.program import Step as Turn
 from rushlight.programs.steps import FRESH, Graph, window
 
@@ -23,9 +22,7 @@ def build(tape, leaf, wanted, name):
     if logs.graph.active:
         logs.graph.say(f"{name}:\n{graph}")
     graph.drop_unused()
-    parts = fusion.grouped(
-        graph.steps, lambda value: window(tape, value), enabled=config.fuse
-    )
+    parts = grouped(graph, lambda value: window(tape, value))
     items = []
     last = last_touched(parts)
     for number, part in enumerate(parts):
@@ -42,6 +39,24 @@ def build(tape, leaf, wanted, name):
     return program
 
 
+def grouped(graph, tape_window):
+    """The steps in groups that need no more memory at once than the steps one by one.
+
+    A group runs where its last member stood, and what its first ones read stays until
+    then. Where that is too much, groups end sooner.
+    """
+    members = fusion.members_of(graph.steps, tape_window)
+    parts = fusion.grouped(graph.steps, members)
+    most = peak_of(graph, graph.steps)
+    for share in (8, None):
+        if peak_of(graph, parts) <= most:
+            break
+        limit = most // share if share else 0
+        holding = Holding(graph, limit)
+        parts = fusion.grouped(graph.steps, members, holding)
+    return parts
+
+
 def is_free(step):
     """Whether a step only shows memory in another way: its results are windows."""
     kinds = {kind for kind, _ in step.call.results}
@@ -56,11 +71,7 @@ def alone(step):
 
 def last_touched(parts):
     """For each storage the number of the last part that reads or writes it."""
-    return {
-        slot: number
-        for number, part in enumerate(parts)
-        for slot in (part.touched if isinstance(part, Group) else _slots(part))
-    }
+    return {slot: number for number, part in enumerate(parts) for slot in part.touched}
 
 
 def launched(graph, group, read_later):
@@ -86,10 +97,6 @@ def launched(graph, group, read_later):
         slot for member in group.members for slot in member.step.makes if slot in stored
     }
     return [Item(turn, slots, [slot for slot in slots if slot in made], group)]
-
-
-def _slots(step):
-    return [value.slot for value in (*step.reads, *step.writes)]
 
 
 def tell_fusion(name, parts):

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from rushlight._inductor import config
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Type
 from rushlight.codegen.nest import ROW, Nest, arrange
@@ -262,16 +263,31 @@ def is_place(key):
     return key[0] != "one"
 
 
-def grouped(steps, tape_window, enabled=True):
-    """The steps in an order in which they may run, elementwise ones in groups."""
+def members_of(steps, tape_window):
+    """For each step the member that it can be of a group, or None.
+
+    Args:
+        tape_window: gives the tensor of a window.
+    """
+    return [member_of(step, tape_window) or row_member_of(step) for step in steps]
+
+
+def grouped(steps, members, holding=None):
+    """The steps in an order in which they may run, elementwise ones in groups.
+
+    Args:
+        members: see `members_of`.
+        holding: says which groups keep too much memory while they wait for more members
+            (`rushlight.programs.planning.Holding`); None where they may.
+    """
     done, open_groups = [], []
-    for step in steps:
-        member = member_of(step, tape_window) or row_member_of(step)
+    for number, (step, member) in enumerate(zip(steps, members, strict=True)):
         mine = None
-        if member is not None and enabled:
+        if member is not None and config.fuse:
             mine = next((one for one in open_groups if one.takes(member)), None)
         for group in [one for one in open_groups if one is not mine]:
-            if group.conflicts(step):
+            waits = holding is not None and holding.is_too_much(group, number)
+            if waits or group.conflicts(step):
                 open_groups.remove(group)
                 done.append(group)
         if member is None:

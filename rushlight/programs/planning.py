@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 from rushlight.programs.program import Program
 from rushlight.programs.steps import last_uses
 
@@ -19,6 +21,58 @@ class Item:
     def __init__(self, turn, touches, asks=(), group=None):
         self.turn, self.touches = turn, touches
         self.asks, self.group = list(dict.fromkeys(asks)), group
+
+
+class Holding:
+    """What groups keep from being let go of while they wait for more members.
+
+    Args:
+        graph: whose steps are grouped.
+        limit: bytes that one group may hold.
+    """
+
+    def __init__(self, graph, limit):
+        self.graph, self.limit = graph, limit
+        self.last = {}
+        for number, step in enumerate(graph.steps):
+            for slot in step.touched:
+                self.last[slot] = number
+
+    def is_too_much(self, group, number):
+        """Whether a group holds more than it gives, before a step that it does not take."""
+        held = sum(
+            self.graph.sizes.get(slot, 0)
+            for slot in group.reads
+            if self.graph.wanted[slot] == 1 and self.last[slot] < number
+            if slot not in group.writes
+        )
+        made = sum(
+            self.graph.sizes.get(slot, 0)
+            for slot in group.writes
+            if self.last[slot] >= number or self.graph.lives(slot)
+        )
+        return held - made > self.limit
+
+
+def peak_of(graph, parts):
+    """The most memory that parts have of what the path makes, if they run in this order.
+
+    Args:
+        parts: steps and groups. What a group writes and nobody else reads has no memory.
+    """
+    first, last = {}, {}
+    for number, part in enumerate(parts):
+        for slot in part.touched:
+            first.setdefault(slot, number)
+            last[slot] = number
+    changes = [0] * (len(parts) + 1)
+    for slot, begun in first.items():
+        kind = graph.wanted[slot]
+        if kind and (kind == 2 or last[slot] > begun):
+            size = graph.sizes.get(slot, 0)
+            changes[begun] += size
+            changes[last[slot] + 1 if kind == 1 else -1] -= size
+    return max(accumulate(changes[:-1]), default=0)
 
 
 GIVEN, KEPT, INNER = range(3)

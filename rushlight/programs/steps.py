@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT, TAGS
@@ -45,6 +45,11 @@ class Step:
     def op(self):
         """The operator."""
         return self.call.op
+
+    @cached_property
+    def touched(self):
+        """The storages that it reads or writes."""
+        return {value.slot for value in (*self.reads, *self.writes)}
 
     def arguments(self):
         """The windows in each argument, with the argument's number."""
@@ -102,9 +107,7 @@ def manners_of(op):
     """
     tags = op.entry[TAGS] if op.entry else ("unknown",)
     unsaid = writes_unsaid(op) or not op.entry
-    written = tuple(
-        unsaid or is_written(op, i) for i in range(len(op.signature.rows))
-    )
+    written = tuple(unsaid or is_written(op, i) for i in range(len(op.signature.rows)))
     quiet = "random" not in tags and "unknown" not in tags
     return written, not unsaid and op.form == FUNCTIONAL and quiet
 

@@ -1,5 +1,8 @@
 """Calls become the launches that they were heard to be; compositions become one call."""
 
+import subprocess
+import sys
+
 import pytest
 
 import rushlight as rl
@@ -138,3 +141,38 @@ def test_a_default_device_and_modes_take_compositions_as_ever():
     with rl.device("cpu"):
         assert rl.allclose(compiled(x), expected)
     assert not capture.is_following()
+
+
+def test_a_chain_of_sums_holds_no_more_memory_than_its_steps():
+    """Twenty products are summed as they come, though one kernel could sum them all."""
+    x, weights = noise(64, 64), [noise(64, 64) for _ in range(20)]
+
+    def summed(x):
+        found = x @ weights[0]
+        for weight in weights[1:]:
+            found = found + x @ weight
+        return found
+
+    program, _, compiled = made_of(summed, x)
+    peaks = []
+    for call in (summed, compiled):
+        rl.cpu.reset_peak_memory_stats()
+        before = rl.cpu.memory_allocated()
+        call(x)
+        peaks.append(rl.cpu.max_memory_allocated() - before)
+    assert peaks[1] <= peaks[0], peaks
+
+
+def test_compiling_imports_no_graphs():
+    """A warm start is short: what only readers and other backends use stays away."""
+    script = (
+        "import sys, rushlight as rl\n"
+        "step = rl.compile(lambda x: (x * 2 + 1).sum())\n"
+        "for _ in range(3): step(rl.ones(3))\n"
+        "late = ('rushlight.fx', 'rushlight.export')\n"
+        "print([name for name in late if name in sys.modules])\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert found.stdout.strip() == "[]"
