@@ -296,27 +296,47 @@ def convolution(
         plan = _forwards[key] = planned(input, weight, bias, *key[5:])
         if len(_forwards) > MOST_PLANS:
             _forwards.clear()
-    layout = layout_of(input, weight)
+    layout = layout_of(input, weight, stride, dilation, groups)
     x, w, b = prepared(input, weight, bias)
     if not transposed:
-        return in_layout(back(plan.run(x, w, b), input), layout)
-    shape, *settings = plan
-    result = run_input_gradient(x, shape, w, *settings)
-    if b is not None:
-        result = result.add_(b.reshape(-1, *[1] * (input.ndim - 2)))
+        result = plan.run(x, w, b)
+    else:
+        shape, *settings = plan
+        result = run_input_gradient(x, shape, w, *settings)
+        if b is not None:
+            result = result.add_(b.reshape(-1, *[1] * (input.ndim - 2)))
+    if layout is not None and 1 < groups == math.prod(result.shape[1:]):
+        # PyTorch joins results of one element each, unless one kernel has all groups
+        layout = layout if blocked(input, weight, stride, dilation, groups) else None
     return in_layout(back(result, input), layout)
 
 
-def layout_of(input, weight):
+def layout_of(input, weight, stride, dilation, groups):
     """The memory format of a convolution's results: None for rows.
 
-    Channels last comes from either operand; that of lines from the weight alone.
+    Channels last comes from either operand; that of lines from the weight, or from an
+    input that is row-major as well; that of volumes only where PyTorch has a kernel.
     """
-    if input.is_contiguous() and weight.is_contiguous():
-        return None
     if input.ndim == 3:
-        return "lines" if lines_channels_last(weight) else None
-    return format_of(input) or format_of(weight)
+        alike = input.is_contiguous() and not input.is_complex()  # of parts with gaps
+        alike = alike and lines_channels_last(input)
+        return "lines" if alike or lines_channels_last(weight) else None
+    found = format_of(input) or format_of(weight)
+    if found is None or input.ndim == 4:
+        return found
+    return found if blocked(input, weight, stride, dilation, groups) else None
+
+
+def blocked(input, weight, stride, dilation, groups):
+    """Whether PyTorch gives a convolution of volumes to oneDNN, on one thread."""
+    if input.dtype not in (rushlight.float32, rushlight.complex64):
+        return False
+    batch, height, width = input.shape[0], *weight.shape[-2:]
+    plain = all(n == 1 for n in (height, width, *stride, *dilation))
+    if plain and batch < 16:
+        return False
+    large = math.prod(input.shape[:4]) > 20_480
+    return groups > 1 or batch > 1 or (height > 3 and width > 3) or large
 
 
 def in_layout(result, layout):
@@ -340,7 +360,12 @@ def complex_convolution(input, weight, bias, *settings):
         settings[3],
         lambda x, w, b: convolution(x, w, b, *settings),
     )
-    return in_layout(result, layout_of(input, weight))
+    result = in_layout(result, layout_of(input, weight, *expanded[::2], settings[-1]))
+    if (
+        result.is_contiguous()
+    ):  # PyTorch's sum of its parts is row-major where it can be
+        return result.clone(memory_format=rushlight.contiguous_format)
+    return result
 
 
 def planned(
@@ -484,7 +509,7 @@ def convolution_backward(
         grad_output, input, weight, stride, padding, dilation, transposed,
         tuple(output_padding), groups,
     )  # fmt: skip
-    layout = layout_of(input, weight)
+    layout = layout_of(input, weight, stride, dilation, groups)
     grad, x, w = prepared(grad_output, input, weight)
     geometry = (stride, padding, dilation, groups)
     d_input = d_weight = d_bias = None

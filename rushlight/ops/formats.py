@@ -32,14 +32,16 @@ def is_channels_last(sizes, strides):
 
 
 def format_of(tensor):
-    """The channels-last format that a tensor is in, or None."""
-    if tensor.is_contiguous():
-        return None
+    """The channels-last format that a tensor's strides are in, or None.
+
+    Tensors of one channel, or of one place, may be contiguous in it.
+    """
     ndim = tensor.ndim
-    if ndim == 4 or ndim == 5:
-        if is_channels_last(tensor.shape, tensor.stride()):
-            return _named(ndim)
-    return None
+    if ndim != 4 and ndim != 5:
+        return None
+    if tensor.stride(-1) < tensor.stride(1):  # as in most: channels lie apart
+        return None
+    return _named(ndim) if is_channels_last(tensor.shape, tensor.stride()) else None
 
 
 def _named(ndim):
@@ -73,7 +75,7 @@ def channels_last_strides(sizes):
 
 def lines_channels_last(tensor):
     """Whether an image of one row, made of ``(N, C, L)``, is in channels last."""
-    if tensor.is_contiguous() or tensor.ndim != 3:
+    if tensor.ndim != 3 or tensor.stride(2) < tensor.stride(1):
         return False
     n, c, size = tensor.shape
     first, along, step = tensor.stride()

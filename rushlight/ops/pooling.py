@@ -204,10 +204,8 @@ def windows(operator, x, axes, *choices):
 
 def layout_of(x, axes):
     """The memory format that results of pooling ``x`` are to have; None for rows."""
-    if x.is_contiguous():
-        return None
     if axes == 1:
-        return "lines" if lines_channels_last(x) else None
+        return None if x.is_contiguous() or not lines_channels_last(x) else "lines"
     return format_of(x) if x.ndim == axes + 2 else None
 
 
