@@ -4,11 +4,33 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
-
 from tests.fuzz.factors import recomposed, same_spectrum
 from tests.fuzz.faults import tells_another_fault
-from tests.fuzz.specs import EPSILON, TensorSpec
+from tests.fuzz.kinds import (
+    computes_nothing,
+    fails,
+    far_out,
+    has_strides,
+    infinite,
+    is_half,
+    is_written_whole,
+    last_order,
+    least_alpha,
+    least_correction,
+    leaves_columns_out,
+    lies_in_gaps,
+    lowest_order,
+    nearly_singular,
+    reads_itself,
+    repeats,
+    steps_for_one,
+    tensors,
+    unknown_interpolation,
+    whole_numbers,
+    writes_some_twice,
+    writes_what_it_reads,
+    writes_with_strides,
+)
 
 # (operator, kind of difference, the difference's text, why it stands)
 EXPLAINED = [
@@ -37,7 +59,7 @@ EXPLAINED = [
         "PyTorch's Python asks whatever it is given for its truth",
     ),
     (
-        r"linalg\.matrix_power",
+        r"linalg\.matrix_power|inner",
         r"accepted|gradient",
         r".*(functions with out=|Expected out tensor to have dtype).*|.*requires_grad is True",
         "PyTorch refuses out= by what writes it, a product, an inverse or a copy",
@@ -47,6 +69,24 @@ EXPLAINED = [
         r"class",
         r"IndexError: Dim.* for RuntimeError: \w+ expects a .* output tensor, but got .*",
         "of two faults PyTorch tells that of out= first",
+    ),
+    (
+        r"linalg\.householder_product|ormqr",
+        r"gradient",
+        r".*, not \(?-?(nan|inf).*",
+        "PyTorch undoes reflections, and divides by zero where one has no inverse",
+    ),
+    (
+        r"fft\.ihfftn",
+        r"refused",
+        r".*functions with out=.*",
+        "PyTorch makes it of other transforms, and copies their graph into out=",
+    ),
+    (
+        r"nn\.functional\.conv_transpose.*",
+        r"refused",
+        r".*utput size is too small.*",
+        "results without elements: PyTorch's own kernels refuse them, oneDNN's do not",
     ),
     (
         r"fft\.(ifft|ihfft)",
@@ -381,7 +421,7 @@ EXPLAINED = [
         "two wrong arguments, and PyTorch names the other",
     ),
     (
-        r"floor_divide|\w+_scatter|histogram(dd)?",
+        r"floor_divide|heaviside|\w+_scatter|histogram(dd)?",
         r"gradient",
         r"result(\[\d\])*: requires_grad is False",
         "PyTorch gives a result a history that has no gradient",
@@ -473,178 +513,6 @@ EXPLAINED = [
 ]
 
 
-def writes_what_it_reads(case):
-    """Whether `out=` lies in the memory of an argument."""
-    out = case.kwargs.get("out")
-    outs = out if isinstance(out, (list, tuple)) else [out]
-    written = {id(spec.buffer) for spec in outs if hasattr(spec, "buffer")}
-    return any(id(t.buffer) in written for t in _tensors(case.args))
-
-
-def reads_itself(case):
-    """Whether the first argument's memory is another argument's, too."""
-    first, *others = _tensors([*case.args, *case.kwargs.values()])
-    return any(spec.buffer is first.buffer for spec in others)
-
-
-def writes_with_strides(case):
-    """Whether `out=` is not row-major, or is an argument, too."""
-    out = case.kwargs.get("out")
-    return hasattr(out, "strides") and (has_strides(case) or writes_what_it_reads(case))
-
-
-def writes_some_twice(case):
-    """Whether `out=` shows an element several times."""
-    out = case.kwargs.get("out")
-    return any(repeated(spec) for spec in _tensors([out]))
-
-
-def infinite(case):
-    """Whether an argument has elements that are infinite or NaN."""
-    return any(
-        spec.dtype.startswith(("float", "bfloat", "complex"))
-        and not np.isfinite(spec.values()).all()
-        for spec in _tensors([*case.args, *case.kwargs.values()])
-    )
-
-
-def unknown_interpolation(case):
-    """Whether the way to interpolate, or to go on at the edge, is none that there is."""
-    return any(way not in (0, 1, 2) for way in case.args[2:4])
-
-
-def steps_for_one(case):
-    """Whether a dimension of one element has a step that no row-major tensor has."""
-    for spec in _tensors([*case.args, *case.kwargs.values()]):
-        dense = TensorSpec.dense([], spec.dtype, spec.sizes).strides
-        if any(
-            size == 1 and stride != own
-            for size, stride, own in zip(spec.sizes, spec.strides, dense)
-        ):
-            return True
-    return False
-
-
-def whole_numbers(case):
-    """Whether all arguments are of whole numbers."""
-    specs = list(_tensors([*case.args, *case.kwargs.values()]))
-    return not any(s.dtype.startswith(("float", "bfloat")) for s in specs)
-
-
-def last_order(case):
-    """Whether an order is beyond 32 bits: PyTorch adds one, and rounds it."""
-    return any(isinstance(a, int) and a >= 2**31 - 1 for a in case.args)
-
-
-def leaves_columns_out(case):
-    """Whether `gelsy` is told to take small columns for none."""
-    cut = case.args[2] if len(case.args) > 2 else case.kwargs.get("rcond")
-    driver = case.kwargs.get("driver") or "gelsy"
-    return driver == "gelsy" and (infinite(case) or (cut is not None and cut > 1e-6))
-
-
-def nearly_singular(case):
-    """Whether the first matrices hold one without its inverse, but for rounding."""
-    first = next(_tensors(case.args), None)
-    if case.path[1].startswith("linalg.tensor"):
-        return repeats(case)  # of whichever dimensions the matrix has
-    if first is None or len(first.sizes) < 2 or not first.numel:
-        return False
-    matrices = first.values().reshape(first.sizes)
-    if not np.isfinite(matrices).all():
-        return True
-    sizes = np.linalg.svd(matrices.astype(complex), compute_uv=False)
-    least, largest = sizes[..., -1], sizes[..., 0]
-    steps = 4 * max(first.sizes[-2:]) * EPSILON.get(first.dtype, 0)
-    return bool((least <= steps * largest).any())
-
-
-def least_alpha(case):
-    """Whether the factor is the least integer, which has no opposite."""
-    return case.kwargs.get("alpha") == -(2**63)
-
-
-def computes_nothing(case):
-    """Whether there are no elements in an argument, or in the result."""
-    specs = _tensors([*case.args, *case.kwargs.values()])
-    return 0 in [case.kwargs.get("size"), *(spec.numel for spec in specs)]
-
-
-def least_correction(case):
-    """Whether the correction is the least integer, which has no opposite."""
-    return case.kwargs.get("correction") == -(2**63)
-
-
-def lowest_order(case):
-    """Whether an order is beyond what single precision counts to."""
-    orders = [a for a in case.args if isinstance(a, (int, float))]
-    return any(a < -(2**53) or 3.4e38 < a < float("inf") for a in orders)
-
-
-def repeats(case):
-    """Whether an argument shows an element several times."""
-    return any(map(repeated, _tensors([*case.args, *case.kwargs.values()])))
-
-
-def repeated(spec):
-    """Whether a tensor shows an element several times, by a step of zero."""
-    return any(step == 0 and size > 1 for size, step in zip(spec.sizes, spec.strides))
-
-
-def has_strides(case):
-    """Whether an argument is not row-major."""
-    for t in _tensors([*case.args, *case.kwargs.values()]):
-        step = 1
-        for size, stride in zip(t.sizes[::-1], t.strides[::-1]):
-            if size != 1 and stride != step:
-                return True
-            step *= size
-    return False
-
-
-def _tensors(values):
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _tensors(value)
-        elif hasattr(value, "buffer"):
-            yield value
-
-
-def is_half(case):
-    """Whether an argument is of a type of 16 bits."""
-    arguments = _tensors([*case.args, *case.kwargs.values()])
-    return any(t.dtype in ("float16", "bfloat16") for t in arguments)
-
-
-def lies_in_gaps(case):
-    """Whether `out=`, or what is written to, or an argument that it meets has gaps."""
-    return any(
-        spec.numel > 1 and not dense(spec)
-        for spec in _tensors([*case.args, *case.kwargs.values()])
-    )
-
-
-def is_written_whole(case):
-    """Whether `out=` is an argument itself."""
-    out = case.kwargs.get("out")
-    return hasattr(out, "buffer") and any(out is t for t in _tensors(case.args))
-
-
-def far_out(case):
-    """Whether there are arguments beyond what single precision counts to."""
-    return any((np.abs(t.values()) > 2**24).any() for t in _tensors(case.args))
-
-
-def dense(spec):
-    """Whether a tensor fills its span with elements, each seen once."""
-    step = 1
-    for stride, size in sorted(zip(spec.strides, spec.sizes, strict=True)):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
-
-
 # The same, where the arguments are of a kind.
 WHERE = [
     (
@@ -690,7 +558,7 @@ WHERE = [
         "PyTorch gives up looking for overlaps where memory has gaps",
     ),
     (
-        r"[dhv]?stack|(row|column)_stack",
+        r"[dhv]?stack|(row|column)_stack|_chunk_cat",
         r"refused",
         r".*to a single memory location.*",
         lambda case: writes_what_it_reads(case) or writes_some_twice(case),
@@ -709,6 +577,20 @@ WHERE = [
         r".*, not -?0\.0",
         infinite,
         "at NaN PyTorch's whole vectors take no gradient, the elements behind them do",
+    ),
+    (
+        r"linalg\.(inv|solve)_ex",
+        r"values",
+        r"result\[0\]: .*",
+        fails,
+        "what is left of a matrix that has no inverse; the codes agree",
+    ),
+    (
+        r"nn\.functional\.grid_sample|grid_sampler(_[23]d)?",
+        r"gradient",
+        r".*, not nan",
+        infinite,
+        "PyTorch multiplies zeros outside of the input by infinite places",
     ),
     (
         r"linalg\.eigvals",
@@ -859,11 +741,18 @@ WHERE = [
         "PyTorch makes ndtr of five operators, each of which lays out its result anew",
     ),
     (
-        r"(linalg\.)?(qr|pinv|pinverse)",
+        r"(linalg\.)?(qr|pinv|pinverse|inv|inv_ex|inverse|solve|solve_ex)",
         r"values",
         r".*",
         infinite,
         "which elements infinities reach depends on the blocks of LAPACK's algorithm",
+    ),
+    (
+        r"cov",
+        r"argument",
+        r".*afterwards: 1 of 1.*",
+        lambda case: not next(tensors(case.args)).sizes,
+        "PyTorch subtracts a number's mean from the number itself, if it has weights",
     ),
     (
         r"cov|(std|var)(_mean)?",
@@ -873,7 +762,7 @@ WHERE = [
         "PyTorch subtracts the least integer",
     ),
     (
-        r"(linalg\.)?cross",
+        r"(linalg\.)?cross|atan2",
         r"gradient",
         r".*(is|not) -?0\.0.*",
         reads_itself,

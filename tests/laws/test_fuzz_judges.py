@@ -95,3 +95,10 @@ def test_what_jumps_is_not_moved_by_rounding():
 def test_what_rounding_moves_far_may_differ_if_it_does_on_pytorch(theirs, passes):
     verdict = compared("sin", [1.00003e4, 1.00009e4], [2e-4, 0.0], [0.0, theirs])
     assert (verdict is None) == passes
+
+
+@pytest.mark.parametrize(("ours", "passes"), [(3e-7, True), (1e-4, False)])
+def test_what_is_left_of_terms_that_cancel_is_of_a_size_on_both_sides(ours, passes):
+    """``x - x`` plus a rounding: the exact result is no measure, PyTorch's is."""
+    verdict = compared("sign", [0.0, 0.0], [ours, 0.0], [0.0, 1e-7])
+    assert (verdict is None) == passes

@@ -1,0 +1,197 @@
+"""Of what kind a call's arguments are: where a difference from PyTorch may stand."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import rushlight
+from tests.fuzz import judge
+from tests.fuzz.specs import EPSILON, TensorSpec
+
+
+def writes_what_it_reads(case):
+    """Whether `out=` lies in the memory of an argument."""
+    out = case.kwargs.get("out")
+    outs = out if isinstance(out, (list, tuple)) else [out]
+    written = {id(spec.buffer) for spec in outs if hasattr(spec, "buffer")}
+    return any(id(t.buffer) in written for t in tensors(case.args))
+
+
+def reads_itself(case):
+    """Whether the first argument's memory is another argument's, too."""
+    first, *others = tensors([*case.args, *case.kwargs.values()])
+    return any(spec.buffer is first.buffer for spec in others)
+
+
+def writes_with_strides(case):
+    """Whether `out=` is not row-major, or is an argument, too."""
+    out = case.kwargs.get("out")
+    return hasattr(out, "strides") and (has_strides(case) or writes_what_it_reads(case))
+
+
+def writes_some_twice(case):
+    """Whether `out=` shows an element several times."""
+    out = case.kwargs.get("out")
+    return any(repeated(spec) for spec in tensors([out]))
+
+
+def infinite(case):
+    """Whether an argument has elements that are infinite or NaN."""
+    return any(
+        spec.dtype.startswith(("float", "bfloat", "complex"))
+        and not np.isfinite(spec.values()).all()
+        for spec in tensors([*case.args, *case.kwargs.values()])
+    )
+
+
+def unknown_interpolation(case):
+    """Whether the way to interpolate, or to go on at the edge, is none that there is."""
+    return any(way not in (0, 1, 2) for way in case.args[2:4])
+
+
+def steps_for_one(case):
+    """Whether a dimension of one element has a step that no row-major tensor has."""
+    for spec in tensors([*case.args, *case.kwargs.values()]):
+        dense = TensorSpec.dense([], spec.dtype, spec.sizes).strides
+        if any(
+            size == 1 and stride != own
+            for size, stride, own in zip(spec.sizes, spec.strides, dense)
+        ):
+            return True
+    return False
+
+
+def whole_numbers(case):
+    """Whether all arguments are of whole numbers."""
+    specs = list(tensors([*case.args, *case.kwargs.values()]))
+    return not any(s.dtype.startswith(("float", "bfloat")) for s in specs)
+
+
+def last_order(case):
+    """Whether an order is beyond 32 bits: PyTorch adds one, and rounds it."""
+    return any(isinstance(a, int) and a >= 2**31 - 1 for a in case.args)
+
+
+def leaves_columns_out(case):
+    """Whether `gelsy` is told to take small columns for none."""
+    cut = case.args[2] if len(case.args) > 2 else case.kwargs.get("rcond")
+    driver = case.kwargs.get("driver") or "gelsy"
+    return driver == "gelsy" and (infinite(case) or (cut is not None and cut > 1e-6))
+
+
+def nearly_singular(case):
+    """Whether the first matrices hold one without its inverse, but for rounding."""
+    first = next(tensors(case.args), None)
+    if case.path[1].startswith("linalg.tensor"):
+        return repeats(case)  # of whichever dimensions the matrix has
+    if first is None or len(first.sizes) < 2 or not first.numel:
+        return False
+    matrices = first.values().reshape(first.sizes)
+    if not np.isfinite(matrices).all():
+        return True
+    sizes = np.linalg.svd(matrices.astype(complex), compute_uv=False)
+    least, largest = sizes[..., -1], sizes[..., 0]
+    steps = 4 * max(first.sizes[-2:]) * EPSILON.get(first.dtype, 0)
+    return bool((least <= steps * largest).any())
+
+
+def least_alpha(case):
+    """Whether the factor is the least integer, which has no opposite."""
+    return case.kwargs.get("alpha") == -(2**63)
+
+
+def computes_nothing(case):
+    """Whether there are no elements in an argument, or in the result."""
+    specs = tensors([*case.args, *case.kwargs.values()])
+    return 0 in [case.kwargs.get("size"), *(spec.numel for spec in specs)]
+
+
+def least_correction(case):
+    """Whether the correction is the least integer, which has no opposite."""
+    return case.kwargs.get("correction") == -(2**63)
+
+
+def lowest_order(case):
+    """Whether an order is beyond what single precision counts to."""
+    orders = [a for a in case.args if isinstance(a, (int, float))]
+    return any(a < -(2**53) or 3.4e38 < a < float("inf") for a in orders)
+
+
+def repeats(case):
+    """Whether an argument shows an element several times."""
+    return any(map(repeated, tensors([*case.args, *case.kwargs.values()])))
+
+
+def repeated(spec):
+    """Whether a tensor shows an element several times, by a step of zero."""
+    return any(step == 0 and size > 1 for size, step in zip(spec.sizes, spec.strides))
+
+
+def has_strides(case):
+    """Whether an argument is not row-major."""
+    for t in tensors([*case.args, *case.kwargs.values()]):
+        step = 1
+        for size, stride in zip(t.sizes[::-1], t.strides[::-1]):
+            if size != 1 and stride != step:
+                return True
+            step *= size
+    return False
+
+
+def tensors(values):
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from tensors(value)
+        elif hasattr(value, "buffer"):
+            yield value
+
+
+def is_half(case):
+    """Whether an argument is of a type of 16 bits."""
+    arguments = tensors([*case.args, *case.kwargs.values()])
+    return any(t.dtype in ("float16", "bfloat16") for t in arguments)
+
+
+def lies_in_gaps(case):
+    """Whether `out=`, or what is written to, or an argument that it meets has gaps."""
+    return any(
+        spec.numel > 1 and not dense(spec)
+        for spec in tensors([*case.args, *case.kwargs.values()])
+    )
+
+
+def is_written_whole(case):
+    """Whether `out=` is an argument itself, or all that one shows."""
+    out = case.kwargs.get("out")
+    return hasattr(out, "buffer") and any(
+        out is t or (shown(out) == shown(t)) for t in tensors(case.args)
+    )
+
+
+def shown(spec):
+    """What a tensor shows of which memory."""
+    return id(spec.buffer), spec.sizes, spec.strides, spec.offset
+
+
+def fails(case):
+    """Whether ours says by its codes, as PyTorch does, that a matrix is singular."""
+    answers = [judge.call(m, case) for m in (rushlight, judge.torch)]
+    if any(answer.error is not None for answer in answers):
+        return False
+    ours, theirs = (answer.result[-1].numpy() for answer in answers)
+    return bool((ours == theirs).all() and ours.any())
+
+
+def far_out(case):
+    """Whether there are arguments beyond what single precision counts to."""
+    return any((np.abs(t.values()) > 2**24).any() for t in tensors(case.args))
+
+
+def dense(spec):
+    """Whether a tensor fills its span with elements, each seen once."""
+    step = 1
+    for stride, size in sorted(zip(spec.strides, spec.sizes, strict=True)):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
