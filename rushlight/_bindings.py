@@ -159,7 +159,7 @@ def broadcast_shapes(*shapes):
     for at, shape in enumerate(listed):
         for place in range(-1, -1 - len(shape), -1):
             size = shape[place]
-            if not isinstance(size, int):
+            if not isinstance(size, (int, float)):
                 raise TypeError(f"sizes are integers, but got {type(size).__name__}")
             if size == common[place]:
                 continue
@@ -175,6 +175,9 @@ def broadcast_shapes(*shapes):
                     f"Mismatching argument at index {at} had {shape}; but expected "
                     f"shape should be broadcastable to {common}"
                 )
+    for size in common:
+        if not isinstance(size, int):
+            raise TypeError(f"sizes are integers, but got {type(size).__name__}")
     if any(size >= 1 << 63 for size in common):
         raise ValueError("Overflow when unpacking long long")
     return Size(common)

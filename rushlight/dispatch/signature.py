@@ -585,6 +585,14 @@ def is_numpy(item: object) -> cython.bint:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def is_array(item: object) -> cython.bint:
+    """Whether a value is an array of NumPy's, of any number of dimensions."""
+    kind = type(item)
+    return kind.__module__ == "numpy" and hasattr(kind, "__len__")
+
+
+@cython.cfunc
 def counts(operator: str, argument: str) -> cython.bint:
     """Whether an integer of an operator is a size to PyTorch."""
     base = operator.split(".")[0].rstrip("_")
@@ -736,6 +744,8 @@ def accept_integers(
         own(bound, i, (item, item))
         return 0
     if size > 0 and is_integer(cython.cast(cython.pointer(PyObject), item)):
+        if is_array(item):  # a list of sizes if anything, and PyTorch takes lists only
+            return WRONG_TYPE + i
         number = as_integer(item)
         check_width(number)
         own(bound, i, (number,) * size)
@@ -810,6 +820,8 @@ def accept_rare(
             own(bound, i, (item,) * size)
             return 0
         good = isinstance(item, (list, tuple))
+        if good and kind == 22 and len(item) > 0:
+            good = not isinstance(item[0], Tensor)
         if good and kind != 24:
             for element in item:
                 if type(element) is not float and asks(element):

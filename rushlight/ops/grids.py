@@ -19,12 +19,6 @@ _CUBIC = -0.75  # the slope that PyTorch's cubic has
 
 
 def _check(input, grid, mode):
-    if input.dim() not in (4, 5) or input.dim() != grid.dim():
-        raise RuntimeError(
-            f"grid_sampler(): expected {input.dim()}D input and grid with same number "
-            f"of dimensions, but got input with sizes {list(input.shape)} and grid "
-            f"with sizes {list(grid.shape)}"
-        )
     if input.size(0) != grid.size(0):
         raise RuntimeError(
             "grid_sampler(): expected grid and input to have same batch size, but got "
@@ -41,6 +35,13 @@ def _check(input, grid, mode):
                 "grid_sampler(): expected input to have non-empty spatial dimensions, but "
                 f"input has sizes {list(input.shape)} with dimension {dim} being empty"
             )
+    if input.dim() not in (4, 5) or input.dim() != grid.dim():
+        expected = 4 if input.dim() == 4 else 5
+        raise RuntimeError(
+            f"grid_sampler(): expected {expected}D input and grid with same number of "
+            f"dimensions, but got input with sizes {list(input.shape)} and grid with "
+            f"sizes {list(grid.shape)}"
+        )
     if mode == BICUBIC and input.dim() != 4:
         raise RuntimeError(
             "grid_sampler(): bicubic interpolation only supports 4D input"

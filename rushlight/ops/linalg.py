@@ -297,6 +297,8 @@ def _added(operator, self, a, b, beta, alpha):
             f"{kinds[0]} and {kinds[1]}\n  {operator}: {brief(self)}, "
             f"{brief(a)}, {brief(b)}"
         )
+    if a.shape[-1] == 0 and a.dtype.category < 2 and beta != 0:
+        _check_whole(self, beta)
     half = a.dtype.itemsize == 2 and a.dtype.category == 2
     scales = rushlight.float32 if half else a.dtype
     beta, alpha = number_for(beta, scales), number_for(alpha, scales)
@@ -313,6 +315,16 @@ def _added(operator, self, a, b, beta, alpha):
         scaled = like(product(a, b, sums, None, 1), self) * alpha
         return scaled + like(_expanded(operator, self, shape), a) * beta
     return like(product(a, b, sums, addend, alpha, beta), self)
+
+
+def _check_whole(self, beta):
+    """Refuses a broken factor of integers where it is all that there is to a product."""
+    if self.numel() and isinstance(beta, (float, complex)):
+        kind = "Float" if isinstance(beta, float) else "ComplexFloat"
+        raise RuntimeError(
+            f"result type {kind} can't be cast to the desired output type "
+            f"{TYPE_NAMES.get(self.dtype.name, self.dtype.name)}"
+        )
 
 
 def _expanded(operator, self, shape):

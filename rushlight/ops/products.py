@@ -285,5 +285,5 @@ def cdist(x1, x2, p, compute_mode):
     if not gaps.numel():
         return ops.sum(gaps, [-1])
     if p == 0:  # how many differ: with a gradient, of zero, where a norm has none
-        return ops.sum(ops.where(gaps != 0, ops.ones_like(gaps), gaps * 0), [-1])
+        return ops.sum(ops.where(gaps.abs() > 0, ops.ones_like(gaps), gaps * 0), [-1])
     return ops.linalg_vector_norm(gaps, p, [-1])

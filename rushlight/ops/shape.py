@@ -13,6 +13,8 @@ from rushlight.ops.native import brief, require, scalar_name
 from rushlight.ops.shared import readable, wrap_dim, written
 from rushlight.ops.view import call_slice
 
+MOST_CHOSEN = 2**60  # places that memory has addresses for
+
 
 def cat_gradient(grad, shapes, dim):
     """The part of the gradient that belongs to each tensor."""
@@ -364,7 +366,7 @@ def combinations(self, r, with_replacement):
     """All choices of ``r`` elements, in order.
 
     Raises:
-        RuntimeError: the input isn't a vector, or ``r`` is negative.
+        RuntimeError: the input isn't a vector, or ``r`` is negative or beyond memory.
     """
     if self.ndim != 1:
         raise RuntimeError("Expect a 1D vector, but got shape " + str(self.shape))
@@ -372,6 +374,10 @@ def combinations(self, r, with_replacement):
         raise RuntimeError(f"Expect a non-negative number, but got {r}")
     if r == 0:
         return ops.new_empty(self, [0])
+    if r > MOST_CHOSEN:
+        raise RuntimeError(
+            f"cannot create choices of {r} elements: that many have no room"
+        )
     choose = itertools.combinations_with_replacement if with_replacement else (
         itertools.combinations
     )  # fmt: skip

@@ -196,8 +196,8 @@ def trigamma(x):
     """Asymptotic series after seven steps up; reflection for arguments below 1/2."""
     reflected = x < 0.5
     y = L.select(reflected, 1 - x, x)
-    total = y * 0
-    for step in range(7):
+    total = 1 / (y * y)
+    for step in range(1, 7):
         total = total + 1 / ((y + step) * (y + step))
     z = y + 7
     w = 1 / (z * z)

@@ -4,6 +4,7 @@ Each row stands for a class: what it says is asked of both libraries, whose answ
 kinds of whose refusals, are compared.
 """
 
+import numpy
 import pytest
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
@@ -205,6 +206,43 @@ CALLS = {
     "attention is of fractions": lambda m: m.nn.functional.scaled_dot_product_attention(
         *[m.ones(2, 3, 4, dtype=m.int16) for _ in range(3)]
     ),
+    "an array of no sizes is no dimension": lambda m: m.all(
+        m.ones(2, 3), dim=numpy.array(0)
+    ),
+    "an array of no sizes is no dimension to squeeze": lambda m: m.squeeze(
+        m.ones(1, 3), numpy.array(0)
+    ),
+    "choices of more elements than memory has places for": lambda m: m.combinations(
+        m.ones(4), 2**63 - 1
+    ),
+    "a product of nothing leaves integers times a broken factor": lambda m: m.addmm(
+        m.ones(2, 3, dtype=m.int64),
+        m.ones(2, 0, dtype=m.int64),
+        m.ones(0, 3, dtype=m.int64),
+        beta=0.5,
+    ),
+    "the slope of digamma ends at zero": lambda m: m.polygamma(
+        1, m.tensor([float("inf"), 1e30])
+    ),
+    "how many elements differ from what is no number": lambda m: m.isnan(
+        m.cdist(
+            m.tensor([[0.0, 1.0]]),
+            m.tensor([[0.0, float("nan")]], requires_grad=True),
+            0.0,
+        )
+    ),
+    "a grid for a number": lambda m: m.nn.functional.grid_sample(
+        m.ones(()), m.ones(()), align_corners=False
+    ),
+    "a size that is a fraction, and does not broadcast": lambda m: m.broadcast_shapes(
+        (5, 10, 5), (1e40, 5)
+    ),
+    "scales in tensors are no numbers": lambda m: m.nn.functional.interpolate(
+        m.ones(1, 1, 2, 2), scale_factor=m.tensor(2.0), mode="bilinear"
+    ),
+    "one channel lies innermost as well": lambda m: m.nn.functional.max_pool2d(
+        window(m, m.float32, (2, 1, 4, 4), (16, 1, 4, 1)), 2
+    ).stride(),
     "a kernel is missed before out= is looked at": lambda m: (
         m.special.modified_bessel_k1(
             m.ones(2, dtype=m.float16), out=m.empty(2, requires_grad=True)
