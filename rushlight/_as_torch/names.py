@@ -93,6 +93,7 @@ OWN = (
     "utils._swap",
     "utils._selective",
     "utils._settings",
+    "utils.data._pipes",
     "utils.data.collate",
     "utils.tensorboard.media",
     "utils.data.fetch",

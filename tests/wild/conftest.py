@@ -13,8 +13,11 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def wild():
-    """Runs a program, a file or a text, under the launcher with the packages there."""
+def wild(tmp_path):
+    """Runs a program, a file or a text, under the launcher with the packages there.
+
+    What packages write to the working directory goes to a folder of the test's.
+    """
     python = os.environ.get("WILD_PYTHON")
     if not python:
         pytest.skip(
@@ -28,6 +31,7 @@ def wild():
             [python, "-W", "ignore", *start, *named, *arguments],
             capture_output=True,
             text=True,
+            cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(ROOT), "TQDM_DISABLE": "1"},
         )
         assert done.returncode == 0, done.stderr

@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
 
+from rushlight.utils.data._pipes import is_iterable_pipe, ordered, seeded, shared_out
 from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import Dataset as Dataset
 from rushlight.utils.data.dataset import IterableDataset
@@ -85,6 +86,8 @@ class DataLoader:
         iterable = isinstance(dataset, IterableDataset)
         check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
         check_context(multiprocessing_context, num_workers)
+        if iterable and is_iterable_pipe(dataset):
+            dataset, shuffle = ordered(dataset, shuffle), None
         if iterable:
             check_iterable(shuffle, sampler, batch_sampler)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
@@ -219,6 +222,8 @@ class SerialIterator(PassIterator):
 
     def __init__(self, loader: DataLoader, source: Source, skip: int = 0):
         super().__init__(loader)
+        seeded(source.dataset, self.shared_seed)
+        shared_out(source.dataset)
         self.indices = self.start(source, skip)
         self.fetch = source.open()
 

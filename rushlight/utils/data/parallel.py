@@ -9,6 +9,7 @@ from multiprocessing import connection as pipes
 from typing import Any
 
 from rushlight.utils.data import transport, worker
+from rushlight.utils.data._pipes import draw_shared
 from rushlight.utils.data.passes import PassIterator
 from rushlight.utils.data.sampler import draw_seed
 
@@ -18,7 +19,7 @@ PATIENCE = 5.0  # seconds for a worker to end by itself before it is made to
 class Crew:
     """The worker processes and their pipes, ended with the object that owns them."""
 
-    def __init__(self, loader, source, base_seed):
+    def __init__(self, loader, source, base_seed, shared_seed):
         context = loader.multiprocessing_context or "fork"
         if isinstance(context, str):
             context = multiprocessing.get_context(context)
@@ -34,6 +35,7 @@ class Crew:
                 source,
                 loader.worker_init_fn,
                 self.parent,
+                shared_seed,
             )
             here, there = context.Pipe(duplex=True)
             process = context.Process(target=worker.run, args=(job, there), daemon=True)
@@ -90,7 +92,10 @@ class ParallelIterator(PassIterator):
         self.ahead = max(1, loader.prefetch_factor)
         self.source = source
         indices = self.start(source, skip)
-        self.crew = Crew(loader, source, self.base_seed)
+        self.crew = Crew(loader, source, self.base_seed, self.shared_seed)
+        draw_shared(
+            source.dataset, loader.generator
+        )  # PyTorch draws two, and tells the workers the first
         weakref.finalize(self, self.crew.close)
         self.epoch = 0
         self._begin(indices)
@@ -114,14 +119,15 @@ class ParallelIterator(PassIterator):
         """Another pass with the same workers; batches of the last one are dropped."""
         self.epoch += 1
         self.ended = False
+        indices = iter(self.sampler)
+        self.shared_seed = draw_shared(self.source.dataset, self.loader_generator)
         late = set(range(len(self.crew.pipes)))
         for number in late:
-            self._tell(number, ("restart", self.epoch, None))
+            self._tell(number, ("restart", self.epoch, self.shared_seed))
         while late:
             number, header, _ = self._receive()
             if header == ("restarted", self.epoch):
                 late.discard(number)
-        indices = iter(self.sampler)
         self.taken = skip
         if not self.source.iterable:
             for _ in range(skip):

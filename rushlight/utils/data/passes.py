@@ -4,6 +4,7 @@ import warnings
 from typing import Any
 
 import rushlight as rl
+from rushlight.utils.data._pipes import draw_shared
 from rushlight.utils.data.sampler import draw_seed
 
 
@@ -21,6 +22,7 @@ class PassIterator:
         self.taken = 0
         self.ended = False
         self.draw_for = loader
+        self.shared_seed = draw_shared(loader.dataset, loader.generator)
         if loader.pin_memory:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then "

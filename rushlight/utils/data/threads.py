@@ -7,6 +7,7 @@ from concurrent import futures
 from typing import Any
 
 from rushlight.utils.data import info
+from rushlight.utils.data._pipes import is_iterable_pipe, seeded, shared_out
 from rushlight.utils.data.passes import PassIterator
 from rushlight.utils.data.sampler import draw_seed
 from rushlight.utils.data.worker import Failure
@@ -80,7 +81,11 @@ class ThreadIterator(PassIterator):
         for number in range(loader.num_workers):
             own = source
             if source.iterable:
-                own = source._replace(dataset=copy.copy(source.dataset))
+                whole = is_iterable_pipe(source.dataset)  # whose parts keep state
+                duplicate = copy.deepcopy if whole else copy.copy
+                own = source._replace(dataset=duplicate(source.dataset))
+            seeded(own.dataset, self.shared_seed)
+            shared_out(own.dataset, loader.num_workers, number)
             self.hands.append(_Hand(loader, own, number, base_seed))
         weakref.finalize(self, _stop, self.hands)
         self.turns = itertools.cycle(self.hands)

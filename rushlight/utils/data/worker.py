@@ -12,6 +12,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.utils.data import fetch, info, transport
+from rushlight.utils.data._pipes import seeded, shared_out
 
 ORPHAN_CHECK = 2.0  # seconds between two looks at whether the parent still lives
 
@@ -61,6 +62,7 @@ class Job:
     source: fetch.Source
     init: Any
     parent: int
+    shared_seed: int | None = None
 
 
 def run(job: Job, connection) -> None:
@@ -76,6 +78,7 @@ def run(job: Job, connection) -> None:
         command, number, indices = request
         if command == "restart":
             fetcher = None
+            seeded(job.dataset, indices)
             transport.send(connection, ("restarted", number), None)
             continue
         status, value = "batch", None
@@ -109,6 +112,8 @@ def _begin(job: Job) -> Failure | None:
         rl.manual_seed(seed)
         if "numpy" in sys.modules:
             _seed_numpy(job.base_seed, job.id)
+        seeded(job.dataset, job.shared_seed)
+        shared_out(job.dataset, job.num_workers, job.id)
         if job.init is not None:
             job.init(job.id)
     except Exception:
