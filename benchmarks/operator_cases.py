@@ -8,7 +8,8 @@ SEED = 0
 def drawn(library, *sizes, kind="float32", low=0, high=1):
     """Elements between two bounds, the same in both libraries."""
     random = np.random.default_rng([SEED, *sizes])
-    return library.from_numpy((random.random(sizes) * (high - low) + low).astype(kind))
+    values = np.asarray(random.random(sizes) * (high - low) + low)
+    return library.from_numpy(values.astype(kind))
 
 
 def case(function, *shapes, **options):

@@ -24,7 +24,7 @@ from pathlib import Path
 import torch
 
 import rushlight
-from benchmarks import operator_cases
+from benchmarks import large_cases, operator_cases
 from benchmarks.harness import duration, set_threads
 
 SIZES = {"large": {"XS": 12, "S": 24, "M": 128, "L": 1024}, "tiny": {}}
@@ -210,7 +210,7 @@ def guarded(make, name, seconds):
 def tasks(mode):
     """Pairs of a name and a function that makes its row."""
     if mode == "large":
-        for name, make in operator_cases.CASES.items():
+        for name, make in {**operator_cases.CASES, **large_cases.CASES}.items():
             yield f"case {name}", functools.partial(row_of_case, f"case {name}", make)
     for op in database(mode):
         full = f"{op.name}.{op.variant_test_name}" if op.variant_test_name else op.name

@@ -238,7 +238,50 @@ def largest(
             if scores[i] > scores[out[0]]:
                 out[0] = i
         return 0
-    order: list = sorted(range(count), key=lambda index: -scores[index])
-    for i in range(draws):
-        out[i] = order[i]
+    # a heap of the best so far, the worst of them on top
+    at: int64_t
+    for at in range(draws):
+        out[at] = at
+    for at in range(draws // 2 - 1, -1, -1):
+        sift_down(scores, out, at, draws)
+    for at in range(draws, count):
+        if scores[at] > scores[out[0]]:
+            out[0] = at
+            sift_down(scores, out, 0, draws)
+    for at in range(draws - 1, 0, -1):
+        out[0], out[at] = out[at], out[0]
+        sift_down(scores, out, 0, at)
     return 0
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def worse(scores: cython.p_double, a: int64_t, b: int64_t) -> cython.bint:
+    """Whether ``a`` comes after ``b``: a smaller score, or an equal one further on."""
+    return scores[a] < scores[b] or (scores[a] == scores[b] and a > b)
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def sift_down(
+    scores: cython.p_double,
+    heap: cython.pointer(int64_t),
+    at: int64_t,
+    count: int64_t,
+) -> cython.void:
+    """Moves one index down until none below it is worse."""
+    moved: int64_t = heap[at]
+    below: int64_t
+    while True:
+        below = 2 * at + 1
+        if below >= count:
+            break
+        if below + 1 < count and worse(scores, heap[below + 1], heap[below]):
+            below += 1
+        if not worse(scores, heap[below], moved):
+            break
+        heap[at] = heap[below]
+        at = below
+    heap[at] = moved

@@ -205,6 +205,9 @@ def is_there(value: object) -> cython.bint:
 
 TILE_INNER = cython.declare(int64_t, 16)
 TILE_OUTER = cython.declare(int64_t, 64)
+SHORT = cython.declare(int64_t, 8)  # elements of a row whose start costs more than they
+SHORTEST = cython.declare(int64_t, 3)  # the same where no operand needs a buffer
+STRIP = cython.declare(int64_t, 1024)  # elements of a column taken at a time
 
 
 @cython.cfunc
@@ -230,12 +233,42 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
 
 @cython.cfunc
 @cython.nogil
+@cython.exceptval(check=False)
+def turn(
+    plan: cython.pointer(LoopPlan), operands: cython.pointer(Operand)
+) -> cython.bint:
+    """Swaps the two native loops where the rows are so short that columns take less.
+
+    A row costs as much to start as ten elements; the elements of a column pass through
+    buffers, in strips that stay in the first-level cache from one column to the next.
+    """
+    k: cython.int
+    step: int64_t
+    most: int64_t = SHORTEST
+    for k in range(plan.n_operands):
+        if plan.strides[k][0] != operands[k].itemsize:
+            most = SHORT
+    if plan.sizes[0] > most or plan.sizes[1] < 8 * plan.sizes[0]:
+        return False
+    step = plan.sizes[0]
+    plan.sizes[0] = plan.sizes[1]
+    plan.sizes[1] = step
+    for k in range(plan.n_operands):
+        step = plan.strides[k][0]
+        plan.strides[k][0] = plan.strides[k][1]
+        plan.strides[k][1] = step
+    return True
+
+
+@cython.cfunc
+@cython.nogil
 @cython.exceptval(-1, check=False)
 def run_tiles(
     fn: kernel_t,
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
     plan: cython.pointer(LoopPlan),
+    width: int64_t,
 ) -> cython.int:
     """The two native loops in tiles that fit the first-level cache."""
     part: cython.p_char[12]
@@ -247,11 +280,11 @@ def run_tiles(
         rows = min(TILE_OUTER, plan.sizes[1] - i)
         j = 0
         while j < plan.sizes[0]:
-            ints[0] = min(TILE_INNER, plan.sizes[0] - j)
+            ints[0] = min(width, plan.sizes[0] - j)
             for k in range(plan.n_operands):
                 part[k] = data[k] + i * plan.strides[k][1] + j * plan.strides[k][0]
             run_here(fn, part, ints, rows)
-            j += TILE_INNER
+            j += width
         i += TILE_OUTER
     ints[0] = plan.sizes[0]
     return 0
@@ -274,6 +307,7 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         plan.sizes[1] = 1
         for k in range(count):
             plan.strides[k][1] = 0
+    turned: cython.bint = turn(cython.address(plan), call.operands)
     ints[0] = plan.sizes[0]
     for k in range(count):
         data[k] = call.operands[k].data
@@ -282,7 +316,8 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     for d in range(2, plan.ndim):
         index[d] = 0
     grain = GRAIN // plan.sizes[0] + 1
-    tiled: cython.bint = crosses(cython.address(plan))
+    tiled: cython.bint = turned or crosses(cython.address(plan))
+    width: int64_t = STRIP if turned else TILE_INNER
     if watched and plan.ndim <= 2 and not tiled:
         numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
         total: int64_t = plan.sizes[1]
@@ -295,7 +330,7 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     with cython.nogil:
         while True:
             if tiled:
-                run_tiles(fn, data, ints, cython.address(plan))
+                run_tiles(fn, data, ints, cython.address(plan), width)
             else:
                 parallel_for(fn, data, ints, plan.sizes[1], grain)
             d = 2

@@ -3,10 +3,60 @@
 import math
 
 import rushlight
+from rushlight.codegen.loops import f64, i64, loops
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, require
+from rushlight.ops.native import FLOATS, require, run, run_whole
 from rushlight.ops.return_types import return_type
+
+
+@loops
+def find_cells(
+    cell: "i64*", x: "T*", edges: "T*", count: int, outside: int, begin: int, end: int
+):
+    """Brings each cell one dimension further; what lies outside is put in no cell.
+
+    Most edges are evenly spaced, so the place that they would then have is tried first.
+    """
+    low = edges[0]
+    high = edges[count - 1]
+    pace = f64(count - 1) / (f64(high) - f64(low)) if high > low else f64(0)
+    for i in range(begin, end):
+        v = x[i]
+        if v >= low and v <= high and cell[i] != outside:
+            guess = (f64(v) - f64(low)) * pace
+            found = i64(guess) if guess >= f64(0) and guess < f64(count) else 0
+            found = min(found, max(count - 2, 0))
+            if count > 1 and (v < edges[found] or v >= edges[found + 1]):
+                first = 0  # the last of the edges that are not above it
+                last = count
+                while first < last:
+                    middle = (first + last) >> 1
+                    if v >= edges[middle]:
+                        first = middle + 1
+                    else:
+                        last = middle
+                found = min(first - 1, count - 2)
+            cell[i] = cell[i] * (count - 1) + found
+        else:
+            cell[i] = outside
+
+
+@loops
+def add_masses(
+    out: "f64*",
+    cell: "i64*",
+    mass: "f64*",
+    count: int,
+    weighed: int,
+    begin: int,
+    end: int,
+):
+    """Adds what each point weighs to its cell, in the points' order."""
+    for block in range(begin, end):
+        for i in range(count):
+            out[cell[i]] = out[cell[i]] + (mass[i] if weighed else f64(1))
+
 
 _SINGLE_AND_DOUBLE = FLOATS - {5, 15}
 
@@ -147,17 +197,16 @@ def points_in_cells(self, bins, weight, density):
     points = self.reshape([-1, dims])
     shape = [edges.shape[0] - 1 for edges in bins]
     check_counts(shape, dims)
-    cell = ops.new_zeros(points, [points.shape[0]], dtype=rushlight.int64)
-    inside = ops.ones_like(cell, dtype=rushlight.bool)
+    count = points.shape[0]
+    cell = ops.new_zeros(points, [count], dtype=rushlight.int64)
     for dim, edges in enumerate(bins):
-        place = points[:, dim].contiguous()
-        edges = edges.contiguous()
-        inside = inside & (place >= edges[0]) & (place <= edges[-1])
-        found = ops.searchsorted(edges, place, right=True) - 1
-        cell = cell * shape[dim] + ops.clamp(found, 0, shape[dim] - 1)
-    mass = inside if weight is None else ops.where(inside, weight.reshape([-1]), 0)
-    flat = ops.new_zeros(points, [math.prod(shape)], dtype=rushlight.float64)
-    hist = flat.index_add(0, cell, mass.to(flat.dtype)).reshape(shape)
+        place, edges = points[:, dim].contiguous(), edges.contiguous()
+        ints = [edges.shape[0], math.prod(shape)]
+        run(find_cells, [cell, place, edges], ints, count, 4, T=self.dtype.name)
+    flat = ops.new_zeros(points, [math.prod(shape) + 1], dtype=rushlight.float64)
+    mass = flat if weight is None else weight.reshape([-1]).to(flat.dtype).contiguous()
+    run_whole(add_masses, [flat, cell, mass], [count, 0 if weight is None else 1])
+    hist = flat[:-1].reshape(shape)
     if density:
         hist = hist / hist.sum()
         for dim, edges in enumerate(bins):

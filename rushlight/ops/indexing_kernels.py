@@ -79,12 +79,25 @@ def copy_lines(
     begin: int,
     end: int,
 ):
-    """The same for rows of one element: line by line of the source."""
-    for o in range(begin, end):
-        for k in range(count):
-            place = i64(index[k])
-            place = wrapped(place, size, fault) if wrap else checked(place, size, fault)
-            out[o * count + k] = x[o * size + place]
+    """The same for rows of one element: line by line of the source.
+
+    The places are tested before the first line, so that what is left only moves.
+    """
+    wrong = False
+    lowest_place = -size if wrap else 0
+    for k in range(count):
+        place = i64(index[k])
+        wrong = wrong | (place < lowest_place) | (place >= size)
+        if wrong:
+            fault[0] = place
+            break
+    if not wrong:
+        for o in range(begin, end):
+            for k in range(count):
+                place = i64(index[k])
+                if wrap:
+                    place = place + size if place < 0 else place
+                out[o * count + k] = x[o * size + place]
 
 
 @loops_inline

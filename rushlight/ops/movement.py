@@ -60,10 +60,23 @@ def triangle_kernel(
             out[base + c] = x[base + c] if upper else T(0)
 
 
-def _flip_one(x, dim):
+def _stretches(dims):
+    """First and last of the dimensions that follow each other: they turn as one."""
+    stretches = []
+    for dim in sorted(dims):
+        if stretches and stretches[-1][1] == dim - 1:
+            stretches[-1][1] = dim
+        else:
+            stretches.append([dim, dim])
+    return stretches
+
+
+def _flip_run(x, first, last):
     x = x.contiguous()
     out = fresh(x, x.shape)
-    outer, size, inner = around(x.shape, dim)
+    outer, size, inner = around(x.shape, last)
+    size *= prod(x.shape[first:last])
+    outer = prod(x.shape[:first])
     name, parts = mover(x.dtype)
     wide = inner * parts
     types = {"T": name, **({"inner": 1} if wide == 1 else {})}
@@ -91,8 +104,8 @@ def flip(self, dims):
         if chosen.count(dim) > 1:
             raise RuntimeError(f"dim {dim} appears multiple times in the list of dims")
     out = self
-    for dim in chosen:
-        out = _flip_one(out, dim)
+    for first, last in _stretches(chosen):
+        out = _flip_run(out, first, last)
     return laid_as(self, out) if chosen else self.clone()
 
 

@@ -42,8 +42,13 @@ def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
         if name == "cumulate_columns":
             types["across"] = frozen
             types["multiply"] = flag
+        elif name == "cumulative_extreme_columns":
+            types["across"] = frozen
+            types["largest"] = flag
         elif name == "cumulative_extreme":
             types["largest"] = flag
+            if frozen == 1:
+                types["inner"] = 1
         elif frozen == 1:
             types["inner"] = 1
         source = importlib.import_module("rushlight.ops.scan_kernels")
@@ -156,10 +161,40 @@ def logcumsumexp(self: Tensor, dim):
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=False)
+def extremes_of_columns(
+    dtype: DType,
+    data: cython.pp_char,
+    extents: cython.pointer(int64_t),
+    largest: cython.int,
+) -> cython.int:
+    """The kernel of whole rows, divided by columns where they are all one block."""
+    ints: int64_t[5]
+    work: int64_t = 2 * extents[1]
+    across: cython.bint = extents[0] == 1
+    native: NativeKernel = native_for(
+        "cumulative_extreme_columns", dtype, across, largest
+    )
+    ints[0] = extents[0]
+    ints[1] = extents[1]
+    ints[2] = extents[2]
+    ints[3] = across
+    ints[4] = largest
+    if across:
+        launch(native, data, 3, ints, 5, extents[2], max(COLUMNS, GRAIN // work))
+    else:
+        work *= extents[2]
+        launch(native, data, 3, ints, 5, extents[0], max(1, GRAIN // work))
+    return 0
+
+
+@cython.cfunc
 def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
     extents: int64_t[3]
-    ints: int64_t[3]
+    ints: int64_t[5]
     data: cython.p_char[3]
+    native: NativeKernel
+    total: int64_t
     axis: cython.int = wrap_dim(dim, self.ndim_) if self.numel_ else 0
     x: Tensor = self if self.row_major else self.contiguous()
     out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, x.dtype_, x.storage.device)
@@ -173,11 +208,16 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
         data[0] = out.pointer()
         data[1] = index.pointer()
         data[2] = x.pointer()
+        if extents[2] >= COLUMNS:
+            extremes_of_columns(x.dtype_, data, extents, largest)
+            return out, index
         ints[0] = extents[1]
         ints[1] = extents[2]
         ints[2] = largest
-        native: NativeKernel = native_for("cumulative_extreme", x.dtype_, 0, largest)
-        total: int64_t = extents[0] * extents[2]
+        native = native_for(
+            "cumulative_extreme", x.dtype_, 1 if extents[2] == 1 else 0, largest
+        )
+        total = extents[0] * extents[2]
         launch(native, data, 3, ints, 3, total, max(1, GRAIN // (2 * extents[1])))
     return out, index
 

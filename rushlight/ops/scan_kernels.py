@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from rushlight.codegen.language import exp, log1p, log_add_exp, select
-from rushlight.codegen.loops import A, T, local, loops, loops_inline, vectorized
+from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 
 
 @loops
@@ -87,12 +87,52 @@ def cumulative_extreme(
         place = 0
         for k in range(size):
             v = x[base + k * inner]
-            better = v >= best if largest else v <= best
-            if v != v or (better and best == best):
-                best = v
-                place = k
+            better = v >= best if largest else v <= best  # nothing is above NaN
+            taken = better | (v != v)
+            best = v if taken else best
+            place = k if taken else place
             out[base + k * inner] = best
             index[base + k * inner] = place
+
+
+@loops
+def cumulative_extreme_columns(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    outer: int,
+    size: int,
+    inner: int,
+    across: int,
+    largest: int,
+    begin: int,
+    end: int,
+):
+    """The same of whole rows, in stripes of columns."""
+    best = local("T", 256)
+    place = local("i64", 256)
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    for o in range(first_o, last_o):
+        for stripe in range(first_i, last_i, 256):
+            width = min(last_i - stripe, 256)
+            base = o * size * inner + stripe
+            for i in range(width):
+                best[i] = x[base + i]
+                place[i] = i64(0)
+            for k in range(size):
+                row = base + k * inner
+                for i in range(width):
+                    v = x[row + i]
+                    w = best[i]
+                    better = v >= w if largest else v <= w
+                    taken = better | (v != v)
+                    best[i] = v if taken else w
+                    place[i] = k if taken else place[i]
+                    out[row + i] = best[i]
+                    index[row + i] = place[i]
 
 
 @loops_inline
