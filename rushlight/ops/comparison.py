@@ -3,11 +3,12 @@
 import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.codegen.loops import i64, local, loops
 from rushlight.core.subclass import make_subclass
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
 from rushlight.ops.creation import number_type
-from rushlight.ops.native import scalar_name
+from rushlight.ops.native import fresh, run, scalar_name
 
 logical_and = pointwise(L.logical_and)
 logical_or = pointwise(L.logical_or)
@@ -98,7 +99,7 @@ def equal(self, other):
 
 
 def isin(elements, test_elements, assume_unique, invert):
-    """Compares every element with every test element.
+    """Compares every element with every test element, or searches among many.
 
     Raises:
         RuntimeError: truth values or complex numbers are compared.
@@ -113,9 +114,42 @@ def isin(elements, test_elements, assume_unique, invert):
         elements = ops.scalar_tensor(elements, device=test_elements.device)
     if not hasattr(test_elements, "dtype"):
         found = elements == test_elements
-    else:
+    elif test_elements.numel() < 10 * elements.numel() ** 0.145:
         found = ops.any(elements.unsqueeze(-1) == test_elements.reshape(-1), -1)
+    else:  # so many that it pays to sort them, as in PyTorch
+        found = ops._isin_sorted(elements, ops.sort(test_elements.reshape(-1))[0])
     return ops.logical_not(found) if invert else found
+
+
+@loops
+def search_equal(
+    out: "boolean*", x: "T*", among: "T*", count: int, begin: int, end: int
+):
+    """Whether an element is in a sorted row, whose NaN come last and equal nothing."""
+    first = local("i64", 16)
+    for start in range(begin, end, 16):  # side by side: none waits for another's loads
+        lanes = min(end - start, 16)
+        for i in range(lanes):
+            first[i] = i64(0)
+        left = count
+        while left > 1:
+            half = left >> 1
+            for i in range(lanes):
+                below = among[first[i] + half - 1] < x[start + i]
+                first[i] = first[i] + (half if below else i64(0))
+            left = left - half
+        for i in range(lanes):
+            out[start + i] = among[first[i]] == x[start + i]
+
+
+def isin_sorted(elements, among):
+    """Whether each element is in a sorted row that is not empty."""
+    common = rushlight.result_type(elements, among)
+    out = fresh(elements, elements.shape, rushlight.bool)
+    x, among = elements.to(common).contiguous(), among.to(common).contiguous()
+    ints = [among.shape[0]]
+    run(search_equal, [out, x, among], ints, x.numel(), 32, T=common.name)
+    return out
 
 
 def local_scalar_dense(self):

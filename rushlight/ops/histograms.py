@@ -47,15 +47,13 @@ def add_masses(
     out: "f64*",
     cell: "i64*",
     mass: "f64*",
-    count: int,
     weighed: int,
     begin: int,
     end: int,
 ):
     """Adds what each point weighs to its cell, in the points' order."""
-    for block in range(begin, end):
-        for i in range(count):
-            out[cell[i]] = out[cell[i]] + (mass[i] if weighed else f64(1))
+    for i in range(begin, end):
+        out[cell[i]] = out[cell[i]] + (mass[i] if weighed else f64(1))
 
 
 _SINGLE_AND_DOUBLE = FLOATS - {5, 15}
@@ -205,7 +203,8 @@ def points_in_cells(self, bins, weight, density):
         run(find_cells, [cell, place, edges], ints, count, 4, T=self.dtype.name)
     flat = ops.new_zeros(points, [math.prod(shape) + 1], dtype=rushlight.float64)
     mass = flat if weight is None else weight.reshape([-1]).to(flat.dtype).contiguous()
-    run_whole(add_masses, [flat, cell, mass], [count, 0 if weight is None else 1])
+    weighed = 0 if weight is None else 1
+    run_whole(add_masses, [flat, cell, mass], [weighed], count, weighed=weighed)
     hist = flat[:-1].reshape(shape)
     if density:
         hist = hist / hist.sum()

@@ -158,6 +158,23 @@ def _product_gradients(grad, self, dim, index, src, include_self, result):
     return to_self, to_src
 
 
+def bag_sum_gradient(
+    grad, indices, bounds, num_weights, mean, padding_idx, scale_grad_by_freq, sparse
+):
+    """The gradient of a table: each index takes what arrives at its bag."""
+    if mean:
+        ones = ops.new_ones(grad, [num_weights, 1])
+        named = ops._bag_sum(ones, indices, bounds, padding_idx=padding_idx)
+        grad = grad / ops.clamp_min(named, 1)
+    bags = ops.arange(bounds.shape[0] - 1, device=bounds.device)
+    lengths = ops.diff(bounds)
+    bag_of = ops.repeat_interleave(bags, lengths, output_size=indices.shape[0])
+    spread = ops.index_select(grad, 0, bag_of)
+    return embedding_gradient(
+        spread, indices, num_weights, padding_idx, scale_grad_by_freq, sparse
+    )
+
+
 def embedding_gradient(
     grad, indices, num_weights, padding_idx, scale_grad_by_freq, sparse
 ):

@@ -85,14 +85,22 @@ def cumulative_extreme(
         base = lane // inner * size * inner + lane % inner
         best = x[base]
         place = 0
-        for k in range(size):
-            v = x[base + k * inner]
-            better = v >= best if largest else v <= best  # nothing is above NaN
-            taken = better | (v != v)
-            best = v if taken else best
-            place = k if taken else place
-            out[base + k * inner] = best
-            index[base + k * inner] = place
+        for start in range(0, size, 16):
+            stop = min(start + 16, size)
+            any_taken = False
+            for k in range(start, stop):
+                v = x[base + k * inner]
+                better = v >= best if largest else v <= best  # nothing is above NaN
+                any_taken = any_taken | better | (v != v)
+            for k in range(start, stop):
+                if any_taken:
+                    v = x[base + k * inner]
+                    better = v >= best if largest else v <= best
+                    taken = better | (v != v)
+                    best = v if taken else best
+                    place = k if taken else place
+                out[base + k * inner] = best
+                index[base + k * inner] = place
 
 
 @loops

@@ -145,28 +145,43 @@ def embedding_bag(
         last = 1 if include_last_offset and offsets is not None else 0
         bags = input.shape[0] if input.dim() == 2 else offsets.numel() - last
         return weight.sum(0, dtype=weight.dtype).expand(bags, weight.size(1)).clone()
+    length = None
     if input.dim() == 2:
         bags, length = input.shape
-        bag_of = rl.arange(bags).repeat_interleave(length)
+        bounds = rl.arange(bags + 1) * length
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
     else:
-        bags, bag_of = _bags_from_offsets(input, offsets, include_last_offset)
-        counted = bag_of.numel()  # less than all where a last offset ends the bags
-        if counted < input.numel():
+        bounds, counted = _bounds_from_offsets(input, offsets, include_last_offset)
+        bags = bounds.numel() - 1
+        if counted < input.numel():  # a last offset ends the bags
             input = input[:counted]
             if per_sample_weights is not None:
                 per_sample_weights = per_sample_weights[:counted]
     if max_norm is not None:
         _renormalize(weight, input, max_norm, norm_type)
     if padding_idx is not None:
-        kept = input != _row_number(padding_idx, weight)
-        input, bag_of = input[kept], bag_of[kept]
-        if per_sample_weights is not None:
-            per_sample_weights = per_sample_weights[kept]
+        padding_idx = _row_number(padding_idx, weight)
+    common = scale_grad_by_freq, sparse
     try:
-        rows = call.embedding(weight, input, -1, scale_grad_by_freq, sparse)
+        if (
+            mode != "max"
+            and per_sample_weights is None
+            and not _in_batch(weight, input)
+        ):
+            padding = -1 if padding_idx is None else padding_idx
+            return call._bag_sum(
+                weight, input, bounds, mode == "mean", padding, *common
+            )
+        bag_of = rl.arange(bags).repeat_interleave(bounds.diff())
+        if padding_idx is not None:
+            length = None
+            kept = input != padding_idx
+            input, bag_of = input[kept], bag_of[kept]
+            if per_sample_weights is not None:
+                per_sample_weights = per_sample_weights[kept]
+        rows = call.embedding(weight, input, -1, *common)
     except IndexError:
         raise RuntimeError(
             "embedding_bag: Expected idx >= 0 && idx < num_embeddings but found idx to "
@@ -178,8 +193,16 @@ def embedding_bag(
         rows = rows.float()
     if per_sample_weights is not None:
         rows = rows * per_sample_weights.to(rows.dtype).unsqueeze(-1)
-    result = _reduce_bags(rows, bag_of, bags, mode)
+    if mode == "max" and length:
+        result = rows.reshape(bags, length, -1).max(1)[0]
+    else:
+        result = _reduce_bags(rows, bag_of, bags, mode)
     return result.to(weight.dtype) if half else result
+
+
+def _in_batch(*tensors):
+    """Whether a transformation sees one of them as many."""
+    return any(tensor._stand is not None for tensor in tensors)
 
 
 def _row_number(padding_idx, weight):
@@ -224,8 +247,8 @@ def _check_bag_types(input, weight, offsets, per_sample_weights):
         )
 
 
-def _bags_from_offsets(input, offsets, include_last_offset):
-    """How many bags there are, and the bag of each index.
+def _bounds_from_offsets(input, offsets, include_last_offset):
+    """Where each bag starts and the last one ends, and that end as a number.
 
     Raises:
         RuntimeError: the offsets don't rise from 0 to the input's length at most.
@@ -254,8 +277,8 @@ def _bags_from_offsets(input, offsets, include_last_offset):
             "embedding_bag: expected offsets that do not fall, each between 0 and the "
             f"input's length {length}, but got {offsets.tolist()}"
         )
-    numbers = rl.arange(ends.numel()).repeat_interleave(lengths)
-    return ends.numel(), numbers
+    bounds = rl.cat([rl.zeros(1, dtype=rl.int64), ends])
+    return bounds, int(bounds[-1].item())
 
 
 def _reduce_bags(rows, bag_of, bags, mode):

@@ -1,0 +1,65 @@
+"""Sums and means of the rows that each bag of indices names."""
+
+from __future__ import annotations
+
+from rushlight.codegen.loops import A, T, i64, local, loops
+from rushlight.ops.indexing_kernels import checked
+from rushlight.ops.native import brief, fault_flag, fault_in, fresh, name_of, run
+
+
+@loops
+def sum_bags(
+    out: "T*",
+    table: "T*",
+    index: "I*",
+    bounds: "i64*",
+    fault: "i64*",
+    rows: int,
+    width: int,
+    padding: int,
+    mean: int,
+    begin: int,
+    end: int,
+):
+    """Each bag's rows added in their order; the padding's row is not one of them."""
+    mass = local("A", 256)
+    for bag in range(begin, end):
+        for start in range(0, width, 256):
+            count = min(width - start, 256)
+            for i in range(count):
+                mass[i] = A(0)
+            named = 0
+            for k in range(bounds[bag], bounds[bag + 1]):
+                row = checked(i64(index[k]), rows, fault)
+                if row != padding:
+                    named = named + 1
+                    for i in range(count):
+                        mass[i] = mass[i] + A(table[row * width + start + i])
+            for i in range(count):
+                v = mass[i] / A(max(named, 1)) if mean else mass[i]
+                out[bag * width + start + i] = T(v)
+
+
+def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, sparse):
+    """The sums, or means, of all bags: bag ``k`` has the indices from bound ``k`` to the next.
+
+    Raises:
+        IndexError: an index is negative or too large.
+    """
+    rows, width = weight.shape
+    bags = bounds.shape[0] - 1
+    out, flag = fresh(weight, [bags, width]), fault_flag(weight)
+    table, index = weight.contiguous(), indices.contiguous()
+    types = {"T": name_of(weight.dtype), "I": name_of(index.dtype)}
+    operands = [out, table, index, bounds, flag]
+    grain = width * max(1, index.numel() // max(1, bags))
+    types["mean"] = int(mean)
+    ints = [rows, width, padding_idx, types["mean"]]
+    run(sum_bags, operands, ints, bags, grain, **types)
+    fault = fault_in(flag)
+    if fault is not None:
+        raise IndexError(
+            f"index out of range in self: {fault} for {rows} rows\n"
+            f"  indices: {brief(indices)}"
+        )
+    return out

@@ -1,0 +1,141 @@
+"""An operator that goes another way where there is much gives what PyTorch gives."""
+
+import numpy as np
+import pytest
+
+import rushlight
+
+torch = pytest.importorskip("torch")
+
+GENERATOR = np.random.default_rng(7)
+
+
+def both(values):
+    return rushlight.from_numpy(values), torch.from_numpy(values.copy())
+
+
+def agrees(ours, theirs):
+    assert ours.numpy().dtype == theirs.numpy().dtype
+    np.testing.assert_array_equal(ours.numpy(), theirs.numpy())
+
+
+def with_odd_numbers(*sizes):
+    values = GENERATOR.integers(-9, 9, sizes).astype(np.float32)
+    flat = values.reshape(-1)
+    flat[::7], flat[::31] = -0.0, np.nan
+    flat[::53] = np.inf
+    return values
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64", "int8"])
+@pytest.mark.parametrize("count", [9, 10, 37, 1000])
+def test_elements_are_found_among_many(kind, count):
+    x, y = with_odd_numbers(61, 5), with_odd_numbers(count)
+    if kind[0] == "i":
+        x, y = np.nan_to_num(x, posinf=3), np.nan_to_num(y, posinf=3)
+    (x, x2), (y, y2) = both(x.astype(kind)), both(y.astype(kind))
+    agrees(rushlight.isin(x, y), torch.isin(x2, y2))
+    agrees(rushlight.isin(x.t(), y, invert=True), torch.isin(x2.t(), y2, invert=True))
+
+
+def test_elements_are_found_among_those_of_another_type():
+    x, x2 = both(np.arange(-30, 30))
+    y, y2 = both(np.arange(-40, 40, 3).astype(np.float64))
+    agrees(rushlight.isin(x, y), torch.isin(x2, y2))
+    agrees(rushlight.isin(y, x), torch.isin(y2, x2))
+
+
+@pytest.mark.parametrize("shape", [(3, 500), (2, 40, 3), (4, 30, 70), (50, 300)])
+@pytest.mark.parametrize("name", ["cummax", "cummin"])
+@pytest.mark.parametrize("kind", ["float32", "int16", "bool"])
+def test_extremes_so_far_of_long_rows_and_wide_columns(name, shape, kind):
+    values = with_odd_numbers(*shape)
+    if kind != "float32":
+        values = np.nan_to_num(values, posinf=3).astype(kind)
+    x, y = both(values)
+    for dim in range(len(shape)):
+        for ours, theirs in zip(
+            getattr(rushlight, name)(x, dim), getattr(torch, name)(y, dim), strict=True
+        ):
+            agrees(ours, theirs)
+
+
+@pytest.mark.parametrize("dims", [(0,), (0, 1), (1, 2), (2, 0), (1, 3), (0, 1, 2, 3)])
+def test_neighbouring_dimensions_turn_as_one(dims):
+    x, y = both(with_odd_numbers(3, 4, 5, 6))
+    agrees(rushlight.flip(x, dims), torch.flip(y, dims))
+    agrees(rushlight.flip(x.transpose(0, 2), dims), torch.flip(y.transpose(0, 2), dims))
+
+
+@pytest.mark.parametrize("draws", [1, 2, 63, 299, 300])
+def test_draws_without_replacement_are_pytorchs(draws):
+    x, y = both(GENERATOR.random((5, 300)) + 1e-3)
+    rushlight.manual_seed(3)
+    torch.manual_seed(3)
+    agrees(rushlight.multinomial(x, draws), torch.multinomial(y, draws))
+
+
+@pytest.mark.parametrize("weighed", [False, True])
+@pytest.mark.parametrize("edges", [1, 7, [0.0, 0.1, 0.15, 0.8], [0.2, 0.2, 0.4]])
+def test_points_are_counted_between_even_and_uneven_edges(edges, weighed):
+    values = GENERATOR.random(500)
+    values[::9] = np.nan
+    values[:5] = 0.0, 1.0, 0.15, 0.2, 0.4
+    x, y = both(values)
+    options, others = {}, {}
+    if isinstance(edges, int):
+        options = {"range": (0.0, 0.9)}
+        others, edges, edges2 = dict(options), edges, edges
+    else:
+        edges, edges2 = both(np.array(edges))
+    if weighed:
+        options["weight"], others["weight"] = both(GENERATOR.integers(0, 9, 500) * 1.0)
+    ours = rushlight.histogram(x, edges, **options)
+    theirs = torch.histogram(y, edges2, **others)
+    for mine, other in zip(ours, theirs, strict=True):
+        agrees(mine, other)
+
+
+@pytest.mark.parametrize("columns", [1, 2, 3, 5, 8, 9])
+@pytest.mark.parametrize("rows", [7, 64, 3000])
+def test_short_rows_are_taken_by_columns(rows, columns):
+    a, a2 = both(with_odd_numbers(rows, columns))
+    b, b2 = both(with_odd_numbers(rows))
+    c, c2 = both(with_odd_numbers(rows, columns + 2))
+    agrees(a + b[:, None], a2 + b2[:, None])
+    agrees(a * c[:, 1:-1], a2 * c2[:, 1:-1])
+    agrees(c[:, 1:-1].sub(2 * b[:, None]), c2[:, 1:-1].sub(2 * b2[:, None]))
+    agrees(
+        rushlight.repeat_interleave(b, columns), torch.repeat_interleave(b2, columns)
+    )
+    c[:, 1:-1].copy_(b[:, None].expand(rows, columns))
+    c2[:, 1:-1].copy_(b2[:, None].expand(rows, columns))
+    agrees(c, c2)
+
+
+@pytest.mark.parametrize("place", [-1, 12])
+def test_a_place_outside_of_a_line_is_refused(place):
+    x = rushlight.ones(40, 12)
+    with pytest.raises(IndexError, match="index out of range"):
+        rushlight.index_select(x, 1, rushlight.tensor([0, 3, place, 2]))
+    agrees(x[:, [-12, -1, 3]], torch.ones(40, 3))
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("offsets", [None, [0, 0, 5, 9], [0, 3, 12]])
+def test_bags_and_their_gradients(mode, padding, offsets):
+    table, table2 = both(GENERATOR.random((6, 300)))
+    names = GENERATOR.integers(0, 6, 12)
+    i, i2 = both(names if offsets else names.reshape(3, 4))
+    options, others = {"mode": mode, "padding_idx": padding}, {}
+    others.update(options)
+    if offsets:
+        options["offsets"], others["offsets"] = both(np.array(offsets))
+    ours = rushlight.nn.functional.embedding_bag(i, table.requires_grad_(), **options)
+    theirs = torch.nn.functional.embedding_bag(i2, table2.requires_grad_(), **others)
+    torch.testing.assert_close(torch.from_numpy(ours.detach().numpy()), theirs.detach())
+    along, along2 = both(GENERATOR.random(tuple(theirs.shape)))
+    ours.backward(along)
+    theirs.backward(along2)
+    torch.testing.assert_close(torch.from_numpy(table.grad.numpy()), table2.grad)
