@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import os
@@ -199,7 +200,8 @@ def kernel_object(op):
     found = importlib.import_module(module)
     for part in attribute.split("."):
         found = getattr(found, part)
-    return found
+    # a function of any number of axes, with that number: the function is what is shown
+    return found.func if isinstance(found, functools.partial) else found
 
 
 # ---- what is compiled

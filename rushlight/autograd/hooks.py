@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections import OrderedDict, namedtuple
-
-_numbers = itertools.count()
-
 
 # No `NamedTuple` here: `typing` takes long to import.
 _METADATA = "shape dtype device is_tensor_subclass is_nested_tensor"
@@ -20,29 +16,69 @@ class InputMetadata(namedtuple("InputMetadata", _METADATA, defaults=(False, Fals
 
 
 class RemovableHandle:
-    """What registering a hook returns: ``remove()`` takes the hook away again.
+    """Removes one hook from the dictionary that it was registered in.
 
-    Also a context manager that removes the hook at the end of the block.
+    Usable as a context manager: the hook is removed on leaving the block.
+
+    Args:
+        hooks_dict: an ``OrderedDict`` from handle numbers to hooks.
+        extra_dict: one more dictionary, or a list of them, that loses the same key.
+
+    >>> from collections import OrderedDict
+    >>> hooks = OrderedDict()
+    >>> handle = RemovableHandle(hooks)
+    >>> hooks[handle.id] = print
+    >>> handle.remove()
+    >>> len(hooks)
+    0
     """
 
-    __slots__ = ("__weakref__", "_table", "id")
+    next_id = 0
 
-    def __init__(self, table, hook=None):
-        self._table = weakref.ref(table)
-        self.id = next(_numbers)
-        if hook is not None:
-            table[self.id] = hook
+    def __init__(self, hooks_dict, *, extra_dict=None):
+        self.hooks_dict_ref = weakref.ref(hooks_dict)
+        self.id = RemovableHandle.next_id
+        RemovableHandle.next_id += 1
+        extras = [extra_dict] if isinstance(extra_dict, dict) else extra_dict or ()
+        self.extra_dict_ref = tuple(weakref.ref(each) for each in extras)
 
-    def remove(self):
-        table = self._table()
-        if table is not None:
-            table.pop(self.id, None)
+    def remove(self) -> None:
+        """Forget the hook; a second call does nothing."""
+        for reference in (self.hooks_dict_ref, *self.extra_dict_ref):
+            hooks = reference()
+            if hooks is not None:
+                hooks.pop(self.id, None)
+
+    def __getstate__(self):
+        extras = tuple(reference() for reference in self.extra_dict_ref)
+        return self.hooks_dict_ref(), self.id, extras
+
+    def __setstate__(self, state):
+        hooks, self.id, extras = state
+        # A dictionary that died before pickling comes back as a dead reference.
+        self.hooks_dict_ref = weakref.ref(OrderedDict() if hooks is None else hooks)
+        self.extra_dict_ref = tuple(
+            weakref.ref(OrderedDict() if each is None else each) for each in extras
+        )
+        RemovableHandle.next_id = max(RemovableHandle.next_id, self.id + 1)
 
     def __enter__(self):
         return self
 
-    def __exit__(self, *_raised):
+    def __exit__(self, exc_type, exc_value, traceback):
         self.remove()
+
+
+RemovableHandle.__module__ = "rushlight.utils.hooks"  # where users find it
+
+
+def registered(hooks, hook, prepend=False):
+    """Puts a hook into a dictionary; returns the handle that takes it away again."""
+    handle = RemovableHandle(hooks)
+    hooks[handle.id] = hook
+    if prepend:
+        hooks.move_to_end(handle.id, last=False)
+    return handle
 
 
 class NodeHooks:

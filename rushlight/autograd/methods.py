@@ -33,7 +33,7 @@ from cython.cimports.rushlight.core.tensor import (
 )
 
 from rushlight.autograd import errors
-from rushlight.autograd.hooks import NodeHooks, RemovableHandle, TensorHooks
+from rushlight.autograd.hooks import NodeHooks, TensorHooks, registered
 from rushlight.ops import call
 
 # --- what users call ------------------------------------------------------------------
@@ -395,8 +395,8 @@ def register_hook(self, hook):
             "cannot register a hook on a tensor that doesn't require gradient"
         )
     if view_grad_fn(tensor) is None:
-        return RemovableHandle(own_hooks(tensor).backward, hook)
-    return RemovableHandle(node_hooks(tensor).table(tensor.output_number), hook)
+        return registered(own_hooks(tensor).backward, hook)
+    return registered(node_hooks(tensor).table(tensor.output_number), hook)
 
 
 def register_post_accumulate_grad_hook(self, hook):
@@ -410,7 +410,7 @@ def register_post_accumulate_grad_hook(self, hook):
         raise RuntimeError(
             "post accumulate grad hooks cannot be registered on non-leaf tensors"
         )
-    return RemovableHandle(own_hooks(tensor).post_accumulate, hook)
+    return registered(own_hooks(tensor).post_accumulate, hook)
 
 
 def retain_grad(self):

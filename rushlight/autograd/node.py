@@ -32,7 +32,7 @@ from cython.cimports.rushlight.core.tensor import (
 
 from rushlight.autograd import errors
 from rushlight.autograd.anomaly import trace_forward
-from rushlight.autograd.hooks import InputMetadata, NodeHooks, RemovableHandle
+from rushlight.autograd.hooks import InputMetadata, NodeHooks, registered
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
 _RECORDING = cython.declare(uint64_t, 128)  # DispatchKey.Recording
@@ -122,7 +122,7 @@ class Node:
         A tuple that it returns replaces ``grad_inputs``.
         """
         hooks = node_hooks(self)
-        return RemovableHandle(hooks.post, fn)
+        return registered(hooks.post, fn)
 
     def register_prehook(self, fn):
         """Call ``fn(grad_outputs)`` before the node runs.
@@ -130,7 +130,7 @@ class Node:
         A tuple that it returns replaces ``grad_outputs``.
         """
         hooks = node_hooks(self)
-        return RemovableHandle(hooks.pre, fn)
+        return registered(hooks.pre, fn)
 
     def __call__(self, *grads):
         """The gradients of the node's inputs, hooks left out."""

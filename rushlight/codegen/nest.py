@@ -21,6 +21,7 @@ import inspect
 from dataclasses import dataclass
 from math import prod
 
+from rushlight.backends.cpu.launch import SMALLEST_TASK
 from rushlight.codegen import expr as ir
 from rushlight.codegen import grids
 from rushlight.codegen.complexes import Complex
@@ -46,7 +47,6 @@ from rushlight.codegen.pointwise import (
 )
 from rushlight.codegen.stored_only import refuse_stored_only
 
-GRAIN = 32768  # elements that one thread takes at least
 LOOPS = 3  # along a row
 
 
@@ -291,7 +291,7 @@ def arrange(kept, reduced, strides, itemsizes, outputs, ordered=False):
     for n, steps in more:
         integers += [n, *steps]
     total, length = prod(n for n, _ in rows), prod(n for n, _ in places)
-    grain = max(1, GRAIN // max(1, length))
+    grain = max(1, SMALLEST_TASK // max(1, length))
     if mode is not ALONG:
         grain = max(grain, 128)
     return Arranged((len(places), mode, tuple(flags)), tuple(integers), total, grain)

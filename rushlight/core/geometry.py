@@ -311,16 +311,33 @@ def wrap_dim(
     return dim + limit if dim < 0 else dim
 
 
-def canonical_dim(dim, ndim):
-    """``dim`` counted from the front.
+def canonical_dim(dim, ndim, scalar_ok=True):
+    """A dimension counted from the front; a number counts as one dimension, or as none.
 
     Raises:
-        IndexError: the dimension does not exist.
+        IndexError: there is no such dimension.
 
     >>> canonical_dim(-1, 3)
     2
     """
-    return wrap_dim(dim, ndim)
+    return wrap_dim(dim, ndim, scalar_ok)
+
+
+def around(sizes, dim: cython.Py_ssize_t):
+    """How many places are before, along and after a dimension: ``(outer, size, inner)``.
+
+    A number has one of each.
+
+    >>> around([2, 3, 4, 5], 1)
+    (2, 3, 20)
+    """
+    extents: int64_t[3]
+    extents[0] = extents[1] = extents[2] = 1
+    at: cython.Py_ssize_t = 0
+    for extent in sizes:
+        extents[0 if at < dim else 1 if at == dim else 2] *= extent
+        at += 1
+    return extents[0], extents[1], extents[2]
 
 
 def broadcast_sizes(shapes):

@@ -8,6 +8,7 @@ import cython
 from cython.cimports.cpython.long import PyLong_AsLongLongAndOverflow
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
@@ -78,7 +79,6 @@ from rushlight.dispatch.outputs import refuse_mask
 
 # Operators of a thread with this key may wait; see `programs.capture`.
 WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
-GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 UNLOCKED = cython.declare(int64_t, 65536)  # from here the interpreter lock is released
 
 # Result rules of the tables, by number.

@@ -6,6 +6,7 @@ import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     kernel_t,
     launched,
@@ -18,7 +19,6 @@ from cython.cimports.rushlight.core.device import Device, backend_of
 from cython.cimports.rushlight.core.iteration import LoopPlan, make_plan
 from cython.cimports.rushlight.core.tensor import Tensor
 
-GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 NUMBERS = cython.declare(cython.int, 192)  # bytes of a call's numbers
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
 # Who watches with so much weight writes down all launches, however many one call has.

@@ -7,6 +7,7 @@ import importlib
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
@@ -33,7 +34,6 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 
 # As in `dispatch.loops`.
 EVERYTHING = cython.declare(cython.int, 1 << 20)
-GRAIN = cython.declare(int64_t, 32768)
 # Results side by side are computed together, by reading across rows: narrow pieces of
 # rows would cost a cache line, and a page's address, for a few values.
 ACROSS = cython.declare(int64_t, 512)

@@ -5,10 +5,10 @@ import math
 import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import require
-from rushlight.ops.shared import wrap_dim
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805

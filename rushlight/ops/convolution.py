@@ -265,7 +265,7 @@ def _weight_block(dtype):
 
 @functools.cache
 def _kernel(kind, dtype):
-    from rushlight.ops.convolution_kernels import convolution_kernel
+    from rushlight.ops.convolution_library import convolution_kernel
 
     return convolution_kernel(kind, dtype.name)
 

@@ -643,29 +643,3 @@ def convolution_tile(compute, target) -> Tile:
     tile = matrix_tile(compute, target)
     depth = PATCH_DEPTH if compute == "float32" else PATCH_DEPTH // 2
     return Tile(tile.lanes, tile.rows, tile.vectors, depth, 5 * 64)
-
-
-@functools.cache
-def convolution_kernel(kind: str, dtype: str):
-    """A native kernel, from the cache or built.
-
-    Args:
-        kind: ``forward``, ``weight_gradient``, ``padded``, or ``few_channels`` and
-            ``few_weights`` of `convolution_direct`.
-    """
-    from rushlight.ops import contraction
-    from rushlight.ops import convolution_direct as direct
-
-    type, name = Type(dtype), f"convolution_{kind}_{dtype}"
-    write = {
-        "forward": lambda tile: forward(name, type, type, tile),
-        "weight_gradient": lambda tile: weight_gradient(name, type, type, tile),
-        "padded": lambda tile: padded(name, type, tile.lanes),
-        "few_channels": lambda tile: direct.few_channels(name, type, tile),
-        "few_weights": lambda tile: direct.few_weights(name, type, tile),
-    }[kind]
-    files = __file__, contraction.__file__, direct.__file__
-    digest = "".join(map(host.cache.source_digest, files))
-    return host.cache.native(
-        name, digest, lambda: write(convolution_tile(dtype, current()))
-    )

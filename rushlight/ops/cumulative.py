@@ -1,8 +1,9 @@
 """Derivatives of running sums and products, and functions made of them."""
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.shared import conjugated, differentiated, readable, wrap_dim
+from rushlight.ops.shared import conjugated, differentiated, readable
 
 
 def cumsum_gradient(grad, dim):

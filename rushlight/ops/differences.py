@@ -3,11 +3,12 @@
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops import distances
 from rushlight.ops.native import FLOATS, require
 from rushlight.ops.products import order_in
-from rushlight.ops.shared import readable, wrap_dim, wrap_dims
+from rushlight.ops.shared import readable, wrap_dims
 
 # ---- slopes
 

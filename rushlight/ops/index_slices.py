@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import rushlight
+from rushlight.core.geometry import around
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
 from rushlight.ops.indexing_kernels import COLUMNS, index_add_kernel, put_slices
 from rushlight.ops.native import (
     REAL,
     USUAL,
-    around,
     as_pairs,
     brief,
     fault_flag,
@@ -20,7 +21,6 @@ from rushlight.ops.native import (
     require,
     run,
     scalar_name,
-    wrap_dim,
 )
 from rushlight.ops.scattering import raise_fault
 

@@ -2,10 +2,10 @@
 
 import rushlight
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
 from rushlight.ops.scattering import meetings, narrowed
-from rushlight.ops.shared import wrap_dim
 
 
 def index_gradient(grad, shape, indices):

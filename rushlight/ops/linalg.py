@@ -9,13 +9,14 @@ from math import prod
 import rushlight
 from rushlight.backends.roles import host
 from rushlight.core.dtype import all_dtypes, by_code
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.copying import check_number
 from rushlight.ops.distances import euclidean_dist_gradient
 from rushlight.ops.native import brief
-from rushlight.ops.shared import conjugated, wrap_dim, wrap_dims
+from rushlight.ops.shared import conjugated, wrap_dims
 
 contraction = host.contraction
 pair_product, vector_product = contraction.pair_product, contraction.vector_product

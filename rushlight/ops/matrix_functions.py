@@ -3,6 +3,7 @@
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import (
     LinAlgError,
@@ -12,7 +13,6 @@ from rushlight.ops.linalg_checks import (
     raise_faults,
 )
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import wrap_dim
 from rushlight.ops.solving import tolerances
 
 # Exponentials

@@ -6,16 +6,9 @@ from math import prod
 
 from rushlight.codegen.loops import T, loops
 from rushlight.codegen.stored_only import refuse_stored_only
-from rushlight.ops.native import (
-    around,
-    brief,
-    fresh,
-    laid_as,
-    mover,
-    name_of,
-    run,
-    wrap_dim,
-)
+from rushlight.core.geometry import around
+from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.ops.native import brief, fresh, laid_as, mover, name_of, run
 
 
 @loops

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     parallel_for,
@@ -28,7 +29,6 @@ from rushlight.dispatch.notes import NO_FAULT
 
 # Kernels that only move elements see them as integers of the same width.
 MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
-GRAIN = 32768
 
 
 def fresh(like: Tensor, sizes, dtype: DType = None):
@@ -282,38 +282,6 @@ def fault_in(flag: Tensor):
     if recording:
         note_check()
     return fault if taken_down(flag, cython.address(fault)) else None
-
-
-def wrap_dim(dim: cython.Py_ssize_t, ndim: cython.Py_ssize_t, name="dim"):
-    """``dim`` counted from the front; a scalar counts as one dimension.
-
-    Raises:
-        IndexError: the dimension doesn't exist.
-    """
-    span: cython.Py_ssize_t = max(ndim, 1)
-    if not -span <= dim < span:
-        raise IndexError(
-            f"Dimension out of range (expected to be in range of [{-span}, {span - 1}],"
-            f" but got {dim})"
-        )
-    return dim + span if dim < 0 else dim
-
-
-def around(sizes, dim: cython.Py_ssize_t):
-    """Elements before, along and after ``dim``: ``(outer, size, inner)``."""
-    outer: int64_t = 1
-    size: int64_t = 1
-    inner: int64_t = 1
-    at: cython.Py_ssize_t = 0
-    for extent in sizes:
-        if at < dim:
-            outer *= extent
-        elif at == dim:
-            size = extent
-        else:
-            inner *= extent
-        at += 1
-    return outer, size, inner
 
 
 def brief(tensor):

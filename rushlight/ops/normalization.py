@@ -18,18 +18,13 @@ from rushlight.codegen.language import (
     select,
     total,
 )
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fresh, name_of, scalar_name
 from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
-from rushlight.ops.shared import (
-    conjugated,
-    followed,
-    readable,
-    refuse_gradient,
-    wrap_dim,
-)
+from rushlight.ops.shared import conjugated, followed, readable, refuse_gradient
 
 
 def _centered(x, dim, eps):

@@ -10,6 +10,7 @@ import importlib
 
 import cython
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
@@ -29,7 +30,6 @@ from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.ops.native import USUAL, as_pairs, brief, from_pairs, mover, require
 
-GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
 # As in `dispatch.loops`.
 EVERYTHING = cython.declare(cython.int, 1 << 20)

@@ -3,9 +3,10 @@
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.shared import warn_once, wrap_dim
+from rushlight.ops.shared import warn_once
 
 # ---- positions
 

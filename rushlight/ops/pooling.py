@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 
 import rushlight
@@ -261,7 +262,7 @@ def _given(stride):
     return stride is not None and stride != [] and stride != ()
 
 
-def _max_pool(axes, x, kernel, stride, padding, dilation, ceil_mode):
+def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
     if x.dtype is rushlight.bool:
@@ -308,54 +309,6 @@ def _check_grad(operator, grad, shape):
         )
 
 
-def max_pool1d_with_indices(
-    self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
-):
-    """Largest values of windows along the last axis, and where they are."""
-    return _max_pool(1, self, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool2d_with_indices(
-    self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
-):
-    """Largest values of windows over the last two axes, and where they are."""
-    return _max_pool(2, self, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool3d_with_indices(
-    self, kernel_size, stride=(), padding=0, dilation=1, ceil_mode=False
-):
-    """Largest values of windows over the last three axes, and where they are."""
-    return _max_pool(3, self, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool1d_with_indices_backward(
-    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-):
-    """The gradient of ``max_pool1d_with_indices``'s values for its input."""
-    return _max_pool_backward(
-        1, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-    )
-
-
-def max_pool2d_with_indices_backward(
-    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-):
-    """The gradient of ``max_pool2d_with_indices``'s values for its input."""
-    return _max_pool_backward(
-        2, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-    )
-
-
-def max_pool3d_with_indices_backward(
-    grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-):
-    """The gradient of ``max_pool3d_with_indices``'s values for its input."""
-    return _max_pool_backward(
-        3, grad_output, self, kernel_size, stride, padding, dilation, ceil_mode, indices
-    )
-
-
 def _check_divisor(operator, divisor):
     if divisor == 0:
         raise RuntimeError(f"{operator}: divisor must be not zero")
@@ -387,7 +340,16 @@ def _scale(x, win, divisor):
     return scale
 
 
-def _avg_pool(axes, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor):
+def _avg_pool(
+    axes,
+    x,
+    kernel,
+    stride=(),
+    padding=0,
+    ceil_mode=False,
+    count_include_pad=True,
+    divisor=None,
+):
     if axes == 2 and x.ndim < 3:
         x.size(-3)  # images have three dimensions at least
     win = windows(f"avg_pool{axes}d", x, axes, kernel, stride, padding, 1, ceil_mode)
@@ -420,7 +382,7 @@ def _averaging_plan(win, x, count_include_pad, divisor):
 
 
 def _avg_pool_backward(
-    axes, grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor
+    axes, grad, x, kernel, stride, padding, ceil_mode, count_include_pad, divisor=None
 ):
     operator = f"avg_pool{axes}d_backward"
     win = windows(operator, x, axes, kernel, stride, padding, 1, ceil_mode)
@@ -439,124 +401,6 @@ def _avg_pool_backward(
         ints = win.sizes + win.out + win.kernel + win.stride + win.padding + rule
         run(avg_pool_spread, tensors, ints, win.planes, 2 * win.work, **types)
     return in_layout(grad_input, _averages_layout(x, axes))
-
-
-def avg_pool1d(
-    self, kernel_size, stride=(), padding=0, ceil_mode=False, count_include_pad=True
-):
-    """Means of windows along the last axis."""
-    return _avg_pool(
-        1, self, kernel_size, stride, padding, ceil_mode, count_include_pad, None
-    )
-
-
-def avg_pool2d(
-    self,
-    kernel_size,
-    stride=(),
-    padding=0,
-    ceil_mode=False,
-    count_include_pad=True,
-    divisor_override=None,
-):
-    """Means of windows over the last two axes."""
-    return _avg_pool(
-        2,
-        self,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
-
-
-def avg_pool3d(
-    self,
-    kernel_size,
-    stride=(),
-    padding=0,
-    ceil_mode=False,
-    count_include_pad=True,
-    divisor_override=None,
-):
-    """Means of windows over the last three axes."""
-    return _avg_pool(
-        3,
-        self,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
-
-
-def avg_pool1d_backward(
-    grad_output, self, kernel_size, stride, padding, ceil_mode, count_include_pad
-):
-    """The gradient of ``avg_pool1d`` for its input."""
-    return _avg_pool_backward(
-        1,
-        grad_output,
-        self,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        None,
-    )
-
-
-def avg_pool2d_backward(
-    grad_output,
-    self,
-    kernel_size,
-    stride,
-    padding,
-    ceil_mode,
-    count_include_pad,
-    divisor_override,
-):
-    """The gradient of ``avg_pool2d`` for its input."""
-    return _avg_pool_backward(
-        2,
-        grad_output,
-        self,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
-
-
-def avg_pool3d_backward(
-    grad_output,
-    self,
-    kernel_size,
-    stride,
-    padding,
-    ceil_mode,
-    count_include_pad,
-    divisor_override,
-):
-    """The gradient of ``avg_pool3d`` for its input."""
-    return _avg_pool_backward(
-        3,
-        grad_output,
-        self,
-        kernel_size,
-        stride,
-        padding,
-        ceil_mode,
-        count_include_pad,
-        divisor_override,
-    )
 
 
 _NEED_CHANNELS = ("adaptive_max_pool2d", "adaptive_max_pool3d", "adaptive_avg_pool3d")
@@ -655,36 +499,6 @@ def _adaptive_avg_pool_backward(axes, grad, x):
     return in_layout(grad_input, _averages_layout(x, axes))
 
 
-def adaptive_avg_pool1d(self, output_size):
-    """Means of windows that divide the last axis evenly."""
-    return _adaptive_avg_pool(1, self, output_size)
-
-
-def adaptive_avg_pool2d(self, output_size):
-    """Means of windows that divide the last two axes evenly."""
-    return _adaptive_avg_pool(2, self, output_size)
-
-
-def adaptive_avg_pool3d(self, output_size):
-    """Means of windows that divide the last three axes evenly."""
-    return _adaptive_avg_pool(3, self, output_size)
-
-
-def adaptive_avg_pool1d_backward(grad_output, self):
-    """The gradient of ``adaptive_avg_pool1d`` for its input."""
-    return _adaptive_avg_pool_backward(1, grad_output, self)
-
-
-def adaptive_avg_pool2d_backward(grad_output, self):
-    """The gradient of ``adaptive_avg_pool2d`` for its input."""
-    return _adaptive_avg_pool_backward(2, grad_output, self)
-
-
-def adaptive_avg_pool3d_backward(grad_output, self):
-    """The gradient of ``adaptive_avg_pool3d`` for its input."""
-    return _adaptive_avg_pool_backward(3, grad_output, self)
-
-
 def _adaptive_max_pool(axes, x, output_size):
     operator = f"adaptive_max_pool{axes}d"
     shape, planes, sizes, out_sizes = _adaptive(operator, x, axes, output_size)
@@ -709,21 +523,26 @@ def _adaptive_max_pool_backward(axes, grad, x, indices):
     return scattered(operator, grad, x, indices, planes, size, osize, layout)
 
 
-def adaptive_max_pool2d(self, output_size):
-    """Largest values, and their places, of windows that divide two axes evenly."""
-    return _adaptive_max_pool(2, self, output_size)
-
-
-def adaptive_max_pool3d(self, output_size):
-    """Largest values, and their places, of windows that divide three axes evenly."""
-    return _adaptive_max_pool(3, self, output_size)
-
-
-def adaptive_max_pool2d_backward(grad_output, self, indices):
-    """The gradient of ``adaptive_max_pool2d``'s values for its input."""
-    return _adaptive_max_pool_backward(2, grad_output, self, indices)
-
-
-def adaptive_max_pool3d_backward(grad_output, self, indices):
-    """The gradient of ``adaptive_max_pool3d``'s values for its input."""
-    return _adaptive_max_pool_backward(3, grad_output, self, indices)
+# One function serves all ranks; each is an operator.
+max_pool1d_with_indices = partial(_max_pool, 1)
+max_pool2d_with_indices = partial(_max_pool, 2)
+max_pool3d_with_indices = partial(_max_pool, 3)
+max_pool1d_with_indices_backward = partial(_max_pool_backward, 1)
+max_pool2d_with_indices_backward = partial(_max_pool_backward, 2)
+max_pool3d_with_indices_backward = partial(_max_pool_backward, 3)
+avg_pool1d = partial(_avg_pool, 1)
+avg_pool2d = partial(_avg_pool, 2)
+avg_pool3d = partial(_avg_pool, 3)
+avg_pool1d_backward = partial(_avg_pool_backward, 1)
+avg_pool2d_backward = partial(_avg_pool_backward, 2)
+avg_pool3d_backward = partial(_avg_pool_backward, 3)
+adaptive_avg_pool1d = partial(_adaptive_avg_pool, 1)
+adaptive_avg_pool2d = partial(_adaptive_avg_pool, 2)
+adaptive_avg_pool3d = partial(_adaptive_avg_pool, 3)
+adaptive_avg_pool1d_backward = partial(_adaptive_avg_pool_backward, 1)
+adaptive_avg_pool2d_backward = partial(_adaptive_avg_pool_backward, 2)
+adaptive_avg_pool3d_backward = partial(_adaptive_avg_pool_backward, 3)
+adaptive_max_pool2d = partial(_adaptive_max_pool, 2)
+adaptive_max_pool3d = partial(_adaptive_max_pool, 3)
+adaptive_max_pool2d_backward = partial(_adaptive_max_pool_backward, 2)
+adaptive_max_pool3d_backward = partial(_adaptive_max_pool_backward, 3)

@@ -3,11 +3,12 @@
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import check_square
 from rushlight.ops.native import brief, require
-from rushlight.ops.shared import differentiated, readable, wrap_dim
+from rushlight.ops.shared import differentiated, readable
 
 MANY_ROWS = 25  # from here distances come from one product, less precise and faster
 
@@ -43,11 +44,9 @@ def matrix_power(self, n):
     """By squaring.
 
     Raises:
-        RuntimeError: the matrices aren't square, or have no inverse for a negative power.
+        RuntimeError: the matrices aren't square, or the power is negative.
     """
     check_square(self, "linalg.matrix_power")
-    if n == -1:
-        return ops.linalg_inv(self)
     if n < 0:
         self, n = ops.linalg_inv(self), -n
     if n == 1:

@@ -5,6 +5,7 @@ import math
 import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.qscheme import (
     per_channel_affine,
     per_channel_affine_float_qparams,
@@ -15,7 +16,6 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.fake_quantize import choose_parameters
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import wrap_dim
 
 # quantized type -> type of its integers, least and greatest
 KINDS = {

@@ -5,16 +5,10 @@ import math
 import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import reduction
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.shared import (
-    conjugated,
-    count,
-    restore,
-    unreduce,
-    wrap_dim,
-    wrap_dims,
-)
+from rushlight.ops.shared import conjugated, count, restore, unreduce, wrap_dims
 
 NOWHERE = 1 << 62  # the position of no element: any other comes before it
 

@@ -76,7 +76,7 @@ def make_operators(entries):
     set_copy_operator(call.copy_.overloads[0])
     set_folded_writer(write_folded)
     defer()
-    sparse_table.attach({op.full_name: op for op in every_operator()})
+    sparse_table.attach({op.full_name: op for op in every_operator()}, _DERIVED)
 
 
 def write_folded(target, result, changed_only):

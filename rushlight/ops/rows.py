@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     parallel_for,
@@ -17,7 +18,6 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
-GRAIN = cython.declare(int64_t, 32768)
 # How an operand moves with the outer axis, the inner axis and the row.
 EACH = "each"  # an element for every element
 ROW = "row"  # an element for every row
@@ -25,20 +25,6 @@ SHARED = "shared"  # one row for all
 APART = "apart"  # an element for every element, the rows one after the other
 OUTER = "outer"  # an element for each place along the outer axis
 _NATIVE = cython.declare(dict, {})
-
-
-def around(shape, dim):
-    """``(outer, size, inner)`` of a shape; a number is one row of one."""
-    outer: int64_t = 1
-    inner: int64_t = 1
-    i: cython.int
-    if not len(shape):
-        return 1, 1, 1
-    for i in range(dim):
-        outer *= shape[i]
-    for i in range(cython.cast(cython.int, dim) + 1, len(shape)):
-        inner *= shape[i]
-    return outer, shape[dim], inner
 
 
 @cython.cfunc
@@ -66,18 +52,19 @@ def native_for(
 
 
 @cython.cfunc
-@cython.exceptval(-1, check=False)
-def launch_rows(
-    native: NativeKernel, operands: list, outer: int64_t, size: int64_t, inner: int64_t
-) -> cython.int:
-    data: cython.p_char[12]
-    ints: int64_t[38]
+@cython.exceptval(check=False)
+def place_rows(
+    operands: list,
+    size: int64_t,
+    inner: int64_t,
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+) -> cython.void:
+    """Where the operands of a row kernel start, and how they move."""
     count: cython.int = len(operands)
     k: cython.int
     t: Tensor
     item: int64_t
-    if count > 12:
-        raise RuntimeError(f"a row kernel takes at most 12 operands, not {count}")
     ints[0] = size
     ints[1] = inner
     for k in range(count):
@@ -104,20 +91,40 @@ def launch_rows(
             ints[2 + k] = 0
             ints[2 + count + k] = 0
             ints[2 + 2 * count + k] = item
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def launch_rows(
+    native: NativeKernel, operands: list, outer: int64_t, size: int64_t, inner: int64_t
+) -> cython.int:
+    few_data: cython.p_char[12]
+    few_ints: int64_t[38]
+    data: cython.pp_char = few_data
+    ints: cython.pointer(int64_t) = few_ints
+    count: cython.int = len(operands)
+    n_ints: cython.int = 2 + 3 * count
+    total: int64_t = outer * inner
+    many: bytearray = None
+    if count > 12:
+        width: cython.int = cython.sizeof(cython.p_char)
+        many = bytearray(count * width + n_ints * cython.sizeof(int64_t))
+        room: cython.p_char = many
+        data = cython.cast(cython.pp_char, room)
+        ints = cython.cast(cython.pointer(int64_t), room + count * width)
+    place_rows(operands, size, inner, data, ints)
     grain: int64_t = max(1, GRAIN // max(1, size))
     if inner > 1:  # rows side by side are computed together
         grain = max(grain, 128)
-    if outer * inner * size <= GRAIN:
-        grain = outer * inner
+    if total * size <= GRAIN:
+        grain = total
     if watched:
-        n_ints: cython.int = 2 + 3 * count
-        total: int64_t = outer * inner
         tell(native.fn, data, count, ints, n_ints, total, grain, cython.NULL, 0)
-    if outer * inner <= grain:
-        run_here(native.fn, data, ints, outer * inner)
+    if total <= grain:
+        run_here(native.fn, data, ints, total)
         return 0
     with cython.nogil:
-        parallel_for(native.fn, data, ints, outer * inner, grain)
+        parallel_for(native.fn, data, ints, total, grain)
     return 0
 
 

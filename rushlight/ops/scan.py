@@ -9,6 +9,7 @@ import importlib
 
 import cython
 from cython.cimports.libc.stdint import int64_t
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     parallel_for,
@@ -24,7 +25,6 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 
 # As in `dispatch.loops`.
 EVERYTHING = cython.declare(cython.int, 1 << 20)
-GRAIN = cython.declare(int64_t, 32768)
 COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors
 EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
 _NATIVE = cython.declare(dict, {})

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import rushlight
+from rushlight.core.geometry import around
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
 from rushlight.ops.indexing_kernels import COLUMNS, scatter_kernel, scatter_products
 from rushlight.ops.native import (
     REAL,
     USUAL,
-    around,
     as_pairs,
     brief,
     fault_flag,
@@ -19,7 +20,6 @@ from rushlight.ops.native import (
     name_of,
     require,
     run,
-    wrap_dim,
 )
 
 ASSIGN, ADD, MULTIPLY, SMALLEST, LARGEST = range(5)

@@ -4,9 +4,11 @@ import math
 
 import rushlight
 from rushlight.codegen.loops import A, T, loops
+from rushlight.core.geometry import around
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, around, fresh, name_of, require, run
-from rushlight.ops.shared import readable, wrap_dim
+from rushlight.ops.native import FLOATS, fresh, name_of, require, run
+from rushlight.ops.shared import readable
 
 SUM, MEAN, LARGEST, SMALLEST, PRODUCT = range(5)
 _KINDS = {

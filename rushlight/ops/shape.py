@@ -4,13 +4,14 @@ import itertools
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, require, scalar_name
-from rushlight.ops.shared import readable, wrap_dim, written
+from rushlight.ops.shared import readable, written
 from rushlight.ops.view import call_slice
 
 MOST_CHOSEN = 2**60  # places that memory has addresses for

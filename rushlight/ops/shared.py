@@ -4,6 +4,7 @@ import math
 import warnings
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.state import included_keys
 from rushlight.core.subclass import dispatched
 from rushlight.core.tensor import Tensor
@@ -98,24 +99,6 @@ def readable(tensor):
         return False
     stand = tensor._stand
     return tensor.device.has_memory and (stand is None or stand.readable)
-
-
-def wrap_dim(dim, ndim):
-    """A dimension counted from the front.
-
-    Raises:
-        IndexError: there is no such dimension.
-
-    >>> wrap_dim(-1, 3)
-    2
-    """
-    extent = ndim or 1
-    if not -extent <= dim < extent:
-        raise IndexError(
-            "Dimension out of range (expected to be in range of "
-            f"[{-extent}, {extent - 1}], but got {dim})"
-        )
-    return dim + extent if dim < 0 else dim
 
 
 def wrap_dims(dims, ndim):

@@ -3,11 +3,11 @@
 import math
 
 from rushlight.codegen.language import exp, largest, log, rowwise, total
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import fresh, scalar_name
 from rushlight.ops.rows import over
-from rushlight.ops.shared import wrap_dim
 
 
 @rowwise

@@ -19,6 +19,7 @@ from rushlight.codegen.loops import (
     loops,
     loops_inline,
 )
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import tie_order
 from rushlight.ops.copying import check_number
 from rushlight.ops.native import (
@@ -36,7 +37,6 @@ from rushlight.ops.native import (
     run,
     run_whole,
     scalar_name,
-    wrap_dim,
 )
 from rushlight.ops.picking import tally
 from rushlight.ops.tie_order import any_first, comes_first

@@ -1,7 +1,8 @@
 """What the gradients of sparse tensors are made of, under the names of the formulas."""
 
 from rushlight.ops.shared import conjugated, scaled
-from rushlight.ops.sparse_access import compressed_like, masked_like
+from rushlight.ops.sparse_access import masked_like
+from rushlight.ops.sparse_compressed import compressed_like
 from rushlight.ops.sparse_coo import (
     coalesced_of,
     dense_gradient,

@@ -319,36 +319,6 @@ def to_sparse_bsc(self, blocksize, dense_dim):
     return to_sparse(self, layouts.sparse_bsc, list(blocksize), dense_dim)
 
 
-def sparse_mask(self, mask):
-    """Elements where the mask has coordinates, whatever its values.
-
-    Raises:
-        RuntimeError: the mask is dense, or the sizes differ.
-    """
-    if list(self.shape) != list(mask.shape):
-        raise RuntimeError(
-            "sparse_mask(): operands have incompatible sizes; self has size "
-            f"{list(self.shape)} but mask has size {list(mask.shape)}"
-        )
-    if mask.layout in COMPRESSED:
-        source = to_dense(self, None, None)
-        return compressed_like(source, mask)
-    if mask.layout is not layouts.sparse_coo:
-        raise RuntimeError(
-            "sparse_mask() expected mask to be sparse, but it has a Strided layout"
-        )
-    if self.layout in COMPRESSED:
-        self = to_sparse_coo(self)
-    return ops._masked_by_coo(self, mask)
-
-
-def compressed_like(self, mask):
-    """A dense tensor's elements at a compressed one's places."""
-    from rushlight.ops import sparse_compressed
-
-    return sparse_compressed.taken_like(self, mask)
-
-
 def masked_like(self, mask):
     """A gradient at the places of what it belongs to."""
     if mask.layout is layouts.sparse_coo:

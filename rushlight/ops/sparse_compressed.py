@@ -5,7 +5,12 @@ from rushlight.core import layout as layouts
 from rushlight.core import sparse
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
-from rushlight.ops.sparse_access import BY_ROWS, COMPRESSED, IN_BLOCKS
+from rushlight.ops.sparse_access import (
+    BY_ROWS,
+    COMPRESSED,
+    IN_BLOCKS,
+    to_sparse_coo,
+)
 
 
 class Compressed:
@@ -183,7 +188,30 @@ def starts_of(lines, extent):
     return ops.cat([ops.new_zeros(counts, [1]), ops.cumsum(counts, 0)])
 
 
-def taken_like(self, mask):
+def sparse_mask(self, mask):
+    """Elements where the mask has coordinates, whatever its values.
+
+    Raises:
+        RuntimeError: the mask is dense, or the sizes differ.
+    """
+    if list(self.shape) != list(mask.shape):
+        raise RuntimeError(
+            "sparse_mask(): operands have incompatible sizes; self has size "
+            f"{list(self.shape)} but mask has size {list(mask.shape)}"
+        )
+    if mask.layout in COMPRESSED:
+        source = ops.to_dense(self)
+        return compressed_like(source, mask)
+    if mask.layout is not layouts.sparse_coo:
+        raise RuntimeError(
+            "sparse_mask() expected mask to be sparse, but it has a Strided layout"
+        )
+    if self.layout in COMPRESSED:
+        self = to_sparse_coo(self)
+    return ops._masked_by_coo(self, mask)
+
+
+def compressed_like(self, mask):
     """A dense tensor's elements at a compressed one's places."""
     if mask.layout in IN_BLOCKS or parts(mask)[0].ndim > 1:
         ones = ops.to_dense(like(mask, ops.ones_like(parts(mask)[2])))

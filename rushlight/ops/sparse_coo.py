@@ -5,9 +5,9 @@ import math
 import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
-from rushlight.ops.shared import wrap_dim
 
 
 class Coo:

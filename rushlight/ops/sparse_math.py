@@ -5,8 +5,9 @@ import math
 import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.shared import wrap_dim, wrap_dims
+from rushlight.ops.shared import wrap_dims
 from rushlight.ops.sparse_access import COMPRESSED, masked_like
 from rushlight.ops.sparse_coo import (
     coalesced_of as coalesced_of,

@@ -73,11 +73,12 @@ def _kernel(path):
     return LazyKernel(f"{home}.{module}", attribute)
 
 
-def attach(operators):
+def attach(operators, copied):
     """Registers the rows; called once, when all operators are defined.
 
     Args:
         operators: by name and overload.
+        copied: the kernel of in-place and ``out=`` forms, which copies a fresh result.
     """
     bind_layouts(_empty_in_parts)
     bind_makers({name: operators[name] for name in _MAKERS})
@@ -88,7 +89,7 @@ def attach(operators):
     _attach_quantized(operators)
     derived = [name for name, kernels in ROWS.items() if kernels[0]]
     for name in derived:
-        _derive(operators[name])
+        _derive(operators[name], copied)
     for name in (*ON_VALUES, *LINEAR):
         if name in operators:
             _attach_values(operators[name], name, (name not in LINEAR,))
@@ -100,14 +101,12 @@ def _empty_in_parts(size, dtype, layout, device):
     return empty_in_layout(list(size), dtype, layout, device)
 
 
-def _derive(op):
+def _derive(op, copied):
     """In-place and ``out=`` forms compute a fresh result and copy it."""
-    from rushlight.ops.registry import _DERIVED
-
     for form in (op.inplace, op.out):
         if form is not None and not form.has_kernel(COO):
-            form.set_kernel(COO, _DERIVED)
-            form.set_kernel(COMPRESSED, _DERIVED)
+            form.set_kernel(COO, copied)
+            form.set_kernel(COMPRESSED, copied)
 
 
 def _attach_values(op, name, options):

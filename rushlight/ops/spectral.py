@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import COMPLEX, FLOATS, brief
-from rushlight.ops.shared import wrap_dim
 from rushlight.ops.spectral_plans import transform_lines
 
 PLAIN, BY_ROOT, BY_SIZE = 0, 1, 2  # what a transform of n elements is divided by
@@ -180,17 +180,6 @@ def promoted(self, to_complex):
     return self if dtype is self.dtype else self.to(dtype)
 
 
-def wrapped(self, dim):
-    """A dimension counted from the front.
-
-    Raises:
-        IndexError: there is no such dimension, or none at all.
-    """
-    if self.ndim == 0:
-        raise IndexError(f"Dimension specified as {dim} but tensor has no dimensions")
-    return wrap_dim(dim, self.ndim)
-
-
 def check_points(count):
     """Refuses transforms of nothing.
 
@@ -224,7 +213,7 @@ def refuse_complex(self, message):
 
 
 def _to_complex(self, n, dim, norm, forward):
-    dim = wrapped(self, dim)
+    dim = wrap_dim(dim, self.ndim, False)
     if n is not None:
         check_points(n)
     self = promoted(self, False)
@@ -251,7 +240,7 @@ def ifft(self, n, dim, norm):
 def _to_half(self, n, dim, norm, forward, name):
     refuse_complex(self, f"{name} expects a real input tensor, but got ")
     self = promoted(self, False)
-    dim = wrapped(self, dim)
+    dim = wrap_dim(dim, self.ndim, False)
     if n is not None:
         check_points(n)
         self = fitted(self, [dim], [n])
@@ -272,7 +261,7 @@ def ihfft(self, n, dim, norm):
 
 def _to_real(self, n, dim, norm, forward):
     self = promoted(self, True)
-    dim = wrapped(self, dim)
+    dim = wrap_dim(dim, self.ndim, False)
     if n is None:
         n = 2 * (self.shape[dim] - 1)
     check_points(n)
@@ -302,7 +291,7 @@ def shape_and_dims(self, s, dim):
         s = [s]
     if dim is not None:
         dim = [dim] if isinstance(dim, int) else list(dim)
-        dim = [wrapped(self, d) for d in dim]
+        dim = [wrap_dim(d, self.ndim, False) for d in dim]
         if len(set(dim)) != len(dim):
             raise RuntimeError("FFT dims must be unique")
         if s is not None and len(s) != len(dim):

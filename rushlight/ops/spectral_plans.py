@@ -8,7 +8,6 @@ import math
 import rushlight
 from rushlight.backends.roles import host
 from rushlight.ops import call as ops
-from rushlight.ops.native import GRAIN
 from rushlight.ops.spectral_kernels import (
     COMPLEX,
     HALF,
@@ -170,7 +169,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     blocks = outer * -(-inner // width)
     work = length * width * blocks * (len(plan.radices) + 2)
     tasks = 1
-    if work > 8 * GRAIN:
+    if work > 8 * host.launch.SMALLEST_TASK:
         tasks = min(blocks, 2 * host.pool.get_num_threads())
     room = (length + 1) * width
     scratch = rushlight.empty(tasks * 4 * room + lanes * lanes, dtype=parts)

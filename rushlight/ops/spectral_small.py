@@ -19,7 +19,6 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Const, Type, load
 from rushlight.ops.contraction import moved, rolled, transpose
-from rushlight.ops.native import GRAIN
 from rushlight.ops.spectral_kernels import (
     VECTOR_BYTES,
     entangled,
@@ -217,7 +216,7 @@ def transform_short(source, out, count, in_line, out_line, forward, factor, plan
     blocks = count // lanes
     paired = not source.is_complex()
     kernel = short_kernel(parts.name, plan.size, plan.radices, forward, paired)
-    grain = max(1, GRAIN // (8 * plan.size * lanes))
+    grain = max(1, host.launch.SMALLEST_TASK // (8 * plan.size * lanes))
     operands = (out, source, factor, plan.roots, plan.halves)
     host.launch.launch(kernel, operands, (in_line, out_line), blocks, grain)
     return blocks * lanes

@@ -3,10 +3,11 @@
 import math
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.reduction import real_of, vector_norm_gradient
-from rushlight.ops.shared import conjugated, readable, wrap_dim
+from rushlight.ops.shared import conjugated, readable
 
 
 def cov(self, correction, fweights, aweights):

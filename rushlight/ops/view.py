@@ -1,12 +1,12 @@
 """Composites and derivatives of the views; the views themselves are compiled."""
 
 import rushlight
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.views import refuse_many, set_source
 from rushlight.core.views import resize_ as resize_in_place
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
 from rushlight.ops.native import brief, scalar_name
-from rushlight.ops.shared import wrap_dim
 
 
 def call_slice(tensor, dim, start, end, step):

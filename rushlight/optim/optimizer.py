@@ -10,8 +10,8 @@ from copy import deepcopy
 from itertools import chain
 
 import rushlight as rl
+from rushlight.autograd.hooks import registered
 from rushlight.core.tensor import Tensor
-from rushlight.utils.hooks import RemovableHandle
 
 __all__ = [
     "Optimizer",
@@ -44,20 +44,12 @@ _HOOK_TABLES = (
 
 def register_optimizer_step_pre_hook(hook):
     """Call ``hook(optimizer, args, kwargs)`` before every optimizer's step."""
-    return _add_hook(_global_pre_hooks, hook)
+    return registered(_global_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook):
     """Call ``hook(optimizer, args, kwargs)`` after every optimizer's step."""
-    return _add_hook(_global_post_hooks, hook)
-
-
-def _add_hook(hooks, hook, prepend=False):
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    if prepend:
-        hooks.move_to_end(handle.id, last=False)
-    return handle
+    return registered(_global_post_hooks, hook)
 
 
 # For annotations: tensors, pairs of a name and a tensor, or groups of them.
@@ -187,27 +179,27 @@ class Optimizer:
 
     def register_step_pre_hook(self, hook):
         """Call ``hook(optimizer, args, kwargs)`` before each step."""
-        return _add_hook(self._optimizer_step_pre_hooks, hook)
+        return registered(self._optimizer_step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook):
         """Call ``hook(optimizer, args, kwargs)`` after each step."""
-        return _add_hook(self._optimizer_step_post_hooks, hook)
+        return registered(self._optimizer_step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook, prepend=False):
         """Call ``hook(optimizer)`` before ``state_dict``."""
-        return _add_hook(self._optimizer_state_dict_pre_hooks, hook, prepend)
+        return registered(self._optimizer_state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook, prepend=False):
         """Call ``hook(optimizer, state_dict)``; what it returns replaces the dict."""
-        return _add_hook(self._optimizer_state_dict_post_hooks, hook, prepend)
+        return registered(self._optimizer_state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook, prepend=False):
         """Call ``hook(optimizer, state_dict)`` before loading; it may replace it."""
-        return _add_hook(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
+        return registered(self._optimizer_load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook, prepend=False):
         """Call ``hook(optimizer)`` after loading."""
-        return _add_hook(self._optimizer_load_state_dict_post_hooks, hook, prepend)
+        return registered(self._optimizer_load_state_dict_post_hooks, hook, prepend)
 
     def state_dict(self):
         """The state and the options, with numbers in place of the parameters."""

@@ -13,6 +13,7 @@ import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy, memset
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
@@ -26,7 +27,6 @@ from cython.cimports.rushlight.programs.tape import Tape
 
 from rushlight.programs.listening import listen
 
-GRAIN = cython.declare(int64_t, 32768)  # elements that one thread takes at least
 CHUNK = cython.declare(int64_t, 8192)  # elements of one row of a flat loop
 # What a place of a program is.
 GIVEN = cython.declare(cython.int, 0)  # it was there before

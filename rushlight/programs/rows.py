@@ -14,6 +14,7 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.language import sqrt, total
 from rushlight.codegen.nest import ROW, fold, length
 from rushlight.codegen.reduction import Reduction
+from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.declared import FUNCTIONAL
 from rushlight.programs.member import Member, is_window
 from rushlight.programs.resolving import reduction_kernel
@@ -85,11 +86,6 @@ class Along:
         self.name, self.digest, self.function = name, digest, function
 
 
-def wrapped(dim, ndim):
-    """A dimension counted from the first."""
-    return dim + ndim if dim < 0 else dim
-
-
 def reduction_member(step):
     """A sum, mean, extreme or variance."""
     call = step.call
@@ -108,7 +104,7 @@ def reduction_member(step):
     if dims is None or (not isinstance(dims, int) and len(dims) == 0):
         dims = range(x.ndim)
     dims = (dims,) if isinstance(dims, int) else dims
-    axes = tuple(sorted(wrapped(d, x.ndim) for d in dims))
+    axes = tuple(sorted(wrap_dim(d, x.ndim) for d in dims))
     correction = 0
     if "correction" in given:
         correction = 1 if given["correction"] is None else given["correction"]
@@ -179,7 +175,7 @@ def softmax_member(step, count, name, dim_at):
     if any(one.dtype is not result.dtype for one in inputs) or not result.ndim:
         return None
     kernel = _rowwise("softmax", name)
-    axes = (wrapped(call.values[dim_at], result.ndim),)
+    axes = (wrap_dim(call.values[dim_at], result.ndim),)
     return made_by(
         *(step, kernel.function, result.sizes, axes, inputs, [result]),
         ([None] * count, [None]),

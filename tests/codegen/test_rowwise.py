@@ -216,3 +216,22 @@ def test_what_runs_along_a_row_is_told_by_its_kind_and_not_by_a_name():
         "element_along(x, position_along())"
     )
     assert not isinstance(ir.Call("total_along", ir.f32, x), ir.Along)
+
+
+@rowwise
+def sums_of_fourteen(a, b, c, d, e, f, g, h, i, j, k, m, n, o, dim):
+    first = a + b + c + d + e + f + g
+    return first - total(h + i + j + k + m + n + o, over=dim)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (200, 400)])
+def test_a_kernel_over_rows_takes_any_number_of_operands(shape):
+    import rushlight as rl
+    from rushlight.ops.rows import EACH, run_rows
+
+    parts = [rl.tensor(numbers(shape, seed)).double() for seed in range(14)]
+    found = rl.empty(shape, dtype=rl.float64)
+    given = [(part, EACH) for part in parts]
+    run_rows(sums_of_fourteen, [(found, EACH)], given, (*shape, 1), "float64")
+    expected = sum(parts[:7]) - sum(parts[7:]).sum(1, keepdim=True)
+    rl.testing.assert_close(found, expected)

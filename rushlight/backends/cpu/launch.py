@@ -3,6 +3,7 @@
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.pool import run_chunks
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -13,6 +14,7 @@ WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 ZERO_DIVISION = cython.declare(cython.int, 1)
 OUT_OF_MEMORY = cython.declare(cython.int, 2)
 watched = cython.declare(cython.int, 0)
+SMALLEST_TASK: object = GRAIN  # the same for modules that are not compiled
 launches = cython.declare(int64_t, 0)
 
 

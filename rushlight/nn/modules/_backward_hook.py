@@ -5,8 +5,8 @@ from __future__ import annotations
 import warnings
 
 from rushlight.autograd import Function
+from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
-from rushlight.nn.modules._hooks import is_grad_recorded
 
 
 class BackwardHookFunction(Function):
@@ -134,3 +134,8 @@ class BackwardHook:
                     "should always return None or None for all gradients."
                 )
         self.grad_outputs = None
+
+
+def is_grad_recorded(tensors):
+    """Whether autograd records an operation on these tensors now."""
+    return is_grad_enabled() and any(each.requires_grad for each in tensors)

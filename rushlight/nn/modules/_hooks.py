@@ -7,8 +7,9 @@ import sys
 import warnings
 import weakref
 
-import rushlight as rl
+from rushlight.autograd.hooks import registered
 from rushlight.core.tensor import Tensor
+from rushlight.nn.modules._backward_hook import BackwardHook
 from rushlight.utils.hooks import RemovableHandle
 
 
@@ -17,33 +18,27 @@ def _home():
     return sys.modules["rushlight.nn.modules.module"]
 
 
-def _register(hooks, hook):
-    handle = RemovableHandle(hooks)
-    hooks[handle.id] = hook
-    return handle
-
-
 def register_module_buffer_registration_hook(hook):
     """Call ``hook(module, name, buffer)`` at every ``register_buffer``.
 
     What it returns, unless it is None, is registered instead.
     """
-    return _register(_home()._global_buffer_registration_hooks, hook)
+    return registered(_home()._global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook):
     """Call ``hook(module, name, submodule)`` at every ``register_module``."""
-    return _register(_home()._global_module_registration_hooks, hook)
+    return registered(_home()._global_module_registration_hooks, hook)
 
 
 def register_module_parameter_registration_hook(hook):
     """Call ``hook(module, name, parameter)`` at every ``register_parameter``."""
-    return _register(_home()._global_parameter_registration_hooks, hook)
+    return registered(_home()._global_parameter_registration_hooks, hook)
 
 
 def register_module_forward_pre_hook(hook):
     """Call ``hook(module, args)`` before the forward of every module."""
-    return _register(_home()._global_forward_pre_hooks, hook)
+    return registered(_home()._global_forward_pre_hooks, hook)
 
 
 def register_module_forward_hook(hook, *, with_kwargs=False, always_call=False):
@@ -78,18 +73,18 @@ def register_module_backward_hook(hook):
     ``register_module_full_backward_hook`` sees the gradients of the whole module.
     """
     _choose_global_kind(False)
-    return _register(_home()._global_backward_hooks, hook)
+    return registered(_home()._global_backward_hooks, hook)
 
 
 def register_module_full_backward_hook(hook):
     """Call ``hook(module, grad_input, grad_output)`` in every module's backward."""
     _choose_global_kind(True)
-    return _register(_home()._global_backward_hooks, hook)
+    return registered(_home()._global_backward_hooks, hook)
 
 
 def register_module_full_backward_pre_hook(hook):
     """Call ``hook(module, grad_output)`` before every module's backward."""
-    return _register(_home()._global_backward_pre_hooks, hook)
+    return registered(_home()._global_backward_pre_hooks, hook)
 
 
 class WrappedHook:
@@ -150,8 +145,6 @@ def _call(module, args, kwargs, called, partial):
         partial[:2] = args, kwargs
     watch = None
     if full_hooks or pre_hooks:
-        from rushlight.nn.modules._backward_hook import BackwardHook
-
         watch = BackwardHook(module, full_hooks, pre_hooks)
         args = partial[0] = watch.setup_input_hook(args)
     result = partial[2] = module.forward(*args, **kwargs)
@@ -317,8 +310,3 @@ def _warn_about_partial_gradients(args, result, node):
         FutureWarning,
         stacklevel=6,
     )
-
-
-def is_grad_recorded(tensors):
-    """Whether autograd records an operation on these tensors now."""
-    return rl.is_grad_enabled() and any(each.requires_grad for each in tensors)

@@ -67,10 +67,14 @@ def save_own(module, destination, prefix, keep_vars):
         destination[prefix + EXTRA_STATE_KEY_SUFFIX] = module.get_extra_state()
 
 
-def _overrides(module, name):
-    from rushlight.nn.modules.module import Module
+def by_default(method):
+    """Marks a method of ``Module`` that there is nothing to save without overriding."""
+    method.says_nothing = True
+    return method
 
-    return getattr(type(module), name, None) is not getattr(Module, name)
+
+def _overrides(module, name):
+    return not getattr(getattr(type(module), name), "says_nothing", False)
 
 
 def load(module, state_dict, strict, assign):

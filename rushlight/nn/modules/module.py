@@ -758,6 +758,7 @@ class Module:
             error_msgs,
         )
 
+    @_state.by_default
     def get_extra_state(self):
         """What else ``state_dict`` keeps; overridden together with its setter."""
         raise RuntimeError(
@@ -765,6 +766,7 @@ class Module:
             "called."
         )
 
+    @_state.by_default
     def set_extra_state(self, state):
         """Take back what ``get_extra_state`` returned."""
         raise RuntimeError(
