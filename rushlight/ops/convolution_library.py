@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from rushlight.backends.roles import host
-from rushlight.codegen.loops import Type
+from rushlight.codegen.expr import Type
 from rushlight.codegen.target import current
 from rushlight.ops import contraction
 from rushlight.ops import convolution_direct as direct
