@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.distributions import constraints
+from rushlight.distributions._centred import Centred
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all, same_options
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(Centred, Distribution):
     """The Laplace law: density ``exp(-|x - loc| / scale) / (2 * scale)``.
 
     Args:
@@ -26,14 +27,6 @@ class Laplace(Distribution):
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

@@ -6,6 +6,7 @@ import math
 
 import rushlight as rl
 from rushlight.distributions import constraints
+from rushlight.distributions._centred import Centred
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.multivariate_normal import (
     _batch_mahalanobis,
@@ -39,7 +40,7 @@ def _batch_lowrank_mahalanobis(W, D, x, capacitance_tril):
     return (x.pow(2) / D).sum(-1) - correction
 
 
-class LowRankMultivariateNormal(Distribution):
+class LowRankMultivariateNormal(Centred, Distribution):
     """The multivariate normal law of covariance ``W W^T + diag(D)``.
 
     All that needs the covariance goes through the capacitance ``I + W^T D^-1 W``, which
@@ -107,14 +108,6 @@ class LowRankMultivariateNormal(Distribution):
 
     def _over_batch(self, matrix):
         return matrix.expand(self._batch_shape + self._event_shape + self._event_shape)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @lazy_property
     def variance(self):

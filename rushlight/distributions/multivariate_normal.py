@@ -6,6 +6,7 @@ import math
 
 import rushlight as rl
 from rushlight.distributions import constraints
+from rushlight.distributions._centred import Centred
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import _standard_normal, lazy_property
 
@@ -90,7 +91,7 @@ class CovarianceParameter:
         return self._over_batch(inverse.mT @ inverse)
 
 
-class MultivariateNormal(CovarianceParameter, Distribution):
+class MultivariateNormal(Centred, CovarianceParameter, Distribution):
     """The multivariate normal law.
 
     Its density is ``exp(-|L^-1 (x - loc)|^2 / 2) / (det(L) * (2 pi)^(N / 2))``, where
@@ -151,14 +152,6 @@ class MultivariateNormal(CovarianceParameter, Distribution):
         self.loc = loc.expand(*batch_shape, -1)
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
         self._factor(covariance_matrix, precision_matrix, scale_tril)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def variance(self):

@@ -6,13 +6,14 @@ import math
 
 import rushlight as rl
 from rushlight.distributions import constraints
+from rushlight.distributions._centred import Centred
 from rushlight.distributions.exp_family import ExponentialFamily
 from rushlight.distributions.utils import _standard_normal, broadcast_all
 
 __all__ = ["Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(Centred, ExponentialFamily):
     """The normal law: density ``exp(-((x - loc) / scale)^2 / 2) / (scale * sqrt(2 pi))``.
 
     Args:
@@ -32,14 +33,6 @@ class Normal(ExponentialFamily):
     def __init__(self, loc, scale, validate_args=None):
         self.loc, self.scale = broadcast_all(loc, scale)
         super().__init__(self.loc.shape, validate_args=validate_args)
-
-    @property
-    def mean(self):
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @property
     def stddev(self):

@@ -6,13 +6,14 @@ import math
 
 import rushlight as rl
 from rushlight.distributions import constraints
+from rushlight.distributions._centred import Centred
 from rushlight.distributions.distribution import Distribution
 from rushlight.distributions.utils import broadcast_all, lazy_property
 
 __all__ = ["VonMises"]
 
 
-class VonMises(Distribution):
+class VonMises(Centred, Distribution):
     """The von Mises law on the circle: density ``exp(k * cos(x - loc)) / (2 pi I0(k))``.
 
     Drawn as in D. Best, N. Fisher: Efficient simulation of the von Mises distribution,
@@ -76,15 +77,6 @@ class VonMises(Distribution):
             angles = rl.where(accept, (u[2] - 0.5).sign() * cosine.acos(), angles)
             done = done | accept
         return angles
-
-    @property
-    def mean(self):
-        """The mean angle."""
-        return self.loc
-
-    @property
-    def mode(self):
-        return self.loc
 
     @lazy_property
     def variance(self):

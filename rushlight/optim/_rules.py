@@ -77,6 +77,15 @@ def zero_step(fused=False):
     return rl.tensor(0.0, dtype=rl.float64 if wide else rl.float32)
 
 
+# Options that came after the first saved optimizers: what those that lack them mean.
+LATE = {
+    "foreach": None,
+    "maximize": False,
+    "differentiable": False,
+    "capturable": False,
+}
+
+
 class Elementwise(Optimizer):
     """An optimizer that treats each element of each parameter alike.
 

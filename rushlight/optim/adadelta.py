@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_lr,
-    check_not_negative,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["Adadelta"]
 
 
-class Adadelta(Elementwise):
+class Adadelta(rules.Elementwise):
     """Steps in proportion to the recent steps' size over the gradients' size.
 
     Args:
@@ -25,12 +19,7 @@ class Adadelta(Elementwise):
         weight_decay: this times the parameter is added to the gradient.
     """
 
-    _late_defaults = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _late_defaults = rules.LATE
 
     def __init__(
         self,
@@ -45,12 +34,11 @@ class Adadelta(Elementwise):
         maximize=False,
         differentiable=False,
     ):
-        check_lr(lr)
+        rules.check_lr(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_not_negative("weight_decay", weight_decay)
+        rules.check_not_negative("epsilon", eps)
+        rules.check_not_negative("weight_decay", weight_decay)
         super().__init__(
             params,
             {
@@ -66,7 +54,7 @@ class Adadelta(Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
+        state["step"] = rules.zero_step()
         state["square_avg"] = rl.zeros_like(parameter)
         state["acc_delta"] = rl.zeros_like(parameter)
 
@@ -79,4 +67,4 @@ class Adadelta(Elementwise):
         square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = travelled.add(eps).sqrt() / square.add(eps).sqrt() * grad
         travelled.mul_(rho).addcmul_(delta, delta, value=1 - rho)
-        parameter.add_(delta, alpha=-number(group["lr"]))
+        parameter.add_(delta, alpha=-rules.number(group["lr"]))

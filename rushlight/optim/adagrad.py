@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_lr,
-    check_modes,
-    check_not_negative,
-    complex_or_real,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["Adagrad"]
 
 
-class Adagrad(Elementwise):
+class Adagrad(rules.Elementwise):
     """Steps along the gradient over the root of the sum of all its squares.
 
     Args:
@@ -49,12 +41,11 @@ class Adagrad(Elementwise):
         differentiable=False,
         fused=None,
     ):
-        check_lr(lr)
-        check_not_negative("lr_decay", lr_decay)
-        check_not_negative("weight_decay", weight_decay)
-        check_not_negative("initial_accumulator_value", initial_accumulator_value)
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
+        rules.check_lr(lr)
+        rules.check_not_negative("lr_decay", lr_decay)
+        rules.check_not_negative("weight_decay", weight_decay)
+        rules.check_not_negative("initial_accumulator_value", initial_accumulator_value)
+        rules.check_not_negative("epsilon", eps)
         super().__init__(
             params,
             {
@@ -69,7 +60,7 @@ class Adagrad(Elementwise):
                 "fused": fused,
             },
         )
-        check_modes(fused, foreach, differentiable)
+        rules.check_modes(fused, foreach, differentiable)
         for group in self.param_groups:
             for parameter in group["params"]:
                 self._init_state(group, parameter, self.state[parameter])
@@ -81,8 +72,8 @@ class Adagrad(Elementwise):
                 self.state[parameter]["sum"].share_memory_()
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
-        start = complex_or_real(parameter, group["initial_accumulator_value"])
+        state["step"] = rules.zero_step()
+        start = rules.complex_or_real(parameter, group["initial_accumulator_value"])
         state["sum"] = rl.full_like(parameter, start)
 
     def _check_param(self, parameter):
@@ -97,7 +88,7 @@ class Adagrad(Elementwise):
                     "weight_decay option is not compatible with sparse gradients"
                 )
             grad = grad.add(parameter, alpha=group["weight_decay"])
-        rate = number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
+        rate = rules.number(group["lr"]) / (1 + (step - 1) * group["lr_decay"])
         total = state["sum"]
         if grad.is_sparse:
             grad = grad.coalesce()  # squares are taken, so no place may come twice

@@ -4,16 +4,7 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.backends.roles import host
-from rushlight.optim._rules import (
-    Elementwise,
-    check_betas,
-    check_capturable,
-    check_lr,
-    check_modes,
-    check_not_negative,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["Adam"]
 
@@ -34,7 +25,7 @@ def _check_kinds(betas, alone):
             raise ValueError(f"Tensor betas[{index}] must be 1-element")
 
 
-class Adam(Elementwise):
+class Adam(rules.Elementwise):
     """Steps along the mean gradient over the root of its mean square.
 
     Args:
@@ -82,17 +73,16 @@ class Adam(Elementwise):
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
             )
-        check_lr(lr)
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
+        rules.check_lr(lr)
+        rules.check_not_negative("epsilon", eps)
+        rules.check_betas(betas)
+        rules.check_not_negative("weight_decay", weight_decay)
         _check_kinds(betas, alone)
         super().__init__(
             params,
             {
                 "lr": lr,
-                "betas": tuple(map(number, betas)),
+                "betas": tuple(map(rules.number, betas)),
                 "eps": eps,
                 "weight_decay": weight_decay,
                 "amsgrad": amsgrad,
@@ -104,7 +94,7 @@ class Adam(Elementwise):
                 "decoupled_weight_decay": decoupled_weight_decay,
             },
         )
-        check_modes(fused, foreach, differentiable)
+        rules.check_modes(fused, foreach, differentiable)
 
     def _check_param(self, parameter):
         if parameter.grad.is_sparse:
@@ -114,7 +104,7 @@ class Adam(Elementwise):
             )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step(group["fused"])
+        state["step"] = rules.zero_step(group["fused"])
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_avg_sq"] = rl.zeros_like(parameter)
         if group["amsgrad"]:
@@ -135,7 +125,7 @@ class Adam(Elementwise):
             states.append(state)
         if group["capturable"] and not group["fused"]:
             for parameter in params:
-                check_capturable(group, parameter)
+                rules.check_capturable(group, parameter)
         averages = [state["exp_avg"] for state in states]
         squares = [state["exp_avg_sq"] for state in states]
         largest = None
@@ -159,10 +149,10 @@ class Adam(Elementwise):
             squares,
             largest,
             [state["step"] for state in states],
-            lr=number(group["lr"]),
+            lr=rules.number(group["lr"]),
             beta1=beta1,
             beta2=beta2,
-            weight_decay=number(group["weight_decay"]),
+            weight_decay=rules.number(group["weight_decay"]),
             eps=group["eps"],
             maximize=group["maximize"],
         )

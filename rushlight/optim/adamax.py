@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_betas,
-    check_lr,
-    check_not_negative,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["Adamax"]
 
 
-class Adamax(Elementwise):
+class Adamax(rules.Elementwise):
     """``Adam`` with the largest recent gradient in place of the root mean square.
 
     Args:
@@ -26,12 +19,7 @@ class Adamax(Elementwise):
         weight_decay: this times the parameter is added to the gradient.
     """
 
-    _late_defaults = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _late_defaults = rules.LATE
 
     def __init__(
         self,
@@ -46,11 +34,10 @@ class Adamax(Elementwise):
         differentiable=False,
         capturable=False,
     ):
-        check_lr(lr)
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
+        rules.check_lr(lr)
+        rules.check_not_negative("epsilon", eps)
+        rules.check_betas(betas)
+        rules.check_not_negative("weight_decay", weight_decay)
         super().__init__(
             params,
             {
@@ -66,7 +53,7 @@ class Adamax(Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
+        state["step"] = rules.zero_step()
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_inf"] = rl.zeros_like(parameter)
 
@@ -78,5 +65,5 @@ class Adamax(Elementwise):
         mean, largest = state["exp_avg"], state["exp_inf"]
         mean.lerp_(grad, 1 - beta1)
         largest.copy_(rl.maximum(largest * beta2, grad.abs() + group["eps"]))
-        rate = number(group["lr"]) / (1 - beta1 ** state["step"].item())
+        rate = rules.number(group["lr"]) / (1 - beta1 ** state["step"].item())
         parameter.addcdiv_(mean, largest, value=-rate)

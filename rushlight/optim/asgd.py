@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_lr,
-    check_not_negative,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["ASGD"]
 
 
-class ASGD(Elementwise):
+class ASGD(rules.Elementwise):
     """Gradient descent that also keeps the average of the parameters.
 
     Args:
@@ -27,12 +21,7 @@ class ASGD(Elementwise):
     """
 
     _captured = ", mus, etas, and state_steps"
-    _late_defaults = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _late_defaults = rules.LATE
 
     def __init__(
         self,
@@ -47,8 +36,8 @@ class ASGD(Elementwise):
         differentiable=False,
         capturable=False,
     ):
-        check_lr(lr)
-        check_not_negative("weight_decay", weight_decay)
+        rules.check_lr(lr)
+        rules.check_not_negative("weight_decay", weight_decay)
         super().__init__(
             params,
             {
@@ -65,13 +54,13 @@ class ASGD(Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
-        state["eta"] = rl.tensor(float(number(group["lr"])), dtype=rl.float32)
+        state["step"] = rules.zero_step()
+        state["eta"] = rl.tensor(float(rules.number(group["lr"])), dtype=rl.float32)
         state["mu"] = rl.tensor(1.0, dtype=rl.float32)
         state["ax"] = rl.zeros_like(parameter)
 
     def _update(self, group, parameter, grad, state):
-        lr, lambd = number(group["lr"]), group["lambd"]
+        lr, lambd = rules.number(group["lr"]), group["lambd"]
         state["step"] += 1
         step = state["step"].item()
         if group["weight_decay"] != 0:

@@ -3,19 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_betas,
-    check_lr,
-    check_not_negative,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["NAdam"]
 
 
-class NAdam(Elementwise):
+class NAdam(rules.Elementwise):
     """``Adam`` with Nesterov's look ahead.
 
     Args:
@@ -30,10 +23,7 @@ class NAdam(Elementwise):
 
     _captured = ", mu_products and state_steps"
     _late_defaults = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
+        **rules.LATE,
         "decoupled_weight_decay": False,
     }
 
@@ -52,12 +42,11 @@ class NAdam(Elementwise):
         capturable=False,
         differentiable=False,
     ):
-        check_lr(lr)
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
-        check_not_negative("weight_decay", weight_decay)
-        check_not_negative("momentum_decay", momentum_decay)
+        rules.check_lr(lr)
+        rules.check_not_negative("epsilon", eps)
+        rules.check_betas(betas)
+        rules.check_not_negative("weight_decay", weight_decay)
+        rules.check_not_negative("momentum_decay", momentum_decay)
         super().__init__(
             params,
             {
@@ -75,14 +64,14 @@ class NAdam(Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
+        state["step"] = rules.zero_step()
         state["mu_product"] = rl.tensor(1.0, dtype=rl.float32)
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_avg_sq"] = rl.zeros_like(parameter)
 
     def _update(self, group, parameter, grad, state):
         beta1, beta2 = group["betas"]
-        lr, decay = number(group["lr"]), group["weight_decay"]
+        lr, decay = rules.number(group["lr"]), group["weight_decay"]
         state["step"] += 1
         step = state["step"].item()
         if decay != 0:

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_lr,
-    check_not_negative,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["RMSprop"]
 
 
-class RMSprop(Elementwise):
+class RMSprop(rules.Elementwise):
     """Steps along the gradient over the root of its mean square.
 
     Args:
@@ -50,12 +44,11 @@ class RMSprop(Elementwise):
         maximize=False,
         differentiable=False,
     ):
-        check_lr(lr)
-        if not 0.0 <= eps:
-            raise ValueError(f"Invalid epsilon value: {eps}")
-        check_not_negative("momentum", momentum)
-        check_not_negative("weight_decay", weight_decay)
-        check_not_negative("alpha", alpha)
+        rules.check_lr(lr)
+        rules.check_not_negative("epsilon", eps)
+        rules.check_not_negative("momentum", momentum)
+        rules.check_not_negative("weight_decay", weight_decay)
+        rules.check_not_negative("alpha", alpha)
         super().__init__(
             params,
             {
@@ -73,7 +66,7 @@ class RMSprop(Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
+        state["step"] = rules.zero_step()
         state["square_avg"] = rl.zeros_like(parameter)
         if group["momentum"] > 0:
             state["momentum_buffer"] = rl.zeros_like(parameter)
@@ -81,7 +74,7 @@ class RMSprop(Elementwise):
             state["grad_avg"] = rl.zeros_like(parameter)
 
     def _update(self, group, parameter, grad, state):
-        alpha, lr = group["alpha"], number(group["lr"])
+        alpha, lr = group["alpha"], rules.number(group["lr"])
         state["step"] += 1
         if group["weight_decay"] != 0:
             grad = grad.add(parameter, alpha=group["weight_decay"])

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.optim._rules import (
-    Elementwise,
-    check_lr,
-    complex_or_real,
-    number,
-    zero_step,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["Rprop"]
 
 
-class Rprop(Elementwise):
+class Rprop(rules.Elementwise):
     """Steps whose size depends on the gradient's sign alone.
 
     Args:
@@ -24,12 +18,7 @@ class Rprop(Elementwise):
         step_sizes: the smallest and the largest size.
     """
 
-    _late_defaults = {
-        "foreach": None,
-        "maximize": False,
-        "differentiable": False,
-        "capturable": False,
-    }
+    _late_defaults = rules.LATE
 
     def __init__(
         self,
@@ -43,7 +32,7 @@ class Rprop(Elementwise):
         maximize=False,
         differentiable=False,
     ):
-        check_lr(lr)
+        rules.check_lr(lr)
         if not 0.0 < etas[0] < 1.0 < etas[1]:
             raise ValueError(f"Invalid eta values: {etas[0]}, {etas[1]}")
         super().__init__(
@@ -60,9 +49,9 @@ class Rprop(Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = zero_step()
+        state["step"] = rules.zero_step()
         state["prev"] = rl.zeros_like(parameter)
-        size = complex_or_real(parameter, float(number(group["lr"])))
+        size = rules.complex_or_real(parameter, float(rules.number(group["lr"])))
         state["step_size"] = rl.full_like(parameter, size)
 
     def _update(self, group, parameter, grad, state):

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.backends.roles import host
-from rushlight.optim._rules import (
-    Elementwise,
-    check_lr,
-    check_modes,
-    number,
-)
+from rushlight.optim import _rules as rules
 
 __all__ = ["SGD"]
 
 
-class SGD(Elementwise):
+class SGD(rules.Elementwise):
     """Stochastic gradient descent, with momentum if wanted.
 
     ``buf = momentum * buf + (1 - dampening) * grad; param -= lr * buf``
@@ -45,7 +40,7 @@ class SGD(Elementwise):
         differentiable=False,
         fused=None,
     ):
-        check_lr(lr)
+        rules.check_lr(lr)
         if momentum < 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")
         if weight_decay < 0.0:
@@ -66,7 +61,7 @@ class SGD(Elementwise):
                 "fused": fused,
             },
         )
-        check_modes(fused, foreach, differentiable)
+        rules.check_modes(fused, foreach, differentiable)
 
     _late_defaults = {
         "nesterov": False,
@@ -90,8 +85,8 @@ class SGD(Elementwise):
             return
         grads = [each.grad for each in params]
         options = {
-            "lr": number(group["lr"]),
-            "weight_decay": number(group["weight_decay"]),
+            "lr": rules.number(group["lr"]),
+            "weight_decay": rules.number(group["weight_decay"]),
             "momentum": group["momentum"],
             "dampening": group["dampening"],
             "nesterov": group["nesterov"],
@@ -143,4 +138,4 @@ class SGD(Elementwise):
         if group["differentiable"] and isinstance(lr, rl.Tensor):
             parameter.sub_(grad * lr)
         else:
-            parameter.add_(grad, alpha=-number(lr))
+            parameter.add_(grad, alpha=-rules.number(lr))

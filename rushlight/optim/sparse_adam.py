@@ -6,12 +6,12 @@ import math
 
 import rushlight as rl
 from rushlight.core.tensor import Tensor
-from rushlight.optim._rules import Elementwise, check_betas, number
+from rushlight.optim import _rules as rules
 
 __all__ = ["SparseAdam"]
 
 
-class SparseAdam(Elementwise):
+class SparseAdam(rules.Elementwise):
     """``Adam`` that touches only the elements that a sparse gradient holds.
 
     Args:
@@ -34,7 +34,7 @@ class SparseAdam(Elementwise):
             raise ValueError(f"Invalid learning rate: {lr}")
         if not 0.0 < eps:
             raise ValueError(f"Invalid epsilon value: {eps}")
-        check_betas(betas)
+        rules.check_betas(betas)
         super().__init__(
             params, {"lr": lr, "betas": betas, "eps": eps, "maximize": maximize}
         )
@@ -81,7 +81,7 @@ class SparseAdam(Elementwise):
         square = _blend(state["exp_avg_sq"], places, values.square(), 1 - beta2)
         correction1 = 1 - beta1 ** state["step"]
         correction2 = 1 - beta2 ** state["step"]
-        size = number(group["lr"]) * math.sqrt(correction2) / correction1
+        size = rules.number(group["lr"]) * math.sqrt(correction2) / correction1
         update = mean.div_(square.sqrt_().add_(group["eps"])).mul_(-size)
         parameter.index_put_(places, update, accumulate=True)
 
