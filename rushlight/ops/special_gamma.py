@@ -51,6 +51,17 @@ def log_gamma_near_one(a):
     return total * a
 
 
+@formula
+def log_gamma_near_one_shorter(a):
+    """The same for results of float32, even and odd powers side by side."""
+    square = a * a
+    even, odd = 0.0 * a, 0.0 * a
+    for k in range(28, -1, -2):
+        even = even * square + LOG_GAMMA[k]
+        odd = odd * square + LOG_GAMMA[k + 1]
+    return (odd * a + even) * a
+
+
 def _zeta(k):
     """The Riemann zeta function at an integer from two on."""
     ends = 30
@@ -95,14 +106,9 @@ def gamma_factor(a, x):
     if a < 10.0 and fine:
         rest = log_gamma_next(a)
         value = exp(a * log(x) - x - rest)
-    elif a < 10.0:  # Stirling's formula, of a number some steps on
-        steps = f64(1)
-        at = a + 1.0
-        while at < 10.0:
-            steps = steps * at
-            at = at + 1.0
-        rest = (at - 0.5) * log(at) - at + log_gamma_rest(at)
-        value = exp(a * log(x) - x - rest) * (steps * ONE_OVER_ROOT)
+    elif a < 10.0:
+        rest = log_gamma_ten_on(a)
+        value = exp(a * log(x) - x - rest) * (nine_steps(a) * ONE_OVER_ROOT)
     else:
         gap = gap_of_log((x - a) / a)
         value = exp(-a * gap - log_gamma_rest(a)) / sqrt(a * TWO_PI)
@@ -110,11 +116,32 @@ def gamma_factor(a, x):
 
 
 @loops_inline
+def log_gamma_ten_on(a):
+    """``log(gamma(10 + a) / sqrt(2 pi))``, by Stirling's formula."""
+    at = a + 10.0
+    value = (at - 0.5) * log(at) - at + log_gamma_rest(at)
+    return value
+
+
+@loops_inline
+def nine_steps(a):
+    """``gamma(10 + a) / gamma(1 + a)``."""
+    first = ((a + 1.0) * (a + 2.0)) * ((a + 3.0) * (a + 4.0))
+    value = first * (((a + 5.0) * (a + 6.0)) * ((a + 7.0) * (a + 8.0))) * (a + 9.0)
+    return value
+
+
+@loops_inline
 def log_gamma_next(a):
     """``log(gamma(1 + a))``."""
+    fine = f64(T(FINE)) != 1.0
     value = f64(0)
-    if a <= 0.5:
+    if a <= 0.5 and fine:
         value = log_gamma_near_one(a)
+    elif a <= 0.5:
+        value = log_gamma_near_one_shorter(a)
+    elif a < 10.0 and not fine:
+        value = log_gamma_ten_on(a) - log(nine_steps(a) * ONE_OVER_ROOT)
     else:
         value = lgamma(a + 1.0)
     return value
@@ -123,20 +150,45 @@ def log_gamma_next(a):
 @loops_inline
 def gamma_series(a, x):
     """The lower integral, by its power series."""
+    fine = f64(T(FINE)) != 1.0
     least = least_share()
     total = f64(1)
     term = f64(1)
-    place = a + 0.0
-    while term > total * least:
-        place = place + 1.0
-        term = term * x / place
-        total = total + term
+    if fine:
+        place = a + 0.0
+        while term > total * least:
+            place = place + 1.0
+            term = term * x / place
+            total = total + term
+    else:  # over a common denominator: a division takes as long as three terms
+        scale = 1.0 / (a + 10.0)
+        below = f64(1)
+        step = x * scale
+        factor = a * scale
+        while term > total * least:
+            factor = factor + scale
+            term = term * step
+            below = below * factor
+            total = total * factor + term
+        total = total / below
     return total * gamma_factor(a, x)
 
 
 @loops_inline
 def gamma_fraction(a, x):
-    """The upper integral, by its continued fraction (Lentz's method)."""
+    """The upper integral, by its continued fraction."""
+    fine = f64(T(FINE)) != 1.0
+    total = f64(0)
+    if fine:
+        total = fraction_by_lentz(a, x)
+    else:
+        total = fraction_by_wallis(a, x)
+    return total * gamma_factor(a, x) * a
+
+
+@loops_inline
+def fraction_by_lentz(a, x):
+    """The fraction by quotients that stay near one, a division for each."""
     least = least_share() * 10.0
     base = x + 1.0 - a
     front = f64(1e300)
@@ -152,21 +204,60 @@ def gamma_fraction(a, x):
         front = base + step / front
         change = back * front
         total = total * change
-    return total * gamma_factor(a, x) * a
+    return total
+
+
+@loops_inline
+def fraction_by_wallis(a, x):
+    """The fraction by numerators and denominators, which are divided at the end.
+
+    They are compared with those before them by their cross products, and are brought
+    down together before they overflow.
+    """
+    least = least_share() * 10.0
+    base = x + 1.0 - a
+    before = f64(0)
+    below_before = f64(1)
+    above = f64(1)
+    below = base + 0.0
+    far = True
+    k = f64(0)
+    while far and k < 2000.0:
+        k = k + 1.0
+        step = -k * (k - a)
+        base = base + 2.0
+        next_above = base * above + step * before
+        next_below = base * below + step * below_before
+        before = above
+        below_before = below
+        above = next_above
+        below = next_below
+        cross = above * below_before
+        far = abs(cross - before * below) > least * abs(cross)
+        if abs(below) > 1e140:
+            before = before * 1e-140
+            below_before = below_before * 1e-140
+            above = above * 1e-140
+            below = below * 1e-140
+    return above / below
 
 
 @loops_inline
 def gamma_small(a, x):
     """The upper integral for small arguments, where it is nearly one."""
+    fine = f64(T(FINE)) != 1.0
+    least = f64(1e-18) if fine else f64(1e-10)
     total = f64(0)
     term = f64(1)
     k = f64(0)
-    while abs(term) > 1e-18 * abs(total) and k < 200.0:
+    while abs(term) > least * abs(total) and k < 200.0:
         k = k + 1.0
-        term = -term * x / k
+        term = -term * x / k if fine else term * (x * (-1.0 / k))
         total = total + term / (a + k)
     rest = log_gamma_next(a)
-    value = -expm1(a * log(x) - rest) - a * exp(a * log(x) - rest) * total
+    less = expm1(a * log(x) - rest)
+    mass = exp(a * log(x) - rest) if fine else less + 1.0
+    value = -less - a * mass * total
     return value
 
 
