@@ -68,18 +68,18 @@ def nll_total(
     """The sum or weighted mean of all losses; summed in order, in double precision."""
     mass = f64(0)
     count = f64(0)
-    for i in range(begin, end):
-        label = target[i]
-        if label != ignore:
-            if label < 0 or label >= classes:
-                fault[0] = label
-            else:
-                w = f64(1)
-                if weighted:
-                    w = f64(weight[label])
-                place = (i // inner * classes + label) * inner + i % inner
-                mass = mass - w * f64(x[place])
-                count = count + w
+    for o in range(begin, end):
+        for i in range(inner):
+            label = target[o * inner + i]
+            if label != ignore:
+                if label < 0 or label >= classes:
+                    fault[0] = label
+                else:
+                    w = f64(1)
+                    if weighted:
+                        w = f64(weight[label])
+                    mass = mass - w * f64(x[(o * classes + label) * inner + i])
+                    count = count + w
     if mean:
         out[0] = T(mass / count)
     else:
@@ -214,7 +214,7 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
             total.fill_(0.0)
         types["mean"] = int(reduction == MEAN)
         operands = [out, total, x, target, weight, flag]
-        run_whole(nll_total, operands, [*ints, types["mean"]], samples * inner, **types)
+        run_whole(nll_total, operands, [*ints, types["mean"]], samples, **types)
     _raise_fault(flag)
     return out, total
 

@@ -453,12 +453,17 @@ def adaptive_max_pool(
                     best = x[plane + place]
                     for i in range(z0, z1):
                         for j in range(y0, y1):
+                            line = (i * h + j) * w
+                            above = False  # anything in this line: rarely, and wide
                             for k in range(x0, x1):
-                                here = (i * h + j) * w + k
-                                v = x[plane + here]
-                                larger = v > best or v != v
-                                best = v if larger else best
-                                place = here if larger else place
+                                v = x[plane + line + k]
+                                above = above | (v > best) | (v != v)
+                            if above:
+                                for k in range(x0, x1):
+                                    v = x[plane + line + k]
+                                    larger = (v > best) | (v != v)
+                                    best = v if larger else best
+                                    place = line + k if larger else place
                     row = ((p * od + z) * oh + y) * ow
                     out[row + a] = best
                     index[row + a] = place

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from rushlight.codegen.expr import Const, select
 from rushlight.codegen.mathematics import exponential
 from rushlight.codegen.mathematics.formats import (
@@ -16,7 +18,10 @@ from rushlight.codegen.mathematics.pairs import (
     product_of_two,
     times,
 )
+from rushlight.codegen.mathematics.pieces import shortened
 
+# Terms that leave float32 less than a hundredth of its last unit.
+SHORT_NEAR, SHORT_FAR = 17, 10
 NEAR = 8.0  # the power series up to here, the asymptotic form beyond
 # The power series of I0(a) and I1(a) / a in a^2 / 4; exp(-a) sqrt(a) I(a) in 16 / a - 1.
 # The leading coefficients with what rounding takes.
@@ -146,8 +151,12 @@ def _parts(x, near, far, short):
     t = 16.0 / outer - 1.0
     if short:
         square = inner * inner * 0.25
-        close = _plain(square, near), None
-        return close, (_plain(t, far) / root(outer), None)
+        close = polynomial(square, _leading(near)[:SHORT_NEAR])
+        terms = shortened(map(Decimal, _leading(far)), Decimal(1), SHORT_FAR)
+        return (close, None), (
+            polynomial(t, list(map(float, terms))) / root(outer),
+            None,
+        )
     square, lost = product_of_two(inner, inner * 0.25)
     close = fine_polynomial((square, lost), near)
     stem = root(outer)
@@ -155,8 +164,8 @@ def _parts(x, near, far, short):
     return close, over(fine_polynomial((t, None), far), (stem, rest))
 
 
-def _plain(x, coefficients):
-    return polynomial(x, [c[0] if isinstance(c, tuple) else c for c in coefficients])
+def _leading(coefficients):
+    return [c[0] if isinstance(c, tuple) else c for c in coefficients]
 
 
 def _grown(x, near, far, order, short):

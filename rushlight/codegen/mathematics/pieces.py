@@ -45,11 +45,11 @@ def pieces(series, places, degree):
         context.prec = DIGITS
         for middle, reach in places:
             first, *rest = series(Decimal(middle))
-            rows.append((first, *_shortened(rest, Decimal(reach), degree)))
+            rows.append((first, *shortened(rest, Decimal(reach), degree)))
     return tuple(rows)
 
 
-def _shortened(terms, reach, count):
+def shortened(terms, reach, count):
     """A polynomial on ``-reach`` to ``reach`` with fewer terms, by Chebyshev's."""
     terms = list(terms)
     while len(terms) > count:
