@@ -353,7 +353,8 @@ def gelu_second_gradient(grad, grad_output, x, approximate):
         t = ops.tanh(TANH_SCALE * (x + CUBIC * x * x * x))
         inner = TANH_SCALE * (1 + 3 * CUBIC * x * x)
         bend = 6 * TANH_SCALE * CUBIC * x - 2 * t * inner * inner
-        return both * (1 - t * t) * (inner + 0.5 * x * bend)
+        slope = ops.cosh(TANH_SCALE * (x + CUBIC * x * x * x)).square().reciprocal()
+        return both * slope * (inner + 0.5 * x * bend)
     return both * (2 - x * x) * (ops.exp(-0.5 * x * x) * INVERSE_SQRT_TWO_PI)
 
 

@@ -263,6 +263,22 @@ def native_layer_norm_backward(
     return d_input, d_weight, d_bias
 
 
+def widened(tensors):
+    """Tensors, or None, of half precision in single precision."""
+    return [None if t is None else _cast(t, _wide(t.dtype)) for t in tensors]
+
+
+def narrowed(gradients, input, weight, bias):
+    """The gradients in the types of what they are of."""
+    kinds = [t.dtype if t is not None else input.dtype for t in (input, weight, bias)]
+    if bias is None:
+        kinds[2] = kinds[1]
+    return tuple(
+        None if grad is None else grad.to(kind)
+        for grad, kind in zip(gradients, kinds, strict=True)
+    )
+
+
 def layer_norm_gradients(
     grad, input, normalized_shape, mean, rstd, weight, bias, eps, needs
 ):
@@ -272,6 +288,10 @@ def layer_norm_gradients(
         return ops.native_layer_norm_backward(
             grad, input, normalized_shape, mean, rstd, weight, bias, mask
         )
+    if input.dtype.itemsize == 2:  # squares overflow
+        grad, x, mean, rstd, wide_weight = widened((grad, input, mean, rstd, weight))
+        given = x, normalized_shape, mean, rstd, wide_weight, bias, eps, needs
+        return narrowed(layer_norm_gradients(grad, *given), input, weight, bias)
     dims = list(range(input.ndim - len(normalized_shape), input.ndim))
     lead = list(range(input.ndim - len(normalized_shape)))
     gap = input - input.mean(dims, True)
@@ -482,6 +502,11 @@ def group_norm_gradients(
         return ops.native_group_norm_backward(
             grad, input, mean, rstd, weight, N, C, HxW, group, mask
         )
+    if input.dtype.itemsize == 2:  # squares overflow
+        given = widened((input, weight, mean, rstd))
+        grads = widened((grad, of_mean, of_rstd))
+        found = group_norm_gradients(grads, *given, N, C, HxW, group, eps, needs)
+        return narrowed(found, input, weight, None)
     size = C // group * HxW
     gap = input.reshape([N, group, size])
     gap = gap - gap.mean([2], True)
@@ -731,6 +756,10 @@ def batch_norm_gradients(
             grad, input, weight, running_mean, running_var, saved_mean, saved_invstd,
             training, eps, mask,
         )  # fmt: skip
+    if input.dtype.itemsize == 2:  # squares overflow
+        given = grad, input, weight, running_mean, running_var, saved_mean, saved_invstd
+        found = batch_norm_gradients(*widened(given), training, eps, needs)
+        return narrowed(found, input, weight, None)
     ndim, dims = input.ndim, _others(input)
     if training:
         gap = input - input.mean(dims, True)
