@@ -297,6 +297,8 @@ def convolution(
         if len(_forwards) > MOST_PLANS:
             _forwards.clear()
     layout = layout_of(input, weight, stride, dilation, groups)
+    if transposed and input.ndim == 5 and padded_far(output_padding, stride):
+        layout = None
     x, w, b = prepared(input, weight, bias)
     if not transposed:
         result = plan.run(x, w, b)
@@ -325,6 +327,12 @@ def layout_of(input, weight, stride, dilation, groups):
     if found is None or input.ndim == 4:
         return found
     return found if blocked(input, weight, stride, dilation, groups) else None
+
+
+def padded_far(output_padding, stride):
+    """Whether an output is padded by a step or more, which oneDNN cannot do."""
+    steps = expand("stride", stride, 3)
+    return any(n >= s for n, s in zip(expand("padding", output_padding, 3), steps))
 
 
 def blocked(input, weight, stride, dilation, groups):

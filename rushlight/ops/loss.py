@@ -190,7 +190,12 @@ def huber_loss(self, target, reduction, delta):
         if common is not self.dtype:
             costs = ops._huber(self, target, delta).to(self.dtype)
             return reduce(costs, reduction)
-    return reduce(ops._huber(self, target, delta), reduction)
+    costs = ops._huber(self, target, delta)
+    if reduction == 0 and not self.is_contiguous():  # laid out by the input alone
+        like = rushlight.empty_like(self)
+        if costs.stride() != like.stride() and costs.shape == like.shape:
+            return like.copy_(costs)
+    return reduce(costs, reduction)
 
 
 def huber_second_gradient(grad, grad_output, self, target, delta):

@@ -204,16 +204,18 @@ def _check_bilinear(input1, input2, weight, bias):
         raise RuntimeError(f"All tensors must have the same dtype, got {listed}")
     if input1.ndim == 0 or weight.ndim == 0 or (bias is not None and bias.ndim == 0):
         raise IndexError("Dimension specified as 0 but tensor has no dimensions")
-    if weight.ndim != 3:
-        raise (RuntimeError if weight.ndim > 3 else IndexError)(
-            f"bilinear(): weight must have three dimensions, but has {weight.ndim}"
-        )
     for place, x in ((1, input1), (2, input2)):
+        if place >= weight.ndim:
+            break
         if x.shape[-1] != weight.shape[place]:
             raise RuntimeError(
                 f"bilinear(): input{place} size does not match weight size: got "
                 f"{x.shape[-1]} but expected {weight.shape[place]}"
             )
+    if weight.ndim != 3:
+        raise (RuntimeError if weight.ndim > 3 else IndexError)(
+            f"bilinear(): weight must have three dimensions, but has {weight.ndim}"
+        )
     if bias is not None and bias.shape[0] != weight.shape[0]:
         raise RuntimeError(
             "bilinear(): bias size does not match weight size: got "

@@ -383,6 +383,8 @@ def combinations(self, r, with_replacement):
         itertools.combinations
     )  # fmt: skip
     choices = list(choose(range(len(self)), r))
+    if not choices:  # of any type
+        return ops.clone(ops.narrow(self, 0, 0, 0).unsqueeze(1).expand([0, r]))
     places = rushlight.tensor(list(itertools.chain(*choices)), dtype=rushlight.int64)
     return ops._unsafe_view(ops.index_select(self, 0, places), [len(choices), r])
 

@@ -47,7 +47,9 @@ AS_PYTORCH = 3  # times PyTorch's error, by which ours may be off
 # PyTorch's error counts where it leaves digits: in the result, or in the largest one.
 NEAR = 1 / 16
 LEAST = {"float16": 1.2e-7, "float32": 1.2e-38, "complex64": 1.2e-38}  # steps, normals
+CANCELLED = 2**-36  # of the largest operand, at most, that a double's rounding moves
 VANISHED = 2**-20  # of a rounding in single precision, which doubles leave of it
+VANISHED_HALF = 2**-8  # beside constants such as eps, which are not of half precision
 STEADY = 1 / 64  # of the largest, by which a rounding of the operands may move a result
 WIDE = ("float64", "complex128")
 # What no message of ours may say: the insides of Python or of the implementation.
@@ -194,6 +196,9 @@ def precise(case):
 
     answer.shakes = SHAKES if SENSITIVE.fullmatch(case.path[1]) else ()
     answer.mixing = bool(MIXING.fullmatch(case.path[1]))
+    sizes = [np.abs(s.values()) for s in tensors_in([case.args, case.kwargs])]
+    sizes = [np.max(v, initial=0, where=np.isfinite(v)) for v in sizes]
+    answer.scale = float(max(sizes, default=0))
     answer.narrow = functools.cache(lambda shaken: call(torch, case, shaken=shaken))
     return answer
 
@@ -208,6 +213,7 @@ def reference_of(wide, read):
         return found(wide(shaken))
 
     reference.shakes, reference.mixing = wide.shakes, wide.mixing
+    reference.scale = wide.scale
     reference.narrow = lambda shaken: found(wide.narrow(shaken))
     return reference
 
@@ -303,6 +309,8 @@ def computed_in(case, dtype):
         return first.dtype if first is not None and first.dtype in HALF else dtype
     if LOSSES.fullmatch(case.path[1]):
         return narrowest(case, dtype)
+    if dtype == "float32" and {*named(case)} & {*HALF}:
+        return min({*named(case)} & {*HALF})
     if dtype not in WIDE or any(name in WIDE for name in named(case)):
         return dtype
     out = case.kwargs.get("out")
@@ -364,6 +372,8 @@ def as_exact(dtype, theirs, ours, reference, wrong):
     its error is no measure: then what rounding the operands does to the result is, if
     PyTorch's errors show that it does.
     """
+    if dtype in WIDE and not reference.shakes:
+        return as_shaken(theirs, ours, reference, wrong)
     exact = reference() if dtype in DOUBLE or reference.shakes else None
     if exact is None or exact.size <= wrong[-1]:
         return np.zeros(wrong.size, bool)
@@ -392,10 +402,28 @@ def as_exact(dtype, theirs, ours, reference, wrong):
         if not right.all():
             others = errors_nearby(reference, gaps)
             right |= error <= allowed_by(dtype, whole, others, wrong, reference)
-        right |= left_of_nothing(whole, gaps, exact, error)
+            right |= left_of_nothing(dtype, whole, others, exact, error)
         if dtype in BOUNDS:  # what is beyond the type is infinite
             right |= (np.abs(exact) > BOUNDS[dtype]) & (ours == np.sign(exact) * np.inf)
         return right | lost
+
+
+def as_shaken(theirs, ours, reference, wrong):
+    """Where doubles, which nothing is more exact than, differ by the operands' roundings.
+
+    Sums may cancel to nothing but those: what moves them is of the operands' size.
+    """
+    moved = np.zeros(wrong.size)
+    with np.errstate(all="ignore"):
+        for seed in SHAKES:
+            other = reference(seed)
+            if other is None or other.size != theirs.size:
+                return np.zeros(wrong.size, bool)
+            step = np.abs(other[wrong] - theirs[wrong])
+            moved = np.fmax(
+                moved, np.where(step <= CANCELLED * reference.scale, step, 0)
+            )
+        return np.abs(ours[wrong] - theirs[wrong]) <= 8 * moved
 
 
 def allowed_by(dtype, exact, gaps, wrong, reference):
@@ -423,15 +451,16 @@ def errors_nearby(reference, gaps):
     return gaps
 
 
-def left_of_nothing(whole, gaps, exact, error):
+def left_of_nothing(dtype, whole, gaps, exact, error):
     """Where sums cancel, so that all that either side can leave is its rounding.
 
     The exact result vanishes, and shrinks with the digits that it is computed in:
     PyTorch's own are the measure.
     """
-    vanished = (gaps > 0) & (np.abs(whole) <= VANISHED * gaps)
+    least = VANISHED_HALF if dtype in HALF else VANISHED
+    vanished = (gaps > 0) & (np.abs(whole) <= least * gaps)
     left = np.max(gaps, initial=0, where=vanished & np.isfinite(gaps))
-    return (np.abs(exact) <= VANISHED * left) & (error <= 8 * left)
+    return (np.abs(exact) <= least * left) & (error <= 8 * left)
 
 
 def worst_of_its_size(dtype, exact, gaps, wrong, reference):
@@ -620,5 +649,6 @@ def judge_gradient(at, a, b, exact, wide, case):
 
     reference.shakes = wide.shakes
     reference.mixing = wide.mixing
+    reference.scale = wide.scale
     reference.narrow = lambda shaken: picked(exact.narrow(shaken))
     return differ(computed_in(case, name), x, y, reference)

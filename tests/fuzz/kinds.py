@@ -17,6 +17,29 @@ def writes_what_it_reads(case):
     return any(id(t.buffer) in written for t in tensors(case.args))
 
 
+def resizes_what_it_reads(case):
+    """Whether `out=` lies in an argument's memory, and is not of the result's sizes."""
+    out = case.kwargs.get("out")
+    if not hasattr(out, "buffer") or not writes_what_it_reads(case):
+        return False
+    found = judge.call(rushlight, case)
+    return found.error is None and tuple(found.result.shape) != out.sizes
+
+
+def spectrum_meets(case):
+    """Whether two of the values that ours finds differ by little more than rounding."""
+    answer = judge.call(rushlight, case)
+    if answer.error is not None:
+        return False
+    values = answer.result[1 if case.path[1].endswith("svd") else 0]
+    found = np.sort(values.detach().numpy(), axis=-1)
+    if found.shape[-1] < 2 or not found.size:
+        return False
+    steps = 256 * EPSILON[str(values.dtype).rpartition(".")[2]]
+    largest = np.abs(found).max(axis=-1)
+    return bool((np.abs(np.diff(found)).min(axis=-1) <= steps * largest).any())
+
+
 def reads_itself(case):
     """Whether the first argument's memory is another argument's, too."""
     first, *others = tensors([*case.args, *case.kwargs.values()])
@@ -114,7 +137,7 @@ def least_correction(case):
 def lowest_order(case):
     """Whether an order is beyond what single precision counts to."""
     orders = [a for a in case.args if isinstance(a, (int, float))]
-    return any(a < -(2**53) or 3.4e38 < a < float("inf") for a in orders)
+    return any(a < -(2**53) or 2**53 < a < float("inf") for a in orders)
 
 
 def repeats(case):

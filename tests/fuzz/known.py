@@ -23,6 +23,8 @@ from tests.fuzz.kinds import (
     nearly_singular,
     reads_itself,
     repeats,
+    resizes_what_it_reads,
+    spectrum_meets,
     steps_for_one,
     tensors,
     unknown_interpolation,
@@ -75,6 +77,24 @@ EXPLAINED = [
         r"gradient",
         r".*, not \(?-?(nan|inf).*",
         "PyTorch undoes reflections, and divides by zero where one has no inverse",
+    ),
+    (
+        r".*",
+        r"accepted",
+        r".*Autograd not support dtype: .*",
+        "PyTorch gives whole numbers a history, and refuses it then",
+    ),
+    (
+        r"nn\.functional\.instance_norm",
+        r"refused",
+        r".*mixed dtype.*",
+        "parameters of several types, not all of which PyTorch looks at",
+    ),
+    (
+        r"nn\.functional\.(group|layer|batch|instance)_norm|native_(group|layer|batch)_norm",
+        r"values|gradient",
+        r".*is -?0\.0, not -?\d(\.\d+)?e-(19|[2-9]\d)",
+        "PyTorch adds an eps beyond single precision in double",
     ),
     (
         r"fft\.ihfftn",
@@ -235,6 +255,12 @@ EXPLAINED = [
         "operands of two types: PyTorch's plain kernels refuse the input's type first",
     ),
     (
+        r"nn\.functional\.conv.*",
+        r"accepted",
+        r".*Input type .* and bias type .* should be the same.*",
+        "oneDNN refuses a bias of another type, PyTorch's own kernels add it",
+    ),
+    (
         r"nn\.functional\.conv[123]d",
         r"refused",
         r".*Input type .* and bias type .* should be the same.*",
@@ -337,7 +363,7 @@ EXPLAINED = [
         "PyTorch returns what it has not computed for NaN",
     ),
     (
-        r"special\.(bessel_y1|bessel_j[01]|airy_ai)",
+        r"special\.(bessel_y[01]|bessel_j[01]|airy_ai)",
         r"values|argument",
         r".*is (-?\d\.\d{2})[^,]*, not \1.*",
         "PyTorch's table for the middle has but seven digits",
@@ -415,6 +441,12 @@ EXPLAINED = [
         "two wrong arguments, and PyTorch reads a device's name last",
     ),
     (
+        r"empty\w*",
+        r"class",
+        r"RuntimeError: Cannot access accelerator.* for TypeError: .*",
+        "two wrong arguments, and PyTorch reads a device's number last",
+    ),
+    (
         r"empty_permuted",
         r"class",
         r"TypeError: .* for RuntimeError: Cannot access accelerator.*",
@@ -471,7 +503,7 @@ EXPLAINED = [
     (
         r"addm[mv]_|addr_|addbmm_|baddbmm_",
         r"refused",
-        r".*more than one element of the written-to tensor.*",
+        r".*(more than one element of the written-to|refer to a single memory location).*",
         "PyTorch does not look whether what it adds to shows an element twice",
     ),
     (
@@ -515,6 +547,55 @@ EXPLAINED = [
 
 # The same, where the arguments are of a kind.
 WHERE = [
+    (
+        r".*",
+        r"values|argument",
+        r".*",
+        resizes_what_it_reads,
+        "PyTorch resizes what it has yet to read",
+    ),
+    (
+        r"div|floor_divide|remainder|fmod",
+        r"accepted",
+        r".*ZeroDivisionError.*",
+        resizes_what_it_reads,
+        "PyTorch resizes what it has yet to divide by",
+    ),
+    (
+        r"cov|corrcoef",
+        r"values|gradient",
+        r".*, not nan",
+        far_out,
+        "PyTorch's squares overflow",
+    ),
+    (
+        r"(cumulative_)?trap(ezoid|z)|div|mul",
+        r"gradient",
+        r".*\(?-?inf[+-]inf\)?j?.*, not \(?nan[+-]nan.*",
+        infinite,
+        "infinite complex products, whose parts PyTorch adds in another order",
+    ),
+    (
+        r"cat|concat|index_reduce|_chunk_cat|[dhv]?stack|(row|column)_stack",
+        r"accepted",
+        r".*refer to a single memory location.*",
+        resizes_what_it_reads,
+        "PyTorch looks at the memory that out= has before it is resized, we at its new one",
+    ),
+    (
+        r".*",
+        r"class",
+        r"RuntimeError: .*refer to a single for IndexError: .*",
+        reads_itself,
+        "of two faults PyTorch tells that of the index first",
+    ),
+    (
+        r"linalg\.(eigh?|svd)",
+        r"gradient",
+        r".*",
+        spectrum_meets,
+        "the turn of vectors whose values meet is of rounding alone",
+    ),
     (
         r".*",
         r"refused",
@@ -602,7 +683,8 @@ WHERE = [
     (
         r".*",
         r"refused",
-        r".*(without overflow|expected scalar type|the same dtype|not implemented for).*",
+        r".*(without overflow|expected scalar type|the same dtype|not implemented for"
+        r"|must have three dimensions).*",
         computes_nothing,
         "numbers and types that PyTorch does not look at where there are no elements",
     ),
@@ -722,23 +804,24 @@ WHERE = [
     (
         r"(masked\.)?norm|linalg\.(vector_)?norm|dist",
         r"values|gradient",
-        r".*is (-?0\.0|inf), not (nan|1\.0|-?inf)",
+        r".*(is (-?0\.0|inf), not (nan|1\.0|-?inf)|, not \(?nan.*)",
         lowest_order,
         "PyTorch's order is infinite in single precision, and taken for a power",
     ),
     (
-        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite|rad2deg|deg2rad|frexp",
+        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite|rad2deg|deg2rad|frexp"
+        r"|special\.\w+_polynomial_\w",
         r"strides",
         r".*",
         steps_for_one,
         "PyTorch keeps the steps of dimensions that have one element",
     ),
     (
-        r"special\.ndtr",
+        r"special\.ndtr|isclose",
         r"strides",
         r".*",
         steps_for_one,
-        "PyTorch makes ndtr of five operators, each of which lays out its result anew",
+        "PyTorch makes it of five operators, each of which lays out its result anew",
     ),
     (
         r"(linalg\.)?(qr|pinv|pinverse|inv|inv_ex|inverse|solve|solve_ex)",
@@ -764,7 +847,7 @@ WHERE = [
     (
         r"(linalg\.)?cross|atan2",
         r"gradient",
-        r".*(is|not) -?0\.0.*",
+        r".*(is|not) \(?-?0(\.0|j).*",
         reads_itself,
         "both shares of one operand cancel: PyTorch rounds them alike, we do not",
     ),

@@ -243,6 +243,25 @@ CALLS = {
     "one channel lies innermost as well": lambda m: m.nn.functional.max_pool2d(
         window(m, m.float32, (2, 1, 4, 4), (16, 1, 4, 1)), 2
     ).stride(),
+    "places of nothing are missed before out= is looked at": lambda m: m.argmin(
+        m.ones(3, 0, requires_grad=True), out=m.ones(3)
+    ),
+    "a robust cost is laid out as its input alone": lambda m: (
+        m.nn.functional.huber_loss(
+            window(m, m.float32, (5, 5, 5), (5, 1, 0)),
+            window(m, m.float32, (5, 5, 5), (2, 10, 50)),
+            reduction="none",
+        ).stride()
+    ),
+    "a weight of two dimensions for one input": lambda m: m.nn.functional.bilinear(
+        m.ones(8, 3), m.ones(8, 4), m.ones(8, 4)
+    ),
+    "no pairs of one element of any type": lambda m: (
+        m.combinations(m.ones(1, dtype=m.uint16)).shape
+    ),
+    "a place for padding that is a tensor": lambda m: m.nn.functional.embedding(
+        m.tensor([1]), m.ones(3, 2), m.tensor(-1.0, requires_grad=True)
+    ),
     "a kernel is missed before out= is looked at": lambda m: (
         m.special.modified_bessel_k1(
             m.ones(2, dtype=m.float16), out=m.empty(2, requires_grad=True)
@@ -298,3 +317,41 @@ def test_logarithms_of_complex_sums_are_pytorchs(dtype, columns):
     torch.testing.assert_close(
         torch.tensor(sums(rushlight).tolist()).to(theirs), theirs
     )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", ["batch_norm", "layer_norm", "group_norm"])
+def test_gradients_of_norms_are_the_same_whether_they_are_recorded(name, dtype):
+    """The squares of what half precision holds are beyond it."""
+    kind = getattr(rushlight, dtype)
+    x = (rushlight.arange(48.0).reshape(4, 3, 4) * 40 - 700).to(kind).requires_grad_()
+    scale = rushlight.ones(
+        4 if name == "layer_norm" else 3, dtype=kind
+    ).requires_grad_()
+    settings = {
+        "batch_norm": (None, None, scale, None, True),
+        "layer_norm": ((4,), scale),
+        "group_norm": (3, scale),
+    }[name]
+    result = getattr(rushlight.nn.functional, name)(x, *settings)
+    cotangent = (rushlight.arange(48.0).reshape(4, 3, 4).sin()).to(kind)
+
+    def slopes(recorded):
+        return rushlight.autograd.grad(
+            result, (x, scale), cotangent, retain_graph=True, create_graph=recorded
+        )
+
+    for plain, recorded in zip(slopes(False), slopes(True), strict=True):
+        assert recorded.dtype is plain.dtype
+        gap = (recorded - plain).detach().float().abs().max().item()
+        assert gap <= 0.02 * plain.float().abs().max().item()
+
+
+def test_the_bend_of_gelu_keeps_its_digits_far_out():
+    def bend(dtype):
+        x = rushlight.tensor([-5.4, 5.4], dtype=dtype, requires_grad=True)
+        y = rushlight.nn.functional.gelu(x, approximate="tanh").sum()
+        (slope,) = rushlight.autograd.grad(y, x, create_graph=True)
+        return rushlight.autograd.grad(slope.sum(), x)[0].tolist()
+
+    assert bend(rushlight.float32) == pytest.approx(bend(rushlight.float64), rel=1e-3)

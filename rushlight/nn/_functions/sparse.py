@@ -50,7 +50,7 @@ def embedding(
     elif padding_idx < 0:
         if padding_idx < -weight.size(0):
             raise AssertionError("Padding_idx must be within num_embeddings")
-        padding_idx += weight.size(0)
+        padding_idx = weight.size(0) + padding_idx
     if max_norm is not None:
         input = input.contiguous()
         _renormalize(weight, input, max_norm, norm_type)
