@@ -108,9 +108,9 @@ def _check_rule(entry, faults):
 
 
 def _check_policies(entry, faults):
-    if entry.autocast is not None and entry.autocast not in AUTOCAST:
-        faults.add(entry.location, f"'{entry.autocast}' is no policy of autocast")
     found = []
+    if entry.autocast is not None and entry.autocast not in AUTOCAST:
+        found.append((entry.autocast, locate(entry.autocast, entry.family)))
     if entry.batching is not None and entry.batching not in BATCHING:
         found.append((entry.batching, locate_batching(entry.batching)))
     if entry.forward is not None and entry.forward not in FORWARD:

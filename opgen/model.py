@@ -49,7 +49,8 @@ TAGS = {
     "numbers_apart",  # numbers are no operands where results are laid out
 }  # fmt: skip
 # What levels of transformations do with an operator, and autocast's blocks. Beside these
-# words ``batching`` and ``forward`` take the name of a function that says it.
+# words there may be the name of a function: a rule, or for ``autocast`` what gives one of
+# its words, or None, for the arguments of a call.
 BATCHING = {
     "elementwise",  # operands are aligned behind the batch, however they are computed
     "along",  # its ``dim`` or ``dims`` name dimensions of every tensor that it takes

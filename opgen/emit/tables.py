@@ -22,15 +22,13 @@ derivative
     None or ``(module, function, saved, groups, flags, outputs)``; ``saved`` holds
     ``(what, index, mask)`` as in ``opgen.formulas``, ``groups`` holds
     ``(argument index, is a list)``, ``flags`` are those of ``opgen.emit.derivatives``.
-batching, forward
+batching, forward, autocast
     None, a word, or ``(module, attribute)`` of a rule.
-autocast
-    None or a word.
 
 ``rushlight.dispatch.declared`` has the names of these places.
 """
 
-from opgen.model import BATCHING, FORWARD, VARIANTS
+from opgen.model import AUTOCAST, BATCHING, FORWARD, VARIANTS
 from opgen.schema import argument_rows, return_rows
 from opgen.sources import locate, locate_batching, parameter_defaults
 
@@ -55,7 +53,7 @@ def entry_row(entry, derivative):
         entry.tags,
         _policy(entry.batching, BATCHING, locate_batching),
         _policy(entry.forward, FORWARD, lambda text: locate(text, entry.family)),
-        entry.autocast,
+        _policy(entry.autocast, AUTOCAST, lambda text: locate(text, entry.family)),
     )
 
 

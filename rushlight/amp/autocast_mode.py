@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib
 import threading
 import warnings
 
@@ -111,13 +112,27 @@ def _widest(values):
 _POLICIES = {"short": _short, "long": _long, "widest": _widest}  # by declaration
 
 
+def _policy(said):
+    """The type for a call's arguments, or None: by a word, or by what a function says."""
+    if not isinstance(said, tuple):
+        return _POLICIES[said]
+    word_for = getattr(importlib.import_module(said[0]), said[1])
+
+    def dtype_for(values):
+        word = word_for(*values)
+        return None if word is None else _POLICIES[word](values)
+
+    return dtype_for
+
+
 def _kernel(operator, dtype_for):
     """What the key does for one operator: convert, and call on without the key."""
 
     def run(keys, *args):
         before = exclude_keys(_BIT)
         try:
-            converted = _all_converted(args, dtype_for(args))
+            dtype = dtype_for(args)
+            converted = args if dtype is None else _all_converted(args, dtype)
             return operator.redispatch(keys.remove(DispatchKey.Autocast), *converted)
         finally:
             exclude_keys(before, True)
@@ -136,11 +151,9 @@ def _register():
     _library.append(library)
     for packet in packets().values():
         for operator in packet.overloads:
-            dtype_for = (
-                _POLICIES.get(operator.entry[AUTOCAST]) if operator.entry else None
-            )
-            if dtype_for is not None and operator.form == FUNCTIONAL:
-                kernel = _kernel(operator, dtype_for)
+            said = operator.entry[AUTOCAST] if operator.entry else None
+            if said is not None and operator.form == FUNCTIONAL:
+                kernel = _kernel(operator, _policy(said))
                 library.impl(operator, kernel, "AutocastCPU", with_keyset=True)
 
 

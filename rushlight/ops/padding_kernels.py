@@ -132,6 +132,12 @@ def numbers(sizes, pad, mode):
     return [*own, *befores, *wide, *starts, *lengths, MODES[mode]], wide[3 - spatial :]
 
 
+def autocast(self, pad, mode):
+    """In float32, as PyTorch's operators for these borders; for the others it has none."""
+    known = {"replicate": 3, "reflect": 2}.get(mode, 0)
+    return "long" if len(pad) <= 2 * known else None
+
+
 def pad_around(self, pad, mode):
     """The last dimensions, with borders that their own elements make.
 

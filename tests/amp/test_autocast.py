@@ -47,6 +47,37 @@ def test_a_result_has_the_type_and_about_the_value_that_pytorch_gives(name, dtyp
     torch.testing.assert_close(close, theirs.double(), rtol=2e-2, atol=2e-2)
 
 
+BORDERS = [
+    (mode, n) for mode in ("reflect", "replicate", "circular") for n in (1, 2, 3)
+]
+
+
+@pytest.mark.parametrize(("mode", "axes"), BORDERS)
+def test_borders_have_the_type_that_pytorch_gives(mode, axes):
+    def padded(m):
+        x = m.ones(1, 1, *[4] * axes, dtype=m.bfloat16)
+        with m.autocast("cpu"):
+            return m.nn.functional.pad(x, (1, 1) * axes, mode=mode)
+
+    assert padded(rl).dtype.name == str(padded(torch).dtype).removeprefix("torch.")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_recurrent_layers_take_what_a_block_s_other_layers_give(name, given, dtype):
+    def types(m):
+        layer = getattr(m.nn, name)(2, 3)
+        x, h = m.ones(4, 1, 2, dtype=getattr(m, dtype)), m.zeros(1, 1, 3)
+        state = ((h, h) if name == "LSTM" else h,) if given else ()
+        with m.autocast("cpu"):
+            out, last = layer(x, *state)
+        found = [out, *(last if isinstance(last, tuple) else (last,))]
+        return [str(each.dtype).split(".")[-1] for each in found]
+
+    assert types(rl) == types(torch)
+
+
 def test_gradients_reach_parameters_in_their_own_type():
     layer = rl.nn.Linear(3, 2)
     with rl.autocast("cpu"):
