@@ -17,6 +17,9 @@ from rushlight.dispatch.library import (
     register_torch_dispatch,
     register_vmap,
 )
+from rushlight.dispatch.library import (
+    _scoped_library as _scoped_library,
+)
 
 __all__ = [
     "CustomOpDef",
