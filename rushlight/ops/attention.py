@@ -7,7 +7,6 @@ import math
 import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
-from rushlight.ops.shared import readable
 
 LOWEST = float("-inf")
 
@@ -78,24 +77,10 @@ def scaled_dot_product_attention(
         scores = scores.masked_fill(~attn_mask, LOWEST)
     elif attn_mask is not None:
         scores = scores + attn_mask
-    weights = _shares(scores)
+    weights = ops._safe_softmax(scores, -1)
     if dropout_p > 0:  # no less is looked at
         weights = ops.dropout(weights, dropout_p, True)
     if weights.dtype is not value.dtype:
         weights = weights.to(value.dtype)
     result = ops.matmul(weights, value)
     return result if result.dtype is dtype else result.to(dtype)
-
-
-def _shares(scores):
-    """``softmax`` of rows, zeros for a row in which all is minus infinity.
-
-    Such a row's softmax is NaN from its first element on: only then are all looked at.
-    """
-    weights = ops.softmax(scores, -1)
-    if readable(scores):
-        first = weights.detach().narrow(-1, 0, min(weights.shape[-1], 1))
-        if not ops.any(first != first).item():
-            return weights
-    hidden = (scores.detach() == LOWEST).all(-1, keepdim=True)
-    return weights.masked_fill(hidden, 0.0)

@@ -2,7 +2,7 @@
 
 import math
 
-from rushlight.codegen.language import exp, largest, log, rowwise, total
+from rushlight.codegen.language import exp, largest, log, rowwise, select, total
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -15,6 +15,14 @@ def softmax_kernel(x, dim):
     """The largest exponent is zero, so nothing overflows."""
     mass = exp(x - largest(x, over=dim))
     return mass / total(mass, over=dim)
+
+
+@rowwise
+def safe_softmax_kernel(x, dim):
+    """Zeros where all is minus infinity, whose distances from the largest are NaN."""
+    top = largest(x, over=dim)
+    mass = exp(x - top)
+    return select(top == -math.inf, 0.0, mass / total(mass, over=dim))
 
 
 @rowwise
@@ -134,7 +142,15 @@ def log_softmax_second_gradient(grad, grad_output, output, dim):
     return -grad * ops.exp(output) * grad_output.sum([dim], keepdim=True)
 
 
-def safe_softmax(self, dim, dtype):
-    """Where no element has a share, none gets one."""
-    result = ops.softmax(self, dim, dtype=dtype)
-    return ops.where(ops.all(self == -math.inf, dim, True), 0.0, result)
+def safe_softmax_forward(self, dim, dtype):
+    """Where no element has a share, none gets one.
+
+    Raises:
+        NotImplementedError: the input isn't floating.
+        IndexError: there is no such dimension.
+    """
+    if dtype is not None:
+        self = self.to(dtype)
+    if not self.is_floating_point():
+        return _of_nothing(self, dim, "softmax_lastdim_kernel_impl")
+    return over(safe_softmax_kernel, [self], dim)

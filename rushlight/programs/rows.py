@@ -159,6 +159,7 @@ def _rowwise(module, name):
 
 SOFTMAXES = {
     "_softmax": (1, "softmax_kernel", 1),
+    "_safe_softmax": (1, "safe_softmax_kernel", 1),
     "_log_softmax": (1, "log_softmax_kernel", 1),
     "_softmax_backward_data": (2, "softmax_backward_kernel", 2),
     "_log_softmax_backward_data": (2, "log_softmax_backward_kernel", 2),

@@ -44,7 +44,7 @@ def of_our_own():
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name in ("rushlight.ops.foreach", "rushlight.ops.attention"):
+        if name == "rushlight.ops.foreach":
             return True
         if not name.startswith("rushlight."):
             return False

@@ -176,3 +176,32 @@ def test_compiling_imports_no_graphs():
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
     assert found.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("wants", [False, True], ids=["inference", "training"])
+@pytest.mark.parametrize("form", ["whole", "causal", "masked"])
+def test_attention_is_within_one_graph(form, wants):
+    """Queries that see no key are known without looking at elements."""
+    q = noise(2, 3, 5, 8).requires_grad_(wants)
+    mask = noise(5, 5) > 0
+    mask[2] = False
+    settings = {
+        "whole": {},
+        "causal": {"is_causal": True},
+        "masked": {"attn_mask": mask},
+    }
+
+    def attend(q):
+        return F.scaled_dot_product_attention(q * 2, q, q, **settings[form]).relu()
+
+    expected = attend(q)
+    program, result, compiled = made_of(attend, q)
+    rl.testing.assert_close(result, expected)
+    assert len(compiled._runner.graphs) == 1
+    if wants:
+        found, wanted = (
+            rl.autograd.grad(one.sum(), q)[0] for one in (result, expected)
+        )
+        rl.testing.assert_close(found, wanted)
+    if form == "masked":
+        assert not result[:, :, 2].any()
