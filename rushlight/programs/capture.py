@@ -421,9 +421,10 @@ class RecordingKernel(Kernel):
             or not keep_roots(call, op, slots, result)
             or writes_given(call)
         ):
+            # its parts are no calls of the path: they count its operands first, which
+            # one by one they meet in another order
             never_one(op)
-            for part in call.parts:  # they are calls of the path, one by one
-                self.take_in(tape, tape.at, part)
+            tape.flush(None)
             return result
         call.switches = switches
         self.take_in(tape, parent, call)

@@ -205,3 +205,18 @@ def test_attention_is_within_one_graph(form, wants):
         rl.testing.assert_close(found, wanted)
     if form == "masked":
         assert not result[:, :, 2].any()
+
+
+def test_a_composition_that_cannot_be_one_call_is_followed_by_its_operators():
+    """Its operands have no numbers before an operator meets them."""
+    x = rl.complex(noise(5, 4), noise(5, 4)).requires_grad_()
+    weight = rl.complex(noise(5, 4), noise(4, 5).t())
+
+    def slope(function):
+        result = function(x)
+        return rl.autograd.grad(result, x, weight)[0]
+
+    expected = slope(lambda x: rl.logcumsumexp(x, 0))  # its gradient is a conjugate
+    compiled = rl.compile(lambda x: rl.logcumsumexp(x, 0))
+    for _ in range(4):
+        rl.testing.assert_close(slope(compiled), expected)
