@@ -64,14 +64,28 @@ def matrix_power(self, n):
     return result
 
 
+_LONG_ROW = 64  # elements from which on a row costs no more to start than to go along
+
+
 def kron(self, other):
     """Each size the product of the two."""
     ndim = max(self.ndim, other.ndim)
     left = [1] * (ndim - self.ndim) + list(self.shape)
     right = [1] * (ndim - other.ndim) + list(other.shape)
-    wide = self.reshape([n for size in left for n in (size, 1)])
-    tall = other.reshape([n for size in right for n in (1, size)])
-    return ops._unsafe_view(wide * tall, [a * b for a, b in zip(left, right)])
+    sizes = [a * b for a, b in zip(left, right)]
+    if ndim > 1 and left[-1] > 1 and 0 < right[-1] < _LONG_ROW:
+        # the last dimension's pairs once for each operand, so that rows are long
+        pairs = [left[-1], right[-1]]
+        wide = self.reshape([*left, 1]).expand([*left[:-1], *pairs])
+        tall = other.reshape([*right[:-1], 1, right[-1]]).expand([*right[:-1], *pairs])
+        self = wide.reshape([*left[:-1], sizes[-1]])
+        other = tall.reshape([*right[:-1], sizes[-1]])
+        last, left, right = [sizes[-1]], left[:-1], right[:-1]
+    else:
+        last = []
+    wide = self.reshape([n for size in left for n in (size, 1)] + last)
+    tall = other.reshape([n for size in right for n in (1, size)] + last)
+    return ops._unsafe_view(wide * tall, sizes)
 
 
 def linalg_cross(self, other, dim):

@@ -139,3 +139,33 @@ def test_bags_and_their_gradients(mode, padding, offsets):
     ours.backward(along)
     theirs.backward(along2)
     torch.testing.assert_close(torch.from_numpy(table.grad.numpy()), table2.grad)
+
+
+@pytest.mark.parametrize("right", [(3,), (4, 1), (2, 3, 5), (2, 70), (0, 3), ()])
+@pytest.mark.parametrize("left", [(2,), (3, 4), (2, 1, 3), (5, 1), ()])
+def test_pairs_of_short_rows_are_multiplied_once(left, right):
+    (a, a2), (b, b2) = both(GENERATOR.random(left)), both(GENERATOR.random(right))
+    ours = rushlight.kron(a.requires_grad_(), b.requires_grad_())
+    theirs = torch.kron(a2.requires_grad_(), b2.requires_grad_())
+    agrees(ours.detach(), theirs.detach())
+    assert ours.stride() == theirs.stride()
+    along, along2 = both(GENERATOR.random(tuple(theirs.shape)))
+    ours.backward(along)
+    theirs.backward(along2)
+    for mine, other in ((a, a2), (b, b2)):
+        torch.testing.assert_close(torch.from_numpy(mine.grad.numpy()), other.grad)
+
+
+def test_incomplete_gamma_functions_keep_their_digits_in_float32():
+    special = pytest.importorskip("scipy.special")
+    a, x = np.exp(GENERATOR.uniform(-20, 7, (2, 4000))).astype(np.float32)
+    near = a * GENERATOR.uniform(0.5, 2, 4000).astype(np.float32)
+    for at in (x, near):
+        for name, true in (("igamma", "gammainc"), ("igammac", "gammaincc")):
+            exact = getattr(special, true)(a.astype(float), at.astype(float))
+            seen = getattr(rushlight, name)(
+                rushlight.from_numpy(a), rushlight.from_numpy(at)
+            ).numpy()
+            told = np.abs(exact) > 1e-30
+            off = np.abs(seen[told] - exact[told]) / np.abs(exact[told])
+            assert off.max() < 6.6e-8
