@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 import rushlight
-from rushlight.codegen.language import exp, log, maximum
+from rushlight.codegen.language import exp, log, maximum, minimum
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline
 from rushlight.ops import call as ops
 from rushlight.ops.native import filled, fresh, name_of, require, run
@@ -32,10 +32,15 @@ def label_of(targets, start, state, blank):
 
 @loops_inline
 def log_sum(a, b, c):
-    """The logarithm of a sum of three exponentials."""
-    top = maximum(maximum(a, b), c)
+    """The logarithm of a sum of three exponentials; the largest one's is one."""
+    most = maximum(a, b)
+    least = minimum(a, b)
+    top = maximum(most, c)
+    middle = maximum(least, minimum(most, c))
+    low = minimum(least, c)
+    mass = A(0) if top == A(MINUS_INF) else A(1)
     top = A(0) if top == A(MINUS_INF) else top
-    return log(exp(a - top) + exp(b - top) + exp(c - top)) + top
+    return log(mass + exp(middle - top) + exp(low - top)) + top
 
 
 @loops
@@ -58,6 +63,8 @@ def ctc_alpha(
                 score = A(scores[line + label])
                 if t == 0:
                     alpha[row + s] = T(score if s < 2 else A(MINUS_INF))
+                elif s > 2 * t + 1:  # two states are the most that a step goes on
+                    alpha[row + s] = T(A(MINUS_INF) + score)
                 else:
                     stay = A(alpha[row - span + s])
                     step = A(MINUS_INF)
@@ -85,7 +92,10 @@ def ctc_gradient(
     classes: int, steps: int, span: int, blank: int, zero_infinity: int,
     begin: int, end: int,
 ):  # fmt: skip
-    """Backward: all ways on from each state; what they and `ctc_alpha` give each class."""
+    """Backward: all ways on from each state; what they and `ctc_alpha` give each class.
+
+    A class's share of all ways is below one, so shares are added as they are.
+    """
     for n in range(begin, end):
         start = starts[n]
         states = 2 * lengths[n] + 1
@@ -98,13 +108,15 @@ def ctc_gradient(
             row = base + t * span
             line = (t * batch + n) * classes
             for c in range(classes):
-                out[line + c] = T(MINUS_INF)
+                out[line + c] = T(A(0) * total)  # NaN where no way is possible
             for s in range(states):
                 label = label_of(targets, start, s, blank)
                 score = A(scores[line + label])
                 ways = A(MINUS_INF)
                 if turn == 0:
                     ways = score if s > states - 3 else A(MINUS_INF)
+                elif states - 1 - s > 2 * turn + 1:
+                    ways = A(MINUS_INF) + score
                 else:
                     stay = A(beta[row + span + s])
                     step = A(MINUS_INF)
@@ -117,12 +129,12 @@ def ctc_gradient(
                     ways = log_sum(stay, step, skip) + score
                 beta[row + s] = T(ways)
                 through = A(alpha[row + s]) + ways
-                so_far = A(out[line + label])
-                out[line + label] = T(log_sum(so_far, through, A(MINUS_INF)))
+                if through != A(MINUS_INF):
+                    share = exp(through + total - score)
+                    out[line + label] = T(A(out[line + label]) + share)
             for c in range(classes):
                 score = A(scores[line + c])
-                share = exp(A(out[line + c]) + total - score)
-                value = (exp(score) - share) * A(grad[n])
+                value = (exp(score) - A(out[line + c])) * A(grad[n])
                 out[line + c] = T(A(0) if unlikely else value)
 
 
