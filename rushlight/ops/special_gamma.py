@@ -95,7 +95,7 @@ def log_gamma_rest(a):
 def least_share():
     """Terms below this share of a sum no longer count for the type."""
     fine = f64(T(FINE)) != 1.0
-    return f64(1e-17) if fine else f64(1e-10)
+    return f64(1e-17) if fine else f64(1e-9)
 
 
 @loops_inline
@@ -214,7 +214,7 @@ def fraction_by_wallis(a, x):
     They are compared with those before them by their cross products, and are brought
     down together before they overflow.
     """
-    least = least_share() * 10.0
+    least = least_share()
     base = x + 1.0 - a
     before = f64(0)
     below_before = f64(1)
