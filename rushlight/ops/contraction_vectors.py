@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
-from rushlight.codegen.expr import Broadcast, Call, Const, cast, i64, load
-from rushlight.ops.contraction import (
-    NOTHING,
+from rushlight.codegen.expr import Broadcast, Call, Const, Type, cast, i64, load
+from rushlight.ops.contraction import apply
+from rushlight.ops.contraction_loops import (
+    Operand,
     blocks_of,
     lane_mask,
     minimum,
@@ -19,42 +20,83 @@ from rushlight.ops.contraction import (
 )
 
 DOT_INTS = """
-    rows depth a_row out_row d_row d_mode a_batch b_batch out_batch d_batch
+    rows depth a_row out_row added_row a_batch b_batch out_batch added_batch added
     row_block
 """.split()
 DOT_ROWS = 4
 DOT_VECTORS = 2
 
 
-def dots(name, a_type, b_type, compute, lanes) -> ir.Function:
-    """``out[i] = alpha * sum_k a[i, k] b[k] + beta * d[i]``: rows of adjacent elements.
+class Single:
+    """An operand of what is behind one row or column of results.
+
+    There are two more integers for each: elements from result to result, and from batch
+    to batch.
+    """
+
+    def __init__(self, b, number, kind, data, ints):
+        self.base = b.let("beside", ir.argument(data + number, Type(kind)))
+        self.step, self.batch = (
+            b.let(f"beside_{what}", ir.integer(ints + 2 * number + k))
+            for k, what in enumerate(("step", "batch"))
+        )
+
+    def at(self, batch, i=0):
+        """The address of the operand of a batch's i-th result."""
+        return moved(self.base, batch * self.batch + i * self.step)
+
+
+def singles(b, after, data, ints):
+    """The operands of what is behind the sums."""
+    kinds = () if after is None else after.others
+    return [Single(b, k, kind, data, ints) for k, (kind, _) in enumerate(kinds)]
+
+
+def data_of(b, a_type, b_type, compute, after):
+    """The addresses out, a, b and added, and their number."""
+    stored = compute if after is None else Type(after.stored)
+    types = {"out": stored, "a": a_type, "b": b_type, "added": compute}
+    return {
+        key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())
+    }
+
+
+def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
+    """``out[i] = sum_k a[i, k] b[k] + added[i]``: rows of adjacent elements.
 
     Four rows share each piece of the vector. The parallel axis counts blocks of rows,
-    then batches. Data as for `product`.
+    then batches. Data: out, a, b, added, and what ``after`` takes (see `Single`).
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(DOT_INTS)}
-    types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
-    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
+    p = data_of(b, a_type, b_type, compute, after)
+    besides = singles(b, after, len(p), len(n))
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         batch = b.let("batch", quotient(chunk, down))
         i0 = b.let("i0", remainder(chunk, down) * n["row_block"])
         stop = b.let("stop", minimum(i0 + n["row_block"], n["rows"]))
-        p_now = {
-            key: b.let(key, moved(p[key], batch * n[f"{key}_batch"]))
-            for key in ("out", "a", "b", "d")
-        } | {"scalars": p["scalars"]}
+        p_now = {key: b.let(key, moved(p[key], batch * n[f"{key}_batch"])) for key in p}
         whole = b.let("whole", stop - remainder(stop - i0, DOT_ROWS))
+
+        def put(i, total):
+            with b.when(n["added"] != 0):
+                b.assign(total, total + load(p_now["added"], i * n["added_row"]))
+            value = total
+            if after is not None:
+                values = [load(other.at(batch, i), 0) for other in besides]
+                value = after.apply(total, values)
+            b.store(p_now["out"], i * n["out_row"], value)
+
         with b.loop("i", i0, whole, DOT_ROWS) as i:
-            dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS)
+            dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS, put)
         with b.loop("i", whole, stop) as i:
-            dot_rows(b, n, p_now, compute, lanes, i, 1)
+            dot_rows(b, n, p_now, compute, lanes, i, 1, put)
     return ir.kernel(name, rolled(b.statements))
 
 
-def dot_rows(b, n, p, compute, lanes, first, rows):
-    """The results of ``rows`` rows from ``first``."""
+def dot_rows(b, n, p, compute, lanes, first, rows, put):
+    """The results of ``rows`` rows from ``first``, each given to ``put``."""
     zero = Const(compute.vector(lanes), 0)
     sums = [[b.declare("sum", zero) for _ in range(DOT_VECTORS)] for _ in range(rows)]
     starts = [b.let("start", (first + i) * n["a_row"]) for i in range(rows)]
@@ -72,60 +114,68 @@ def dot_rows(b, n, p, compute, lanes, first, rows):
             step(k + part * lanes, part)
     with b.loop("k", whole, n["depth"], lanes) as k:
         step(k, 0, b.let("mask", lane_mask(lanes, n["depth"] - k)))
+    totals = b.array("totals", compute, rows) if rows > 1 else None
     for i, line in enumerate(sums):
         total = line[0]
         for other in line[1:]:
             total = total + other
-        total = b.declare(
-            "total", Call("reduce_add", compute, total) * load(p["scalars"], 0)
-        )
-        with b.when(n["d_mode"] != NOTHING):
-            old = load(p["d"], (first + i) * n["d_row"]) * load(p["scalars"], 1)
-            b.assign(total, total + old)
-        b.store(p["out"], (first + i) * n["out_row"], total)
+        total = Call("reduce_add", compute, total)
+        if totals is None:
+            put(first, b.declare("total", total))
+        else:
+            b.store(totals, i, total)
+    if totals is not None:
+        with b.loop("r", 0, rows) as r:
+            put(first + r, b.declare("total", load(totals, r)))
 
 
 COMBINE_INTS = """
-    columns depth a_column b_row d_column d_mode a_batch b_batch out_batch d_batch
+    columns depth a_column b_row added_column a_batch b_batch out_batch added_batch added
     column_block
 """.split()
 COMBINED_ROWS = 8
+COMBINED_COLUMNS = 4096  # results that stay in the first-level cache
 
 
-def combine(name, a_type, b_type, compute, lanes) -> ir.Function:
-    """``out[j] = alpha * sum_k a[k] b[k, j] + beta * d[j]``: rows of adjacent elements.
+def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
+    """``out[j] = sum_k a[k] b[k, j] + added[j]``: rows of adjacent elements.
 
     Eight whole rows at a time are added to results that stay in the L1 cache: memory is
     read in long runs (4096: 2.3 ms, against 5.2 as a product of register tiles). The
-    parallel axis counts blocks of columns, then batches. Data as for `product`.
+    parallel axis counts blocks of columns, then batches. Data as for `dots`.
     """
     b = Builder()
     n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(COMBINE_INTS)}
-    types = {"out": compute, "a": a_type, "b": b_type, "d": compute, "scalars": compute}
-    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
-    alpha, beta = (b.let("scalar", load(p["scalars"], i)) for i in range(2))
+    p = data_of(b, a_type, b_type, compute, after)
+    besides = singles(b, after, len(p), len(n))
+    waiting = None if after is None else b.array("waiting", compute, COMBINED_COLUMNS)
     across = b.let("across", blocks_of(n["columns"], n["column_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         batch = b.let("batch", quotient(chunk, across))
         j0 = b.let("j0", remainder(chunk, across) * n["column_block"])
         width = b.let("width", minimum(n["columns"] - j0, n["column_block"]))
-        starts = {"out": j0, "a": Const(i64, 0), "b": j0, "d": j0 * n["d_column"]}
-        out, left, right, old = (
+        starts = {
+            "out": j0,
+            "a": Const(i64, 0),
+            "b": j0,
+            "added": j0 * n["added_column"],
+        }
+        out, left, right, added = (
             b.let(key, moved(p[key], batch * n[f"{key}_batch"] + start))
             for key, start in starts.items()
         )
-        with b.when(n["d_mode"] == NOTHING), b.loop("j", 0, width) as j:
-            b.store(out, j, Const(compute, 0))
-        with b.when(n["d_mode"] != NOTHING), b.loop("j", 0, width) as j:
-            b.store(out, j, load(old, j * n["d_column"]) * beta)
+        sums = out if after is None else waiting
+        with b.when(n["added"] == 0), b.loop("j", 0, width) as j:
+            b.store(sums, j, Const(compute, 0))
+        with b.when(n["added"] != 0), b.loop("j", 0, width) as j:
+            b.store(sums, j, load(added, j * n["added_column"]))
 
         def add_rows(k, rows):
             values = [
                 b.let(
                     "value",
                     Broadcast(
-                        lanes,
-                        alpha * cast(compute, load(left, (k + r) * n["a_column"])),
+                        lanes, cast(compute, load(left, (k + r) * n["a_column"]))
                     ),
                 )
                 for r in range(rows)
@@ -135,17 +185,23 @@ def combine(name, a_type, b_type, compute, lanes) -> ir.Function:
             ]
             with b.loop("j", 0, width, lanes) as j:
                 mask = b.let("mask", lane_mask(lanes, width - j))
-                total = load(out, j, lanes, mask=mask)
+                total = load(sums, j, lanes, mask=mask)
                 for value, line in zip(values, lines, strict=True):
                     other = cast(compute, load(line, j, lanes, mask=mask))
                     total = multiply_add(value, other, total)
-                b.store(out, j, total, mask)
+                b.store(sums, j, total, mask)
 
         whole = b.let("whole", n["depth"] - remainder(n["depth"], COMBINED_ROWS))
         with b.loop("k", 0, whole, COMBINED_ROWS) as k:
             add_rows(k, COMBINED_ROWS)
         with b.loop("k", whole, n["depth"]) as k:
             add_rows(k, 1)
+        if after is not None:
+            others = [
+                Operand(other.at(batch, j0), other.step, other.step)
+                for other in besides
+            ]
+            apply(b, after, sums, out, width, others)
     return ir.kernel(name, rolled(b.statements))
 
 

@@ -64,7 +64,18 @@ class Padding:
 class Forward:
     """A checked convolution of one geometry and dtype, ready to run."""
 
-    def __init__(self, input, weight, biased, stride, padding, dilation, groups, dtype):
+    def __init__(
+        self,
+        input,
+        weight,
+        biased,
+        stride,
+        padding,
+        dilation,
+        groups,
+        dtype,
+        behind=False,
+    ):
         output = [
             output_size(*values)
             for values in zip(
@@ -76,7 +87,15 @@ class Forward:
         if self.empty:
             return
         kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
-            input, weight, tuple(output), stride, padding, dilation, groups, biased
+            input,
+            weight,
+            tuple(output),
+            stride,
+            padding,
+            dilation,
+            groups,
+            biased,
+            behind,
         )
         self.kind, self.dtype = kind, dtype
         self.padding = Padding(*input[:2], sizes, margins)
@@ -95,6 +114,17 @@ class Forward:
         kernel = _kernel(self.kind, self.dtype)
         launch(kernel, operands, self.ints, self.chunks, self.grain)
         return out
+
+    def run_behind(self, input, weight, bias, find, others, out):
+        """Writes to ``out`` what is behind the convolution of row-major operands.
+
+        Args:
+            find: from a kind of kernel to the kernel, as `contraction_after.Behind` has it.
+            others: further operands: as dense as the output, or a value for each channel.
+        """
+        source = self.padding.run(input)
+        operands = out, weight, source, bias, *others
+        launch(find(self.kind), operands, self.ints, self.chunks, self.grain)
 
 
 _forwards: dict = {}
@@ -311,6 +341,48 @@ def convolution(
         # PyTorch joins results of one element each, unless one kernel has all groups
         layout = layout if blocked(input, weight, stride, dilation, groups) else None
     return in_layout(back(result, input), layout)
+
+
+def forward_behind(
+    input, weight, bias, stride, padding, dilation, groups, behind, others, dtype, out
+):
+    """See `contraction_after.convolution_behind`."""
+    n = weight.ndim - 2
+    settings = [
+        expand(name, [values] if isinstance(values, int) else values, n)
+        for name, values in (
+            ("stride", stride),
+            ("padding", padding),
+            ("dilation", dilation),
+        )
+    ]
+    _check_ranks(input, weight)
+    check_convolution(input, weight, bias, *settings, False, (0,) * n, groups)
+    name = COMPUTED.get(input.dtype.name, input.dtype.name)
+    plan = Forward(
+        *(tuple(input.shape), tuple(weight.shape), bias is not None, *settings),
+        *(groups, getattr(rushlight, name), True),
+    )
+    kind = input.dtype if dtype is None else dtype
+    result = fresh(input, plan.shape, kind) if out is None else out
+    if plan.empty and result.numel():
+        raise NotImplementedError("nothing is traced behind a sum of no elements")
+    if not result.numel() or input.is_meta:
+        return result
+    seen = [per_channel(other, plan.shape) for other in others]
+    kinds = tuple((other.dtype.name, along) for other, along in seen)
+    find = behind.convolutions(input.dtype.name, kinds, kind.name)
+    operands = prepared(input, weight, bias)
+    plan.run_behind(*operands, find, [other for other, _ in seen], result)
+    return result
+
+
+def per_channel(other, shape):
+    """An operand with a value for each channel, or as dense as the output; and which."""
+    sizes = (1,) * (len(shape) - other.ndim) + tuple(other.shape)
+    if all(size == 1 for d, size in enumerate(sizes) if d != 1):
+        return other.reshape(-1).expand(shape[1]).contiguous(), False
+    return other.expand(shape).contiguous(), True
 
 
 def layout_of(input, weight, stride, dilation, groups):

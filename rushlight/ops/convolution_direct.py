@@ -11,8 +11,7 @@ from __future__ import annotations
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Call, Const, Select, i64, load
-from rushlight.ops.contraction import (
-    NOTHING,
+from rushlight.ops.contraction_loops import (
     blocks_of,
     lane_mask,
     minimum,
@@ -99,8 +98,8 @@ class Strip:
         with b.loop("i", 0, whole, tile.rows) as i:
             self.rows(i, tile.rows, lines, out, places, masks)
         position = b.declare("position", whole)
-        for rows in tile.row_tails:
-            with b.when(height - position >= rows):
+        for rows in sorted({min(2, tile.rows), 1}, reverse=True):
+            with b.repeat(height - position >= rows):
                 self.rows(b.let("i", position + 0), rows, lines, out, places, masks)
                 b.assign(position, position + rows)
 
@@ -128,7 +127,7 @@ class Strip:
         """Adds the bias, or what earlier blocks of the depth gave, and stores a row."""
         b, lanes = self.b, self.tile.lanes
         target = b.let("target", moved(out, row * self.n["out_row"]))
-        with b.when(self.first & (self.n["d_mode"] != NOTHING)):
+        with b.when(self.first & (self.n["biased"] != 0)):
             bias = b.let("bias", Broadcast(lanes, load(self.bias, row)))
             for total in line:
                 b.assign(total, total + bias)

@@ -32,17 +32,15 @@ from rushlight.codegen.expr import (
 )
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.codegen.target import current
-from rushlight.ops.contraction import (
-    NOTHING,
-    VECTOR,
-    Epilogue,
+from rushlight.ops.contraction import Product, Results, apply
+from rushlight.ops.contraction_loops import (
     Operand,
-    Product,
     blocks_of,
     choose,
     lane_mask,
     minimum,
     moved,
+    named,
     quotient,
     remainder,
     rolled,
@@ -62,7 +60,7 @@ FORWARD_INTS = (
     *PATCH_INTS,
     *BLOCK_INTS,
     *"""
-    group_rows group_channels d_mode buffered out_image out_row run_z run_y run_x
+    group_rows group_channels biased buffered out_image out_row run_z run_y run_x
     out_z out_y out_x
 """.split(),
 )
@@ -352,11 +350,17 @@ def image_blocks(b, n):
 class Blocks:
     """What all chunks of a forward kernel share: operands, and how they are cut."""
 
-    def __init__(self, b, n, type):
+    def __init__(self, b, n, type, after=None):
         self.b, self.n = b, n
-        self.out, self.weight, self.source, self.bias = (
-            b.let(key, ir.argument(i, type))
-            for i, key in enumerate(("out", "weight", "input", "bias"))
+        stored = type if after is None else Type(after.stored)
+        self.after = () if after is None else after.others
+        self.out, self.weight, self.source, self.bias, *self.others = (
+            b.let(key, ir.argument(i, kind))
+            for i, (key, kind) in enumerate(
+                [("out", stored)]
+                + [(key, type) for key in ("weight", "input", "bias")]
+                + [("beside", Type(kind)) for kind, _ in self.after]
+            )
         )
         self.positions, self.across, self.sets = image_blocks(b, n)
         self.bands = b.let("bands", blocks_of(n["rows"], n["row_block"]))
@@ -392,19 +396,27 @@ class Block:
         self.source = b.let("here", moved(blocks.source, before))
         place = image * n["out_image"] + row * n["out_row"]
         self.out = b.let("there", moved(blocks.out, place))
+        self.others = [
+            b.let("beside", moved(other, place if along else row))
+            for other, (_, along) in zip(blocks.others, blocks.after, strict=True)
+        ]
         self.weight = b.let("left", moved(blocks.weight, row * blocks.depth))
         self.bias = b.let("addend", moved(blocks.bias, row))
 
 
-def forward(name, data_type, compute, tile) -> ir.Function:
-    """Convolution: out, weight, input and bias are the data.
+def forward(name, data_type, compute, tile, after=None) -> ir.Function:
+    """Convolution: out, weight, input and bias are the data, and what is behind it.
 
     The parallel axis counts blocks of positions, sets of images, bands of output
     channels and groups, in this order.
+
+    Args:
+        after: what is behind the sums, as `contraction.After`. Results are buffered then:
+            its operands lie as the results do, or have a value for each channel.
     """
     b = Builder()
     n = read_ints(b, FORWARD_INTS)
-    blocks = Blocks(b, n, data_type)
+    blocks = Blocks(b, n, data_type, after)
     pitch = tile.columns + tile.lanes
     packed = b.array("packed", compute, tile.depth * pitch + tile.lanes)
     buffer = b.array("buffer", compute, BUFFER_ROWS * tile.columns)
@@ -412,12 +424,14 @@ def forward(name, data_type, compute, tile) -> ir.Function:
     is_packed = b.let("is_packed", n["packed"] != 0)
     patches = Patches(b, n, tile, compute)
     write = Product(b, tile, compute)
+    addend = Addend(write, n["biased"] != 0)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         block = Block(blocks, chunk)
         left = Operand(block.weight, blocks.depth, Const(i64, 1))
-        addend = Operand(block.bias, Const(i64, 1), Const(i64, 0))
-        direct = Operand(moved(block.out, block.start), n["out_row"])
-        result = choose(b, buffered, Operand(buffer, Const(i64, tile.columns)), direct)
+        result = Operand(buffer, Const(i64, tile.columns))
+        if after is None:
+            direct = Operand(moved(block.out, block.start), n["out_row"])
+            result = choose(b, buffered, result, direct)
         with b.when(is_packed):
             walk = Walk(b, [n[f"grid_{a}"] for a in AXES], block.start)
             patches.list_pieces(walk, block.width)
@@ -434,33 +448,56 @@ def forward(name, data_type, compute, tile) -> ir.Function:
             )
             size = block.height, block.width, depth
             operands = left.at(0, k0), right, result
-            multiply_patches(write, *size, *operands, k0 == 0, addend, n["d_mode"])
+            first = b.let("first", k0 == 0)
+            multiply_patches(write, *size, *operands, addend, first, block.bias)
         with b.when(buffered):
-            scatter(
-                b, n, tile, buffer, block.out, block.start, block.width, block.height
-            )
+            scatter(b, n, tile, buffer, block, after)
     return ir.kernel(name, rolled(b.statements))
 
 
+class Addend:
+    """What is added to the sums of a block of the depth: a bias, or those before it.
+
+    Args:
+        biased: whether there is a bias, of one value for each row.
+    """
+
+    def __init__(self, write, biased=None):
+        self.write, self.b, self.biased = write, write.b, biased
+        self.zeros = write.zeros()
+        size = write.tile.rows * write.tile.width
+        self.room = (
+            None if biased is None else self.b.array("addends", write.compute, size)
+        )
+
+    def at(self, first, bias, out, row, height):
+        """The addend of a tile's rows, from a row on."""
+        b, before = self.b, out.at(row)
+        begin = self.zeros
+        if self.biased is not None:
+            with b.when(first & self.biased):
+                fill = self.write.constant_rows
+                fill(lambda r: load(bias, row + r), height, self.room)
+            pitch = Const(i64, self.write.tile.width)
+            pointer = Select(self.biased, self.room, begin.pointer)
+            begin = Operand(pointer, Select(self.biased, pitch, begin.row))
+        return Operand(
+            b.let("begin", Select(first, begin.pointer, before.pointer)),
+            b.let("begin_row", Select(first, begin.row, before.row)),
+            b.let("begin_column", Select(first, Const(i64, 0), Const(i64, 1))),
+        )
+
+
 def multiply_patches(
-    write, height, width, depth, left, right, out, first, addend, mode
+    write, height, width, depth, left, right, out, addend, first, bias=None
 ):
     """``out = left right``, plus the addend at first and the output itself later."""
-    b, one = write.b, Const(i64, 1)
-    base = b.let("base", Select(first, addend.pointer, out.pointer))
-    old = Operand(
-        base,
-        b.let("old_row", Select(first, addend.row, out.row)),
-        b.let("old_column", Select(first, addend.column, one)),
-    )
-    mode = b.let("mode", Select(first, mode, Const(i64, VECTOR)))
-    unit = Const(write.compute, 1)
+    rows = write.tile.rows
 
-    def epilogue_at(i, j):
-        before = old.at(i, j)
-        return Epilogue(
-            None, unit, Operand(b.let("before", before.pointer), old.row), mode
-        )
+    def results_at(i):
+        there = named(write.b, "there", out.at(i))
+        few = minimum(height - i, rows)
+        return Results(there, there, addend.at(first, bias, out, i, few))
 
     write.block(
         height,
@@ -468,15 +505,15 @@ def multiply_patches(
         depth,
         lambda i, rows: left.at(i, 0),
         lambda j: right.at(0, j),
-        out,
-        epilogue_at,
+        results_at,
     )
 
 
-def scatter(b, n, tile, buffer, out, start, width, height):
+def scatter(b, n, tile, buffer, block, after):
     """Writes a buffered block to where its positions lie in the output."""
-    walk = Walk(b, [n[f"run_{a}"] for a in AXES], start)
-    with b.loop("r", 0, height) as r:
+    walk = Walk(b, [n[f"run_{a}"] for a in AXES], block.start)
+    out = block.out
+    with b.loop("r", 0, block.height) as r:
         row = b.let("row", r * tile.columns)
 
         def copy(column, count, image, z, y, x):
@@ -489,6 +526,16 @@ def scatter(b, n, tile, buffer, out, start, width, height):
                 + x * n["out_x"],
             )
             at = b.let("origin", row + column)
+            if after is not None:
+                line, there = (
+                    b.let("line", moved(p, i)) for p, i in ((buffer, at), (out, to))
+                )
+                others = [
+                    Operand(moved(other, to if along else r), None)
+                    for other, (_, along) in zip(block.others, after.others)
+                ]
+                apply(b, after, line, there, count, others)
+                return
             with b.when(n["out_x"] == 1):
                 with b.loop("v", 0, count, tile.lanes) as v:
                     mask = b.let("mask", lane_mask(tile.lanes, count - v))
@@ -498,7 +545,7 @@ def scatter(b, n, tile, buffer, out, start, width, height):
             with b.otherwise(), b.loop("v", 0, count) as v:
                 b.store(out, to + v * n["out_x"], load(buffer, at + v))
 
-        walk.runs(width, copy)
+        walk.runs(block.width, copy)
 
 
 def weight_gradient(name, data_type, compute, tile) -> ir.Function:
@@ -548,6 +595,7 @@ class WeightSweep:
         self.packed, self.pitch, self.turned = packed, pitch, turned
         self.write = Product(b, tile, compute)
         self.patches = Patches(b, n, tile, compute)
+        self.addend = Addend(self.write)
 
     def run(self, part, source, before, grad, i0, i1, wide, out):
         """Adds up rows ``i0`` to ``i1`` of the ``wide`` columns from ``grad`` on.
@@ -585,9 +633,8 @@ class WeightSweep:
                         Operand(self.packed, Const(i64, self.pitch), Const(i64, 1)),
                         self.panels(width),
                         out.at(r0, 0),
+                        self.addend,
                         first,
-                        Operand(out.pointer, out.row, Const(i64, 1)),
-                        Const(i64, NOTHING),
                     )
 
     def turn(self, grad, p0, positions, width, wide):
@@ -604,7 +651,7 @@ class WeightSweep:
                 Const(i64, 1),
                 n["grad_row"],
             )
-            self.write.transpose_columns(
+            self.write.pack.transpose_columns(
                 source, moved(self.turned, done * tile.width), count, wide, width
             )
             b.assign(done, done + count)
@@ -624,13 +671,15 @@ class WeightSweep:
 
 
 class Panels:
-    """A packed right operand, seen from the first column of a tile."""
+    """A packed right operand, seen from a column."""
 
     def __init__(self, pointer, depth, width):
         self.pointer, self.depth, self.width = pointer, depth, width
 
     def at(self, _, column):
-        return Operand(moved(self.pointer, column * self.depth), Const(i64, self.width))
+        start = quotient(column, self.width) * self.width
+        there = start * self.depth + (column - start)
+        return Operand(moved(self.pointer, there), Const(i64, self.width))
 
 
 def weight_block(tile) -> int:

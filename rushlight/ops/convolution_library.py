@@ -1,4 +1,4 @@
-"""The native kernels of convolutions, from the cache or built."""
+"""The native kernels of convolutions: those that are built in, found by kind and dtype."""
 
 from __future__ import annotations
 
@@ -7,29 +7,43 @@ import functools
 from rushlight.backends.roles import host
 from rushlight.codegen.expr import Type
 from rushlight.codegen.target import current
-from rushlight.ops import contraction
+from rushlight.ops import (
+    contraction,
+    contraction_loops,
+    contraction_packing,
+    convolution_kernels,
+)
 from rushlight.ops import convolution_direct as direct
-from rushlight.ops import convolution_kernels as kernels
 
 
 @functools.cache
 def convolution_kernel(kind: str, dtype: str):
-    """A native kernel, from the cache or built.
+    """A native kernel, from the cache or built; see `kernel_after`."""
+    return kernel_after(kind, dtype, "", None)
+
+
+def kernel_after(kind, dtype, named_by, after, digest=""):
+    """A native kernel with something traced behind it, where it is ``forward``.
 
     Args:
         kind: ``forward``, ``weight_gradient``, ``padded``, or ``few_channels`` and
             ``few_weights`` of `convolution_direct`.
+        named_by: what the kernel's name ends in.
+        after: what is behind the sums, as `contraction.After`, or None.
+        digest: of all that decides what ``after`` computes.
     """
-    type, name = Type(dtype), f"convolution_{kind}_{dtype}"
+    type, name = Type(dtype), f"convolution_{kind}_{dtype}{named_by}"
+    loops = convolution_kernels
     write = {
-        "forward": lambda tile: kernels.forward(name, type, type, tile),
-        "weight_gradient": lambda tile: kernels.weight_gradient(name, type, type, tile),
-        "padded": lambda tile: kernels.padded(name, type, tile.lanes),
+        "forward": lambda tile: loops.forward(name, type, type, tile, after),
+        "weight_gradient": lambda tile: loops.weight_gradient(name, type, type, tile),
+        "padded": lambda tile: loops.padded(name, type, tile.lanes),
         "few_channels": lambda tile: direct.few_channels(name, type, tile),
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
     }[kind]
-    files = kernels.__file__, contraction.__file__, direct.__file__
-    digest = "".join(map(host.cache.source_digest, files))
+    modules = loops, contraction, contraction_loops, contraction_packing, direct
+    text = "".join(host.cache.source_digest(module.__file__) for module in modules)
+    tile = loops.convolution_tile(dtype, current())
     return host.cache.native(
-        name, digest, lambda: write(kernels.convolution_tile(dtype, current()))
+        name, text + digest, lambda: contraction.ready(write(tile), after)
     )

@@ -174,12 +174,18 @@ def together(images, positions):
 
 
 @functools.lru_cache(maxsize=512)
-def forward_plan(input, weight, output, stride, padding, dilation, groups, biased):
-    """The kernel, margins of the input, integers, chunks and grain."""
+def forward_plan(
+    input, weight, output, stride, padding, dilation, groups, biased, behind=False
+):
+    """The kernel, margins of the input, integers, chunks and grain.
+
+    Args:
+        behind: whether something is traced behind it.
+    """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
     cut, buffered, chunks = blocks(
-        g.images, positions, g.group_rows, groups, g.work, False, g.simple
+        g.images, positions, g.group_rows, groups, g.work, behind, g.simple
     )
     margins, walk = g.patches()
     ints = (
@@ -187,7 +193,7 @@ def forward_plan(input, weight, output, stride, padding, dilation, groups, biase
         *cut,
         g.group_rows,
         g.group_channels,
-        2 if biased else 0,
+        int(biased),
         buffered,
         g.rows * positions,
         positions,
@@ -198,7 +204,8 @@ def forward_plan(input, weight, output, stride, padding, dilation, groups, biase
         positions,
         1,
     )
-    kind = "few_channels" if g.is_direct(g.group_rows, g.output) else "forward"
+    direct = not behind and g.is_direct(g.group_rows, g.output)
+    kind = "few_channels" if direct else "forward"
     return kind, g.input, margins, ints, chunks, grain_of(g.work, chunks)
 
 

@@ -57,19 +57,27 @@ PAIRS = 63  # stands for pairs of bfloat16 where a dtype's code is asked for
 
 
 def find_kernel(kind, code):
-    """The native kernel for a dtype, its block's columns and its tile's width."""
+    """The native kernel for a dtype, and its tile; without a kind, the tile alone."""
     from rushlight.codegen.schedules.contraction import matrix_tile
     from rushlight.codegen.target import current
     from rushlight.ops.contraction import matrix_kernel
 
-    if code == PAIRS:
-        tile = matrix_tile("float32", current())
-        kernel = matrix_kernel("pairs", "float32", "float32", "float32")
-        return kernel, tile.columns, tile.width
-    name = by_code(code).name
+    name = "float32" if code == PAIRS else by_code(code).name
     sums = SUM_TYPES[name]
     tile = matrix_tile(sums, current())
-    return matrix_kernel(kind, name, name, sums), tile.columns, tile.width
+    if not kind:
+        return None, tile
+    if code == PAIRS:
+        return matrix_kernel("pairs", "float32", "float32", "float32"), tile
+    return matrix_kernel(kind, name, name, sums), tile
+
+
+def find_scaled(code, added):
+    """What finds the kernels that multiply results; see `backends.cpu.contraction.bind`."""
+    from rushlight.ops.contraction_after import scaled
+
+    name = by_code(code).name
+    return scaled(name, SUM_TYPES[name], added)
 
 
 def plain_codes():
@@ -78,7 +86,7 @@ def plain_codes():
     return [all_dtypes()[a].code for a in plain]
 
 
-contraction.bind(find_kernel, plain_codes())
+contraction.bind(find_kernel, plain_codes(), find_scaled)
 
 
 @functools.cache

@@ -22,7 +22,7 @@ from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Shuffle, Type, i64, load
-from rushlight.ops.contraction import (
+from rushlight.ops.contraction_loops import (
     blocks_of,
     minimum,
     moved,

@@ -34,14 +34,12 @@ Matrix = cython.struct(
     batch=int64_t,
 )
 Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
-# d_mode and right_mode of rushlight.ops.contraction
-NOTHING = cython.declare(cython.int, 0)
-VECTOR = cython.declare(cython.int, 1)
-SCALAR = cython.declare(cython.int, 2)
+# right_mode of rushlight.ops.contraction_packing
 DIRECT = cython.declare(cython.int, 0)
 COPIED = cython.declare(cython.int, 1)
 TRANSPOSED = cython.declare(cython.int, 2)
 GATHERED = cython.declare(cython.int, 3)
+MOST_BESIDE = cython.declare(cython.int, 24)  # operands of what is behind a product
 
 # A right operand with at most this many columns is read in place, rows of a copy being
 # no better for the caches; so is one that few rows of the left one share.
@@ -66,16 +64,23 @@ _dots = cython.declare(list, [None] * 64)
 _combines = cython.declare(list, [None] * 64)
 _columns = cython.declare(list, [0] * 64)
 _widths = cython.declare(list, [0] * 64)
+_depths = cython.declare(list, [0] * 64)
+_scaled = cython.declare(object, None)
 
 
-def bind(find, plain) -> None:
-    """Takes ``find(kind, dtype code) -> (kernel, block columns, tile width)``.
+def bind(find, plain, scaled) -> None:
+    """Takes ``find(kind, dtype code) -> (kernel, a `Tile`)``.
 
     Args:
         plain: codes of the dtypes whose products are summed in the dtype itself.
+        scaled: ``scaled(dtype code, added)``: what finds kernels whose results are
+            multiplied by a number, as `product_after` takes it. ``added`` is whether
+            the multiple of an addend of adjacent columns is added (1), of one that has a
+            value for each row (0), or nothing (-1).
     """
-    global _find, _plain
+    global _find, _plain, _scaled
     _find = find
+    _scaled = scaled
     one: cython.ulonglong = 1
     for code in plain:
         _plain |= one << code
@@ -89,8 +94,10 @@ def is_plain(t: Tensor) -> cython.bint:
 
 
 @cython.cfunc
-def load_kernels(code: cython.int):
-    _products[code], _columns[code], _widths[code] = _find("product", code)
+def load_tile(code: cython.int):
+    tile = _find("", code)[1]
+    _columns[code], _widths[code] = tile.columns, tile.width
+    _depths[code] = tile.depth
 
 
 @cython.cfunc
@@ -133,6 +140,64 @@ def cut(
     return blocks
 
 
+@cython.cclass
+class Behind:
+    """What is traced behind a product: its kernels, and its operands.
+
+    Args:
+        kernels: from a kind of kernel to the kernel.
+    """
+
+    kernels: object
+    count: cython.int
+    operands: Matrix[24]
+    numbers: (
+        cython.p_char
+    )  # what operands that are numbers lie in, for those who listen
+    bytes: cython.int
+
+    def __init__(self, kernels):
+        self.kernels, self.count = kernels, 0
+        self.numbers, self.bytes = cython.NULL, 0
+
+    @cython.cfunc
+    @cython.exceptval(-1)
+    def take(self, operand: Matrix) -> cython.int:
+        """One operand more."""
+        if self.count >= MOST_BESIDE:
+            raise ValueError(f"more than {MOST_BESIDE} operands behind a product")
+        self.operands[self.count] = operand
+        self.count += 1
+        return 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(-1)
+def start(
+    kernel: NativeKernel,
+    data: cython.pp_char,
+    n_data: cython.int,
+    ints: cython.pointer(int64_t),
+    n_ints: cython.int,
+    chunks: int64_t,
+    behind: Behind = None,
+) -> cython.int:
+    """Runs a kernel, and says so to who listens."""
+    if watched:
+        if behind is None:
+            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, cython.NULL, 0)
+        else:
+            numbers, size = behind.numbers, behind.bytes
+            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, numbers, size)
+    if chunks == 1:
+        run_here(kernel.fn, data, ints, 1)
+        return 0
+    with cython.nogil:
+        parallel_for(kernel.fn, data, ints, chunks, 1)
+    return 0
+
+
 @cython.cfunc
 @cython.exceptval(-1)
 def run_dots(
@@ -141,34 +206,48 @@ def run_dots(
     a: cython.pointer(Matrix),
     b: cython.pointer(Matrix),
     d: cython.pointer(Matrix),
-    mode: cython.int,
-    scalars: cython.p_char,
+    added: cython.bint,
     batch: int64_t,
+    behind: Behind = None,
 ) -> cython.int:
     """One row times a matrix whose columns are adjacent: the dot product of each."""
-    if _dots[code] is None:
-        _dots[code] = _find("dots", code)[0]
-    kernel: NativeKernel = _dots[code]
-    data: cython.p_char[5]
-    data[0], data[1], data[2], data[3], data[4] = (
-        out.data,
-        b.data,
-        a.data,
-        d.data,
-        scalars,
-    )
+    kernel: NativeKernel
+    if behind is not None:
+        kernel = behind.kernels("dots")
+    else:
+        if _dots[code] is None:
+            _dots[code] = _find("dots", code)[0]
+        kernel = _dots[code]
+    data: cython.p_char[28]
+    data[0], data[1], data[2], data[3] = out.data, b.data, a.data, d.data
     block: int64_t = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
-    ints: int64_t[11]
+    ints: int64_t[64]
     ints[0], ints[1], ints[2], ints[3] = b.columns, a.columns, b.column, out.column
-    ints[4], ints[5] = d.column, mode
-    ints[6], ints[7], ints[8], ints[9] = b.batch, a.batch, out.batch, d.batch
-    ints[10] = block
+    ints[4] = d.column
+    ints[5], ints[6], ints[7], ints[8] = b.batch, a.batch, out.batch, d.batch
+    ints[9], ints[10] = added, block
+    n: cython.int = beside_one(data, ints, 4, 11, behind)
     chunks: int64_t = covering(b.columns, block) * batch
-    if watched:
-        tell(kernel.fn, data, 5, ints, 11, chunks, 1, scalars, 16)
-    with cython.nogil:
-        parallel_for(kernel.fn, data, ints, chunks, 1)
-    return 0
+    return start(kernel, data, 4 + n, ints, 11 + 2 * n, chunks, behind)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def beside_one(
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    n_data: cython.int,
+    n_ints: cython.int,
+    behind: Behind = None,
+) -> cython.int:
+    """Adds the operands of what is behind one row, and counts them."""
+    if behind is None:
+        return 0
+    for k in range(behind.count):
+        data[n_data + k] = behind.operands[k].data
+        ints[n_ints + 2 * k] = behind.operands[k].column
+        ints[n_ints + 2 * k + 1] = behind.operands[k].batch
+    return behind.count
 
 
 @cython.cfunc
@@ -179,36 +258,32 @@ def run_combine(
     a: cython.pointer(Matrix),
     b: cython.pointer(Matrix),
     d: cython.pointer(Matrix),
-    mode: cython.int,
-    scalars: cython.p_char,
+    added: cython.bint,
     batch: int64_t,
+    behind: Behind = None,
 ) -> cython.int:
     """One row times a matrix whose rows are adjacent: the rows added up."""
-    if _combines[code] is None:
-        _combines[code] = _find("combine", code)[0]
-    kernel: NativeKernel = _combines[code]
-    data: cython.p_char[5]
-    data[0], data[1], data[2], data[3], data[4] = (
-        out.data,
-        a.data,
-        b.data,
-        d.data,
-        scalars,
-    )
+    kernel: NativeKernel
+    if behind is not None:
+        kernel = behind.kernels("combine")
+    else:
+        if _combines[code] is None:
+            _combines[code] = _find("combine", code)[0]
+        kernel = _combines[code]
+    data: cython.p_char[28]
+    data[0], data[1], data[2], data[3] = out.data, a.data, b.data, d.data
     across: int64_t = covering(b.columns, COMBINED_COLUMNS)
     if b.columns * b.rows * batch > PARALLEL_WORK:
         across = max(across, min(covering(2, batch), covering(b.columns, 256)))
-    ints: int64_t[11]
+    ints: int64_t[64]
     ints[0], ints[1], ints[2], ints[3] = b.columns, b.rows, a.column, b.row
-    ints[4], ints[5] = d.column, mode
-    ints[6], ints[7], ints[8], ints[9] = a.batch, b.batch, out.batch, d.batch
+    ints[4] = d.column
+    ints[5], ints[6], ints[7], ints[8] = a.batch, b.batch, out.batch, d.batch
+    ints[9] = added
     ints[10] = covering(covering(b.columns, across), 64) * 64
+    n: cython.int = beside_one(data, ints, 4, 11, behind)
     chunks: int64_t = covering(b.columns, ints[10]) * batch
-    if watched:
-        tell(kernel.fn, data, 5, ints, 11, chunks, 1, scalars, 16)
-    with cython.nogil:
-        parallel_for(kernel.fn, data, ints, chunks, 1)
-    return 0
+    return start(kernel, data, 4 + n, ints, 11 + 2 * n, chunks, behind)
 
 
 @cython.cfunc
@@ -219,19 +294,26 @@ def run_product(
     a: cython.pointer(Matrix),
     b: cython.pointer(Matrix),
     d: cython.pointer(Matrix),
-    mode: cython.int,
-    scalars: cython.p_char,
+    added: cython.bint,
     batch: int64_t,
     same_type: cython.bint,
+    behind: Behind = None,
+    sums: cython.pointer(Matrix) = cython.NULL,
 ) -> cython.int:
-    """A product whose output has adjacent columns."""
-    if a.rows == 1 and b.row == 1 and a.column == 1:
-        return run_dots(code, out, a, b, d, mode, scalars, batch)
-    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW:
-        return run_combine(code, out, a, b, d, mode, scalars, batch)
-    if _products[code] is None:
-        load_kernels(code)
-    kernel: NativeKernel = _products[code]
+    """A product whose output has adjacent columns, as has what is added."""
+    if a.rows == 1 and b.row == 1 and a.column == 1 and code != PAIRS:
+        return run_dots(code, out, a, b, d, added, batch, behind)
+    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW and code != PAIRS:
+        return run_combine(code, out, a, b, d, added, batch, behind)
+    kernel: NativeKernel
+    if _widths[code] == 0:
+        load_tile(code)
+    if behind is not None:
+        kernel = behind.kernels("pairs" if code == PAIRS else "product")
+    else:
+        if _products[code] is None:
+            _products[code] = _find("product", code)[0]
+        kernel = _products[code]
     right: cython.int = GATHERED
     capacity: int64_t = _columns[code]
     if b.column == 1:
@@ -245,28 +327,31 @@ def run_product(
     blocks: Blocks = cut(
         a.rows, b.columns, a.columns, batch, right, capacity, _widths[code]
     )
-    data: cython.p_char[5]
+    if sums == cython.NULL:
+        sums = out
+    data: cython.p_char[32]
     data[0], data[1], data[2], data[3], data[4] = (
         out.data,
         a.data,
         b.data,
         d.data,
-        scalars,
+        sums.data,
     )
-    ints: int64_t[17]
+    ints: int64_t[72]
     ints[0], ints[1], ints[2] = a.rows, b.columns, a.columns
     ints[3], ints[4], ints[5], ints[6] = a.row, a.column, b.row, b.column
-    ints[7], ints[8], ints[9] = out.row, d.row, mode
+    ints[7], ints[8], ints[9] = out.row, d.row, sums.row
     ints[10], ints[11], ints[12], ints[13] = a.batch, b.batch, out.batch, d.batch
-    ints[14], ints[15], ints[16] = blocks.rows, blocks.columns, right
-    if watched:
-        tell(kernel.fn, data, 5, ints, 17, blocks.chunks, 1, scalars, 16)
-    if blocks.chunks == 1:
-        run_here(kernel.fn, data, ints, 1)
-        return 0
-    with cython.nogil:
-        parallel_for(kernel.fn, data, ints, blocks.chunks, 1)
-    return 0
+    ints[14], ints[15] = sums.batch, added
+    ints[16], ints[17], ints[18] = blocks.rows, blocks.columns, right
+    n: cython.int = 0
+    if behind is not None:
+        n = behind.count
+        for k in range(n):
+            data[5 + k] = behind.operands[k].data
+            ints[19 + 2 * k] = behind.operands[k].row
+            ints[20 + 2 * k] = behind.operands[k].batch
+    return start(kernel, data, 5 + n, ints, 19 + 2 * n, blocks.chunks, behind)
 
 
 @cython.cfunc
@@ -285,51 +370,86 @@ def run(
     a: Matrix,
     b: Matrix,
     d: Matrix,
-    mode: cython.int,
-    alpha: cython.double,
-    beta: cython.double,
+    added: cython.bint,
     batch: int64_t,
+    behind: Behind = None,
+    sums: cython.pointer(Matrix) = cython.NULL,
 ) -> cython.int:
-    """``out = alpha a b + beta d``; the output is row-major."""
-    scalars: cython.double[2]
-    scalars[0], scalars[1] = 0, 0  # narrow ones leave a part
-    as_float: cython.pointer(cython.float) = cython.cast(
-        cython.pointer(cython.float), scalars
-    )
-    as_int: cython.pointer(cython.int) = cython.cast(
-        cython.pointer(cython.int), scalars
-    )
-    as_long: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), scalars)
-    if compute.code == CODE_FLOAT32:
-        as_float[0], as_float[1] = alpha, beta
-    elif compute.code == CODE_FLOAT64:
-        scalars[0], scalars[1] = alpha, beta
-    elif compute.code == CODE_INT32:
-        as_int[0], as_int[1] = (
-            cython.cast(cython.int, alpha),
-            cython.cast(cython.int, beta),
-        )
-    else:
-        as_long[0], as_long[1] = cython.cast(int64_t, alpha), cython.cast(int64_t, beta)
+    """``out = a b + d``, through what is behind it; the output is row-major."""
+    k: cython.int
+    dots: cython.bint = a.column == 1 and b.row == 1
     if out.columns == 1 and out.rows > 1:  # one column: better one row
-        out, a, b, d = turned(out), turned(b), turned(a), turned(d)
+        free: cython.bint = behind is None and (not added or d.row == 1)
+        if dots or free:
+            out, a, b, d = turned(out), turned(b), turned(a), turned(d)
+            if behind is not None:
+                for k in range(behind.count):
+                    behind.operands[k] = turned(behind.operands[k])
     if b.columns == 1:
         b.column = 1
     if a.columns == 1:
         a.column = 1
-    if mode != NOTHING:
-        mode = VECTOR if d.column == 1 and b.columns > 1 else SCALAR
     return run_product(
         dtype.code,
         cython.address(out),
         cython.address(a),
         cython.address(b),
         cython.address(d),
-        mode,
-        cython.cast(cython.p_char, scalars),
+        added,
         batch,
         dtype is compute,
+        behind,
+        sums,
     )
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_scaled(
+    dtype: DType,
+    compute: DType,
+    out: Matrix,
+    a: Matrix,
+    b: Matrix,
+    d: Matrix,
+    added: cython.bint,
+    alpha: cython.double,
+    beta: cython.double,
+    batch: int64_t,
+) -> cython.int:
+    """``out = alpha a b + beta d``; ``d`` has adjacent columns, or one value a row."""
+    if b.columns == 1:
+        d.column = 1
+    if alpha == 1 and (not added or beta == 1 and d.column == 1):
+        return run(dtype, compute, out, a, b, d, added, batch)
+    numbers: cython.double[2]
+    numbers[0], numbers[1] = 0, 0  # narrow ones leave a part
+    there: cython.p_char = cython.cast(cython.p_char, numbers)
+    if compute.code == CODE_FLOAT32:
+        cython.cast(cython.pointer(cython.float), there)[0] = alpha
+        cython.cast(cython.pointer(cython.float), there)[1] = beta
+    elif compute.code == CODE_FLOAT64:
+        numbers[0], numbers[1] = alpha, beta
+    elif compute.code == CODE_INT32:
+        cython.cast(cython.p_int, there)[0] = cython.cast(cython.int, alpha)
+        cython.cast(cython.p_int, there)[1] = cython.cast(cython.int, beta)
+    else:
+        cython.cast(cython.pointer(int64_t), there)[0] = cython.cast(int64_t, alpha)
+        cython.cast(cython.pointer(int64_t), there)[1] = cython.cast(int64_t, beta)
+    kind: cython.int = -1
+    if added:
+        kind = d.column == 1
+    behind: Behind = Behind(_scaled(dtype.code, kind))
+    behind.numbers, behind.bytes = there, 16
+    one: Matrix = d
+    one.row, one.column, one.batch = 0, 0, 0
+    one.data = there
+    behind.take(one)
+    if added:
+        one.data = there + compute.itemsize
+        behind.take(one)
+        behind.take(d)
+    return run(dtype, compute, out, a, b, out, False, batch, behind)
 
 
 @cython.cfunc
@@ -385,8 +505,6 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
     out: Tensor = new_empty(n, sizes, cython.NULL, compute, a.storage.device)
     if is_trivial(out, a.sizes[n - 1], False):
         return out
-    scalars: cython.float[4]  # all 16 bytes that are told of
-    scalars[0], scalars[1], scalars[2], scalars[3] = 1, 1, 0, 0
     left: Matrix = matrix_of(a)
     right: Matrix = matrix_of(b)
     there: Matrix = matrix_of(out)
@@ -407,8 +525,7 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
         cython.address(left),
         cython.address(right),
         cython.address(there),
-        NOTHING,
-        cython.cast(cython.p_char, scalars),
+        False,
         batch,
         True,
     )
@@ -463,14 +580,14 @@ def product(
         return out
     there: Matrix = matrix_of(out)
     d: Matrix = there if addend is None else matrix_of(addend)
-    run(
+    run_scaled(
         a.dtype_,
         compute,
         there,
         matrix_of(a),
         matrix_of(b),
         d,
-        NOTHING if addend is None else VECTOR,
+        addend is not None,
         alpha,
         beta,
         sizes[0] if n == 3 else 1,
@@ -527,11 +644,10 @@ def run_linear(input: Tensor, weight: Tensor, bias: object) -> Tensor:
     there.data, there.batch = out.pointer(), 0
     there.rows, there.columns, there.row, there.column = a.rows, b.columns, b.columns, 1
     d: Matrix = there
-    mode: cython.int = NOTHING
     if bias is not None:
         d = turned(vector_of(bias))
-        d.row, d.column, mode = 0, 1, VECTOR
-    run(input.dtype_, input.dtype_, there, a, b, d, mode, 1.0, 1.0, 1)
+        d.row, d.column = 0, 1
+    run(input.dtype_, input.dtype_, there, a, b, d, bias is not None, 1)
     return out
 
 
@@ -573,14 +689,14 @@ def matrices_added(
         return out
     d: Matrix = matrix_of(out)
     d.data, d.row, d.column = addend.pointer(), (sizes[1] if n == 2 else 0), 1
-    run(
+    run_scaled(
         a.dtype_,
         a.dtype_,
         matrix_of(out),
         matrix_of(a),
         matrix_of(b),
         d,
-        VECTOR,
+        True,
         alpha,
         beta,
         1,
@@ -622,5 +738,76 @@ def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
     there: Matrix
     there.data, there.rows, there.columns = out.pointer(), left.rows, 1
     there.row, there.column, there.batch = 1, 1, 0
-    run(a.dtype_, compute, there, left, vector_of(v), there, NOTHING, 1.0, 1.0, 1)
+    run(a.dtype_, compute, there, left, vector_of(v), there, False, 1)
+    return out
+
+
+@cython.cfunc
+def beside(t: Tensor) -> Matrix:
+    """An operand of what is behind a product, seen in the result's shape."""
+    m: Matrix = matrix_of(t)
+    n: cython.int = t.ndim_
+    if m.columns == 1:
+        m.column = 1
+    if m.rows == 1:
+        m.row = 0
+    m.batch = t.strides[0] if n == 3 and t.sizes[0] > 1 else 0
+    return m
+
+
+def product_after(
+    out: Tensor,
+    a: Tensor,
+    b: Tensor,
+    compute: DType,
+    kernels: object,
+    others: tuple,
+    sums: object,
+    code: cython.int = -1,
+) -> Tensor:
+    """``out = after(a b, *others)`` of two matrices, or of two batches of them.
+
+    Args:
+        out: row-major.
+        a, b: matrices whose sizes agree, of one dtype; at least one element deep.
+        compute: what is summed in.
+        kernels: from a kind of kernel to the kernel, as of `ops.contraction_after`.
+        others: tensors of the result's shape, with adjacent columns or none.
+        sums: where sums wait for more depth; None where that may be ``out``.
+        code: of the dtype, unless it is that of ``a``.
+    """
+    behind: Behind = Behind(kernels)
+    n: cython.int = a.ndim_
+    batch: int64_t = a.sizes[0] if n == 3 else 1
+    there: Matrix = matrix_of(out)
+    kept: Matrix = there
+    t: Tensor
+    for t in others:
+        behind.take(beside(t))
+    if sums is not None:
+        t = sums
+        kept = matrix_of(t)
+    left: Matrix = matrix_of(a)
+    right: Matrix = matrix_of(b)
+    if code == PAIRS:
+        left.columns, left.row = left.columns // 2, left.row // 2
+        left.batch //= 2
+        right.rows, right.column = right.rows // 2, right.column // 2
+        right.batch //= 2
+        run_product(
+            PAIRS,
+            cython.address(there),
+            cython.address(left),
+            cython.address(right),
+            cython.address(there),
+            False,
+            batch,
+            True,
+            behind,
+            cython.address(kept),
+        )
+        return out
+    dtype: DType = a.dtype_
+    place: cython.pointer(Matrix) = cython.address(kept)
+    run(dtype, compute, there, left, right, there, False, batch, behind, place)
     return out

@@ -34,13 +34,14 @@ class Tile:
         return self.lanes * self.vectors
 
     @property
-    def row_tails(self) -> tuple:
-        """Heights that add up to any remainder below ``rows``."""
-        heights, height = [], 1
-        while height < self.rows:
-            heights.append(height)
-            height *= 2
-        return tuple(reversed(heights))
+    def heights(self) -> tuple:
+        """Rows of the tiles that are there, the highest first."""
+        return tuple(sorted({self.rows, min(4, self.rows), min(2, self.rows)}))[::-1]
+
+    @property
+    def widths(self) -> tuple:
+        """Vectors across the tiles that are there, the widest first."""
+        return tuple(sorted({self.vectors, min(2, self.vectors), 1}))[::-1]
 
 
 def matrix_tile(dtype: str, target) -> Tile:

@@ -1,0 +1,292 @@
+"""Products and convolutions with something traced behind them: one kernel, one pass.
+
+A result goes through a Python function of symbols before it is stored: a bias, an
+activation, a residual, a scale, a conversion, or several operators' expressions put into
+one another. The function gets the sum as the product itself would have stored it, and one
+value of each further operand, and returns what is stored instead.
+
+>>> import rushlight as torch
+>>> from rushlight.codegen.language import maximum
+>>> relu = Behind(lambda x, bias: maximum(x + bias, 0.0))
+>>> x, w, b = torch.ones(2, 3), torch.ones(4, 3), torch.arange(4.0) - 5
+>>> linear_behind(x, w, relu, [b])
+tensor([[0., 0., 0., 1.],
+        [0., 0., 0., 1.]])
+"""
+
+from __future__ import annotations
+
+import functools
+from math import prod
+
+from rushlight.backends.roles import host
+from rushlight.codegen.fingerprint import fingerprint
+from rushlight.codegen.storage import COMPUTED_IN, rounded_to
+from rushlight.core.dtype import all_dtypes
+from rushlight.ops import call as ops
+from rushlight.ops.contraction import After, kernel_after
+from rushlight.ops.contraction_loops import multiply_add
+from rushlight.ops.linalg import PAIRS, SUM_TYPES, has_pairs
+
+contraction = host.contraction
+fresh = contraction.fresh
+
+TAKEN = frozenset(a for a in SUM_TYPES if not a.startswith("complex"))
+OTHERS = TAKEN | {"bool"}  # what further operands may be
+MOST_OTHERS = 24
+
+
+class Behind:
+    """A function that results of products go through.
+
+    Args:
+        function: from symbols of a result and of each further operand to a value; in
+            types as `codegen.storage.computed` says, so that half precision is float32.
+        digest: of all that decides what it computes, by default of the function.
+        name: what kernels that it is in are called after.
+    """
+
+    def __init__(self, function, digest=None, name=None):
+        self.function = function
+        self.digest = fingerprint(function) if digest is None else digest
+        self.name = f"behind_{self.digest[:16]}" if name is None else name
+        self.found = {}
+
+    def kernels(self, dtype, others, stored):
+        """What finds the kernels of products of a dtype, from their kind.
+
+        Args:
+            dtype: what the product would have stored.
+            others: for each operand its dtype, and whether it has a value for each
+                column or one for each row.
+            stored: the dtype of the results.
+        """
+        key = dtype, others, stored
+        if key not in self.found:
+            after = After(self.rounding(dtype), others, stored)
+            words = [name + "cr"[not along] for name, along in others]
+            words = "_".join(["", self.name, dtype, *words, stored])
+
+            @functools.cache
+            def find(kind):
+                operand = "float32" if kind == "pairs" else dtype
+                types = operand, operand, SUM_TYPES[dtype]
+                return kernel_after(kind, *types, words, after, self.digest)
+
+            self.found[key] = find
+        return self.found[key]
+
+    def convolutions(self, dtype, others, stored):
+        """What finds the kernels of convolutions of a dtype, from their kind."""
+        key = "convolution", dtype, others, stored
+        if key not in self.found:
+            from rushlight.ops import convolution_library
+
+            after = After(self.rounding(dtype), others, stored)
+            words = [name + "cr"[not along] for name, along in others]
+            words = "_".join(["", self.name, dtype, *words, stored])
+
+            @functools.cache
+            def find(kind):
+                types = kind, SUM_TYPES[dtype]
+                make = convolution_library.kernel_after
+                return make(*types, words, after, self.digest)
+
+            self.found[key] = find
+        return self.found[key]
+
+    def rounding(self, dtype):
+        """The function over sums that first lose what a dtype does not hold."""
+        sums = SUM_TYPES[dtype]
+        if dtype == sums:
+            return self.function
+
+        def rounded(total, *others):
+            value = rounded_to(dtype, total)
+            if dtype not in COMPUTED_IN:
+                value = narrow(dtype, total)
+            return self.function(value, *others)
+
+        return rounded
+
+
+def narrow(dtype, value):
+    """A sum as the integer type that it would be stored in."""
+    from rushlight.codegen.expr import Type, cast
+
+    return cast(Type(dtype), value)
+
+
+@functools.cache
+def scaled(dtype, sums, added):
+    """Finds kernels whose results are multiplied, and a multiple added to them.
+
+    Args:
+        added: 1 for an addend of adjacent columns, 0 for a value for each row, -1 for
+            none.
+    """
+    number = sums, False
+    others = (number,) if added < 0 else (number, number, (sums, bool(added)))
+
+    def times(total, alpha, beta=None, addend=None):
+        product = total * alpha
+        return product if addend is None else multiply_add(addend, beta, product)
+
+    after = After(times, others, sums)
+    words = {-1: "_times", 0: "_times_and_row", 1: "_times_and_more"}[added]
+
+    @functools.cache
+    def find(kind):
+        return kernel_after(kind, dtype, dtype, sums, words, after, fingerprint(times))
+
+    return find
+
+
+def as_tensor(like, value):
+    """An operand; a number is one of the type of sums."""
+    if not isinstance(value, (int, float)):
+        return value
+    kind = all_dtypes()[SUM_TYPES.get(like.dtype.name, like.dtype.name)]
+    return ops.full([], value, dtype=kind, device=like.device)
+
+
+def beside(shape, tensor):
+    """An operand in the result's shape, and whether it has a value for each column."""
+    seen = tensor.expand(shape) if tuple(tensor.shape) != tuple(shape) else tensor
+    if shape[-1] == 1:
+        return seen, False
+    step = seen.stride(-1)
+    if step not in (0, 1):
+        return seen.contiguous(), True
+    return seen, step == 1
+
+
+def matrices(shape, rows, tensor):
+    """The same for a result whose dimensions before the last are one of matrices."""
+    if tensor.ndim <= 1 or len(shape) == 2:
+        return beside((rows, shape[-1]), tensor)
+    wide = tensor.expand(shape)
+    try:
+        flat = wide.view(rows, shape[-1])
+    except RuntimeError:
+        flat = wide.contiguous().view(rows, shape[-1])
+    return beside((rows, shape[-1]), flat)
+
+
+def takes(a, others):
+    """Whether operands of these dtypes can be multiplied, with others behind."""
+    kinds = {other.dtype.name for other in others}
+    return a.dtype.name in TAKEN and kinds <= OTHERS and len(others) <= MOST_OTHERS
+
+
+def product_behind(a, b, behind, others=(), dtype=None, out=None):
+    """``behind(a @ b, *others)`` of two matrices, or of two batches of them.
+
+    Args:
+        a, b: two or three dimensions, of one dtype, with sizes that agree.
+        behind: a `Behind`.
+        others: tensors that expand to the result's shape, or numbers.
+        dtype: of the result, by default that of the operands.
+        out: a row-major tensor of the result's shape to write to; it may be one of
+            ``others``, or else shares no memory with an operand.
+
+    Raises:
+        NotImplementedError: an operand is of a type that has no products, such as a
+            complex one, or there are too many.
+    """
+    shape = (*a.shape[:-1], b.shape[-1])
+    seen = [beside(shape, as_tensor(a, other)) for other in others]
+    return multiplied(a, b, behind, seen, dtype, out, shape)
+
+
+def multiplied(a, b, behind, seen, dtype, out, shape):
+    """`product_behind`, of operands that are seen in the result's shape."""
+    if not takes(a, [other for other, _ in seen]):
+        kinds = ", ".join(t.dtype.name for t in (a, *(other for other, _ in seen)))
+        raise NotImplementedError(f"no product with operands of {kinds} behind it")
+    kind = a.dtype if dtype is None else dtype
+    if out is None:
+        out = fresh(a, shape, kind)
+    if out.numel() == 0 or a.is_meta:
+        return out
+    if a.shape[-1] == 0:  # sums of nothing are sums of one zero
+        a = ops.new_zeros(a, (*a.shape[:-1], 1))
+        b = ops.new_zeros(b, (*b.shape[:-2], 1, b.shape[-1]))
+    sums = all_dtypes()[SUM_TYPES[a.dtype.name]]
+    code = -1
+    if a.dtype.name == "bfloat16" and paired(a, b):
+        code = PAIRS
+    deep = a.shape[-1] > depth_of(sums.name)
+    others = tuple(other for other, _ in seen)
+    kept = None
+    if deep and (
+        kind is not sums or any(other.data_ptr() == out.data_ptr() for other in others)
+    ):
+        kept = fresh(a, shape, sums)
+    kinds = tuple((other.dtype.name, along) for other, along in seen)
+    find = behind.kernels(a.dtype.name, kinds, kind.name)
+    return contraction.product_after(out, a, b, sums, find, others, kept, code)
+
+
+def paired(a, b):
+    """Whether neighbours along the depth lie together in pairs, in both operands."""
+    steps = (*a.stride()[:-1], *b.stride()[:-2], b.stride(-1), a.shape[-1])
+    return (
+        has_pairs()
+        and a.stride(-1) == 1
+        and b.stride(-2) == 1
+        and not any(step & 1 for step in steps)
+        and a.shape[-2] > 1
+        and b.shape[-1] > 1
+        and a.data_ptr() % 4 == 0
+        and b.data_ptr() % 4 == 0
+    )
+
+
+@functools.cache
+def depth_of(sums):
+    """The depth that one block has."""
+    from rushlight.codegen.schedules.contraction import matrix_tile
+    from rushlight.codegen.target import current
+
+    return matrix_tile(sums, current()).depth
+
+
+def linear_behind(input, weight, behind, others=(), dtype=None, out=None):
+    """``behind(input @ weight.T, *others)`` over the last dimension.
+
+    A bias is one of the others. The rest as for `product_behind`.
+    """
+    shape = (*input.shape[:-1], weight.shape[0])
+    count = prod(shape[:-1])
+    rows = input.reshape(count, input.shape[-1])
+    seen = [matrices(shape, count, as_tensor(input, other)) for other in others]
+    kind = input.dtype if dtype is None else dtype
+    if out is None:
+        out = fresh(input, shape, kind)
+    flat = out.view(count, shape[-1])
+    multiplied(rows, weight.t(), behind, seen, kind, flat, (count, shape[-1]))
+    return out
+
+
+def convolution_behind(
+    input, weight, behind, others=(), stride=1, padding=0, dilation=1, groups=1,
+    bias=None, dtype=None, out=None,
+):  # fmt: skip
+    """``behind(convolution(input, weight, bias, ...), *others)`` of a batch of images.
+
+    Args:
+        others: tensors of the result's shape, or with one value for each channel
+            (``[1, C, 1, 1]``).
+        stride, padding, dilation: a number, or one for each spatial dimension.
+
+    The rest as for `product_behind`.
+    """
+    from rushlight.ops.convolution import forward_behind
+
+    others = [as_tensor(input, other) for other in others]
+    if not takes(input, others):
+        kinds = ", ".join(t.dtype.name for t in (input, *others))
+        raise NotImplementedError(f"no convolution with operands of {kinds} behind it")
+    settings = stride, padding, dilation, groups
+    return forward_behind(input, weight, bias, *settings, behind, others, dtype, out)

@@ -1,0 +1,122 @@
+"""Words that the loops of products, convolutions and transforms are written in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.expr import (
+    Binary,
+    Broadcast,
+    Call,
+    Const,
+    Expr,
+    Ramp,
+    Reinterpret,
+    bf16,
+    cast,
+    i32,
+)
+from rushlight.codegen.rewrite import map_statement
+from rushlight.codegen.target import current
+
+
+def minimum(a, b):
+    """The smaller of two values."""
+    return Binary("min", *ir.unify(a, b))
+
+
+def quotient(a, b):
+    """Integer division of counts."""
+    return Binary("tdiv", *ir.unify(a, b))
+
+
+def remainder(a, b):
+    """What integer division of counts leaves."""
+    return Binary("rem", *ir.unify(a, b))
+
+
+def blocks_of(count, size):
+    """How many blocks of ``size`` cover ``count``."""
+    return quotient(count + size - 1, size)
+
+
+def multiply_add(a, b, c):
+    """``a * b + c``, in one rounding for floats where that is one instruction."""
+    fused = a.type.is_float and current().has("fma")
+    return Call("fma", a.type, a, b, c) if fused else a * b + c
+
+
+def multiply_pairs(a, b, c):
+    """``c`` plus both products of the bfloat16 pairs that lanes of ``a`` and ``b`` are."""
+    pairs = bf16.vector(2 * c.type.lanes)
+    return Call("dot_bf16", c.type, c, Reinterpret(pairs, a), Reinterpret(pairs, b))
+
+
+def lane_mask(lanes, count):
+    """True in the first ``count`` lanes."""
+    ramp = Ramp(lanes, Const(i32, 0), Const(i32, 1))
+    return ramp < Broadcast(lanes, cast(i32, count))
+
+
+def moved(pointer, elements):
+    """A pointer moved by a number of elements."""
+    return ir.Offset(pointer, elements * pointer.type.element.itemsize)
+
+
+@dataclass
+class Operand:
+    """A matrix in memory: address, and elements from one row and column to the next.
+
+    A right operand's columns are adjacent once it is read by a tile.
+    """
+
+    pointer: Expr
+    row: Expr
+    column: Expr | None = None
+
+    def at(self, row, column=0) -> Operand:
+        """The same matrix, seen from another element."""
+        step = column if self.column is None else column * self.column
+        return Operand(
+            moved(self.pointer, row * self.row + step), self.row, self.column
+        )
+
+
+def named(b, name, operand):
+    """The operand with its address computed once."""
+    return Operand(b.let(name, operand.pointer), operand.row, operand.column)
+
+
+def choose(b, condition, yes, no):
+    """One of two right operands, known when the kernel runs."""
+    return Operand(
+        b.let("right", ir.Select(condition, yes.pointer, no.pointer)),
+        b.let("right_row", ir.Select(condition, yes.row, no.row)),
+    )
+
+
+def transpose(b, vectors):
+    """As many vectors as they have lanes, turned: log2(lanes) rounds of shuffles."""
+    lanes = len(vectors)
+    half = lanes // 2
+    low = [lane for i in range(half) for lane in (i, lanes + i)]
+    high = [lane for i in range(half, lanes) for lane in (i, lanes + i)]
+    for _ in range(lanes.bit_length() - 1):
+        vectors = [
+            b.let("mixed", ir.Shuffle(pick, vectors[i], vectors[i + half]))
+            for i in range(half)
+            for pick in (low, high)
+        ]
+    return vectors
+
+
+def rolled(statements):
+    """The statements with every loop left as it is written: vectors are explicit."""
+    result = []
+    for statement in statements:
+        statement = map_statement(statement, lambda e: e, rolled)
+        if isinstance(statement, ir.For) and statement.kind == "serial":
+            statement = replace(statement, kind="rolled")
+        result.append(statement)
+    return tuple(result)
