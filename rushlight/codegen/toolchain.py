@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rushlight.codegen.emit.llvm import AS_WRITTEN
@@ -90,11 +92,27 @@ def compile_ir(text: str, *, inspect: bool = False) -> Compiled:
     With ``inspect`` the optimised IR and the assembly text come along.
     """
     machine = _machine(current())
-    module = _optimized_module(text, machine)
-    binary = machine.emit_object(module)
-    if not inspect:
-        return Compiled(binary)
-    return Compiled(binary, str(module), machine.emit_assembly(module))
+    with _strength_reduction(not text.startswith(AS_WRITTEN)):
+        module = _optimized_module(text, machine)
+        binary = machine.emit_object(module)
+        if not inspect:
+            return Compiled(binary)
+        return Compiled(binary, str(module), machine.emit_assembly(module))
+
+
+_reducing = threading.Lock()
+
+
+@contextmanager
+def _strength_reduction(wanted):
+    """LLVM's loop strength reduction, or none: an option of the whole process.
+
+    Loops that are final count as they are to. Going over them took a quarter of the time
+    of a product's machine code, and gave the same loops.
+    """
+    with _reducing:
+        _llvm().set_option("", f"-disable-lsr={'false' if wanted else 'true'}")
+        yield
 
 
 _engines: list = []
