@@ -35,6 +35,7 @@ from rushlight.codegen.expr import (
     i64,
     load,
 )
+from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.codegen.storage import computed
 from rushlight.codegen.target import current
@@ -489,3 +490,28 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
     return host.cache.native(
         name, text, lambda: ready(write(matrix_tile(compute, current())), after)
     )
+
+
+@functools.cache
+def scaled(dtype, sums, added):
+    """Finds kernels whose results are multiplied, and a multiple added to them.
+
+    Args:
+        added: 1 for an addend of adjacent columns, 0 for a value for each row, -1 for
+            none.
+    """
+    number = sums, False
+    others = (number,) if added < 0 else (number, number, (sums, bool(added)))
+
+    def times(total, alpha, beta=None, addend=None):
+        product = total * alpha
+        return product if addend is None else multiply_add(addend, beta, product)
+
+    after = After(times, others, sums)
+    words = {-1: "_times", 0: "_times_and_row", 1: "_times_and_more"}[added]
+
+    @functools.cache
+    def find(kind):
+        return kernel_after(kind, dtype, dtype, sums, words, after, fingerprint(times))
+
+    return find

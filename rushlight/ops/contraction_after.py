@@ -25,7 +25,6 @@ from rushlight.codegen.storage import COMPUTED_IN, rounded_to
 from rushlight.core.dtype import all_dtypes
 from rushlight.ops import call as ops
 from rushlight.ops.contraction import After, kernel_after
-from rushlight.ops.contraction_loops import multiply_add
 from rushlight.ops.linalg import PAIRS, SUM_TYPES, has_pairs
 
 contraction = host.contraction
@@ -115,31 +114,6 @@ def narrow(dtype, value):
     from rushlight.codegen.expr import Type, cast
 
     return cast(Type(dtype), value)
-
-
-@functools.cache
-def scaled(dtype, sums, added):
-    """Finds kernels whose results are multiplied, and a multiple added to them.
-
-    Args:
-        added: 1 for an addend of adjacent columns, 0 for a value for each row, -1 for
-            none.
-    """
-    number = sums, False
-    others = (number,) if added < 0 else (number, number, (sums, bool(added)))
-
-    def times(total, alpha, beta=None, addend=None):
-        product = total * alpha
-        return product if addend is None else multiply_add(addend, beta, product)
-
-    after = After(times, others, sums)
-    words = {-1: "_times", 0: "_times_and_row", 1: "_times_and_more"}[added]
-
-    @functools.cache
-    def find(kind):
-        return kernel_after(kind, dtype, dtype, sums, words, after, fingerprint(times))
-
-    return find
 
 
 def as_tensor(like, value):

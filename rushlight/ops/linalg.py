@@ -74,7 +74,7 @@ def find_kernel(kind, code):
 
 def find_scaled(code, added):
     """What finds the kernels that multiply results; see `backends.cpu.contraction.bind`."""
-    from rushlight.ops.contraction_after import scaled
+    from rushlight.ops.contraction import scaled
 
     name = by_code(code).name
     return scaled(name, SUM_TYPES[name], added)
