@@ -11,7 +11,6 @@ from rushlight.core.overlap import refuse_overlap
 from rushlight.ops.folded import add_folded, write_folded
 from rushlight.ops.indexing_kernels import wrapped
 from rushlight.ops.native import (
-    USUAL,
     as_pairs,
     brief,
     fault_flag,
@@ -28,6 +27,7 @@ from rushlight.ops.native import (
 )
 from rushlight.ops.picking import coordinates, has_plain_steps, shares_storage
 from rushlight.ops.places import Places, broadcast, order_of_result
+from rushlight.ops.type_groups import USUAL
 
 COUNTED = USUAL | {8}  # types whose elements are zero or not
 PUT = USUAL | {8, 23, 24, 25, 26}  # types that can be put at indexed places

@@ -7,8 +7,9 @@ from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.loops import i64, loops
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, INTEGERS, fresh, require, run
+from rushlight.ops.native import fresh, require, run
 from rushlight.ops.shared import wrap_dims
+from rushlight.ops.type_groups import FLOATS, INTEGERS
 
 
 def frexp(self):

@@ -7,19 +7,10 @@ import rushlight
 from rushlight.codegen.loops import A, I, T, loops
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
-from rushlight.ops.native import (
-    COMPLEX,
-    REAL,
-    USUAL,
-    name_of,
-    require,
-    run,
-    run_whole,
-    scalar_name,
-)
+from rushlight.ops.native import name_of, require, run, run_whole, scalar_name
+from rushlight.ops.type_groups import COMPLEX, REAL, STORED, USUAL
 
 _SINGLE = struct.Struct("f")
-STORED = frozenset((23, 24, 25, 26, 44))  # floats of eight bits
 
 
 @loops

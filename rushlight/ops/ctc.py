@@ -14,11 +14,11 @@ from rushlight.codegen.language import exp, log, maximum, minimum
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline
 from rushlight.ops import call as ops
 from rushlight.ops.native import filled, fresh, name_of, require, run
+from rushlight.ops.type_groups import SINGLE_DOUBLE
 
 MINUS_INF = -math.inf
 INF = math.inf
 NONE, MEAN, SUM = 0, 1, 2
-SINGLE_DOUBLE = frozenset((6, 7))
 
 
 @loops_inline

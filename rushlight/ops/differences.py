@@ -6,9 +6,10 @@ import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops import distances
-from rushlight.ops.native import FLOATS, require
+from rushlight.ops.native import require
 from rushlight.ops.products import order_in
 from rushlight.ops.shared import readable, wrap_dims
+from rushlight.ops.type_groups import FLOATS
 
 # ---- slopes
 

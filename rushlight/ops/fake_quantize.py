@@ -5,7 +5,8 @@ import math
 import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, require, scalar_name
+from rushlight.ops.native import require, scalar_name
+from rushlight.ops.type_groups import FLOATS
 
 _TENSOR = "fake_quantize_tensor_cachemask_kernel_type_handling"
 _CHANNEL = "fake_quantize_channel_cachemask_cpu_type_handling"

@@ -8,7 +8,8 @@ import rushlight
 from rushlight.codegen.language import isnan
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, lowest
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, fresh, name_of, require, run
+from rushlight.ops.native import fresh, name_of, require, run
+from rushlight.ops.type_groups import FLOATS
 
 
 @loops_inline

@@ -6,8 +6,9 @@ import rushlight
 from rushlight.codegen.loops import f64, i64, loops
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, require, run, run_whole
+from rushlight.ops.native import require, run, run_whole
 from rushlight.ops.return_types import return_type
+from rushlight.ops.type_groups import FLOATS
 
 
 @loops

@@ -9,8 +9,6 @@ from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
 from rushlight.ops.indexing_kernels import COLUMNS, index_add_kernel, put_slices
 from rushlight.ops.native import (
-    REAL,
-    USUAL,
     as_pairs,
     brief,
     fault_flag,
@@ -23,6 +21,7 @@ from rushlight.ops.native import (
     scalar_name,
 )
 from rushlight.ops.scattering import raise_fault
+from rushlight.ops.type_groups import REAL, USUAL
 
 MOVED = USUAL | {8}  # types whose elements are only moved
 

@@ -5,9 +5,9 @@ from rushlight.core.dtype import by_code
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief, filled, fresh, require, scalar_name
+from rushlight.ops.type_groups import PRECISE
 
 # Numbers of float32, float64, complex64 and complex128: what LAPACK computes in.
-PRECISE = frozenset((6, 7, 9, 10))
 INT32, INT64 = by_code(3), by_code(4)
 
 

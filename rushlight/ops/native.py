@@ -24,8 +24,10 @@ from cython.cimports.rushlight.dispatch.notes import (
 )
 
 from rushlight.backends.roles import host
+from rushlight.core.dtype import TYPE_NAMES
 from rushlight.core.factories import empty_like
 from rushlight.dispatch.notes import NO_FAULT
+from rushlight.ops.type_groups import COMPLEX, FLOATS, INTEGERS, REAL
 
 # Kernels that only move elements see them as integers of the same width.
 MOVERS = {1: "uint8", 2: "int16", 4: "int32", 8: "int64", 16: "complex128"}
@@ -66,34 +68,10 @@ def name_of(dtype):
     return dtype if isinstance(dtype, str) else dtype.name
 
 
-# Groups of types by their numbers, for `require`.
-INTEGERS = frozenset((0, 1, 2, 3, 4))
-FLOATS = frozenset((5, 6, 7, 15))
-COMPLEX = frozenset((9, 10))
-REAL = INTEGERS | FLOATS
-USUAL = REAL | COMPLEX | {11}
-SCALAR_NAMES = {
-    "uint8": "Byte",
-    "int8": "Char",
-    "int16": "Short",
-    "int32": "Int",
-    "int64": "Long",
-    "float16": "Half",
-    "float32": "Float",
-    "float64": "Double",
-    "complex32": "ComplexHalf",
-    "complex64": "ComplexFloat",
-    "complex128": "ComplexDouble",
-    "bool": "Bool",
-    "bfloat16": "BFloat16",
-}
-
-
 def scalar_name(dtype):
     """How PyTorch's messages call a type: ``"Long"``, ``"UInt16"``, ``"Float8_e5m2"``."""
     name = name_of(dtype)
-    found = SCALAR_NAMES.get(name)
-    return found or name.replace("uint", "UInt").replace("float", "Float")
+    return TYPE_NAMES.get(name, name)
 
 
 def require(kernel, dtype: DType, codes, *tensors):

@@ -7,7 +7,8 @@ from math import prod
 import rushlight
 from rushlight.codegen.loops import T, loops, loops_inline
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import MOVERS, USUAL, fresh, name_of, require, run
+from rushlight.ops.native import MOVERS, fresh, name_of, require, run
+from rushlight.ops.type_groups import USUAL
 
 NAMES = {"reflect": "reflection", "replicate": "replication"}
 TRUTH = 11  # the number of the type

@@ -28,7 +28,8 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
-from rushlight.ops.native import USUAL, as_pairs, brief, from_pairs, mover, require
+from rushlight.ops.native import as_pairs, brief, from_pairs, mover, require
+from rushlight.ops.type_groups import USUAL
 
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
 # As in `dispatch.loops`.

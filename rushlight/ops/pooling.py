@@ -13,7 +13,6 @@ from rushlight.ops.formats import (
     lines_laid_out,
 )
 from rushlight.ops.native import (
-    FLOATS,
     brief,
     fault_flag,
     fault_in,
@@ -35,6 +34,7 @@ from rushlight.ops.pooling_kernels import (
     max_pool_rows,
     max_pool_scatter,
 )
+from rushlight.ops.type_groups import FLOATS
 
 # Windows of few taps, and rows of few outputs, are compiled into the kernel: LLVM then
 # unrolls the window and fits the vector width to the row.

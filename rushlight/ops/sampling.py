@@ -10,9 +10,10 @@ from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
-from rushlight.ops.native import REAL, require, run, scalar_name
+from rushlight.ops.native import require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
 from rushlight.ops.shared import followed, intercepted
+from rushlight.ops.type_groups import REAL
 
 # The binary digits of the floating types that there are streams for.
 DIGITS = {5: 11, 6: 24, 7: 53, 15: 8}

@@ -9,8 +9,6 @@ from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
 from rushlight.ops.indexing_kernels import COLUMNS, scatter_kernel, scatter_products
 from rushlight.ops.native import (
-    REAL,
-    USUAL,
     as_pairs,
     brief,
     fault_flag,
@@ -21,6 +19,7 @@ from rushlight.ops.native import (
     require,
     run,
 )
+from rushlight.ops.type_groups import REAL, USUAL
 
 ASSIGN, ADD, MULTIPLY, SMALLEST, LARGEST = range(5)
 SCALAR, TENSOR = "scatter_gather_scalar_cpu", "scatter_gather_tensor_cpu"

@@ -7,8 +7,9 @@ from rushlight.codegen.loops import A, T, loops
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.native import FLOATS, fresh, name_of, require, run
+from rushlight.ops.native import fresh, name_of, require, run
 from rushlight.ops.shared import readable
+from rushlight.ops.type_groups import FLOATS
 
 SUM, MEAN, LARGEST, SMALLEST, PRODUCT = range(5)
 _KINDS = {

@@ -11,7 +11,6 @@ from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import (
     INT32,
     INT64,
-    PRECISE,
     batched,
     by_columns,
     check_float,
@@ -43,6 +42,7 @@ from rushlight.ops.solving_gradients import (
     solve_backward,
     triangular_solve_backward,
 )
+from rushlight.ops.type_groups import PRECISE
 from rushlight.ops.view import common_shape
 
 # LU

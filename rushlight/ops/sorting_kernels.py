@@ -23,9 +23,6 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import tie_order
 from rushlight.ops.copying import check_number
 from rushlight.ops.native import (
-    FLOATS,
-    INTEGERS,
-    REAL,
     brief,
     fault_flag,
     fault_in,
@@ -40,11 +37,10 @@ from rushlight.ops.native import (
 )
 from rushlight.ops.picking import tally
 from rushlight.ops.tie_order import any_first, comes_first
+from rushlight.ops.type_groups import FLOATS, INTEGERS, ORDERED, REAL, WIDE_UNSIGNED
 
 RUN = 16  # rows this short are sorted by insertion
 FEW = 64  # and so are selections of up to this many from short rows
-WHOLE = frozenset((27, 28, 29))  # unsigned types that are sorted and little else
-ORDERED = WHOLE | REAL | {11}
 MANY = 256  # rows this long are sorted by the bytes of their elements
 
 

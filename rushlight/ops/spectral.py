@@ -8,8 +8,9 @@ import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops.native import COMPLEX, FLOATS, brief
+from rushlight.ops.native import brief
 from rushlight.ops.spectral_plans import transform_lines
+from rushlight.ops.type_groups import COMPLEX, FLOATS, SINGLE_DOUBLE
 
 PLAIN, BY_ROOT, BY_SIZE = 0, 1, 2  # what a transform of n elements is divided by
 NORMS = {
@@ -18,7 +19,6 @@ NORMS = {
     ("forward", True): BY_SIZE, ("forward", False): PLAIN,
     ("ortho", True): BY_ROOT, ("ortho", False): BY_ROOT,
 }  # fmt: skip
-SINGLE_DOUBLE = (6, 7, 9, 10)  # codes of the types that are transformed
 
 
 # What is below autograd: transforms along dimensions, in PyTorch's layouts.

@@ -6,7 +6,8 @@ from math import prod
 
 import rushlight
 from rushlight.codegen.loops import loops, loops_inline
-from rushlight.ops.native import REAL, brief, filled, fresh, name_of, require, run_whole
+from rushlight.ops.native import brief, filled, fresh, name_of, require, run_whole
+from rushlight.ops.type_groups import REAL
 
 KNOWN = REAL | {11, 27, 28, 29}  # types whose slices are compared
 SIGNED = {
