@@ -80,6 +80,7 @@ OWN = (
     "ops.",
     "optim._combined",
     "optim._cycles",
+    "optim._functional",
     "optim._rules",
     "optim._schedule",
     "programs",

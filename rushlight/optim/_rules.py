@@ -141,15 +141,23 @@ class Elementwise(Optimizer):
             if not state:
                 self._init_state(group, parameter, state)
             check_capturable(group, parameter, self._captured)
-            if group.get("maximize"):
-                grad = -grad
-            if parameter.is_complex():
-                # each part of a complex number steps as a real one does
-                parts = rl.view_as_real(parameter), rl.view_as_real(grad)
-                shown = {name: parts_of(value) for name, value in state.items()}
-                self._update(group, *parts, shown)
-            else:
-                self._update(group, parameter, grad, state)
+            self.change(group, parameter, grad, state)
+
+    def plain_group(self) -> dict:
+        """The options that the functions of lists do not name."""
+        return dict(self._late_defaults)
+
+    def change(self, group, parameter, grad, state):
+        """One parameter's step."""
+        if group.get("maximize"):
+            grad = -grad
+        if parameter.is_complex():
+            # each part of a complex number steps as a real one does
+            parts = rl.view_as_real(parameter), rl.view_as_real(grad)
+            shown = {name: parts_of(value) for name, value in state.items()}
+            self._update(group, *parts, shown)
+        else:
+            self._update(group, parameter, grad, state)
 
     def _check_param(self, parameter):
         if parameter.grad.is_sparse:

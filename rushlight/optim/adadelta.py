@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["Adadelta"]
+__all__ = ["Adadelta", "adadelta"]
 
 
 class Adadelta(rules.Elementwise):
@@ -68,3 +69,6 @@ class Adadelta(rules.Elementwise):
         delta = travelled.add(eps).sqrt() / square.add(eps).sqrt() * grad
         travelled.mul_(rho).addcmul_(delta, delta, value=1 - rho)
         parameter.add_(delta, alpha=-rules.number(group["lr"]))
+
+
+adadelta = rule("adadelta")

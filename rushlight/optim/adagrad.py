@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["Adagrad"]
+__all__ = ["Adagrad", "adagrad"]
 
 
 class Adagrad(rules.Elementwise):
@@ -99,3 +100,6 @@ class Adagrad(rules.Elementwise):
             return
         total.addcmul_(grad, grad, value=1)
         parameter.addcdiv_(grad, total.sqrt() + group["eps"], value=-rate)
+
+
+adagrad = rule("adagrad")

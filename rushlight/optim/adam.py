@@ -5,8 +5,9 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight.backends.roles import host
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["Adam"]
+__all__ = ["Adam", "adam"]
 
 
 def _check_kinds(betas, alone):
@@ -182,3 +183,6 @@ class Adam(rules.Elementwise):
             parameter.addcdiv_(
                 mean.clone() if group["differentiable"] else mean, root, value=-size
             )
+
+
+adam = rule("adam")

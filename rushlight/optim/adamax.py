@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["Adamax"]
+__all__ = ["Adamax", "adamax"]
 
 
 class Adamax(rules.Elementwise):
@@ -67,3 +68,6 @@ class Adamax(rules.Elementwise):
         largest.copy_(rl.maximum(largest * beta2, grad.abs() + group["eps"]))
         rate = rules.number(group["lr"]) / (1 - beta1 ** state["step"].item())
         parameter.addcdiv_(mean, largest, value=-rate)
+
+
+adamax = rule("adamax")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from rushlight.optim._functional import rule
 from rushlight.optim.adam import Adam
 
-__all__ = ["AdamW"]
+__all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
@@ -47,3 +48,9 @@ class AdamW(Adam):
         super().__setstate__(state)
         for group in self.param_groups:
             group["decoupled_weight_decay"] = True
+
+    def plain_group(self):
+        return super().plain_group() | {"decoupled_weight_decay": True}
+
+
+adamw = rule("adamw")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["ASGD"]
+__all__ = ["ASGD", "asgd"]
 
 
 class ASGD(rules.Elementwise):
@@ -75,3 +76,6 @@ class ASGD(rules.Elementwise):
             average.copy_(parameter)
         state["eta"].fill_(lr / (1 + lambd * lr * step) ** group["alpha"])
         state["mu"].fill_(1 / max(1, step - group["t0"]))
+
+
+asgd = rule("asgd")

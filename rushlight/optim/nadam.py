@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["NAdam"]
+__all__ = ["NAdam", "nadam"]
 
 
 class NAdam(rules.Elementwise):
@@ -92,3 +93,6 @@ class NAdam(rules.Elementwise):
         root = square.div(1 - beta2**step).sqrt() + group["eps"]
         parameter.addcdiv_(grad, root, value=-lr * (1.0 - now) / (1.0 - product))
         parameter.addcdiv_(mean, root, value=-lr * later / (1.0 - product * later))
+
+
+nadam = rule("nadam")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["RAdam"]
+__all__ = ["RAdam", "radam"]
 
 
 class RAdam(rules.Elementwise):
@@ -91,3 +92,6 @@ class RAdam(rules.Elementwise):
             root = square.sqrt() + group["eps"]
             update = update * (correction2**0.5 / root) * rectified
         parameter.add_(update, alpha=-1.0)
+
+
+radam = rule("radam")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["RMSprop"]
+__all__ = ["RMSprop", "rmsprop"]
 
 
 class RMSprop(rules.Elementwise):
@@ -93,3 +94,6 @@ class RMSprop(rules.Elementwise):
             parameter.add_(buffer, alpha=-lr)
         else:
             parameter.addcdiv_(grad, root, value=-lr)
+
+
+rmsprop = rule("rmsprop")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import rushlight as rl
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["Rprop"]
+__all__ = ["Rprop", "rprop"]
 
 
 class Rprop(rules.Elementwise):
@@ -67,3 +68,6 @@ class Rprop(rules.Elementwise):
         grad = grad.masked_fill(turned, 0)
         parameter.addcmul_(grad.sign(), size, value=-1)
         last.copy_(grad)
+
+
+rprop = rule("rprop")

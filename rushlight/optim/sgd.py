@@ -5,8 +5,9 @@ from __future__ import annotations
 import rushlight as rl
 from rushlight.backends.roles import host
 from rushlight.optim import _rules as rules
+from rushlight.optim._functional import rule
 
-__all__ = ["SGD"]
+__all__ = ["SGD", "sgd"]
 
 
 class SGD(rules.Elementwise):
@@ -77,11 +78,8 @@ class SGD(rules.Elementwise):
         params = [each for each in group["params"] if each.grad is not None]
         if group["differentiable"] or not foreach.can_fuse(params):
             for parameter in params:
-                grad = parameter.grad
                 state = self.state[parameter] if group["momentum"] else {}
-                self._update(
-                    group, parameter, -grad if group["maximize"] else grad, state
-                )
+                self.change(group, parameter, parameter.grad, state)
             return
         grads = [each.grad for each in params]
         options = {
@@ -96,6 +94,11 @@ class SGD(rules.Elementwise):
             foreach.fused_sgd_(params, grads, None, **options)
             return
         self._momentum_step(foreach, params, grads, options)
+
+    def change(self, group, parameter, grad, state):
+        """One parameter's step: of a complex one as of a real one."""
+        grad = -grad if group["maximize"] else grad
+        self._update(group, parameter, grad, state)
 
     def _momentum_step(self, foreach, params, grads, options):
         """Split off the parameters that have no direction yet."""
@@ -139,3 +142,6 @@ class SGD(rules.Elementwise):
             parameter.sub_(grad * lr)
         else:
             parameter.add_(grad, alpha=-rules.number(lr))
+
+
+sgd = rule("sgd")

@@ -47,6 +47,7 @@ from rushlight.nn.modules.batchnorm import (
     SyncBatchNorm,
 )
 from rushlight.nn.modules.container import (
+    Container,
     ModuleDict,
     ModuleList,
     ParameterDict,
@@ -110,6 +111,7 @@ from rushlight.nn.modules.loss import (
     MultiLabelSoftMarginLoss,
     MultiMarginLoss,
     NLLLoss,
+    NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
     SoftMarginLoss,
@@ -220,6 +222,7 @@ __all__ = [
     "CircularPad2d",
     "CircularPad3d",
     "ConstantPad1d",
+    "Container",
     "ConstantPad2d",
     "ConstantPad3d",
     "Conv1d",
@@ -305,6 +308,7 @@ __all__ = [
     "MultiMarginLoss",
     "MultiheadAttention",
     "NLLLoss",
+    "NLLLoss2d",
     "PReLU",
     "PairwiseDistance",
     "ParameterDict",

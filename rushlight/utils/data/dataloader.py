@@ -9,6 +9,7 @@ from rushlight.utils.data.collate import default_collate, default_convert
 from rushlight.utils.data.dataset import Dataset as Dataset
 from rushlight.utils.data.dataset import IterableDataset
 from rushlight.utils.data.fetch import Source
+from rushlight.utils.data.info import get_worker_info as get_worker_info
 from rushlight.utils.data.passes import PassIterator, resume
 from rushlight.utils.data.sampler import (
     BatchSampler,
