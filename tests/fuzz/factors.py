@@ -43,6 +43,22 @@ def recomposed(case):
     return all(near(found, wanted, eps) for found, wanted in pairs)
 
 
+def turned(case):
+    """Whether the factors are right, but not PyTorch's in single or double precision."""
+    if not recomposed(case):
+        return False
+    answers = [judge.call(rushlight, case), judge.call(judge.torch, case)]
+    answers.append(judge.call(judge.torch, case, wide=True))
+    if any(answer.error is not None for answer in answers):
+        return False
+    ours, *others = ([array(part) for part in answer.result] for answer in answers)
+    return any(
+        part.shape != other.shape or not np.allclose(part, other, rtol=0.1, atol=1e-2)
+        for parts in others
+        for part, other in zip(ours, parts, strict=True)
+    )
+
+
 def same_spectrum(case):
     """Whether eigenvalues are PyTorch's in another order.
 

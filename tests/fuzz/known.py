@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.fuzz.factors import recomposed, same_spectrum
+from tests.fuzz.factors import recomposed, same_spectrum, turned
 from tests.fuzz.faults import tells_another_fault
 from tests.fuzz.kinds import (
     computes_nothing,
@@ -441,6 +441,12 @@ EXPLAINED = [
         "two wrong arguments, and PyTorch reads a device's name last",
     ),
     (
+        r".*",
+        r"class",
+        r"TypeError: .*argument 'out' must be Tensor, not (bool|int|float).*",
+        "PyTorch takes a number for a tensor that it cannot write to",
+    ),
+    (
         r"empty\w*",
         r"class",
         r"RuntimeError: Cannot access accelerator.* for TypeError: .*",
@@ -595,6 +601,13 @@ WHERE = [
         r".*",
         spectrum_meets,
         "the turn of vectors whose values meet is of rounding alone",
+    ),
+    (
+        r"(linalg\.)?(eigh?|svd|qr)",
+        r"gradient",
+        r".*",
+        turned,
+        "gradients of other factors, as right: signs and phases",
     ),
     (
         r".*",
