@@ -11,7 +11,8 @@ y = x.sin().sum(1, keepdim=True) - 1
 model = SingleTaskGP(x, y)
 mll = gpytorch.mlls.ExactMarginalLogLikelihood(model.likelihood, model)
 model.train()
-optimizer = torch.optim.Adam(model.parameters(), lr=0.001)  # larger steps leave the kernels
+# Larger steps leave the kernels.
+optimizer = torch.optim.Adam(model.parameters(), lr=0.001)
 
 
 def loss():
