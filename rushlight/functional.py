@@ -183,7 +183,7 @@ def tensordot(a, b, dims=2, out=None):
         RuntimeError: ``dims`` is neither, or its number is negative or too large.
     """
     if isinstance(dims, Tensor):
-        dims = dims.tolist()
+        dims = int(dims.item()) if dims.numel() == 1 else dims.tolist()
     if isinstance(dims, int):
         if dims < 0:
             raise RuntimeError(f"tensordot expects dims >= 0, but got dims={dims}")

@@ -39,6 +39,8 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 )
 from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
 
+from rushlight.dispatch.outputs import refuse_count
+
 _ONE = cython.declare(uint64_t, 1)
 TENSOR_OR_NUMBER = cython.declare(cython.int, 4)  # a signature's kind of argument
 _BOTH = cython.declare(
@@ -457,6 +459,9 @@ class GraphRecorder(Recorder):
         d: Derivative = op.derivative
         needs: uint64_t
         if op.form == OUT:
+            if len(op.returns) > 1:
+                out = cython.cast(object, slots[op.n_args - 1])
+                refuse_count(op.base_name(), len(op.returns), out)
             if op.functional.derivative is not None and not op.out_detached:
                 refuse_gradient(op.base_name())
             elif op.functional.derivative is not None and any_wants_grad(

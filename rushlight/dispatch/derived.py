@@ -33,6 +33,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
 
 from rushlight.core.views import resize_ as resize_in_place
 from rushlight.dispatch.declared import TAGS
+from rushlight.dispatch.outputs import refuse_count
 
 _COPY = cython.declare(Operator, None)
 _NON_BLOCKING = cython.declare(object, False)

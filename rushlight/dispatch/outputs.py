@@ -211,6 +211,14 @@ def set_folded_writer(function):
     _FOLDED = function
 
 
+def refuse_count(name, expected, target):
+    """Refuse an ``out=`` of another number of tensors than there are results."""
+    if isinstance(target, (tuple, list)) and len(target) != expected:
+        raise TypeError(
+            f"{name}(): argument 'out' must be {expected} tensors, not {len(target)}"
+        )
+
+
 @cython.cfunc
 def refuse_gradient(name: str):
     """Refuse to write to ``out=`` what gradients would have to flow through."""

@@ -35,6 +35,7 @@ from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, pa
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 from rushlight.dispatch.older_forms import reordered
 
+METHODS = cython.declare(cython.int, 6)  # among an entry's variants, in place or not
 PASS_BY = cython.declare(object, _PASS_BY)
 
 
@@ -79,10 +80,12 @@ class OperatorPacket:
 
     def as_method(self):
         """The packet of the methods: modes and types can tell it from the function."""
-        twin: OperatorPacket = OperatorPacket(
-            self.first.namespace, self.name, self.overloads
-        )
-        twin.overloads = self.overloads
+        op: Operator
+        own = [op for op in self.overloads if op.entry is None or op.entry[4] & METHODS]
+        if len(own) in (0, len(self.overloads)):
+            own = self.overloads  # and those that are added to it
+        twin: OperatorPacket = OperatorPacket(self.first.namespace, self.name, own)
+        twin.overloads = own
         twin.method = True
         return twin
 

@@ -23,11 +23,12 @@ KINDS = {
 }  # fmt: skip
 TENSOR_KINDS = frozenset({0, 1, 2, 3, 4})
 LIST_KINDS = frozenset({9, 10, 22, 24, 25})
+NAMED_KINDS = frozenset({17, 18, 19, 20})
 SYNONYMS = {
     "SymInt": "int", "dtype": "ScalarType", "number": "Scalar", "device": "Device",
 }  # fmt: skip
 
-WRITTEN, ALIASED, VARARGS = 1, 2, 4
+WRITTEN, ALIASED, VARARGS, NEEDED = 1, 2, 4, 16
 
 _NAME = re.compile(r"\s*((?:\w+::)?)(\w+)(?:\.(\w+))?\s*\(")
 _TYPE = re.compile(
@@ -190,6 +191,12 @@ def argument_rows(schema, method=False):
         flags = (0, ALIASED, WRITTEN)[arg.type.alias_flag]
         if index == varargs:
             flags |= VARARGS
+        if (
+            arg.kind in NAMED_KINDS
+            and arg.default is REQUIRED
+            and not arg.type.optional
+        ):
+            flags |= NEEDED  # None is not taken for what the operator chooses
         rows.append(
             (arg.name, arg.kind, arg.default, arg.kwarg_only, arg.type.size, flags)
         )

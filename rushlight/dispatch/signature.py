@@ -718,7 +718,7 @@ def accept_integers(
         check_width(item)
         own(bound, i, (item, item))
         return 0
-    if size > 0 and is_integer(cython.cast(cython.pointer(PyObject), item)):
+    if size > 0 and is_place(item, False):
         if is_array(item):  # a list of sizes if anything, and PyTorch takes lists only
             return WRONG_TYPE + i
         number = as_integer(item)

@@ -170,7 +170,7 @@ def pdist(self, p):
         raise RuntimeError(f"pdist only supports 2D tensors, got: {self.ndim}D")
     if self.dtype.category != 2:
         raise RuntimeError("pdist only supports floating-point dtypes")
-    if p < 0:
+    if not p >= 0:  # nor NaN
         raise RuntimeError("pdist only supports non-negative p values")
     return ops._pdist_forward(self.contiguous(), order_in(self.dtype, p))
 

@@ -354,6 +354,11 @@ def mv(self, vec):
     result = contraction.vectors(self, vec, 2)
     if result is not None:
         return result
+    if not self.ndim:
+        raise IndexError(
+            "Dimension specified as 0 but tensor has no dimensions\n"
+            f"  self: {brief(self)}"
+        )
     if self.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(
             f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}\n"

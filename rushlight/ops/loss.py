@@ -274,9 +274,10 @@ def kl_div(self, target, reduction, log_target):
 
 
 def soft_margin_second_gradient(grad, grad_output, self, target):
-    """The logistic function's own slope."""
-    share = ops.sigmoid(self * target)
-    return grad * grad_output * target * target * share * (1 - share)
+    """The logistic function's own slope: NaN where its exponential overflows."""
+    mass = ops.exp(-self * target)
+    slope = mass / (1 + mass).square()
+    return grad * grad_output * target * target * slope
 
 
 def soft_margin_loss(self, target, reduction):

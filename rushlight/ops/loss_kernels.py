@@ -154,7 +154,8 @@ def _layout(operator, x, target, weight):
             f"{operator}: size mismatch (got input: {list(sizes)} , target:"
             f" {list(labels)})\n  self: {brief(x)}\n  target: {brief(target)}"
         )
-    if weight is not None and (weight.ndim != 1 or weight.numel() != classes):
+    shaped = weight is None or weight.ndim == 1 or bool(places)
+    if weight is not None and not (shaped and weight.numel() == classes):
         raise RuntimeError(
             f"{operator}: weight tensor should be defined either for all {classes}"
             " classes or no classes but got weight tensor of shape:"

@@ -587,9 +587,10 @@ def native_batch_norm(
         momentum = float(momentum)
         source = input if input.dtype is wide else input.to(wide)
         spread, center = ops.var_mean(source, _others(input), correction=0)
+        center = _whole_means(center, source)
         count = input.numel() // max(input.shape[1], 1)
         if running_mean is not None:
-            _blend(running_mean, _whole_means(center, source), momentum)
+            _blend(running_mean, center, momentum)
         if running_var is not None:
             unbiased = spread * (count / (count - 1) if count > 1 else float("nan"))
             _blend(running_var, unbiased, momentum)

@@ -357,6 +357,20 @@ def randint_like(
     return random_from(fresh, 0, high, generator)
 
 
+def randint_like_tensor(
+    self, high, generator, dtype, layout, device, pin_memory, memory_format
+):
+    """Integers in ``[0, high)``, the bound in a tensor.
+
+    Raises:
+        RuntimeError: the bound has dimensions, or is elsewhere.
+    """
+    if high.ndim or high.device.type != "cpu":
+        raise RuntimeError("high must be a scalar tensor and on CPU")
+    fresh = _empty_like(self, dtype, device, memory_format)
+    return random_from(fresh, 0, int(high.item()), generator)
+
+
 def randint_like_low(
     self, low, high, generator, dtype, layout, device, pin_memory, memory_format
 ):

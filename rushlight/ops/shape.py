@@ -123,7 +123,7 @@ def atleast_row(tensor):
 
 def unsafe_chunk(self, chunks, dim):
     """``chunk``."""
-    return _apart(self.chunk(chunks, wrap_dim(dim, self.ndim)))
+    return _apart(self.chunk(chunks, wrap_dim(dim, self.ndim) if self.ndim else dim))
 
 
 def unsafe_split(self, split_size, dim):

@@ -238,9 +238,8 @@ def sgn_gradient(grad, self, result):
 def logit_second_gradient(grad, grad_output, self, eps):
     """Gradient of ``logit_backward`` with respect to the input."""
     slope = grad * grad_output * (2 * self - 1) / (self * (1 - self)).square()
-    if eps is None:
-        return slope
-    return ops.where((self < eps) | (self > 1 - eps), 0.0, slope)
+    low = 0 if eps is None or eps < 0 else eps
+    return ops.where((self < low) | (self > 1 - low), 0.0, slope)
 
 
 def nan_to_num(self, nan, posinf, neginf):

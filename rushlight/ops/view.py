@@ -326,11 +326,21 @@ def tensor_split_indices(self, indices, dim):
 
 
 def tensor_split_tensor(self, tensor_indices_or_sections, dim):
-    """``tensor_split`` with the number or the indices in a tensor."""
+    """``tensor_split`` with the number or the indices in a tensor.
+
+    Raises:
+        RuntimeError: the tensor is no list of int64.
+    """
     if tensor_indices_or_sections.dtype is not rushlight.int64:
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, "
             f"but got {scalar_name(tensor_indices_or_sections.dtype)}"
+        )
+    if tensor_indices_or_sections.ndim > 1:
+        raise RuntimeError(
+            "tensor_split expected tensor_indices_or_sections to be a zero-dimensional "
+            "or one-dimensional tensor, but got a tensor with "
+            f"{tensor_indices_or_sections.ndim} dims"
         )
     value = tensor_indices_or_sections.tolist()
     if isinstance(value, int):

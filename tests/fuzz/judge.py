@@ -37,6 +37,7 @@ MIXING = re.compile(
     r"|nn\.functional\.grid_sample|grid_sampler(_[23]d)?|native_(batch|layer|group)_norm|masked\.(normalize|softmax|std|var|norm)"
 )
 HALF = ("float16", "bfloat16")
+ROUGH = (*HALF, "complex64")  # whose elements' errors differ by chance
 BOUNDS = {"float16": 65519.0, "bfloat16": 3.39e38, "float32": 3.40283e38}
 # Their parameters may be wider than their input, and have no digits more for it.
 NORMS = re.compile(r"native_(batch|layer|group)_norm|nn\.functional\..*_norm")
@@ -52,6 +53,7 @@ VANISHED = 2**-20  # of a rounding in single precision, which doubles leave of i
 VANISHED_HALF = 2**-8  # beside constants such as eps, which are not of half precision
 STEADY = 1 / 64  # of the largest, by which a rounding of the operands may move a result
 WIDE = ("float64", "complex128")
+FEW = 4096  # roundings of the largest operand: what sums may be off by that cancel
 # What no message of ours may say: the insides of Python or of the implementation.
 INTERNAL = re.compile(
     r"has no attribute|object is not|too large to convert|unhashable|^\d+$"
@@ -276,7 +278,8 @@ def judge_leaf(theirs, ours, expected, found, at, wide, case):
             return "values", trouble
     if theirs.numel() > 1 and a[2] != b[2]:
         return "strides", f"{b[2]}, not {a[2]} of {a[1]}"
-    if theirs.requires_grad != ours.requires_grad:
+    differentiable = theirs.is_floating_point() or theirs.is_complex()
+    if differentiable and theirs.requires_grad != ours.requires_grad:
         return "gradient", f"requires_grad is {ours.requires_grad}"
     return judge_alias(theirs, ours, expected, found)
 
@@ -403,6 +406,9 @@ def as_exact(dtype, theirs, ours, reference, wrong):
             others = errors_nearby(reference, gaps)
             right |= error <= allowed_by(dtype, whole, others, wrong, reference)
             right |= left_of_nothing(dtype, whole, others, exact, error)
+            most = min(FEW * EPSILON[dtype], STEADY) * max(1, reference.scale)
+            right |= error <= np.fmin(others[wrong], most)
+            right |= nearer(error, gaps[wrong], np.abs(exact), most)
         if dtype in BOUNDS:  # what is beyond the type is infinite
             right |= (np.abs(exact) > BOUNDS[dtype]) & (ours == np.sign(exact) * np.inf)
         return right | lost
@@ -424,6 +430,12 @@ def as_shaken(theirs, ours, reference, wrong):
                 moved, np.where(step <= CANCELLED * reference.scale, step, 0)
             )
         return np.abs(ours[wrong] - theirs[wrong]) <= 8 * moved
+
+
+def nearer(error, gaps, sizes, most):
+    """Where PyTorch lost what ours kept: a digit at least, or three of its error's."""
+    kept = (error <= gaps) & (error <= sizes / 2) & (gaps <= most)
+    return np.isfinite(gaps) & (kept | (error <= gaps / 8))
 
 
 def allowed_by(dtype, exact, gaps, wrong, reference):
@@ -467,10 +479,11 @@ def worst_of_its_size(dtype, exact, gaps, wrong, reference):
     """PyTorch's errors at elements, or the largest at those that they are like.
 
     Where a function mixes elements, all are alike; in half precision, whose steps are
-    rounded one by one, those that are not larger.
+    rounded one by one, and where parts of complex numbers cancel, those that are not
+    larger.
     """
     sizes = np.where(np.isfinite(exact), np.abs(exact), 0)
-    if reference.mixing or dtype in HALF:
+    if reference.mixing or dtype in ROUGH:
         near = gaps <= NEAR * sizes.max(initial=0)
     else:
         near = gaps <= NEAR * sizes
@@ -478,7 +491,7 @@ def worst_of_its_size(dtype, exact, gaps, wrong, reference):
     gaps = np.where(np.isfinite(gaps), gaps, 0)
     if reference.mixing:
         return np.full(wrong.size, gaps.max(initial=0))
-    if dtype not in HALF:
+    if dtype not in ROUGH:
         return gaps[wrong]
     return np.array([gaps[sizes <= 2 * sizes[at]].max(initial=0) for at in wrong])
 

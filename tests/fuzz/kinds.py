@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 
 import rushlight
@@ -105,7 +107,9 @@ def leaves_columns_out(case):
 def nearly_singular(case):
     """Whether the first matrices hold one without its inverse, but for rounding."""
     first = next(tensors(case.args), None)
-    if case.path[1].startswith("linalg.tensor"):
+    if case.path[1] == "linalg.tensorinv":
+        first = flattened(first, case.kwargs.get("ind", (*case.args, 2)[1]))
+    elif case.path[1].startswith("linalg.tensor"):
         return repeats(case)  # of whichever dimensions the matrix has
     if first is None or len(first.sizes) < 2 or not first.numel:
         return False
@@ -134,9 +138,16 @@ def least_correction(case):
     return case.kwargs.get("correction") == -(2**63)
 
 
+def flattened(spec, split):
+    """A tensor as the matrix of its dimensions before a place, and of those behind."""
+    sizes = [prod(spec.sizes[:split]), prod(spec.sizes[split:])]
+    return TensorSpec.dense(spec.values(), spec.dtype, sizes)
+
+
 def lowest_order(case):
     """Whether an order is beyond what single precision counts to."""
-    orders = [a for a in case.args if isinstance(a, (int, float))]
+    orders = [*case.args, case.kwargs.get("ord"), case.kwargs.get("p")]
+    orders = [a for a in orders if isinstance(a, (int, float))]
     return any(a < -(2**53) or 2**53 < a < float("inf") for a in orders)
 
 

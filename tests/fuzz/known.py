@@ -49,6 +49,12 @@ EXPLAINED = [
         "no chance of being left out: one of PyTorch's two kernels refuses it",
     ),
     (
+        r"searchsorted|bucketize",
+        r"accepted",
+        r".*got \(.*self=Tensor.*",
+        "the operator's own name of an argument, which functions take as well",
+    ),
+    (
         r"linalg\.cholesky_ex",
         r"values",
         r"result\[0\]: .*",
@@ -196,7 +202,7 @@ EXPLAINED = [
     ),
     (
         r"native_batch_norm",
-        r"refused",
+        r"refused|class",
         r".*(more than one element of the written-to|should contain).*",
         "PyTorch writes beside the running statistics, or into them several times",
     ),
@@ -513,7 +519,7 @@ EXPLAINED = [
         "PyTorch does not look whether what it adds to shows an element twice",
     ),
     (
-        r"(masked\.)?norm|linalg\.(vector_)?norm",
+        r"(masked\.)?norm|linalg\.(vector_)?norm|nn\.functional\.p(airwise_)?dist(ance)?",
         r"gradient",
         r".*is (-?0\.0|\(-?0[+-]0j\)), not \(?nan.*",
         "the sum of powers overflows, and PyTorch divides infinities",
@@ -608,6 +614,27 @@ WHERE = [
         r".*",
         turned,
         "gradients of other factors, as right: signs and phases",
+    ),
+    (
+        r"nn\.functional\.pdist|cdist",
+        r"gradient",
+        r".*, not nan",
+        infinite,
+        "PyTorch subtracts infinite distances where it looks for the largest",
+    ),
+    (
+        r"_segment_reduce",
+        r"refused",
+        r".*Expected (lengths|offsets) to stay within.*",
+        lambda case: case.kwargs.get("unsafe"),
+        "PyTorch reads beside the data if it is told not to look",
+    ),
+    (
+        r"special\.ndtr",
+        r"refused",
+        r".*single memory location.*",
+        writes_what_it_reads,
+        "PyTorch makes ndtr of five operators, the last of which writes out=",
     ),
     (
         r".*",
@@ -766,7 +793,7 @@ WHERE = [
         "PyTorch writes means to out= as if it were row-major",
     ),
     (
-        r"(nan)?median",
+        r"(masked\.)?(nan)?median",
         r"values",
         r".*",
         repeats,
@@ -837,7 +864,7 @@ WHERE = [
         "PyTorch makes it of five operators, each of which lays out its result anew",
     ),
     (
-        r"(linalg\.)?(qr|pinv|pinverse|inv|inv_ex|inverse|solve|solve_ex)",
+        r"(linalg\.)?(qr|pinv|pinverse|inv|inv_ex|inverse|solve|solve_ex|svd|eigh?)",
         r"values",
         r".*",
         infinite,

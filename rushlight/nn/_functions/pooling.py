@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from rushlight.ops import call
 
 
@@ -101,7 +103,7 @@ def max_pool3d_with_indices(
 
 def _spread(value, count):
     """One number for each of ``count`` dimensions."""
-    values = tuple(value) if isinstance(value, (tuple, list)) else (value,) * count
+    values = tuple(value) if isinstance(value, Iterable) else (value,) * count
     for item in values:
         if isinstance(item, (str, bytes)) or item is None:
             raise TypeError(f"expected an int or ints, but got {value!r}")
