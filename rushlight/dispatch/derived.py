@@ -80,11 +80,7 @@ class DerivedKernel(Kernel):
             refuse_type(op, slots, written, result)
             return overwrite(written, result, op)
         if isinstance(result, (tuple, list)):
-            if len(target) != len(result):
-                raise TypeError(
-                    f"{op.base_name()}(): argument 'out' must be {len(result)} tensors, "
-                    f"not {len(target)}"
-                )
+            refuse_count(op.base_name(), len(result), target)
             filled = [fill_out(t, r, op) for t, r in zip(target, result)]
             return tuple(filled) if len(op.returns) > 1 else None
         return fill_out(target, result, op)

@@ -72,7 +72,7 @@ _SIZES = cython.declare(
     frozenset,
     frozenset(
         "HxW N diagonal end groups high ignore_index index k length low m minlength n num_samples"
-        " output_size padding_idx repeats sections size split_size start step"
+        " output_size padding_idx repeats sections shape size split_size start step"
         " storage_offset".split()
     ),
 )
@@ -96,6 +96,7 @@ _NO_SIZES = cython.declare(
     ),
 )
 SIZE = cython.declare(cython.int, 8)  # among an argument's flags
+NEEDED = cython.declare(cython.int, 16)
 
 # Mismatch codes: 0 fits; the argument's index is in the low byte.
 TOO_MANY = cython.declare(cython.int, 256)
@@ -293,7 +294,8 @@ class Signature:
             return not (bound.strict and i)
         if self.kinds[i] <= 3:
             return is_tensor(value)
-        return is_integer(value) and not (bound.strict and i)
+        item = cython.cast(object, value)
+        return is_place(item, self.flags[i] & SIZE) and not (bound.strict and i)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -330,7 +332,9 @@ class Signature:
             value = cython.cast(object, args[j])
             if type(value) is not int and asks(value):
                 bound.exotic = True
-            elif not is_integer(args[j]) and (j == i or type(value) is not bool):
+            elif not is_place(value, self.flags[i] & SIZE) and (
+                j == i or type(value) is not bool
+            ):
                 return WRONG_TYPE + i
         if bound.exotic:
             bound.slots[i] = args[i]
@@ -383,8 +387,10 @@ class Signature:
             if kind == 0 or kind == 1 or kind == 4:
                 bound.slots[i] = value
                 return 0
-        elif item is None and (
-            kind in _OPTIONAL or self.defaults[i] is None or kind == 23
+        elif (
+            item is None
+            and (kind in _OPTIONAL or self.defaults[i] is None or kind == 23)
+            and not self.flags[i] & NEEDED
         ):
             bound.slots[i] = value
             return 0
@@ -440,7 +446,7 @@ class Signature:
             if item is None and isinstance(default, (tuple, list)) and not default:
                 bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
                 return 0  # None stands for no sizes where these are the default
-            return accept_integers(i, self.list_size[i], item, bound)
+            return accept_integers(i, self.list_size[i], self.flags[i], item, bound)
         return accept_rare(i, kind, self.list_size[i], item, bound)
 
     def explain(self, args: tuple, keywords: dict, code: cython.int):
@@ -520,6 +526,19 @@ def is_integer(value: cython.pointer(PyObject)) -> cython.bint:
     if hasattr(item, "_as_argument"):
         return True
     return isinstance(item, int) or has_index(item)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_place(item: object, is_size: cython.bint) -> cython.bint:
+    """Whether a value can be one of several integers: a tensor of a truth, too.
+
+    But not among sizes.
+    """
+    if isinstance(item, Tensor) and not is_size:
+        t: Tensor = item
+        return t.numel_ == 1 and t.dtype_.category <= INTEGER
+    return is_integer(cython.cast(cython.pointer(PyObject), item))
 
 
 @cython.cfunc
@@ -689,7 +708,11 @@ def accept_number(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def accept_integers(
-    i: cython.int, size: cython.int, item: object, bound: cython.pointer(Bound)
+    i: cython.int,
+    size: cython.int,
+    flags: cython.int,
+    item: object,
+    bound: cython.pointer(Bound),
 ) -> cython.int:
     plain: cython.bint = True
     first: cython.bint = True  # truth values are integers behind the first element
@@ -702,7 +725,7 @@ def accept_integers(
                 elif type(element) is bool:
                     if first:
                         return WRONG_TYPE + i
-                elif not is_integer(cython.cast(cython.pointer(PyObject), element)):
+                elif not is_place(element, flags & SIZE):
                     return WRONG_TYPE + i
             first = False
         if bound.exotic or plain:
