@@ -30,7 +30,14 @@ from cython.cimports.rushlight.dispatch.signature import (
 from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.covered import covering
-from rushlight.dispatch.declared import DOC, IMPLEMENTATION, KIND, NAMESPACE, RULE
+from rushlight.dispatch.declared import (
+    DOC,
+    IMPLEMENTATION,
+    KIND,
+    NAMESPACE,
+    RULE,
+    VARIANTS,
+)
 from rushlight.dispatch.dispatcher import find_packet, forget, forget_packet, packets
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 from rushlight.dispatch.older_forms import reordered
@@ -81,7 +88,11 @@ class OperatorPacket:
     def as_method(self):
         """The packet of the methods: modes and types can tell it from the function."""
         op: Operator
-        own = [op for op in self.overloads if op.entry is None or op.entry[4] & METHODS]
+        own = [
+            op
+            for op in self.overloads
+            if op.entry is None or op.entry[VARIANTS] & METHODS
+        ]
         if len(own) in (0, len(self.overloads)):
             own = self.overloads  # and those that are added to it
         twin: OperatorPacket = OperatorPacket(self.first.namespace, self.name, own)

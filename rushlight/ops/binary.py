@@ -588,7 +588,7 @@ def masked_fill_tensor(self, mask, value):
             f"with {value.ndim} dimension(s).\n  value: {brief(value)}"
         )
     if value._stand is not None or (value.requires_grad and self.dtype.category >= 2):
-        if value._stand is None and value.device.type != "meta":
+        if value._stand is None and value.device.has_memory:
             check_number(self.dtype, value.item())
         if mask.dtype.category == 0:
             result = ops.where(mask, value.to(self.dtype), self)

@@ -365,7 +365,7 @@ def randint_like_tensor(
     Raises:
         RuntimeError: the bound has dimensions, or is elsewhere.
     """
-    if high.ndim or high.device.type != "cpu":
+    if high.ndim or not high.device.on_host:
         raise RuntimeError("high must be a scalar tensor and on CPU")
     fresh = _empty_like(self, dtype, device, memory_format)
     return random_from(fresh, 0, int(high.item()), generator)
