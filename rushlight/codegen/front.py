@@ -49,8 +49,14 @@ class Front:
     """A kernel described in Python, made native for given dtypes on first use.
 
     Subclasses define ``trace(*specialization)``, which returns the traced expression
-    and the loops built from it, and ``kernel_name(*specialization)``.
+    and the loops built from it, and ``kernel_name(*specialization)``. Those that go over
+    rows define ``program(*specialization)``: the results and the layout.
+
+    Attributes:
+        has_rows: whether it does.
     """
+
+    has_rows = False
 
     def __init__(self, function):
         self.function = function
@@ -73,6 +79,8 @@ class Front:
             kernel = target.maker()(
                 name, self.digest, lambda: self.lowered(*specialization)
             )
+            if self.has_rows and not target.running():
+                kernel.grid = functools.partial(self.grid, *specialization)
             # several threads may get here at once: all must keep the same machine code
             kernel = self.specialized.setdefault(key, kernel)
         return kernel
@@ -97,6 +105,17 @@ class Front:
                     f'"{self.name}" is not implemented for {types}'
                 ) from error
             raise
+
+    def grid(self, *specialization, together=None):
+        """The kernel over rows as a function of a device's grid; see `grids.rows`.
+
+        Args:
+            together: whether a row is a block's; otherwise each thread has one.
+        """
+        from rushlight.codegen import grids
+
+        name = self.kernel_name(*specialization)
+        return grids.rows(name, *self.program(*specialization), together)
 
     def stages(self, *specialization) -> Stages:
         """Every stage of a specialisation, for `rushlight.explain`."""

@@ -55,15 +55,17 @@ def spread(function: ir.Function) -> ir.Function:
     )
 
 
-def rows(name, program, layout) -> ir.Function:
+def rows(name, program, layout, together=None) -> ir.Function:
     """A kernel over rows as a function of a grid.
 
     Its parameters are the operands, the integers and how many rows there are. Blocks are
-    of whole warps, at most `WARPS` of them.
+    of whole warps, at most `WARPS` of them, where a row is all threads' of a block.
 
     Args:
         program: what is computed, `nest_loops.Results`.
         layout: as for `nest_loops.nest`.
+        together: whether a row is a block's; otherwise each thread has one. By default
+            as the layout says.
     """
     b = Builder()
     pointers = [
@@ -72,7 +74,7 @@ def rows(name, program, layout) -> ir.Function:
     ]
     program.pointers = [b.fresh(pointer.name) and pointer for pointer in pointers]
     shape = layout(b, program)
-    together = ALONG in shape.modes
+    together = ALONG in shape.modes if together is None else together
     thread, threads = (
         b.let("thread", Place("thread")),
         b.let("threads", Place("threads")),

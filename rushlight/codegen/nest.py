@@ -23,7 +23,6 @@ from math import prod
 
 from rushlight.backends.cpu.launch import SMALLEST_TASK
 from rushlight.codegen import expr as ir
-from rushlight.codegen import grids
 from rushlight.codegen.complexes import Complex
 from rushlight.codegen.expr import Along, Position, Var, i64
 from rushlight.codegen.front import Front, symbol
@@ -104,6 +103,8 @@ class Nest(Front):
     `layouts.Listed`, which `arrange` lists. It handles a range of rows.
     """
 
+    has_rows = True
+
     def specialize(self, in_dtypes, out_dtypes, compute, layout, static=()):
         """The native kernel for these dtypes and this layout.
 
@@ -151,12 +152,10 @@ class Nest(Front):
         body = nest(*results_of(outputs, inputs, out_dtypes, in_dtypes, layout))
         return self.describe(outputs, inputs), ir.kernel(name, body)
 
-    def grid(self, in_dtypes, out_dtypes, compute, layout, static=()):
-        """The kernel as a function of a device's grid; see `grids.rows`."""
+    def program(self, in_dtypes, out_dtypes, compute, layout, static=()):
+        """The results, and what reads the kernel's integers."""
         outputs, inputs = self.expressions(in_dtypes, compute, static)
-        name = self.kernel_name(in_dtypes, out_dtypes, compute, layout, static)
-        made = results_of(outputs, inputs, out_dtypes, in_dtypes, layout)
-        return grids.rows(name, *made)
+        return results_of(outputs, inputs, out_dtypes, in_dtypes, layout)
 
     def describe(self, outputs, inputs):
         """The traced function as readable text."""

@@ -66,6 +66,7 @@ class Reduction(Front):
     """
 
     widens = False
+    has_rows = True
 
     def __init__(self, function, identity, prepare, accumulate, finish):
         super().__init__(function)
@@ -98,6 +99,12 @@ class Reduction(Front):
 
     def trace(self, in_dtype, out_dtypes, compute):
         """The description as text, and the loops."""
+        body = nest(*self.program(in_dtype, out_dtypes, compute))
+        name = self.kernel_name(in_dtype, out_dtypes, compute)
+        return self.describe(monoid_of(self, compute)), ir.kernel(name, body)
+
+    def program(self, in_dtype, out_dtypes, compute):
+        """The results, and what reads the kernel's integers."""
         monoid = monoid_of(self, compute)
         part = monoid.type
         types = [part, part] if monoid.complex and in_dtype in COMPLEX_PARTS else [part]
@@ -121,10 +128,7 @@ class Reduction(Front):
         if scalar is not None:
             operands.append(Operand("scalar", "float64", [ir.f64], varies=False))
             inputs.append([scalar])
-        body = nest(Results(operands, outputs, inputs), Reduced)
-        return self.describe(monoid), ir.kernel(
-            self.kernel_name(in_dtype, out_dtypes, compute), body
-        )
+        return Results(operands, outputs, inputs), Reduced
 
     def describe(self, monoid):
         """The description traced on one value, as readable text."""

@@ -91,6 +91,8 @@ class Rowwise(Front):
     loop, then those along the row. It handles a range of rows.
     """
 
+    has_rows = True
+
     def __init__(self, function, scalars):
         super().__init__(function)
         names = list(inspect.signature(function).parameters)
@@ -121,8 +123,12 @@ class Rowwise(Front):
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):
         return symbol("rows", self.name, in_dtypes, out_dtypes, compute, static)
 
-    def trace(self, in_dtypes, out_dtypes, compute, static=()):
-        """The expression as text, and the loops."""
+    def program(self, in_dtypes, out_dtypes, compute, static=()):
+        """The results, and what reads the kernel's integers."""
+        return self.traced(in_dtypes, out_dtypes, compute, static)[2], Rows
+
+    def traced(self, in_dtypes, out_dtypes, compute, static):
+        """Inputs, outputs, and both as a kernel's results."""
         inputs = [
             Var(name, self.input_type(name, dtype, k, compute))
             for k, (name, dtype) in enumerate(zip(self.names, in_dtypes, strict=True))
@@ -141,7 +147,11 @@ class Rowwise(Front):
             operand.storage.split(e)
             for e, operand in zip(outputs, operands, strict=False)
         ]
-        results = Results(operands, parts, [[v] for v in inputs])
+        return inputs, outputs, Results(operands, parts, [[v] for v in inputs])
+
+    def trace(self, in_dtypes, out_dtypes, compute, static=()):
+        """The expression as text, and the loops."""
+        inputs, outputs, results = self.traced(in_dtypes, out_dtypes, compute, static)
         body = nest(results, Rows)
         name = self.kernel_name(in_dtypes, out_dtypes, compute, static)
         return self.describe(inputs, outputs), ir.kernel(name, body)

@@ -212,6 +212,10 @@ class Backend:
         """The generator that a device's random numbers come from."""
         self.refuse("draw random numbers", device)
 
+    def processors(self, device):
+        """How many processors a device has, and how many threads each of them runs."""
+        self.refuse("count its processors", device)
+
     def pin(self, n_bytes):
         """Host memory that a device may read while the host goes on: its address."""
         self.refuse("pin memory", self.name)
@@ -251,6 +255,34 @@ class Backend:
             whole: whether its items depend on one another.
         """
         self.refuse("run kernels", self.name)
+
+    def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
+        """Runs a kernel over rows.
+
+        Args:
+            kernel: what `specialize` gave.
+            addresses: the data pointers, results first.
+            ints: sizes, strides and parameters, as the kernel lays them out.
+            rows: how many there are.
+            length: how many values each has.
+            beside: whether the elements of neighbouring rows are neighbours.
+            held: pairs of the position of a pointer, and of the integer that it is to.
+        """
+        self.refuse("run kernels", self.name)
+
+    def run_product(self, device, element, compute, sizes, operands, scales, batch):
+        """Multiplies matrices: ``out = alpha left right + beta added``.
+
+        Args:
+            element: the name of the dtype of the left and right operand.
+            compute: that of sums, of the result and of what is added.
+            sizes: rows, columns and depth.
+            operands: out, left, right and added (or None): address, then steps in
+                elements from row to row, from column to column, and in the batch.
+            scales: alpha and beta.
+            batch: how many products there are.
+        """
+        self.refuse("multiply matrices", device)
 
     def refuse(self, what, device):
         """Raises what tells that the backend does not do something."""

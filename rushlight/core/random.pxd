@@ -13,6 +13,7 @@ cdef class Generator:
     cdef bint has_float
     cdef float next_float
     cdef readonly Device device
+    cdef uint64_t offset            # how far the stream of a device other than the host was read
     cdef void seed_with(self, uint64_t seed) noexcept
     # Tempered words; the only way that numbers leave the generator.
     cdef void draw(self, uint32_t* out, int64_t count) noexcept

@@ -97,6 +97,7 @@ class Generator:
         i: cython.int
         word: uint32_t = cython.cast(uint32_t, seed)
         self.first_seed = seed
+        self.offset = 0
         self.state[0] = word
         for i in range(1, 624):
             word = cython.cast(uint32_t, 1812433253) * (word ^ (word >> 30)) + i
@@ -211,20 +212,34 @@ class Generator:
         self.next_float, self.has_float = fields[632], fields[633]
 
     def get_offset(self):
-        """Where the stream has got to: no number says so on a CPU.
+        """How far the stream of a GPU was read.
 
         Raises:
-            RuntimeError: always.
+            RuntimeError: it is a CPU's, where no number says so.
         """
-        raise RuntimeError("CPU Generator does not use offset")
+        if self.device.on_host:
+            raise RuntimeError("CPU Generator does not use offset")
+        return self.offset
 
     def set_offset(self, offset):
-        """Would move the stream, if a number said where it is.
+        """Goes to a place in the stream of a GPU, a multiple of 4.
 
         Raises:
-            RuntimeError: always.
+            RuntimeError: it is a CPU's, or the place is none.
         """
-        raise RuntimeError("CPU Generator does not use offset")
+        if self.device.on_host:
+            raise RuntimeError("CPU Generator does not use offset")
+        if offset % 4 or offset < 0:
+            raise RuntimeError(
+                f"offset must be a multiple of 4, and not below 0: {offset}"
+            )
+        self.offset = offset
+
+    def take(self, steps):
+        """The seed, and the place for threads that each read some words of 32 bits."""
+        place = self.offset
+        self.offset += -(-steps // 4) * 4
+        return self.first_seed, place
 
     def graphsafe_get_state(self):
         """A state that recorded GPU work shares: there is none on a CPU.

@@ -25,7 +25,11 @@ _AUTOGRAD_BITS = cython.declare(
     (cython.cast(uint64_t, 1) << KEY_AUTOGRAD)
     | (cython.cast(uint64_t, 1) << KEY_ADINPLACEORVIEW),
 )
-_TWO_DEVICES = cython.declare(uint64_t, 5)  # CPU and Meta at once
+_DEVICES = cython.declare(uint64_t, 15)  # the backends
+# What takes indices, or elements, from another device has words of its own.
+_MIXED = frozenset(
+    ("copy_", "_to_copy", "to", "set_", "index", "index_put_", "index_put", "isin")
+)
 
 
 @cython.cclass
@@ -47,7 +51,8 @@ class PythonKernel(Kernel):
         before: uint64_t
         if keys == 0 or keys > BACKEND_BITS:
             return call_function(self, op, slots, keys)
-        if keys & _TWO_DEVICES == _TWO_DEVICES:
+        devices: uint64_t = keys & _DEVICES
+        if devices & (devices - 1):
             refuse_devices(op, slots)
         # a backend's function runs below autograd, whichever way the call came
         st = state()
@@ -64,7 +69,10 @@ class PythonKernel(Kernel):
 def refuse_devices(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> cython.int:
-    """Refuses tensors without data beside a first one that has them."""
+    """Refuses tensors of two devices; one number of the host's goes with any.
+
+    Tensors without data are refused beside a first one that has them.
+    """
     tensors: list = []
     i: cython.int
     for i in range(op.n_args):
@@ -73,15 +81,30 @@ def refuse_devices(
             if isinstance(t, Tensor):
                 tensors.append(t)
     if (
-        op.name == "copy_"
+        op.name.split(".")[0] in _MIXED
         or not cython.cast(Tensor, tensors[0]).storage.device.has_memory
     ):
-        return 0  # copying has words of its own
+        return 0
+    first: Tensor = tensors[0]
+    second: Tensor = None
+    for t in tensors:
+        one: Tensor = t
+        if one.storage.device.kind == first.storage.device.kind:
+            continue
+        if one.ndim_ == 0 and one.storage.device.on_host:
+            continue
+        if first.ndim_ == 0 and first.storage.device.on_host:
+            first = one
+            continue
+        second = one
+        break
+    if second is None:
+        return 0
     lines = [f"\n  {t.dtype.name}{list(t.shape)} on {t.device}" for t in tensors]
     raise RuntimeError(
         f"{op.name}: Expected all tensors to be on the same device, but found at least "
-        f"two devices, cpu and meta!{''.join(lines)}\n"
-        "  remedy: move one of them with .to(device)"
+        f"two devices, {first.storage.device} and {second.storage.device}!"
+        f"{''.join(lines)}\n  remedy: move one of them with .to(device)"
     )
 
 

@@ -20,7 +20,7 @@ cdef class ReductionKernel(Kernel):
     cdef dict special               # (input, output, compute) names -> NativeKernel
     cdef uint64_t reduced_dims(self, Tensor x, object dim) except? 0
     cdef DType result_dtype(self, Tensor x, object wanted)
-    cdef NativeKernel find(self, Tensor x, DType out)
+    cdef object find(self, Tensor x, DType out)
     cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted, object correction)
     cdef object check_empty(self, Tensor x, uint64_t gone)
-    cdef object launch(self, Tensor x, Tensor out, Tensor second, uint64_t gone, bint keepdim, int64_t count, double number, NativeKernel kernel)
+    cdef object launch(self, Tensor x, Tensor out, Tensor second, uint64_t gone, bint keepdim, int64_t count, double number, object found)

@@ -6,7 +6,8 @@ import importlib
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.libc.stdint import int64_t, uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
@@ -16,6 +17,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
+from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import (
     CODE_BOOL,
     CODE_UINT8,
@@ -201,19 +203,25 @@ class ReductionKernel(Kernel):
         return own
 
     @cython.cfunc
-    def find(self, x: Tensor, out: DType) -> NativeKernel:
+    def find(self, x: Tensor, out: DType) -> object:
+        """The kernel for an input and a result, where the input is."""
         compute: str = x.dtype_.name
         if self.rule != "bool" and self.rule != "int64":
             compute = out.name
             if compute == "float32" and self.source.widens:
                 compute = "float64"
-        key = (x.dtype_.name, out.name, compute)
+        key = (x.dtype_.name, out.name, compute, x.storage.device.kind)
         kernel = self.special.get(key)
         if kernel is None:
             outs = (out.name,) * self.n_outputs
             if self.rule == "with_index":
                 outs = (out.name, "int64")
-            kernel = self.source.specialize(x.dtype_.name, outs, compute)
+            kinds = (x.dtype_.name, outs, compute)
+            if x.storage.device.on_host:
+                kernel = self.source.specialize(*kinds)
+            else:
+                backend: Backend = backend_of(x.storage.device)
+                kernel = backend.specialize(self.source, *kinds)
             kernel = self.special.setdefault(key, kernel)
         return kernel
 
@@ -327,7 +335,7 @@ class ReductionKernel(Kernel):
         keepdim: cython.bint,
         count: int64_t,
         number: cython.double,
-        kernel: NativeKernel,
+        found: object,
     ):
         """Lay out reduced and kept loops and run the kernel over the kept ones."""
         rs: int64_t[64]
@@ -372,9 +380,10 @@ class ReductionKernel(Kernel):
                 False,
                 count,
                 number,
-                kernel,
+                found,
             )
             return
+        there: cython.bint = not x.storage.device.on_host
         if (
             nr == 1
             and nk == 0
@@ -387,8 +396,11 @@ class ReductionKernel(Kernel):
             partial: Tensor = new_empty(
                 1, cython.address(parts), cython.NULL, out.dtype_, out.storage.device
             )
-            again: NativeKernel = self.find(partial, out.dtype_)
-            launch_parts(kernel, again, x, out, partial, count, number)
+            again = self.find(partial, out.dtype_)
+            if there:
+                parts_there(found, again, x, out, partial, count, number)
+            else:
+                launch_parts(found, again, x, out, partial, count, number)
             return
         put_loops(nr, rs, 1, ints)
         put_loops(nr, ri, 0, cython.address(ints[3]))
@@ -409,8 +421,12 @@ class ReductionKernel(Kernel):
             at = 2
         data[at] = x.storage.data + x.offset * item
         data[at + 1] = cython.cast(cython.p_char, cython.address(number))
-        fn: kernel_t = kernel.fn
         total: int64_t = out.numel_
+        if there:
+            run_there(found, x.storage.device, data, at + 1, ints, total, number)
+            return
+        kernel: NativeKernel = found
+        fn: kernel_t = kernel.fn
         grain: int64_t = GRAIN // (count if count else 1) + 1
         if ints[11] == item and ints[5] != item and grain < ACROSS:
             grain = ACROSS
@@ -482,6 +498,85 @@ def launch_parts(
     if everything:
         tell(second.fn, data, 3, ints, 18, 1, 1, data[2], 8)
     run_here(second.fn, data, ints, 1)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_there(
+    kernel: object,
+    device: Device,
+    data: cython.pp_char,
+    n: cython.int,
+    ints: cython.pointer(int64_t),
+    rows: int64_t,
+    number: cython.double,
+) -> cython.int:
+    """Has a backend run a reduction; its number comes as the last of the integers."""
+    k: cython.int
+    bits: int64_t
+    backend: Backend = backend_of(device)
+    memcpy(cython.address(bits), cython.address(number), 8)
+    addresses: list = []
+    for k in range(n):
+        addresses.append(cython.cast(uintptr_t, data[k]))
+    numbers: list = []
+    for k in range(18):
+        numbers.append(ints[k])
+    backend.run_rows(
+        kernel,
+        device,
+        (*addresses, 0),
+        (*numbers, bits),
+        rows,
+        ints[0] * ints[1] * ints[2],
+        ints[8] > 1 and ints[11] < ints[5],
+        ((n, 18),),
+    )
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def parts_there(
+    first: object,
+    second: object,
+    x: Tensor,
+    out: Tensor,
+    partial: Tensor,
+    count: int64_t,
+    number: cython.double,
+) -> cython.int:
+    """`launch_parts` for a backend: equal parts, the rest, then what they gave."""
+    ints: int64_t[18]
+    data: cython.p_char[2]
+    item: int64_t = x.dtype_.itemsize
+    step: int64_t = out.dtype_.itemsize
+    parts: int64_t = count // PART
+    rest: int64_t = count % PART
+    i: cython.int
+    for i in range(18):
+        ints[i] = 1 if i % 6 < 3 else 0
+    ints[12] = ints[13] = ints[15] = ints[16] = ints[17] = 0
+    ints[2] = PART
+    ints[5] = item
+    ints[8] = parts
+    ints[11] = PART * item
+    ints[14] = step
+    data[0] = partial.storage.data
+    data[1] = x.storage.data + x.offset * item
+    run_there(first, x.storage.device, data, 2, ints, parts, 1)
+    ints[8] = 1
+    if rest:
+        ints[2] = rest
+        data[0] += parts * step
+        data[1] += parts * PART * item
+        run_there(first, x.storage.device, data, 2, ints, 1, 1)
+    ints[2] = partial.numel_
+    ints[5] = step
+    data[0] = out.storage.data + out.offset * step
+    data[1] = partial.storage.data
+    run_there(second, x.storage.device, data, 2, ints, 1, number)
+    return 0
 
 
 @cython.cfunc

@@ -25,7 +25,7 @@ from rushlight.ops.native import (
     run_whole,
     scalar_name,
 )
-from rushlight.ops.picking import coordinates, has_plain_steps, shares_storage
+from rushlight.ops.picking import beside, coordinates, has_plain_steps, shares_storage
 from rushlight.ops.places import Places, broadcast, order_of_result
 from rushlight.ops.type_groups import USUAL
 
@@ -320,6 +320,7 @@ def index_put(self, indices, values, accumulate=False):
     masks = [one for one in indices if one is not None and one.dtype.itemsize == 1]
     if masks and not self.device.has_memory:
         return self.clone()  # how many places there are, nobody knows
+    indices, values = beside(self, indices), _value_beside(self, values)
     places = Places(self, indices)
     out = places.together(self)
     if out.data_ptr() == self.data_ptr():
@@ -330,6 +331,7 @@ def index_put(self, indices, values, accumulate=False):
 
 def index_put_(self, indices, values, accumulate=False):
     """Puts (or adds) values at the places the indices name; a copy only if need be."""
+    indices, values = beside(self, indices), _value_beside(self, values)
     given = [item for item in indices if item is not None]
     if len(given) == 1 and values.numel() == 1 and not accumulate:
         mask = _filling(self, indices, given[0])
@@ -347,6 +349,19 @@ def index_put_(self, indices, values, accumulate=False):
         if places.order == sorted(places.order):
             return _write(places, self, values, accumulate)
     return self.copy_(index_put(self, indices, values, accumulate))
+
+
+def _value_beside(x, values):
+    """Values where the tensor is; one number of the host's may go anywhere."""
+    if values.device.type == x.device.type:
+        return values
+    if values.ndim or not values.device.on_host:
+        raise RuntimeError(
+            "Expected all tensors to be on the same device, but found at least two "
+            f"devices, {x.device} and {values.device}!\n"
+            f"  self: {brief(x)}\n  values: {brief(values)}"
+        )
+    return values.to(x.device)
 
 
 def _filling(x, indices, mask):

@@ -10,6 +10,7 @@ import rushlight
 from rushlight.backends.roles import host
 from rushlight.codegen.schedules.contraction import ITEMSIZES
 from rushlight.ops import call as ops
+from rushlight.ops import convolution_by_products as by_products
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.convolution_plans import (
     forward_plan,
@@ -25,7 +26,7 @@ from rushlight.ops.formats import (
     lines_channels_last,
     lines_laid_out,
 )
-from rushlight.ops.native import brief, scalar_name
+from rushlight.ops.native import brief, host_address, scalar_name
 
 launch, fresh = host.launch.launch, host.contraction.fresh
 COMPUTED = {
@@ -84,6 +85,7 @@ class Forward:
         ]
         self.shape = (input[0], weight[0], *output)
         self.empty = 0 in self.shape or 0 in weight
+        self.settings = stride, padding, dilation, groups
         if self.empty:
             return
         kind, sizes, margins, self.ints, self.chunks, self.grain = forward_plan(
@@ -102,6 +104,8 @@ class Forward:
 
     def run(self, input, weight, bias):
         """The output for row-major operands."""
+        if not (self.empty or input.is_meta or input.device.on_host):
+            return by_products.forward(input, weight, bias, self.shape, *self.settings)
         out = fresh(input, self.shape)
         if input.is_meta:
             return out
@@ -153,6 +157,9 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
         return fresh(grad, shape)
     if grad.numel() == 0 or weight.numel() == 0:
         return ops.new_zeros(grad, shape)
+    if not grad.device.on_host:
+        settings = stride, padding, dilation, groups
+        return input_gradient_by_taps(grad, shape, weight, *settings)
     gaps, sizes, margins, phases = input_plan(
         tuple(shape),
         tuple(weight.shape),
@@ -252,6 +259,9 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         return weight, bias
     if grad.numel() == 0 or input.numel() == 0:
         return weight.zero_(), ops.sum(grad, [d for d in range(grad.ndim) if d != 1])
+    if not grad.device.on_host:
+        settings = stride, padding, dilation, groups
+        return by_products.weight_gradient(grad, input, shape, *settings)
     kind, sizes, margins, ints, chunks, parts = weight_plan(
         tuple(input.shape),
         tuple(shape),
@@ -275,7 +285,7 @@ def run_weight_gradient(grad, input, shape, stride, padding, dilation, groups):
         (depth, columns, columns, depth, count, groups * block, block, columns * depth),
         groups,
     )
-    address = sums.data_ptr() + depth * columns * grad.itemsize
+    address = host_address(sums) + depth * columns * grad.itemsize
     _turn(
         bias,
         address,

@@ -132,7 +132,10 @@ def run_on(
         data[i] = cython.NULL
         if item is not None:
             data[i] = cython.cast(Tensor, item).pointer()
-            if cython.cast(Tensor, item).storage.data == cython.NULL:
+            if (
+                cython.cast(Tensor, item).storage.data == cython.NULL
+                or not cython.cast(Tensor, item).storage.device.on_host
+            ):
                 check_data(kernel, operands, item)
     for i in range(len(numbers)):
         values[i] = numbers[i]
@@ -153,8 +156,8 @@ def run_on(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def check_data(kernel: object, operands: list, item: Tensor) -> cython.int:
-    """Refuses a tensor of a device without data beside one that has them."""
-    if item.numel_ and not item.storage.device.has_memory:
+    """Refuses a tensor of another device beside one of the host's."""
+    if item.numel_ and not item.storage.device.on_host:
         raise RuntimeError(
             f"Tensor on device {item.storage.device} is not on the expected device "
             f"{operands[0].device}!\n  operator: {kernel.name}\n"
@@ -231,6 +234,21 @@ def run_elsewhere(
     backend.run_spans(
         made, first.storage.device, tuple(addresses), tuple(ints), total, whole
     )
+
+
+def host_address(tensor: Tensor):
+    """Where a tensor's elements are, for functions of the host that take addresses.
+
+    Raises:
+        NotImplementedError: they are not in the host's memory.
+    """
+    device = tensor.storage.device
+    if not device.on_host and device.has_memory:
+        raise NotImplementedError(
+            f"launch: a kernel of the host's cannot read a tensor on {device}\n"
+            "  remedy: move it with .cpu()"
+        )
+    return cython.cast(uintptr_t, tensor.pointer())
 
 
 def mover(dtype: DType):

@@ -28,7 +28,16 @@ from cython.cimports.rushlight.core.dtype import (
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
-from rushlight.ops.native import as_pairs, brief, from_pairs, mover, require
+from rushlight.ops.native import (
+    as_pairs,
+    brief,
+    fault_flag,
+    fault_in,
+    from_pairs,
+    mover,
+    require,
+    run,
+)
 from rushlight.ops.type_groups import USUAL
 
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
@@ -62,7 +71,7 @@ def native_for(name: str, x: Tensor, index: Tensor, a: cython.int, b: cython.int
 @cython.exceptval(-1, check=False)
 def check_place(x: Tensor, index: Tensor) -> cython.int:
     """Refuses an index without data beside a tensor that has them."""
-    if not index.storage.device.has_memory:
+    if index.storage.device.kind != x.storage.device.kind:
         raise RuntimeError(
             f"Tensor on device {index.storage.device} is not on the expected device "
             f"{x.storage.device}!\n  self: {brief(x)}\n  index: {brief(index)}"
@@ -82,6 +91,26 @@ def tell_picking(
 ) -> cython.int:
     """Tells of a launch whose last pointer is the word that a bad index is noted in."""
     return tell(fn, data, 4, ints, n_ints, total, grain, data[3], 8)
+
+
+@cython.cfunc
+@cython.exceptval(0, check=True)
+def pick_there(
+    out: Tensor, x: Tensor, index: Tensor, extents: tuple, wrap: cython.int
+) -> int64_t:
+    """The same where another backend has the tensors."""
+    outer, count, size, width = extents
+    source = importlib.import_module("rushlight.ops.indexing_kernels")
+    types = {"T": mover(x.dtype_)[0], "I": index.dtype_.name, "wrap": wrap}
+    flag = fault_flag(out)
+    operands = [out, x, index, flag]
+    if width == 1:
+        run(source.copy_lines, operands, [count, size, wrap, 0], outer, **types)
+    else:
+        total = outer * count
+        run(source.copy_rows, operands, [count, size, width, wrap], total, **types)
+    fault = fault_in(flag)
+    return NO_FAULT if fault is None else fault
 
 
 @cython.cfunc
@@ -114,6 +143,8 @@ def pick(
         )
     if size == 0:  # the first index is as bad as any
         return int(index.reshape(-1)[0].item())
+    if not out.storage.device.on_host:
+        return pick_there(out, x, index, (outer, count, size, width), wrap)
     data[0] = out.pointer()
     data[1] = x.pointer()
     data[2] = index.pointer()
@@ -264,6 +295,28 @@ def has_plain_steps(x: Tensor) -> cython.bint:
     return True
 
 
+def beside(self: Tensor, indices):
+    """Indices where the tensor is: those of the host's may go anywhere.
+
+    Raises:
+        RuntimeError: one is on another device.
+    """
+    kind: cython.int = self.storage.device.kind
+    apart: cython.bint = False
+    for item in indices:
+        if item is None or cython.cast(Tensor, item).storage.device.kind == kind:
+            continue
+        if not cython.cast(Tensor, item).storage.device.on_host:
+            raise RuntimeError(
+                "indices should be either on cpu or on the same device as the indexed "
+                f"tensor ({self.storage.device})"
+            )
+        apart = True
+    if not apart or not self.storage.device.has_memory:
+        return indices
+    return [None if item is None else item.to(self.storage.device) for item in indices]
+
+
 def index(self: Tensor, indices):
     """The elements at the places that broadcast index tensors and masks name.
 
@@ -279,6 +332,7 @@ def index(self: Tensor, indices):
     place: Tensor = None
     at: cython.int = -1
     d: cython.int = 0
+    indices = beside(self, indices)
     for item in indices:
         if item is not None:
             if at >= 0:
@@ -396,6 +450,10 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     total: int64_t = inner if across else outer
     work: int64_t = index.numel_ // total
     check_place(x, places)
+    if not out.storage.device.on_host:
+        fault = gather_there(out, x, places, (outer, count, size, inner), across)
+        refuse_gather(fault, axis, size)
+        return out
     data[0] = out.pointer()
     data[1] = x.pointer()
     data[2] = places.pointer()
@@ -420,11 +478,39 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
     else:
         with cython.nogil:
             parallel_for(native.fn, data, ints, total, work)
+    refuse_gather(fault, axis, size)
+    return out
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_gather(fault: int64_t, axis: cython.int, size: int64_t) -> cython.int:
     if fault != NO_FAULT:
         raise RuntimeError(
             f"index {fault} is out of bounds for dimension {axis} with size {size}"
         )
-    return out
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(0, check=True)
+def gather_there(
+    out: Tensor, x: Tensor, places: Tensor, extents: tuple, across: cython.bint
+) -> int64_t:
+    """Launches a gather where another backend has the tensors; what is bad."""
+    outer, count, size, inner = extents
+    source = importlib.import_module("rushlight.ops.indexing_kernels")
+    flag = fault_flag(out)
+    operands = [out, x, places, flag]
+    dtype = x.dtype_.name
+    if inner == 1:
+        run(source.gather_lines, operands, [count, size, 0, 0, 0], outer, T=dtype)
+    else:
+        ints = [outer, count, size, inner, across]
+        total = inner if across else outer
+        run(source.gather_kernel, operands, ints, total, T=dtype, across=int(across))
+    fault = fault_in(flag)
+    return NO_FAULT if fault is None else fault
 
 
 FEW = cython.declare(int64_t, 4096)  # elements that are counted on the spot

@@ -39,7 +39,9 @@ from rushlight.ops.return_types import return_type
 
 FUNCTION, METHOD, INPLACE, OUT = 1, 2, 4, 8
 _HOST = (DispatchKey.CPU, DispatchKey.Meta)
-_ELEMENTS = (*_HOST, DispatchKey.CUDA)  # whoever compiles kernels runs these
+# Whoever compiles kernels runs these; what only the host can run refuses at its launch.
+_ELEMENTS = (*_HOST, DispatchKey.CUDA)
+_MEMORY = (DispatchKey.CPU, DispatchKey.CUDA)
 # Tags of functions that ask a device's backend for all that they do with its memory.
 _ANYWHERE = frozenset(("anywhere", "reshapes"))
 _SPARSE = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU)
@@ -272,7 +274,7 @@ def attach_kernels(op, inplace, out, entry):
         kernel = LazyKernel(module, attribute, make)
         shared = forms if kind == "pointwise" else []
         for form in [op, *shared]:
-            for key in _ELEMENTS if kind == "pointwise" else _HOST:
+            for key in _ELEMENTS:
                 form.set_kernel(key, kernel)
     elif kind == "composite":
         make = make_planned_composite if "planned" in entry[TAGS] else None
@@ -283,9 +285,10 @@ def attach_kernels(op, inplace, out, entry):
             forms.remove(inplace)
     elif kind == "cpu":
         make = make_planned if "planned" in entry[TAGS] else None
-        op.set_kernel(DispatchKey.CPU, LazyKernel(module, attribute, make))
-        if "twin" in entry[TAGS] and inplace is not None:
-            inplace.set_kernel(DispatchKey.CPU, LazyKernel(module, f"{attribute}_"))
+        for key in _MEMORY:
+            op.set_kernel(key, LazyKernel(module, attribute, make))
+            if "twin" in entry[TAGS] and inplace is not None:
+                inplace.set_kernel(key, LazyKernel(module, f"{attribute}_"))
         if meta is not None:
             op.set_kernel(DispatchKey.Meta, LazyKernel(module, meta))
     elif kind == "quantized":
@@ -297,7 +300,7 @@ def attach_kernels(op, inplace, out, entry):
         make = make_planned if "planned" in entry[TAGS] else None
         kernel = LazyKernel(module, attribute, make)
         everywhere = kind == "view" or _ANYWHERE.intersection(entry[TAGS])
-        for key in BACKENDS if everywhere else _HOST:
+        for key in BACKENDS if everywhere else _ELEMENTS:
             op.set_kernel(key, kernel)
     for form in forms:
         derive_kernels(form, kind)

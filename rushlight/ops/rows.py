@@ -6,7 +6,7 @@ A tensor is seen as ``(outer, size, inner)``, and a row runs along the middle ax
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
@@ -15,6 +15,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
+from cython.cimports.rushlight.core.device import Backend, backend_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
@@ -49,6 +50,50 @@ def native_for(
         )
         found = _NATIVE.setdefault(key, found)
     return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_elsewhere(
+    kernel: object,
+    outputs: list,
+    inputs: list,
+    compute: object,
+    static: tuple,
+    rows: int64_t,
+    ints: cython.pointer(int64_t),
+) -> cython.int:
+    """The same where a backend other than the host's has the operands."""
+    first: Tensor = outputs[0][0]
+    t: Tensor
+    k: cython.int
+    addresses: list = []
+    backend: Backend = backend_of(first.storage.device)
+    for t, _ in outputs + inputs:
+        if t.storage.device.kind != first.storage.device.kind:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two "
+                f"devices, {t.storage.device} and {first.storage.device}!\n"
+                f"  operator: {kernel.name}\n"
+                "  remedy: move one of them with .to(device)"
+            )
+        addresses.append(cython.cast(uintptr_t, t.pointer()))
+    made = backend.specialize(
+        kernel,
+        tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
+        tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
+        compute,
+        static,
+    )
+    numbers: list = []
+    for k in range(2 + 3 * cython.cast(cython.int, len(addresses))):
+        numbers.append(ints[k])
+    where = first.storage.device
+    beside: cython.bint = ints[1] > 1
+    backend.run_rows(
+        made, where, tuple(addresses), tuple(numbers), rows, ints[0], beside
+    )
+    return 0
 
 
 @cython.cfunc
@@ -96,8 +141,16 @@ def place_rows(
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def launch_rows(
-    native: NativeKernel, operands: list, outer: int64_t, size: int64_t, inner: int64_t
+    kernel: object,
+    outputs: list,
+    inputs: list,
+    compute: object,
+    static: tuple,
+    outer: int64_t,
+    size: int64_t,
+    inner: int64_t,
 ) -> cython.int:
+    operands: list = outputs + inputs
     few_data: cython.p_char[12]
     few_ints: int64_t[38]
     data: cython.pp_char = few_data
@@ -113,6 +166,10 @@ def launch_rows(
         data = cython.cast(cython.pp_char, room)
         ints = cython.cast(cython.pointer(int64_t), room + count * width)
     place_rows(operands, size, inner, data, ints)
+    if not cython.cast(Tensor, outputs[0][0]).storage.device.on_host:
+        run_elsewhere(kernel, outputs, inputs, compute, static, total, ints)
+        return 0
+    native: NativeKernel = native_for(kernel, outputs, inputs, compute, static)
     grain: int64_t = max(1, GRAIN // max(1, size))
     if inner > 1:  # rows side by side are computed together
         grain = max(grain, 128)
@@ -145,8 +202,7 @@ def run_rows(kernel, outputs, inputs, extents, compute, static=()):
         return
     before: list = list(outputs)
     after: list = list(inputs)
-    native: NativeKernel = native_for(kernel, before, after, compute, tuple(static))
-    launch_rows(native, before + after, outer, size, inner)
+    launch_rows(kernel, before, after, compute, tuple(static), outer, size, inner)
 
 
 def over(kernel, operands, dim):
@@ -172,8 +228,6 @@ def over(kernel, operands, dim):
             inner *= first.sizes[i]
     if outer * inner and first.storage.device.has_memory:
         outputs: list = [(result, EACH)]
-        native: NativeKernel = native_for(
-            kernel, outputs, inputs, first.dtype_.name, ()
-        )
-        launch_rows(native, outputs + inputs, outer, size, inner)
+        compute: str = first.dtype_.name
+        launch_rows(kernel, outputs, inputs, compute, (), outer, size, inner)
     return result

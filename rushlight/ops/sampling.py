@@ -10,8 +10,9 @@ from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
-from rushlight.ops.native import require, run, scalar_name
+from rushlight.ops.native import host_address, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
+from rushlight.ops import philox
 from rushlight.ops.shared import followed, intercepted
 from rushlight.ops.type_groups import REAL
 
@@ -51,16 +52,24 @@ def _fill(self, fill, generator, *parameters):
             "performing the operation.\n"
             f"  self: sizes {list(self.shape)}, strides {list(self.stride())}"
         )
+    if not self.device.on_host:
+        return philox.fill(self, fill.__name__, generator, *parameters)
     target = self
     if not self.is_contiguous():
         strides = self.stride()
         order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
         target = ops.permute(self, order)
     if target.is_contiguous() and target.device.on_host:
-        fill(generator, target.data_ptr(), target.numel(), self.dtype.code, *parameters)
+        fill(
+            generator,
+            host_address(target),
+            target.numel(),
+            self.dtype.code,
+            *parameters,
+        )
         return self
     fresh = ops.empty(target.shape, dtype=self.dtype)
-    fill(generator, fresh.data_ptr(), fresh.numel(), self.dtype.code, *parameters)
+    fill(generator, host_address(fresh), fresh.numel(), self.dtype.code, *parameters)
     ops.copy_(target, fresh)
     return self
 
@@ -146,7 +155,7 @@ def normal_(self, mean, std, generator):
 def _normal_blocks(self, mean, std, generator):
     """Many numbers: uniform ones first, then all blocks of 16; what is left anew."""
     fill_uniform, code = distributions.fill_uniform, self.dtype.code
-    address, count = self.data_ptr(), self.numel()
+    address, count = host_address(self), self.numel()
     fill_uniform(generator, address, count, code, 0.0, 1.0)
     scale = rushlight.tensor([mean, std], dtype=self.dtype)
     run(box_muller, [self, scale], [], count // 16, 64, T="float32")
@@ -211,13 +220,15 @@ def bernoulli_tensor(self, p, generator):
     if not self.device.has_memory or self.numel() == 0:
         return self
     chances = ops.contiguous(ops.expand(p, self.shape))
+    if not self.device.on_host:
+        return philox.bernoulli_of(self, chances, generator)
     fresh = ops.empty(self.shape, dtype=self.dtype)
     distributions.fill_bernoulli_from(
         generator,
-        fresh.data_ptr(),
+        host_address(fresh),
         fresh.numel(),
         fresh.dtype.code,
-        chances.data_ptr(),
+        host_address(chances),
         chances.dtype.code,
     )
     return ops.copy_(self, fresh)
@@ -458,9 +469,9 @@ def multinomial(self, num_samples, replacement, generator):
     if replacement and num_samples > 1:
         draws.draw_with_replacement(
             generator,
-            result.data_ptr(),
+            host_address(result),
             num_samples,
-            weights.data_ptr(),
+            host_address(weights),
             code,
             rows,
             categories,
@@ -469,10 +480,10 @@ def multinomial(self, num_samples, replacement, generator):
     # drawn in the order in which the weights lie in memory
     noise = exponential_(ops.empty_like(self), 1.0, generator).contiguous()
     draws.draw_without_replacement(
-        result.data_ptr(),
+        host_address(result),
         num_samples,
-        weights.data_ptr(),
-        noise.data_ptr(),
+        host_address(weights),
+        host_address(noise),
         code,
         rows,
         categories,

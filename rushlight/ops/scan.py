@@ -22,6 +22,7 @@ from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.ops.native import run
 
 # As in `dispatch.loops`.
 EVERYTHING = cython.declare(cython.int, 1 << 20)
@@ -36,24 +37,49 @@ def native_for(name: str, dtype: DType, frozen: int64_t, flag: cython.int):
     key = (name, dtype, frozen, flag)
     found = _NATIVE.get(key)
     if found is None:
-        types = {"T": dtype.name}
-        if dtype.name == "float32":  # long sums would lose what a double keeps
-            types["A"] = "float64"
-        if name == "cumulate_columns":
-            types["across"] = frozen
-            types["multiply"] = flag
-        elif name == "cumulative_extreme_columns":
-            types["across"] = frozen
-            types["largest"] = flag
-        elif name == "cumulative_extreme":
-            types["largest"] = flag
-            if frozen == 1:
-                types["inner"] = 1
-        elif frozen == 1:
-            types["inner"] = 1
         source = importlib.import_module("rushlight.ops.scan_kernels")
+        types = choices(name, dtype, frozen, flag)
         found = _NATIVE.setdefault(key, getattr(source, name).specialize(**types))
     return found
+
+
+@cython.cfunc
+def choices(name: str, dtype: DType, frozen: int64_t, flag: cython.int) -> dict:
+    """What a kernel is specialised for."""
+    types: dict = {"T": dtype.name}
+    if dtype.name == "float32":  # long sums would lose what a double keeps
+        types["A"] = "float64"
+    if name == "cumulate_columns":
+        types["across"] = frozen
+        types["multiply"] = flag
+    elif name == "cumulative_extreme_columns":
+        types["across"] = frozen
+        types["largest"] = flag
+    elif name == "cumulative_extreme":
+        types["largest"] = flag
+        if frozen == 1:
+            types["inner"] = 1
+    elif frozen == 1:
+        types["inner"] = 1
+    return types
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def launch_there(
+    name: str,
+    dtype: DType,
+    frozen: int64_t,
+    flag: cython.int,
+    tensors: list,
+    ints: list,
+    total: int64_t,
+) -> cython.int:
+    """Launches a scan where another backend has the tensors: a thread for a row."""
+    source = importlib.import_module("rushlight.ops.scan_kernels")
+    types = choices(name, dtype, frozen, flag)
+    run(getattr(source, name), tensors, ints, total, **types)
+    return 0
 
 
 @cython.cfunc
@@ -113,6 +139,10 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     outer: int64_t = extents[0]
     size: int64_t = extents[1]
     inner: int64_t = extents[2]
+    if not x.storage.device.on_host:
+        frozen: int64_t = 1 if inner == 1 else 0
+        launch_there(name, dtype, frozen, 0, [out, x], [size, inner], outer * inner)
+        return out
     data[0] = out.pointer()
     data[1] = x.pointer()
     plain: cython.bint = name == "cumsum_kernel" or name == "cumprod_kernel"
@@ -208,16 +238,23 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
         data[0] = out.pointer()
         data[1] = index.pointer()
         data[2] = x.pointer()
-        if extents[2] >= COLUMNS:
+        if extents[2] >= COLUMNS and x.storage.device.on_host:
             extremes_of_columns(x.dtype_, data, extents, largest)
             return out, index
         ints[0] = extents[1]
         ints[1] = extents[2]
         ints[2] = largest
-        native = native_for(
-            "cumulative_extreme", x.dtype_, 1 if extents[2] == 1 else 0, largest
-        )
+        frozen: int64_t = 1 if extents[2] == 1 else 0
         total = extents[0] * extents[2]
+        if not x.storage.device.on_host:
+            operands = [out, index, x]
+            numbers = [extents[1], extents[2], largest]
+            launch_there(
+                *("cumulative_extreme", x.dtype_, frozen, largest),
+                *(operands, numbers, total),
+            )
+            return out, index
+        native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
         launch(native, data, 3, ints, 3, total, max(1, GRAIN // (2 * extents[1])))
     return out, index
 

@@ -385,7 +385,8 @@ def combinations(self, r, with_replacement):
     choices = list(choose(range(len(self)), r))
     if not choices:  # of any type
         return ops.clone(ops.narrow(self, 0, 0, 0).unsqueeze(1).expand([0, r]))
-    places = rushlight.tensor(list(itertools.chain(*choices)), dtype=rushlight.int64)
+    flat = list(itertools.chain(*choices))
+    places = rushlight.tensor(flat, dtype=rushlight.int64, device=self.device)
     return ops._unsafe_view(ops.index_select(self, 0, places), [len(choices), r])
 
 

@@ -735,7 +735,7 @@ def histc(self, bins=100, min=0, max=0):
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     require("histogram_cpu", self.dtype, FLOATS, self)
-    limits = rushlight.tensor([low, high], dtype=rushlight.float64)
+    limits = rushlight.tensor([low, high], dtype=rushlight.float64, device=self.device)
     out, x = filled(self, (bins,), 0), self.contiguous()
     run_whole(histogram, [out, x, limits], [bins], x.numel(), T=name_of(x.dtype))
     return out

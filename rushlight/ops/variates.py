@@ -8,7 +8,7 @@ import rushlight
 from rushlight.core import implicit, variates
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
-from rushlight.ops.native import scalar_name
+from rushlight.ops.native import host_address, scalar_name
 from rushlight.ops.sampling import FLOATS
 from rushlight.ops.shared import not_implemented
 
@@ -47,10 +47,10 @@ def _filled(fill, result, inputs, generator=(), extra=()):
     rows = [ops.contiguous(ops.expand(x, result.shape)) for x in inputs]
     fill(
         *generator,
-        result.data_ptr(),
+        host_address(result),
         result.numel(),
         result.dtype.code,
-        *(row.data_ptr() for row in rows),
+        *(host_address(row) for row in rows),
         *extra,
     )
     return result

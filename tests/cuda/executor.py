@@ -1,9 +1,15 @@
 """Runs entries that were written for a card on the host, thread by thread.
 
 What LLVM is given for a card is taken as text, the card's registers (a thread's number,
-a block's, and how many there are) become parameters, and the host's compiler makes a
-function of it that is called for every thread, in any order. So the entry itself is run,
-its search for each element included: all but what LLVM's last step for the card does.
+a block's, and how many there are) become values in memory, and the host's compiler makes
+a function of it that is called for every thread, in any order. So the entry itself is
+run, its search for each element included: all but what LLVM's last step for the card
+does.
+
+Where threads wait for each other each has a stack of its own. At a barrier, or an
+exchange among lanes, it leaves for the loop that runs the block, which goes on when all
+have come and refuses threads that never will. Memory that a block shares is filled with
+nonsense before each block.
 """
 
 from __future__ import annotations
@@ -12,13 +18,61 @@ import ctypes
 import re
 import struct
 
+import numpy as np
+
 from rushlight.backends.cpu import cache
 from rushlight.codegen.emit.device import MOST_DATA
-from tests.cuda.driver import near
+from tests.cuda.driver import POISON, near
 
 REGISTERS = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
 HEAD = re.compile(r"define ptx_kernel void @(\w+)\((.*?)\) nounwind \{")
-THREAD = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 5, *[ctypes.c_int] * 4)
+SHARED = re.compile(
+    r"^(@[\w.]+) = internal addrspace\(3\) global \[(\d+) x (\w+)\].*\n", re.M
+)
+BARRIER = re.compile(r"  call void @llvm\.nvvm\.barrier[\w.]*\(i32 0\)\n")
+EXCHANGE = re.compile(
+    r"  (%\S+) = call i32 @llvm\.nvvm\.shfl\.sync\.bfly\.i32"
+    r"\(i32 -1, i32 (\S+), i32 (\d+), i32 31\)\n"
+)
+# What a thread knows: its parameters' addresses, its registers, and where it leaves to.
+PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, FIELDS = 5, 9, 10, 11, 12, 13, 14, 15
+STACK, CONTEXT = 1 << 16, 8192
+WARP = 32
+THREADS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long)
+EACH = """
+define void @{name}_all(ptr %fiber, ptr %order, i64 %count) nounwind {{
+begin:
+  %at.tid = getelementptr i64, ptr %fiber, i64 5
+  %at.block = getelementptr i64, ptr %fiber, i64 6
+  %at.width = getelementptr i64, ptr %fiber, i64 7
+  %width = load i64, ptr %at.width
+  br label %head
+head:
+  %i = phi i64 [0, %begin], [%next, %body]
+  %more = icmp slt i64 %i, %count
+  br i1 %more, label %body, label %exit
+body:
+  %place = getelementptr i64, ptr %order, i64 %i
+  %number = load i64, ptr %place
+  %tid = srem i64 %number, %width
+  %block = sdiv i64 %number, %width
+  store i64 %tid, ptr %at.tid
+  store i64 %block, ptr %at.block
+  call void @{name}_thread(ptr %fiber)
+  %next = add i64 %i, 1
+  br label %head
+exit:
+  ret void
+}}
+"""
+LEAVE = """\
+  store i32 {what}, ptr %asked
+  call i32 %switch(ptr %own, ptr %home)
+"""
+
+
+class DivergenceError(AssertionError):
+    """Threads that must meet do not."""
 
 
 class Executor:
@@ -39,52 +93,176 @@ class Executor:
         self.texts[HEAD.search(text)[1]] = text
 
     def function(self, name):
-        """The entry as a function of its parameters' addresses and four registers."""
+        """What runs the threads of an entry; their shared bytes, None for none that wait."""
         if name not in self.functions:
-            kernel = cache.native_text(f"{name}_thread", host_text(self.texts[name]))
-            self.functions[name] = kernel, THREAD(kernel.address)
-        return self.functions[name][1]
+            text, room = host_text(self.texts[name])
+            symbol = f"{name}_{'all' if room is None else 'thread'}"
+            kernel = cache.native_text(symbol, text)
+            call = THREADS(kernel.address) if room is None else kernel
+            self.functions[name] = call, room
+        return self.functions[name]
 
     def __call__(self, found, grid, block, values, driver):
         """Runs a launch; see `tests.cuda.driver`."""
-        call = self.function(found.name)
+        call, shared = self.function(found.name)
         data = struct.unpack(f"{MOST_DATA}Q", values[0])
         values = [
             struct.pack(f"{MOST_DATA}Q", *map(near, data)),
             *values[1:-1],
-            values[-1],
+            struct.pack("Q", near(*struct.unpack("Q", values[-1]))),
         ]
-        values[-1] = struct.pack("Q", near(*struct.unpack("Q", values[-1])))
         room = [ctypes.create_string_buffer(value, len(value)) for value in values]
-        addresses = [ctypes.addressof(item) for item in room]
-        addresses += [0] * (5 - len(addresses))
-        threads = [(b, t) for b in range(grid[0]) for t in range(block[0])]
-        self.draw.shuffle(threads)
-        for b, t in threads:
-            call(*addresses, t, b, block[0], grid[0])
+        fiber = np.zeros(FIELDS, np.int64)
+        fiber[: len(room)] = [ctypes.addressof(item) for item in room]
+        fiber[7:9] = block[0], grid[0]
+        if shared is None:
+            draw = np.random.default_rng(self.draw.randrange(1 << 30))
+            order = draw.permutation(grid[0] * block[0])
+            call(fiber.ctypes.data, order.ctypes.data, order.size)
+            return
+        blocks = list(range(grid[0]))
+        self.draw.shuffle(blocks)
+        team = Team(call.address, fiber, block[0], shared)
+        for number in blocks:
+            team.run(number, self.draw)
+
+
+LIBC = ctypes.PyDLL(None)
+ENTRY = ctypes.CFUNCTYPE(None)
+
+
+class Team:
+    """The threads of a block, each on a stack of its own.
+
+    Args:
+        address: of the function of one thread.
+        fiber: what all of them know.
+        threads: how many there are.
+        shared: the bytes that they share.
+    """
+
+    def __init__(self, address, fiber, threads, shared):
+        self.entry, self.threads = ENTRY(address), threads
+        self.fibers = np.tile(fiber, (threads, 1))
+        self.stacks = np.empty((threads, STACK), np.uint8)
+        self.raw = np.zeros((threads + 1, CONTEXT // 8), np.int64)
+        self.asked = np.zeros(threads, np.int32)
+        self.words = np.zeros(threads, np.int32)
+        self.shared = np.empty(shared + 64, np.uint8)
+        contexts = self.raw.ctypes.data + CONTEXT * np.arange(threads + 1)
+        self.contexts, self.home = contexts[:-1].tolist(), int(contexts[-1])
+        start = -(-self.shared.ctypes.data // 64) * 64
+        self.fibers[:, 5] = np.arange(threads)
+        self.fibers[:, OWN] = contexts[:-1]
+        self.fibers[:, HOME] = self.home
+        self.fibers[:, SWITCH] = ctypes.cast(LIBC.swapcontext, ctypes.c_void_p).value
+        self.fibers[:, ASKED] = self.asked.ctypes.data + 4 * np.arange(threads)
+        self.fibers[:, WORD] = self.words.ctypes.data + 4 * np.arange(threads)
+        self.fibers[:, ROOM] = start
+
+    def begin(self, number):
+        """Puts every thread before its first step."""
+        self.shared.fill(POISON)
+        self.fibers[:, 6] = number
+        for n, context in enumerate(self.contexts):
+            place = ctypes.c_void_p(context)
+            LIBC.getcontext(place)
+            self.raw[n, 1] = self.home  # where it goes when it ends
+            self.raw[n, 2] = self.stacks.ctypes.data + n * STACK
+            self.raw[n, 4] = STACK
+            fiber = ctypes.c_void_p(self.fibers.ctypes.data + n * FIELDS * 8)
+            LIBC.makecontext(place, self.entry, 1, fiber)
+
+    def run(self, number, draw):
+        """Runs a block from its beginning to its end."""
+        self.begin(number)
+        home = ctypes.c_void_p(self.home)
+        places = [ctypes.c_void_p(context) for context in self.contexts]
+        ready, ended = list(range(self.threads)), set()
+        while True:
+            draw.shuffle(ready)
+            for n in ready:
+                self.asked[n] = 0
+                LIBC.swapcontext(home, places[n])
+                if not self.asked[n]:
+                    ended.add(n)
+            if len(ended) == self.threads:
+                return
+            ready = self.meet(number, ended)
+
+    def meet(self, number, ended):
+        """Who may go on: a block at a barrier, a warp at an exchange."""
+        if (self.asked == 1).all():
+            return list(range(self.threads))
+        ready = []
+        for first in range(0, self.threads, WARP):
+            lanes = slice(first, first + WARP)
+            asked = self.asked[lanes]
+            if asked[0] > 1 and (asked == asked[0]).all() and len(asked) == WARP:
+                words = self.words[lanes]
+                words[:] = words[np.arange(WARP) ^ (asked[0] >> 8)]
+                ready += range(first, first + WARP)
+        if not ready:
+            raise DivergenceError(
+                f"threads of block {number} wait for others: {len(ended)} of "
+                f"{self.threads} have ended, {int((self.asked == 1).sum())} are at a "
+                f"barrier, {int((self.asked > 1).sum())} exchange values"
+            )
+        return ready
 
 
 def host_text(text):
-    """A module for a card as one for the host: parameters and registers by address."""
+    """A module for a card as one for the host, and the bytes that its blocks share.
+
+    These are None where no thread waits for another: then one function runs all of them.
+    """
     head = HEAD.search(text)
-    loads, parameters = [], []
+    loads = []
+
+    def field(name, number, kind="ptr"):
+        """The lines that read something that a thread knows."""
+        loads.append(f"  %at.{name} = getelementptr i64, ptr %fiber, i64 {number}")
+        loads.append(f"  %{name} = load {kind}, ptr %at.{name}")
+
     for n, item in enumerate(head[2].split(", ")):
-        name = item.split()[-1]
+        name, kind = item.split()[-1][1:], item.split()[0]
         if "byval" in item:
-            parameters.append(f"ptr {name}")
+            field(name, n)
         else:
-            kind = item.split()[0]
-            parameters.append(f"ptr %at.parameter{n}")
-            loads.append(f"  {name} = load {kind}, ptr %at.parameter{n}")
-    while len(parameters) < 5:
-        parameters.append(f"ptr %unused{len(parameters)}")
-    parameters += [f"i32 %register.{r}" for r in REGISTERS]
+            field(f"parameter{n}", n)
+            loads.append(f"  %{name} = load {kind}, ptr %parameter{n}")
+    for n, register in enumerate(REGISTERS):
+        field(f"register.{register}", PARAMETERS + n, "i32")
+    waits = BARRIER.search(text) or EXCHANGE.search(text)
+    room = 0
+    if waits:
+        for n, name in enumerate(("own", "home", "switch", "asked", "word", "room")):
+            field(name, OWN + n)
+        for name, size, kind in SHARED.findall(text):
+            loads.append(f"  %shared{room} = getelementptr i8, ptr %room, i64 {room}")
+            text = text.replace(
+                f"addrspacecast (ptr addrspace(3) {name} to ptr)", f"%shared{room}"
+            )
+            bits = {"float": 32, "double": 64, "half": 16, "bfloat": 16}
+            room += -(-int(size) * (bits.get(kind) or int(kind[1:])) // 8 // 64) * 64
+        text = BARRIER.sub(LEAVE.format(what=1), SHARED.sub("", text))
+        text = EXCHANGE.sub(
+            lambda m: (
+                f"  store i32 {m[2]}, ptr %word\n"
+                + LEAVE.format(what=int(m[3]) << 8 | 2)
+                + f"  {m[1]} = load i32, ptr %word\n"
+            ),
+            text,
+        )
+    head = HEAD.search(text)
     body = text[head.end() :].lstrip("\n").split("\n")
     assert body[0].endswith(":"), "an entry begins with a label"
-    new = f"define void @{head[1]}_thread({', '.join(parameters)}) nounwind {{"
+    linkage = "" if waits else "internal "
+    new = f"define {linkage}void @{head[1]}_thread(ptr %fiber) nounwind {{"
     text = "\n".join([text[: head.start()] + new, body[0], *loads, *body[1:]])
     for register in REGISTERS:
         read = f"call i32 @llvm.nvvm.read.ptx.sreg.{register}()"
         text = text.replace(read, f"add i32 %register.{register}, 0")
     lines = text.split("\n")
-    return "\n".join(line for line in lines if "@llvm.nvvm" not in line)
+    text = "\n".join(line for line in lines if "@llvm.nvvm" not in line)
+    return (text, room) if waits else (text + EACH.format(name=head[1]), None)

@@ -7,7 +7,7 @@ the number of threads.
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memset
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
@@ -17,6 +17,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
+from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import (
     CODE_FLOAT32,
     CODE_FLOAT64,
@@ -362,8 +363,44 @@ def turned(m: Matrix) -> Matrix:
 
 
 @cython.cfunc
+def steps_of(m: Matrix) -> tuple:
+    """An operand as a backend takes it; None where there is none."""
+    if m.data == cython.NULL:
+        return None
+    return cython.cast(uintptr_t, m.data), m.row, m.column, m.batch
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def run_elsewhere(
+    device: Device,
+    dtype: DType,
+    compute: DType,
+    scales: tuple,
+    out: Matrix,
+    a: Matrix,
+    b: Matrix,
+    d: Matrix,
+    batch: int64_t,
+) -> cython.int:
+    """Has a backend other than the host's multiply."""
+    backend: Backend = backend_of(device)
+    backend.run_product(
+        device,
+        dtype.name,
+        compute.name,
+        (out.rows, out.columns, a.columns),
+        (steps_of(out), steps_of(a), steps_of(b), steps_of(d)),
+        scales,
+        batch,
+    )
+    return 0
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def run(
+    device: Device,
     dtype: DType,
     compute: DType,
     out: Matrix,
@@ -404,8 +441,27 @@ def run(
 
 
 @cython.cfunc
+def same_device(out: Tensor, a: Tensor, b: Tensor) -> Device:
+    """Where a product is: all of its operands are there.
+
+    Raises:
+        RuntimeError: they are not.
+    """
+    where: Device = out.storage.device
+    for t in (a, b):
+        if cython.cast(Tensor, t).storage.device.kind != where.kind:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two "
+                f"devices, {where} and {t.device}!\n"
+                "  remedy: move one of them with .to(device)"
+            )
+    return where
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def run_scaled(
+    device: Device,
     dtype: DType,
     compute: DType,
     out: Matrix,
@@ -418,6 +474,10 @@ def run_scaled(
     batch: int64_t,
 ) -> cython.int:
     """``out = alpha a b + beta d``; ``d`` has adjacent columns, or one value a row."""
+    if not device.on_host:
+        d.data = d.data if added else cython.NULL
+        run_elsewhere(device, dtype, compute, (alpha, beta), out, a, b, d, batch)
+        return 0
     if b.columns == 1:
         d.column = 1
     if alpha == 1 and (not added or beta == 1 and d.column == 1):
@@ -495,7 +555,8 @@ def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
     sizes[0] = a.sizes[0]
     sizes[n - 2], sizes[n - 1] = a.sizes[n - 2], b.sizes[n - 1]
     if (
-        is_odd(a, n - 1)
+        not a.storage.device.on_host
+        or is_odd(a, n - 1)
         or is_odd(b, n - 2)
         or sizes[n - 2] < 2
         or sizes[n - 1] < 2
@@ -548,6 +609,9 @@ def is_trivial(out: Tensor, depth: int64_t, added: cython.bint) -> cython.bint:
     if out.numel_ == 0 or out.storage.data == cython.NULL:
         return True
     if depth == 0 and not added:
+        if not out.storage.device.on_host:
+            out.zero_()
+            return True
         if watched:
             count_unheard()
         memset(out.pointer(), 0, out.numel_ * out.dtype_.itemsize)
@@ -581,6 +645,7 @@ def product(
     there: Matrix = matrix_of(out)
     d: Matrix = there if addend is None else matrix_of(addend)
     run_scaled(
+        same_device(out, a, b),
         a.dtype_,
         compute,
         there,
@@ -647,7 +712,9 @@ def run_linear(input: Tensor, weight: Tensor, bias: object) -> Tensor:
     if bias is not None:
         d = turned(vector_of(bias))
         d.row, d.column = 0, 1
-    run(input.dtype_, input.dtype_, there, a, b, d, bias is not None, 1)
+    device: Device = same_device(out, weight, input if bias is None else bias)
+    added: cython.bint = bias is not None
+    run_scaled(device, input.dtype_, input.dtype_, there, a, b, d, added, 1.0, 1.0, 1)
     return out
 
 
@@ -690,6 +757,7 @@ def matrices_added(
     d: Matrix = matrix_of(out)
     d.data, d.row, d.column = addend.pointer(), (sizes[1] if n == 2 else 0), 1
     run_scaled(
+        same_device(out, b, addend),
         a.dtype_,
         a.dtype_,
         matrix_of(out),
@@ -738,7 +806,9 @@ def vector_product(a: Tensor, v: Tensor, compute: DType) -> Tensor:
     there: Matrix
     there.data, there.rows, there.columns = out.pointer(), left.rows, 1
     there.row, there.column, there.batch = 1, 1, 0
-    run(a.dtype_, compute, there, left, vector_of(v), there, False, 1)
+    device: Device = same_device(out, a, v)
+    right: Matrix = vector_of(v)
+    run_scaled(device, a.dtype_, compute, there, left, right, there, False, 1.0, 1.0, 1)
     return out
 
 

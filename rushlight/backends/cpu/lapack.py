@@ -174,10 +174,23 @@ def load() -> None:
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=False)
+def need_host(a: Tensor) -> cython.int:
+    """Refuses what does not lie in the host's memory."""
+    if not a.storage.device.on_host and a.storage.device.has_memory:
+        raise NotImplementedError(
+            f"launch: LAPACK cannot read a tensor on {a.storage.device}\n"
+            "  remedy: move it with .cpu()"
+        )
+    return 0
+
+
+@cython.cfunc
 @cython.exceptval(-1)
 def kind_of(a: Tensor) -> cython.int:
     """0 to 3 for float32, float64, complex64 and complex128."""
     code: cython.int = a.dtype_.code
+    need_host(a)
     if code == 6 or code == 7:
         return code - 6
     if code == 9 or code == 10:
@@ -215,6 +228,7 @@ def batch_of(a: Tensor, trailing: cython.int) -> int64_t:
     """How many matrices or vectors there are."""
     count: int64_t = 1
     d: cython.int
+    need_host(a)
     for d in range(a.ndim_ - trailing):
         count *= a.sizes[d]
     return count
@@ -765,6 +779,8 @@ def small_columns(a: Tensor):
     columns: int64_t = a.sizes[a.ndim_ - 1]
     if rows > 64 or columns > 64 or nothing(a) or a.ndim_ > 60:
         return None
+    if not a.storage.device.on_host:
+        return None
     for d in range(a.ndim_ - 3):
         if a.strides[d] != a.strides[d + 1] * a.sizes[d + 1]:
             return None
@@ -854,6 +870,8 @@ def first_fault(codes: Tensor):
     """Which code is the first that is not zero, and the code; None if there is none."""
     if state().included & WAITING:
         tell_readers()
+    if not codes.storage.device.on_host and codes.storage.device.has_memory:
+        return first_fault(codes.cpu())
     values: cython.p_int = cython.cast(cython.p_int, codes.pointer())
     i: int64_t
     # a tensor without elements, such as a fake one, has no codes to tell

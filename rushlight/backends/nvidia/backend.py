@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.backends.nvidia import contexts, driver, pinned
+from rushlight.backends.nvidia import contexts, driver, pinned, products
 from rushlight.backends.nvidia.streams import Event
 from rushlight.core.device import Backend, Device, register_backend
 
@@ -96,6 +96,15 @@ class Cards(Backend):
         chunk = total if whole else 1
         kernel.run_spans(self.card(device), addresses, ints, total, chunk)
 
+    def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
+        card = self.card(device)
+        kernel.run_rows(card, addresses, ints, rows, length, beside, held)
+
+    def run_product(self, device, element, compute, sizes, operands, scales, batch):
+        products.run(
+            self.card(device), element, compute, sizes, operands, scales, batch
+        )
+
     # -- order ----------------------------------------------------------------------
 
     def device_count(self):
@@ -121,6 +130,10 @@ class Cards(Backend):
 
     def event(self, device, timing=False):
         return Event(self.card(device), timing)
+
+    def processors(self, device):
+        facts = self.card(device).properties
+        return facts.multi_processor_count, facts.max_threads_per_multi_processor
 
     def generator(self, device):
         return self.card(device).generator

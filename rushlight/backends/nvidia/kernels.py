@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from dataclasses import replace
 
 from rushlight.backends.cpu import cache
 from rushlight.backends.nvidia import contexts, launch
@@ -17,6 +18,11 @@ from rushlight.backends.nvidia import contexts, launch
 THREADS = 256
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
 NARROW = 1 << 31
+WARP = 32
+EACH = 4  # values of a row that a thread takes at least, where there is a block for it
+MOST_THREADS = 512  # of a block for a row
+MOST_BLOCKS = 1 << 16
+MANY = 1024  # rows side by side that a thread each is enough for
 
 _kernels: dict = {}
 _lock = threading.Lock()
@@ -45,6 +51,9 @@ class DeviceKernel:
         name: what errors and traces call it.
         digest: of all that decides what it computes.
         lower: returns its loops.
+
+    Attributes:
+        grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
     """
 
     def __init__(self, name, digest, lower):
@@ -52,6 +61,7 @@ class DeviceKernel:
         self.digest = digest
         self.lower = lower
         self.loops = None
+        self.grid = None
 
     def __repr__(self):
         return f"<DeviceKernel {self.name}>"
@@ -136,7 +146,69 @@ class DeviceKernel:
             chunk,
         )
 
-    def launch(self, card, function, handle, turns, *operands):
+    def run_rows(self, card, addresses, ints, rows, length, beside=False, held=()):
+        """Runs a kernel over rows in this thread's queue.
+
+        A row is a block's, or a thread's where rows are short, or where many lie side by
+        side: that depends on sizes alone, and so do the bits of its sums.
+
+        Args:
+            card: where.
+            addresses: the data pointers, outputs first.
+            ints: as the kernel lays them out.
+            rows: how many there are.
+            length: how many values each has.
+            beside: whether the elements of neighbouring rows are neighbours.
+            held: pairs of positions; see `emit.device.emit_grid`.
+        """
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.lower import lower
+        from rushlight.codegen.target import NVIDIA, using
+
+        together = length >= WARP and not (beside and rows >= MANY)
+        name = f"{self.name}_{'blocks' if together else 'threads'}"
+
+        def build():
+            with using(NVIDIA):
+                made = lower(replace(self.grid(together=together), name=name))
+            return device.emit_grid(made, held)
+
+        entry = device.entry_name(name)
+        handle = self.handle(card, (together, tuple(held)), entry, build)
+        shape = None
+        if together:
+            threads = min(MOST_THREADS, -(-length // (WARP * EACH)) * WARP)
+            shape = min(rows, MOST_BLOCKS), threads
+        self.launch(
+            *(card, launch.launch_spans, handle, rows, addresses, ints, rows, 1),
+            shape=shape,
+        )
+
+    def run_blocks(self, card, addresses, ints, blocks, threads, held=()):
+        """Runs a function of a grid whose axis is divided among blocks.
+
+        Args:
+            card: where.
+            addresses: the data pointers.
+            ints: as the kernel lays them out.
+            blocks: the length of the axis.
+            threads: of each block.
+            held: pairs of positions; see `emit.device.emit_grid`.
+        """
+        from rushlight.codegen.emit import device
+
+        entry = device.entry_name(self.name)
+
+        def build():
+            return device.emit_grid(self.function(), held)
+
+        handle = self.handle(card, tuple(held), entry, build)
+        self.launch(
+            *(card, launch.launch_spans, handle, blocks, addresses, ints, blocks, 1),
+            shape=(min(blocks, MOST_BLOCKS), threads),
+        )
+
+    def launch(self, card, function, handle, turns, *operands, shape=None):
         """Chooses a grid, launches, and looks at the driver's answer."""
         if turns <= 0:
             return
@@ -144,6 +216,7 @@ class DeviceKernel:
         most = card.properties.multi_processor_count * WAVES
         grid = min(-(-turns // THREADS), most)
         threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
+        grid, threads = shape or (grid, threads)
         stream = contexts.current_stream(card)
         code = function(
             handle, stream.handle, grid, threads, *operands, card.fault_address()

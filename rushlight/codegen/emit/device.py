@@ -89,6 +89,60 @@ def emit(function: ir.Function) -> str:
     return assemble(module)
 
 
+def emit_grid(function: ir.Function, held=()) -> str:
+    """The PTX of a function of a grid; its entry has the function's name.
+
+    Its pointers are the launch's, in order, then come the integers and the length of the
+    axis that blocks, or threads, divide.
+
+    Args:
+        held: pairs of a pointer's position and an integer's: where the pointer is to the
+            launch's own copy of that integer.
+    """
+    module = llvm._Module(NVIDIA, scratch=False)
+    entry = replace(function, name=entry_name(function.name))
+    module.bodies.append(_GridEntry(module, entry, dict(held)).text())
+    return assemble(module)
+
+
+GRID = """\
+define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
+ptr byval([{ints} x i64]) align 8 %ints, i64 %total, i64 %chunk, ptr %fault) nounwind {{
+entry:
+{lines}
+  ret void
+}}
+"""
+
+
+class _GridEntry(llvm._Emitter):
+    """Writes a function of a grid as an entry with a launch's parameters."""
+
+    def __init__(self, module, function, held):
+        super().__init__(module, function)
+        self.held = held
+        self.used |= {"data", "ints", "total", "chunk", "fault"}
+
+    def text(self):
+        *pointers, ints, total = self.function.parameters
+        self.scope |= {ints.name: "%ints", total.name: "%total"}
+        for k, var in enumerate(pointers):
+            name = self.bind(var)
+            if k in self.held:
+                place = f"getelementptr i64, ptr %ints, i64 {self.held[k]}"
+                self.lines.append(f"  {name} = {place}")
+            else:
+                slot = self.fresh(f"getelementptr ptr, ptr %data, i64 {k}")
+                self.lines.append(f"  {name} = load ptr, ptr {slot}")
+        self.body(self.function.body)
+        return GRID.format(
+            entry=self.name,
+            data=MOST_DATA,
+            ints=MOST_INTS,
+            lines="\n".join([*self.allocas, *self.lines]),
+        )
+
+
 def assemble(module) -> str:
     """The PTX text of a collected module, whose threads know their places."""
     from rushlight.codegen.toolchain import compile_ptx

@@ -148,7 +148,7 @@ def embedding_bag(
     length = None
     if input.dim() == 2:
         bags, length = input.shape
-        bounds = rl.arange(bags + 1) * length
+        bounds = rl.arange(bags + 1, device=input.device) * length
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
@@ -174,7 +174,7 @@ def embedding_bag(
             return call._bag_sum(
                 weight, input, bounds, mode == "mean", padding, *common
             )
-        bag_of = rl.arange(bags).repeat_interleave(bounds.diff())
+        bag_of = rl.arange(bags, device=input.device).repeat_interleave(bounds.diff())
         if padding_idx is not None:
             length = None
             kept = input != padding_idx
@@ -269,7 +269,7 @@ def _bounds_from_offsets(input, offsets, include_last_offset):
         )
     ends = offsets[1:]
     if not include_last_offset:
-        ends = rl.cat([ends, rl.tensor([length])]) if count else ends
+        ends = rl.cat([ends, ends.new_tensor([length])]) if count else ends
     starts = offsets[: ends.numel()]
     lengths = ends - starts
     if lengths.numel() and (lengths.min() < 0 or offsets.max() > length):
@@ -277,7 +277,7 @@ def _bounds_from_offsets(input, offsets, include_last_offset):
             "embedding_bag: expected offsets that do not fall, each between 0 and the "
             f"input's length {length}, but got {offsets.tolist()}"
         )
-    bounds = rl.cat([rl.zeros(1, dtype=rl.int64), ends])
+    bounds = rl.cat([ends.new_zeros(1), ends])
     return bounds, int(bounds[-1].item())
 
 
@@ -294,7 +294,5 @@ def _reduce_bags(rows, bag_of, bags, mode):
     total = rows.new_zeros((bags, features)).index_add(0, bag_of, rows)
     if mode == "sum":
         return total
-    ones = rows.new_zeros(bags).index_add(
-        0, bag_of, rl.ones(bag_of.numel(), dtype=rows.dtype)
-    )
+    ones = rows.new_zeros(bags).index_add(0, bag_of, rows.new_ones(bag_of.numel()))
     return total / ones.clamp_min(1).unsqueeze(-1)

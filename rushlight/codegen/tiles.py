@@ -1,0 +1,213 @@
+"""Products of matrices as functions of a device's grid.
+
+A block has a tile of the result, and each of its threads a few rows and columns of that.
+The block goes along the depth in steps: its threads bring a slice of both operands into
+the memory that they share, wait for each other, and multiply what is there. Sums are
+taken in the order of the depth, so that their bits depend on nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.expr import END, INTS, Barrier, Pointer, Var
+
+OPERANDS = ("out", "left", "right", "added")
+INTEGERS = ("rows", "columns", "depth", "across", "down", "add")
+# For each operand its steps, in elements, from row to row, column to column, and in a batch.
+STEPS = len(INTEGERS)
+SCALARS = STEPS + 3 * len(OPERANDS)  # alpha, then beta, a word of 8 bytes each
+
+
+@dataclass(frozen=True)
+class Tile:
+    """How a block divides its work.
+
+    Attributes:
+        rows, columns: of the result that a block has.
+        depth: of one step.
+        each: rows, and columns, of a thread.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    each: int
+
+    @property
+    def threads(self):
+        """How many threads a block has."""
+        return self.rows * self.columns // self.each**2
+
+
+SMALL, LARGE = Tile(32, 32, 16, 4), Tile(64, 64, 16, 4)
+
+
+def tile_for(rows, columns) -> Tile:
+    """The tile for a result of some size.
+
+    >>> tile_for(10, 500).threads, tile_for(512, 512).threads
+    (64, 256)
+    """
+    return SMALL if min(rows, columns) <= 2 * SMALL.rows else LARGE
+
+
+def product(name, element, compute, tile) -> ir.Function:
+    """``out = alpha left right + beta added``, a tile of one product of a batch a block.
+
+    Args:
+        element: the type of the operands.
+        compute: the type of the sums, the result, what is added and the scalars.
+    """
+    types = {"out": compute, "left": element, "right": element, "added": compute}
+    pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in OPERANDS}
+    alpha, beta = (Var(s, Pointer(compute)) for s in ("alpha", "beta"))
+    b = Builder()
+    for pointer in pointers.values():
+        b.fresh(pointer.name)
+    writer = _Writer(b, tile, compute, pointers, (alpha, beta))
+    writer.write()
+    parameters = (*pointers.values(), alpha, beta, INTS, END)
+    return ir.Function(name, parameters, b.statements, grid=True)
+
+
+class _Writer:
+    """Writes the program of one block."""
+
+    def __init__(self, b, tile, compute, pointers, scalars):
+        self.b, self.tile, self.compute = b, tile, compute
+        self.pointers, self.scalars = pointers, scalars
+        for k, name in enumerate(INTEGERS):
+            setattr(self, name, b.let(name, ir.integer(k)))
+        self.steps = {
+            operand: [
+                b.let(f"{operand}_step", ir.integer(STEPS + 3 * k + d))
+                for d in range(3)
+            ]
+            for k, operand in enumerate(OPERANDS)
+        }
+        self.thread = b.let("thread", ir.Place("thread"))
+        self.shared = {
+            "left": self.room("lefts", tile.rows),
+            "right": self.room("rights", tile.columns),
+        }
+
+    def room(self, name, count):
+        """Shared memory for a slice: ``count`` values at each place of the depth."""
+        var = Var(self.b.fresh(name), Pointer(self.compute))
+        size = self.tile.depth * count
+        self.b.add(ir.Array(var, size, shared=True))
+        return var
+
+    def write(self):
+        """The tiles that a block has, one after the other."""
+        b = self.b
+        start, step = ir.Place("block"), ir.Place("blocks")
+        with b.loop("at", start, END, step, kind="rolled") as at:
+            column = b.let("tile_column", at % self.across)
+            rest = b.let("rest", at // self.across)
+            first_row = b.let("first_row", rest % self.down * self.tile.rows)
+            first_column = b.let("first_column", column * self.tile.columns)
+            batch = b.let("batch", rest // self.down)
+            self.multiply(first_row, first_column, batch)
+
+    def base(self, operand, batch):
+        """An operand's matrix of the batch."""
+        itemsize = self.pointers[operand].type.element.itemsize
+        bytes = batch * self.steps[operand][2] * itemsize
+        return self.b.let(operand, ir.Offset(self.pointers[operand], bytes))
+
+    def multiply(self, first_row, first_column, batch):
+        b, tile = self.b, self.tile
+        left, right = self.base("left", batch), self.base("right", batch)
+        each = range(tile.each)
+        zero = ir.Const(self.compute, 0)
+        sums = [[b.declare("sum", zero) for _ in each] for _ in each]
+        wide = tile.columns // tile.each
+        row = b.let("row", self.thread // wide * tile.each)
+        column = b.let("column", self.thread % wide * tile.each)
+        with b.loop("from", 0, self.depth, tile.depth, kind="rolled") as start:
+            row_step, depth_step, _ = self.steps["left"]
+            place = first_row, self.rows, row_step, start, depth_step
+            self.bring("left", left, tile.rows, *place)
+            depth_step, column_step, _ = self.steps["right"]
+            place = first_column, self.columns, column_step, start, depth_step
+            self.bring("right", right, tile.columns, *place)
+            b.add(Barrier())
+            with b.loop("k", 0, tile.depth, kind="rolled") as k:
+                lefts, rights = (
+                    [
+                        b.let(name, ir.load(self.shared[name], k * count + at + n))
+                        for n in each
+                    ]
+                    for name, count, at in (
+                        ("left", tile.rows, row),
+                        ("right", tile.columns, column),
+                    )
+                )
+                for line, x in zip(sums, lefts, strict=True):
+                    for total, y in zip(line, rights, strict=True):
+                        b.assign(total, self.joined(total, x, y))
+            b.add(Barrier())
+        self.put(sums, first_row + row, first_column + column, batch)
+
+    def joined(self, total, x, y):
+        """A sum and one more product."""
+        if self.compute.is_float:
+            return ir.Call("fma", self.compute, x, y, total)
+        return total + x * y
+
+    def bring(self, operand, base, count, first, limit, step, start, depth_step):
+        """A slice of an operand into shared memory; zeros outside of the operand.
+
+        Neighbouring threads take neighbouring elements, whichever way they lie.
+        """
+        b, tile = self.b, self.tile
+        threads, total = tile.threads, count * tile.depth
+        for turn in range(total // threads):
+            number = b.let("number", self.thread + turn * threads)
+            along = b.let("along", depth_step == 1)
+            k = b.let("k_in", ir.select(along, number % tile.depth, number // count))
+            i = b.let("i_in", ir.select(along, number // tile.depth, number % count))
+            value = b.declare("value", ir.Const(self.compute, 0))
+            inside = (first + i < limit) & (start + k < self.depth)
+            with b.when(inside):
+                place = (first + i) * step + (start + k) * depth_step
+                b.assign(value, ir.cast(self.compute, ir.load(base, place)))
+            b.store(self.shared[operand], k * count + i, value)
+
+    def put(self, sums, first_row, first_column, batch):
+        """What a thread has summed, scaled, with what is to be added."""
+        b = self.b
+        out, added = self.base("out", batch), self.base("added", batch)
+        alpha, beta = (b.let("scale", ir.load(s, 0)) for s in self.scalars)
+        for i, line in enumerate(sums):
+            for j, total in enumerate(line):
+                row, column = first_row + i, first_column + j
+                with b.when((row < self.rows) & (column < self.columns)):
+                    value = b.declare("result", total * alpha)
+                    with b.when(self.add != 0):
+                        old = ir.load(added, self.place("added", row, column))
+                        b.assign(value, value + old * beta)
+                    b.store(out, self.place("out", row, column), value)
+
+    def place(self, operand, row, column):
+        """The index of an element."""
+        row_step, column_step, _ = self.steps[operand]
+        return row * row_step + column * column_step
+
+
+def integers(rows, columns, depth, add, steps, tile):
+    """The integers of a launch but for the scalars, and how many tiles a product has.
+
+    Args:
+        steps: of the operands in order: from row to row, column to column, in a batch.
+
+    >>> integers(70, 100, 5, False, [(100, 1, 0)] * 4, LARGE)[0][:6]
+    [70, 100, 5, 2, 2, 0]
+    """
+    across, down = -(-columns // tile.columns), -(-rows // tile.rows)
+    head = [rows, columns, depth, across, down, int(add)]
+    return head + [step for row in steps for step in row], across * down
