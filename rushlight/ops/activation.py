@@ -317,7 +317,8 @@ def rrelu(self, lower, upper, training, generator):
     # Slopes are drawn for the elements that need one, in their order.
     values = self.detach().contiguous()
     sloped = values <= 0
-    slopes = rushlight.empty(int(sloped.sum()), dtype=rushlight.float64)
+    count = int(sloped.sum())
+    slopes = rushlight.empty(count, dtype=rushlight.float64, device=self.device)
     slopes = slopes.uniform_(lower, upper, generator=generator).to(values.dtype)
     return rushlight.ones_like(values).masked_scatter_(sloped, slopes) * self
 

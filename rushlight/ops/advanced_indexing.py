@@ -493,7 +493,8 @@ def nonzero(self):
         rows, width = mask.shape
         run_whole(pairs_true, [out, mask], [total, width], rows)
     elif out.numel():
-        sizes = rushlight.tensor(list(self.shape), dtype=rushlight.int64)
+        kind = rushlight.int64
+        sizes = rushlight.tensor(list(self.shape), dtype=kind, device=self.device)
         width = self.shape[-1]
         rows = mask.numel() // width
         run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)

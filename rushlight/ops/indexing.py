@@ -219,7 +219,7 @@ def gather_gradient(grad, shape, dim, index, sparse_grad):
             continue
         across = [1] * ndim
         across[d] = -1
-        place = ops.arange(index.shape[d]).reshape(across)
+        place = ops.arange(index.shape[d], device=index.device).reshape(across)
         rows.append(place.expand(list(index.shape)).reshape([-1]))
     return ops._sparse_coo_tensor_unsafe(
         ops.stack(rows), grad.reshape([-1]), list(shape)

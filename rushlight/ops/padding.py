@@ -183,8 +183,9 @@ def im2col(self, kernel_size, dilation, padding, stride):
         for j in range(kernel[1])
         for c in range(columns)
     ]
-    picked = image.index_select(2, rushlight.tensor(down))
-    picked = picked.index_select(3, rushlight.tensor(across))
+    where = image.device
+    picked = image.index_select(2, rushlight.tensor(down, device=where))
+    picked = picked.index_select(3, rushlight.tensor(across, device=where))
     samples, channels = image.shape[:2]
     picked = picked.view(samples, channels, kernel[0], rows, kernel[1], columns)
     result = picked.permute(0, 1, 2, 4, 3, 5).reshape(

@@ -284,8 +284,20 @@ def _tables(own, sizes, scales, mode, align_corners, antialias, kind):
     ]
 
 
-def _run_axis(x, dim, wanted, made):
+def there(x, made):
+    """A table where a tensor is."""
+    if x.device.on_host:
+        return made
     index, weights, bits = made
+    return (
+        index.to(x.device),
+        weights if weights is None else weights.to(x.device),
+        bits,
+    )
+
+
+def _run_axis(x, dim, wanted, made):
+    index, weights, bits = there(x, made)
     shape = [*x.shape[:dim], wanted, *x.shape[dim + 1 :]]
     out = fresh(x, shape)
     size, inner = x.shape[dim], prod(x.shape[dim + 1 :])
@@ -341,7 +353,8 @@ def resample_backward(
         *(input_size[first:], sizes, scales, mode, align_corners, antialias),
         name_of(grad.dtype),
     )
-    for at, (index, weights, _) in enumerate(tables):
+    for at, made in enumerate(tables):
+        index, weights, _ = there(grad, made)
         dim = first + at
         size, inner = input_size[dim], prod(grad.shape[dim + 1 :])
         taps = 1 if index.ndim == 1 else index.shape[1]

@@ -10,9 +10,9 @@ from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
+from rushlight.ops import philox
 from rushlight.ops.native import host_address, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
-from rushlight.ops import philox
 from rushlight.ops.shared import followed, intercepted
 from rushlight.ops.type_groups import REAL
 

@@ -124,7 +124,7 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
     segments = shape[axis]
     run(
         reduce_segments,
-        [out, data.contiguous(), bounds, _start(kind, initial)],
+        [out, data.contiguous(), bounds, _start(data, kind, initial)],
         [segments, size, inner, kind, int(initial is not None)],
         outer * segments,
         max(size * inner // max(segments, 1), 1),
@@ -154,7 +154,7 @@ def segment_reduce_backward(
     tensors = [tensor.contiguous() for tensor in (grad, output, data)]
     run(
         spread_segments,
-        [out, *tensors, bounds, _start(kind, initial)],
+        [out, *tensors, bounds, _start(data, kind, initial)],
         [segments, size, inner, kind],
         outer * segments,
         max(size * inner // max(segments, 1), 1),
@@ -163,9 +163,9 @@ def segment_reduce_backward(
     return out
 
 
-def _start(kind, initial):
+def _start(data, kind, initial):
     start = _STARTS[kind] if initial is None else float(initial)
-    return rushlight.tensor([start], dtype=rushlight.float64)
+    return rushlight.tensor([start], dtype=rushlight.float64, device=data.device)
 
 
 def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):

@@ -564,7 +564,7 @@ def unique_consecutive(self, return_inverse=False, return_counts=False):
     """The elements with repetitions in a row removed; as `unique`, without sorting."""
     require("unique", self.dtype, ORDERED, self)
     flat = self.contiguous().view(-1)
-    index = rushlight.arange(flat.numel(), dtype=rushlight.int64)
+    index = rushlight.arange(flat.numel(), dtype=rushlight.int64, device=self.device)
     inverse = fresh(self, self.shape, rushlight.int64)
     return _runs(flat, flat, index, inverse, return_inverse, return_counts)
 

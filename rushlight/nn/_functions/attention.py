@@ -29,7 +29,8 @@ def _canonical_mask(
         )
     if mask.is_floating_point():
         return mask
-    return rl.zeros(mask.shape, dtype=target_type).masked_fill_(mask, float("-inf"))
+    zeros = rl.zeros(mask.shape, dtype=target_type, device=mask.device)
+    return zeros.masked_fill_(mask, float("-inf"))
 
 
 def _none_or_dtype(input):
