@@ -27,7 +27,7 @@ from rushlight.dispatch.overridable import (
     open_functions,
     watch_attributes,
 )
-from rushlight.ops import call
+from rushlight.ops import call, conversion
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -325,8 +325,8 @@ def _methods():
     # Kinds of memory that there are elsewhere.
     for kind in "ipu maia mkldnn mps mtia vulkan xla xpu".split():
         yield f"is_{kind}", False
-    yield "is_pinned", lambda self, device=None: False
-    yield "pin_memory", lambda self, device=None: self
+    yield "is_pinned", _is_pinned
+    yield "pin_memory", _pinned
     yield "xpu", _xpu
     yield (
         "new_tensor",
@@ -357,6 +357,18 @@ def _set_attributes(self, attributes):
     put = pythonapi.PyObject_GenericSetDict
     put.argtypes = py_object, py_object, py_object
     put(self, attributes, None)
+
+
+def _is_pinned(self, device=None):
+    """Whether a tensor lies in page-locked memory."""
+    return conversion.is_pinned(self)
+
+
+def _pinned(self, device=None):
+    """A copy in page-locked memory; the tensor itself where there is no GPU."""
+    import rushlight
+
+    return conversion.pin_memory(self) if rushlight.cuda.is_available() else self
 
 
 def _xpu(self, device=None, non_blocking=False, memory_format=None):

@@ -52,7 +52,8 @@ class GradScaler:
     ):
         self._device = device
         self._enabled = enabled
-        if enabled and device != "cpu":
+        here = device == "cpu" or device == "cuda" and rl.cuda.is_available()
+        if enabled and not here:
             warnings.warn(
                 f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not "
                 "available.  Disabling.",

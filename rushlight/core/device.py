@@ -220,6 +220,10 @@ class Backend:
         """Host memory that a device may read while the host goes on: its address."""
         self.refuse("pin memory", self.name)
 
+    def is_pinned(self, address):
+        """Whether such memory lies at an address of the host's."""
+        return False
+
     def unpin(self, address, n_bytes):
         """Takes such memory back."""
 

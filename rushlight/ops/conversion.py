@@ -1,7 +1,9 @@
 """Copies, fills and conversions of dtype and device."""
 
 import rushlight
+from rushlight.backends import backend_for
 from rushlight.codegen.language import pointwise
+from rushlight.core.storage import wrap_address
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
@@ -129,10 +131,44 @@ def fill_diagonal_(self, fill_value, wrap):
     return self
 
 
+class Locked:
+    """Page-locked memory of the host's, given back when nobody has it any more."""
+
+    def __init__(self, backend, n_bytes):
+        self.backend, self.n_bytes = backend, n_bytes
+        self.address = backend.pin(n_bytes)
+
+    def __del__(self):
+        self.backend.unpin(self.address, self.n_bytes)
+
+
 def pin_memory(self, device=None):
-    """No copy in page-locked memory: nothing here would be quicker by it.
+    """A copy in page-locked memory, which a GPU reads while the host goes on.
 
     Raises:
-        RuntimeError: always.
+        RuntimeError: there is no GPU, or the tensor is on it.
     """
-    raise RuntimeError("Cannot access accelerator device when none is available.")
+    if not rushlight.cuda.is_available():
+        raise RuntimeError("Cannot access accelerator device when none is available.")
+    if not self.device.on_host:
+        raise RuntimeError(
+            f"cannot pin '{self.type()}' only dense CPU tensors can be pinned"
+        )
+    if is_pinned(self):
+        return self
+    room = self.untyped_storage().nbytes()
+    if not room:
+        return self
+    held = Locked(backend_for("cuda"), room)
+    storage = wrap_address(held.address, room, held)
+    result = ops.empty((0,), dtype=self.dtype).set_(
+        storage, self.storage_offset(), self.shape, self.stride()
+    )
+    return ops.copy_(result, self)
+
+
+def is_pinned(self, device=None):
+    """Whether a tensor lies in page-locked memory."""
+    if not self.device.on_host or not rushlight.cuda.is_available():
+        return False
+    return backend_for("cuda").is_pinned(self.untyped_storage().data_ptr())

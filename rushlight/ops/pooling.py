@@ -336,7 +336,9 @@ def _scale(x, win, divisor):
     scale = win.scales.get(key)
     if scale is None:
         wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
-        scale = win.scales[key] = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
+        scale = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
+        if x.device.on_host:  # a card's memory is not held for later
+            win.scales[key] = scale
     return scale
 
 

@@ -26,17 +26,55 @@ def _meta_place(storage, location):
     return UntypedStorage(storage.nbytes(), device="meta")
 
 
-def _no_tag(storage):
-    return None
+def _gpu_tag(storage):
+    device = storage.device
+    return f"cuda:{device.index or 0}" if device.type == "cuda" else None
+
+
+def _on_card(storage, number):
+    """A storage brought to a card.
+
+    Raises:
+        RuntimeError: there are not so many.
+    """
+    count = rl.cuda.device_count()
+    number = int(number) if number else rl.cuda.current_device()
+    if number >= count:
+        raise RuntimeError(
+            f"Attempting to deserialize object on CUDA device {number} but "
+            f"{naming.package}.cuda.device_count() is {count}. Please use "
+            f"{naming.package}.load with map_location to map your storages to an "
+            "existing device."
+        )
+    plain = storage._untyped_storage if isinstance(storage, TypedStorage) else storage
+    moved = bytes_of(plain).to(f"cuda:{number}").untyped_storage()
+    if plain is storage:
+        return moved
+    return TypedStorage(wrap_storage=moved, dtype=storage.dtype, _internal=True)
+
+
+def bytes_of(storage):
+    """A storage as a tensor of bytes, wherever it is."""
+    empty = rl.empty(0, dtype=rl.uint8, device=storage.device)
+    return empty.set_(storage, 0, (storage.nbytes(),))
+
+
+def on_host(storage):
+    """A storage's bytes in the host's memory: itself where it lies there."""
+    if storage.device.on_host:
+        return storage
+    return bytes_of(storage).cpu().untyped_storage()
 
 
 def _gpu_place(storage, location):
-    """Refuses a device that is not here, by PyTorch's words for it."""
+    """Brings a storage to a card; refuses a device that is not here, as PyTorch does."""
     kind, _, number = location.partition(":")
     if kind not in ("cuda", "mps", "xpu", "hpu", "mtia", "privateuseone"):
         return None
     if number and not number.isdigit():
         return None
+    if kind == "cuda" and storage is not None and rl.cuda.is_available():
+        return _on_card(storage, number)
     name = kind.upper()
     raise RuntimeError(
         f"Attempting to deserialize object on a {name} device but "
@@ -49,7 +87,7 @@ def _gpu_place(storage, location):
 # Priority, what names a storage's device, and what brings one to a device of that name.
 _package_registry: list[tuple] = [
     (10, _cpu_tag, _cpu_place),
-    (20, _no_tag, _gpu_place),
+    (20, _gpu_tag, _gpu_place),
     (22, _meta_tag, _meta_place),
 ]
 

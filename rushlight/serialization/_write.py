@@ -18,7 +18,7 @@ from rushlight.core.sparse import parts_of
 from rushlight.core.storage import UntypedStorage
 from rushlight.legacy import TypedStorage
 from rushlight.serialization._names import QUANTIZED_STORAGES, TYPED_STORAGES
-from rushlight.serialization._places import location_tag
+from rushlight.serialization._places import location_tag, on_host
 from rushlight.serialization._settings import choices
 
 
@@ -260,6 +260,7 @@ def _contents(storage):
     """A storage's bytes, or as many zeros where they are not wanted."""
     if choices.skips or not storage.device.has_memory:
         return bytes(storage.nbytes())
+    storage = on_host(storage)
     return interop.storage_buffer(storage.cpu())
 
 
@@ -283,7 +284,7 @@ def _write_old(obj, file, protocol):
     for number in sorted(stored):
         storage, width = stored[number]
         file.write(struct.pack("<q", storage.nbytes() // width))
-        file.write(interop.storage_buffer(storage))
+        file.write(interop.storage_buffer(on_host(storage)))
 
 
 def sparse_parts(tensor):

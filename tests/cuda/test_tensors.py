@@ -71,10 +71,31 @@ def test_numbers_and_single_elements_of_the_host_go_along(machine):
 def test_tensors_of_the_host_and_of_a_card_do_not_mix(machine):
     with pytest.raises(RuntimeError, match="same device"):
         rl.ones(2, device="cuda") + rl.ones(2)
-    with pytest.raises(NotImplementedError, match="'CUDA' backend"):
-        rl.ones(2, 2, device="cuda") @ rl.ones(2, 2)
-    with pytest.raises(NotImplementedError, match="'CUDA' backend.*\n.*available for"):
-        rl.linalg.svd(rl.ones(2, 2, device="cuda"))
+    there, here = rl.ones(2, 2, device="cuda"), rl.ones(2, 2)
+    index = rl.zeros(2, 2, dtype=rl.int64)
+    for call in (
+        lambda: there @ here,
+        lambda: here @ there,
+        lambda: rl.nn.functional.linear(there, here),
+        lambda: rl.gather(there, 0, index),
+        lambda: rl.index_select(there, 0, index[0]),
+        lambda: rl.index_select(here, 0, index[0].to("cuda")),
+        lambda: rl.nn.functional.conv1d(there[None], here[None]),
+        lambda: rl.nn.functional.layer_norm(there, (2,), here[0]),
+    ):
+        with pytest.raises(RuntimeError, match="same device"):
+            call()
+    assert rl.equal((there @ there * rl.tensor(2.0)).cpu(), rl.full((2, 2), 4.0))
+    assert rl.equal(there[index[0]].cpu(), here), "indices may come from the host"
+    with pytest.raises(RuntimeError, match="either on cpu or on the same device"):
+        here[index[0].to("cuda")]
+
+
+def test_what_only_the_host_has_is_refused_before_it_reads_anything(machine):
+    there = rl.ones(2, 2, device="cuda")
+    for call in (rl.linalg.svd, rl.linalg.cholesky, rl.linalg.inv, rl.fft.fft):
+        with pytest.raises(NotImplementedError, match="cannot read a tensor on cuda:0"):
+            call(there)
 
 
 def test_gradients_of_elementwise_functions_stay_on_the_card(machine):

@@ -73,6 +73,9 @@ class Cards(Backend):
     def pin(self, n_bytes):
         return pinned.allocate(n_bytes)
 
+    def is_pinned(self, address):
+        return pinned.block_of(address) is not None
+
     def unpin(self, address, n_bytes):
         pinned.free(address)
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.utils.data._pipes import draw_shared
+from rushlight.utils.data._utils.pin_memory import pin_memory
 from rushlight.utils.data.sampler import draw_seed
 
 
@@ -23,7 +24,8 @@ class PassIterator:
         self.ended = False
         self.draw_for = loader
         self.shared_seed = draw_shared(loader.dataset, loader.generator)
-        if loader.pin_memory:
+        self.pins = loader.pin_memory and rl.cuda.is_available()
+        if loader.pin_memory and not self.pins:
             warnings.warn(
                 "'pin_memory' argument is set as true but no accelerator is found, then "
                 "device pinned memory won't be used.",
@@ -61,7 +63,7 @@ class PassIterator:
             self.taken += 1  # a batch that failed is past, too
             raise
         self.taken += 1
-        return batch
+        return pin_memory(batch) if self.pins else batch
 
     def following(self):
         """The next batch."""

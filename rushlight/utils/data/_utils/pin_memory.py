@@ -1,4 +1,4 @@
-"""Memory that a GPU could copy from: host memory needs no pinning here."""
+"""Batches in memory that a GPU copies from by itself."""
 
 from __future__ import annotations
 
