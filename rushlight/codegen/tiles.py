@@ -128,7 +128,7 @@ class _Writer:
         wide = tile.columns // tile.each
         row = b.let("row", self.thread // wide * tile.each)
         column = b.let("column", self.thread % wide * tile.each)
-        with b.loop("from", 0, self.depth, tile.depth, kind="rolled") as start:
+        with b.loop("begun", 0, self.depth, tile.depth, kind="rolled") as start:
             row_step, depth_step, _ = self.steps["left"]
             place = first_row, self.rows, row_step, start, depth_step
             self.bring("left", left, tile.rows, *place)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rushlight import te
+from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
+from rushlight.codegen import tiles
 from rushlight.codegen.emit import ptx
 from rushlight.codegen.language import (
     cos,
@@ -199,6 +201,11 @@ def named():
     for function in (row_sum, softmax, layer_norm):
         found[f"{function.__name__}_beside"] = over_rows(function, beside=True)[0]
     found["matmul"] = matrix_product()
+    for kind, sums in (("f32", "f32"), ("bf16", "f32"), ("f64", "f64")):
+        for tile in (tiles.SMALL, tiles.LARGE):
+            name = f"product_{kind}_{tile.rows}"
+            types = getattr(ir, kind), getattr(ir, sums)
+            found[name] = lower(tiles.product(name, *types, tile))
     return found
 
 

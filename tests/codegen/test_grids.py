@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen import grids, spec
+from rushlight.codegen import grids, spec, tiles
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
 from rushlight.codegen.expr import Barrier, Exchange, Place, Var
+from rushlight.codegen.lower import lower
 from rushlight.codegen.rewrite import map_statement
 from tests.codegen import grid_kernels
 from tests.codegen.grid_kernels import ROWS
@@ -131,6 +132,34 @@ def test_every_barrier_of_a_softmax_is_needed(number):
     operands = [*(a.ctypes.data for a in (out, x, integers)), found.rows]
     with pytest.raises(RaceError, match="no barrier between"):
         reference_grid.run(without_barrier(made, number), operands, 1, 64)
+
+
+def run_product(function, rows, columns, depth, tile):
+    """A product of two matrices, the second turned, plus another one's double."""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((rows, depth)), rng.standard_normal((columns, depth))
+    c, out = rng.standard_normal((rows, columns)), np.zeros((rows, columns))
+    steps = [(columns, 1, 0), (depth, 1, 0), (1, depth, 0), (columns, 1, 0)]
+    ints, count = tiles.integers(rows, columns, depth, True, steps, tile)
+    integers, scales = np.array(ints, np.int64), np.array([0.5, 2.0])
+    operands = [t.ctypes.data for t in (out, a, b, c, scales, scales[1:], integers)]
+    reference_grid.run(function, [*operands, count], 2, tile.threads)
+    np.testing.assert_allclose(out, 0.5 * a @ b.T + 2 * c, rtol=1e-10)
+
+
+TILE = tiles.Tile(16, 16, 8, 2)
+
+
+@pytest.mark.parametrize("sizes", [(16, 16, 8), (5, 19, 11), (33, 3, 1)])
+def test_tiles_of_products_are_computed_by_blocks(sizes):
+    run_product(lower(tiles.product("p", ir.f64, ir.f64, TILE)), *sizes, TILE)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_every_barrier_of_a_product_is_needed(number):
+    function = lower(tiles.product("p", ir.f64, ir.f64, TILE))
+    with pytest.raises(RaceError, match="no barrier between"):
+        run_product(without_barrier(function, number), 16, 16, 24, TILE)
 
 
 def grid_function(write):

@@ -13,9 +13,10 @@ import pytest
 
 from rushlight import te
 from rushlight.codegen.emit import device, ptx
+from rushlight.codegen.lower import lower
 from rushlight.codegen.schedules import cuda
 from rushlight.codegen.target import NVIDIA, using
-from rushlight.ops import binary, unary
+from rushlight.ops import binary, philox, reduction, softmax, unary
 from tests.codegen import grid_kernels
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -116,3 +117,27 @@ def test_the_hosts_elementwise_kernels_use_no_local_memory_there(dtype, ndim, tm
         assert ".extern .func" not in text and ".local" not in text
         if PTXAS is not None:
             assert assemble(text, "sm_90", tmp_path)
+
+
+@assembler
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_entries_that_are_launched_assemble_without_spills(architecture, tmp_path):
+    def grid(front, *kinds, held=(), **choice):
+        with using(NVIDIA):
+            return device.emit_grid(lower(front.grid(*kinds, **choice)), held)
+
+    plain = ("float32",), ("float32",), "float32"
+    with using(NVIDIA):
+        words = philox.philox.lower(T="float32", mode=0)
+    texts = [device.emit(words)]
+    for together in (True, False):
+        texts += [
+            grid(reduction.sum, "float32", *plain[1:], together=together),
+            grid(reduction.var, "float32", ("float32",), "float64", held=((2, 18),),
+                 together=together),
+            grid(softmax.softmax_kernel, *plain, (), together=together),
+        ]  # fmt: skip
+    for text in texts:
+        text = text.replace(".target sm_90", f".target {architecture}")
+        assert ".extern .func" not in text and ".local" not in text
+        assert assemble(text, architecture, tmp_path)
