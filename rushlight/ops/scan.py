@@ -249,10 +249,8 @@ def extremes(self: Tensor, dim: object, largest: cython.int) -> tuple:
         if not x.storage.device.on_host:
             operands = [out, index, x]
             numbers = [extents[1], extents[2], largest]
-            launch_there(
-                *("cumulative_extreme", x.dtype_, frozen, largest),
-                *(operands, numbers, total),
-            )
+            kind = "cumulative_extreme"
+            launch_there(kind, x.dtype_, frozen, largest, operands, numbers, total)
             return out, index
         native = native_for("cumulative_extreme", x.dtype_, frozen, largest)
         launch(native, data, 3, ints, 3, total, max(1, GRAIN // (2 * extents[1])))
