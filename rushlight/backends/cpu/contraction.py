@@ -400,7 +400,6 @@ def run_elsewhere(
 @cython.cfunc
 @cython.exceptval(-1)
 def run(
-    device: Device,
     dtype: DType,
     compute: DType,
     out: Matrix,
