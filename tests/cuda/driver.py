@@ -372,6 +372,10 @@ class FakeDriver:
             work.do()
         except Failure as failure:
             self.sticky = failure.code
+        except BaseException:  # what was to come after it may write where nothing is
+            for queue in self.queues.values():
+                queue.work.clear()
+            raise
         return True
 
     def drain(self, queue=None):
