@@ -10,7 +10,7 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import brief
 from rushlight.ops.spectral_plans import transform_lines
-from rushlight.ops.type_groups import COMPLEX, FLOATS, SINGLE_DOUBLE
+from rushlight.ops.type_groups import COMPLEX, FLOATS, PRECISE
 
 PLAIN, BY_ROOT, BY_SIZE = 0, 1, 2  # what a transform of n elements is divided by
 NORMS = {
@@ -172,7 +172,7 @@ def promoted(self, to_complex):
     dtype = self.dtype
     if dtype.code not in COMPLEX and dtype.code not in FLOATS:
         dtype = rushlight.get_default_dtype()
-    if dtype.code not in SINGLE_DOUBLE:
+    if dtype.code not in PRECISE:
         name = TYPE_NAMES.get(dtype.name, dtype.name)
         raise RuntimeError(f"Unsupported dtype {name}\n  input: {brief(self)}")
     if to_complex:
