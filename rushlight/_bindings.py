@@ -27,7 +27,7 @@ from rushlight.dispatch.overridable import (
     open_functions,
     watch_attributes,
 )
-from rushlight.ops import call, conversion
+from rushlight.ops import call
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -361,12 +361,15 @@ def _set_attributes(self, attributes):
 
 def _is_pinned(self, device=None):
     """Whether a tensor lies in page-locked memory."""
+    from rushlight.ops import conversion  # which brings the kernels' compiler
+
     return conversion.is_pinned(self)
 
 
 def _pinned(self, device=None):
     """A copy in page-locked memory; the tensor itself where there is no GPU."""
     import rushlight
+    from rushlight.ops import conversion
 
     return conversion.pin_memory(self) if rushlight.cuda.is_available() else self
 

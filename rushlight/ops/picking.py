@@ -308,8 +308,9 @@ def beside(self: Tensor, indices):
             continue
         if not cython.cast(Tensor, item).storage.device.on_host:
             raise RuntimeError(
-                "indices should be either on cpu or on the same device as the indexed "
-                f"tensor ({self.storage.device})"
+                "index.Tensor: indices should be either on cpu or on the same device as "
+                f"the indexed tensor ({self.storage.device})\n  {brief(self)}\n"
+                f"  {brief(item)}\n  remedy: move one of them with .to(device)"
             )
         apart = True
     if not apart or not self.storage.device.has_memory:

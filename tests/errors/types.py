@@ -205,8 +205,8 @@ def adding_a_tensor_without_data(rl):
 @mistake(
     RuntimeError,
     """
-index.Tensor: Expected all tensors to be on the same device, but found at least two \
-devices, cpu and meta!
+index.Tensor: indices should be either on cpu or on the same device as the indexed \
+tensor (cpu)
   float32[3] on cpu
   int64[2] on meta
   remedy: move one of them with .to(device)

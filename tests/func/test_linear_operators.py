@@ -38,6 +38,7 @@ SAMPLES = {
     "masked_select": lambda: ([real(3), rl.tensor([True, False, True])], (0,)),
     "take": lambda: ([real(3, 2), I], (0,)),
     "embedding": lambda: ([real(4, 2), I], (0,)),
+    "_bag_sum": lambda: ([real(4, 2), I, rl.tensor([0, 1, 3])], (0,)),
     "avg_pool1d": lambda: ([real(1, 2, 6), [2]], (0,)),
     "avg_pool2d": lambda: ([real(1, 2, 4, 4), [2, 2]], (0,)),
     "avg_pool3d": lambda: ([real(1, 2, 4, 4, 4), [2, 2, 2]], (0,)),
