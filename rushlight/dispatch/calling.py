@@ -61,6 +61,10 @@ def raise_mismatch(
     only: Operator = overloads[0]
     if len(overloads) == 1:
         raise TypeError(only.signature.explain(positional, keywords, code))
+    for overload in overloads:
+        told = cython.cast(Operator, overload).signature.explain_element(positional)
+        if told is not None:
+            raise TypeError(told)
     given = [type(value).__name__ for value in positional]
     given += [f"{key}={type(value).__name__}" for key, value in keywords.items()]
     raise TypeError(

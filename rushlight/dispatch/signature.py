@@ -493,12 +493,37 @@ class Signature:
                 for k, v in enumerate(value)
                 if not isinstance(v, Tensor if "Tensor" in wanted else int)
             ]
+            if odd and "Tensor" in wanted:
+                return wrong_element(base, i, odd[0][0], odd[0][1])
             if odd:
                 return (
                     f"{base}(): argument '{name}'{place} must be {wanted}, but found "
                     f"element of type {type_name(odd[0][1])} at pos {odd[0][0]}"
                 )
         return f"{base}(): argument '{name}'{place} must be {wanted}, not {found}"
+
+    def explain_element(self, args):
+        """What is no tensor where a list of them is wanted, or None."""
+        i: cython.int
+        for i in range(min(len(args), len(self.names))):
+            value = args[i]
+            if not isinstance(value, (list, tuple)):
+                continue
+            if KIND_NAMES[self.kinds[i]] != "tuple of Tensors":
+                continue
+            for place, element in enumerate(value):
+                if not isinstance(element, Tensor):
+                    return wrong_element(self.name.split(".")[0], i, place, element)
+        return None
+
+
+@cython.cfunc
+def wrong_element(base: str, i: cython.int, place: cython.Py_ssize_t, element) -> str:
+    """An element of a list of tensors that is none."""
+    return (
+        f"expected Tensor as element {place} in argument {i}, but got "
+        f"{type_name(element)}: {base}() takes tensors there"
+    )
 
 
 @cython.cfunc

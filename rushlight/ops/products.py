@@ -44,9 +44,11 @@ def matrix_power(self, n):
     """By squaring.
 
     Raises:
-        RuntimeError: the matrices aren't square, or the power is negative.
+        RuntimeError: the matrices aren't square, or have no inverse for a negative power.
     """
     check_square(self, "linalg.matrix_power")
+    if n == -1:
+        return ops.linalg_inv(self)
     if n < 0:
         self, n = ops.linalg_inv(self), -n
     if n == 1:

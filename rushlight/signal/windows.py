@@ -24,6 +24,11 @@ __all__ = [
 ]  # fmt: skip
 
 
+def _told(value):
+    """A dtype or layout by the name that a program over PyTorch gives it."""
+    return str(value).replace("rushlight.", "torch.")
+
+
 def _window(function):
     """Adds the keywords that all windows share, their checks and the trivial lengths."""
 
@@ -41,10 +46,12 @@ def _window(function):
             raise ValueError(f"{shown} requires non-negative window length, got M={M}")
         if layout is not rushlight.strided:
             raise ValueError(
-                f"{shown} is implemented for strided tensors only, got: {layout}"
+                f"{shown} is implemented for strided tensors only, got: {_told(layout)}"
             )
         if dtype not in (rushlight.float32, rushlight.float64):
-            raise ValueError(f"{shown} expects float32 or float64 dtypes, got: {dtype}")
+            raise ValueError(
+                f"{shown} expects float32 or float64 dtypes, got: {_told(dtype)}"
+            )
         function(None, sym, **shape)
         options = {"dtype": dtype, "device": device}
         if M == 0:

@@ -98,6 +98,29 @@ def test_linear_cross_entropy_is_the_oracles(options, reduction):
     assert_same_on_both_sides(program)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_linear_cross_entropy_in_parts_is_differentiated_twice(reduction):
+    options = rl.nn.LinearCrossEntropyOptions(
+        batch_chunk_size=2, allow_retain_graph=True
+    )
+    rl.manual_seed(0)
+    tensors = [rl.randn(*s, dtype=rl.float64) for s in ((5, 3), (4, 3), (4,))]
+
+    def loss(input, weight, bias):
+        return rl.nn.functional.linear_cross_entropy(
+            input,
+            weight,
+            rl.tensor([0, 3, 1, 1, 2]),
+            linear_bias=bias,
+            reduction=reduction,
+            options=options,
+        )
+
+    inputs = [x.requires_grad_() for x in tensors]
+    assert rl.autograd.gradcheck(loss, inputs)
+    assert rl.autograd.gradgradcheck(loss, inputs)
+
+
 def test_linear_cross_entropy_of_positions_and_probabilities_is_the_oracles():
     def program(m):
         loss = m.nn.LinearCrossEntropyLoss(

@@ -112,6 +112,9 @@ ODD = {
     "unpacked nothing": lambda m: m.lu_unpack(
         m.zeros(0, 4), m.zeros(7, 3, dtype=m.int32)
     ),
+    "power of minus one": lambda m: m.linalg.matrix_power(
+        m.rand(2, 3, 3) + m.eye(3), -1
+    ),
     "power of one": lambda m: m.linalg.matrix_power(m.rand(2, 3, 3).mT, 1),
     "triangle of another type": lambda m: m.linalg.solve_triangular(
         m.eye(2, dtype=m.complex64), m.ones(2, 1).double(), upper=True

@@ -6,7 +6,7 @@ import math
 import warnings
 
 import rushlight as rl
-from rushlight.autograd.function import Function, once_differentiable
+from rushlight.autograd.function import Function
 from rushlight.nn._functions.loss import cross_entropy
 from rushlight.ops import call
 
@@ -36,7 +36,8 @@ def linear_cross_entropy(
         ignore_index: a class number that counts for nothing; -100 where it is left out.
         label_smoothing: share of the target that is spread over all classes.
         options: how the batch is split, so that fewer scores exist at a time; the
-            gradients are then computed with the loss, and have none of their own.
+            gradients are then computed with the loss, and once more from all scores
+            where they are to have gradients of their own.
 
     Raises:
         RuntimeError: shapes don't fit.
@@ -203,6 +204,23 @@ class _Plan:
                 made[index] = made[index].to(each.dtype)
         return losses, made
 
+    def derive(self, tensors, grad, needs):
+        """The gradients of input, layer and bias as functions that have gradients."""
+        input, layer, bias, target, weight = tensors
+        shift = None if bias is None else bias.to(self.dtype)
+        scores = call.linear(input.to(self.dtype), layer.to(self.dtype), shift)
+        loss = cross_entropy(
+            scores,
+            target,
+            weight=None if weight is None else weight.to(self.dtype),
+            reduction=self.reduction,
+            ignore_index=self.ignore_index,
+        )
+        wanted = [each for each, needed in zip(tensors, needs) if needed]
+        rows = grad.to(loss.dtype)
+        found = iter(rl.autograd.grad(loss, wanted, rows, create_graph=True))
+        return [next(found) if needed else None for needed in needs]
+
 
 class _ByParts(Function):
     """The loss in parts; of sums the gradients are computed along with it."""
@@ -215,18 +233,19 @@ class _ByParts(Function):
         tensors = input, layer, bias, target, weight
         losses, made = plan.run(tensors, None, needs if early else (False,) * 3)
         ctx.plan = plan
+        ctx.save_for_backward(*tensors)
         if early:
             ctx.made = made
             losses = losses.sum()
-        else:
-            ctx.save_for_backward(*tensors)
         return losses.to(input.dtype)
 
     @staticmethod
-    @once_differentiable
     def backward(ctx, grad):
         """The gradients that were computed, times the loss's own."""
         plan = ctx.plan
+        if rl.is_grad_enabled():
+            made = plan.derive(ctx.saved_tensors, grad, ctx.needs_input_grad[:3])
+            return *made, None, None, None
         if plan.reduction == "none":
             rows = grad.to(plan.dtype)
             _, made = plan.run(ctx.saved_tensors, rows, ctx.needs_input_grad[:3])
