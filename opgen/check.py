@@ -109,8 +109,9 @@ def _check_rule(entry, faults):
 
 def _check_policies(entry, faults):
     found = []
-    if entry.autocast is not None and entry.autocast not in AUTOCAST:
-        found.append((entry.autocast, locate(entry.autocast, entry.family)))
+    for said in (entry.autocast, entry.autocast_cuda):
+        if said is not None and said not in AUTOCAST:
+            found.append((said, locate(said, entry.family)))
     if entry.batching is not None and entry.batching not in BATCHING:
         found.append((entry.batching, locate_batching(entry.batching)))
     if entry.forward is not None and entry.forward not in FORWARD:

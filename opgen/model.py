@@ -64,7 +64,10 @@ AUTOCAST = {
     "short",  # computed in the block's short type
     "long",  # computed in float32, as short types lose too much
     "widest",  # in the widest type among its arguments
+    "apart",  # as outside of the block, whatever it is composed of
+    "summed",  # in float32, but for a call that names a type
 }  # fmt: skip
+POLICIES = ("batching", "forward", "autocast", "autocast_cuda")
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}
 
 
@@ -124,6 +127,7 @@ class Entry:
     batching: str | None = None
     forward: str | None = None
     autocast: str | None = None
+    autocast_cuda: str | None = None
     sample: str | None = None
     reference: str | None = None
     doc: str = ""
@@ -165,7 +169,7 @@ class Entry:
             lines.append(f"  outputs: [{', '.join(map(str, self.outputs))}]")
         if self.tags:
             lines.append(f"  tags: [{', '.join(self.tags)}]")
-        for name in ("batching", "forward", "autocast", "sample", "reference", "doc"):
+        for name in POLICIES + ("sample", "reference", "doc"):
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")
         return "\n".join(lines) + "\n"

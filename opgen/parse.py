@@ -5,12 +5,11 @@ from pathlib import Path
 import yaml
 
 from opgen import schema
-from opgen.model import IMPLEMENTATIONS, Entry, Formula, Location, Rule
+from opgen.model import IMPLEMENTATIONS, POLICIES, Entry, Formula, Location, Rule
 
 _LISTS = {"variants", "operators", "tags"}
 _TEXTS = {
-    "namespace", "meta", "check", "batching", "forward", "autocast", "sample", "reference",
-    "doc",
+    "namespace", "meta", "check", *POLICIES, "sample", "reference", "doc",
 }  # fmt: skip
 _KEYS = {"op", "dtype", "derivative", "outputs", *_LISTS, *_TEXTS, *IMPLEMENTATIONS}
 

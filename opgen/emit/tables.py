@@ -4,7 +4,8 @@
 order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
-     implementation, rule, derivative, source, doc, tags, batching, forward, autocast)
+     implementation, rule, derivative, source, doc, tags, batching, forward, autocast,
+     autocast_cuda)
 
 args
     ``(name, kind, default, kwarg_only, size, flags)`` each; ``...`` is no default;
@@ -22,7 +23,7 @@ derivative
     None or ``(module, function, saved, groups, flags, outputs)``; ``saved`` holds
     ``(what, index, mask)`` as in ``opgen.formulas``, ``groups`` holds
     ``(argument index, is a list)``, ``flags`` are those of ``opgen.emit.derivatives``.
-batching, forward, autocast
+batching, forward, autocast, autocast_cuda
     None, a word, or ``(module, attribute)`` of a rule.
 
 ``rushlight.dispatch.declared`` has the names of these places.
@@ -54,6 +55,7 @@ def entry_row(entry, derivative):
         _policy(entry.batching, BATCHING, locate_batching),
         _policy(entry.forward, FORWARD, lambda text: locate(text, entry.family)),
         _policy(entry.autocast, AUTOCAST, lambda text: locate(text, entry.family)),
+        _policy(entry.autocast_cuda, AUTOCAST, lambda text: locate(text, entry.family)),
     )
 
 

@@ -16,7 +16,7 @@ import warnings
 import rushlight as rl
 from rushlight.core.state import exclude_keys, include_keys, included_keys
 from rushlight.core.tensor import Tensor
-from rushlight.dispatch.declared import AUTOCAST, FUNCTIONAL
+from rushlight.dispatch.declared import AUTOCAST, AUTOCAST_CUDA, FUNCTIONAL
 from rushlight.dispatch.dispatcher import packets
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.library import Library
@@ -27,6 +27,8 @@ _BIT = 1 << DispatchKey.Autocast
 
 _DEVICES = {"cpu": "bfloat16", "cuda": "float16", "mps": "float16", "xpu": "float16"}
 _SUPPORTED = ("bfloat16", "float16")
+# Kinds of devices with policies of their own: where an entry says them, and the key.
+_KINDS = {"cpu": (AUTOCAST, "AutocastCPU"), "cuda": (AUTOCAST_CUDA, "AutocastCUDA")}
 
 
 class _Threads(threading.local):
@@ -46,13 +48,13 @@ _threads = _Threads()
 # -- kernels of the key -----------------------------------------------------------------
 
 
-def _castable(value):
+def _castable(value, kind):
     """Whether a value is a tensor that policies convert: short or single precision."""
     return (
         isinstance(value, Tensor)
         and value.is_floating_point()
         and value.dtype is not rl.float64
-        and value.device.type == "cpu"
+        and value.device.type == kind
     )
 
 
@@ -76,40 +78,58 @@ def _converted(value, dtype):
     return found[1]
 
 
-def _all_converted(values, dtype):
+def _all_converted(values, dtype, kind):
     """Arguments with the tensors among them, and in lists, converted."""
     converted = []
     for value in values:
-        if _castable(value):
+        if _castable(value, kind):
             value = _converted(value, dtype)
-        elif isinstance(value, (list, tuple)) and any(map(_castable, value)):
-            value = type(value)(_all_converted(value, dtype))
+        elif isinstance(value, (list, tuple)) and any(
+            _castable(item, kind) for item in value
+        ):
+            value = type(value)(_all_converted(value, dtype, kind))
         converted.append(value)
     return converted
 
 
-def _tensors(values):
+def _tensors(values, kind):
     for value in values:
         if isinstance(value, (list, tuple)):
-            yield from _tensors(value)
-        elif _castable(value):
+            yield from _tensors(value, kind)
+        elif _castable(value, kind):
             yield value
 
 
-def _short(values):
-    return getattr(rl, _threads.dtypes["cpu"])
+def _short(values, kind):
+    return getattr(rl, _threads.dtypes[kind])
 
 
-def _long(values):
+def _long(values, kind):
     return rl.float32
 
 
-def _widest(values):
-    found = {value.dtype for value in _tensors(values)}
+def _widest(values, kind):
+    found = {value.dtype for value in _tensors(values, kind)}
     return found.pop() if len(found) == 1 else rl.float32
 
 
-_POLICIES = {"short": _short, "long": _long, "widest": _widest}  # by declaration
+def _summed(values, kind):
+    named = any(isinstance(value, rl.dtype) for value in values)
+    return None if named else rl.float32
+
+
+def _apart(values, kind):
+    return None
+
+
+# By declaration.
+_POLICIES = {
+    "short": _short,
+    "long": _long,
+    "widest": _widest,
+    "summed": _summed,
+    "apart": _apart,
+}
 
 
 def _policy(said):
@@ -118,21 +138,23 @@ def _policy(said):
         return _POLICIES[said]
     word_for = getattr(importlib.import_module(said[0]), said[1])
 
-    def dtype_for(values):
+    def dtype_for(values, kind):
         word = word_for(*values)
-        return None if word is None else _POLICIES[word](values)
+        return None if word is None else _POLICIES[word](values, kind)
 
     return dtype_for
 
 
-def _kernel(operator, dtype_for):
+def _kernel(operator, dtype_for, kind):
     """What the key does for one operator: convert, and call on without the key."""
 
     def run(keys, *args):
+        if not _threads.enabled[kind]:  # the block is one for another kind of device
+            return operator.redispatch(keys.remove(DispatchKey.Autocast), *args)
         before = exclude_keys(_BIT)
         try:
-            dtype = dtype_for(args)
-            converted = args if dtype is None else _all_converted(args, dtype)
+            dtype = dtype_for(args, kind)
+            converted = args if dtype is None else _all_converted(args, dtype, kind)
             return operator.redispatch(keys.remove(DispatchKey.Autocast), *converted)
         finally:
             exclude_keys(before, True)
@@ -140,21 +162,21 @@ def _kernel(operator, dtype_for):
     return run
 
 
-_library: list = []
+_libraries: dict = {}
 
 
-def _register():
-    """Gives the operators that are there their kernels, once."""
-    if _library:
+def _register(kind):
+    """Gives the operators that are there their kernels for a kind of device, once."""
+    if kind in _libraries:
         return
-    library = Library("aten", "IMPL")
-    _library.append(library)
+    library = _libraries[kind] = Library("aten", "IMPL")
+    place, key = _KINDS[kind]
     for packet in packets().values():
         for operator in packet.overloads:
-            said = operator.entry[AUTOCAST] if operator.entry else None
+            said = operator.entry[place] if operator.entry else None
             if said is not None and operator.form == FUNCTIONAL:
-                kernel = _kernel(operator, _policy(said))
-                library.impl(operator, kernel, "AutocastCPU", with_keyset=True)
+                kernel = _kernel(operator, _policy(said), kind)
+                library.impl(operator, kernel, key, with_keyset=True)
 
 
 # -- settings -----------------------------------------------------------------------------
@@ -180,13 +202,13 @@ def is_autocast_available(device_type):
 
 
 def is_autocast_enabled(device_type=None):
-    """Whether a block is active in this thread, for a device type or for any.
+    """Whether a block is active in this thread, for a device type: CUDA's by default.
 
     >>> is_autocast_enabled("cpu")
     False
     """
     if device_type is None:
-        return any(_threads.enabled.values())
+        device_type = "cuda"
     return _threads.enabled[_known(device_type)]
 
 
@@ -195,12 +217,14 @@ def set_autocast_enabled(device_type, enabled=None):
     if enabled is None:
         device_type, enabled = "cuda", device_type
     _threads.enabled[_known(device_type)] = bool(enabled)
-    if device_type == "cpu":
-        if enabled:
-            _register()
-            include_keys(_BIT)
-        else:
-            include_keys(included_keys() & ~_BIT, True)
+    if device_type not in _KINDS:
+        return
+    if enabled:
+        _register(device_type)
+    if any(_threads.enabled[kind] for kind in _KINDS):
+        include_keys(_BIT)
+    else:
+        include_keys(included_keys() & ~_BIT, True)
 
 
 def get_autocast_dtype(device_type):
@@ -298,17 +322,21 @@ def set_autocast_gpu_dtype(dtype):
 
 def current_settings():
     """What a later ``settings`` block brings back."""
-    return _threads.enabled["cpu"], _threads.dtypes["cpu"], _threads.cache_enabled
+    kinds = tuple((k, _threads.enabled[k], _threads.dtypes[k]) for k in _KINDS)
+    return kinds, _threads.cache_enabled
 
 
 @contextlib.contextmanager
 def settings(chosen):
     """Runs a block with the settings of another time."""
-    enabled, dtype, cache = chosen
-    if chosen == current_settings() and not enabled:
+    kinds, cache = chosen
+    if chosen == current_settings() and not any(enabled for _, enabled, _ in kinds):
         yield
         return
-    with autocast("cpu", getattr(rl, dtype), enabled, cache):
+    with contextlib.ExitStack() as blocks:
+        for kind, enabled, dtype in kinds:
+            block = autocast(kind, getattr(rl, dtype), enabled, cache)
+            blocks.enter_context(block)
         yield
 
 
@@ -322,8 +350,9 @@ class autocast:
     arguments.
 
     Args:
-        device_type: ``"cpu"``; for a kind of device that is not there, nothing happens.
-        dtype: the short type; bfloat16 on the CPU.
+        device_type: ``"cpu"`` or ``"cuda"``, whose operators have policies of their own;
+            for a kind of device that is not there, nothing happens.
+        dtype: the short type; bfloat16 on the CPU, float16 on others.
         enabled: False computes as outside of any block.
         cache_enabled: whether a parameter is converted once for the whole block.
 
@@ -340,21 +369,36 @@ class autocast:
         self._cache_enabled = (
             is_autocast_cache_enabled() if cache_enabled is None else cache_enabled
         )
-        if enabled and device_type != "cpu":
+        self._enabled = enabled and self._possible()
+
+    def _possible(self):
+        """Whether the device and the type allow it; says so where they do not.
+
+        Raises:
+            RuntimeError: the GPU does not know bfloat16.
+        """
+        if self.device == "cuda":
+            if not rl.cuda.is_available():
+                warnings.warn(
+                    "CUDA is not available or torch_xla is imported. Disabling autocast.",
+                    stacklevel=3,
+                )
+                return False
+            if self.fast_dtype is rl.bfloat16 and not rl.cuda.is_bf16_supported():
+                raise RuntimeError(
+                    "Current CUDA Device does not support bfloat16. Please switch dtype "
+                    "to float16."
+                )
+        elif self.fast_dtype.name not in _SUPPORTED:
+            kind = self.device.upper()
             warnings.warn(
-                f"{device_type.upper()} is not available. Disabling autocast.",
-                stacklevel=2,
-            )
-            enabled = False
-        elif enabled and self.fast_dtype.name not in _SUPPORTED:
-            warnings.warn(
-                "In CPU autocast, but the target dtype is not supported. Disabling "
-                "autocast.\nCPU Autocast only supports dtypes of torch.bfloat16, "
+                f"In {kind} autocast, but the target dtype is not supported. Disabling "
+                f"autocast.\n{kind} Autocast only supports dtypes of torch.bfloat16, "
                 "torch.float16 currently.",
-                stacklevel=2,
+                stacklevel=3,
             )
-            enabled = False
-        self._enabled = enabled
+            return False
+        return True
 
     def __enter__(self):
         kind = self.device

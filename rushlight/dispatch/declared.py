@@ -20,7 +20,8 @@ FUNCTIONAL, INPLACE, OUT = range(3)
     BATCHING,
     FORWARD,
     AUTOCAST,
-) = range(16)
+    AUTOCAST_CUDA,
+) = range(17)
 # Its implementation.
 KIND, MODULE, FUNCTION, META, OPTIONAL, CHECK = range(6)
 

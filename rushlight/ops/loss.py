@@ -204,6 +204,22 @@ def huber_second_gradient(grad, grad_output, self, target, delta):
     return ops.where(inside, grad * grad_output, 0)
 
 
+def refuse_short(self, target, weight, reduction):
+    """What autocast's blocks for GPUs say to logarithms of short probabilities.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to "
+        "autocast.\nMany models use a sigmoid layer right before the binary cross "
+        "entropy layer.\nIn this case, combine the two layers using "
+        "torch.nn.functional.binary_cross_entropy_with_logits\nor "
+        "torch.nn.BCEWithLogitsLoss.  binary_cross_entropy_with_logits and "
+        "BCEWithLogits are\nsafe to autocast."
+    )
+
+
 def binary_cross_entropy(self, target, weight, reduction):
     """The cost of each probability, weighted.
 

@@ -124,8 +124,12 @@ def test_what_cannot_be_cast_to_warns_or_raises_as_in_pytorch():
     for module in (rl, torch):
         with pytest.warns(UserWarning, match="target dtype is not supported"):
             module.autocast("cpu", dtype=module.float32)
-        with pytest.warns(UserWarning, match="not available"):
+        with pytest.warns(UserWarning, match="CUDA is not available or"):
             module.autocast("cuda")
+        with pytest.warns(UserWarning, match="In MPS autocast, but the target dtype"):
+            module.autocast("mps", dtype=module.float32)
+        with module.autocast("mps"):
+            assert module.is_autocast_enabled("mps")
         with pytest.raises(ValueError, match="Expected `device_type` of type `str`"):
             module.autocast(3)
         with pytest.raises(RuntimeError, match="Expected one of cpu"):

@@ -174,7 +174,7 @@ class RNNBase(Module):
                 f"{tensor.dim()}D instead"
             )
         own = self._flat_weights[0].dtype
-        if tensor.dtype is not own and not rl.is_autocast_enabled():
+        if tensor.dtype is not own and not rl.is_autocast_enabled(tensor.device.type):
             raise ValueError(
                 f"{type(self).__name__} input dtype ({tensor.dtype}) does not match "
                 f"weight dtype ({own}). Convert input: input.to({own}), or convert "
