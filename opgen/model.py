@@ -46,6 +46,10 @@ TAGS = {
     "rounded",  # numbers that are no operands are, too
     "swapped",  # the second operand comes first where layouts differ
     "copied",  # a new result is laid out as a dense copy of the operand would be
+    "kept",  # a new result has the operand's strides where it has no gaps
+    "complex_kept",  # the same of complex numbers
+    "whole_kept",  # the same of integers
+    "beside_number",  # results are laid out as if a number were an operand
     "numbers_apart",  # numbers are no operands where results are laid out
 }  # fmt: skip
 # What levels of transformations do with an operator, and autocast's blocks. Beside these

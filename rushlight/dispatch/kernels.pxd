@@ -7,6 +7,8 @@ from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.dispatcher cimport Kernel, Operator
 from rushlight.dispatch.loops cimport Call
 
+cdef bint steps_freely(Tensor t) noexcept
+
 cdef class PointwiseKernel(Kernel):
     cdef readonly object source     # compiler.pointwise.Pointwise
     cdef int n_operands
@@ -31,6 +33,7 @@ cdef class PointwiseKernel(Kernel):
     cdef unsigned int shaped        # bit i: a number counts as a tensor of no dimension
     cdef bint copied                # layouts count as those of dense copies
     cdef bint plain_result          # a new result is row-major
+    cdef int kept                   # by category: a new result has the operand's strides
     cdef int resolve(self, Call* call) except -1
     cdef int check_operands(self, Call* call) except -1
     cdef object compute_types(self, Call* call)

@@ -36,6 +36,7 @@ from cython.cimports.rushlight.core.dtype import (
     default_dtype,
     dtype_of,
 )
+from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.iteration import Operand, output_strides
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
@@ -53,6 +54,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 )
 from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
 from cython.cimports.rushlight.dispatch.operands import (
+    BESIDE_NUMBER,
     add_operand,
     code_of_number,
     describe,
@@ -209,9 +211,17 @@ class PointwiseKernel(Kernel):
         self.copied = "copied" in tags
         self.shaped = 0
         for i in range(self.n_operands):
-            if op.signature.rows[positions[i]][1] == 4 and "numbers_apart" not in tags:
+            kind = op.signature.rows[positions[i]][1]
+            if (kind == 4 or (kind == 5 and i == 0)) and "numbers_apart" not in tags:
                 self.shaped |= 1 << i
         self.plain_result = "out_plain" in tags
+        self.kept = 15 if "kept" in tags else 0
+        if "complex_kept" in tags:
+            self.kept |= 1 << COMPLEX
+        if "whole_kept" in tags:
+            self.kept |= 1 << BOOLEAN | 1 << INTEGER
+        if "beside_number" in tags:
+            self.shaped |= BESIDE_NUMBER
         self.special = {}
 
     @cython.cfunc
@@ -312,6 +322,22 @@ class PointwiseKernel(Kernel):
         self, call: cython.pointer(Call), strides: cython.pointer(int64_t)
     ) -> cython.bint:
         """The strides of a new result; True where they are row-major."""
+        t: Tensor
+        d: cython.int
+        if self.kept and call.is_tensor[0]:
+            t = cython.cast(Tensor, cython.cast(object, call.values[0]))
+            if (self.kept >> t.dtype_.category) & 1:
+                if not (t.row_major or is_dense(t.ndim_, t.sizes, t.strides)):
+                    return output_strides(
+                        cython.address(call.operands[call.n_out]),
+                        1,
+                        t.ndim_,
+                        t.sizes,
+                        strides,
+                    )
+                for d in range(t.ndim_):
+                    strides[d] = t.strides[d]
+                return False
         if self.plain_result or (call.flat and not self.keeps_steps(call)):
             return True
         return strides_of_result(
@@ -427,11 +453,10 @@ class PointwiseKernel(Kernel):
             return None
         if watched:  # all of them is told
             scalars[0] = scalars[1] = scalars[2] = scalars[3] = 0
-        if numbers and (
-            number_code(first.dtype_.code, False) != first.dtype_.code
-            or steps_freely(first)
-        ):
+        if numbers and number_code(first.dtype_.code, False) != first.dtype_.code:
             return None  # numbers beside half precision are passed as float32
+        if (numbers or self.kept) and steps_freely(first):
+            return None
         i = (self.n_operands - count) * 64 + first.dtype_.code
         fn: kernel_t = self.native[i]
         if fn == cython.NULL:

@@ -3,6 +3,9 @@ from rushlight.core.device cimport Device
 from rushlight.core.tensor cimport Tensor
 from rushlight.dispatch.loops cimport Call
 
+cdef enum:
+    BESIDE_NUMBER = 1 << 12  # of `shaped`: results are laid out as beside a number
+
 cdef int code_of_number(object value) except -2
 cdef int promote_call(Call* call, unsigned int promoting) except -1
 cdef int add_operand(Call* call, object value) except -1

@@ -309,7 +309,16 @@ def strides_of_result(
             output_strides(cython.address(tensors[n]), 1, t.ndim_, t.sizes, at)
             tensors[n].strides = at
         n += 1
-    return output_strides(tensors, n, call.ndim, call.sizes, strides)
+    if shaped & BESIDE_NUMBER:
+        tensors[n].ndim = 0
+        n += 1
+    plain: cython.bint = output_strides(tensors, n, call.ndim, call.sizes, strides)
+    if plain or not (copied and shaped & BESIDE_NUMBER):
+        return plain
+    for i in range(call.ndim):  # a step of several, whose last has no number
+        dense[i] = strides[i]
+    tensors[0].strides = dense
+    return output_strides(tensors, 1, call.ndim, call.sizes, strides)
 
 
 @cython.cfunc

@@ -28,9 +28,9 @@ from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhe
 
 from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like, from_sequence
-from rushlight.core.layout import channels_last as _CHANNELS_LAST
 from rushlight.core.layout import strided
 from rushlight.core.storage import copy_span
+from rushlight.ops.formats import format_of
 from rushlight.ops.registry import call as ops
 
 _SOURCE = cython.declare(object, None)
@@ -474,22 +474,18 @@ def cat(tensors, dim):
 def joined(
     parts: list, axis: cython.int, sizes: cython.pointer(int64_t), dtype: DType
 ) -> Tensor:
-    """The result's memory: channels-last where all the parts are."""
+    """The result's memory: channels-last where the strides of all the parts are."""
     first: Tensor = parts[0]
-    from_last: cython.bint = not first.row_major
-    for one in parts:
-        from_last = (
-            from_last and one.is_contiguous(memory_format=_CHANNELS_LAST)
-            if from_last
-            else False
-        )
-    if from_last:
-        return empty(
-            [sizes[i] for i in range(first.ndim_)],
-            dtype,
-            None,
-            first.storage.device,
-            None,
-            _CHANNELS_LAST,
-        )
+    d: cython.int = first.ndim_ - 1
+    if (d == 3 or d == 4) and first.strides[d] >= first.strides[1]:
+        formats = {format_of(one) for one in parts}
+        if len(formats) == 1 and None not in formats:
+            return empty(
+                [sizes[i] for i in range(first.ndim_)],
+                dtype,
+                None,
+                first.storage.device,
+                None,
+                formats.pop(),
+            )
     return new_empty(first.ndim_, sizes, cython.NULL, dtype, first.storage.device)

@@ -14,7 +14,8 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 )
 from cython.cimports.rushlight.core.device import Backend, backend_of
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
-from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
+from cython.cimports.rushlight.dispatch.kernels import steps_freely
 from cython.cimports.rushlight.dispatch.notes import (
     note_check,
     note_flag,
@@ -53,9 +54,11 @@ def fresh(like: Tensor, sizes, dtype: DType = None):
 
 def laid_as(x: Tensor, result: Tensor):
     """A row-major result in the layout of what it was made from, gaps left out."""
-    if x.row_major:
-        return result
-    return empty_like(x, result.dtype_).copy_(result)
+    if not x.row_major:
+        return empty_like(x, result.dtype_).copy_(result)
+    if steps_freely(x):  # where sizes of one leave a choice, it is kept
+        return alias(result, x.ndim_, x.sizes, x.strides, result.offset)
+    return result
 
 
 def filled(like: Tensor, sizes, value, dtype: DType = None):

@@ -74,18 +74,6 @@ def unknown_interpolation(case):
     return any(way not in (0, 1, 2) for way in case.args[2:4])
 
 
-def steps_for_one(case):
-    """Whether a dimension of one element has a step that no row-major tensor has."""
-    for spec in tensors([*case.args, *case.kwargs.values()]):
-        dense = TensorSpec.dense([], spec.dtype, spec.sizes).strides
-        if any(
-            size == 1 and stride != own
-            for size, stride, own in zip(spec.sizes, spec.strides, dense)
-        ):
-            return True
-    return False
-
-
 def whole_numbers(case):
     """Whether all arguments are of whole numbers."""
     specs = list(tensors([*case.args, *case.kwargs.values()]))

@@ -23,7 +23,6 @@ from tests.fuzz.kinds import (
     repeats,
     resizes_what_it_reads,
     spectrum_meets,
-    steps_for_one,
     tensors,
     unknown_interpolation,
     whole_numbers,
@@ -322,21 +321,6 @@ WHERE = [
         r".*(is (-?0\.0|inf), not (nan|1\.0|-?inf)|, not \(?nan.*)",
         lowest_order,
         "PyTorch's order is infinite in single precision, and taken for a power",
-    ),
-    (
-        r"nn\.functional\.(relu6|hardtanh)|nan_to_num|isfinite|rad2deg|deg2rad|frexp"
-        r"|special\.\w+_polynomial_\w",
-        r"strides",
-        r".*",
-        steps_for_one,
-        "PyTorch keeps the steps of dimensions that have one element",
-    ),
-    (
-        r"special\.ndtr|isclose",
-        r"strides",
-        r".*",
-        steps_for_one,
-        "PyTorch makes it of five operators, each of which lays out its result anew",
     ),
     (
         r"(linalg\.)?(qr|pinv|pinverse|inv|inv_ex|inverse|solve|solve_ex|svd|eigh?)",

@@ -233,3 +233,50 @@ def test_parts_and_norms_keep_the_steps_of_single_elements(name, sizes, strides)
         for m in (rl, torch)
     )
     assert ours == expected
+
+
+# Sizes of one leave their steps open. PyTorch keeps the operand's where it allocates like
+# it, computes them where a number is beside, and takes row-major ones otherwise.
+SINGLE = [
+    ((1, 6, 7), (1, 7, 1)),
+    ((6, 1, 7), (7, 3, 1)),
+    ((6, 1, 7), (1, 3, 6)),
+    ((6, 1, 7), (1, 3, 12)),
+    ((1, 2, 1, 5), (7, 1, 9, 2)),
+    ((1, 2, 1, 5), (1, 2, 30, 6)),
+    ((2, 1, 4, 5), (20, 1, 5, 1)),
+    ((1, 1), (3, 12)),
+]
+KEPT = {
+    "abs": lambda lib, x: lib.abs(lib.complex(x, x)),
+    "cat": lambda lib, x: lib.cat([x, x]),
+    "clone of a conjugate": lambda lib, x: (x + 0j).conj().clone(),
+    "clone": lambda lib, x: x.clone(),
+    "conj_physical": lambda lib, x: lib.conj_physical(lib.complex(x, x)),
+    "deg2rad": lambda lib, x: lib.deg2rad(x),
+    "exp": lambda lib, x: lib.exp(x),
+    "flip": lambda lib, x: lib.flip(x, [0]),
+    "frexp": lambda lib, x: lib.frexp(x)[1],
+    "hardtanh": lambda lib, x: lib.nn.functional.hardtanh(x),
+    "hermite": lambda lib, x: lib.special.hermite_polynomial_he(2, x),
+    "hfft2": lambda lib, x: lib.fft.hfft2(x.narrow(-1, 0, 1), s=(2, 2), dim=(0, 1)),
+    "isfinite": lambda lib, x: lib.isfinite(x),
+    "isfinite of integers": lambda lib, x: lib.isfinite(x.int()),
+    "isinf": lambda lib, x: lib.isinf(x),
+    "nan_to_num": lambda lib, x: lib.nan_to_num(x),
+    "ndtr": lambda lib, x: lib.special.ndtr(x),
+    "plus a number": lambda lib, x: x + 1,
+    "rrelu": lambda lib, x: lib.rrelu(x),
+    "sort": lambda lib, x: lib.sort(x)[1],
+    "sum": lambda lib, x: x + x,
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_steps_of_single_elements_are_pytorchs(name):
+    for sizes, strides in SINGLE:
+        ours, theirs = (
+            KEPT[name](lib, lib.empty_strided(sizes, strides).fill_(1.0)).stride()
+            for lib in (rl, torch)
+        )
+        assert tuple(ours) == tuple(theirs), (sizes, strides)
