@@ -23,7 +23,7 @@ class GradScaler:
     """Scales losses, leaves out steps whose gradients overflow, and adapts the scale.
 
     Args:
-        device: ``"cpu"``; for a device that is not there the scaler does nothing.
+        device: where the losses are; where that is not there the scaler does nothing.
         init_scale: the first factor.
         growth_factor: what the factor is multiplied with after ``growth_interval``
             steps without an overflow.
@@ -76,7 +76,7 @@ class GradScaler:
         self._optimizers: dict = {}
 
     def _state(self, optimizer):
-        fresh = {"stage": OptState.READY, "found": None}
+        fresh = {"stage": OptState.READY, "found": {}}
         return self._optimizers.setdefault(id(optimizer), fresh)
 
     def _ready(self, method):
@@ -90,14 +90,20 @@ class GradScaler:
         """A loss, or several in containers, multiplied with the factor."""
         if not self._enabled:
             return outputs
-        if self._scale is None:
-            self._scale = rl.tensor(float(self._init_scale))
-            self._growth_tracker = rl.tensor(self._init_growth_tracker, dtype=rl.int32)
         return self._multiplied(outputs)
+
+    def _begin(self, device):
+        """The factor and the count, where the first loss is."""
+        self._scale = rl.tensor(float(self._init_scale), device=device)
+        self._growth_tracker = rl.tensor(
+            self._init_growth_tracker, dtype=rl.int32, device=device
+        )
 
     def _multiplied(self, value):
         if isinstance(value, Tensor):
-            return value * self._scale
+            if self._scale is None:
+                self._begin(value.device)
+            return value * self._scale.to(value.device, non_blocking=True)
         if isinstance(value, (list, tuple)):
             made = [self._multiplied(item) for item in value]
             return (
@@ -125,23 +131,43 @@ class GradScaler:
             )
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("unscale_() is being called after step().")
-        inverse = 1.0 / float(self._scale)
-        found = False
-        with rl.no_grad():
-            for group in optimizer.param_groups:
-                for parameter in group["params"]:
-                    grad = parameter.grad
-                    if grad is None:
-                        continue
-                    if grad.dtype is rl.float16:
-                        raise ValueError("Attempting to unscale FP16 gradients.")
-                    grad.mul_(inverse)
-                    found = found or not bool(grad.isfinite().all())
-        state["found"] = found
+        inverse = self._scale.double().reciprocal().float()
+        state["found"] = self._unscale(optimizer, inverse, False)
         state["stage"] = OptState.UNSCALED
+
+    def _unscale(self, optimizer, inverse, halves):
+        """Multiplies an optimizer's gradients; for each device, whether one overflowed.
+
+        Raises:
+            ValueError: a gradient is float16, and ``halves`` is not set.
+        """
+        groups: dict = {}
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                grad = parameter.grad
+                if grad is None:
+                    continue
+                if grad.dtype is rl.float16 and not halves:
+                    raise ValueError("Attempting to unscale FP16 gradients.")
+                if grad.is_sparse:
+                    if grad.dtype is rl.float16:  # sums of equal places may overflow
+                        grad = parameter.grad = grad.coalesce()
+                    grad = grad._values()
+                groups.setdefault(grad.device, []).append(grad)
+        found = {}
+        with rl.no_grad():
+            for device, grads in groups.items():
+                found[device] = rl.zeros((), device=device)
+                rl._amp_foreach_non_finite_check_and_unscale_(
+                    grads, found[device], inverse.to(device, non_blocking=True)
+                )
+        return found
 
     def step(self, optimizer, *args, **kwargs):
         """The optimizer's step, unless a gradient has overflowed.
+
+        An optimizer with ``fused=True`` looks at that itself, and nothing waits for its
+        device.
 
         Raises:
             RuntimeError: it has been done since the last ``update``, or a closure is
@@ -159,39 +185,64 @@ class GradScaler:
             raise RuntimeError(
                 "step() has already been called since the last update()."
             )
+        if getattr(optimizer, "_step_supports_amp_scaling", False):
+            return self._step_there(optimizer, state, args, kwargs)
         if state["stage"] is OptState.READY:
             self.unscale_(optimizer)
-        if state["found"] is None:
+        if not state["found"]:
             raise AssertionError("No inf checks were recorded for this optimizer.")
+        result = None
+        if not any(found.item() for found in state["found"].values()):
+            result = optimizer.step(*args, **kwargs)
         state["stage"] = OptState.STEPPED
-        return None if state["found"] else optimizer.step(*args, **kwargs)
+        return result
+
+    def _step_there(self, optimizer, state, args, kwargs):
+        """The step of an optimizer that unscales, and leaves out, by itself."""
+        scale = getattr(optimizer, "grad_scale", None)
+        if state["stage"] is OptState.READY:
+            one = rl.ones((), device=self._scale.device)
+            state["found"] = self._unscale(optimizer, one, True)
+            scale = self._scale * (1 if scale is None else scale)
+        if not state["found"]:
+            raise AssertionError("No inf checks were recorded for this optimizer.")
+        optimizer.grad_scale, optimizer.found_inf = scale, self._all_found([state])
+        try:
+            return optimizer.step(*args, **kwargs)
+        finally:
+            state["stage"] = OptState.STEPPED
+            del optimizer.grad_scale, optimizer.found_inf
+
+    def _all_found(self, states):
+        """Whether any gradient has overflowed, as a number beside the factor."""
+        parts = [
+            found.to(self._scale.device, non_blocking=True)
+            for state in states
+            for found in state["found"].values()
+        ]
+        if not parts:
+            raise AssertionError("No inf checks were recorded prior to update.")
+        return sum(parts[1:], parts[0])
 
     def update(self, new_scale=None):
         """Adapts the factor to what the steps since the last call have met."""
         if not self._enabled:
             return
         self._ready("update")
-        if new_scale is not None:
+        if isinstance(new_scale, Tensor):
+            self._scale.copy_(new_scale)
+        elif new_scale is not None:
             self._scale.fill_(float(new_scale))
         else:
-            found = [state["found"] for state in self._optimizers.values()]
-            if not found or all(one is None for one in found):
-                raise AssertionError("No inf checks were recorded prior to update.")
-            self._adapt(any(found))
+            rl._amp_update_scale_(
+                self._scale,
+                self._growth_tracker,
+                self._all_found(self._optimizers.values()),
+                self._growth_factor,
+                self._backoff_factor,
+                self._growth_interval,
+            )
         self._optimizers.clear()
-
-    def _adapt(self, overflowed):
-        if overflowed:
-            self._scale.mul_(self._backoff_factor)
-            self._growth_tracker.fill_(0)
-            return
-        successes = int(self._growth_tracker) + 1
-        if successes == self._growth_interval:
-            grown = self._scale * self._growth_factor
-            if bool(grown.isfinite()):
-                self._scale.copy_(grown)
-            successes = 0
-        self._growth_tracker.fill_(successes)
 
     def get_scale(self):
         """The factor."""

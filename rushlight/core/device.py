@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import threading
@@ -247,6 +248,24 @@ class Backend:
             total: how many elements.
         """
         self.refuse("run kernels", self.name)
+
+    def run_lists(self, kernel, device, operands, lists, counts, numbers, fault=0):
+        """Runs an elementwise kernel over lists of tensors, at once.
+
+        Args:
+            kernel: what `specialize` gave.
+            operands: for each, results first, a list's number and the bytes from one
+                element to the next (0: one element for each tensor); None for a number.
+            lists: the addresses of each list's tensors.
+            counts: how many elements the tensors of a place have.
+            numbers: 16 bytes for each operand that is a number.
+            fault: where the kernel's faults are noted, if not in the backend's own place.
+        """
+        self.refuse("run kernels", self.name)
+
+    def together(self):
+        """A block whose elementwise launches may be put together, in their order."""
+        return contextlib.nullcontext()
 
     def run_spans(self, kernel, device, addresses, ints, total, whole=False):
         """Runs a kernel over its parallel axis.

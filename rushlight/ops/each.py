@@ -1,10 +1,12 @@
 """Operators over lists of tensors: each runs once for every tensor.
 
-A launch costs so little here that a loop over the tensors is what a kernel over all of
-them would save elsewhere. Overrides, autograd and transformations see the operator on
-every tensor, and need to know nothing of lists.
+A launch costs so little on the host that a loop over the tensors is what a kernel over all
+of them would save elsewhere; a card's backend puts the launches together. Overrides,
+autograd and transformations see the operator on every tensor, and need to know nothing of
+lists.
 """
 
+from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
@@ -25,14 +27,24 @@ def over(name):
     run, run_ = (_operator(name + end) for end in ("", "_"))
 
     def function(self, *args):
-        return [run()(*each) for each in pairs(self, args)]
+        return run_each(run(), self, args)
 
     def changing(self, *args):
-        for each in pairs(self, args):
-            run_()(*each)
+        run_each(run_(), self, args)
         return self
 
     return function, changing
+
+
+def run_each(run, tensors, args, *keywords):
+    """The results of an operator on every tensor; the last arguments go by keywords."""
+    rows = pairs(tensors, args)
+    by_place = 1 + len(args) - len(keywords)
+    with backend_for(tensors[0].device).together():
+        return [
+            run(*row[:by_place], **dict(zip(keywords, row[by_place:], strict=True)))
+            for row in rows
+        ]
 
 
 def pairs(tensors, args):
@@ -178,11 +190,10 @@ def _summed(name):
     run, run_ = (_operator(name + end) for end in ("", "_"))
 
     def function(self, other, alpha=1):
-        return [run()(x, y, alpha=alpha) for x, y in pairs(self, (other,))]
+        return run_each(run(), self, (other, alpha), "alpha")
 
     def changing(self, other, alpha=1):
-        for x, y in pairs(self, (other,)):
-            run_()(x, y, alpha=alpha)
+        run_each(run_(), self, (other, alpha), "alpha")
         return self
 
     return function, changing
@@ -193,14 +204,10 @@ def _scaled(name):
     run, run_ = (_operator(name + end) for end in ("", "_"))
 
     def function(self, tensor1, tensor2, value):
-        return [
-            run()(x, a, b, value=v)
-            for x, a, b, v in pairs(self, (tensor1, tensor2, value))
-        ]
+        return run_each(run(), self, (tensor1, tensor2, value), "value")
 
     def changing(self, tensor1, tensor2, value):
-        for x, a, b, v in pairs(self, (tensor1, tensor2, value)):
-            run_()(x, a, b, value=v)
+        run_each(run_(), self, (tensor1, tensor2, value), "value")
         return self
 
     return function, changing

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from rushlight.backends.roles import host
-from rushlight.codegen.language import maximum, pointwise, sqrt
+from rushlight.codegen.language import maximum, pointwise, select, sqrt
+from rushlight.codegen.language import pow as power
+from rushlight.ops import together
 
 # Dtypes whose parameters the kernels update; the state has the same dtype.
 FUSED_DTYPES = frozenset({"float32", "float64", "bfloat16", "float16"})
@@ -98,21 +100,145 @@ def adam_amsgrad(
     return shrink * param - size * (mean / root), mean, square, largest
 
 
+def _guarded(found, old, new):
+    """New values, or the old ones where a gradient has overflowed."""
+    return tuple(
+        select(found > 0, one, other) for one, other in zip(old, new, strict=True)
+    )
+
+
+@pointwise
+def sgd_guarded(param, grad, lr, weight_decay, scale, found, decays, maximize):
+    """``sgd`` of a scaled gradient, which is kept unscaled."""
+    shown = grad / scale
+    new = sgd.function(param, shown, lr, weight_decay, decays, maximize)
+    return _guarded(found, (param, grad), (new, shown))
+
+
+@pointwise
+def sgd_momentum_guarded(
+    param,
+    grad,
+    buffer,
+    lr,
+    weight_decay,
+    momentum,
+    kept,
+    share,
+    scale,
+    found,
+    decays,
+    maximize,
+    nesterov,
+):
+    """``sgd_momentum`` of a scaled gradient, which is kept unscaled."""
+    shown = grad / scale
+    options = lr, weight_decay, momentum, kept, share, decays, maximize, nesterov
+    new = sgd_momentum.function(param, shown, buffer, *options)
+    return _guarded(found, (param, buffer, grad), (*new, shown))
+
+
+@pointwise
+def adam_guarded(
+    param,
+    grad,
+    mean,
+    square,
+    size,
+    shrink,
+    weight_decay,
+    rest1,
+    beta2,
+    rest2,
+    correction,
+    eps,
+    scale,
+    found,
+    decays,
+    maximize,
+):
+    """``adam`` of a scaled gradient, which is kept unscaled."""
+    shown = grad / scale
+    options = size, shrink, weight_decay, rest1, beta2, rest2, correction, eps
+    new = adam.function(param, shown, mean, square, *options, decays, maximize)
+    return _guarded(found, (param, mean, square, grad), (*new, shown))
+
+
+@pointwise
+def adam_amsgrad_guarded(
+    param,
+    grad,
+    mean,
+    square,
+    largest,
+    size,
+    shrink,
+    weight_decay,
+    rest1,
+    beta2,
+    rest2,
+    correction,
+    eps,
+    scale,
+    found,
+    decays,
+    maximize,
+):
+    """``adam_amsgrad`` of a scaled gradient, which is kept unscaled."""
+    shown, old = grad / scale, (param, mean, square, largest)
+    options = size, shrink, weight_decay, rest1, beta2, rest2, correction, eps
+    new = adam_amsgrad.function(
+        param, shown, mean, square, largest, *options, decays, maximize
+    )
+    return _guarded(found, (*old, grad), (*new, shown))
+
+
+@pointwise
+def adam_counted(step, lr, weight_decay, beta1, beta2, found, decoupled):
+    """A counter that goes on, and what Adam's step takes from it."""
+    step = select(found > 0, step, step + 1)
+    size = lr / (1 - power(beta1, step))
+    correction = 1 / sqrt(1 - power(beta2, step))
+    shrink = 1 - lr * weight_decay if decoupled else 1 + 0 * lr
+    return step, size, correction, shrink
+
+
+GUARDED = {
+    sgd: sgd_guarded,
+    sgd_momentum: sgd_momentum_guarded,
+    adam: adam_guarded,
+    adam_amsgrad: adam_amsgrad_guarded,
+}
+
+
 def can_fuse(params):
-    """Whether the kernels can update these parameters: dense, floating, on the CPU."""
+    """Whether the kernels can update these parameters: dense and floating."""
     if not params:
         return True
     grads = [each.grad for each in params]
     head = params[0]
     return (
-        head.device.on_host
+        together.reaches(head.device)
         and head.dtype.name in FUSED_DTYPES
         and host.foreach.same_layout([params, grads])
     )
 
 
-def _launch(rule, written, read, scalars, static):
-    """Specialise a rule for the tensors' dtype and run it over all of them."""
+def _launch(rule, written, read, scalars, static, guard=None):
+    """Specialise a rule for the tensors' dtype and run it over all of them.
+
+    Args:
+        guard: on a card, the scale of the gradients and whether one has overflowed.
+    """
+    if not written[0][0].device.on_host:
+        if guard is not None:
+            rule, scalars, written = (
+                GUARDED[rule],
+                (*scalars, *guard),
+                [*written, read[1]],
+            )
+        together.run(rule, written, [*read, *scalars], static)
+        return
     dtype = written[0][0].dtype.name
     compute = "float64" if dtype == "float64" else "float32"
     dtypes = (dtype,) * len(read) + (compute,) * len(scalars)
@@ -132,6 +258,8 @@ def fused_sgd_(
     nesterov=False,
     maximize=False,
     first_step=False,
+    grad_scale=None,
+    found_inf=None,
 ):
     """One step of stochastic gradient descent for all parameters, in place.
 
@@ -139,12 +267,18 @@ def fused_sgd_(
         params, grads: lists of dense tensors of one dtype.
         momentum_buffers: the directions so far, or None for no momentum.
         first_step: whether the buffers hold nothing yet; they become the gradients.
+        grad_scale, found_inf: what the gradients are divided by, and whether one of them
+            has overflowed: then nothing changes.
     """
     if not params:
         return
+    guard, overflown = _guard(grads, grad_scale, found_inf)
+    if overflown:
+        return
     static = (weight_decay != 0, bool(maximize))
     if momentum_buffers is None:
-        _launch(sgd, [params], [params, grads], (lr, weight_decay), static)
+        scalars = (lr, weight_decay)
+        _launch(sgd, [params], [params, grads], scalars, static, guard)
         return
     kept, share = (0.0, 1.0) if first_step else (momentum, 1 - dampening)
     _launch(
@@ -153,7 +287,43 @@ def fused_sgd_(
         [params, grads, momentum_buffers],
         (lr, weight_decay, momentum, kept, share),
         (*static, bool(nesterov)),
+        guard,
     )
+
+
+def left_out(params, optimizer):
+    """Whether a scaler leaves out a step that no kernel of lists takes.
+
+    The gradients are unscaled here where it does not.
+    """
+    scale = getattr(optimizer, "grad_scale", None)
+    found = getattr(optimizer, "found_inf", None)
+    if found is not None and float(found):
+        return True
+    if scale is not None:
+        for each in params:
+            each.grad.div_(scale.to(each.grad.device))
+    return False
+
+
+def _guard(grads, grad_scale, found_inf):
+    """What a step takes of a scaler's: two tensors on a card, or whether it is left out.
+
+    On the host the gradients are unscaled here.
+    """
+    if grad_scale is None and found_inf is None:
+        return None, False
+    device = grads[0].device
+    if device.on_host:
+        if found_inf is not None and float(found_inf):
+            return None, True
+        if grad_scale is not None:
+            for grad in grads:
+                grad.div_(float(grad_scale))
+        return None, False
+    scale = 1.0 if grad_scale is None else grad_scale.to(device, non_blocking=True)
+    found = 0.0 if found_inf is None else found_inf.to(device, non_blocking=True)
+    return (scale, found), False
 
 
 def fused_adam_(
@@ -171,16 +341,23 @@ def fused_adam_(
     eps,
     maximize=False,
     decoupled=False,
+    grad_scale=None,
+    found_inf=None,
 ):
     """One step of Adam for all parameters, in place; counts ``state_steps`` up.
 
     Args:
         params, grads, exp_avgs, exp_avg_sqs: lists of dense tensors of one dtype.
         max_exp_avg_sqs: the largest mean squares seen, or None without AMSGrad.
-        state_steps: one-element float32 tensors.
+        state_steps: one-element float32 tensors, of the host or beside the parameters:
+            then nothing waits for the device.
         decoupled: whether weight decay shrinks the parameters, as in AdamW.
+        grad_scale, found_inf: as for `fused_sgd_`.
     """
     if not params:
+        return
+    guard, overflown = _guard(grads, grad_scale, found_inf)
+    if overflown:
         return
     state = [exp_avgs, exp_avg_sqs]
     rule = adam
@@ -188,7 +365,25 @@ def fused_adam_(
         state.append(max_exp_avg_sqs)
         rule = adam_amsgrad
     static = (weight_decay != 0 and not decoupled, bool(maximize))
-    shrink = 1 - lr * weight_decay if decoupled else 1.0
+    if not state_steps[0].device.on_host:
+        found = 0.0 if guard is None else guard[1]
+        counted = [together.singles_for(state_steps) for _ in range(3)]
+        together.run(
+            adam_counted,
+            [state_steps, *counted],
+            [state_steps, lr, weight_decay, beta1, beta2, found],
+            (bool(decoupled),),
+            "float64",
+        )
+        size, correction, shrink = counted
+        scalars = (
+            *(size, shrink, weight_decay, 1 - beta1, beta2, 1 - beta2),
+            *(correction, eps),
+        )
+        read = [params, grads, *state]
+        _launch(rule, [params, *state], read, scalars, static, guard)
+        return
+    lr, shrink = float(lr), 1 - lr * weight_decay if decoupled else 1.0
     steps = host.foreach.advance(state_steps)
     for step in set(steps):
         written, grads_now = [params, *state], grads
@@ -207,7 +402,7 @@ def fused_adam_(
             eps,
         )
         read = [written[0], grads_now, *written[1:]]
-        _launch(rule, written, read, scalars, static)
+        _launch(rule, written, read, scalars, static, guard)
 
 
 def fused_adamw_(*args, **options):

@@ -12,6 +12,12 @@ def number(value):
     return value.item() if isinstance(value, Tensor) else value
 
 
+def option(value, beside):
+    """An option as a number, or as it is where it lies on the device of a tensor."""
+    there = isinstance(value, Tensor) and not value.device.on_host
+    return value if there and value.device == beside.device else number(value)
+
+
 def scalar(value):
     """An option as a number or a tensor without dimensions, whose dtype then rules."""
     return value.squeeze() if isinstance(value, Tensor) else value
@@ -71,10 +77,29 @@ def complex_or_real(parameter, value):
     return complex(value, value) if parameter.is_complex() else value
 
 
-def zero_step(fused=False):
-    """The counter of steps that every parameter's state has."""
+def zero_step(group=None, parameter=None):
+    """The counter of steps that a parameter's state has: with it where steps are fused."""
+    fused = group is not None and group.get("fused")
     wide = not fused and rl.get_default_dtype() == rl.float64
-    return rl.tensor(0.0, dtype=rl.float64 if wide else rl.float32)
+    there = fused or group is not None and group.get("capturable")
+    return rl.tensor(
+        0.0,
+        dtype=rl.float64 if wide else rl.float32,
+        device=parameter.device if there else "cpu",
+    )
+
+
+def alike(params, fits):
+    """The parameters with gradients, all of them or by device and type; whether they fit."""
+    there = [each for each in params if each.grad is not None]
+    if not there:
+        return []
+    if fits(there):
+        return [(there, True)]
+    found: dict = {}
+    for each in there:
+        found.setdefault((each.device, each.dtype), []).append(each)
+    return [(each, len(found) > 1 and fits(each)) for each in found.values()]
 
 
 # Options that came after the first saved optimizers: what those that lack them mean.

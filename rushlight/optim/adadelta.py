@@ -55,7 +55,7 @@ class Adadelta(rules.Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         state["square_avg"] = rl.zeros_like(parameter)
         state["acc_delta"] = rl.zeros_like(parameter)
 

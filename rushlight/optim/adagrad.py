@@ -73,7 +73,7 @@ class Adagrad(rules.Elementwise):
                 self.state[parameter]["sum"].share_memory_()
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         start = rules.complex_or_real(parameter, group["initial_accumulator_value"])
         state["sum"] = rl.full_like(parameter, start)
 

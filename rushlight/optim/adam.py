@@ -96,6 +96,7 @@ class Adam(rules.Elementwise):
             },
         )
         rules.check_modes(fused, foreach, differentiable)
+        self._step_supports_amp_scaling = bool(fused)
 
     def _check_param(self, parameter):
         if parameter.grad.is_sparse:
@@ -105,7 +106,7 @@ class Adam(rules.Elementwise):
             )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step(group["fused"])
+        state["step"] = rules.zero_step(group, parameter)
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_avg_sq"] = rl.zeros_like(parameter)
         if group["amsgrad"]:
@@ -114,10 +115,19 @@ class Adam(rules.Elementwise):
     def _step_group(self, group):
         from rushlight.ops import foreach
 
-        params = [each for each in group["params"] if each.grad is not None]
-        if group["differentiable"] or not foreach.can_fuse(params):
-            super()._step_group(group)
-            return
+        for params, fits in rules.alike(group["params"], foreach.can_fuse):
+            if not fits or group["differentiable"]:
+                self._step_each(foreach, group, params)
+            else:
+                self._step_alike(foreach, group, params)
+
+    def _step_each(self, foreach, group, params):
+        """The step of one parameter after the other."""
+        if not foreach.left_out(params, self):
+            super()._step_group({**group, "params": params})
+
+    def _step_alike(self, foreach, group, params):
+        """The step of parameters of one device and type, by one kernel."""
         states = []
         for parameter in params:
             state = self.state[parameter]
@@ -130,12 +140,13 @@ class Adam(rules.Elementwise):
         averages = [state["exp_avg"] for state in states]
         squares = [state["exp_avg_sq"] for state in states]
         largest = None
+        steps = [state["step"] for state in states]
         lists = [params, averages, squares]
         if group["amsgrad"]:
             largest = [state["max_exp_avg_sq"] for state in states]
             lists.append(largest)
-        if params and not host.foreach.same_layout(lists):
-            super()._step_group(group)  # a state that was loaded, say
+        if not host.foreach.same_layout(lists) or len({s.device for s in steps}) > 1:
+            self._step_each(foreach, group, params)  # a state that was loaded, say
             return
         beta1, beta2 = group["betas"]
         update = (
@@ -149,13 +160,15 @@ class Adam(rules.Elementwise):
             averages,
             squares,
             largest,
-            [state["step"] for state in states],
-            lr=rules.number(group["lr"]),
+            steps,
+            lr=rules.option(group["lr"], steps[0]),
             beta1=beta1,
             beta2=beta2,
             weight_decay=rules.number(group["weight_decay"]),
             eps=group["eps"],
             maximize=group["maximize"],
+            grad_scale=getattr(self, "grad_scale", None),
+            found_inf=getattr(self, "found_inf", None),
         )
 
     def _update(self, group, parameter, grad, state):

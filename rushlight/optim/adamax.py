@@ -54,7 +54,7 @@ class Adamax(rules.Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_inf"] = rl.zeros_like(parameter)
 

@@ -55,7 +55,7 @@ class ASGD(rules.Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         state["eta"] = rl.tensor(float(rules.number(group["lr"])), dtype=rl.float32)
         state["mu"] = rl.tensor(1.0, dtype=rl.float32)
         state["ax"] = rl.zeros_like(parameter)

@@ -65,7 +65,7 @@ class NAdam(rules.Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         state["mu_product"] = rl.tensor(1.0, dtype=rl.float32)
         state["exp_avg"] = rl.zeros_like(parameter)
         state["exp_avg_sq"] = rl.zeros_like(parameter)

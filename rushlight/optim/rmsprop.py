@@ -67,7 +67,7 @@ class RMSprop(rules.Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         state["square_avg"] = rl.zeros_like(parameter)
         if group["momentum"] > 0:
             state["momentum_buffer"] = rl.zeros_like(parameter)

@@ -50,7 +50,7 @@ class Rprop(rules.Elementwise):
         )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step()
+        state["step"] = rules.zero_step(group, parameter)
         state["prev"] = rl.zeros_like(parameter)
         size = rules.complex_or_real(parameter, float(rules.number(group["lr"])))
         state["step_size"] = rl.full_like(parameter, size)

@@ -63,6 +63,7 @@ class SGD(rules.Elementwise):
             },
         )
         rules.check_modes(fused, foreach, differentiable)
+        self._step_supports_amp_scaling = bool(fused)
 
     _late_defaults = {
         "nesterov": False,
@@ -75,20 +76,30 @@ class SGD(rules.Elementwise):
     def _step_group(self, group):
         from rushlight.ops import foreach
 
-        params = [each for each in group["params"] if each.grad is not None]
-        if group["differentiable"] or not foreach.can_fuse(params):
+        for params, fits in rules.alike(group["params"], foreach.can_fuse):
+            self._step_alike(
+                foreach, group, params, fits and not group["differentiable"]
+            )
+
+    def _step_alike(self, foreach, group, params, fits):
+        """The step of parameters of one device and type, by one kernel if that fits."""
+        if not fits:
+            if foreach.left_out(params, self):
+                return
             for parameter in params:
                 state = self.state[parameter] if group["momentum"] else {}
                 self.change(group, parameter, parameter.grad, state)
             return
         grads = [each.grad for each in params]
         options = {
-            "lr": rules.number(group["lr"]),
+            "lr": rules.option(group["lr"], params[0]),
             "weight_decay": rules.number(group["weight_decay"]),
             "momentum": group["momentum"],
             "dampening": group["dampening"],
             "nesterov": group["nesterov"],
             "maximize": group["maximize"],
+            "grad_scale": getattr(self, "grad_scale", None),
+            "found_inf": getattr(self, "found_inf", None),
         }
         if not group["momentum"]:
             foreach.fused_sgd_(params, grads, None, **options)

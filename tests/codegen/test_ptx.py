@@ -16,7 +16,7 @@ from rushlight.codegen.emit import device, ptx
 from rushlight.codegen.lower import lower
 from rushlight.codegen.schedules import cuda
 from rushlight.codegen.target import NVIDIA, using
-from rushlight.ops import binary, philox, reduction, softmax, unary
+from rushlight.ops import binary, foreach, philox, reduction, softmax, unary
 from tests.codegen import grid_kernels
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
@@ -119,6 +119,21 @@ def test_the_hosts_elementwise_kernels_use_no_local_memory_there(dtype, ndim, tm
             assert assemble(text, "sm_90", tmp_path)
 
 
+def over_lists():
+    """Entries of the optimizers' kernels over lists of tensors."""
+    rows = foreach.adam_amsgrad_guarded, 5, 5, (True, False)
+    counter = foreach.adam_counted, 4, 1, (True,)
+    for dtype in ("float32", "bfloat16"):
+        for rule, outputs, inputs, static in (rows, counter):
+            numbers = rule.arity - inputs - len(static)
+            kind = "float64" if rule is foreach.adam_counted else "float32"
+            types = (dtype,) * inputs + (kind,) * numbers
+            with using(NVIDIA):
+                loops = rule.lowered(types, (dtype,) * outputs, kind, static)
+            places = [(k, 4) for k in range(outputs)] + [(k, 4) for k in range(inputs)]
+            yield device.emit_lists(loops, (*places, *[None] * numbers))
+
+
 @assembler
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_entries_that_are_launched_assemble_without_spills(architecture, tmp_path):
@@ -129,7 +144,7 @@ def test_entries_that_are_launched_assemble_without_spills(architecture, tmp_pat
     plain = ("float32",), ("float32",), "float32"
     with using(NVIDIA):
         words = philox.philox.lower(T="float32", mode=0)
-    texts = [device.emit(words)]
+    texts = [device.emit(words), *over_lists()]
     for together in (True, False):
         texts += [
             grid(reduction.sum, "float32", *plain[1:], together=together),

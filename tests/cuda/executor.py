@@ -21,7 +21,6 @@ import struct
 import numpy as np
 
 from rushlight.backends.cpu import cache
-from rushlight.codegen.emit.device import MOST_DATA
 from tests.cuda.driver import POISON, near
 
 REGISTERS = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
@@ -105,9 +104,9 @@ class Executor:
     def __call__(self, found, grid, block, values, driver):
         """Runs a launch; see `tests.cuda.driver`."""
         call, shared = self.function(found.name)
-        data = struct.unpack(f"{MOST_DATA}Q", values[0])
+        words = f"{len(values[0]) // 8}Q"  # addresses, and what is too small for one
         values = [
-            struct.pack(f"{MOST_DATA}Q", *map(near, data)),
+            struct.pack(words, *map(near, struct.unpack(words, values[0]))),
             *values[1:-1],
             struct.pack("Q", near(*struct.unpack("Q", values[-1]))),
         ]

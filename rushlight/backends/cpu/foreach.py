@@ -141,7 +141,10 @@ def same_layout(lists) -> cython.bint:
                 not tensor.row_major
                 or (tensor.keys & UNUSUAL) != 0
                 or tensor.dtype_ is not head.dtype_
-                or tensor.storage.device is not head.storage.device
+                or (
+                    tensor.storage.device is not head.storage.device
+                    and tensor.storage.device != head.storage.device
+                )
                 or tensor.ndim_ != reference.ndim_
             ):
                 return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.backends.nvidia import contexts, driver, pinned, products
+from rushlight.backends.nvidia import contexts, driver, gathering, pinned, products
 from rushlight.backends.nvidia.streams import Event
 from rushlight.core.device import Backend, Device, register_backend
 
@@ -33,8 +33,10 @@ class Cards(Backend):
         return card.allocator.allocate(n_bytes, contexts.current_stream(card).handle)
 
     def free(self, address, n_bytes, device):
-        card = contexts.known(device.index)
-        if card is not None:  # else the program ends, and the driver is gone
+        card, waiting = contexts.known(device.index), gathering.current()
+        if waiting is not None:
+            waiting.later.append((device, address))
+        elif card is not None:  # else the program ends, and the driver is gone
             card.allocator.free(address)
 
     def empty_cache(self):
@@ -42,6 +44,7 @@ class Cards(Backend):
             card.allocator.release_idle()
 
     def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
+        gathering.flush()
         if to.on_host or of.on_host:
             card = self.card(of if to.on_host else to)
             queue = contexts.current_stream(card)
@@ -91,19 +94,33 @@ class Cards(Backend):
             return source.specialize(*args, **choices)
 
     def run_elements(self, kernel, device, addresses, sizes, strides, numbers, total):
-        kernel.run_elements(
-            self.card(device), addresses, sizes, strides, numbers, total
-        )
+        card, waiting = self.card(device), gathering.current()
+        if waiting is None or not waiting.take(
+            card, kernel, addresses, sizes, strides, numbers, total
+        ):
+            gathering.flush()
+            kernel.run_elements(card, addresses, sizes, strides, numbers, total)
+
+    def run_lists(self, kernel, device, operands, lists, counts, numbers, fault=0):
+        gathering.flush()
+        card = self.card(device)
+        kernel.run_lists(card, operands, lists, counts, numbers, fault)
+
+    def together(self):
+        return gathering.Gathered()
 
     def run_spans(self, kernel, device, addresses, ints, total, whole=False):
+        gathering.flush()
         chunk = total if whole else 1
         kernel.run_spans(self.card(device), addresses, ints, total, chunk)
 
     def run_rows(self, kernel, device, addresses, ints, rows, length, beside, held=()):
+        gathering.flush()
         card = self.card(device)
         kernel.run_rows(card, addresses, ints, rows, length, beside, held)
 
     def run_product(self, device, element, compute, sizes, operands, scales, batch):
+        gathering.flush()
         products.run(
             self.card(device), element, compute, sizes, operands, scales, batch
         )
@@ -120,15 +137,18 @@ class Cards(Backend):
         contexts.use(index)
 
     def synchronize(self, device):
+        gathering.flush()
         self.card(device).synchronize()
 
     def stream(self, device, priority=0):
         return self.card(device).streams.give(priority)
 
     def current_stream(self, device):
+        gathering.flush()
         return contexts.current_stream(self.card(device))
 
     def set_stream(self, stream):
+        gathering.flush()
         return contexts.use_stream(stream)
 
     def event(self, device, timing=False):

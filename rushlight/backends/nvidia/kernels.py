@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import threading
+from array import array
 from dataclasses import replace
 
 from rushlight.backends.cpu import cache
@@ -121,6 +122,47 @@ class DeviceKernel:
             total,
         )
 
+    def run_lists(self, card, operands, lists, counts, numbers, fault=0):
+        """Runs an elementwise kernel over lists of tensors in this thread's queue.
+
+        Args:
+            card: where.
+            operands: for each operand a list's number and the bytes from one element to
+                the next, or None for a number.
+            lists: addresses of as many tensors each.
+            counts: how many elements the tensors have.
+            numbers: 16 bytes for each operand that is a number.
+            fault: where the kernel notes what it refuses; the card's place by default.
+        """
+        from rushlight.codegen.emit import device
+
+        def build():
+            return device.emit_lists(self.function(), operands)
+
+        entry = device.lists_name(self.name, operands)
+        handle = self.handle(card, operands, entry, build)
+        most = device.most_tensors(len(lists))
+        chosen = [n for n, count in enumerate(counts) if count]
+        for begin in range(0, len(chosen), most):
+            part = chosen[begin : begin + most]
+            table = array("q", bytes(8 * device.ROOM))
+            pieces = 0
+            for place, n in enumerate(part):
+                table[place] = pieces
+                table[most + place] = counts[n]
+                for row, addresses in enumerate(lists):
+                    table[(2 + row) * most + place] = addresses[n]
+                pieces += -(-counts[n] // device.PIECE)
+            card.enter()
+            limit = card.properties.multi_processor_count * WAVES
+            stream = contexts.current_stream(card)
+            code = launch.launch_lists(
+                *(handle, stream.handle, min(pieces, limit), THREADS),
+                *(table.tobytes(), numbers, len(part), pieces),
+                fault or card.fault_address(),
+            )
+            self.launched(card, code, stream)
+
     def run_spans(self, card, addresses, ints, total, chunk=1):
         """Runs a kernel over its parallel axis in this thread's queue.
 
@@ -221,6 +263,10 @@ class DeviceKernel:
         code = function(
             handle, stream.handle, grid, threads, *operands, card.fault_address()
         )
+        self.launched(card, code, stream)
+
+    def launched(self, card, code, stream):
+        """Looks at the driver's answer to a launch."""
         if code:
             card.driver.refuse(code, f"cuLaunchKernel({self.name})")
         if BLOCKING:

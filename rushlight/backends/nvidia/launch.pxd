@@ -15,3 +15,4 @@ cdef enum:
     MOST_DATA = 24                  # as in codegen.emit.device
     MOST_INTS = 64
     MOST_NUMBERS = 12
+    ROOM = 440

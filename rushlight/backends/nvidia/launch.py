@@ -80,6 +80,44 @@ def launch_spans(
     return put(function, stream, grid, threads, parameters)
 
 
+def launch_lists(
+    function: uintptr_t,
+    stream: uintptr_t,
+    grid: cython.uint,
+    threads: cython.uint,
+    table: bytes,
+    numbers: bytes,
+    tensors: int64_t,
+    pieces: int64_t,
+    fault: uintptr_t,
+) -> int:
+    """Puts an elementwise kernel over lists of tensors into a queue; the result code.
+
+    Args:
+        table: `ROOM` words; see `emit.device.emit_lists`.
+        numbers: 16 bytes for each operand that is a number.
+        tensors: how many each list has.
+        pieces: how many all of them are cut into.
+        fault: where the kernel notes what it refuses.
+    """
+    words: int64_t[440]
+    room: cython.double[24]
+    parameters: cython.p_void[5]
+    if _entry == cython.NULL:
+        raise RuntimeError("launch: no driver was loaded")
+    if len(table) != 8 * ROOM or len(numbers) > 8 * 24:
+        raise ValueError(
+            f"launch: a table of {len(table)} bytes and {len(numbers)} of numbers"
+        )
+    memcpy(words, cython.cast(cython.p_char, table), len(table))
+    memcpy(room, cython.cast(cython.p_char, numbers), len(numbers))
+    parameters[0], parameters[1] = words, room
+    parameters[2] = cython.address(tensors)
+    parameters[3] = cython.address(pieces)
+    parameters[4] = cython.address(fault)
+    return put(function, stream, grid, threads, parameters)
+
+
 @cython.cfunc
 @cython.exceptval(check=False)
 def put(

@@ -246,6 +246,138 @@ def elements_name(name, ndim, numbers, narrow):
     return f"{entry_name(name)}_d{ndim}_n{marks}_{32 if narrow else 64}"
 
 
+ROOM = 440  # 64-bit words of a launch over lists: what tensors have, row by row
+PIECE = 4096  # elements of one tensor that a block takes at a time
+LISTS = """\
+define ptx_kernel void @{entry}(ptr byval([{room} x i64]) align 8 %table, \
+ptr byval([{numbers} x i128]) align 16 %numbers, i64 %tensors, i64 %pieces, ptr %fault) \
+nounwind {{
+begin:
+  %places = alloca [{count} x ptr], align 8
+  %steps = alloca [{n_steps} x i64], align 8
+{thread}{start}
+  %last = sub i64 %tensors, 1
+  br label %head
+head:
+  %piece = phi i64 [%block.wide, %begin], [%piece.next, %tail.piece]
+  %more = icmp slt i64 %piece, %pieces
+  br i1 %more, label %search, label %exit
+search:
+  %which = phi i64 [0, %head], [%beyond, %compare]
+  %ended = icmp slt i64 %which, %last
+  br i1 %ended, label %compare, label %found
+compare:
+  %beyond = add i64 %which, 1
+  %at.beyond = getelementptr i64, ptr %table, i64 %beyond
+  %first.beyond = load i64, ptr %at.beyond
+  %on = icmp sle i64 %first.beyond, %piece
+  br i1 %on, label %search, label %found
+found:
+  %at.first = getelementptr i64, ptr %table, i64 %which
+  %first = load i64, ptr %at.first
+  %row.count = add i64 %which, {each}
+  %at.count = getelementptr i64, ptr %table, i64 %row.count
+  %elements = load i64, ptr %at.count
+  %piece.own = sub i64 %piece, %first
+  %from = mul i64 %piece.own, {piece}
+  %far = add i64 %from, {piece}
+  %whole = icmp slt i64 %far, %elements
+  %to = select i1 %whole, i64 %far, i64 %elements
+  %begins = add i64 %from, %tid.wide
+{bases}
+  br label %each
+each:
+  %index = phi i64 [%begins, %found], [%next, %tail]
+  %inside = icmp slt i64 %index, %to
+  br i1 %inside, label %body, label %tail.piece
+body:
+{work}
+  %faults = call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)
+{note}  %next = add i64 %index, %width.wide
+  br label %each
+tail.piece:
+  %piece.next = add i64 %piece, %blocks.wide
+  br label %head
+exit:
+  ret void
+}}
+"""
+
+
+def most_tensors(lists):
+    """Of how many tensors one launch's table has room, for a number of lists."""
+    return ROOM // (2 + lists)
+
+
+def emit_lists(function, operands) -> str:
+    """The PTX of an elementwise kernel over several lists of tensors at once.
+
+    The launch's table has a row of where each tensor's pieces begin, one of how many
+    elements it has, and one of addresses for each list. A block takes a piece of one
+    tensor, a thread one element at a time.
+
+    Args:
+        function: the host's loops, as for `emit_elements`.
+        operands: for each operand a list's number and the bytes from element to element
+            (0: one element for each tensor), or None for a number, which comes by value.
+    """
+    module = llvm._Module(NVIDIA, scratch=False)
+    entry = lists_name(function.name, operands)
+    module.add(replace(function, name=f"{entry}.host"), "internal ")
+    count = len(operands)
+    each = most_tensors(1 + max(item[0] for item in operands if item))
+    start, bases, work, numbers = [], [], [], 0
+    for n in range(1 + 2 * count):
+        start += [
+            f"  %step{n} = getelementptr i64, ptr %steps, i64 {n}",
+            f"  store i64 {int(n == 0)}, ptr %step{n}",
+        ]
+    for k, item in enumerate(operands):
+        start.append(f"  %place{k} = getelementptr ptr, ptr %places, i64 {k}")
+        if item is None:
+            start += [
+                f"  %number{k} = getelementptr i128, ptr %numbers, i64 {numbers}",
+                f"  store ptr %number{k}, ptr %place{k}",
+            ]
+            numbers += 1
+            continue
+        row, width = item
+        bases += [
+            f"  %row{k} = add i64 %which, {(2 + row) * each}",
+            f"  %at.base{k} = getelementptr i64, ptr %table, i64 %row{k}",
+            f"  %base{k} = load ptr, ptr %at.base{k}",
+        ]
+        work += [
+            f"  %far{k} = mul i64 %index, {width}",
+            f"  %element{k} = getelementptr i8, ptr %base{k}, i64 %far{k}",
+            f"  store ptr %element{k}, ptr %place{k}",
+        ]
+    module.bodies.append(
+        LISTS.format(
+            entry=entry,
+            inner=f"{entry}.host",
+            room=ROOM,
+            numbers=NUMBERS,
+            piece=PIECE,
+            each=each,
+            thread=THREAD,
+            note=NOTE,
+            count=count,
+            n_steps=1 + 2 * count,
+            start="\n".join(start),
+            bases="\n".join(bases),
+            work="\n".join(work),
+        )
+    )
+    return assemble(module)
+
+
+def lists_name(name, operands):
+    """The entry of an elementwise kernel over lists, for a layout of its operands."""
+    marks = ["n" if item is None else f"{item[0]}w{item[1]}" for item in operands]
+    return f"{entry_name(name)}_lists_{'_'.join(marks)}"
+
+
 def _integer(name, position):
     """The lines that read an integer of the launch."""
     return [
