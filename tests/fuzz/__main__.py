@@ -34,11 +34,16 @@ def main():
     parser.add_argument("--only", default="", help="of operators whose name matches")
     parser.add_argument("--case", type=int, help="one case, in this process")
     parser.add_argument("--json", help="write every difference to this file")
+    parser.add_argument(
+        "--alone", choices=("torch", "rushlight"), help=argparse.SUPPRESS
+    )
     parser.add_argument("--worker", nargs=2, type=int, help=argparse.SUPPRESS)
     parser.add_argument("-v", "--verbose", action="store_true")
     options = parser.parse_args()
     if options.worker:
         return work(options)
+    if options.alone:
+        return alone(options)
     if options.case is not None:
         return show(options)
     return supervise(options)
@@ -63,6 +68,25 @@ def show(options):
             print(f"  {type(answer.error).__name__}: {answer.error}")
     print(judge.compare(case))
     return 0
+
+
+def alone(options):
+    """One library's part of a case, in this process, and nothing of the other's."""
+    from tests.fuzz import draw, judge
+
+    case = draw.draw(options.seed, options.case)
+    begun = time.monotonic()
+    judge.their_gradients(
+        judge.call(getattr(judge, options.alone), case), own_gradients(options.alone)
+    )
+    print(time.monotonic() - begun)
+    return 0
+
+
+def own_gradients(name):
+    from tests.fuzz import judge
+
+    return lambda answer, _: judge.gradients(answer, getattr(judge, name))
 
 
 def work(options):
@@ -155,8 +179,8 @@ class Run:
                 said = self.process.stderr.read().decode()
                 raise SystemExit(f"a worker did not start:\n{said}")
             kind = "crash" if ended else "hang"
-            if self.phase == "ours":
-                self.differences.append([self.last, "", kind, "", self.text])
+            if self.phase == "ours" and (text := self.ours(kind)):
+                self.differences.append([self.last, "", kind, text, self.text])
             else:
                 self.counts[f"PyTorch's {kind}"] += 1
             self.next = self.last + 1
@@ -164,6 +188,38 @@ class Run:
                 return False
             self.launch()
         return True
+
+    def ours(self, kind):
+        """What Rushlight does alone that PyTorch does not; None where it does well.
+
+        A process has both in it: PyTorch may have written over memory that is not its
+        own, and what takes it minutes may take us as long.
+        """
+        seconds = {}
+        for name, patience in (("torch", 5 * PATIENCE), ("rushlight", PATIENCE)):
+            command = [sys.executable, "-m", "tests.fuzz", "--seed"]
+            command += [
+                str(self.options.seed),
+                "--case",
+                str(self.last),
+                "--alone",
+                name,
+            ]
+            limit = START + max(patience, 4 * seconds.get("torch", 0.0))
+            try:
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=limit
+                )
+            except subprocess.TimeoutExpired:
+                seconds[name] = float("inf")
+                continue
+            if done.returncode:
+                if name == "torch":
+                    return None
+                return done.stderr.strip()[-200:] or f"exit status {done.returncode}"
+            seconds[name] = float(done.stdout.split()[-1])
+        allowed = max(PATIENCE, 4 * seconds["torch"])
+        return None if seconds["rushlight"] <= allowed else f"{kind}: {seconds}"
 
     def take(self, row):
         self.seen = max(self.seen, time.monotonic())

@@ -1,5 +1,8 @@
 """What the fuzzer lets pass: answers that are as good, and no others."""
 
+import subprocess
+import types
+
 import numpy as np
 import pytest
 
@@ -102,3 +105,33 @@ def test_what_is_left_of_terms_that_cancel_is_of_a_size_on_both_sides(ours, pass
     """``x - x`` plus a rounding: the exact result is no measure, PyTorch's is."""
     verdict = compared("sign", [0.0, 0.0], [ours, 0.0], [0.0, 1e-7])
     assert (verdict is None) == passes
+
+
+def whose(monkeypatch, torch, rushlight):
+    """What a worker that died in case 5 is said to have died of."""
+    from tests.fuzz import __main__ as command
+
+    def run(arguments, timeout, **kwargs):
+        seconds = torch if arguments[-1] == "torch" else rushlight
+        if seconds is None:
+            return types.SimpleNamespace(returncode=-11, stdout="", stderr="")
+        if seconds > timeout:
+            raise subprocess.TimeoutExpired(arguments, timeout)
+        return types.SimpleNamespace(returncode=0, stdout=f"{seconds}\n", stderr="")
+
+    monkeypatch.setattr(command.subprocess, "run", run)
+    died = command.Run.__new__(command.Run)
+    died.options, died.last = types.SimpleNamespace(seed=0), 5
+    return died.ours("hang")
+
+
+def test_a_crash_is_ours_where_we_crash_alone(monkeypatch):
+    assert whose(monkeypatch, torch=0.1, rushlight=None) == "exit status -11"
+    assert whose(monkeypatch, torch=None, rushlight=0.1) is None
+    assert whose(monkeypatch, torch=0.1, rushlight=0.1) is None
+
+
+def test_a_hang_is_ours_where_pytorch_takes_a_fraction_of_the_time(monkeypatch):
+    assert "hang" in whose(monkeypatch, torch=0.1, rushlight=100.0)
+    assert "hang" in whose(monkeypatch, torch=0.1, rushlight=1e9)
+    assert whose(monkeypatch, torch=50.0, rushlight=100.0) is None
