@@ -94,6 +94,10 @@ def atleast_3d(*tensors):
 
 def split(tensor, split_size_or_sections, dim=0):
     """Views of parts along a dimension: of one size, or of given sizes."""
+    if isinstance(split_size_or_sections, Tensor) and (
+        split_size_or_sections.numel() == 1
+    ):
+        split_size_or_sections = int(split_size_or_sections)
     if isinstance(split_size_or_sections, (list, tuple)):
         return call.split_with_sizes(tensor, split_size_or_sections, dim)
     return call.split(tensor, split_size_or_sections, dim)
@@ -101,8 +105,6 @@ def split(tensor, split_size_or_sections, dim=0):
 
 def _split_method(self, split_size, dim=0):
     """Views of parts along a dimension: of one size, or of given sizes."""
-    if isinstance(split_size, Tensor) and split_size.numel() == 1:
-        split_size = int(split_size)
     return split(self, split_size, dim)
 
 

@@ -466,8 +466,7 @@ def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
         raise MemoryError("no memory for a tensor's sizes")
     for i in range(tensor.ndim_):
         room[i] = tensor.sizes[i]
-        # The stride of a single element says nothing: give the one others expect.
-        room[tensor.ndim_ + i] = 1 if tensor.sizes[i] < 2 else tensor.strides[i]
+        room[tensor.ndim_ + i] = tensor.strides[i]
     out.data = tensor.pointer()
     out.device.device_type = CPU
     out.device.device_id = 0

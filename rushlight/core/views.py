@@ -240,7 +240,7 @@ def view_as_complex(self: Tensor):
     if self.strides[last] != 1:
         raise RuntimeError("Tensor must have a last dimension with stride 1")
     for i in range(last):
-        if self.strides[i] % 2:
+        if self.sizes[i] != 1 and self.strides[i] % 2:
             raise RuntimeError(
                 "Tensor must have a stride divisible by 2 for all but last dimension"
             )

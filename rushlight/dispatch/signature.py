@@ -97,6 +97,12 @@ _NO_SIZES = cython.declare(
 )
 SIZE = cython.declare(cython.int, 8)  # among an argument's flags
 NEEDED = cython.declare(cython.int, 16)
+# Lists in whose place one integer may stand, but to PyTorch that is another overload's:
+# it is written down, or a tensor without dimensions.
+_LISTS = cython.declare(
+    frozenset, frozenset({"all", "any", "count_nonzero", "squeeze"})
+)
+WRITTEN = cython.declare(cython.int, 32)
 
 # Mismatch codes: 0 fits; the argument's index is in the low byte.
 TOO_MANY = cython.declare(cython.int, 256)
@@ -239,6 +245,8 @@ class Signature:
             self.flags[i] = row[5]
             if counts(name, row[0]):
                 self.flags[i] |= SIZE
+            if row[0] == "dim" and name.split(".")[0] in _LISTS:
+                self.flags[i] |= WRITTEN
             if not row[3]:
                 self.n_positional += 1
         self.names = tuple([row[0] for row in rows])
@@ -766,7 +774,7 @@ def accept_integers(
         check_width(item)
         own(bound, i, (item, item))
         return 0
-    if size > 0 and is_place(item, False):
+    if size > 0 and (is_number(item) if flags & WRITTEN else is_place(item, False)):
         if is_array(item):  # a list of sizes if anything, and PyTorch takes lists only
             return WRONG_TYPE + i
         number = as_integer(item)

@@ -451,9 +451,13 @@ def pow_scalar(self, exponent):
 def plain_power(self, exponent):
     """One, or the base itself, in the type that other powers would have."""
     dtype = rushlight.result_type(self, exponent)
+    # laid out as elementwise results are, not as copies
+    form = rushlight.contiguous_format if self.is_contiguous() else None
     if exponent == 0:
-        return ops.ones_like(self, dtype=dtype)
-    return ops.clone(self) if dtype == self.dtype else self.to(dtype)
+        return ops.ones_like(self, dtype=dtype, memory_format=form)
+    if dtype == self.dtype:
+        return ops.clone(self, memory_format=form)
+    return self.to(dtype, memory_format=form or rushlight.preserve_format)
 
 
 def complex_power(self, exponent):

@@ -38,15 +38,13 @@ def check_slices(operator, self, dim, index, source):
             f"{operator}(): Expected dtype int32/int64 for index but got: "
             f"{scalar_name(index.dtype)}\n  index: {brief(index)}"
         )
-    if not self.dim() and index.numel() > 1:
-        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     if source.dtype is not self.dtype:
         raise RuntimeError(
             f"{operator}(): self ({scalar_name(self.dtype)}) and source"
             f" ({scalar_name(source.dtype)}) must have the same scalar type"
         )
     count = index.numel()
-    if source.dim() and dim >= source.dim():
+    if dim and dim >= source.dim():
         raise RuntimeError(
             f"{operator}(): Indexing dim {dim} is out of bounds of the source tensor with"
             f" dim {source.dim()}"
@@ -54,22 +52,22 @@ def check_slices(operator, self, dim, index, source):
     expected = list(self.shape)
     if expected:
         expected[dim] = source.shape[dim] if source.dim() else 1
+    if count != (source.shape[dim] if source.dim() else 1):
+        _refuse_count(operator, dim, count, source)
     if list(source.shape) != expected:
-        if source.dim() == self.dim() and source.shape[dim] != count:
-            _refuse_count(operator, dim, count, source)
         raise RuntimeError(
             "source tensor shape must match self tensor shape, excluding the specified"
             f" dimension. Got self.shape = {list(self.shape)} source.shape ="
             f" {list(source.shape)}"
         )
-    if count != (source.shape[dim] if source.dim() else 1):
-        _refuse_count(operator, dim, count, source)
 
 
 def _refuse_count(operator, dim, count, source):
+    if not source.dim():
+        raise IndexError("Dimension specified as 0 but tensor has no dimensions")
     raise RuntimeError(
         f"{operator}(): Number of indices ({count}) should be equal to"
-        f" source.size(dim): ({source.shape[dim] if source.dim() else 1}), for dim: {dim}"
+        f" source.size(dim): ({source.shape[dim]}), for dim: {dim}"
     )
 
 
@@ -93,6 +91,8 @@ def index_add(self, dim, index, source, alpha=1):
     require(kernel, self.dtype, MOVED, self)
     check_number(self.dtype, alpha)
     if self.numel() == 0:
+        if not wide and index.numel():
+            raise IndexError("index out of range in self")
         return self.contiguous().clone()
     if self.dtype.is_complex:
         return _index_add_complex(self, dim, index, source, alpha)

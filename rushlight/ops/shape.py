@@ -5,6 +5,7 @@ import math
 
 import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.views import unsafe_view
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
@@ -48,7 +49,10 @@ def stack(tensors, dim):
                 f"{list(first)} at entry 0 and {list(tensor.shape)} at entry {number}"
             )
     dim = wrap_dim(dim, len(first) + 1)
-    return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+    if dim == len(first):
+        return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
+    sizes = [*first[:dim], len(tensors), *first[dim:]]
+    return unsafe_view(cat(tensors, dim), sizes)  # strides as those of what is joined
 
 
 def unstack_gradient(grad, dim):
@@ -585,7 +589,8 @@ def one_hot(self, num_classes):
             raise RuntimeError("Class values must be smaller than num_classes.")
     if 0 < self.numel() * num_classes <= FEW:  # a comparison is over sooner than a copy
         classes = ops.arange(num_classes, dtype=rushlight.int64, device=self.device)
-        return (self.unsqueeze(-1) == classes).to(rushlight.int64)
+        found = self.unsqueeze(-1) == classes
+        return found.to(rushlight.int64, memory_format=rushlight.contiguous_format)
     result = ops.zeros(
         [*self.shape, num_classes], dtype=rushlight.int64, device=self.device
     )

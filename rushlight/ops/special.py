@@ -287,7 +287,8 @@ def erfcx(x):
 def i1_slope(self, result):
     """``I0(x) - I1(x) / x``; one half at zero, and at NaN."""
     away = _beside_zero(self)
-    slope = ops.i0(self) - result / ops.where(away, self, 1.0)
+    safe = ops.where(away, self, 1.0)
+    slope = ops.i0(safe) - result / safe
     return ops.where(away, slope, 0.5)
 
 
@@ -299,7 +300,7 @@ def i1e_slope(self, result):
     """``I0e(x) - (sign(x) + 1 / x) I1e(x)``; one half at zero, and at NaN."""
     away = _beside_zero(self)
     safe = ops.where(away, self, 1.0)
-    slope = ops.special_i0e(self) - result * (ops.sgn(self) + 1 / safe)
+    slope = ops.special_i0e(safe) - result * (ops.sgn(safe) + 1 / safe)
     return ops.where(away, slope, 0.5)
 
 

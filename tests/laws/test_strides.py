@@ -280,3 +280,34 @@ def test_steps_of_single_elements_are_pytorchs(name):
             for lib in (rl, torch)
         )
         assert tuple(ours) == tuple(theirs), (sizes, strides)
+
+
+LAID_OUT = {
+    "rrelu": lambda m, x: m.nn.functional.rrelu(x),
+    "one_hot": lambda m, x: m.nn.functional.one_hot(x.to(m.int64)),
+    "isin": lambda m, x: m.isin(x, 3.0),
+    "power of zero": lambda m, x: m.pow(x, 0),
+    "power of one": lambda m, x: m.pow(x, 1),
+    "ldexp": lambda m, x: m.ldexp(x, x.to(m.int64)),
+    "stack": lambda m, x: m.stack([x, x], 1),
+    "stack at the end": lambda m, x: m.stack([x, x], -1),
+    "cat": lambda m, x: m.cat([x, x], 0),
+    "cat with rows": lambda m, x: m.cat([x, x.contiguous()], -1),
+    "a tensor that is lent": lambda m, x: m.from_dlpack(x),
+}
+LIKE_IMAGES = [
+    ((1, 1, 1, 4), (1, 1, 1, 1)), ((1, 2, 1, 4), (8, 1, 8, 2)),
+    ((3, 1, 1, 2), (2, 1, 2, 1)), ((1, 4, 1, 3), (2, 1, 24, 8)),
+    ((2, 3, 2, 2), (12, 1, 6, 3)), ((2, 1, 2), (1, 0, 2)), ((1, 2, 1, 1), (7, 1, 2, 2)),
+    ((1, 2, 1, 2, 2), (8, 1, 8, 4, 2)), ((3, 1, 3, 1), (6, 1, 2, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAID_OUT)
+@pytest.mark.parametrize(("sizes", "strides"), UNUSUAL + LIKE_IMAGES)
+def test_powers_stacks_and_what_is_lent_lie_as_on_pytorch(name, sizes, strides):
+    ours, expected = (
+        geometry(LAID_OUT[name](m, m.arange(99.0).as_strided(sizes, strides)), True)
+        for m in (rl, torch)
+    )
+    assert ours == expected

@@ -150,3 +150,65 @@ def test_orders_of_distances_are_numbers_of_the_type(p, dtype):
             numbers += x.grad.reshape(-1).tolist()
         found.append([float(f"{number:.4g}") for number in numbers])
     assert str(found[0]) == str(found[1])
+
+
+SLICES = [(), (1,), (0,), (2,), (2, 3), (1, 3), (2, 2, 2)]
+
+
+@pytest.mark.parametrize("count", [(), (0,), (1,), (2,), (2, 2)], ids=str)
+@pytest.mark.parametrize("name", ["index_add", "index_reduce", "index_copy"])
+def test_slices_and_indices_that_do_not_fit_are_told_in_pytorchs_order(name, count):
+    more = ("amax",) if name == "index_reduce" else ()
+    for sizes in SLICES:
+        for source in SLICES:
+            for dim in (0, -1, 1):
+                goes_as_on_pytorch(
+                    lambda m, a=sizes, b=source, d=dim: getattr(m, name)(
+                        m.ones(a), d, m.zeros(count, dtype=m.int64), m.ones(b), *more
+                    )
+                )
+
+
+PLACES = {
+    "a tensor": lambda m: m.tensor(1),
+    "a vector": lambda m: m.tensor([1]),
+    "a truth": lambda m: m.tensor(True),
+    "a fraction": lambda m: m.tensor(1.5),
+    "two": lambda m: m.tensor([1, 0]),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    "name", ["all", "any", "count_nonzero", "squeeze", "sum", "amax", "flip", "split"]
+)
+def test_tensors_stand_for_dimensions_where_they_do_on_pytorch(name, place):
+    goes_as_on_pytorch(lambda m: getattr(m, name)(m.ones(2, 3), PLACES[place](m)))
+    goes_as_on_pytorch(
+        lambda m: getattr(m.Tensor, name)(m.ones(2, 3), PLACES[place](m))
+    )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("first", ["number", "tensor"])
+def test_quotients_that_are_rounded_down_take_no_gradient_from_out(first, dtype):
+    def divided(m):
+        x = m.ones(2, dtype=getattr(m, dtype), requires_grad=True)
+        left = True if first == "number" else x
+        return m.floor_divide(left, x, out=m.empty(2, dtype=x.dtype)).detach()
+
+    goes_as_on_pytorch(divided)
+
+
+@pytest.mark.parametrize("name", ["i0", "i0e", "i1", "i1e"])
+def test_slopes_of_bessel_functions_have_pytorchs_slopes_at_zero_and_nan(name):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        x = m.tensor([float("nan"), float("inf"), 0.0, 1.0, 700.0], dtype=m.float64)
+        x.requires_grad_()
+        y = getattr(m.special, name)(x)
+        (slope,) = m.autograd.grad(y.sum(), x, create_graph=True)
+        (again,) = m.autograd.grad(slope.sum(), x)
+        found.append([float(f"{v:.6g}") for v in slope.tolist() + again.tolist()])
+    assert str(found[0]) == str(found[1])
