@@ -1,10 +1,18 @@
-"""Recurrent layers, step by step over other operators.
+"""Recurrent layers: a direction of a layer is one operator, or steps over others.
 
 A step takes what a layer's input gives it, the state so far and the recurrent weights
 ``(w_hh, b_hh, w_hr)``; the inputs of all steps go through their weight in one product.
+Where somebody wants to see the steps (a mode, a transformation, a program that is being
+recorded), or the type is no float of four or eight bytes, they are taken one by one.
 """
 
+from typing import NamedTuple
+
+import rushlight
+from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
+from rushlight.ops import recurrent_kernels as kernels
+from rushlight.ops.shared import followed, readable
 
 
 def rnn_step(activation):
@@ -40,6 +48,11 @@ def gru_step(projected, state, weights):
 
 
 _TANH, _RELU = rnn_step(lambda x: x.tanh()), rnn_step(lambda x: x.relu())
+
+
+lstm_sequence = kernels.lstm_sequence
+gru_sequence = kernels.gru_sequence
+rnn_sequence = kernels.rnn_sequence
 
 
 # ---- single steps
@@ -106,7 +119,99 @@ def rnn_relu_cell(input, hx, w_ih, w_hh, b_ih, b_hh):
     return _cell(_RELU, 1, input, (hx,), w_ih, w_hh, b_ih, b_hh)[0]
 
 
-# ---- sequences
+# ---- one direction of one layer
+
+
+class Kind(NamedTuple):
+    """A step of a layer, and the operator for all steps."""
+
+    step: object
+    sequence: object
+    states: int
+    gates: int
+
+
+LSTM = Kind(lstm_step, lambda *given: ops._lstm_sequence(*given), 2, 4)
+GRU = Kind(gru_step, lambda *given: ops._gru_sequence(*given), 1, 3)
+TANH = Kind(_TANH, lambda *given: ops._rnn_sequence(*given, relu=False), 1, 1)
+RELU = Kind(_RELU, lambda *given: ops._rnn_sequence(*given, relu=True), 1, 1)
+
+
+class Batch:
+    """Steps of a batch of sequences, one after the other along the first dimension."""
+
+    def __init__(self, data):
+        self.counts = [data.shape[1]] * data.shape[0]
+
+    def cut(self, data):
+        return data.unbind(0)
+
+    def join(self, steps):
+        return ops.stack(steps)
+
+    def rows(self, data):
+        return data.reshape(-1, data.shape[2])
+
+    def back(self, rows):
+        return ops._unsafe_view(rows, [len(self.counts), -1, rows.shape[1]])
+
+
+class Packed:
+    """Steps of packed sequences: ever fewer rows."""
+
+    def __init__(self, counts):
+        self.counts = list(counts)
+
+    def cut(self, data):
+        return data.split(self.counts)
+
+    def join(self, steps):
+        return ops.cat(steps)
+
+    def rows(self, data):
+        return data
+
+    def back(self, rows):
+        return rows
+
+
+def _whole(kind, form, data, state, weights):
+    """Whether one operator takes all steps: plain numbers in memory that fit."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    if w_hr is not None or not data.numel() or not data.device.on_host:
+        return False
+    if followed() or rushlight.is_autocast_enabled("cpu"):
+        return False
+    if data.dtype not in (rushlight.float32, rushlight.float64):
+        return False
+    size, samples = w_hh.shape[-1], state[0].shape[0]
+    wide = kind.gates * size
+    shapes = [(w_ih, (wide, data.shape[-1])), (w_hh, (wide, size))]
+    shapes += [(bias, (wide,)) for bias in (b_ih, b_hh) if bias is not None]
+    shapes += [(each, (samples, size)) for each in state]
+    return (
+        size > 0
+        and samples == max(form.counts)
+        and all(t.shape == shape and t.dtype is data.dtype for t, shape in shapes)
+        and all(
+            t._stand is None and readable(t) for t in (data, *(t for t, _ in shapes))
+        )
+    )
+
+
+def _direction(kind, form, data, state, weights, reverse):
+    """One direction of one layer: what it gives for each step, and the last states."""
+    w_ih, w_hh, b_ih, b_hh, w_hr = weights
+    if _whole(kind, form, data, state, weights):
+        given = form.rows(data), *state, w_ih, w_hh, b_ih, b_hh
+        keep = rushlight.is_grad_enabled() and any(
+            t is not None and t.requires_grad for t in given
+        )
+        found = kind.sequence(*given, form.counts, reverse, keep)
+        return form.back(found[0]), found[1 : 1 + kind.states]
+    entering = form.cut(ops.linear(data, w_ih, b_ih))
+    outputs, last = _run(kind.step, entering, state, (w_hh, b_hh, w_hr), reverse)
+    return form.join(outputs), last
 
 
 def _run(step, projected, state, weights, reverse):
@@ -133,6 +238,65 @@ def _run(step, projected, state, weights, reverse):
     return outputs, current
 
 
+def _differentiable(kind, grads, given, counts, reverse, needs):
+    """The gradients of a direction by its steps, to be differentiated again."""
+
+    form = Packed(counts)
+    with rushlight.enable_grad():
+        again = [
+            t.view_as(t) if needs >> place & 1 else t for place, t in enumerate(given)
+        ]
+        data, state, (w_ih, w_hh, b_ih, b_hh) = (
+            again[0], tuple(again[1:-4]), again[-4:],
+        )  # fmt: skip
+        entering = form.cut(ops.linear(data, w_ih, b_ih))
+        outputs, last = _run(kind.step, entering, state, (w_hh, b_hh, None), reverse)
+        results = [
+            (result, grad)
+            for result, grad in zip((ops.cat(outputs), *last), grads)
+            if grad is not None
+        ]
+        wanted = [t for place, t in enumerate(again) if needs >> place & 1]
+        found = iter(
+            rushlight.autograd.grad(
+                [result for result, _ in results], wanted,
+                [grad for _, grad in results], create_graph=True, allow_unused=True,
+            )
+        )  # fmt: skip
+    return tuple(
+        next(found) if needs >> place & 1 else None for place in range(len(given))
+    )
+
+
+# ---- gradients of a direction
+
+
+def lstm_gradients(grads, given, counts, reverse, kept, needs):
+    """By kernels, or by operators that can be differentiated again."""
+    if is_recording():
+        return _differentiable(LSTM, grads, given, counts, reverse, needs)
+    return kernels.lstm_backward(grads, *given[:5], counts, reverse, *kept, needs)
+
+
+def gru_gradients(grads, given, counts, reverse, kept, needs):
+    """By kernels, or by operators that can be differentiated again."""
+    if is_recording():
+        return _differentiable(GRU, grads, given, counts, reverse, needs)
+    return kernels.gru_backward(grads, *given[:4], counts, reverse, *kept, needs)
+
+
+def rnn_gradients(grads, given, relu, counts, reverse, kept, needs):
+    """By kernels, or by operators that can be differentiated again."""
+    if is_recording():
+        kind = RELU if relu else TANH
+        return _differentiable(kind, grads, given, counts, reverse, needs)
+    rest = relu, counts, reverse, kept, needs
+    return kernels.rnn_backward(grads, *given[:4], *rest)
+
+
+# ---- sequences
+
+
 def _grouped(params, has_biases, projected=False):
     """The weights of each layer and direction: ``(w_ih, w_hh, b_ih, b_hh, w_hr)``.
 
@@ -154,47 +318,40 @@ def _grouped(params, has_biases, projected=False):
     return groups
 
 
-def _layers(step, steps, state, groups, num_layers, dropout, train, bidirectional):
+def _layers(kind, form, data, state, groups, num_layers, dropout, train, bidirectional):
     """All layers over the steps; what the last one gives, and the last states."""
     directions = 2 if bidirectional else 1
     if state[0].shape[0] < num_layers * directions:
         raise RuntimeError("Expected more hidden states in stacked_rnn")
     if len(groups) < num_layers * directions:
         raise RuntimeError("Expected more weights in stacked_rnn")
-    counts = [each.shape[0] for each in steps]
     lasts = []
     for layer in range(num_layers):
         if layer and dropout and train:
-            steps = ops.dropout(ops.cat(steps), dropout, True).split(counts)
+            data = ops.dropout(data, dropout, True)
         results = []
         for direction in range(directions):
             index = layer * directions + direction
-            w_ih, w_hh, b_ih, b_hh, w_hr = groups[index]
-            projected = ops.linear(ops.cat(list(steps)), w_ih, b_ih).split(counts)
             first = tuple(each[index] for each in state)
-            weights = (w_hh, b_hh, w_hr)
-            outputs, last = _run(step, projected, first, weights, direction == 1)
-            results.append(outputs)
+            result, last = _direction(
+                kind, form, data, first, groups[index], direction == 1
+            )
+            results.append(result)
             lasts.append(last)
-        steps = results[0]
-        if directions == 2:
-            steps = [ops.cat(list(pair), 1) for pair in zip(*results)]
-    return list(steps), tuple(ops.stack(list(each)) for each in zip(*lasts))
+        data = ops.cat(results, -1) if directions == 2 else results[0]
+    return data, *(ops.stack(list(each)) for each in zip(*lasts))
 
 
-def _over_batch(step, input, state, groups, options, batch_first):
-    along = 1 if batch_first else 0
-    steps = input.unbind(along)
-    if not steps:
+def _over_batch(kind, input, state, groups, options, batch_first):
+    data = input.transpose(0, 1) if batch_first else input
+    if not data.shape[0]:
         raise RuntimeError("Expected sequence length to be larger than 0 in RNN")
-    outputs, last = _layers(step, list(steps), state, groups, *options)
-    return (ops.stack(outputs, along), *last)
+    output, *last = _layers(kind, Batch(data), data, state, groups, *options)
+    return (output.transpose(0, 1) if batch_first else output, *last)
 
 
-def _over_packed(step, data, batch_sizes, state, groups, options):
-    steps = data.split(batch_sizes.tolist())
-    outputs, last = _layers(step, list(steps), state, groups, *options)
-    return (ops.cat(outputs), *last)
+def _over_packed(kind, data, batch_sizes, state, groups, options):
+    return _layers(kind, Packed(batch_sizes.tolist()), data, state, groups, *options)
 
 
 def _lstm_weights(hx, params, has_biases):
@@ -221,7 +378,7 @@ def lstm(
     """
     groups = _lstm_weights(hx, params, has_biases)
     options = (num_layers, dropout, train, bidirectional)
-    return _over_batch(lstm_step, input, tuple(hx), groups, options, batch_first)
+    return _over_batch(LSTM, input, tuple(hx), groups, options, batch_first)
 
 
 def lstm_of_packed(
@@ -230,10 +387,10 @@ def lstm_of_packed(
     """`lstm` of sequences of several lengths, the longest first."""
     groups = _lstm_weights(hx, params, has_biases)
     options = (num_layers, dropout, train, bidirectional)
-    return _over_packed(lstm_step, data, batch_sizes, tuple(hx), groups, options)
+    return _over_packed(LSTM, data, batch_sizes, tuple(hx), groups, options)
 
 
-def _simple(step, doc):
+def _simple(kind, doc):
     """The two forms of a network with one state."""
 
     def over_batch(
@@ -242,7 +399,7 @@ def _simple(step, doc):
     ):  # fmt: skip
         groups = _grouped(params, has_biases)
         options = (num_layers, dropout, train, bidirectional)
-        return _over_batch(step, input, (hx,), groups, options, batch_first)
+        return _over_batch(kind, input, (hx,), groups, options, batch_first)
 
     def over_packed(
         data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
@@ -250,12 +407,12 @@ def _simple(step, doc):
     ):  # fmt: skip
         groups = _grouped(params, has_biases)
         options = (num_layers, dropout, train, bidirectional)
-        return _over_packed(step, data, batch_sizes, (hx,), groups, options)
+        return _over_packed(kind, data, batch_sizes, (hx,), groups, options)
 
     over_batch.__doc__ = over_packed.__doc__ = doc
     return over_batch, over_packed
 
 
-gru, gru_of_packed = _simple(gru_step, "The outputs, and the state at the end.")
-rnn_tanh, rnn_tanh_of_packed = _simple(_TANH, "The outputs, and the last state.")
-rnn_relu, rnn_relu_of_packed = _simple(_RELU, "The outputs, and the last state.")
+gru, gru_of_packed = _simple(GRU, "The outputs, and the state at the end.")
+rnn_tanh, rnn_tanh_of_packed = _simple(TANH, "The outputs, and the last state.")
+rnn_relu, rnn_relu_of_packed = _simple(RELU, "The outputs, and the last state.")

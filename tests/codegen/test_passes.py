@@ -8,6 +8,8 @@ from rushlight.codegen.passes.fold_indices import fold_indices
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
+from rushlight.codegen.passes.vectorize_loops import vectorize_loops
+from rushlight.codegen.target import current
 
 p = Var("p", ir.Pointer(f32))
 i, n, t = Var("i", i64), Var("n", i64), Var("t", i64)
@@ -53,6 +55,16 @@ def test_name_shared_computes_each_shared_value_once():
     lets, (tree,) = name_shared([square + square * 2])
     assert render_statements(lets) == "v0 = x * x"
     assert repr(tree) == "v0 + v0 * 2.0"
+
+
+def test_vectorize_loops_takes_places_at_a_fixed_distance():
+    away = ir.Store(p, n * 4 + t + i, load(p, t + n + i) + one)
+    strided = ir.Store(p, i * n, load(p, i))
+    for store, wide in ((away, True), (strided, False)):
+        loop = ir.For(i, Const(i64, 0), n, (store,), kind="vectorized")
+        lets = ir.Let(n, ir.integer(0)), ir.Let(t, ir.integer(1))
+        text = after(vectorize_loops, bind, *lets, loop)
+        assert ("vectorized" not in text) == (wide and current().has_masks)
 
 
 def test_lowering_reports_every_step():

@@ -12,6 +12,7 @@ from rushlight.ops import (
     loss_kernels,
     movement,
     pooling_kernels,
+    recurrent_kernels,
     scan_kernels,
     sorting_kernels,
 )
@@ -148,6 +149,60 @@ CASES = [
         [20, 8, 1, 0, 0],
         8,
         {**FLOAT, "I": "int64"},
+    ),
+    (
+        recurrent_kernels.lstm_kernel,
+        [noise(2, 68), noise(2, 17), noise(2, 17), zeros(2, 17), zeros(2, 17)],
+        [noise(2, 68)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    (
+        recurrent_kernels.lstm_back_kernel,
+        [zeros(2, 68), noise(2, 17), zeros(2, 17)],
+        [noise(2, 68), noise(2, 17), noise(2, 17), noise(2, 17), noise(2, 17)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    (
+        recurrent_kernels.gru_kernel,
+        [zeros(2, 68), noise(2, 17), zeros(2, 17), zeros(2, 17)],
+        [noise(2, 51), noise(2, 51)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    (
+        recurrent_kernels.gru_back_kernel,
+        [zeros(2, 51), zeros(2, 51), noise(2, 17)],
+        [noise(2, 68), noise(2, 17), noise(2, 17)],
+        [17],
+        2,
+        FLOAT,
+    ),
+    *(
+        (
+            recurrent_kernels.rnn_kernel,
+            [noise(2, 17), zeros(2, 17), zeros(2, 17)],
+            [noise(2, 17)],
+            [17, relu],
+            2,
+            FLOAT,
+        )
+        for relu in (0, 1)
+    ),
+    *(
+        (
+            recurrent_kernels.rnn_back_kernel,
+            [zeros(2, 17)],
+            [noise(2, 17), noise(2, 17), noise(2, 17)],
+            [17, relu],
+            2,
+            FLOAT,
+        )
+        for relu in (0, 1)
     ),
 ]
 

@@ -659,6 +659,24 @@ def product(
     return out
 
 
+def product_into(out: Tensor, a: Tensor, b: Tensor, addend: Tensor = None) -> None:
+    """``out = a b + addend`` of two matrices of one dtype that is summed in itself.
+
+    Args:
+        out: row-major, of the host's; no operand but ``addend`` shares its memory.
+        a, b: matrices whose sizes agree.
+        addend: of the result's size, with adjacent columns; it may be ``out``.
+    """
+    if is_trivial(out, a.sizes[1], addend is not None):
+        return
+    there: Matrix = matrix_of(out)
+    d: Matrix = there if addend is None else matrix_of(addend)
+    left: Matrix = matrix_of(a)
+    right: Matrix = matrix_of(b)
+    added: cython.bint = addend is not None
+    run(out.dtype_, out.dtype_, there, left, right, d, added, 1)
+
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor = None) -> Tensor:
     """``input weight^T + bias`` over the last dimension; None where that is not plain.
 

@@ -1,8 +1,9 @@
 """Turns ``vectorized`` loops into loops over vectors, and one masked step for the rest.
 
 Law: every element that was written is written with the same value, and nothing else is
-touched. Loops that do anything but name values and store them side by side are left to
-LLVM's vectoriser, as are all on machines without masked vectors.
+touched. Loops that do anything but name values and store them side by side, from anywhere
+that does not move with the loop, are left to LLVM's vectoriser; so are loops of a known
+count that whole vectors do not fill, and all on machines without masked vectors.
 
     for i in vectorized(0, n):        for i in rolled(0, n // 16 * 16, 16):
         out[i] = x[i] + 1.0     ->        out.put(i, x.lanes(i, 16) + 1.0)
@@ -60,10 +61,13 @@ def _vectorized(loop, names):
     if widths is None:
         return None
     lanes = VECTOR_BYTES // max(widths)
+    if isinstance(loop.start, Const) and isinstance(loop.stop, Const):
+        if (loop.stop.value - loop.start.value) % lanes:
+            return None  # LLVM finds vectors that fit, or none
     stop, whole = names.var("stop", i64), names.var("whole", i64)
     mask = names.var("mask", ir.boolean.vector(lanes))
     index = loop.var
-    count = Const(i64, lanes)
+    step = Const(i64, lanes)
     ramp = ir.Ramp(lanes, index, Const(i64, 1))
     rest = (
         ir.Let(index, whole),
@@ -74,7 +78,7 @@ def _vectorized(loop, names):
     return [
         ir.Let(stop, loop.stop),
         ir.Let(whole, loop.start + (stop - loop.start) // lanes * lanes),
-        ir.For(index, loop.start, whole, vectors, count, "rolled"),
+        ir.For(index, loop.start, whole, vectors, step, "rolled"),
         ir.If(ir.Binary("lt", whole, stop), rest),
     ]
 
@@ -91,7 +95,9 @@ def _widths(loop):
             if _varies(s.value, varying):
                 varying.add(s.var.name)
         elif isinstance(s, ir.Store) and s.mask is None and not s.streaming:
-            if not _is_position(s.index, loop.var) or _varies(s.pointer, varying):
+            if not _goes_along(s.index, loop.var, varying):
+                return None
+            if _varies(s.pointer, varying):
                 return None
             if not _is_simple(s.value, loop.var, varying, widths):
                 return None
@@ -117,6 +123,16 @@ def _is_position(index, var):
     return isinstance(index, Var) and index.name == var.name
 
 
+def _goes_along(index, var, varying):
+    """Whether an index is the loop's, or lies a fixed distance from it."""
+    if isinstance(index, ir.Binary) and index.op == "add":
+        left, right = index.args
+        if not _varies(right, varying):
+            return _goes_along(left, var, varying)
+        return not _varies(left, varying) and _goes_along(right, var, varying)
+    return _is_position(index, var)
+
+
 def _varies(e, varying):
     if isinstance(e, Var):
         return e.name in varying
@@ -130,9 +146,9 @@ def _is_simple(e, var, varying, widths):
     if not _varies(e, varying):
         return True
     if isinstance(e, ir.Load):
-        side_by_side = _is_position(e.args[1], var) and not _varies(e.args[0], varying)
         widths.append(e.type.itemsize)
-        return side_by_side and e.mask is None
+        side_by_side = _goes_along(e.args[1], var, varying)
+        return side_by_side and not _varies(e.args[0], varying) and e.mask is None
     if not e.type.is_bool:
         widths.append(e.type.itemsize)
     return all(_is_simple(arg, var, varying, widths) for arg in e.args)
@@ -188,7 +204,7 @@ class _Body:
                 return ir.Ramp(self.lanes, self.index, Const(i64, 1))
             return self.wide.get(e.name, e)
         if isinstance(e, ir.Load):
-            if not _is_position(e.args[1], self.index):
+            if not _varies(e.args[1], {self.index.name}):
                 return e
             return ir.load(*e.args[:2], self.lanes, e.alignment, self.mask)
         args = tuple(map(self.value, e.args))
