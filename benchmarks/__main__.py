@@ -21,7 +21,7 @@ from benchmarks.harness import Result, duration, run_group, set_threads
 
 SUITES = (
     "overhead", "calls", "backward", "pointwise", "reductions", "contractions", "convolution",
-    "factorizations", "transforms", "functions", "training", "compiled",
+    "attention", "factorizations", "transforms", "functions", "training", "compiled",
 )  # fmt: skip
 
 

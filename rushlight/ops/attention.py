@@ -1,14 +1,20 @@
-"""Attention in its textbook form, over other operators."""
+"""Attention: by blocks of queries and keys, or in its textbook form over other operators."""
 
 from __future__ import annotations
 
 import math
+import struct
 
 import rushlight
+from rushlight.backends.roles import host
+from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
-from rushlight.ops.native import scalar_name
+from rushlight.ops.attention_kernels import MOST, QUERIES, attention_kernel
+from rushlight.ops.native import filled, fresh, name_of, scalar_name
 
 LOWEST = float("-inf")
+SMALL_WORK = 1 << 19  # multiplications below which a second thread costs more
+PARTS = 8  # chunks that gradients are cut into where there are few heads
 
 
 def check_attention(query, key, value, attn_mask, is_causal):
@@ -64,11 +70,32 @@ def scaled_dot_product_attention(
     if dtype.category < 2:
         kind = scalar_name(dtype)
         raise RuntimeError(f"expected scalar type Float but found {kind}")
-    if dtype.itemsize == 2:
-        query, key, value = [t.to(rushlight.float32) for t in (query, key, value)]
+    if _fits_blocks(query, key, value, attn_mask, dropout_p):
+        result = _by_blocks(query, key, value, attn_mask, is_causal, scale, enable_gqa)
+        if result is not None:
+            return result
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
+    return _composed(query, key, value, attn_mask, dropout_p, is_causal, scale)
+
+
+def _composed(query, key, value, attn_mask, dropout_p, is_causal, scale):
+    """Attention by products of whole matrices and a softmax."""
+    dtype = value.dtype
+    if dtype.itemsize == 2:
+        query, key, value = [t.to(rushlight.float32) for t in (query, key, value)]
+    weights = _weights(query, key, attn_mask, is_causal, scale)
+    if dropout_p > 0:  # no less is looked at
+        weights = ops.dropout(weights, dropout_p, True)
+    if weights.dtype is not value.dtype:
+        weights = weights.to(value.dtype)
+    result = ops.matmul(weights, value)
+    return result if result.dtype is dtype else result.to(dtype)
+
+
+def _weights(query, key, attn_mask, is_causal, scale):
+    """The share that each key has in each query's result."""
     scores = ops.matmul(query * scale, key.transpose(-2, -1))
     if is_causal:
         sizes = query.shape[-2], key.shape[-2]
@@ -77,10 +104,259 @@ def scaled_dot_product_attention(
         scores = scores.masked_fill(~attn_mask, LOWEST)
     elif attn_mask is not None:
         scores = scores + attn_mask
-    weights = ops._safe_softmax(scores, -1)
-    if dropout_p > 0:  # no less is looked at
-        weights = ops.dropout(weights, dropout_p, True)
-    if weights.dtype is not value.dtype:
-        weights = weights.to(value.dtype)
-    result = ops.matmul(weights, value)
-    return result if result.dtype is dtype else result.to(dtype)
+    return ops._safe_softmax(scores, -1)
+
+
+# ---- by blocks
+
+
+def _fits_blocks(query, key, value, attn_mask, dropout_p):
+    """Whether attention by blocks is there for these operands."""
+    if dropout_p > 0 or query.dtype.category != 2 or not query.device.on_host:
+        return False
+    if attn_mask is not None and attn_mask.requires_grad and is_recording():
+        return False
+    sizes = query.shape[-1], key.shape[-1], value.shape[-1], key.shape[-2]
+    return (
+        1 <= sizes[0] == sizes[1] <= MOST
+        and 1 <= sizes[2] <= MOST
+        and 1 <= sizes[3] == value.shape[-2]
+        and _worth_blocks(query.shape[-2], sizes[3])
+    )
+
+
+def _worth_blocks(queries, keys):
+    """Whether blocks are faster than products of whole matrices.
+
+    Lanes are queries, so that a few of them fill no vector, and every block of them
+    copies keys and values once more.
+    """
+    return queries >= 32 or (queries >= 16 and keys <= 64)
+
+
+def _four(tensor, lead):
+    """The tensor with these leading dimensions, as two of them."""
+    tensor = tensor.expand(*lead, *tensor.shape[-2:])
+    for _ in range(len(lead), 2):
+        tensor = tensor.unsqueeze(0)
+    return tensor.flatten(0, -4) if len(lead) > 2 else tensor
+
+
+def _broadcast(*shapes):
+    """The one shape that all expand to, or None."""
+    try:
+        return tuple(rushlight.broadcast_shapes(*shapes))
+    except RuntimeError:
+        return None
+
+
+def _by_blocks(query, key, value, attn_mask, is_causal, scale, enable_gqa):
+    """Attention by blocks; None where the shapes are none for it."""
+    leads = [tuple(t.shape[:-2]) for t in (query, key, value)]
+    shared = enable_gqa and leads[0][-1:] != leads[1][-1:]
+    if shared:  # heads of keys and values serve several of the queries
+        heads = [lead[-1] for lead in leads if lead]
+        if (
+            len(heads) < 3
+            or heads[1] != heads[2]
+            or heads[1] < 1
+            or heads[0] % heads[1]
+        ):
+            return None
+        outer = _broadcast(*(lead[:-1] for lead in leads))
+        if outer is None:
+            return None
+        lead, other = (*outer, heads[0]), (*outer, heads[1])
+    else:
+        lead = other = _broadcast(*leads)
+        if lead is None:
+            return None
+    if attn_mask is not None:
+        sizes = *lead, query.shape[-2], key.shape[-2]
+        if _broadcast(tuple(attn_mask.shape), sizes) != sizes:
+            return None
+        attn_mask = _four(attn_mask.expand(sizes), lead)
+    result = ops._scaled_dot_product_flash_attention_for_cpu(
+        _four(query, lead), _four(key, other), _four(value, other),
+        0.0, is_causal, attn_mask=attn_mask, scale=scale,
+    )[0]  # fmt: skip
+    if query.ndim == 4:
+        return result
+    result = result.contiguous()
+    if len(lead) > 2:
+        return result.unflatten(0, lead[:-1])
+    return result.view(*lead, *result.shape[-2:])
+
+
+def _check_blocks(query, key, value, dropout_p):
+    """Refuses what attention by blocks has no kernel for.
+
+    Raises:
+        RuntimeError: operands have not four dimensions that fit, or there is dropout.
+    """
+    tensors = query, key, value
+    if any(t.ndim != 4 for t in tensors):
+        raise RuntimeError(
+            "scaled_dot_product_attention_flash_attention: Accept only 4 dims inputs "
+            "shape of {B, H, T, K}"
+        )
+    if dropout_p > 0:
+        raise RuntimeError(
+            "scaled_dot_product_attention_flash_attention: Currently do not support "
+            "dropout > 0"
+        )
+    batch, heads, _, depth = query.shape
+    groups = key.shape[1]
+    if (
+        any(t.dtype is not query.dtype or t.shape[0] != batch for t in tensors)
+        or query.dtype.category != 2
+        or query.dtype.itemsize == 1
+        or (heads % groups if groups else heads)
+        or value.shape[1:3] != key.shape[1:3]
+        or key.shape[3] != depth
+        or max(depth, value.shape[3]) > MOST
+    ):
+        lines = "".join(
+            f"\n  {name}: {name_of(t.dtype)}{list(t.shape)}"
+            for name, t in zip(("query", "key", "value"), tensors, strict=True)
+        )
+        raise RuntimeError(
+            "scaled_dot_product_attention_flash_attention: Q/K/V should have the same "
+            f"floating point type and fitting sizes, heads of at most {MOST}{lines}"
+        )
+
+
+def _launch(kind, operands, log_mass, sizes, parts, total, work):
+    """Runs the kernel of one direction over its chunks.
+
+    Args:
+        operands: in the kernel's order; the mask, which may be None, is the last.
+        sizes: shape of the query, groups of heads, keys, size of a value, whether keys
+            after a query are hidden, and the scale.
+        work: multiplications of a chunk.
+    """
+    (_, heads, queries, depth), groups, keys, width, causal, scale = sizes
+    if scale is None:
+        scale = 1.0 / math.sqrt(depth) if depth else 0.0
+    bits = struct.unpack("q", struct.pack("d", scale))[0]
+    shared = heads // groups if groups else 1
+    ints = [heads, shared, queries, keys, depth, width, int(causal), parts, bits]
+    for tensor in operands:
+        ints += (0, 0, 0, 0) if tensor is None else tensor.stride()
+    mask, dtype = operands[-1], name_of(operands[-2].dtype)
+    known = "" if mask is None else name_of(mask.dtype)
+    kernel = attention_kernel(kind, dtype, name_of(log_mass.dtype), known)
+    grain = max(1, SMALL_WORK // max(1, work))
+    host.launch.launch(kernel, (*operands, log_mass), ints, total, grain)
+
+
+def _mask_for(attn_mask, query, key):
+    """The mask for every query and key."""
+    if attn_mask is None:
+        return None
+    return attn_mask.expand(*query.shape[:3], key.shape[2])
+
+
+def _laid_as(query, width):
+    """New memory for a row of each query; heads are inside of rows where they are there."""
+    batch, heads, queries, _ = query.shape
+    if query.is_contiguous() or not query.transpose(1, 2).is_contiguous():
+        return fresh(query, (batch, heads, queries, width))
+    return fresh(query, (batch, queries, heads, width)).transpose(1, 2)
+
+
+def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scale):
+    """Results, laid out as the queries are, and the logarithm of each query's mass.
+
+    Raises:
+        RuntimeError: the operands are none for it.
+    """
+    _check_blocks(query, key, value, dropout_p)
+    batch, heads, queries, depth = query.shape
+    groups, keys, width = key.shape[1], key.shape[2], value.shape[3]
+    out = _laid_as(query, width)
+    sums = query.dtype if query.dtype.itemsize > 2 else rushlight.float32
+    log_mass = fresh(query, (batch, heads, queries), sums)
+    if not keys:
+        return out.zero_(), log_mass.fill_(LOWEST)
+    if query.device.has_memory:
+        mask = _mask_for(attn_mask, query, key)
+        sizes = query.shape, groups, keys, width, is_causal, scale
+        total = batch * heads * -(-queries // QUERIES)
+        work = min(queries, QUERIES) * keys * (depth + width)
+        operands = out, query, key, value, mask
+        _launch("forward", operands, log_mass, sizes, 1, total, work)
+    return out, log_mass
+
+
+def attention_backward_by_blocks(
+    grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, attn_mask, scale
+):
+    """Gradients of the queries, keys and values.
+
+    Queries are cut into parts where there are few heads, by the sizes alone; each part
+    has sums of its own for the keys.
+
+    Raises:
+        RuntimeError: the operands are none for it.
+    """
+    _check_blocks(query, key, value, dropout_p)
+    batch, heads, queries, depth = query.shape
+    groups, keys, width = key.shape[1], key.shape[2], value.shape[3]
+    blocks = -(-queries // QUERIES)
+    parts = min(-(-PARTS // max(1, batch * groups)), max(1, blocks // 4))
+    grad_query = _laid_as(query, depth)
+    sums = logsumexp.dtype
+    grad_key = filled(query, (batch, groups, parts, keys, depth), 0, sums)
+    grad_value = filled(query, (batch, groups, parts, keys, width), 0, sums)
+    if not keys:
+        grad_query.zero_()
+    elif query.device.has_memory:
+        mask = _mask_for(attn_mask, query, key)
+        sizes = query.shape, groups, keys, width, is_causal, scale
+        total = batch * groups * parts
+        work = -(-queries // parts) * keys * (3 * depth + 2 * width)
+        operands = grad_query, grad_key[:, :, 0], grad_value[:, :, 0], grad_out, out
+        operands = *operands, query, key, value, mask
+        known = logsumexp.contiguous()
+        _launch("backward", operands, known, sizes, parts, total, work)
+    by_part = grad_key, grad_value
+    if parts > 1:
+        results = [t.sum(2) for t in by_part]
+    else:
+        results = [t.squeeze(2) for t in by_part]
+    if sums is not query.dtype:
+        results = [t.to(query.dtype) for t in results]
+    return grad_query, *results
+
+
+def attention_gradients(
+    grad, query, key, value, is_causal, attn_mask, scale, out, log_mass
+):
+    """By blocks, or by operators that can be differentiated again."""
+    if not is_recording():
+        backward = ops._scaled_dot_product_flash_attention_for_cpu_backward
+        given = query, key, value, out, log_mass, 0.0, is_causal
+        return tuple(backward(grad, *given, attn_mask=attn_mask, scale=scale))
+    if scale is None:
+        scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
+    dtypes = [t.dtype for t in (query, key, value)]
+    if query.dtype.itemsize == 2:
+        wide = [t.to(rushlight.float32) for t in (grad, query, key, value)]
+        grad, query, key, value = wide
+    groups = key.shape[1]
+    shared = query.shape[1] // groups if groups else 1
+    if shared > 1:
+        key, value = [t.repeat_interleave(shared, 1) for t in (key, value)]
+    weights = _weights(query, key, attn_mask, is_causal, scale)
+    slopes = ops.matmul(grad, value.transpose(-2, -1))
+    slopes = weights * (slopes - (weights * slopes).sum(-1, True)) * scale
+    results = [
+        ops.matmul(slopes, key),
+        ops.matmul(slopes.transpose(-2, -1), query),
+        ops.matmul(weights.transpose(-2, -1), grad),
+    ]
+    if shared > 1:
+        results[1:] = [t.unflatten(1, (groups, shared)).sum(2) for t in results[1:]]
+    pairs = zip(results, dtypes, strict=True)
+    return tuple(t if t.dtype is dtype else t.to(dtype) for t, dtype in pairs)

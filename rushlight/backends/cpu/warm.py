@@ -107,6 +107,8 @@ def attention():
     for causal in (True, False):
         y = F.scaled_dot_product_attention(q, q, q, is_causal=causal)
         F.gelu(y.transpose(1, 2).reshape(2, 8, 32)).sum().backward(retain_graph=True)
+    many = rl.randn(1, 1, 32, 8, requires_grad=True)
+    F.scaled_dot_product_attention(many, many, many).sum().backward()
     mask = rl.ones(8, 8, dtype=rl.bool).tril()
     x.masked_fill(mask[0, 0], 0.0).softmax(-1).sum().backward()
 
