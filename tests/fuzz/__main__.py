@@ -111,6 +111,9 @@ def work(options):
             continue
         before = resident()
         judge.their_gradients(judge.call(torch, case))  # a crash here is PyTorch's
+        if case.twice:
+            twice = judge.gradients_of_gradients
+            judge.their_gradients(judge.call(torch, case), twice)
         if resident() > before + HOARD:  # so is memory that is never given back
             return 1
         say(["ours", index, str(case)])

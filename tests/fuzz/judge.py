@@ -34,7 +34,7 @@ MIXING = re.compile(
     r"(b|add|addb|baddb)?mm|(add)?mv|add(bmm|r)|matmul|v?dot|inner|outer|ger|einsum"
     r"|tensordot|chain_matmul|cdist|cov|corrcoef|pca_lowrank|nn\.functional\.(conv.*"
     r"|linear|bilinear|normalize|.*_norm|.*attention|cosine_similarity|unfold|fold)"
-    r"|nn\.functional\.grid_sample|grid_sampler(_[23]d)?|native_(batch|layer|group)_norm|masked\.(normalize|softmax|std|var|norm)"
+    r"|nn\.functional\.(interpolate|upsample.*|grid_sample)|grid_sampler(_[23]d)?|native_(batch|layer|group)_norm|masked\.(normalize|softmax|std|var|norm)"
 )
 HALF = ("float16", "bfloat16")
 ROUGH = (*HALF, "complex64")  # whose elements' errors differ by chance
@@ -48,6 +48,7 @@ AS_PYTORCH = 3  # times PyTorch's error, by which ours may be off
 # PyTorch's error counts where it leaves digits: in the result, or in the largest one.
 NEAR = 1 / 16
 LEAST = {"float16": 1.2e-7, "float32": 1.2e-38, "complex64": 1.2e-38}  # steps, normals
+OF_SINGLE = 2**-29  # of an error in single precision, which is one in double
 CANCELLED = 2**-36  # of the largest operand, at most, that a double's rounding moves
 VANISHED = 2**-20  # of a rounding in single precision, which doubles leave of it
 VANISHED_HALF = 2**-8  # beside constants such as eps, which are not of half precision
@@ -93,9 +94,12 @@ def lookup(module, path):
     return target
 
 
-def call(module, case, wide=False, shaken=None):
-    """The case's answer in a library; of moved arguments if they are to be shaken."""
-    side = Side(module, wide, shaken)
+def call(module, case, wide=False, shaken=None, rounded=False):
+    """The case's answer in a library; of moved arguments if they are to be shaken.
+
+    Rounded doubles are of single precision, unless all are to be doubles.
+    """
+    side = Side(module, wide, shaken, rounded)
     args = side.build(case.args)
     kwargs = side.build(case.kwargs)
     module.manual_seed(7)
@@ -198,10 +202,13 @@ def precise(case):
 
     answer.shakes = SHAKES if SENSITIVE.fullmatch(case.path[1]) else ()
     answer.mixing = bool(MIXING.fullmatch(case.path[1]))
-    sizes = [np.abs(s.values()) for s in tensors_in([case.args, case.kwargs])]
+    specs = list(tensors_in([case.args, case.kwargs]))
+    answer.doubles = any(spec.dtype in WIDE for spec in specs)
+    sizes = [np.abs(spec.values()) for spec in specs]
     sizes = [np.max(v, initial=0, where=np.isfinite(v)) for v in sizes]
     answer.scale = float(max(sizes, default=0))
     answer.narrow = functools.cache(lambda shaken: call(torch, case, shaken=shaken))
+    answer.single = functools.cache(lambda wide: call(torch, case, wide, None, True))
     return answer
 
 
@@ -215,8 +222,9 @@ def reference_of(wide, read):
         return found(wide(shaken))
 
     reference.shakes, reference.mixing = wide.shakes, wide.mixing
-    reference.scale = wide.scale
+    reference.scale, reference.doubles = wide.scale, wide.doubles
     reference.narrow = lambda shaken: found(wide.narrow(shaken))
+    reference.single = lambda doubles: found(wide.single(doubles))
     return reference
 
 
@@ -362,6 +370,8 @@ def differ(dtype, theirs, ours, reference):
         wrong = np.flatnonzero(~close)
     if wrong.size and dtype in INEXACT:
         wrong = wrong[~as_exact(dtype, theirs, ours, reference, wrong)]
+    if wrong.size and (dtype in WIDE or reference.doubles):
+        wrong = wrong[~as_in_single(theirs, ours, reference, wrong)]
     if not wrong.size:
         return None
     at = wrong[0]
@@ -376,7 +386,8 @@ def as_exact(dtype, theirs, ours, reference, wrong):
     PyTorch's errors show that it does.
     """
     if dtype in WIDE and not reference.shakes:
-        return as_shaken(theirs, ours, reference, wrong)
+        right = as_shaken(theirs, ours, reference, wrong)
+        return right | as_among_doubles(theirs, ours, reference, wrong)
     exact = reference() if dtype in DOUBLE or reference.shakes else None
     if exact is None or exact.size <= wrong[-1]:
         return np.zeros(wrong.size, bool)
@@ -407,8 +418,14 @@ def as_exact(dtype, theirs, ours, reference, wrong):
             right |= error <= allowed_by(dtype, whole, others, wrong, reference)
             right |= left_of_nothing(dtype, whole, others, exact, error)
             most = min(FEW * EPSILON[dtype], STEADY) * max(1, reference.scale)
-            right |= error <= np.fmin(others[wrong], most)
+            near = others[wrong]
+            if reference.mixing:  # all elements are alike
+                near = np.max(others, initial=0, where=np.isfinite(others))
+            right |= error <= np.fmin(near, most)
             right |= nearer(error, gaps[wrong], np.abs(exact), most)
+            # what PyTorch has lost altogether may have a few digits less
+            steps = min(FEW * EPSILON[dtype], STEADY) * largest
+            right |= np.isinf(gaps[wrong]) & (error <= steps)
         if dtype in BOUNDS:  # what is beyond the type is infinite
             right |= (np.abs(exact) > BOUNDS[dtype]) & (ours == np.sign(exact) * np.inf)
         return right | lost
@@ -432,6 +449,33 @@ def as_shaken(theirs, ours, reference, wrong):
         return np.abs(ours[wrong] - theirs[wrong]) <= 8 * moved
 
 
+def as_in_single(theirs, ours, reference, wrong):
+    """Where doubles differ by what PyTorch's error in single precision is in doubles.
+
+    Its own answer may be exact, where all that either side can leave is rounding.
+    """
+    narrow, exact = reference.single(False), reference.single(True)
+    if narrow is None or exact is None or not narrow.size == exact.size == ours.size:
+        return np.zeros(wrong.size, bool)
+    with np.errstate(all="ignore"):
+        gaps = np.abs(narrow.astype(exact.dtype) - exact)
+        most = np.max(gaps, initial=0, where=np.isfinite(gaps))
+        return np.abs(ours[wrong] - theirs[wrong]) <= 8 * OF_SINGLE * most
+
+
+def as_among_doubles(theirs, ours, reference, wrong):
+    """Where PyTorch computed doubles in single precision, beside operands of it."""
+    exact = reference()
+    if exact is None or exact.size != theirs.size:
+        return np.zeros(wrong.size, bool)
+    with np.errstate(all="ignore"):
+        gaps = np.abs(theirs - exact)
+        allowed = gaps[wrong]
+        if reference.mixing:
+            allowed = np.max(gaps, initial=0, where=np.isfinite(gaps))
+        return np.abs(ours[wrong] - exact[wrong]) <= AS_PYTORCH * allowed
+
+
 def nearer(error, gaps, sizes, most):
     """Where PyTorch lost what ours kept: a digit at least, or three of its error's."""
     kept = (error <= gaps) & (error <= sizes / 2) & (gaps <= most)
@@ -440,10 +484,7 @@ def nearer(error, gaps, sizes, most):
 
 def allowed_by(dtype, exact, gaps, wrong, reference):
     """How far off ours may be by PyTorch's errors."""
-    allowed = AS_PYTORCH * worst_of_its_size(dtype, exact, gaps, wrong, reference)
-    if reference.shakes:
-        allowed = np.full_like(allowed, np.nanmax(allowed, initial=0))
-    return allowed
+    return AS_PYTORCH * worst_of_its_size(dtype, exact, gaps, wrong, reference)
 
 
 def errors_nearby(reference, gaps):
@@ -489,7 +530,7 @@ def worst_of_its_size(dtype, exact, gaps, wrong, reference):
         near = gaps <= NEAR * sizes
     gaps = np.where(near | bool(reference.shakes), gaps, 0)
     gaps = np.where(np.isfinite(gaps), gaps, 0)
-    if reference.mixing:
+    if reference.mixing or reference.shakes:
         return np.full(wrong.size, gaps.max(initial=0))
     if dtype not in ROUGH:
         return gaps[wrong]
@@ -622,6 +663,9 @@ def judge_gradients(case, expected, found, wide, gradients=gradients):
     exact.narrow = functools.cache(
         lambda shaken: their_gradients(wide.narrow(shaken), gradients)
     )
+    exact.single = functools.cache(
+        lambda doubles: their_gradients(wide.single(doubles), gradients)
+    )
     for at, (a, b) in enumerate(zip(theirs, ours, strict=True)):
         if a is None or b is None:
             other = b if a is None else a
@@ -662,6 +706,7 @@ def judge_gradient(at, a, b, exact, wide, case):
 
     reference.shakes = wide.shakes
     reference.mixing = wide.mixing
-    reference.scale = wide.scale
+    reference.scale, reference.doubles = wide.scale, wide.doubles
     reference.narrow = lambda shaken: picked(exact.narrow(shaken))
+    reference.single = lambda doubles: picked(exact.single(doubles))
     return differ(computed_in(case, name), x, y, reference)

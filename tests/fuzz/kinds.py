@@ -111,6 +111,13 @@ def nearly_singular(case):
     return bool((least <= steps * largest).any())
 
 
+def pivots_of_others(case):
+    """Whether the pivots are not those of so many matrices of such sizes."""
+    factors, pivots = [*tensors([*case.args, *case.kwargs.values()])][:2]
+    *batch, rows, columns = factors.sizes
+    return list(pivots.sizes) != [*batch, min(rows, columns)]
+
+
 def least_alpha(case):
     """Whether the factor is the least integer, which has no opposite."""
     return case.kwargs.get("alpha") == -(2**63)

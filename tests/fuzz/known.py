@@ -281,10 +281,10 @@ EXPLAINED = [
         "PyTorch negates unsigned targets, and overflows in half precision",
     ),
     (
-        r"nn\.functional\..*_loss",
+        r"nn\.functional\.(.*_loss|max_unpool.*)",
         r"class",
         r".*for UFuncTypeError: .*",
-        "a NumPy number for a reduction is added to a text",
+        "a NumPy number is added to a text, or subtracted from one",
     ),
     (
         r"nn\.functional\.max_unpool.*",
@@ -491,9 +491,10 @@ EXPLAINED = [
         "PyTorch does not look whether what it adds to shows an element twice",
     ),
     (
-        r"(masked\.)?norm|linalg\.(vector_)?norm|nn\.functional\.p(airwise_)?dist(ance)?",
+        r"(masked\.)?norm|linalg\.(vector_)?norm|nn\.functional\.p(airwise_)?dist(ance)?"
+        r"|dist|(masked|nn\.functional)\.normalize",
         r"gradient",
-        r".*is (-?0\.0|\(-?0[+-]0j\)), not \(?nan.*",
+        r".*is (-?0\.0|\(-?0[+-]0j\)|-?0j), not \(?nan.*",
         "the sum of powers overflows, and PyTorch divides infinities",
     ),
     (

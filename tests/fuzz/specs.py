@@ -29,6 +29,7 @@ DOUBLE = {
     "float32": "float64",
     "complex64": "complex128",
 }
+SINGLE = {"float64": "float32", "complex128": "complex64"}
 EPSILON = {
     "float16": 9.8e-4,
     "bfloat16": 7.8e-3,
@@ -120,6 +121,20 @@ class TensorSpec:
             self.grad,
         )
 
+    def rounded(self):
+        """The same tensor in single precision; itself where it is not of doubles."""
+        if self.dtype not in SINGLE:
+            return self
+        raw = from_values(self.buffer.raw, SINGLE[self.dtype])
+        return TensorSpec(
+            Buffer(raw),
+            SINGLE[self.dtype],
+            self.sizes,
+            self.strides,
+            self.offset,
+            self.grad,
+        )
+
     def shaken(self, seed):
         """A row-major tensor with every element rounded up or down, at random."""
         step = EPSILON.get(self.dtype)
@@ -157,8 +172,9 @@ class Named:
 class Side:
     """One library: builds arguments from specs, reads results back."""
 
-    def __init__(self, module, wide=False, shaken=None):
+    def __init__(self, module, wide=False, shaken=None, rounded=False):
         self.module, self.wide, self.shaken = module, wide, shaken
+        self.rounded = rounded
         self.tensors, self.storages, self.kept = {}, {}, []
 
     def build(self, value):
@@ -170,6 +186,8 @@ class Side:
         if isinstance(value, Named):
             if self.wide and value.name in DOUBLE:
                 return getattr(self.module, DOUBLE[value.name])
+            if self.rounded and not self.wide and value.name in SINGLE:
+                return getattr(self.module, SINGLE[value.name])
             if value.name.startswith("device:"):
                 return self.module.device(value.name[7:])
             return getattr(self.module, value.name)
@@ -185,7 +203,8 @@ class Side:
             spec, lazy = spec.shaken(self.shaken), spec.conjugate
             spec.conjugate = lazy
             self.kept.append(spec)  # whose buffer's id is a key below
-        source = spec.widened() if self.wide else spec
+        source = spec.rounded() if self.rounded else spec
+        source = source.widened() if self.wide else source
         key = id(spec.buffer), source.dtype
         if key not in self.storages:
             flat = m.from_numpy(source.buffer.raw.view(np.uint8).copy()).clone()

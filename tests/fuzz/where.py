@@ -19,6 +19,7 @@ from tests.fuzz.kinds import (
     lies_in_gaps,
     lowest_order,
     nearly_singular,
+    pivots_of_others,
     reads_itself,
     repeats,
     resizes_what_it_reads,
@@ -316,7 +317,7 @@ WHERE = [
         "the turn of singular vectors that belong to zeros",
     ),
     (
-        r"(masked\.)?norm|linalg\.(vector_)?norm|dist",
+        r"(masked\.)?norm|linalg\.(vector_)?norm|dist|(masked|nn\.functional)\.normalize",
         r"values|gradient",
         r".*(is (-?0\.0|inf), not (nan|1\.0|-?inf)|, not \(?nan.*)",
         lowest_order,
@@ -398,6 +399,13 @@ WHERE = [
         r".*",
         nearly_singular,
         "gradients by an inverse that there is only by rounding",
+    ),
+    (
+        r"lu_unpack",
+        r"accepted|refused|values",
+        r".*",
+        pivots_of_others,
+        "PyTorch reads as many pivots as there are rows or columns, beside those given",
     ),
     (
         r"(linalg\.)?(s?logdet|det)",

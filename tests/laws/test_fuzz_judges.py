@@ -135,3 +135,27 @@ def test_a_hang_is_ours_where_pytorch_takes_a_fraction_of_the_time(monkeypatch):
     assert "hang" in whose(monkeypatch, torch=0.1, rushlight=100.0)
     assert "hang" in whose(monkeypatch, torch=0.1, rushlight=1e9)
     assert whose(monkeypatch, torch=50.0, rushlight=100.0) is None
+
+
+@pytest.mark.parametrize(("ours", "passes"), [(1e-16, True), (1e-12, False)])
+def test_doubles_that_cancel_may_leave_what_they_are_rounded_by(ours, passes):
+    """Vectors over their lengths have no slope along themselves: PyTorch leaves none."""
+    x = TensorSpec.dense(np.linspace(1.0, 3.0, 8), "float64", (1, 8), True)
+    one = Case(("function", "nn.functional.normalize"), (x,), {"p": 0.5, "dim": 0}, [])
+    expected, found = (judge.call(m, one) for m in (judge.torch, judge.rushlight))
+    leaf = found.side.tensors[id(x)][0]
+    found.result = found.result.detach() + ours * leaf
+    assert (judge.judge(one, expected, found) is None) == passes
+
+
+@pytest.mark.parametrize(("error", "passes"), [(2e-7, True), (1e-5, False)])
+def test_doubles_computed_in_single_precision_are_judged_so(error, passes):
+    sizes = (1, 3, 40), (3, 3, 3)
+    x, weight = (TensorSpec.dense(np.ones(np.prod(n)), "float32", n) for n in sizes)
+    bias = TensorSpec.dense(np.ones(3) / 7, "float64", (3,), True)
+    name = "nn.functional.conv_transpose1d"
+    one = Case(("function", name), (x, weight, bias), {}, [])
+    expected, found = (judge.call(m, one) for m in (judge.torch, judge.rushlight))
+    leaf = found.side.tensors[id(bias)][0].reshape(1, 3, 1)
+    found.result = found.result + error * leaf.to(found.result.dtype)
+    assert (judge.judge(one, expected, found) is None) == passes
