@@ -376,7 +376,7 @@ def elu_second_gradient(grad, grad_output, alpha, scale, input_scale, is_result,
     both = grad * grad_output * input_scale
     if not is_result:
         both = both * (alpha * scale * input_scale) * ops.exp(x * input_scale)
-    return ops.masked_fill(both, x > 0, 0)
+    return ops.masked_fill(both, x >= 0, 0)
 
 
 def softplus_second_gradient(grad, grad_output, x, beta, threshold):

@@ -8,6 +8,7 @@ labels. ``alpha[t, s]`` is the log-probability of all ways to state ``s`` at tim
 from __future__ import annotations
 
 import math
+from operator import index
 
 import rushlight
 from rushlight.codegen.language import exp, log, maximum, minimum
@@ -278,10 +279,23 @@ def lengths_of(lengths, name):
     """Lengths as numbers.
 
     Raises:
-        RuntimeError: they are no integers.
+        RuntimeError: their tensor is not of integers.
+        TypeError: they are no integers.
     """
     if not isinstance(lengths, rushlight.Tensor):
-        return [int(length) for length in lengths]
+        position = 3 if name == "input_lengths" else 4
+        words = (
+            f"ctc_loss(): argument '{name}' (position {position}) must be tuple of ints"
+        )
+        if not isinstance(lengths, (list, tuple)):
+            raise TypeError(f"{words}, not {type(lengths).__name__}")
+        for at, length in enumerate(lengths):
+            if isinstance(length, bool) or not hasattr(length, "__index__"):
+                kind = type(length).__name__
+                raise TypeError(
+                    f"{words}, but found element of type {kind} at pos {at}"
+                )
+        return [index(length) for length in lengths]
     if lengths.dtype.category != 1:
         raise RuntimeError(f"{name} must be integral")
     return lengths.reshape([-1]).tolist()
@@ -291,6 +305,13 @@ def ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
 ):
     """The losses put together."""
+    if isinstance(input_lengths, rushlight.Tensor) != isinstance(
+        target_lengths, rushlight.Tensor
+    ):
+        raise TypeError(
+            "ctc_loss(): arguments 'input_lengths' and 'target_lengths' must both be "
+            "Tensor, or both be tuple of ints"
+        )
     inputs = lengths_of(input_lengths, "input_lengths")
     labels = lengths_of(target_lengths, "target_lengths")
     batched = log_probs.ndim == 3

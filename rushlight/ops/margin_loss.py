@@ -6,6 +6,7 @@ import math
 
 import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.copying import check_number
 from rushlight.ops.loss import NONE, reduce
 from rushlight.ops.native import scalar_name
 from rushlight.ops.shared import differentiated, readable, refuse_gradient, written
@@ -132,11 +133,9 @@ def _check_labels(labels, low, high, words):
     """
     if not readable(labels) or not labels.numel():
         return
-    least, most = labels.aminmax()
-    if least < low or most >= high:
-        raise RuntimeError(
-            f"{words}\n  labels: {least.item()} to {most.item()}\n  classes: {high}"
-        )
+    least, most = (end.item() for end in labels.aminmax())
+    if least < low or most >= high:  # as numbers: types without a sign have no -1
+        raise RuntimeError(f"{words}\n  labels: {least} to {most}\n  classes: {high}")
 
 
 def _in_one_sweep(self, *others):
@@ -167,6 +166,7 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
             f"inconsistent weight size, expected {classes} but got {list(weight.shape)}"
         )
     _check_types("multi_margin_loss", self, target)
+    check_number(self.dtype, margin)
     if weight is not None:
         refuse_gradient("multi_margin_loss", weight=weight)
     rows = self.reshape(-1) if single else self

@@ -327,6 +327,11 @@ def rms_norm(input, normalized_shape, weight, eps):
     Raises:
         RuntimeError: the shapes don't fit.
     """
+    if input.ndim < len(normalized_shape):
+        raise ValueError(
+            f"Input tensor must have at least {len(normalized_shape)} dimensions, but got "
+            f"{input.ndim}"
+        )
     _, size = _rows_of(input, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
     if input.dtype.category < 2:

@@ -162,13 +162,15 @@ def _unit(x, dim, eps):
     """Vectors over their lengths; where those are small the slope is still theirs."""
     length = ops.linalg_vector_norm(x, 2, [dim], True).clone()
     with rushlight.no_grad():
-        length.clamp_min_(eps)
+        # of half precision, the number is not rounded
+        wide = rushlight.float32 if x.dtype.itemsize == 2 else x.dtype
+        length.clamp_min_(ops.scalar_tensor(eps, dtype=wide, device=x.device))
     return x / length
 
 
 def pairwise_distance(x1, x2, p, eps, keepdim):
     """The norm of ``x1 - x2 + eps`` along the last dimension."""
-    return ops.norm(x1 - x2 + eps, p, [-1], keepdim)
+    return ops.norm(x1 - x2 + float(eps), p, [-1], keepdim)
 
 
 def bilinear(input1, input2, weight, bias):

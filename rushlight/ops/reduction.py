@@ -423,7 +423,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
         wide = self.to(rushlight.float32)
         return vector_norm(wide, ord, dim, keepdim, None).to(self.dtype)
     dims = wrap_dims(dim, self.ndim)
-    if not dims:
+    if not dims and (ord in (0, 1, 2) or abs(ord) == math.inf):
         return (self != 0).to(real_of(self)) if ord == 0 else ops.abs(self)
     if (
         self.numel() == 0
@@ -439,7 +439,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     size = self = ops.abs(self)
     if abs(ord) == math.inf:
         return (ops.amax if ord > 0 else ops.amin)(size, dims, keepdim)
-    if ord == 1:
+    if ord == 1 or not self.numel():
         return size.sum(dims, keepdim)
     if ord == 2:
         return ops.sqrt((self * self).sum(dims, keepdim))
@@ -465,8 +465,10 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
         shares = grad / mask.sum(dims, keepdim=True) if dims else grad
         return ops.sgn(self) * (shares * mask)
     # a power of the ratio: powers of the two may overflow where it does not
-    slope = ops.sgn(self) * (size / result) ** (ord - 1)
-    return ops.masked_fill(slope, (result == 0) | (size == 0) & (ord < 1), 0) * grad
+    none = result == 0
+    share = size / ops.masked_fill(result, none, 1)  # has a slope where there is none
+    slope = ops.sgn(self) * share ** (ord - 1)
+    return ops.masked_fill(slope, none | (size == 0) & (ord < 1), 0) * grad
 
 
 def norm(self, p):

@@ -69,7 +69,7 @@ def linalg_lu_factor_ex(A, pivot, check_errors):
             f"{list(A.shape)} instead"
         )
     check_kernel("lu_cpu", A, empty=True)
-    if not pivot:
+    if not pivot and A.numel():
         raise RuntimeError(
             "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
         )
@@ -108,13 +108,13 @@ def linalg_lu(A, pivot):
             "linalg.lu: Expected tensor with 2 or more dimensions. Got size: "
             f"{list(A.shape)} instead"
         )
-    if not pivot:
+    if not pivot and A.numel():
         check_kernel("lu_cpu", A, empty=True)
         raise RuntimeError(
             "linalg.lu_factor: LU without pivoting is not implemented on the CPU"
         )
-    factors, pivots, _ = ops.linalg_lu_factor_ex(A)
-    return ops.lu_unpack(factors, pivots)
+    factors, pivots, _ = ops.linalg_lu_factor_ex(A, pivot=pivot)
+    return ops.lu_unpack(factors, pivots, True, pivot)
 
 
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):

@@ -102,7 +102,9 @@ def lu_solve_backward(grad, LU, pivots, X, left, adjoint, needs):
     if needs & 1:
         if not left:
             X, back, adjoint = X.mH, back.mH, not adjoint
-        P, L, U = ops.lu_unpack(LU.detach(), pivots)
+        if not grad.numel():  # pivots are not looked at
+            return ops.zeros_like(LU), d_B
+        P, _, _ = ops.lu_unpack(LU.detach(), pivots, False)
         L, U = ops.tril(LU, -1) + _eye(LU), ops.triu(LU)
         if adjoint:  # A^H X = B: the gradient of A is -X back^H
             outer_left, outer_right = P.mT @ X, back
@@ -152,27 +154,30 @@ def lu_backward(grad, LU, pivots):
     square = LU.narrow(-2, 0, least).narrow(-1, 0, least)
     L, U = ops.tril(square, -1) + _eye(square), ops.triu(square)
     corner = grad.narrow(-2, 0, least).narrow(-1, 0, least)
-    below = L.mH @ ops.tril(corner, -1)
-    above = ops.triu(corner) @ U.mH
-    rest = None
-    if columns > least:
-        U_rest = LU.narrow(-1, least, columns - least)
-        g_rest = grad.narrow(-1, least, columns - least)
-        below = below - g_rest @ U_rest.mH
-        rest = ops.linalg_solve_triangular(L.mH, g_rest, upper=True, unitriangular=True)
-    if rows > least:
-        L_rest = LU.narrow(-2, least, rows - least)
-        g_rest = grad.narrow(-2, least, rows - least)
-        above = above - L_rest.mH @ g_rest
-        rest = ops.linalg_solve_triangular(U.mH, g_rest, upper=False, left=False)
-    middle = ops.tril(below, -1) + ops.triu(above)
-    middle = ops.linalg_solve_triangular(L.mH, middle, upper=True, unitriangular=True)
-    if rows > least:
-        # the lower rows have their part in U's gradient, then stand for themselves
+    grad_l, grad_u = ops.tril(corner, -1), ops.triu(corner)
+    if rows == columns:
+        middle = ops.tril(L.mH @ grad_l, -1) + ops.triu(grad_u @ U.mH)
         middle = ops.linalg_solve_triangular(U.mH, middle, upper=False, left=False)
-        return P @ ops.cat([middle, rest], -2)
-    middle = ops.linalg_solve_triangular(U.mH, middle, upper=False, left=False)
-    return P @ (middle if rest is None else ops.cat([middle, rest], -1))
+        return P @ _solve_unit(L.mH, middle)
+    if columns > rows:
+        U_rest = LU.narrow(-1, least, columns - least)
+        rest = grad.narrow(-1, least, columns - least)
+        lower = L.mH @ grad_l - (grad_u @ U.mH + rest @ U_rest.mH)
+        lower = ops.linalg_solve_triangular(
+            U.mH, ops.tril(lower, -1), upper=False, left=False
+        )
+        return P @ _solve_unit(L.mH, ops.cat([grad_u + lower, rest], -1))
+    L_rest = LU.narrow(-2, least, rows - least)
+    rest = grad.narrow(-2, least, rows - least)
+    upper = grad_u @ U.mH - (L.mH @ grad_l + L_rest.mH @ rest)
+    upper = _solve_unit(L.mH, ops.triu(upper))
+    whole = ops.cat([grad_l + upper, rest], -2)
+    return P @ ops.linalg_solve_triangular(U.mH, whole, upper=False, left=False)
+
+
+def _solve_unit(upper, right):
+    """By an upper triangle that has ones on its diagonal."""
+    return ops.linalg_solve_triangular(upper, right, upper=True, unitriangular=True)
 
 
 def inverse_backward(grad, inverse):

@@ -71,7 +71,39 @@ ODD = {
         m.ones(2, 3, 2, dtype=m.complex64).transpose(1, 2), (3,)
     ),
     "complex slope": lambda m: m.nn.functional.rrelu(m.ones(3), 1j),
+    "no matrices, no pivots": lambda m: m.linalg.lu(m.ones(0, 4, 3), pivot=False),
+    "no columns, no pivots": lambda m: m.linalg.lu_factor_ex(m.ones(4, 0), pivot=False),
+    "a tensor for a length": lambda m: m.nn.functional.adaptive_avg_pool1d(
+        m.ones(2, 3, 8), m.tensor(5)
+    ),
+    "bytes for a length": lambda m: m.nn.functional.adaptive_max_pool1d(
+        m.ones(2, 3, 8), b""
+    ),
+    "a number for lengths": lambda m: aligned(m, 5, [2, 2]),
+    "lengths with fractions": lambda m: aligned(m, [5.0, 5], [2, 2]),
+    "lengths in a tensor and a list": lambda m: aligned(m, m.tensor([5, 5]), [2, 2]),
+    "labels without a sign": lambda m: m.nn.functional.multilabel_margin_loss(
+        m.ones(2, 2).byte(), m.zeros(2, 2, dtype=m.uint8)
+    ),
+    "a margin beyond the type": lambda m: m.nn.functional.multi_margin_loss(
+        m.ones(2, 2), m.zeros(2).long(), margin=1e40
+    ),
+    "a border beyond the type": lambda m: m.nn.functional.smooth_l1_loss(
+        m.ones(2), m.zeros(2), beta=1e40
+    ),
+    "lengths above half precision": lambda m: m.nn.functional.cosine_similarity(
+        m.ones(2).half(), m.ones(2).half(), dim=0, eps=1e5
+    ),
+    "distances of integers": lambda m: m.nn.functional.pairwise_distance(
+        m.ones(3).short(), m.zeros(3).short(), eps=1
+    ),
+    "rows of more dimensions": lambda m: m.nn.functional.rms_norm(m.ones(()), (2, 3)),
 }
+
+
+def aligned(m, inputs, targets):
+    scores = m.zeros(5, 2, 4)
+    return m.nn.functional.ctc_loss(scores, m.ones(2, 3).long(), inputs, targets)
 
 
 @pytest.mark.parametrize("call", ODD.values(), ids=ODD)
@@ -100,6 +132,38 @@ def test_gradients_at_nan_and_zero_are_pytorchs(name):
         getattr(space, name)(x).backward(m.ones(64) + m.zeros(64))
         found.append(x.grad.numpy())
     assert str(found[0].round(5)) == str(found[1].round(5))
+
+
+SLOPES = {
+    "elu": lambda m, x: m.nn.functional.elu(x),
+    "selu": lambda m, x: m.nn.functional.selu(x),
+    "norm of order -1": lambda m, x: m.linalg.vector_norm(x.reshape(3, 2), -1, dim=1),
+    "norm of order -1e-40": lambda m, x: m.norm(x.reshape(3, 2), -1e-40, 1),
+    "wide factors": lambda m, x: m.linalg.lu_factor(x.reshape(2, 3) + m.eye(2, 3))[0],
+    "tall factors": lambda m, x: m.linalg.lu_factor(x.reshape(3, 2) + m.eye(3, 2))[0],
+    "factors": lambda m, x: m.linalg.lu_factor(x[:4].reshape(2, 2) + m.eye(2))[0],
+}
+
+
+@pytest.mark.parametrize("name", SLOPES)
+def test_second_slopes_at_zero_are_pytorchs(name):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        x = m.tensor([-1.0, 2.0, 3.0, 0.5, 0.25, -0.75], requires_grad=True)
+        values = x if "factors" in name else m.where(x > 2.5, 0.0, x)
+        values = SLOPES[name](m, values)
+        (slope,) = m.autograd.grad(values.square().sum(), x, create_graph=True)
+        (second,) = m.autograd.grad((slope * slope).sum(), x)
+        found.append([float(f"{number:.4g}") for number in second.tolist()])
+    assert str(found[0]) == str(found[1])
+
+
+@pytest.mark.parametrize("dim", [None, 0])
+def test_of_nothing_every_norm_is_zero(dim):
+    for order in (float("nan"), 0, 0.5, 1, 2, 3):
+        norm = rl.linalg.vector_norm(rl.ones(0, 2), order, dim=dim)
+        assert norm.tolist() == (0.0 if dim is None else [0.0, 0.0])
 
 
 def test_kinds_of_results_are_told():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import rushlight
 from rushlight.ops import call
 
 
@@ -184,7 +185,7 @@ def _filled_size(output_size, input, count):
 
 def adaptive_avg_pool1d(input, output_size):
     """Mean over windows that divide the last dimension evenly."""
-    return call.adaptive_avg_pool1d(input, _spread(output_size, 1))
+    return call.adaptive_avg_pool1d(input, output_size)
 
 
 def adaptive_avg_pool2d(input, output_size):
@@ -199,7 +200,7 @@ def adaptive_avg_pool3d(input, output_size):
 
 def adaptive_max_pool1d(input, output_size, return_indices=False):
     """Largest value of windows that divide the last dimension evenly."""
-    values, indices = call.adaptive_max_pool1d(input, _spread(output_size, 1))
+    values, indices = call.adaptive_max_pool1d(input, output_size)
     return (values, indices) if return_indices else values
 
 
@@ -288,7 +289,16 @@ def _unpooled_size(input, kernel, stride, padding, output_size):
 
 
 def _unpooling(input, kernel_size, stride, padding, output_size, count):
-    """Checked sizes, strides and paddings of an unpooling."""
+    """Checked sizes, strides and paddings of an unpooling.
+
+    Raises:
+        TypeError: the input is no tensor.
+    """
+    if not isinstance(input, rushlight.Tensor):
+        name = type(input).__name__
+        raise TypeError(
+            f"max_unpool{count}d(): argument 'input' (position 1) must be Tensor, not {name}"
+        )
     kernel = _spread(kernel_size, count)
     stride = kernel if stride is None else _spread(stride, count)
     padding = _spread(padding, count)
