@@ -10,7 +10,7 @@ IMPLEMENTATIONS = (
 VARIANTS = {"function": 1, "method": 2, "inplace": 4, "out": 8}
 RULES = {
     "promote", "promote_float", "promote_integer", "bool", "same", "int64", "sum",
-    "float", "real", "with_index",
+    "float", "real", "with_index", "first",
 }  # fmt: skip
 TAGS = {
     "random", "view_or_copy", "factory",

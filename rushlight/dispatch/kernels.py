@@ -93,6 +93,7 @@ RULES = {
     "real": 5,
     "float": 6,
     "promote_integer": 7,
+    "first": 8,  # computed in the widest type, written in the first one's
 }
 
 
@@ -271,6 +272,8 @@ class PointwiseKernel(Kernel):
             call.result = CODE_INT64
         elif self.rule == 5 and dtype.category == COMPLEX:
             call.result = dtype.to_real().code
+        elif self.rule == 8:
+            call.result = code
         call.mixed = not uniform or code != call.compute
         for i in range(call.n):  # numbers may be of another type than the tensors
             if not call.is_tensor[i] and (

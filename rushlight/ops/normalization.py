@@ -111,7 +111,8 @@ def apply_norm(x, center, scale, shift):
     back = gap - x
     lost = (x - (gap - back)) - (center + back)
     known = select(lost == lost, lost, 0)  # an infinite element loses nothing
-    return fma(gap, scale, fma(known, scale, shift))
+    finite = scale - scale == 0  # what is lost is nothing beside infinity
+    return fma(gap, scale, select(finite, fma(known, scale, shift), shift))
 
 
 @pointwise
@@ -702,8 +703,11 @@ def _check_channels(input, weight, bias, running_mean, running_var):
             raise RuntimeError(
                 f"{name} should contain {channels} elements not {tensor.numel()}"
             )
-        if tensor is not None and tensor.ndim == 0:
-            raise RuntimeError(f"{name} should have 1 dimension but has none")
+        if tensor is not None and tensor.ndim != 1 and name.startswith("running"):
+            raise RuntimeError(
+                f"{name} should have 1 dimension but has {tensor.ndim}: TensorAccessor "
+                f"expected 1 dims but tensor has {tensor.ndim}"
+            )
     input.size(1)  # refused where there is none
 
 

@@ -111,7 +111,8 @@ EXPLAINED = [
         "infinite complex products, whose parts PyTorch adds in another order",
     ),
     (
-        r"(masked\.)?(cum)?prod|nn\.functional\.grid_sample",
+        r"(masked\.)?(cum)?prod|nn\.functional\.grid_sample"
+        r"|nn\.functional\.binary_cross_entropy_with_logits",
         r"gradient",
         r".*is -?(inf|nan), not -?(inf|nan)",
         "overflow on another way",
@@ -173,7 +174,7 @@ EXPLAINED = [
         "a demand of PyTorch's kernel that group_norm meets",
     ),
     (
-        r"native_batch_norm",
+        r"(nn\.functional\.|native_)batch_norm",
         r"refused|class",
         r".*(more than one element of the written-to|should contain).*",
         "PyTorch writes beside the running statistics, or into them several times",
@@ -257,7 +258,7 @@ EXPLAINED = [
         "oneDNN multiplies zeros between elements by infinite weights, others do not",
     ),
     (
-        r"nn\.functional\.(batch|instance)_norm",
+        r"nn\.functional\.(batch|instance)_norm|native_batch_norm",
         r"values",
         r".*is -?inf, not nan",
         "PyTorch folds mean times weight into the shift: infinite weights leave NaN",

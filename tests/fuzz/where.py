@@ -401,6 +401,13 @@ WHERE = [
         "gradients by an inverse that there is only by rounding",
     ),
     (
+        r"nn\.functional\.(batch|group|instance|layer|rms)_norm|native_\w+_norm",
+        r"gradient",
+        r".*is (nan|-?inf), not (nan|-?inf)",
+        infinite,
+        "second slopes of infinite parameters: infinities of both signs, added as they come",
+    ),
+    (
         r"lu_unpack",
         r"accepted|refused|values",
         r".*",

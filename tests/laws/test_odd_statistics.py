@@ -69,3 +69,28 @@ def test_running_means_of_infinite_elements_are_infinite(limit, momentum):
         m.nn.functional.batch_norm(x, mean, var, training=True, momentum=momentum)
         kept.append(str(mean.tolist() + var[[0, 2]].tolist()))
     assert kept[0] == kept[1]
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("parameters", ["half", "float32"])
+@pytest.mark.parametrize("short", ["float16", "bfloat16"])
+def test_means_are_not_rounded_to_the_batchs_half_precision(
+    short, parameters, training
+):
+    """Far from zero the rounding of a mean is more than the deviation."""
+    rl.manual_seed(0)
+    dtype = getattr(rl, short)
+    kind = dtype if parameters == "half" else rl.float32
+    x = (rl.randn(64, 3) * 0.3 + 100).to(dtype).requires_grad_()
+    weight, bias = rl.tensor([1.3, 0.7, 2.0], dtype=kind), rl.zeros(3, dtype=kind)
+    mean, var = rl.full((3,), 100.2, dtype=kind), rl.full((3,), 0.09, dtype=kind)
+    exact = x.detach().double()
+    m, v = (exact.mean(0), exact.var(0, correction=0)) if training else (mean, var)
+    exact = (exact - m.double()) / (v.double() + 1e-5).sqrt() * weight.double()
+    out = rl.nn.functional.batch_norm(x, mean, var, weight, bias, training)
+    assert out.dtype is dtype
+    steps = rl.finfo(dtype).eps * exact.abs().max()
+    assert (out.double() - exact).abs().max() < steps
+    if parameters == "float32" and training:  # what is left of 128 is rounding
+        out.float().square().sum().backward()
+        assert x.grad.float().abs().max() < 128 * rl.finfo(dtype).eps
