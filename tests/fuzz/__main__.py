@@ -97,7 +97,8 @@ def work(options):
 
     from tests.fuzz import draw, judge, known
 
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # its map of memory is larger
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     torch.set_num_threads(1)
     judge.rushlight.set_num_threads(1)
     only = re.compile(options.only)
