@@ -53,8 +53,8 @@ def pad_rows(
     end: int,
 ):
     """Rows of the padded tensor: an edge, a piece of a row, another edge."""
-    low = max(left + start_x, 0)
-    high = min(left + start_x + length_x, columns)
+    low = min(max(left + start_x, 0), columns)  # an edge may be all that is left
+    high = max(min(left + start_x + length_x, columns), low)
     for row in range(begin, end):
         plane = row // (layers * rows)
         z = taken(row // rows % layers - front, depth, start_z, length_z, mode)
@@ -97,8 +97,8 @@ def unpad_rows(
     end: int,
 ):
     """Sums, for each element, of what arrives where it stands in the padded tensor."""
-    low = max(left + start_x, 0)
-    high = min(left + start_x + length_x, columns)
+    low = min(max(left + start_x, 0), columns)  # an edge may be all that is left
+    high = max(min(left + start_x + length_x, columns), low)
     size = depth * height * width
     for plane in range(begin, end):
         for k in range(size):

@@ -1,5 +1,9 @@
 """Borders of a tensor's own elements are PyTorch's, and so are their gradients."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -86,3 +90,49 @@ def test_wide_and_narrow_images_are_resampled_alike(mode):
         for library in (rl, torch)
     ]
     np.testing.assert_allclose(*seen, 2e-6, 2e-6)
+
+
+EVERY_EDGE = """
+import itertools
+import numpy as np
+import rushlight as rl
+
+cases = 0
+for size, before, after in itertools.product(range(1, 5), range(-5, 7), range(-5, 7)):
+    for mode, wrap in (("replicate", False), ("circular", True)):
+        places = np.arange(-before, size + after)
+        if size + before + after < 1:
+            continue
+        if wrap and max(before, after) > size + min(before, 0) + min(after, 0):
+            continue
+        if wrap:  # what is cut off does not come back at the other edge
+            start, length = max(-before, 0), size + min(before, 0) + min(after, 0)
+            places = start + (places - start) % length
+        places = np.clip(places, 0, size - 1)
+        for other in ((0, 0), (1, 1)):
+            x = rl.arange(3.0 * size).reshape(1, 3, size).requires_grad_()
+            y = rl.nn.functional.pad(x[:, None], (before, after, *other), mode)
+            rows = np.clip(np.arange(-other[0], 3 + other[1]), 0, 2)
+            if wrap:
+                rows = np.arange(-other[0], 3 + other[1]) % 3
+            expected = x.detach().numpy()[0][np.ix_(rows, places)]
+            assert (y.detach().numpy()[0, 0] == expected).all(), (mode, size, before, after)
+            y.sum().backward()
+            counts = np.zeros((3, size))
+            np.add.at(counts, np.ix_(rows, places), 1)
+            assert (x.grad.numpy()[0] == counts).all(), (mode, size, before, after)
+            cases += 1
+print(cases)
+"""
+
+
+def test_borders_of_any_widths_write_within_their_block():
+    """Guard pages stop what writes beside it: values alone would not tell."""
+    done = subprocess.run(
+        [sys.executable, "-c", EVERY_EDGE],
+        env={**os.environ, "RUSHLIGHT_GUARD": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > 500
