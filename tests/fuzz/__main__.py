@@ -22,6 +22,7 @@ BATCH = 4000  # cases of one process: it starts in a few seconds
 PATIENCE = 60  # seconds for one case: kernels may have to be compiled
 START = 300  # seconds for a process to begin, on a busy machine
 MEMORY = 6 << 30
+GUARDED = {**os.environ, "RUSHLIGHT_GUARD": "1"}  # a write beside a block is a crash
 HOARD = 1 << 30  # bytes of one call, after which a process is of no more use
 
 
@@ -159,7 +160,9 @@ class Run:
         command = [sys.executable, "-m", "tests.fuzz", "--seed", str(self.options.seed)]
         command += ["--only", self.options.only]
         command += ["--worker", str(self.next), str(self.stop)]
-        self.process = subprocess.Popen(command, stdout=written, stderr=subprocess.PIPE)
+        self.process = subprocess.Popen(
+            command, stdout=written, stderr=subprocess.PIPE, env=GUARDED
+        )
         written.close()
         self.seen = time.monotonic() + START
 
