@@ -11,8 +11,8 @@ import math
 from operator import index
 
 import rushlight
-from rushlight.codegen.language import exp, log, maximum, minimum
-from rushlight.codegen.loops import A, T, i64, loops, loops_inline
+from rushlight.codegen.language import exp, log, maximum, minimum, select
+from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.ops import call as ops
 from rushlight.ops.native import filled, fresh, name_of, require, run
 from rushlight.ops.type_groups import SINGLE_DOUBLE
@@ -44,99 +44,140 @@ def log_sum(a, b, c):
     return log(mass + exp(middle - top) + exp(low - top)) + top
 
 
+@loops_inline
+def ctc_states(classes_of, crossing, targets, at, start, states, blank, apart):
+    """Lists each state's class, and whether the state two away may be next to it.
+
+    Args:
+        apart: -2 where states come from before, 2 where they go on.
+    """
+    for s in range(states):
+        label = label_of(targets, start, s, blank)
+        other = s + apart
+        crossing[at + s] = A(0)
+        if other >= 0 and other < states:
+            if label != label_of(targets, start, other, blank):
+                crossing[at + s] = A(1)
+        classes_of[at + s] = label
+    return states
+
+
 @loops
 def ctc_alpha(
     loss: "T*", alpha: "T*", scores: "T*", targets: "i64*", starts: "i64*",
-    times: "i64*", lengths: "i64*", batch: int, classes: int, steps: int, span: int,
-    blank: int, begin: int, end: int,
+    times: "i64*", lengths: "i64*", classes_of: "i64*", crossing: "A*", score: "A*",
+    ways: "A*", batch: int, classes: int, steps: int, span: int, blank: int, begin: int,
+    end: int,
 ):  # fmt: skip
-    """Forward: all ways to each state, and the loss of each sequence."""
+    """Forward: all ways to each state, and the loss of each sequence.
+
+    Two rows of ``ways`` take turns; two states that nobody comes from are before each.
+    """
     for n in range(begin, end):
-        start = starts[n]
         states = 2 * lengths[n] + 1
         time = times[n]
         base = n * steps * span
+        at = n * span
+        states = ctc_states(
+            classes_of, crossing, targets, at, starts[n], states, blank, -2
+        )
+        first = n * 2 * (span + 2)
+        for s in range(2 * (span + 2)):
+            ways[first + s] = A(MINUS_INF)
         for t in range(time):
             row = base + t * span
             line = (t * batch + n) * classes
+            now = first + (t % 2) * (span + 2)
+            last = first + ((t + 1) % 2) * (span + 2)
             for s in range(states):
-                label = label_of(targets, start, s, blank)
-                score = A(scores[line + label])
-                if t == 0:
-                    alpha[row + s] = T(score if s < 2 else A(MINUS_INF))
-                elif s > 2 * t + 1:  # two states are the most that a step goes on
-                    alpha[row + s] = T(A(MINUS_INF) + score)
-                else:
-                    stay = A(alpha[row - span + s])
-                    step = A(MINUS_INF)
-                    skip = A(MINUS_INF)
-                    if s > 0:
-                        step = A(alpha[row - span + s - 1])
-                    if s > 1:
-                        if label != label_of(targets, start, s - 2, blank):
-                            skip = A(alpha[row - span + s - 2])
-                    alpha[row + s] = T(log_sum(stay, step, skip) + score)
+                score[at + s] = A(scores[line + classes_of[at + s]])
+            if t == 0:
+                for s in range(states):
+                    alpha[row + s] = T(score[at + s] if s < 2 else A(MINUS_INF))
+                    ways[now + s + 2] = A(alpha[row + s])
+            else:
+                for s in vectorized(states):
+                    crossed = crossing[at + s] > A(0)
+                    skip = select(crossed, ways[last + s], A(MINUS_INF))
+                    total = log_sum(ways[last + s + 2], ways[last + s + 1], skip)
+                    held = T(total + score[at + s])
+                    alpha[row + s] = held
+                    ways[now + s + 2] = A(held)
         if time == 0:
             loss[n] = T(A(0) if states == 1 else A(INF))
         else:
-            last = base + (time - 1) * span + states - 1
+            end_of = base + (time - 1) * span + states - 1
             before = A(MINUS_INF)
             if states > 1:
-                before = A(alpha[last - 1])
-            loss[n] = T(-log_sum(A(alpha[last]), before, A(MINUS_INF)))
+                before = A(alpha[end_of - 1])
+            loss[n] = T(-log_sum(A(alpha[end_of]), before, A(MINUS_INF)))
 
 
 @loops
 def ctc_gradient(
-    out: "T*", grad: "T*", loss: "T*", alpha: "T*", beta: "T*", scores: "T*",
-    targets: "i64*", starts: "i64*", times: "i64*", lengths: "i64*", batch: int,
-    classes: int, steps: int, span: int, blank: int, zero_infinity: int,
-    begin: int, end: int,
+    out: "T*", grad: "T*", loss: "T*", alpha: "T*", scores: "T*", targets: "i64*",
+    starts: "i64*", times: "i64*", lengths: "i64*", classes_of: "i64*", crossing: "A*",
+    score: "A*", ways: "A*", share: "A*", batch: int, classes: int, steps: int, span: int,
+    blank: int, zero_infinity: int, begin: int, end: int,
 ):  # fmt: skip
     """Backward: all ways on from each state; what they and `ctc_alpha` give each class.
 
-    A class's share of all ways is below one, so shares are added as they are.
+    A class's share of all ways is below one, so shares are added as they are. Two rows of
+    ``ways`` take turns; two states that lead nowhere are behind each.
     """
     for n in range(begin, end):
-        start = starts[n]
         states = 2 * lengths[n] + 1
         time = times[n]
         base = n * steps * span
+        at = n * span
         total = A(loss[n])
         unlikely = zero_infinity != 0 and total == A(INF)
+        states = ctc_states(
+            classes_of, crossing, targets, at, starts[n], states, blank, 2
+        )
+        first = n * 2 * (span + 2)
+        for s in range(2 * (span + 2)):
+            ways[first + s] = A(MINUS_INF)
         for turn in range(time):
             t = time - 1 - turn
             row = base + t * span
             line = (t * batch + n) * classes
+            now = first + (turn % 2) * (span + 2)
+            last = first + ((turn + 1) % 2) * (span + 2)
+            for s in range(states):
+                score[at + s] = A(scores[line + classes_of[at + s]])
+            if turn == 0:
+                for s in range(states):
+                    share[at + s] = score[at + s] if s > states - 3 else A(MINUS_INF)
+                    ways[now + s] = A(T(share[at + s]))
+            else:
+                for s in vectorized(states):
+                    crossed = crossing[at + s] > A(0)
+                    skip = select(crossed, ways[last + s + 2], A(MINUS_INF))
+                    mass = log_sum(ways[last + s], ways[last + s + 1], skip)
+                    share[at + s] = mass + score[at + s]
+                    ways[now + s] = A(T(mass + score[at + s]))
             for c in range(classes):
                 out[line + c] = T(A(0) * total)  # NaN where no way is possible
+            for s in vectorized(states):
+                through = A(alpha[row + s]) + share[at + s]
+                part = exp(through + total - score[at + s])
+                share[at + s] = select(through != A(MINUS_INF), part, A(0))
             for s in range(states):
-                label = label_of(targets, start, s, blank)
-                score = A(scores[line + label])
-                ways = A(MINUS_INF)
-                if turn == 0:
-                    ways = score if s > states - 3 else A(MINUS_INF)
-                elif states - 1 - s > 2 * turn + 1:
-                    ways = A(MINUS_INF) + score
-                else:
-                    stay = A(beta[row + span + s])
-                    step = A(MINUS_INF)
-                    skip = A(MINUS_INF)
-                    if s < states - 1:
-                        step = A(beta[row + span + s + 1])
-                    if s < states - 2:
-                        if label != label_of(targets, start, s + 2, blank):
-                            skip = A(beta[row + span + s + 2])
-                    ways = log_sum(stay, step, skip) + score
-                beta[row + s] = T(ways)
-                through = A(alpha[row + s]) + ways
-                if through != A(MINUS_INF):
-                    share = exp(through + total - score)
-                    out[line + label] = T(A(out[line + label]) + share)
-            for c in range(classes):
-                score = A(scores[line + c])
-                value = (exp(score) - A(out[line + c])) * A(grad[n])
+                place = line + classes_of[at + s]
+                out[place] = T(A(out[place]) + share[at + s])
+            for c in vectorized(classes):
+                value = (exp(A(scores[line + c])) - A(out[line + c])) * A(grad[n])
                 out[line + c] = T(A(0) if unlikely else value)
+
+
+def work_space(like, batch, span):
+    """Memory of the kernels: classes of states, and numbers for each sequence."""
+    row, wide = (batch, span), rushlight.float64
+    return [
+        fresh(like, row, rushlight.int64), fresh(like, row, wide), fresh(like, row, wide),
+        fresh(like, (batch, 2, span + 2), wide),
+    ]  # fmt: skip
 
 
 def tables(log_probs, targets, input_lengths, target_lengths):
@@ -224,7 +265,8 @@ def ctc_loss_forward(
     loss = fresh(log_probs, (batch,))
     alpha = filled(log_probs, (batch, steps, span), MINUS_INF)
     ints = [batch, classes, steps, span, blank]
-    operands = [loss, alpha, log_probs.contiguous(), *held]
+    work = work_space(log_probs, batch, span)
+    operands = [loss, alpha, log_probs.contiguous(), *held, *work]
     run(
         ctc_alpha,
         operands,
@@ -257,11 +299,12 @@ def ctc_loss_backward(
     held = tables(log_probs, targets, input_lengths, target_lengths)
     span = log_alpha.shape[2]
     out = filled(log_probs, log_probs.shape, 0)
-    beta = fresh(log_probs, log_alpha.shape)
+    work = work_space(log_probs, batch, span)
+    share = fresh(log_probs, (batch, span), rushlight.float64)
     ints = [batch, classes, steps, span, blank, int(zero_infinity)]
     operands = [
-        out, grad.contiguous(), neg_log_likelihood, log_alpha, beta,
-        log_probs.contiguous(), *held,
+        out, grad.contiguous(), neg_log_likelihood, log_alpha, log_probs.contiguous(),
+        *held, *work, share,
     ]  # fmt: skip
     run(
         ctc_gradient,

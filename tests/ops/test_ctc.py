@@ -112,3 +112,24 @@ def test_fractional_pooling_is_the_oracles(dims):
     ours[0].square().sum().backward()
     theirs[0].square().sum().backward()
     np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("labels", [1, 3, 4, 7, 8, 11])
+def test_states_at_the_edges_of_vectors_are_the_oracles(labels, dtype):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(labels)
+    given = rng.standard_normal((26, 3, 6)).astype(dtype)
+    targets = rng.integers(1, 6, (3, labels))
+    lengths = [26, 22, 9], [labels, labels - 1, 1]
+    gradients = []
+    for library in (rl, torch):
+        x = library.from_numpy(given.copy()).requires_grad_()
+        loss = library.nn.functional.ctc_loss(
+            x.log_softmax(-1), library.from_numpy(targets), *lengths, reduction="sum"
+        )
+        loss.backward()
+        gradients.append([loss.detach().numpy(), x.grad.numpy()])
+    exact = 1e-4 if dtype == "float32" else 1e-9
+    for mine, other in zip(*gradients):
+        np.testing.assert_allclose(mine, other, exact, exact)
