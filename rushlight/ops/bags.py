@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.codegen.loops import A, T, i64, local, loops
+from rushlight.codegen.loops import A, T, i64, local, loops, vectorized
 from rushlight.ops.indexing_kernels import checked
 from rushlight.ops.native import brief, fault_flag, fault_in, fresh, name_of, run
 
@@ -21,21 +21,39 @@ def sum_bags(
     begin: int,
     end: int,
 ):
-    """Each bag's rows added in their order; the padding's row is not one of them."""
+    """Each bag's rows added in their order; the padding's row is not one of them.
+
+    Eight rows are added at once: sums go to memory and back once for all of them.
+    """
     mass = local("A", 256)
+    places = local("i64", 8)
     for bag in range(begin, end):
         for start in range(0, width, 256):
             count = min(width - start, 256)
-            for i in range(count):
+            for i in vectorized(count):
                 mass[i] = A(0)
             named = 0
+            held = 0
             for k in range(bounds[bag], bounds[bag + 1]):
                 row = checked(i64(index[k]), rows, fault)
                 if row != padding:
                     named = named + 1
-                    for i in range(count):
-                        mass[i] = mass[i] + A(table[row * width + start + i])
-            for i in range(count):
+                    places[held] = row * width + start
+                    held = held + 1
+                if held == 8:
+                    held = 0
+                    a, b, c, d = places[0], places[1], places[2], places[3]
+                    e, f, g, h = places[4], places[5], places[6], places[7]
+                    for i in vectorized(count):
+                        m = mass[i] + A(table[a + i]) + A(table[b + i])
+                        m = m + A(table[c + i]) + A(table[d + i])
+                        m = m + A(table[e + i]) + A(table[f + i])
+                        mass[i] = m + A(table[g + i]) + A(table[h + i])
+            for k in range(held):
+                a = places[k]
+                for i in vectorized(count):
+                    mass[i] = mass[i] + A(table[a + i])
+            for i in vectorized(count):
                 v = mass[i] / A(max(named, 1)) if mean else mass[i]
                 out[bag * width + start + i] = T(v)
 

@@ -20,7 +20,8 @@ from rushlight.ops.spectral_kernels import (
 from rushlight.ops.spectral_small import IN_REGISTERS, SIZES, transform_short
 
 POWERS = (16, 8, 4, 2)  # radices of the kernel that most sizes need
-ALONE = 128  # lines of this length or more are long enough for vectors of their own
+ALONE = 512  # lines of this length or more have vectors of their own: a block of them,
+ODD_ALONE = 1024  # or where radices are odd as well, leaves the first-level cache
 NEAR = 1 << 17  # elements of a block, at most: it stays in the second-level cache
 KEPT = 64  # plans that are remembered
 MANY = 64  # lines from which short ones have a kernel of their own
@@ -212,7 +213,8 @@ def transform_copies(source, out, dim, forward, scale, size):
 
 def width_of(size, inner, lanes, near):
     """How many lines are worked on together."""
-    if near and (size >= ALONE or inner < lanes):
+    alone = ODD_ALONE if size & (size - 1) else ALONE
+    if near and (size >= alone or inner < lanes):
         return 1
     if near or size * lanes >= NEAR // 4:
         return min(inner, lanes if size * lanes <= NEAR else 1)

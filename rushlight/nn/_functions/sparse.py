@@ -102,6 +102,13 @@ def _check_bags(
         )
 
 
+def _equal_bounds(bags, length, device):
+    """Where bags of one length begin, and the last one ends."""
+    if not length:
+        return rl.zeros(bags + 1, dtype=rl.int64, device=device)
+    return rl.arange(0, bags * length + 1, length, device=device)
+
+
 def embedding_bag(
     input,
     weight,
@@ -148,7 +155,7 @@ def embedding_bag(
     length = None
     if input.dim() == 2:
         bags, length = input.shape
-        bounds = rl.arange(bags + 1, device=input.device) * length
+        bounds = _equal_bounds(bags, length, input.device)
         input = input.reshape(-1)
         if per_sample_weights is not None:
             per_sample_weights = per_sample_weights.reshape(-1)
