@@ -56,16 +56,21 @@ def diagonal_backward(grad_output, input_sizes, offset, dim1, dim2):
 
 
 def unfold_backward(grad_in, input_sizes, dim, size, step):
-    """Adds the gradient of each place in the window to where it came from."""
+    """Adds the gradient of each place in the window to where it came from.
+
+    As many places at a time as windows are apart: none of those came from one element.
+    """
     grad_input = ops.new_zeros(grad_in, input_sizes)
     if not input_sizes:
         return grad_input + ops.select(grad_in, -1, 0).sum()
     dim = wrap_dim(dim, len(input_sizes))
     windows = grad_in.shape[dim]
-    for place in range(size):
-        end = place + (windows - 1) * step + 1
-        target = call_slice(grad_input, dim, place, end, step)
-        target.add_(ops.select(grad_in, -1, place))
+    for place in range(0, size, step):
+        count = min(step, size - place)
+        end = place + (windows - 1) * step + count
+        part = call_slice(grad_input, dim, place, end, 1)
+        target = ops.unfold(part, dim, count, step)
+        target.add_(call_slice(grad_in, -1, place, place + count, 1))
     return grad_input
 
 
