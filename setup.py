@@ -33,6 +33,7 @@ COMPILED = [
     "core.sparse",
     "core.overlap",
     "core.iteration",
+    "core.plans",
     "core.random",
     "core.distributions",
     "core.normal",

@@ -11,6 +11,7 @@ from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, i64
 from rushlight.codegen.nest_loops import ALONG, BESIDE, LENGTH, SINGLE
 from rushlight.codegen.storage import storage_of
+from rushlight.core.plans import PLACES
 
 ZERO = Const(i64, 0)
 TRUE = Const(ir.boolean, True)
@@ -62,6 +63,11 @@ class _Layout:
             self.b.let(f"{operand.name}_base", ir.argument(k, operand.element))
             for k, operand in enumerate(self.program.operands)
         ]
+
+    def planned(self, field, name):
+        """The integers of one of the fields of a reduction's plan."""
+        places = enumerate(PLACES["reduction"][field])
+        return [self.b.let(f"{name}{d}", ir.integer(at)) for d, at in places]
 
     def numbered(self, start, names):
         """Integers from a position on, named."""
@@ -147,16 +153,14 @@ class Reduced(_Layout):
     def __init__(self, b, program):
         super().__init__(b, program)
         count = program.count
-        self.reduced = self.numbered(0, ["r0", "r1", "r2"])
+        self.reduced = self.planned("reduced", "r")
         r0, r1, r2 = self.reduced
         self.length = b.let(LENGTH, r0 * r1 * r2)
-        source = self.numbered(3, ["sr0", "sr1", "sr2"])
-        self.kept = self.numbered(6, ["k0", "k1", "k2"])
-        strides = [self.numbered(9, ["si0", "si1", "si2"])]
-        strides += [
-            self.numbered(12 + 3 * k, [f"so{k}_{d}" for d in range(3)])
-            for k in range(count)
-        ]
+        source = self.planned("along", "sr")
+        self.kept = self.planned("kept", "k")
+        strides = [self.planned("between", "si")]
+        results = ("out", "second")[:count]
+        strides += [self.planned(key, f"so{k}_") for k, key in enumerate(results)]
         rest = len(program.operands) - count - 1
         self.strides = [*strides[1:], strides[0], *[[ZERO] * 3] * rest]
         self.steps = [*[[ZERO] * 3] * count, source, *[[ZERO] * 3] * rest]

@@ -28,6 +28,7 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.plans import ReductionPlan
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
 
@@ -45,6 +46,10 @@ PART = cython.declare(int64_t, 65536)
 
 # Types that are accumulated in a wider one: parts would be rounded.
 _HALF = cython.declare(cython.bint[64])
+# Integers of a plan.
+WORDS = cython.declare(
+    cython.int, cython.sizeof(ReductionPlan) // cython.sizeof(int64_t)
+)
 for _code in range(64):
     _HALF[_code] = _code in (5, 15, 23, 24, 25, 26)
 
@@ -344,7 +349,7 @@ class ReductionKernel(Kernel):
         ks: int64_t[64]
         ki: int64_t[64]
         ko: int64_t[64]
-        ints: int64_t[18]
+        plan: ReductionPlan
         data: cython.p_char[5]
         ratio: int64_t = 0
         nr: cython.int = 0
@@ -402,39 +407,40 @@ class ReductionKernel(Kernel):
             else:
                 launch_parts(found, again, x, out, partial, count, number)
             return
-        put_loops(nr, rs, 1, ints)
-        put_loops(nr, ri, 0, cython.address(ints[3]))
-        put_loops(nk, ks, 1, cython.address(ints[6]))
-        put_loops(nk, ki, 0, cython.address(ints[9]))
-        put_loops(nk, ko, 0, cython.address(ints[12]))
+        put_loops(nr, rs, 1, plan.reduced)
+        put_loops(nr, ri, 0, plan.along)
+        put_loops(nk, ks, 1, plan.kept)
+        put_loops(nk, ki, 0, plan.between)
+        put_loops(nk, ko, 0, plan.out)
         if nr == 0:
-            ints[5] = item
+            plan.along[2] = item
         if count == 0:
-            ints[2] = 0
+            plan.reduced[2] = 0
         data[0] = out.storage.data + out.offset * out.dtype_.itemsize
         at = 1
         if second is not None:  # fresh like the first: the same strides in elements
             data[1] = second.storage.data
             ratio = second.dtype_.itemsize
             for d in range(3):
-                ints[15 + d] = ints[12 + d] // out.dtype_.itemsize * ratio
+                plan.second[d] = plan.out[d] // out.dtype_.itemsize * ratio
             at = 2
         data[at] = x.storage.data + x.offset * item
         data[at + 1] = cython.cast(cython.p_char, cython.address(number))
         total: int64_t = out.numel_
         if there:
-            run_there(found, x.storage.device, data, at + 1, ints, total, number)
+            run_there(found, x.storage.device, data, at + 1, plan, total, number)
             return
         kernel: NativeKernel = found
         fn: kernel_t = kernel.fn
         grain: int64_t = GRAIN // (count if count else 1) + 1
-        if ints[11] == item and ints[5] != item and grain < ACROSS:
+        if plan.between[2] == item and plan.along[2] != item and grain < ACROSS:
             grain = ACROSS
+        ints: cython.pointer(int64_t) = integers(cython.address(plan))
         if watched:
             if at == 1:  # there is no second result
-                ints[15] = ints[16] = ints[17] = 0
+                plan.second[0] = plan.second[1] = plan.second[2] = 0
             tell(
-                fn, data, at + 2, ints, 18, total,
+                fn, data, at + 2, ints, WORDS, total,
                 total if total * count <= GRAIN else grain,
                 cython.cast(cython.p_char, cython.address(number)), 8,
             )  # fmt: skip
@@ -443,6 +449,32 @@ class ReductionKernel(Kernel):
             return
         with cython.nogil:
             parallel_for(fn, data, ints, total, grain)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def integers(plan: cython.pointer(ReductionPlan)) -> cython.pointer(int64_t):
+    """A plan as kernels take it."""
+    return cython.cast(cython.pointer(int64_t), plan)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def plan_parts(
+    plan: cython.pointer(ReductionPlan), parts: int64_t, item: int64_t, step: int64_t
+) -> cython.void:
+    """Equal parts of contiguous values: a row each, and a result each.
+
+    Args:
+        item, step: bytes from one value, and from one result, to the next.
+    """
+    d: cython.int
+    for d in range(3):
+        plan.reduced[d] = plan.kept[d] = 1
+        plan.along[d] = plan.between[d] = plan.out[d] = plan.second[d] = 0
+    plan.reduced[2], plan.along[2] = PART, item
+    plan.kept[2], plan.between[2], plan.out[2] = parts, PART * item, step
 
 
 @cython.cfunc
@@ -456,22 +488,15 @@ def launch_parts(
     number: cython.double,
 ):
     """Reduce contiguous values to one by equal parts, then what the parts gave."""
-    ints: int64_t[18]
+    plan: ReductionPlan
+    ints: cython.pointer(int64_t) = integers(cython.address(plan))
     data: cython.p_char[3]
     one: cython.double = 1
     item: int64_t = x.dtype_.itemsize
     step: int64_t = out.dtype_.itemsize
     parts: int64_t = count // PART
     rest: int64_t = count % PART
-    i: cython.int
-    for i in range(18):
-        ints[i] = 1 if i % 6 < 3 else 0
-    ints[12] = ints[13] = 0
-    ints[2] = PART
-    ints[5] = item
-    ints[8] = parts
-    ints[11] = PART * item
-    ints[14] = step
+    plan_parts(cython.address(plan), parts, item, step)
     data[0] = partial.storage.data
     data[1] = x.storage.data + x.offset * item
     data[2] = cython.cast(cython.p_char, cython.address(one))
@@ -479,24 +504,23 @@ def launch_parts(
     everything: cython.bint = watched >= EVERYTHING
     told: cython.p_char = cython.cast(cython.p_char, cython.address(one))
     if everything:
-        tell(fn, data, 3, ints, 18, parts, 1, told, 8)
+        tell(fn, data, 3, ints, WORDS, parts, 1, told, 8)
     with cython.nogil:
         parallel_for(fn, data, ints, parts, 1)
-    ints[8] = 1
+    plan.kept[2] = 1
     if rest:
-        ints[2] = rest
+        plan.reduced[2] = rest
         data[0] += parts * step
         data[1] += parts * PART * item
         if everything:
-            tell(fn, data, 3, ints, 18, 1, 1, told, 8)
+            tell(fn, data, 3, ints, WORDS, 1, 1, told, 8)
         run_here(fn, data, ints, 1)
-    ints[2] = partial.numel_
-    ints[5] = step
+    plan.reduced[2], plan.along[2] = partial.numel_, step
     data[0] = out.storage.data + out.offset * step
     data[1] = partial.storage.data
     data[2] = cython.cast(cython.p_char, cython.address(number))
     if everything:
-        tell(second.fn, data, 3, ints, 18, 1, 1, data[2], 8)
+        tell(second.fn, data, 3, ints, WORDS, 1, 1, data[2], 8)
     run_here(second.fn, data, ints, 1)
 
 
@@ -507,7 +531,7 @@ def run_there(
     device: Device,
     data: cython.pp_char,
     n: cython.int,
-    ints: cython.pointer(int64_t),
+    plan: ReductionPlan,
     rows: int64_t,
     number: cython.double,
 ) -> cython.int:
@@ -515,12 +539,13 @@ def run_there(
     k: cython.int
     bits: int64_t
     backend: Backend = backend_of(device)
+    ints: cython.pointer(int64_t) = integers(cython.address(plan))
     memcpy(cython.address(bits), cython.address(number), 8)
     addresses: list = []
     for k in range(n):
         addresses.append(cython.cast(uintptr_t, data[k]))
     numbers: list = []
-    for k in range(18):
+    for k in range(WORDS):
         numbers.append(ints[k])
     backend.run_rows(
         kernel,
@@ -528,9 +553,9 @@ def run_there(
         (*addresses, 0),
         (*numbers, bits),
         rows,
-        ints[0] * ints[1] * ints[2],
-        ints[8] > 1 and ints[11] < ints[5],
-        ((n, 18),),
+        plan.reduced[0] * plan.reduced[1] * plan.reduced[2],
+        plan.kept[2] > 1 and plan.between[2] < plan.along[2],
+        ((n, WORDS),),
     )
     return 0
 
@@ -547,35 +572,26 @@ def parts_there(
     number: cython.double,
 ) -> cython.int:
     """`launch_parts` for a backend: equal parts, the rest, then what they gave."""
-    ints: int64_t[18]
+    plan: ReductionPlan
     data: cython.p_char[2]
     item: int64_t = x.dtype_.itemsize
     step: int64_t = out.dtype_.itemsize
     parts: int64_t = count // PART
     rest: int64_t = count % PART
-    i: cython.int
-    for i in range(18):
-        ints[i] = 1 if i % 6 < 3 else 0
-    ints[12] = ints[13] = ints[15] = ints[16] = ints[17] = 0
-    ints[2] = PART
-    ints[5] = item
-    ints[8] = parts
-    ints[11] = PART * item
-    ints[14] = step
+    plan_parts(cython.address(plan), parts, item, step)
     data[0] = partial.storage.data
     data[1] = x.storage.data + x.offset * item
-    run_there(first, x.storage.device, data, 2, ints, parts, 1)
-    ints[8] = 1
+    run_there(first, x.storage.device, data, 2, plan, parts, 1)
+    plan.kept[2] = 1
     if rest:
-        ints[2] = rest
+        plan.reduced[2] = rest
         data[0] += parts * step
         data[1] += parts * PART * item
-        run_there(first, x.storage.device, data, 2, ints, 1, 1)
-    ints[2] = partial.numel_
-    ints[5] = step
+        run_there(first, x.storage.device, data, 2, plan, 1, 1)
+    plan.reduced[2], plan.along[2] = partial.numel_, step
     data[0] = out.storage.data + out.offset * step
     data[1] = partial.storage.data
-    run_there(second, x.storage.device, data, 2, ints, 1, number)
+    run_there(second, x.storage.device, data, 2, plan, 1, number)
     return 0
 
 

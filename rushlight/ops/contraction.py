@@ -39,7 +39,9 @@ from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.codegen.storage import computed
 from rushlight.codegen.target import current
+from rushlight.core.plans import ARRAYS, RIGHT_MODES
 from rushlight.ops.contraction_loops import (
+    Behind,
     Operand,
     blocks_of,
     choose,
@@ -49,17 +51,12 @@ from rushlight.ops.contraction_loops import (
     multiply_add,
     multiply_pairs,
     named,
+    planned,
     quotient,
     remainder,
     rolled,
 )
-from rushlight.ops.contraction_packing import DIRECT, Packers
-
-# The kernel's integers, in order.
-PRODUCT_INTS = """
-    rows columns depth a_row a_column b_row b_column out_row added_row sums_row a_batch
-    b_batch out_batch added_batch sums_batch added row_block column_block right_mode
-""".split()
+from rushlight.ops.contraction_packing import Packers
 
 
 @dataclass(frozen=True)
@@ -329,10 +326,10 @@ def product(name, a_type, b_type, compute, tile, add=multiply_add, after=None):
     """
     b = Builder()
     write = Product(b, tile, compute, add)
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(PRODUCT_INTS)}
+    n = planned(b, "product")
     stored = compute if after is None else Type(after.stored)
     types = {"out": stored, "a": a_type, "b": b_type, "added": compute, "sums": compute}
-    p = {key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())}
+    p = {key: b.let(key, ir.argument(at, types[key])) for key, at in ARRAYS.items()}
     room = (
         b.array("packed", compute, tile.depth * tile.columns) if tile.columns else None
     )
@@ -342,10 +339,7 @@ def product(name, a_type, b_type, compute, tile, add=multiply_add, after=None):
         else None
     )
     kinds = () if after is None else after.others
-    besides = [
-        Beside(b, k, kind, along, len(types), len(n))
-        for k, (kind, along) in enumerate(kinds)
-    ]
+    besides = [Beside(b, k, kind, along) for k, (kind, along) in enumerate(kinds)]
     zeros = write.zeros()
     across = b.let("across", blocks_of(n["columns"], n["column_block"]))
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
@@ -380,16 +374,12 @@ def product(name, a_type, b_type, compute, tile, add=multiply_add, after=None):
     return ir.kernel(name, rolled(b.statements))
 
 
-class Beside:
-    """An operand of what is traced behind a product, as the kernel is passed it."""
+class Beside(Behind):
+    """An operand of what is traced behind a product."""
 
-    def __init__(self, b, number, kind, along, data, ints):
+    def __init__(self, b, number, kind, along):
+        super().__init__(b, number, kind, "product")
         self.along = along
-        self.base = b.let("beside", ir.argument(data + number, Type(kind)))
-        self.row, self.batch = (
-            b.let(f"beside_{what}", ir.integer(ints + 2 * number + k))
-            for k, what in enumerate(("row", "batch"))
-        )
 
     def at(self, batch, i, j) -> Operand:
         """The operand of one batch, from a row and a column on."""
@@ -419,7 +409,7 @@ def sweep_depth(write, n, height, width, left, right, results, room, converted):
         source = named(b, "source", right.at(k0))
         if room is not None:
             write.pack.pack_right(n["right_mode"], source, room, depth, width)
-        direct = b.let("direct", n["right_mode"] == DIRECT)
+        direct = b.let("direct", n["right_mode"] == RIGHT_MODES["direct"])
 
         def right_at(j):
             there = Operand(source.at(0, j).pointer, source.row)

@@ -13,12 +13,14 @@ from rushlight.codegen.expr import (
     Expr,
     Ramp,
     Reinterpret,
+    Type,
     bf16,
     cast,
     i32,
 )
 from rushlight.codegen.rewrite import map_statement
 from rushlight.codegen.target import current
+from rushlight.core.plans import BEHIND, PLACES
 
 
 def minimum(a, b):
@@ -51,6 +53,33 @@ def multiply_pairs(a, b, c):
     """``c`` plus both products of the bfloat16 pairs that lanes of ``a`` and ``b`` are."""
     pairs = bf16.vector(2 * c.type.lanes)
     return Call("dot_bf16", c.type, c, Reinterpret(pairs, a), Reinterpret(pairs, b))
+
+
+def planned(b, record):
+    """The integers of a kernel by name, as one of the records of `core.plans` has them."""
+    return {key: b.let(key, ir.integer(at)) for key, at in PLACES[record].items()}
+
+
+class Behind:
+    """An array of what is behind sums, and its steps, as a kernel is passed them.
+
+    Args:
+        number: of the operand, among those behind.
+        kind: its dtype.
+        record: which comes before the steps of those behind.
+
+    Attributes:
+        row, batch: elements from row to row, or result to result, and batch to batch.
+    """
+
+    def __init__(self, b, number, kind, record):
+        self.base = b.let("beside", ir.argument(BEHIND[record] + number, Type(kind)))
+        steps = PLACES["behind"]
+        first = len(PLACES[record]) + len(steps) * number
+        self.row, self.batch = (
+            b.let(f"beside_{step}", ir.integer(first + steps[step]))
+            for step in ("row", "batch")
+        )
 
 
 def lane_mask(lanes, count):

@@ -8,6 +8,7 @@ beyond the operand's last column is of no meaning. The left one is only converte
 from __future__ import annotations
 
 from rushlight.codegen.expr import Const, cast, i64, load
+from rushlight.core.plans import RIGHT_MODES
 from rushlight.ops.contraction_loops import (
     Operand,
     lane_mask,
@@ -16,8 +17,6 @@ from rushlight.ops.contraction_loops import (
     quotient,
     transpose,
 )
-
-DIRECT, COPIED, TRANSPOSED, GATHERED = range(4)  # how a product's right operand is read
 
 
 class Packers:
@@ -29,11 +28,11 @@ class Packers:
     def pack_right(self, mode, source, target, depth, width):
         """Copies a block of the right operand to panels, by the given mode."""
         b = self.b
-        with b.when(mode == COPIED):
+        with b.when(mode == RIGHT_MODES["copied"]):
             self.copy_rows(source, target, depth, width)
-        with b.when(mode == TRANSPOSED):
+        with b.when(mode == RIGHT_MODES["transposed"]):
             self.transpose_columns(source, target, depth, width)
-        with b.when(mode == GATHERED):
+        with b.when(mode == RIGHT_MODES["gathered"]):
             with b.loop("j", 0, width) as j, b.loop("k", 0, depth) as k:
                 value = load(source.pointer, k * source.row + j * source.column)
                 b.store(

@@ -5,60 +5,46 @@ from __future__ import annotations
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Call, Const, Type, cast, i64, load
+from rushlight.core.plans import ARRAYS
 from rushlight.ops.contraction import apply
 from rushlight.ops.contraction_loops import (
+    Behind,
     Operand,
     blocks_of,
     lane_mask,
     minimum,
     moved,
     multiply_add,
+    planned,
     quotient,
     remainder,
     rolled,
     transpose,
 )
 
-DOT_INTS = """
-    rows depth a_row out_row added_row a_batch b_batch out_batch added_batch added
-    row_block
-""".split()
 DOT_ROWS = 4
 DOT_VECTORS = 2
 
 
-class Single:
-    """An operand of what is behind one row or column of results.
-
-    There are two more integers for each: elements from result to result, and from batch
-    to batch.
-    """
-
-    def __init__(self, b, number, kind, data, ints):
-        self.base = b.let("beside", ir.argument(data + number, Type(kind)))
-        self.step, self.batch = (
-            b.let(f"beside_{what}", ir.integer(ints + 2 * number + k))
-            for k, what in enumerate(("step", "batch"))
-        )
+class Single(Behind):
+    """An operand of what is behind one row or column of results."""
 
     def at(self, batch, i=0):
         """The address of the operand of a batch's i-th result."""
-        return moved(self.base, batch * self.batch + i * self.step)
+        return moved(self.base, batch * self.batch + i * self.row)
 
 
-def singles(b, after, data, ints):
+def singles(b, after, record):
     """The operands of what is behind the sums."""
     kinds = () if after is None else after.others
-    return [Single(b, k, kind, data, ints) for k, (kind, _) in enumerate(kinds)]
+    return [Single(b, k, kind, record) for k, (kind, _) in enumerate(kinds)]
 
 
 def data_of(b, a_type, b_type, compute, after):
-    """The addresses out, a, b and added, and their number."""
+    """The addresses out, a, b and added."""
     stored = compute if after is None else Type(after.stored)
     types = {"out": stored, "a": a_type, "b": b_type, "added": compute}
-    return {
-        key: b.let(key, ir.argument(i, t)) for i, (key, t) in enumerate(types.items())
-    }
+    return {key: b.let(key, ir.argument(ARRAYS[key], t)) for key, t in types.items()}
 
 
 def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
@@ -68,9 +54,9 @@ def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
     then batches. Data: out, a, b, added, and what ``after`` takes (see `Single`).
     """
     b = Builder()
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(DOT_INTS)}
+    n = planned(b, "dots")
     p = data_of(b, a_type, b_type, compute, after)
-    besides = singles(b, after, len(p), len(n))
+    besides = singles(b, after, "dots")
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         batch = b.let("batch", quotient(chunk, down))
@@ -129,10 +115,6 @@ def dot_rows(b, n, p, compute, lanes, first, rows, put):
             put(first + r, b.declare("total", load(totals, r)))
 
 
-COMBINE_INTS = """
-    columns depth a_column b_row added_column a_batch b_batch out_batch added_batch added
-    column_block
-""".split()
 COMBINED_ROWS = 8
 COMBINED_COLUMNS = 4096  # results that stay in the first-level cache
 
@@ -145,9 +127,9 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
     parallel axis counts blocks of columns, then batches. Data as for `dots`.
     """
     b = Builder()
-    n = {key: b.let(key, ir.integer(i)) for i, key in enumerate(COMBINE_INTS)}
+    n = planned(b, "combine")
     p = data_of(b, a_type, b_type, compute, after)
-    besides = singles(b, after, len(p), len(n))
+    besides = singles(b, after, "combine")
     waiting = None if after is None else b.array("waiting", compute, COMBINED_COLUMNS)
     across = b.let("across", blocks_of(n["columns"], n["column_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
@@ -198,8 +180,7 @@ def combine(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
             add_rows(k, 1)
         if after is not None:
             others = [
-                Operand(other.at(batch, j0), other.step, other.step)
-                for other in besides
+                Operand(other.at(batch, j0), other.row, other.row) for other in besides
             ]
             apply(b, after, sums, out, width, others)
     return ir.kernel(name, rolled(b.statements))

@@ -10,6 +10,7 @@ import rushlight
 from rushlight.backends.roles import host
 from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.plans import PAIRED as PAIRS
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex
@@ -51,9 +52,6 @@ OLD_NAMES = {
     "complex64": "c10::complex<float>",
     "complex128": "c10::complex<double>",
 }
-
-
-PAIRS = 63  # stands for pairs of bfloat16 where a dtype's code is asked for
 
 
 def find_kernel(kind, code):

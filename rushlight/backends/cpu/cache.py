@@ -29,6 +29,7 @@ from rushlight.backends.cpu.image import (
     checksum,
     pack,
 )
+from rushlight.core.plans import PLACES
 
 FORMAT = 2  # part of every key; raised, all is forgotten
 PACK_MAGIC = b"RLPACK01"
@@ -293,9 +294,9 @@ def llvm_release() -> str:
 
 @functools.cache
 def compiler_digest() -> str:
-    """A digest of every source file of the compiler package."""
+    """A digest of every source file of the compiler package, and of the records of launches."""
     root = os.path.join(os.path.dirname(__file__), "..", "..", "codegen")
-    joined = blake2b(digest_size=16)
+    joined = blake2b(repr(PLACES).encode(), digest_size=16)
     for folder, folders, files in os.walk(os.path.realpath(root)):
         folders.sort()
         for name in sorted(files):

@@ -24,6 +24,27 @@ from cython.cimports.rushlight.core.dtype import (
     CODE_INT32,
     DType,
 )
+from cython.cimports.rushlight.core.plans import (
+    ADDED,
+    BEHIND_PRODUCT,
+    BEHIND_VECTOR,
+    COPIED,
+    DIRECT,
+    GATHERED,
+    LEFT,
+    OUT,
+    PAIRS,
+    RIGHT,
+    SUMS,
+    TRANSPOSED,
+    CombineCall,
+    CombinePlan,
+    DotsCall,
+    DotsPlan,
+    ProductCall,
+    ProductPlan,
+    StepsBehind,
+)
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 Matrix = cython.struct(
@@ -35,11 +56,6 @@ Matrix = cython.struct(
     batch=int64_t,
 )
 Blocks = cython.struct(rows=int64_t, columns=int64_t, chunks=int64_t)
-# right_mode of rushlight.ops.contraction_packing
-DIRECT = cython.declare(cython.int, 0)
-COPIED = cython.declare(cython.int, 1)
-TRANSPOSED = cython.declare(cython.int, 2)
-GATHERED = cython.declare(cython.int, 3)
 MOST_BESIDE = cython.declare(cython.int, 24)  # operands of what is behind a product
 
 # A right operand with at most this many columns is read in place, rows of a copy being
@@ -58,8 +74,6 @@ PACKED_ROWS = cython.declare(int64_t, 192)
 _find = cython.declare(object, None)
 # Codes of the dtypes whose products are summed in the dtype itself.
 _plain = cython.declare(cython.ulonglong, 0)
-# In place of a dtype's code: bfloat16 whose neighbours along the depth go together.
-PAIRS = cython.declare(cython.int, 63)
 _products = cython.declare(list, [None] * 64)
 _dots = cython.declare(list, [None] * 64)
 _combines = cython.declare(list, [None] * 64)
@@ -179,18 +193,28 @@ def start(
     kernel: NativeKernel,
     data: cython.pp_char,
     n_data: cython.int,
-    ints: cython.pointer(int64_t),
-    n_ints: cython.int,
+    plan: cython.p_void,
+    size: cython.size_t,
     chunks: int64_t,
     behind: Behind = None,
 ) -> cython.int:
-    """Runs a kernel, and says so to who listens."""
+    """Runs a kernel of a plan of some size, and says so to who listens.
+
+    Args:
+        n_data: the arrays but for those behind.
+    """
+    ints: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), plan)
+    n_ints: cython.int = cython.cast(cython.int, size // cython.sizeof(int64_t))
     if watched:
         if behind is None:
             tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, cython.NULL, 0)
         else:
-            numbers, size = behind.numbers, behind.bytes
-            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, numbers, size)
+            n_data += behind.count
+            n_ints += behind.count * cython.cast(
+                cython.int, cython.sizeof(StepsBehind) // cython.sizeof(int64_t)
+            )
+            numbers, bytes = behind.numbers, behind.bytes
+            tell(kernel.fn, data, n_data, ints, n_ints, chunks, 1, numbers, bytes)
     if chunks == 1:
         run_here(kernel.fn, data, ints, 1)
         return 0
@@ -220,35 +244,35 @@ def run_dots(
             _dots[code] = _find("dots", code)[0]
         kernel = _dots[code]
     data: cython.p_char[28]
-    data[0], data[1], data[2], data[3] = out.data, b.data, a.data, d.data
-    block: int64_t = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
-    ints: int64_t[64]
-    ints[0], ints[1], ints[2], ints[3] = b.columns, a.columns, b.column, out.column
-    ints[4] = d.column
-    ints[5], ints[6], ints[7], ints[8] = b.batch, a.batch, out.batch, d.batch
-    ints[9], ints[10] = added, block
-    n: cython.int = beside_one(data, ints, 4, 11, behind)
-    chunks: int64_t = covering(b.columns, block) * batch
-    return start(kernel, data, 4 + n, ints, 11 + 2 * n, chunks, behind)
+    data[OUT], data[LEFT], data[RIGHT], data[ADDED] = out.data, b.data, a.data, d.data
+    call: DotsCall
+    plan: cython.pointer(DotsPlan) = cython.address(call.plan)
+    plan.rows, plan.depth = b.columns, a.columns
+    plan.a_row, plan.out_row, plan.added_row = b.column, out.column, d.column
+    plan.a_batch, plan.b_batch = b.batch, a.batch
+    plan.out_batch, plan.added_batch = out.batch, d.batch
+    plan.added = added
+    plan.row_block = max(16, (1 << 18) // max(1, a.columns) // 4 * 4)
+    beside_one(data + BEHIND_VECTOR, call.behind, behind)
+    chunks: int64_t = covering(b.columns, plan.row_block) * batch
+    size: cython.size_t = cython.sizeof(call.plan)
+    return start(kernel, data, BEHIND_VECTOR, plan, size, chunks, behind)
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def beside_one(
     data: cython.pp_char,
-    ints: cython.pointer(int64_t),
-    n_data: cython.int,
-    n_ints: cython.int,
+    steps: cython.pointer(StepsBehind),
     behind: Behind = None,
-) -> cython.int:
-    """Adds the operands of what is behind one row, and counts them."""
+) -> cython.void:
+    """Adds the operands of what is behind one row."""
     if behind is None:
-        return 0
+        return
     for k in range(behind.count):
-        data[n_data + k] = behind.operands[k].data
-        ints[n_ints + 2 * k] = behind.operands[k].column
-        ints[n_ints + 2 * k + 1] = behind.operands[k].batch
-    return behind.count
+        data[k] = behind.operands[k].data
+        steps[k].row = behind.operands[k].column
+        steps[k].batch = behind.operands[k].batch
 
 
 @cython.cfunc
@@ -272,19 +296,22 @@ def run_combine(
             _combines[code] = _find("combine", code)[0]
         kernel = _combines[code]
     data: cython.p_char[28]
-    data[0], data[1], data[2], data[3] = out.data, a.data, b.data, d.data
+    data[OUT], data[LEFT], data[RIGHT], data[ADDED] = out.data, a.data, b.data, d.data
     across: int64_t = covering(b.columns, COMBINED_COLUMNS)
     if b.columns * b.rows * batch > PARALLEL_WORK:
         across = max(across, min(covering(2, batch), covering(b.columns, 256)))
-    ints: int64_t[64]
-    ints[0], ints[1], ints[2], ints[3] = b.columns, b.rows, a.column, b.row
-    ints[4] = d.column
-    ints[5], ints[6], ints[7], ints[8] = a.batch, b.batch, out.batch, d.batch
-    ints[9] = added
-    ints[10] = covering(covering(b.columns, across), 64) * 64
-    n: cython.int = beside_one(data, ints, 4, 11, behind)
-    chunks: int64_t = covering(b.columns, ints[10]) * batch
-    return start(kernel, data, 4 + n, ints, 11 + 2 * n, chunks, behind)
+    call: CombineCall
+    plan: cython.pointer(CombinePlan) = cython.address(call.plan)
+    plan.columns, plan.depth = b.columns, b.rows
+    plan.a_column, plan.b_row, plan.added_column = a.column, b.row, d.column
+    plan.a_batch, plan.b_batch = a.batch, b.batch
+    plan.out_batch, plan.added_batch = out.batch, d.batch
+    plan.added = added
+    plan.column_block = covering(covering(b.columns, across), 64) * 64
+    beside_one(data + BEHIND_VECTOR, call.behind, behind)
+    chunks: int64_t = covering(b.columns, plan.column_block) * batch
+    size: cython.size_t = cython.sizeof(call.plan)
+    return start(kernel, data, BEHIND_VECTOR, plan, size, chunks, behind)
 
 
 @cython.cfunc
@@ -331,28 +358,25 @@ def run_product(
     if sums == cython.NULL:
         sums = out
     data: cython.p_char[32]
-    data[0], data[1], data[2], data[3], data[4] = (
-        out.data,
-        a.data,
-        b.data,
-        d.data,
-        sums.data,
-    )
-    ints: int64_t[72]
-    ints[0], ints[1], ints[2] = a.rows, b.columns, a.columns
-    ints[3], ints[4], ints[5], ints[6] = a.row, a.column, b.row, b.column
-    ints[7], ints[8], ints[9] = out.row, d.row, sums.row
-    ints[10], ints[11], ints[12], ints[13] = a.batch, b.batch, out.batch, d.batch
-    ints[14], ints[15] = sums.batch, added
-    ints[16], ints[17], ints[18] = blocks.rows, blocks.columns, right
-    n: cython.int = 0
+    data[OUT], data[LEFT], data[RIGHT] = out.data, a.data, b.data
+    data[ADDED], data[SUMS] = d.data, sums.data
+    call: ProductCall
+    plan: cython.pointer(ProductPlan) = cython.address(call.plan)
+    plan.rows, plan.columns, plan.depth = a.rows, b.columns, a.columns
+    plan.a_row, plan.a_column, plan.a_batch = a.row, a.column, a.batch
+    plan.b_row, plan.b_column, plan.b_batch = b.row, b.column, b.batch
+    plan.out_row, plan.out_batch = out.row, out.batch
+    plan.added_row, plan.added_batch = d.row, d.batch
+    plan.sums_row, plan.sums_batch = sums.row, sums.batch
+    plan.added, plan.right_mode = added, right
+    plan.row_block, plan.column_block = blocks.rows, blocks.columns
     if behind is not None:
-        n = behind.count
-        for k in range(n):
-            data[5 + k] = behind.operands[k].data
-            ints[19 + 2 * k] = behind.operands[k].row
-            ints[20 + 2 * k] = behind.operands[k].batch
-    return start(kernel, data, 5 + n, ints, 19 + 2 * n, blocks.chunks, behind)
+        for k in range(behind.count):
+            data[BEHIND_PRODUCT + k] = behind.operands[k].data
+            call.behind[k].row = behind.operands[k].row
+            call.behind[k].batch = behind.operands[k].batch
+    size: cython.size_t = cython.sizeof(call.plan)
+    return start(kernel, data, BEHIND_PRODUCT, plan, size, blocks.chunks, behind)
 
 
 @cython.cfunc

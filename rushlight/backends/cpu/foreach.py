@@ -38,6 +38,18 @@ PIECE = cython.declare(int64_t, 16384)
 SERIAL = cython.declare(int64_t, 65536)
 
 
+Group = cython.struct(
+    read=int64_t,  # lists
+    written=int64_t,
+    scalars=int64_t,
+    width=int64_t,  # bytes of an element
+    scalar_width=int64_t,
+    tensors=int64_t,  # of each list
+)
+HEAD = cython.declare(int64_t, cython.sizeof(Group) // cython.sizeof(int64_t))
+ARRAYS = cython.declare(int64_t, 2)  # where addresses of tensors begin
+
+
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
@@ -50,38 +62,36 @@ def run_pieces(
     """Runs the kernel over pieces ``[begin, end)``: each a part of one tensor.
 
     ``data``: the kernel, the scalars, then the tensors' addresses list by list.
-    ``ints``: the numbers of lists read, written and of scalars, the widths of elements
-    and scalars, the number of tensors, then their sizes and their first pieces.
+    ``ints``: a `Group`, then for each tensor its size, then for each its first piece.
     """
     operands: cython.p_char[32]
     layout: int64_t[65]
     kernel: kernel_t = cython.cast(kernel_t, data[0])
-    lists: int64_t = ints[0]
-    outputs: int64_t = ints[1]
-    scalars: int64_t = ints[2]
-    width: int64_t = ints[3]
-    scalar_width: int64_t = ints[4]
-    tensors: int64_t = ints[5]
-    counts: cython.pointer(cython.const[int64_t]) = ints + 6
+    group: cython.pointer(cython.const[Group])
+    group = cython.cast(cython.pointer(cython.const[Group]), ints)
+    both: int64_t = group.read + group.written
+    total: int64_t = both + group.scalars
+    tensors: int64_t = group.tensors
+    width: int64_t = group.width
+    counts: cython.pointer(cython.const[int64_t]) = ints + HEAD
     firsts: cython.pointer(cython.const[int64_t]) = counts + tensors
-    total: int64_t = lists + outputs + scalars
     k: int64_t
     which: int64_t = 0
     piece: int64_t = begin
     faults: cython.int = 0
     for k in range(total):
-        layout[1 + k] = width if k < lists + outputs else 0
+        layout[1 + k] = width if k < both else 0
         layout[1 + total + k] = 0
-    for k in range(scalars):
-        operands[lists + outputs + k] = data[1] + k * scalar_width
+    for k in range(group.scalars):
+        operands[both + k] = data[1] + k * group.scalar_width
     while piece < end:
         while which + 1 < tensors and firsts[which + 1] <= piece:
             which += 1
         start: int64_t = (piece - firsts[which]) * PIECE
         left: int64_t = counts[which] - start
         layout[0] = left if left < PIECE else PIECE
-        for k in range(lists + outputs):
-            operands[k] = data[2 + k * tensors + which] + start * width
+        for k in range(both):
+            operands[k] = data[ARRAYS + k * tensors + which] + start * width
         faults |= kernel(operands, layout, 0, 1)
         piece += 1
     return faults
@@ -98,28 +108,30 @@ def tell_pieces(
     """Tells of what `run_pieces` does: the kernel, once for each piece."""
     operands: cython.p_char[32]
     layout: int64_t[65]
-    tensors: int64_t = ints[5]
-    firsts: cython.pointer(int64_t) = ints + 6 + tensors
-    both: int64_t = ints[0] + ints[1]
-    total: int64_t = both + ints[2]
+    group: cython.pointer(Group) = cython.cast(cython.pointer(Group), ints)
+    tensors: int64_t = group.tensors
+    counts: cython.pointer(int64_t) = ints + HEAD
+    firsts: cython.pointer(int64_t) = counts + tensors
+    both: int64_t = group.read + group.written
+    total: int64_t = both + group.scalars
     k: int64_t
     which: int64_t = 0
     piece: int64_t
     for k in range(total):
-        layout[1 + k] = ints[3] if k < both else 0
+        layout[1 + k] = group.width if k < both else 0
         layout[1 + total + k] = 0
-    for k in range(ints[2]):
-        operands[both + k] = data[1] + k * ints[4]
+    for k in range(group.scalars):
+        operands[both + k] = data[1] + k * group.scalar_width
     for piece in range(pieces):
         while which + 1 < tensors and firsts[which + 1] <= piece:
             which += 1
         start: int64_t = (piece - firsts[which]) * PIECE
-        layout[0] = min(ints[6 + which] - start, PIECE)
+        layout[0] = min(counts[which] - start, PIECE)
         for k in range(both):
-            operands[k] = data[2 + k * tensors + which] + start * ints[3]
+            operands[k] = data[ARRAYS + k * tensors + which] + start * group.width
         tell(
             kernel, operands, total, layout, 1 + 2 * total, 1, 1, data[1],
-            ints[2] * ints[4],
+            group.scalars * group.scalar_width,
         )  # fmt: skip
     # of which one launch is counted
     return tell(cython.NULL, operands, 0, layout, 0, 1 - pieces, 0, cython.NULL, 0)
@@ -195,8 +207,8 @@ def launch_each(
     lists: int64_t = len(read)
     n_scalars: int64_t = len(scalars)
     double: cython.bint = first.dtype_.itemsize == 8
-    n_data: int64_t = 2 + (outputs + lists) * tensors
-    n_ints: int64_t = 6 + 2 * tensors
+    n_data: int64_t = ARRAYS + (outputs + lists) * tensors
+    n_ints: int64_t = HEAD + 2 * tensors
     if outputs + lists + n_scalars > 32:
         raise ValueError(f"launch_each: {outputs + lists + n_scalars} operands")
     block: cython.p_void = malloc((n_data + n_ints + n_scalars) * 8)
@@ -220,25 +232,25 @@ def launch_each(
         data[0] = cython.cast(cython.p_char, kernel.fn)
         data[1] = cython.cast(cython.p_char, doubles)
         for k in range(outputs + lists):
-            group: list = written[k] if k < outputs else read[k - outputs]
+            those: list = written[k] if k < outputs else read[k - outputs]
             for i in range(tensors):
-                tensor = group[i]
+                tensor = those[i]
                 check_operand(tensor, first, written[0][i])
                 if watched >= EVERYTHING:
                     tell_operand(tensor)
-                data[2 + k * tensors + i] = tensor.pointer()
+                data[ARRAYS + k * tensors + i] = tensor.pointer()
                 if k < outputs:
                     tensor.bump_version()
-        ints[0] = lists
-        ints[1] = outputs
-        ints[2] = n_scalars
-        ints[3] = first.dtype_.itemsize
-        ints[4] = 8 if double else 4
-        ints[5] = tensors
+        group: cython.pointer(Group) = cython.cast(cython.pointer(Group), ints)
+        group.read, group.written, group.scalars = lists, outputs, n_scalars
+        group.width, group.scalar_width = first.dtype_.itemsize, 8 if double else 4
+        group.tensors = tensors
+        counts: cython.pointer(int64_t) = ints + HEAD
+        firsts: cython.pointer(int64_t) = counts + tensors
         for i in range(tensors):
             tensor = written[0][i]
-            ints[6 + i] = tensor.numel_
-            ints[6 + tensors + i] = pieces
+            counts[i] = tensor.numel_
+            firsts[i] = pieces
             pieces += (tensor.numel_ + PIECE - 1) // PIECE
             elements += tensor.numel_
         if watched >= EVERYTHING:

@@ -1,0 +1,46 @@
+"""What launches hand to kernels: records that both sides read the places off."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rushlight.backends.cpu import cache
+from rushlight.core.plans import ARRAYS, BEHIND, PLACES
+
+PACKAGE = Path(cache.__file__).parents[2]
+
+
+@pytest.mark.parametrize("record", PLACES)
+def test_fields_of_a_record_lie_one_after_another(record):
+    fields = PLACES[record].values()
+    found = [at for f in fields for at in (f if isinstance(f, list) else [f])]
+    assert found == list(range(len(found)))
+
+
+def test_arrays_behind_a_product_follow_its_own():
+    assert sorted(ARRAYS.values()) == list(range(len(ARRAYS)))
+    assert BEHIND["product"] == len(ARRAYS)
+    assert BEHIND["dots"] == BEHIND["combine"] == ARRAYS["sums"]
+
+
+def test_kernels_of_another_record_are_not_taken_for_these(monkeypatch):
+    before = cache.compiler_digest()
+    cache.compiler_digest.cache_clear()
+    try:
+        monkeypatch.setattr(cache, "PLACES", {**PLACES, "dots": {"depth": 0}})
+        assert cache.compiler_digest() != before
+    finally:
+        cache.compiler_digest.cache_clear()
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "dispatch/reductions.py",
+        "backends/cpu/contraction.py",
+        "backends/cpu/foreach.py",
+    ],
+)
+def test_launches_name_the_integers_that_they_hand_over(path):
+    assert not re.search(r"\bints\[\d", (PACKAGE / path).read_text())
