@@ -219,7 +219,7 @@ def input_gradient_by_taps(grad, shape, weight, stride, padding, dilation, group
         result[(..., *window)].add_(part.reshape(*shape[:2], *sizes))
     for dim, (size, p) in enumerate(zip(shape[2:], padding, strict=True), 2):
         result = result.narrow(dim, p, size)
-    return result.contiguous()
+    return result.clone(memory_format=rushlight.contiguous_format)
 
 
 def turn_weight(weight, groups):
@@ -419,7 +419,7 @@ def padded_far(output_padding, stride):
 
 def blocked(input, weight, stride, dilation, groups):
     """Whether PyTorch gives a convolution of volumes to oneDNN, on one thread."""
-    if input.dtype not in (rushlight.float32, rushlight.complex64):
+    if input.dtype not in (rushlight.float32, rushlight.complex64, rushlight.bfloat16):
         return False
     batch, height, width = input.shape[0], *weight.shape[-2:]
     plain = all(n == 1 for n in (height, width, *stride, *dilation))
@@ -486,6 +486,11 @@ def planned(
             "Only zero batch or zero channel inputs are supported, but got input shape: "
             f"{list(input.shape)}"
         )
+    if 0 in weight.shape[2:]:
+        raise RuntimeError(
+            "kernel size should be greater than zero, but got kernel sizes "
+            f"{list(weight.shape[2:])}"
+        )
     if not transposed:
         name = COMPUTED.get(input.dtype.name, input.dtype.name)
         return Forward(*shapes, bias is not None, *settings, getattr(rushlight, name))
@@ -497,11 +502,6 @@ def planned(
             strict=True,
         )
     ]
-    if 0 in weight.shape[2:]:
-        raise RuntimeError(
-            "kernel size should be greater than zero, but got kernel sizes "
-            f"{list(weight.shape[2:])}"
-        )
     if min(sizes) < 1 or max(sizes) >= 2**63:
         given, made = (" x ".join(map(str, t)) for t in (input.shape[2:], sizes))
         raise RuntimeError(
@@ -868,7 +868,7 @@ def _convolve(n, input, weight, bias, stride, padding, dilation, groups):
         x,
         weight,
         bias,
-        (stride,) if isinstance(stride, int) else stride,
+        near(stride, x, padding, n),
         (padding,) if isinstance(padding, int) else padding,
         (dilation,) if isinstance(dilation, int) else dilation,
         False,
@@ -876,6 +876,16 @@ def _convolve(n, input, weight, bias, stride, padding, dilation, groups):
         groups,
     )
     return result if is_batch else result.squeeze(0)
+
+
+def near(stride, input, padding, n):
+    """Strides that leave the padded input, as if they just left it: they lead nowhere."""
+    stride = (stride,) if isinstance(stride, int) else stride
+    if max(stride, default=1) < 2**31:
+        return stride
+    sizes = zip(input.shape[2:], expand("padding", padding, n), strict=True)
+    padded = [max(size + 2 * p, 1) for size, p in sizes]
+    return tuple(map(min, expand("stride", stride, n), padded))
 
 
 def pad_by_name(input, weight, padding, stride, dilation):

@@ -98,8 +98,8 @@ def nearly_singular(case):
     first = next(tensors(case.args), None)
     if case.path[1] == "linalg.tensorinv":
         first = flattened(first, case.kwargs.get("ind", (*case.args, 2)[1]))
-    elif case.path[1].startswith("linalg.tensor"):
-        return repeats(case)  # of whichever dimensions the matrix has
+    elif case.path[1] == "linalg.tensorsolve":
+        first = of_equations(*[*tensors(case.args)][:2], case.kwargs.get("dims"))
     if first is None or len(first.sizes) < 2 or not first.numel:
         return False
     matrices = first.values().reshape(first.sizes)
@@ -132,6 +132,22 @@ def computes_nothing(case):
 def least_correction(case):
     """Whether the correction is the least integer, which has no opposite."""
     return case.kwargs.get("correction") == -(2**63)
+
+
+def lacks_rank(case):
+    """Whether finite matrices are `nearly_singular`, and no least squares by rank."""
+    driver = case.kwargs.get("driver", "gels" if "lstsq" not in case.path[1] else None)
+    return driver == "gels" and not infinite(case) and nearly_singular(case)
+
+
+def of_equations(spec, other, dims):
+    """The tensor of `tensorsolve` as a matrix, the dimensions named being the last."""
+    values = spec.values().reshape(spec.sizes)
+    dims = () if dims is None else dims
+    values = np.moveaxis(values, dims, range(-len(dims), 0)) if dims else values
+    sizes = [prod(values.shape[: len(other.sizes)]), -1]
+    matrix = values.reshape(sizes)
+    return TensorSpec.dense(matrix.reshape(-1), spec.dtype, matrix.shape)
 
 
 def flattened(spec, split):

@@ -27,12 +27,6 @@ EXPLAINED = [
         "the operator's own name of an argument, which functions take as well",
     ),
     (
-        r"linalg\.cholesky_ex",
-        r"values",
-        r"result\[0\]: .*",
-        "what is left of a matrix that could not be factored; the codes agree",
-    ),
-    (
         r"stft",
         r"refused|class",
         r"TypeError: .*argument '(center|return_complex)' must be bool.*",
@@ -79,6 +73,18 @@ EXPLAINED = [
         r"refused",
         r".*functions with out=.*",
         "PyTorch makes it of other transforms, and copies their graph into out=",
+    ),
+    (
+        r"nn\.functional\.conv_transpose.*",
+        r"accepted",
+        r".*stride should be greater than zero, but got stride_height: -?\d.*",
+        "PyTorch's plain kernels count steps in 32 bits",
+    ),
+    (
+        r"nn\.functional\.conv.*",
+        r"refused",
+        r".*Kernel size: \(.*\d{18,}.*",
+        "so wide a kernel that PyTorch's product of taps and their distance overflows",
     ),
     (
         r"nn\.functional\.conv_transpose.*",

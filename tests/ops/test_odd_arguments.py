@@ -97,6 +97,18 @@ ODD = {
     "distances of integers": lambda m: m.nn.functional.pairwise_distance(
         m.ones(3).short(), m.zeros(3).short(), eps=1
     ),
+    "kernels of nothing": lambda m: m.nn.functional.conv2d(
+        m.ones(1, 3, 4, 4), m.ones(3, 3, 0, 2), padding=1
+    ),
+    "rows of strided complex numbers": lambda m: m.nn.functional.rms_norm(
+        m.empty_strided((1, 2, 1, 3), (6, 1, 6, 2), dtype=m.complex64).fill_(1), (3,)
+    ),
+    "rows of strided numbers": lambda m: m.nn.functional.rms_norm(
+        m.empty_strided((1, 2, 3), (6, 1, 2)).fill_(1), (3,)
+    ),
+    "taps of infinite weights": lambda m: m.nn.functional.conv_transpose1d(
+        m.ones(1, 1, 4), m.tensor([[[1.0, float("inf")]]]), stride=2, padding=1
+    ),
     "rows of more dimensions": lambda m: m.nn.functional.rms_norm(m.ones(()), (2, 3)),
 }
 
@@ -132,6 +144,57 @@ def test_gradients_at_nan_and_zero_are_pytorchs(name):
         getattr(space, name)(x).backward(m.ones(64) + m.zeros(64))
         found.append(x.grad.numpy())
     assert str(found[0].round(5)) == str(found[1].round(5))
+
+
+@pytest.mark.parametrize("stride", [2**31, 2**62, 2**63 - 1])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_strides_beyond_the_input_have_gradients(dims, stride):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        x = m.ones(1, 2, *[4] * dims, requires_grad=True)
+        w = m.ones(2, 2, *[3] * dims, requires_grad=True)
+        conv = getattr(m.nn.functional, f"conv{dims}d")
+        conv(x, w, stride=stride, padding=1).sum().backward()
+        found.append((x.grad.tolist(), w.grad.tolist()))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("order", [float("inf"), -float("inf"), 3, 2.0])
+@pytest.mark.parametrize("dims", [1, 2, 3])
+def test_pools_of_powers_are_pytorchs(dims, order):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        x = (m.arange(2.0 * 4**dims) - 5).reshape(1, 2, *[4] * dims)
+        pooled = getattr(m.nn.functional, f"lp_pool{dims}d")(x, order, 2)
+        found.append([float(f"{number:.4g}") for number in pooled.flatten().tolist()])
+    assert str(found[0]) == str(found[1])
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("name", ["float32", "float64", "complex64"])
+def test_reflections_of_zero_have_lapacks_sign(name, sign):
+    A = rl.tensor([[0.0, 1.0], [2.0, 3.0]], dtype=getattr(rl, name))
+    if name != "complex64":
+        A[0, 0] = 0.0 * sign
+    R, tau = rl.geqrf(A)
+    assert [R[0, 0].item(), R[1, 0].item(), tau[0].item()] == [-2, 1, 1]
+
+
+@pytest.mark.parametrize("name", ["float32", "complex128"])
+def test_factors_of_added_products_scale_their_gradients_last(name):
+    """Infinite ones give infinite gradients, and not infinities times zero."""
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        dtype = getattr(m, name)
+        mat = m.tensor([[1.0, -2.0], [0.5, 4.0]], dtype=dtype, requires_grad=True)
+        vec = m.tensor([3.0, 0.25], dtype=dtype, requires_grad=True)
+        out = m.addmv(m.ones(2, dtype=dtype), mat, vec, alpha=-float("inf"))
+        grads = m.autograd.grad(out, (mat, vec), m.tensor([1.0, -0.5], dtype=dtype))
+        found.append([grad.real.tolist() for grad in grads])
+    assert str(found[0]) == str(found[1])
 
 
 SLOPES = {

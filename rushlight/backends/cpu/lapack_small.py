@@ -300,7 +300,7 @@ def factor_reflected(
             tau[k] = 0
             continue
         size = hypot(first, rest)
-        if first > 0:
+        if first >= 0:  # of zero, too, whichever its sign
             size = -size
         tau[k] = (size - first) / size
         for i in range(k + 1, m):

@@ -236,6 +236,10 @@ def adaptive_max_pool3d_with_indices(input, output_size, return_indices=False):
 
 
 def _lp_pool(input, norm_type, kernel_size, stride, ceil_mode, count, pool):
+    if isinstance(norm_type, (int, float)) and abs(norm_type) == float("inf"):
+        sign = 1 if norm_type > 0 else -1
+        most = (max_pool1d, max_pool2d, max_pool3d)[count - 1]
+        return sign * most(sign * input.abs(), kernel_size, stride, 0, 1, ceil_mode)
     kernel = _spread(kernel_size, count)
     stride = _spread(kernel if stride is None else stride, count)
     cells = 1
