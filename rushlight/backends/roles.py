@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from types import ModuleType
 
+from rushlight.core.device import backend_for
+
 
 class Roles:
     """The modules of one backend's package, imported when they are first asked for.
@@ -42,3 +44,11 @@ class Roles:
 
 
 host = Roles("cpu", "rushlight.backends.cpu")
+
+
+def roles_for(device) -> Roles:
+    """The modules of a device's backend; the host's where it has none of its own."""
+    if device.on_host or not device.has_memory:
+        return host
+    found = backend_for(device).roles()
+    return host if found is None else found

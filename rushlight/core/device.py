@@ -143,6 +143,10 @@ class Backend:
     def __init__(self, name):
         self.name = name
 
+    def roles(self):
+        """Its modules by role, where it has some; see `backends.roles`."""
+        return None
+
     # -- memory ------------------------------------------------------------------
 
     def place(self, device):

@@ -6,7 +6,6 @@ Their derivatives are in `decomposition_gradients`.
 import math
 
 import rushlight
-from rushlight.backends.roles import host
 from rushlight.ops import call as ops
 from rushlight.ops.decomposition_gradients import (
     cholesky_backward,
@@ -28,6 +27,7 @@ from rushlight.ops.linalg_checks import (
     check_square,
     empty_columns,
     joint_batch,
+    lapack_of,
     new_codes,
     raise_faults,
     seen_by_columns,
@@ -42,8 +42,8 @@ def _cholesky(A, upper):
     """One triangle, by columns, and the codes."""
     factor = by_columns(A)
     codes = new_codes(A)
-    host.lapack.cholesky(factor, codes, upper)
-    host.lapack.clear_triangle(factor, upper)
+    lapack_of(factor).cholesky(factor, codes, upper)
+    lapack_of(factor).clear_triangle(factor, upper)
     return factor, codes
 
 
@@ -108,7 +108,7 @@ def geqrf(self):
 def _reflect(A):
     packed = by_columns(A)
     tau = fresh(A, (*A.shape[:-2], min(A.shape[-2:])))
-    host.lapack.qr(packed, tau)
+    lapack_of(packed).qr(packed, tau)
     return packed, tau
 
 
@@ -131,7 +131,7 @@ def linalg_qr(A, mode):
     packed, tau = _reflect(A)
     kept = rows if mode == "complete" else least
     R = by_columns(packed.narrow(-2, 0, kept))
-    host.lapack.clear_triangle(R, True)
+    lapack_of(R).clear_triangle(R, True)
     if mode == "r":
         return fresh(A, (0,)), R
     if kept == columns:
@@ -146,7 +146,7 @@ def linalg_qr(A, mode):
     if Q.numel() and not least:
         Q.zero_().diagonal(0, -2, -1).fill_(1)
     else:
-        host.lapack.expand_reflectors(Q, tau)
+        lapack_of(Q).expand_reflectors(Q, tau)
     return Q, R
 
 
@@ -209,7 +209,7 @@ def linalg_householder_product(input, tau):
     if result.numel() and not tau.shape[-1]:
         result.zero_().diagonal(0, -2, -1).fill_(1)
     else:
-        host.lapack.expand_reflectors(result, tau.contiguous())
+        lapack_of(result).expand_reflectors(result, tau.contiguous())
     return result
 
 
@@ -260,7 +260,7 @@ def ormqr(self, input2, input3, left, transpose):
     count = input2.shape[-1]
     if count:
         packed = seen_by_columns(self.narrow(-1, 0, count))
-        host.lapack.apply_reflectors(
+        lapack_of(packed).apply_reflectors(
             packed, input2.contiguous(), result, left, transpose
         )
     return result
@@ -277,7 +277,7 @@ def _take_infinite(given, read=None):
     Args:
         read: takes the triangle that is read, where it is not the whole.
     """
-    if not host.lapack.has_infinity(given):
+    if not lapack_of(given).has_infinity(given):
         return None
     seen = given if read is None else read(given)
     infinite = ops.isinf(seen).any(-1).any(-1) & ~ops.isnan(seen).any(-1).any(-1)
@@ -301,10 +301,15 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
     """
     check_matrix(A, "linalg.svd")
     check_float(A, "linalg.svd")
-    if driver is not None:
+    if driver is not None and (A.device.on_host or not A.device.has_memory):
         raise RuntimeError(
             "torch.linalg.svd: keyword argument `driver=` is only supported on CUDA "
             "inputs with cuSOLVER backend."
+        )
+    if driver not in (None, "gesvd", "gesvdj", "gesvda"):
+        raise RuntimeError(
+            f"torch.linalg.svd: unknown svd driver {driver} for cuSOLVER. Supported: "
+            "gesvd, gesvdj, gesvda"
         )
     check_kernel("linalg_svd_cpu", A, empty=True)
     *batch, rows, columns = A.shape
@@ -324,7 +329,7 @@ def _linalg_svd(A, full_matrices, compute_uv, driver):
         return left, values, right
     codes, given = new_codes(A), by_columns(A)
     lost = _take_infinite(given)
-    host.lapack.svd(given, left, values, right, codes, letter)
+    lapack_of(given).svd(given, left, values, right, codes, letter)
     raise_faults(codes, "linalg.svd", A.ndim == 2)
     _leave_nan(lost, (left, right) if compute_uv else (), values)
     return left, values, right
@@ -384,7 +389,7 @@ def _linalg_eigh(A, UPLO, compute_v):
     values = fresh(A, tuple(A.shape[:-1]), A.dtype.to_real())
     vectors, codes = by_columns(A), new_codes(A)
     lost = _take_infinite(vectors, ops.triu if upper else ops.tril)
-    host.lapack.eigh(vectors, values, codes, upper, compute_v)
+    lapack_of(vectors).eigh(vectors, values, codes, upper, compute_v)
     raise_faults(codes, "linalg.eigh", A.ndim == 2)
     _leave_nan(lost, (vectors,), values)
     return values, vectors if compute_v else fresh(A, (0,))
@@ -416,7 +421,8 @@ def _eig(A, operator, wanted):
     values = fresh(A, tuple(A.shape[:-1]), number)
     vectors = empty_columns(A, tuple(A.shape) if wanted else (0, 0), number)
     codes = new_codes(A)
-    host.lapack.eig(by_columns(A), values, vectors, codes, wanted)
+    given = by_columns(A)
+    lapack_of(given).eig(given, values, vectors, codes, wanted)
     raise_faults(codes, operator, A.ndim == 2)
     return values, vectors
 
@@ -457,10 +463,10 @@ def linalg_ldl_factor_ex(self, hermitian, check_errors):
     check_kernel("ldl_factor_kernel_cpu", self, empty=True)
     factor, codes = by_columns(self), new_codes(self)
     pivots = fresh(self, tuple(self.shape[:-1]), INT32)
-    host.lapack.ldl(factor, pivots, codes, hermitian)
+    lapack_of(factor).ldl(factor, pivots, codes, hermitian)
     if check_errors:
         raise_faults(codes, "torch.linalg.ldl_factor_ex", self.ndim == 2)
-    host.lapack.clear_triangle(factor, False)
+    lapack_of(factor).clear_triangle(factor, False)
     return factor, pivots, codes
 
 
@@ -504,7 +510,7 @@ def linalg_ldl_solve(LD, pivots, B, hermitian):
     batch = joint_batch(LD, B)
     result = by_columns(batched(B, batch))
     pivots = pivots.expand((*batch, pivots.shape[-1])).contiguous().to(INT32)
-    host.lapack.ldl_solve(
+    lapack_of(result).ldl_solve(
         seen_by_columns(batched(LD, batch)),
         pivots,
         result,

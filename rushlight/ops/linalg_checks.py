@@ -1,10 +1,10 @@
 """What linear algebra refuses, how its failures are told, and how matrices are laid out."""
 
-from rushlight.backends.roles import host
+from rushlight.backends.roles import host, roles_for
 from rushlight.core.dtype import by_code
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
-from rushlight.ops.native import brief, filled, fresh, require, scalar_name
+from rushlight.ops.native import brief, filled, fresh, place_of, require, scalar_name
 from rushlight.ops.type_groups import PRECISE
 
 # Numbers of float32, float64, complex64 and complex128: what LAPACK computes in.
@@ -16,6 +16,11 @@ class LinAlgError(RuntimeError):
 
 
 LinAlgError.__module__ = "rushlight.linalg"
+
+
+def lapack_of(a):
+    """The factorizations of the device where a tensor's memory is."""
+    return roles_for(place_of(a)).lapack
 
 
 def check_matrix(A, operator, name="A"):

@@ -12,7 +12,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell_operand,
     watched,
 )
-from cython.cimports.rushlight.core.device import Backend, backend_of
+from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
 from cython.cimports.rushlight.dispatch.kernels import steps_freely
@@ -237,6 +237,11 @@ def run_elsewhere(
     backend.run_spans(
         made, first.storage.device, tuple(addresses), tuple(ints), total, whole
     )
+
+
+def place_of(tensor: Tensor) -> Device:
+    """The device of a tensor's memory, which a stand-in may tell otherwise."""
+    return tensor.storage.device
 
 
 def changed(lists) -> None:

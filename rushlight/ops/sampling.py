@@ -463,6 +463,8 @@ def multinomial(self, num_samples, replacement, generator):
         )
     if not self.device.has_memory or self.numel() == 0:
         return result
+    if not self.device.on_host:
+        return result.copy_(_drawn_there(self, num_samples, replacement, generator))
     weights = ops.contiguous(self)
     rows, categories = self.numel() // self.shape[-1], self.shape[-1]
     code = self.dtype.code
@@ -489,6 +491,35 @@ def multinomial(self, num_samples, replacement, generator):
         categories,
     )
     return result
+
+
+def _drawn_there(self, num_samples, replacement, generator):
+    """As PyTorch on a card: the largest of weights over exponential numbers.
+
+    Raises:
+        RuntimeError: a weight is negative or not finite, or a row has none.
+    """
+    if not (ops.isfinite(self) & (self >= 0)).all().item():
+        raise RuntimeError(
+            "probability tensor contains either `inf`, `nan` or element < 0"
+        )
+    if (ops.amax(self, -1) == 0).any().item():
+        raise RuntimeError(
+            "invalid multinomial distribution (sum of probabilities <= 0)"
+        )
+    if not replacement or num_samples == 1:
+        noise = exponential_(ops.empty_like(self), 1.0, generator)
+        sizes = self / noise
+        if num_samples == 1:
+            return ops.argmax(sizes, -1, True)
+        return ops.topk(sizes, num_samples)[1]
+    # the first category whose sum of weights is beyond a uniform number
+    sums = ops.cumsum(self.float() if self.element_size() == 2 else self, -1)
+    sums = sums / sums[..., -1:]
+    places = ops.empty(
+        (*self.shape[:-1], num_samples), dtype=sums.dtype, device=self.device
+    )
+    return ops.searchsorted(sums, places.uniform_(generator=generator), right=True)
 
 
 def _check_multinomial(self, num_samples, replacement):

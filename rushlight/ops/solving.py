@@ -6,7 +6,6 @@ Their derivatives are in `solving_gradients`.
 import math
 
 import rushlight
-from rushlight.backends.roles import host
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import (
     INT32,
@@ -20,6 +19,7 @@ from rushlight.ops.linalg_checks import (
     check_square,
     equation,
     joint_batch,
+    lapack_of,
     new_codes,
     raise_faults,
     seen_by_columns,
@@ -52,7 +52,7 @@ def _factored(A):
     """LU factors by columns, pivots and codes."""
     factors, codes = by_columns(A), new_codes(A)
     pivots = fresh(A, (*A.shape[:-2], min(A.shape[-2:])), INT32)
-    host.lapack.lu(factors, pivots, codes)
+    lapack_of(factors).lu(factors, pivots, codes)
     return factors, pivots, codes
 
 
@@ -148,7 +148,7 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     elif unpack_pivots:
         order = fresh(LU_data, (*batch, rows), INT64)
         pivots = LU_pivots.expand((*batch, LU_pivots.shape[-1])).contiguous()
-        host.lapack.orders(pivots, order)
+        lapack_of(pivots).orders(pivots, order)
         P = ops.zeros((*batch, rows, rows), dtype=LU_data.dtype, device=LU_data.device)
         if P.device.has_memory:
             P.scatter_(-2, order.unsqueeze(-2), 1)
@@ -192,10 +192,10 @@ def _solved(LU, pivots, B, left, adjoint=False):
     B = batched(B, batch)
     if left:
         result = by_columns(B)
-        host.lapack.lu_solve(factors, pivots, result, "C" if adjoint else "N")
+        lapack_of(factors).lu_solve(factors, pivots, result, "C" if adjoint else "N")
         return result
     turned = by_columns(B.mH if adjoint else B.transpose(-2, -1))
-    host.lapack.lu_solve(factors, pivots, turned, "N" if adjoint else "T")
+    lapack_of(factors).lu_solve(factors, pivots, turned, "N" if adjoint else "T")
     return ops.resolve_conj(turned.mH) if adjoint else turned.transpose(-2, -1)
 
 
@@ -286,7 +286,7 @@ def linalg_solve_triangular(self, B, upper, left, unitriangular):
     A, turned = _triangle(self, batch)
     result = by_columns(batched(B, batch))
     form = "T" if turned else "N"
-    host.lapack.triangular_solve(A, result, left, upper != turned, form, unitriangular)
+    lapack_of(A).triangular_solve(A, result, left, upper != turned, form, unitriangular)
     return result
 
 
@@ -315,7 +315,7 @@ def triangular_solve(self, A, upper, transpose, unitriangular):
     copied = by_columns(batched(A, batch))
     result = by_columns(batched(self, batch))
     form = "N" if not transpose else "C" if A.is_complex() else "T"
-    host.lapack.triangular_solve(copied, result, True, upper, form, unitriangular)
+    lapack_of(copied).triangular_solve(copied, result, True, upper, form, unitriangular)
     return result, copied
 
 
@@ -335,7 +335,9 @@ def cholesky_solve(self, input2, upper):
     check_kernel("cholesky_solve_cpu", self)
     batch = joint_batch(input2, self)
     result = by_columns(batched(self, batch))
-    host.lapack.cholesky_solve(seen_by_columns(batched(input2, batch)), result, upper)
+    lapack_of(result).cholesky_solve(
+        seen_by_columns(batched(input2, batch)), result, upper
+    )
     return result
 
 
@@ -349,7 +351,7 @@ def cholesky_inverse(self, upper):
     check_square(self, "cholesky_inverse")
     check_kernel("cholesky_inverse_out_cpu", self)
     half, codes = by_columns(self), new_codes(self)
-    host.lapack.cholesky_inverse(half, codes, upper)
+    lapack_of(half).cholesky_inverse(half, codes, upper)
     raise_faults(codes, "cholesky_inverse", self.ndim == 2)
     rows = half.transpose(-2, -1)  # has the other triangle
     whole = ops.tril(rows) if upper else ops.triu(rows)
@@ -367,7 +369,7 @@ def _inverse(A):
     factors, pivots, codes = _factored(A)
     result = ops.zeros(A.shape, dtype=A.dtype, device=A.device).transpose(-2, -1)
     result.diagonal(0, -2, -1).fill_(1)
-    host.lapack.lu_solve(factors, pivots, result, "N")
+    lapack_of(factors).lu_solve(factors, pivots, result, "N")
     return result, codes
 
 
@@ -557,7 +559,12 @@ def linalg_lstsq(self, b, rcond, driver):
             f"input's dtype {scalar_name(self.dtype)} and other's dtype "
             f"{scalar_name(b.dtype)}"
         )
-    driver = "gelsy" if driver is None else driver
+    on_host = self.device.on_host or not self.device.has_memory
+    driver = driver or ("gelsy" if on_host else "gels")
+    if not on_host and driver != "gels":
+        raise RuntimeError(
+            f"{operator}: parameter `driver` other than `gels` is not supported on CUDA"
+        )
     if driver not in ("gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(
             f"{operator}: parameter `driver` should be one of (gels, gelsy, gelsd, gelss)"
@@ -591,10 +598,10 @@ def _least_squares(A, B, rcond, driver, vector, batch):
     rank = ops.zeros(batch, dtype=INT32, device=A.device)
     values = ops.zeros((*batch, least), dtype=real, device=A.device)
     given = by_columns(A)
-    if driver in ("gelsd", "gelss") and host.lapack.has_infinity(given):
+    if driver in ("gelsd", "gelss") and lapack_of(given).has_infinity(given):
         codes.fill_(1)  # it would not converge, or never end
     else:
-        host.lapack.lstsq(given, room, values, rank, codes, driver, rcond)
+        lapack_of(given).lstsq(given, room, values, rank, codes, driver, rcond)
     raise_faults(codes, "torch.linalg.lstsq", len(batch) == 0)
     residuals = fresh(A, (0,), real)
     if rows > columns and driver != "gelsy":

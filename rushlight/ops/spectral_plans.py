@@ -6,8 +6,9 @@ import functools
 import math
 
 import rushlight
-from rushlight.backends.roles import host
+from rushlight.backends.roles import host, roles_for
 from rushlight.ops import call as ops
+from rushlight.ops.native import place_of
 from rushlight.ops.spectral_kernels import (
     COMPLEX,
     HALF,
@@ -123,8 +124,12 @@ def transform_lines(source, out, dim, forward, scale, size=None):
             source.
         size: the length of the transform; by default that of the source's lines.
     """
-    if not out.device.has_memory or not out.numel():
+    place = place_of(out)
+    if not place.has_memory or not out.numel():
         return out
+    if not place.on_host:
+        others = roles_for(place).fourier
+        return others.transform_lines(source, out, dim, forward, scale, size)
     parts = out.dtype.to_real() if out.is_complex() else out.dtype
     in_kind, in_unit = parts_of(source)
     out_kind, out_unit = parts_of(out)

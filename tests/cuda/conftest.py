@@ -7,10 +7,18 @@ import gc
 
 import pytest
 
-from rushlight.backends.nvidia import contexts, driver, kernels, modules, pinned
+from rushlight.backends.nvidia import (
+    contexts,
+    driver,
+    kernels,
+    libraries,
+    modules,
+    pinned,
+)
 from rushlight.codegen.emit import device
 from tests.cuda.driver import FakeDriver
 from tests.cuda.executor import Executor
+from tests.cuda.libraries import Cublas, Cufft, Cusolver
 
 
 class Machine:
@@ -18,6 +26,7 @@ class Machine:
 
     def __init__(self):
         self.fake = self.executor = None
+        self.cusolver = self.cublas = self.cufft = None
         self.texts: dict = {}  # of entries: their machine code may be on disk already
 
     def start(self, **options):
@@ -31,6 +40,13 @@ class Machine:
         door = driver.Driver(self.fake)
         door.start()
         driver.replace(door)
+        self.cusolver, self.cublas = Cusolver(self.fake), Cublas(self.fake)
+        self.cufft = Cufft(self.fake)
+        for door in libraries.ALL:
+            door.forget()
+        libraries.CUSOLVER.found = self.cusolver
+        libraries.CUBLAS.found = self.cublas
+        libraries.CUFFT.found = self.cufft
         return self.fake
 
     def card(self, index=0):
@@ -62,6 +78,8 @@ def imagined(made, folder=None):
         if made.fake.sticky is None:
             made.fake.check()
     finally:
+        for door in libraries.ALL:
+            door.forget()
         contexts.forget()
         pinned.forget()
         driver.replace(before)

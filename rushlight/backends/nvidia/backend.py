@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from rushlight.backends.nvidia import contexts, driver, gathering, pinned, products
 from rushlight.backends.nvidia.streams import Event
+from rushlight.backends.roles import Roles
 from rushlight.core.device import Backend, Device, register_backend
+
+ROLES = Roles("cuda", "rushlight.backends.nvidia")
 
 
 class Cards(Backend):
@@ -22,6 +25,9 @@ class Cards(Backend):
         if not driver.loaded() and not driver.present():
             refuse()
         return contexts.card(device.index)
+
+    def roles(self):
+        return ROLES
 
     def place(self, device):
         return Device("cuda", self.card(device).index)

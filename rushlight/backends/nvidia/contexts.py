@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 import uuid
+from collections import OrderedDict
 
 from rushlight.backends.nvidia import driver
 from rushlight.backends.nvidia.allocator import Allocator
@@ -100,6 +101,7 @@ class Card:
         self.generator = PhiloxGenerator(index)
         self.peers: set = set()
         self.handles: dict = {}  # of entries, by kernel and layout
+        self.plans: OrderedDict = OrderedDict()  # of Fourier transforms
         self._properties = None
         self._fault = 0
 
