@@ -64,9 +64,9 @@ def largest_of(values):
     from torch.utils._pytree import tree_leaves
 
     sizes = [
-        v.detach().abs().double().nan_to_num(0, 0, 0).max().item()
+        v.detach().to_dense().abs().double().nan_to_num(0, 0, 0).max().item()
         for v in tree_leaves(values)
-        if hasattr(v, "numel") and v.numel() and not v.is_sparse
+        if hasattr(v, "numel") and v.numel() and v.is_floating_point() | v.is_complex()
     ]
     return max(sizes, default=0.0)
 
