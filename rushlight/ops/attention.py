@@ -9,7 +9,7 @@ import rushlight
 from rushlight.backends.roles import host
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
-from rushlight.ops.attention_kernels import MOST, QUERIES, attention_kernel
+from rushlight.ops.attention_kernels import MOST, QUERIES, SEVERAL, attention_kernel
 from rushlight.ops.native import filled, fresh, name_of, scalar_name
 
 LOWEST = float("-inf")
@@ -226,7 +226,7 @@ def _check_blocks(query, key, value, dropout_p):
         )
 
 
-def _launch(kind, operands, log_mass, sizes, parts, total, work):
+def _launch(kind, operands, log_mass, sizes, parts, several, total, work):
     """Runs the kernel of one direction over its chunks.
 
     Args:
@@ -240,7 +240,8 @@ def _launch(kind, operands, log_mass, sizes, parts, total, work):
         scale = 1.0 / math.sqrt(depth) if depth else 0.0
     bits = struct.unpack("q", struct.pack("d", scale))[0]
     shared = heads // groups if groups else 1
-    ints = [heads, shared, queries, keys, depth, width, int(causal), parts, bits]
+    ints = [heads, shared, queries, keys, depth, width, int(causal)]
+    ints += [parts, several, bits]
     for tensor in operands:
         ints += (0, 0, 0, 0) if tensor is None else tensor.stride()
     mask, dtype = operands[-1], name_of(operands[-2].dtype)
@@ -248,6 +249,15 @@ def _launch(kind, operands, log_mass, sizes, parts, total, work):
     kernel = attention_kernel(kind, dtype, name_of(log_mass.dtype), known)
     grain = max(1, SMALL_WORK // max(1, work))
     host.launch.launch(kernel, (*operands, log_mass), ints, total, grain)
+
+
+def _together(queries, heads):
+    """How many blocks of queries go past each block of keys together.
+
+    As many as leave something for several threads to do.
+    """
+    blocks = -(-queries // QUERIES)
+    return max(1, min(SEVERAL, blocks * max(1, heads) // PARTS))
 
 
 def _mask_for(attn_mask, query, key):
@@ -282,10 +292,12 @@ def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scal
     if query.device.has_memory:
         mask = _mask_for(attn_mask, query, key)
         sizes = query.shape, groups, keys, width, is_causal, scale
-        total = batch * heads * -(-queries // QUERIES)
-        work = min(queries, QUERIES) * keys * (depth + width)
+        several = _together(queries, batch * heads)
+        span = several * QUERIES
+        total = batch * heads * -(-queries // span)
+        work = min(queries, span) * keys * (depth + width)
         operands = out, query, key, value, mask
-        _launch("forward", operands, log_mass, sizes, 1, total, work)
+        _launch("forward", operands, log_mass, sizes, 1, several, total, work)
     return out, log_mass
 
 
@@ -303,8 +315,9 @@ def attention_backward_by_blocks(
     _check_blocks(query, key, value, dropout_p)
     batch, heads, queries, depth = query.shape
     groups, keys, width = key.shape[1], key.shape[2], value.shape[3]
-    blocks = -(-queries // QUERIES)
-    parts = min(-(-PARTS // max(1, batch * groups)), max(1, blocks // 4))
+    several = _together(queries, batch * groups)
+    spans = -(-queries // (several * QUERIES))
+    parts = min(-(-PARTS // max(1, batch * groups)), spans)
     grad_query = _laid_as(query, depth)
     sums = logsumexp.dtype
     grad_key = filled(query, (batch, groups, parts, keys, depth), 0, sums)
@@ -319,7 +332,7 @@ def attention_backward_by_blocks(
         operands = grad_query, grad_key[:, :, 0], grad_value[:, :, 0], grad_out, out
         operands = *operands, query, key, value, mask
         known = logsumexp.contiguous()
-        _launch("backward", operands, known, sizes, parts, total, work)
+        _launch("backward", operands, known, sizes, parts, several, total, work)
     by_part = grad_key, grad_value
     if parts > 1:
         results = [t.sum(2) for t in by_part]

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import contextmanager
 
 from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
@@ -55,13 +56,14 @@ from rushlight.ops.contraction_loops import (
 )
 
 QUERIES = 64  # of a block: rows of panels are as long
+SEVERAL = 4  # blocks of queries that at most go past a block of keys together
 KEYS = 64
 MOST = 512  # elements of a query, of a key and of a value
 LOWEST = -math.inf
 SMALLEST = {"float32": -87.0, "float64": -708.0}  # exponentials of less are nothing
 
 STEPS = ("batch", "head", "row", "column")
-SIZES = "heads shared queries keys depth width causal parts scale".split()
+SIZES = "heads shared queries keys depth width causal parts several scale".split()
 FORWARD = ("out", "query", "key", "value", "mask")
 BACKWARD = (
     *("grad_query", "grad_key", "grad_value"),
@@ -76,9 +78,12 @@ class Attention:
     Attributes:
         operands: those that have four steps each among the integers, in order; after
             them comes the address of ``log_mass``.
+        rooms: what is kept of each block of queries: how much room there is, and how
+            much of it is taken for each of the 64 queries. They become attributes.
     """
 
     operands: tuple = ()
+    rooms: dict = {}
 
     def __init__(self, dtype, compute, mask):
         self.compute = Type(compute)
@@ -96,17 +101,16 @@ class Attention:
             * self.lanes
             for key in ("depth", "width")
         )
-        self.query_rows, self.query = (
-            self.block("query_rows", QUERIES),
-            self.panel("query"),
-        )
+        self.kept = {
+            key: (b.array(key, self.compute, SEVERAL * most), self.room_of(size))
+            for key, (most, size) in self.rooms.items()
+        }
+        self.rows = self.block("rows", QUERIES)
         self.keys, self.values = (
-            self.block("keys_here", KEYS),
-            self.block("values_here", KEYS),
+            self.block(key, KEYS) for key in ("keys_here", "values_here")
         )
         self.left_keys = rows_of(self.keys, self.depth_pitch)
         self.left_values = rows_of(self.values, self.width_pitch)
-        self.sums = self.panel("sums")
         self.scores = self.scores_room("scores")
         if mask:
             self.mask_rows, self.mask_panel = (
@@ -135,9 +139,10 @@ class Attention:
 
     # ---- rooms
 
-    def panel(self, name):
-        """Room for a block turned: a row of queries for each element."""
-        return self.b.array(name, self.compute, MOST * QUERIES)
+    def room_of(self, size):
+        """How many elements of a room belong to one block of queries."""
+        each = {"depth": self.depth_pitch, "width": self.width_pitch, "": Const(i64, 1)}
+        return each[size] * QUERIES
 
     def block(self, name, rows):
         """Room for rows of up to as many elements as there may be."""
@@ -214,7 +219,7 @@ class Attention:
         small = x < SMALLEST[self.compute.name]
         return ir.select(small, 0.0, exponential.exp_in_range(x))
 
-    def read_mask(self, batch, head, q0, k0):
+    def read_mask(self, batch, head):
         """The mask of a block: a panel of keys, or a column where queries share it."""
         b, kind = self.b, self.mask_kind
 
@@ -224,8 +229,8 @@ class Attention:
             zero = self.wide if value.type.lanes > 1 else self.compute
             return Select(value != 0, Const(zero, 0), Const(zero, LOWEST))
 
-        there = self.at("mask", batch, head, q0)
-        start = moved(there.pointer, k0 * there.column)
+        there = self.at("mask", batch, head, self.q0)
+        start = moved(there.pointer, self.k0 * there.column)
         there = Operand(b.let("mask_there", start), there.row, there.column)
         self.shared_mask = b.let("mask_shared", there.row == 0)
         rows = Select(self.shared_mask, Const(i64, 1), self.count)
@@ -256,9 +261,9 @@ class Attention:
                     value = masked(load(line, j, lanes), load(other, j, lanes))
                     b.store(line, j, value)
 
-    def hide_later(self, q0, k0):
+    def hide_later(self):
         """Scores of keys that come after their query are as low as can be."""
-        b, lanes = self.b, self.lanes
+        b, lanes, q0, k0 = self.b, self.lanes, self.q0, self.k0
         lowest = Const(self.wide, LOWEST)
         with (
             b.when((self.n["causal"] != 0) & (k0 + self.here > q0 + 1)),
@@ -270,12 +275,12 @@ class Attention:
                 hidden = Ramp(lanes, cast(i32, j), Const(i32, 1)) < first
                 b.store(line, j, Select(hidden, lowest, load(line, j, lanes)))
 
-    def change_scores(self, batch, head, q0, k0):
+    def change_scores(self, batch, head):
         """Scores as the softmax sees them."""
         if self.mask_kind:
-            self.read_mask(batch, head, q0, k0)
+            self.read_mask(batch, head)
             self.add_mask()
-        self.hide_later(q0, k0)
+        self.hide_later()
 
     def scale_sums(self, j, height, factor):
         """A vector of each row of sums, multiplied."""
@@ -286,36 +291,63 @@ class Attention:
 
     # ---- blocks
 
-    def begin_queries(self, batch, head, q0):
-        """The panel of a block of queries, and how many keys they see."""
+    @contextmanager
+    def each_block(self, q0):
+        """A loop over the blocks of queries of a chunk, from the first query on."""
         b, n = self.b, self.n
-        count = minimum(n["queries"] - q0, Const(i64, QUERIES))
-        self.count = b.let("count", count)
-        vectors = blocks_of(self.count, Const(i64, self.lanes))
-        self.width = b.let("across", vectors * self.lanes)
-        there = self.at("query", batch, head, q0)
-        pitch, depth = self.depth_pitch, n["depth"]
-        self.read(there, self.query_rows, self.count, depth, pitch, self.scaled)
-        panel = self.query, Const(i64, QUERIES)
-        self.turn(self.query_rows, pitch, self.count, depth, *panel)
-        near = minimum(n["keys"], q0 + self.count)
-        self.seen = b.let("seen", Select(n["causal"] != 0, near, n["keys"]))
+        rest = minimum(n["queries"] - q0, n["several"] * QUERIES)
+        with b.loop("block", 0, blocks_of(rest, Const(i64, QUERIES))) as block:
+            for key, (room, size) in self.kept.items():
+                setattr(self, key, b.let(key, moved(room, block * size)))
+            self.q0 = b.let("query", q0 + block * QUERIES)
+            count = minimum(n["queries"] - self.q0, Const(i64, QUERIES))
+            self.count = b.let("count", count)
+            vectors = blocks_of(self.count, Const(i64, self.lanes))
+            self.width = b.let("across", vectors * self.lanes)
+            yield
 
-    def begin_keys(self, batch, group, k0):
+    def seen_by(self, last):
+        """How many keys the queries before one see."""
+        near = minimum(self.n["keys"], last)
+        return Select(self.n["causal"] != 0, near, self.n["keys"])
+
+    def read_queries(self, batch, head, rows):
+        """The panel of a block of queries."""
+        there = self.at("query", batch, head, self.q0)
+        pitch, depth = self.depth_pitch, self.n["depth"]
+        self.read(there, rows, self.count, depth, pitch, self.scaled)
+        self.turn(rows, pitch, self.count, depth, self.query, Const(i64, QUERIES))
+
+    @contextmanager
+    def each_pair(self, batch, group, q0):
+        """Loops over blocks of keys, and over the blocks of queries that see them."""
+        b, n = self.b, self.n
+        last = minimum(n["queries"], q0 + n["several"] * QUERIES)
+        seen = b.let("seen", self.seen_by(last))
+        with b.loop("k0", 0, seen, KEYS) as k0:
+            self.k0, self.first = k0, b.let("first", k0 == 0)
+            self.here = b.let("here", minimum(seen - k0, Const(i64, KEYS)))
+            self.read_keys(batch, group)
+            with (
+                self.each_block(q0),
+                b.when(k0 < self.seen_by(self.q0 + self.count)),
+            ):
+                yield
+
+    def read_keys(self, batch, group):
         """A block of keys and values."""
-        b, n = self.b, self.n
-        self.here = b.let("here", minimum(self.seen - k0, Const(i64, KEYS)))
-        self.first = b.let("first", k0 == 0)
         for key, room, size, pitch in (
-            ("key", self.keys, n["depth"], self.depth_pitch),
-            ("value", self.values, n["width"], self.width_pitch),
+            ("key", self.keys, self.n["depth"], self.depth_pitch),
+            ("value", self.values, self.n["width"], self.width_pitch),
         ):
-            self.read(self.at(key, batch, group, k0), room, self.here, size, pitch)
+            there = self.at(key, batch, group, self.k0)
+            self.read(there, room, self.here, size, pitch)
 
-    def put(self, key, room, batch, head, q0, size, pitch):
+    def put(self, key, batch, head, size, pitch):
         """The sums, turned, to the block of an operand that they belong to."""
-        self.turn(self.sums, Const(i64, QUERIES), size, self.count, room, pitch)
-        self.write(room, self.at(key, batch, head, q0), self.count, size, pitch)
+        self.turn(self.sums, Const(i64, QUERIES), size, self.count, self.rows, pitch)
+        there = self.at(key, batch, head, self.q0)
+        self.write(self.rows, there, self.count, size, pitch)
 
     # ---- products
 
@@ -403,34 +435,34 @@ class Forward(Attention):
     """Results; chunks are blocks of queries, then heads, then batches."""
 
     operands = FORWARD
-
-    def __init__(self, dtype, compute, mask):
-        super().__init__(dtype, compute, mask)
-        self.best, self.mass = (
-            self.b.array(key, self.compute, QUERIES) for key in ("best", "mass")
-        )
-        self.lowest = Const(self.wide, LOWEST)
+    rooms = {
+        "query": (MOST * QUERIES, "depth"),
+        "sums": (MOST * QUERIES, "width"),
+        "best": (QUERIES, ""),
+        "mass": (QUERIES, ""),
+    }
 
     def write_chunk(self, chunk):
-        """The results of a block of queries."""
+        """The results of some blocks of queries."""
         b, n = self.b, self.n
-        blocks = b.let("blocks", blocks_of(n["queries"], Const(i64, QUERIES)))
-        rest = b.let("rest", quotient(chunk, blocks))
-        q0 = b.let("q0", remainder(chunk, blocks) * QUERIES)
+        chunks = b.let("chunks", blocks_of(n["queries"], n["several"] * QUERIES))
+        rest = b.let("rest", quotient(chunk, chunks))
+        q0 = b.let("q0", remainder(chunk, chunks) * n["several"] * QUERIES)
         head = b.let("head", remainder(rest, n["heads"]))
         batch = b.let("batch", quotient(rest, n["heads"]))
         group = b.let("group", quotient(head, n["shared"]))
-        self.begin_queries(batch, head, q0)
-        with self.vectors(self.width) as j:
-            b.store(self.best, j, self.lowest)
-            b.store(self.mass, j, self.nothing)
-        with b.loop("k0", 0, self.seen, KEYS) as k0:
-            self.begin_keys(batch, group, k0)
-            self.multiply(batch, head, q0, k0)
-        self.finish(rest * n["queries"] + q0)
-        self.put("out", self.query_rows, batch, head, q0, n["width"], self.width_pitch)
+        with self.each_block(q0):
+            self.read_queries(batch, head, self.rows)
+            with self.vectors(self.width) as j:
+                b.store(self.best, j, Const(self.wide, LOWEST))
+                b.store(self.mass, j, self.nothing)
+        with self.each_pair(batch, group, q0):
+            self.multiply(batch, head)
+        with self.each_block(q0):
+            self.finish(rest * n["queries"] + self.q0)
+            self.put("out", batch, head, n["width"], self.width_pitch)
 
-    def multiply(self, batch, head, q0, k0):
+    def multiply(self, batch, head):
         """Both products of a block of keys."""
         n, first = self.n, self.first
         panel, scores = rows_of(self.sums, QUERIES), rows_of(self.scores, QUERIES)
@@ -445,7 +477,7 @@ class Forward(Attention):
 
         def between(turn):
             with self.b.when(turn == 0):
-                self.change_scores(batch, head, q0, k0)
+                self.change_scores(batch, head)
                 self.soften()
 
         self.turns(turns, between)
@@ -453,13 +485,14 @@ class Forward(Attention):
     def soften(self):
         """Scores become weights relative to the largest so far, as do sums."""
         b, lanes, scores = self.b, self.lanes, self.scores
+        lowest = Const(self.wide, LOWEST)
         with self.vectors(self.width) as j:
             before = b.let("before", load(self.best, j, lanes))
             top = b.declare("top", before)
             with b.loop("k", 0, self.here) as k:
                 score = b.let("score", load(scores, k * QUERIES + j, lanes))
                 b.assign(top, Select(score > top, score, top))
-            base = b.let("base", Select(top == self.lowest, self.nothing, top))
+            base = b.let("base", Select(top == lowest, self.nothing, top))
             fall = b.let("fall", self.exp(before - base))
             total = b.declare("total", load(self.mass, j, lanes) * fall)
             with b.loop("k", 0, self.here) as k:
@@ -494,18 +527,19 @@ class Backward(Attention):
     """
 
     operands = BACKWARD
+    rooms = {
+        "query": (MOST * QUERIES, "depth"),
+        "query_rows": (MOST * QUERIES, "depth"),
+        "grad": (MOST * QUERIES, "width"),
+        "grad_rows": (MOST * QUERIES, "width"),
+        "sums": (MOST * QUERIES, "depth"),
+        "logs": (QUERIES, ""),
+        "along": (QUERIES, ""),
+    }
 
     def __init__(self, dtype, compute, mask):
         super().__init__(dtype, compute, mask)
-        b = self.b
-        self.grad_rows, self.out_rows = (
-            self.block(f"{key}_rows", QUERIES) for key in ("grad", "out")
-        )
-        self.grad = self.panel("grad_panel")
         self.slopes = self.scores_room("slopes")
-        self.logs, self.along = (
-            b.array(key, self.compute, QUERIES) for key in ("logs", "along")
-        )
 
     def write_chunk(self, chunk):
         """What a part of the queries of a group of heads gives."""
@@ -515,38 +549,37 @@ class Backward(Attention):
         groups = b.let("groups", quotient(n["heads"], n["shared"]))
         group = b.let("group", remainder(rest, groups))
         batch = b.let("batch", quotient(rest, groups))
-        totals = {
-            key: rows_of(
-                b.let(key, moved(self.base[key], chunk * n["keys"] * size)), size
-            )
+        self.totals = [
+            rows_of(b.let(key, moved(self.base[key], chunk * n["keys"] * size)), size)
             for key, size in (("grad_key", n["depth"]), ("grad_value", n["width"]))
-        }
-        step = n["parts"] * QUERIES
+        ]
+        span = b.let("span", n["several"] * QUERIES)
+        step = n["parts"] * span
         with (
             b.loop("each", 0, n["shared"]) as each,
-            b.loop("q0", part * QUERIES, n["queries"], step) as q0,
+            b.loop("q0", part * span, n["queries"], step) as q0,
         ):
             head = b.let("head", group * n["shared"] + each)
-            self.begin_queries(batch, head, q0)
-            self.begin_gradients(batch, head, q0)
-            with b.loop("k0", 0, self.seen, KEYS) as k0:
-                self.begin_keys(batch, group, k0)
-                self.multiply(batch, head, q0, k0, totals)
-            with self.vectors(self.width) as j:
-                self.scale_sums(j, n["depth"], spread(self.scale, self.nothing))
-            rows, place = self.out_rows, (batch, head, q0)
-            self.put("grad_query", rows, *place, n["depth"], self.depth_pitch)
+            with self.each_block(q0):
+                self.read_queries(batch, head, self.query_rows)
+                self.read_gradients(batch, head)
+            with self.each_pair(batch, group, q0):
+                self.multiply(batch, head)
+            with self.each_block(q0):
+                with self.vectors(self.width) as j:
+                    self.scale_sums(j, n["depth"], spread(self.scale, self.nothing))
+                self.put("grad_query", batch, head, n["depth"], self.depth_pitch)
 
-    def begin_gradients(self, batch, head, q0):
+    def read_gradients(self, batch, head):
         """The gradient's panel, and what every weight's slope is judged against."""
         b, n, lanes = self.b, self.n, self.lanes
         width, pitch = n["width"], self.width_pitch
-        for key, rows in (("grad", self.grad_rows), ("out", self.out_rows)):
-            there = self.at(key, batch, head, q0)
+        for key, rows in (("grad", self.grad_rows), ("out", self.rows)):
+            there = self.at(key, batch, head, self.q0)
             self.read(there, rows, self.count, width, pitch)
         panel = self.grad, Const(i64, QUERIES)
         self.turn(self.grad_rows, pitch, self.count, width, *panel)
-        start = (batch * n["heads"] + head) * n["queries"] + q0
+        start = (batch * n["heads"] + head) * n["queries"] + self.q0
         known = b.let("log_here", moved(self.log_mass, start))
         unseen = Const(self.compute, math.inf)
         with b.loop("i", 0, QUERIES) as i:
@@ -560,12 +593,12 @@ class Backward(Attention):
                 left = b.let("left", lane_mask(lanes, width - j))
                 x, y = (
                     load(rows, i * pitch + j, lanes, mask=left)
-                    for rows in (self.grad_rows, self.out_rows)
+                    for rows in (self.grad_rows, self.rows)
                 )
                 b.assign(total, multiply_add(x, y, total))
             b.store(self.along, i, Call("reduce_add", self.compute, total))
 
-    def multiply(self, batch, head, q0, k0, totals):
+    def multiply(self, batch, head):
         """The five products of a block of keys."""
         b, n = self.b, self.n
         panel, scores, slopes, query, grad = (
@@ -575,8 +608,8 @@ class Backward(Attention):
         query_rows = rows_of(self.query_rows, self.depth_pitch)
         grad_rows = rows_of(self.grad_rows, self.width_pitch)
         keys, values = (
-            rows_of(b.let("there", moved(o.pointer, k0 * o.row)), o.row)
-            for o in totals.values()
+            rows_of(b.let("there", moved(o.pointer, self.k0 * o.row)), o.row)
+            for o in self.totals
         )
         begin = either(self.first, self.zeros, panel)
         here, depth, width = self.here, n["depth"], n["width"]
@@ -590,7 +623,7 @@ class Backward(Attention):
 
         def between(turn):
             with b.when(turn == 1):
-                self.change_scores(batch, head, q0, k0)
+                self.change_scores(batch, head)
                 self.differentiate()
 
         self.turns(turns, between)
