@@ -373,3 +373,33 @@ def attention_gradients(
         results[1:] = [t.unflatten(1, (groups, shared)).sum(2) for t in results[1:]]
     pairs = zip(results, dtypes, strict=True)
     return tuple(t if t.dtype is dtype else t.to(dtype) for t, dtype in pairs)
+
+
+def attention_in_steps(query, key, value, mask, lead, fill, factor, divides):
+    """``softmax(mask(query @ key * factor)) @ value`` of three batches of matrices.
+
+    Args:
+        key: with a column for each key.
+        lead: sizes that the batch is made of, one or two, as the mask counts them.
+        fill: what scores are where the mask, a truth value, holds; without it the mask
+            is added.
+        divides: whether scores are divided by the factor.
+    """
+    known = fill is None or fill == LOWEST
+    if not known or not query.device.has_memory:
+        scores = ops.bmm(query, key).unflatten(0, lead)
+        if factor is not None:
+            scores = scores / factor if divides else scores * factor
+        if mask is not None:
+            scores = scores + mask if fill is None else scores.masked_fill(mask, fill)
+        return ops.bmm(ops._softmax(scores, -1, False).flatten(0, -3), value)
+    if mask is not None:
+        mask = ~mask if fill is not None else mask
+        mask = _four(mask.expand(*lead, query.shape[1], key.shape[2]), lead)
+    scale = 1.0 if factor is None else 1.0 / factor if divides else factor
+    operands = query, key.transpose(1, 2), value
+    four = [_four(t.unflatten(0, lead), lead) for t in operands]
+    out, log_mass = attention_by_blocks(*four, 0.0, False, mask, scale)
+    out = out.contiguous()
+    out.masked_fill_((log_mass == LOWEST).unsqueeze(-1), math.nan)
+    return out.view(query.shape[0], *out.shape[-2:])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.programs import fusion, logs
+from rushlight.programs import attention, fusion, logs
 from rushlight.programs.fusion import Group
 from rushlight.programs.planning import Holding, Item, listening, peak_of
 from rushlight.programs.program import Step as Turn
@@ -22,6 +22,7 @@ def build(tape, leaf, wanted, name):
     if logs.graph.active:
         logs.graph.say(f"{name}:\n{graph}")
     graph.drop_unused()
+    attention.recognise(graph, name)
     parts = grouped(graph, lambda value: window(tape, value))
     items = []
     last = last_touched(parts)

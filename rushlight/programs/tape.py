@@ -178,6 +178,18 @@ class Call:
         self.after = None
 
 
+def made_call(op: Operator, values: list, kinds: list, like: Call):
+    """A call in place of others, with the results of the last of them."""
+    call: Call = Call()
+    i: cython.int
+    call.op, call.keys, call.values = op, _CPU, values
+    for i in range(len(kinds)):
+        call.kinds[i] = kinds[i]
+    call.results, call.shape, call.lone = like.results, like.shape, like.lone
+    call.sizes, call.first, call.notes = like.sizes, like.first, like.notes
+    return call
+
+
 @cython.cfunc
 @cython.exceptval(check=False)
 def usable(t: Tensor) -> cython.bint:
