@@ -36,6 +36,8 @@ TAGS = {
     "out_leaf",  # `out=` may require gradients, which nothing will flow to
     "out_apart",  # `out=` shares no part of an input's memory, or all of it
     "out_alone",  # `out=` shares no memory with an input
+    "out_late",  # both are looked at once `out=` has the result's sizes
+    "out_once",  # but that it shows each element once is looked at before, too
     "alone",  # what is written, in place or as `out=`, shares none with other inputs
     "folded",  # what is written may show one element at several places
     "out_detached",  # `out=` takes values from inputs that require gradients

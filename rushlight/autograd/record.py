@@ -39,6 +39,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 )
 from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
 
+from rushlight.dispatch.declared import IMPLEMENTATION, KIND, RULE
 from rushlight.dispatch.outputs import refuse_count
 
 _ONE = cython.declare(uint64_t, 1)
@@ -443,6 +444,20 @@ def any_wants_grad(out: object) -> cython.bint:
     return False
 
 
+@cython.cfunc
+def is_watched(op: Operator) -> cython.bint:
+    """Whether an ``out=`` form is no leaf's: not where results are of another type.
+
+    Of functions without a derivative, those are watched that keep their operands' type.
+    """
+    if op.functional.derivative is not None:
+        return True
+    entry: tuple = op.entry
+    return bool(entry) and (
+        entry[IMPLEMENTATION][KIND] == "pointwise" and entry[RULE][0] == "promote"
+    )
+
+
 @cython.final
 @cython.cclass
 class GraphRecorder(Recorder):
@@ -464,7 +479,7 @@ class GraphRecorder(Recorder):
                 refuse_count(op.base_name(), len(op.returns), out)
             if op.functional.derivative is not None and not op.out_detached:
                 refuse_gradient(op.base_name())
-            elif op.functional.derivative is not None and any_wants_grad(
+            elif is_watched(op) and any_wants_grad(
                 cython.cast(object, slots[op.n_args - 1])
             ):
                 refuse_gradient(op.base_name())

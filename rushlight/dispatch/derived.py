@@ -22,6 +22,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     ANY,
     CAST,
     EXACT,
+    KERNEL,
     check_output_type,
     fit_like,
     refuse_gradient,
@@ -32,7 +33,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
 )
 
 from rushlight.core.views import resize_ as resize_in_place
-from rushlight.dispatch.declared import TAGS
+from rushlight.dispatch.declared import BATCHING, TAGS
 from rushlight.dispatch.outputs import refuse_count
 
 _COPY = cython.declare(Operator, None)
@@ -72,7 +73,7 @@ class DerivedKernel(Kernel):
         if op.form == OUT:
             target = cython.cast(object, slots[op.n_args - 1])
             take_type(op, slots, target)
-            if op.out_overlap & 7:
+            if op.out_overlap & 7 and not op.out_late:
                 refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
         # At the composite level (keys == 0) the functional form dispatches anew.
         result = source.run(slots, keys) if keys else source.call(slots)
@@ -81,9 +82,28 @@ class DerivedKernel(Kernel):
             return overwrite(written, result, op)
         if isinstance(result, (tuple, list)):
             refuse_count(op.base_name(), len(result), target)
-            filled = [fill_out(t, r, op) for t, r in zip(target, result)]
+            filled = [fill_out(t, r, op, slots) for t, r in zip(target, result)]
             return tuple(filled) if len(op.returns) > 1 else None
-        return fill_out(target, result, op)
+        if op.entry and op.entry[BATCHING] == "elementwise":
+            refuse_growing(op, slots, target, result)
+        return fill_out(target, result, op, slots)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_growing(
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    target: object,
+    result: Tensor,
+) -> cython.int:
+    """Refuse an output that is an operand, and that the result does not fit."""
+    i: cython.int
+    for i in range(op.n_args - 1):
+        if cython.cast(object, slots[i]) is target and isinstance(target, Tensor):
+            if result.shape != target.shape:
+                refuse_output(op.base_name(), target, result)
+    return 0
 
 
 @cython.cfunc
@@ -100,11 +120,28 @@ def take_type(
     t: Tensor = target
     given = cython.cast(object, slots[at])
     if given is None:
-        if op.out_rule == ANY or t.dtype_.category >= FLOATING:
+        if op.out_rule == ANY or stands_for(op, t, cython.cast(object, slots[0])):
             slots[at] = cython.cast(cython.pointer(PyObject), t.dtype_)
     elif given is not t.dtype_:
         check_output_type(EXACT, given, t, op.base_name())
     return 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def stands_for(op: Operator, target: Tensor, source: object) -> cython.bint:
+    """Whether an output's type is what a reduction of ``source`` computes in.
+
+    Means of whole numbers have no type by themselves; sums without NaN are plain ones.
+    """
+    own: cython.int = FLOATING
+    if isinstance(source, Tensor):
+        own = cython.cast(Tensor, source).dtype_.category
+    if own < FLOATING:
+        return op.out_rule == KERNEL
+    if op.signature.find("dim") >= 0:
+        own = FLOATING
+    return own <= target.dtype_.category
 
 
 @cython.cfunc
@@ -157,7 +194,12 @@ def overwrite(target: Tensor, result: Tensor, op: Operator) -> object:
 
 
 @cython.cfunc
-def fill_out(target: object, result: Tensor, op: Operator) -> object:
+def fill_out(
+    target: object,
+    result: Tensor,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+) -> object:
     """Move a fresh result to where the caller wants it."""
     written: Tensor
     if not isinstance(target, Tensor):
@@ -175,12 +217,14 @@ def fill_out(target: object, result: Tensor, op: Operator) -> object:
         and result.shape == written.shape
     ):
         return write_folded(written, result.detach(), False)
-    if op.out_overlap & 7:  # looked at before it may be resized
+    if op.out_overlap & 7 and op.out_once:  # looked at before it may be resized
         refuse_internal_overlap(written)
     if op.out_counted and result.numel_ == written.numel_:
         result = result.reshape(written.shape)
     fit_like(written, result, op.out_quiet, op.out_plain)
     refuse_internal_overlap(written)
+    if op.out_late:
+        refuse_reading(slots, op.n_args - 1, written, op.out_overlap)
     if result.wants_grad and not op.out_detached:
         result = result.detach()
     return copy_into(written, result)

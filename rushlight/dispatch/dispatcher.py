@@ -272,6 +272,8 @@ class Operator:
         self.out_plain = "out_plain" in tags
         self.out_leaf = "out_leaf" in tags
         self.out_counted = "out_counted" in tags
+        self.out_late = "out_late" in tags
+        self.out_once = "out_once" in tags or not self.out_late
         self.set_overlap(tags)
 
     def set_overlap(self, tags):

@@ -45,6 +45,7 @@ from cython.cimports.rushlight.core.overlap import (
 )
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.derived import copy_into
 from cython.cimports.rushlight.dispatch.dispatcher import (
     FUNCTIONAL,
     INPLACE,
@@ -70,6 +71,7 @@ from cython.cimports.rushlight.dispatch.operands import (
     strides_of_result,
 )
 from cython.cimports.rushlight.dispatch.outputs import (
+    CAST,
     check_output_type,
     fit_output,
     write_folded,
@@ -386,10 +388,16 @@ class PointwiseKernel(Kernel):
                 "Expected all tensors to be on the same device, but the result goes to "
                 f"{t.storage.device}{describe(call, op.name)}"
             )
-        check_output_type(op.out_rule, result, t, op.base_name())
         refuse_internal_overlap(t)
-        if op.form == OUT and not same_sizes(t, call):
+        self.refuse_reading(t, call)  # in the memory that it has now
+        grows: cython.bint = op.form == OUT and not same_sizes(t, call)
+        if grows:
             refuse_growth(t, call)
+        rule: cython.int = op.out_rule
+        if self.rule == 5 and call.result != call.compute:
+            rule = CAST  # what is real of complex numbers is copied there
+        check_output_type(rule, result, t, op.base_name())
+        if grows:
             plain: cython.bint = self.result_strides(call, strides)
             fit_output(
                 t,
@@ -398,12 +406,43 @@ class PointwiseKernel(Kernel):
                 cython.NULL if plain else strides,
                 op.out_quiet,
             )
+            self.refuse_reading(t, call)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def refuse_reading(self, t: Tensor, call: cython.pointer(Call)) -> cython.int:
+        """Refuse to write into a part of an operand; know where operands are now."""
+        i: cython.int
+        item: Tensor
         for i in range(call.n):
             if call.is_tensor[i]:
-                refuse_partial_overlap(
-                    t, cython.cast(Tensor, cython.cast(object, call.values[i]))
-                )
+                item = cython.cast(Tensor, cython.cast(object, call.values[i]))
+                refuse_partial_overlap(t, item)
+                call.operands[call.n_out + i].data = item.pointer()
         return 0
+
+    @cython.cfunc
+    def run_apart(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        call: cython.pointer(Call),
+        target: Tensor,
+        result: DType,
+    ) -> Tensor:
+        """Write to what takes memory that operands lie in, once all of them are read.
+
+        PyTorch looks at the memory before it grows, and overwrites what it has yet to
+        read.
+        """
+        refuse_internal_overlap(target)
+        self.refuse_reading(target, call)
+        refuse_growth(target, call)
+        check_output_type(op.out_rule, result, target, op.base_name())
+        found: Tensor = op.functional.call(slots)
+        fit_output(target, call.ndim, call.sizes, found.strides, op.out_quiet)
+        return copy_into(target, found)
 
     @cython.cfunc
     def run_uniform(
@@ -622,6 +661,13 @@ class PointwiseKernel(Kernel):
         elif op.form == OUT:
             given = cython.cast(object, slots[op.n_args - 1])
             targets.extend([given] if isinstance(given, Tensor) else given)
+            if (
+                self.n_outputs == 1
+                and not same_sizes(targets[0], call)
+                and shares(targets[0], slots, self, 0)
+            ):
+                code = call.result if outs is None else _code_named(outs[0])
+                return self.run_apart(op, slots, call, targets[0], dtype_of(code))
         else:
             device = device_of_call(call)
             for k in range(self.n_outputs):

@@ -7,7 +7,7 @@ import warnings
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
-from cython.cimports.rushlight.core.dtype import CODE_UINT8, COMPLEX, DType
+from cython.cimports.rushlight.core.dtype import CODE_BOOL, CODE_UINT8, COMPLEX, DType
 from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.overlap import (
     refuse_overlap,
@@ -69,7 +69,7 @@ def check_output_type(
     own: DType = target.dtype_
     if own is result or rule == ANY:
         return 0
-    if rule == TRUTH and own.code == CODE_UINT8:
+    if rule == TRUTH and (own.code == CODE_UINT8 or own.code == CODE_BOOL):
         return 0
     if rule == FIELD and own.category != result.category:
         kind = "complex" if result.category == COMPLEX else "floating point"

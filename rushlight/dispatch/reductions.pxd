@@ -22,5 +22,6 @@ cdef class ReductionKernel(Kernel):
     cdef DType result_dtype(self, Tensor x, object wanted)
     cdef object find(self, Tensor x, DType out)
     cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted, object correction)
+    cdef int check_real(self, object wanted) except -1
     cdef object check_empty(self, Tensor x, uint64_t gone)
     cdef object launch(self, Tensor x, Tensor out, Tensor second, uint64_t gone, bint keepdim, int64_t count, double number, object found)

@@ -208,6 +208,15 @@ class ReductionKernel(Kernel):
         return own
 
     @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def check_real(self, wanted: object) -> cython.int:
+        """Refuses a complex type for a sum of real numbers that are not whole."""
+        if wanted is not None and cython.cast(DType, wanted).category == COMPLEX:
+            kind = TYPE_NAMES.get(cython.cast(DType, wanted).name)
+            raise NotImplementedError(f"\"nansum_cpu\" not implemented for '{kind}'")
+        return 0
+
+    @cython.cfunc
     def find(self, x: Tensor, out: DType) -> object:
         """The kernel for an input and a result, where the input is."""
         compute: str = x.dtype_.name
@@ -250,6 +259,8 @@ class ReductionKernel(Kernel):
         correction: object = 0
         if x.dtype_.category == COMPLEX and self.name == "nansum":
             raise RuntimeError("nansum on CPU does not support complex inputs")
+        if x.dtype_.category == FLOATING and self.name == "nansum":
+            self.check_real(wanted)
         if self.positional and (
             x.dtype_.category == COMPLEX or x.dtype_.code == CODE_BOOL
         ):

@@ -100,7 +100,7 @@ NEEDED = cython.declare(cython.int, 16)
 # Lists in whose place one integer may stand, but to PyTorch that is another overload's:
 # it is written down, or a tensor without dimensions.
 _LISTS = cython.declare(
-    frozenset, frozenset({"all", "any", "count_nonzero", "squeeze"})
+    frozenset, frozenset({"all", "any", "count_nonzero", "squeeze", "squeeze_copy"})
 )
 WRITTEN = cython.declare(cython.int, 32)
 

@@ -40,8 +40,7 @@ def prod(left, right):
 
 
 def _number_or_zero(x):
-    L.real_only(x)
-    return L.select(L.isnan(x), 0, x)
+    return x if L.is_complex(x) else L.select(L.isnan(x), 0, x)
 
 
 @reduction(identity=0, prepare=_number_or_zero)

@@ -33,7 +33,7 @@ from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
 from rushlight.dispatch.packet import OperatorPacket
 from rushlight.dispatch.plans import PlannedComposite, PlannedKernel
-from rushlight.dispatch.python_kernels import LazyKernel, set_fallback
+from rushlight.dispatch.python_kernels import LazyKernel, PythonKernel, set_fallback
 from rushlight.ops import sparse_table
 from rushlight.ops.return_types import return_type
 
@@ -279,10 +279,13 @@ def attach_kernels(op, inplace, out, entry):
     elif kind == "composite":
         make = make_planned_composite if "planned" in entry[TAGS] else None
         op.set_composite(LazyKernel(module, attribute, make))
+        # another name of an operator is another name of its other forms, too
         if module == call.__name__ and inplace is not None:
-            # another name of an operator is another name of its in-place form, too
             inplace.set_composite(LazyKernel(module, attribute + "_"))
             forms.remove(inplace)
+        if module == call.__name__ and out is not None:
+            out.set_composite(LazyKernel(module, attribute, make_writer))
+            forms.remove(out)
     elif kind == "cpu":
         make = make_planned if "planned" in entry[TAGS] else None
         for key in _MEMORY:
@@ -304,6 +307,15 @@ def attach_kernels(op, inplace, out, entry):
             op.set_kernel(key, kernel)
     for form in forms:
         derive_kernels(form, kind)
+
+
+def make_writer(packet, op):
+    """The ``out=`` form of another name: the operator's own ``out=`` form."""
+
+    def write(*args):
+        return packet(*args[:-1], out=args[-1])
+
+    return PythonKernel(write)
 
 
 def derive_kernels(form, kind):

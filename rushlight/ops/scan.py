@@ -17,7 +17,13 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
-from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING, DType, dtype_of
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BOOL,
+    COMPLEX,
+    FLOATING,
+    DType,
+    dtype_of,
+)
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
@@ -133,6 +139,9 @@ def scan(name: str, self: Tensor, dim: object, wanted: object):
     if not x.row_major:
         x = x.contiguous()
     out: Tensor = new_empty(x.ndim_, x.sizes, cython.NULL, dtype, x.storage.device)
+    if dtype.code == CODE_BOOL and x.numel_ and x.ndim_:
+        kind: str = name.partition("_")[0]
+        raise NotImplementedError(f"\"{kind}_out_cpu\" not implemented for 'Bool'")
     if x.numel_ == 0 or not x.storage.device.has_memory:
         return out
     around(x, axis, extents)

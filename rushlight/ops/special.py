@@ -49,7 +49,8 @@ def series(t, coefficients):
 
 
 def wide(x):
-    """A value in double precision."""
+    """A real value in double precision."""
+    L.real_only(x)
     return L.cast(x, "float64")
 
 

@@ -66,13 +66,6 @@ WHERE = [
         "infinite complex products, whose parts PyTorch adds in another order",
     ),
     (
-        r"cat|concat|index_reduce|_chunk_cat|[dhv]?stack|(row|column)_stack",
-        r"accepted",
-        r".*refer to a single memory location.*",
-        resizes_what_it_reads,
-        "PyTorch looks at the memory that out= has before it is resized, we at its new one",
-    ),
-    (
         r".*",
         r"class",
         r"RuntimeError: .*refer to a single for IndexError: .*",
@@ -155,13 +148,6 @@ WHERE = [
         r".*refer to a single memory location.*",
         lies_in_gaps,
         "PyTorch gives up looking for overlaps where memory has gaps",
-    ),
-    (
-        r"[dhv]?stack|(row|column)_stack|_chunk_cat",
-        r"refused",
-        r".*to a single memory location.*",
-        lambda case: writes_what_it_reads(case) or writes_some_twice(case),
-        "PyTorch does not look whether a stack is written to what it is made of",
     ),
     (
         r"nn\.functional\.(elu|selu|celu)",
