@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 
 import rushlight
-from rushlight.codegen.loops import T, loops, loops_inline
+from rushlight.codegen.loops import T, loops, loops_inline, vectorized
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import MOVERS, fresh, name_of, require, run
 from rushlight.ops.type_groups import USUAL
@@ -25,7 +25,14 @@ def taken(place, size, start, length, mode):
     elif mode == 1:
         found = min(max(place, 0), last)
     else:
-        found = start + (place - start) % length
+        found = place - start
+        if found < 0:
+            found = found + length
+        elif found >= length:
+            found = found - length
+        if found < 0 or found >= length:  # more than once around
+            found = found % length
+        found = found + start
     return found
 
 
@@ -55,22 +62,31 @@ def pad_rows(
     """Rows of the padded tensor: an edge, a piece of a row, another edge."""
     low = min(max(left + start_x, 0), columns)  # an edge may be all that is left
     high = max(min(left + start_x + length_x, columns), low)
+    line = begin % rows
+    layer = begin // rows % layers
+    plane = begin // rows // layers
     for row in range(begin, end):
-        plane = row // (layers * rows)
-        z = taken(row // rows % layers - front, depth, start_z, length_z, mode)
-        y = taken(row % rows - top, height, start_y, length_y, mode)
+        z = taken(layer - front, depth, start_z, length_z, mode)
+        y = taken(line - top, height, start_y, length_y, mode)
         source = ((plane * depth + z) * height + y) * width
         target = row * columns
         for j in range(low):
             out[target + j] = x[
                 source + taken(j - left, width, start_x, length_x, mode)
             ]
-        for j in range(low, high):
+        for j in vectorized(low, high):
             out[target + j] = x[source - left + j]
         for j in range(high, columns):
             out[target + j] = x[
                 source + taken(j - left, width, start_x, length_x, mode)
             ]
+        line = line + 1
+        if line == rows:
+            line = 0
+            layer = layer + 1
+        if layer == layers:
+            layer = 0
+            plane = plane + 1
 
 
 @loops
@@ -111,9 +127,9 @@ def unpad_rows(
             for j in range(low):
                 place = target + taken(j - left, width, start_x, length_x, mode)
                 out[place] = out[place] + x[source + j]
-            for j in range(low, high):
-                place = target - left + j
-                out[place] = out[place] + x[source + j]
+            inner = target - left
+            for j in vectorized(low, high):
+                out[inner + j] = out[inner + j] + x[source + j]
             for j in range(high, columns):
                 place = target + taken(j - left, width, start_x, length_x, mode)
                 out[place] = out[place] + x[source + j]
