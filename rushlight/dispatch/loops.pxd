@@ -21,6 +21,8 @@ ctypedef struct Call:
     bint mixed                      # some tensor's dtype is not the compute dtype
     int device_kind
 
+# Lets the kernel that is made do an elementwise one's work where its operands cross.
+cdef int turn_tiles(kernel_t fn, object make) except -1
 cdef int run_call(kernel_t fn, Call* call) except -1
 # The same where a backend other than the host's has the operands.
 cdef int run_elsewhere(object kernel, Device device, Call* call) except -1

@@ -8,6 +8,7 @@ from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
+    NativeKernel,
     kernel_t,
     launched,
     parallel_for,
@@ -203,6 +204,36 @@ def is_there(value: object) -> cython.bint:
     )
 
 
+# Copies that have a kernel for tiles whose elements lie along different loops: the one, the
+# other where it has been made, and what makes it.
+_copies = cython.declare(kernel_t[64])
+_turned = cython.declare(kernel_t[64])
+_makers = cython.declare(list, [])
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def turn_tiles(fn: kernel_t, make: object) -> cython.int:
+    """Lets the kernel that ``make()`` gives do one's work where its operands cross."""
+    if len(_makers) < 64:
+        _copies[len(_makers)], _turned[len(_makers)] = fn, cython.NULL
+        _makers.append(make)
+    return 0
+
+
+@cython.cfunc
+def for_tiles(fn: kernel_t) -> kernel_t:
+    """The kernel for tiles of operands that cross, or the same."""
+    k: cython.int
+    for k in range(len(_makers)):
+        if _copies[k] == fn:
+            if _turned[k] == cython.NULL:
+                made: NativeKernel = _makers[k]()
+                _turned[k] = made.fn
+            return _turned[k]
+    return fn
+
+
 TILE_INNER = cython.declare(int64_t, 16)
 TILE_OUTER = cython.declare(int64_t, 64)
 SHORT = cython.declare(int64_t, 8)  # elements of a row whose start costs more than they
@@ -327,10 +358,13 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
     before: int64_t = launched()
     if several:
         told = tell_general(fn, call, cython.address(plan), data, ints, grain)
+    in_tiles: kernel_t = fn
+    if tiled and not turned:
+        in_tiles = for_tiles(fn)
     with cython.nogil:
         while True:
             if tiled:
-                run_tiles(fn, data, ints, cython.address(plan), width)
+                run_tiles(in_tiles, data, ints, cython.address(plan), width)
             else:
                 parallel_for(fn, data, ints, plan.sizes[1], grain)
             d = 2

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t
@@ -24,7 +26,12 @@ from cython.cimports.rushlight.core.tensor import (
     new_empty,
     same_window,
 )
-from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
+from cython.cimports.rushlight.dispatch.loops import (
+    Call,
+    run_call,
+    run_elsewhere,
+    turn_tiles,
+)
 
 from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like, from_sequence
@@ -45,7 +52,17 @@ def native_copy(source: DType, target: DType) -> NativeKernel:
     if kernel is None:
         kernel = copy_source().specialize((source.name,), (target.name,), source.name)
         kernel = _NATIVE.setdefault(key, kernel)
+        if source is target and target.itemsize in (4, 8):
+            made: NativeKernel = kernel
+            turn_tiles(made.fn, partial(turned_copy, target.itemsize))
     return kernel
+
+
+def turned_copy(width):
+    """The kernel for copies of tiles that lie along other loops than their source."""
+    from rushlight.ops.turned_copies import turning_kernel
+
+    return turning_kernel(width)
 
 
 @cython.cfunc
