@@ -7,7 +7,12 @@ from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
-from rushlight.ops.indexing_kernels import COLUMNS, index_add_kernel, put_slices
+from rushlight.ops.indexing_kernels import (
+    COLUMNS,
+    index_add_kernel,
+    index_reduce_kernel,
+    put_slices,
+)
 from rushlight.ops.native import (
     as_pairs,
     brief,
@@ -20,7 +25,8 @@ from rushlight.ops.native import (
     run,
     scalar_name,
 )
-from rushlight.ops.scattering import raise_fault
+from rushlight.ops.scattering import REDUCTIONS, raise_fault
+from rushlight.ops.shared import differentiated, followed, readable
 from rushlight.ops.type_groups import REAL, USUAL
 
 MOVED = USUAL | {8}  # types whose elements are only moved
@@ -261,6 +267,49 @@ def _put(out, dim, index, source, single, before):
     raise_fault(flag, dim, size, IndexError, before)
 
 
+def _in_one_sweep(self, index, source):
+    """Whether a kernel puts slices together: plain numbers that nobody differentiates by."""
+    return (
+        self.dtype in (rushlight.float32, rushlight.float64)
+        and self.dim() > 0
+        and self.numel() > 0
+        and index.numel() > 0
+        and self.device.on_host
+        and not followed()
+        and all(t._stand is None and readable(t) for t in (self, index, source))
+        and not differentiated(self)
+        and not differentiated(source)
+    )
+
+
+def _reduced_slices(self, dim, index, source, reduce, include_self):
+    out = self.contiguous().clone()
+    outer, size, inner = around(list(self.shape), dim)
+    mode, identity = REDUCTIONS[reduce]
+    across = int(outer == 1 and inner > 1)
+    count, flag = index.numel(), fault_flag(out)
+    first = filled(self, (), identity, self.dtype)
+    run(
+        index_reduce_kernel,
+        [out, source.contiguous(), index.contiguous(), first, flag],
+        [outer, count, size, inner, across, mode, int(include_self)],
+        inner if across else outer,
+        2 * count * (outer if across else inner),
+        COLUMNS if across else 1,
+        T=name_of(out.dtype),
+        I=name_of(index.dtype),
+        across=across,
+        mode=mode,
+    )
+    raise_fault(flag, dim, size, IndexError, "index out of range in self: ")
+    if reduce == "mean":
+        met = ops.bincount(index, None, size) + int(include_self)
+        sizes = [1] * self.dim()
+        sizes[dim] = size
+        out.div_(met.clamp_(min=1).to(out.dtype).reshape(sizes))
+    return out
+
+
 def index_reduce(self, dim, index, source, reduce, include_self):
     """``scatter_reduce`` of whole slices.
 
@@ -281,6 +330,8 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         require(kernel, self.dtype, real, self)
     if reduce == "mean":
         require("div_floor_cpu", self.dtype, USUAL - {11}, self)
+    if _in_one_sweep(self, index, source):
+        return _reduced_slices(self, dim, index, source, reduce, include_self)
     sizes = [1] * max(self.dim(), 1)
     sizes[dim] = -1
     if not self.dim():

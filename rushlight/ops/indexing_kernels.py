@@ -8,7 +8,8 @@ threads write one element and the order of additions is fixed.
 from __future__ import annotations
 
 import rushlight
-from rushlight.codegen.loops import A, T, i64, loops, loops_inline
+from rushlight.codegen.language import select
+from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.ops.native import (
     brief,
     fault_flag,
@@ -240,18 +241,95 @@ def index_add_kernel(
     begin: int,
     end: int,
 ):
-    """``out[o, index[k], i] += alpha * source[o, k, i]``."""
+    """``out[o, index[k], i] += alpha * source[o, k, i]``; no index may be outside."""
     first_o = 0 if across else begin
     last_o = outer if across else end
     first_i = begin if across else 0
     last_i = end if across else inner
+    outside = 0
+    for k in range(count):
+        if checked(i64(index[k]), size, fault) != i64(index[k]):
+            outside = 1
+    if outside:
+        last_o = first_o
+    factor = alpha[0]
     for o in range(first_o, last_o):
+        if inner == 1:
+            for k in range(count):
+                place = o * size + i64(index[k])
+                add = A(source[o * count + k]) * factor
+                out[place] = T(A(out[place]) + add)
+        else:
+            for k in range(count):
+                place = (o * size + i64(index[k])) * inner
+                here = (o * count + k) * inner
+                for i in vectorized(first_i, last_i):
+                    add = A(source[here + i]) * factor
+                    out[place + i] = T(A(out[place + i]) + add)
+
+
+@loops_inline
+def combined(w, v, mode):
+    """Two elements as one: their sum, product, smaller or larger one, or NaN."""
+    both = w
+    if mode == 1:
+        both = T(A(w) + A(v))
+    elif mode == 2:
+        both = T(A(w) * A(v))
+    elif mode == 3:
+        both = select(v < w or v != v, v, w)
+    else:
+        both = select(v > w or v != v, v, w)
+    return both
+
+
+@loops
+def index_reduce_kernel(
+    out: "T*",
+    source: "T*",
+    index: "I*",
+    first: "T*",
+    fault: "i64*",
+    outer: int,
+    count: int,
+    size: int,
+    inner: int,
+    across: int,
+    mode: int,
+    own: int,
+    begin: int,
+    end: int,
+):
+    """``source[o, k, i]`` put together with ``out[o, index[k], i]``, or without it.
+
+    Args:
+        first: the number that such slices begin with, unless they count themselves.
+        own: whether they do.
+    """
+    first_o = 0 if across else begin
+    last_o = outer if across else end
+    first_i = begin if across else 0
+    last_i = end if across else inner
+    outside = 0
+    for k in range(count):
+        if checked(i64(index[k]), size, fault) != i64(index[k]):
+            outside = 1
+    if outside:
+        last_o = first_o
+    for o in range(first_o, last_o):
+        if not own:
+            for k in range(count):
+                place = (o * size + i64(index[k])) * inner
+                for i in vectorized(first_i, last_i):
+                    out[place + i] = first[0]
         for k in range(count):
-            place = (o * size + checked(i64(index[k]), size, fault)) * inner
+            place = (o * size + i64(index[k])) * inner
             here = (o * count + k) * inner
-            for i in range(first_i, last_i):
-                add = A(source[here + i]) * alpha[0]
-                out[place + i] = T(A(out[place + i]) + add)
+            if inner == 1:
+                out[place] = combined(out[place], source[here], mode)
+            else:
+                for i in vectorized(first_i, last_i):
+                    out[place + i] = combined(out[place + i], source[here + i], mode)
 
 
 @loops

@@ -169,3 +169,73 @@ def test_incomplete_gamma_functions_keep_their_digits_in_float32():
             told = np.abs(exact) > 1e-30
             off = np.abs(seen[told] - exact[told]) / np.abs(exact[told])
             assert off.max() < 6.6e-8
+
+
+REDUCED = [((7,), 0), ((7, 5), 0), ((7, 5), 1), ((3, 7, 17), 1), ((6, 40), 0)]
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["with-self", "without"])
+@pytest.mark.parametrize("reduce", ["prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("kind", ["int32", "int64"])
+def test_slices_reduced_in_one_sweep_are_those_that_gradients_are_taken_of(
+    kind, reduce, own
+):
+    for dtype in (rushlight.float32, rushlight.float64):
+        for shape, dim in REDUCED:
+            rushlight.manual_seed(len(shape))
+            many = [2 * n + 1 if d == dim else n for d, n in enumerate(shape)]
+            x, source = (
+                rushlight.randn(shape, dtype=dtype),
+                rushlight.randn(many, dtype=dtype),
+            )
+            if reduce != "prod":
+                source.view(-1)[3] = float("nan")
+            index = rushlight.randint(
+                0, shape[dim] - 1, (many[dim],), dtype=getattr(rushlight, kind)
+            )
+            given = dim, index, source, reduce
+            swept = x.index_reduce(*given, include_self=own)
+            recorded = x.requires_grad_().index_reduce(*given, include_self=own)
+            wanted = recorded.detach().numpy().tobytes()
+            assert swept.numpy().tobytes() == wanted, (shape, dim)
+
+
+@pytest.mark.parametrize("place", [4, -1])
+def test_slices_are_written_nowhere_where_an_index_is_outside(place):
+    index, ones = rushlight.tensor([0, place]), rushlight.ones(2, 3)
+    for name, more in (("index_reduce_", ("amax",)), ("index_add_", ())):
+        x = rushlight.zeros(4, 3)
+        with pytest.raises((IndexError, RuntimeError), match="out of"):
+            getattr(x, name)(0, index, ones, *more)
+        assert not x.any()
+
+
+BAGS = [(1, 1), (3, 7), (15, 8), (16, 9), (17, 16), (256, 17), (257, 3), (600, 8)]
+
+
+@pytest.mark.parametrize(
+    "dtype", [rushlight.float32, rushlight.float64, rushlight.bfloat16], ids=str
+)
+@pytest.mark.parametrize("width, length", BAGS)
+def test_bags_of_any_length_are_added_in_their_order(width, length, dtype):
+    rushlight.manual_seed(0)
+    table = rushlight.randn(9, width).to(dtype)
+    named = rushlight.randint(0, 9, (3, length))
+    for padding in (None, 2):
+        found = rushlight.nn.functional.embedding_bag(
+            named, table, mode="sum", padding_idx=padding
+        )
+        wide = rushlight.float64 if dtype is rushlight.float64 else rushlight.float32
+        total = rushlight.zeros(3, width, dtype=wide)
+        for k in range(length):
+            kept = named[:, k] != (-1 if padding is None else padding)
+            total = rushlight.where(
+                kept[:, None], total + table[named[:, k]].to(wide), total
+            )
+        assert rushlight.equal(found, total.to(dtype))
+
+
+@pytest.mark.parametrize("size, step", [(1, 1), (3, 1), (3, 2), (5, 2), (4, 4), (2, 5)])
+def test_windows_gradients_are_added_where_they_came_from(size, step):
+    x = rushlight.randn(2, 11, 3, dtype=rushlight.float64, requires_grad=True)
+    assert rushlight.autograd.gradcheck(lambda x: x.unfold(1, size, step), (x,))
