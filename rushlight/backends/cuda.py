@@ -1,4 +1,4 @@
-"""Switches of PyTorch's CUDA backend, which is not there: kept for programs that set them."""
+"""Switches of PyTorch's CUDA backend; those without a word of their own change nothing."""
 
 from __future__ import annotations
 
@@ -35,11 +35,33 @@ class cuBLASModule:
     """How a GPU multiplies matrices."""
 
     def __init__(self):
-        self.allow_tf32 = False
         self.allow_fp16_accumulation = False
         self.allow_fp16_reduced_precision_reduction = True
         self.allow_bf16_reduced_precision_reduction = True
-        self.fp32_precision = "none"
+
+    @property
+    def allow_tf32(self):
+        """Whether factors may be rounded to ten digits after the point."""
+        from rushlight import _facts
+
+        return _facts.get_float32_matmul_precision() != "highest"
+
+    @allow_tf32.setter
+    def allow_tf32(self, allowed):
+        from rushlight import _facts
+
+        _facts.set_float32_matmul_precision("high" if allowed else "highest")
+
+    @property
+    def fp32_precision(self):
+        """The same as a word: ``tf32``, or ``none`` where nothing was said."""
+        return "tf32" if self.allow_tf32 else "none"
+
+    @fp32_precision.setter
+    def fp32_precision(self, word):
+        if word not in ("ieee", "tf32", "none"):
+            raise RuntimeError(f"Invalid precision string: {word}")
+        self.allow_tf32 = word == "tf32"
 
 
 matmul = cuBLASModule()

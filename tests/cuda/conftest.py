@@ -16,6 +16,7 @@ from rushlight.backends.nvidia import (
     pinned,
 )
 from rushlight.codegen.emit import device
+from tests.cuda.blas import CublasLt
 from tests.cuda.driver import FakeDriver
 from tests.cuda.executor import Executor
 from tests.cuda.libraries import Cublas, Cufft, Cusolver
@@ -26,7 +27,7 @@ class Machine:
 
     def __init__(self):
         self.fake = self.executor = None
-        self.cusolver = self.cublas = self.cufft = None
+        self.cusolver = self.cublas = self.cufft = self.cublas_lt = None
         self.texts: dict = {}  # of entries: their machine code may be on disk already
 
     def start(self, **options):
@@ -47,6 +48,7 @@ class Machine:
         libraries.CUSOLVER.found = self.cusolver
         libraries.CUBLAS.found = self.cublas
         libraries.CUFFT.found = self.cufft
+        self.cublas_lt = libraries.CUBLAS_LT.found = CublasLt(self.fake)
         return self.fake
 
     def card(self, index=0):

@@ -68,11 +68,11 @@ class Fake:
             return found
         calls, faults = self.calls, self.faults
 
-        def called(*args):
+        def called(*args, **facts):
             calls.append((name, args))
             if faults.get(name):
                 raise LibraryError(faults.pop(name), "injected")
-            return found(*args)
+            return found(*args, **facts)
 
         return called
 

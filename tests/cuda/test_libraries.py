@@ -25,7 +25,7 @@ def _machine(machine, monkeypatch):
     monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
+@pytest.mark.parametrize("name", ["cusolverDn", "cublas", "cufft"])
 def test_the_imagined_functions_take_what_nvidia_s_take(name):
     made = {c.module: c for c in vars(imagined).values() if hasattr(c, "module")}[name]
     for function, parameters in SIGNATURES[name].items():

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from rushlight.backends.nvidia import contexts, driver, gathering, pinned, products
+from rushlight.backends.nvidia import (
+    blas,
+    contexts,
+    driver,
+    gathering,
+    pinned,
+    products,
+)
 from rushlight.backends.nvidia.streams import Event
 from rushlight.backends.roles import Roles
 from rushlight.core.device import Backend, Device, register_backend
@@ -127,9 +134,9 @@ class Cards(Backend):
 
     def run_product(self, device, element, compute, sizes, operands, scales, batch):
         gathering.flush()
-        products.run(
-            self.card(device), element, compute, sizes, operands, scales, batch
-        )
+        args = self.card(device), element, compute, sizes, operands, scales, batch
+        if not blas.run(*args):
+            products.run(*args)
 
     # -- order ----------------------------------------------------------------------
 

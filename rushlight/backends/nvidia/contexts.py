@@ -102,6 +102,7 @@ class Card:
         self.peers: set = set()
         self.handles: dict = {}  # of entries, by kernel and layout
         self.plans: OrderedDict = OrderedDict()  # of Fourier transforms
+        self.products: dict = {}  # plans of the library's products
         self._properties = None
         self._fault = 0
 

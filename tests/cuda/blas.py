@@ -1,0 +1,209 @@
+"""cuBLASLt without a card: its descriptions, its heuristics, and late products by NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+
+import numpy as np
+
+from tests.cuda.driver import Misuse, Work, near
+from tests.cuda.libraries import Fake, LibraryError
+
+KINDS = {
+    0: np.float32,
+    1: np.float64,
+    2: np.float16,
+    14: np.uint16,
+}  # bfloat16: the upper half of float32
+COMPUTED = {68: np.float32, 77: np.float32, 70: np.float64}
+# Attributes and how many bytes each takes: of products, of matrices, of preferences.
+PRODUCT = {2: 4, 3: 4, 4: 4, 7: 4, 8: 8, 26: 4}
+MATRIX = {5: 4, 6: 8}
+PREFERENCE = {1: 8}
+
+
+class CublasLt(Fake):
+    """``nvmath.bindings.cublasLt``."""
+
+    name = "cublas"
+    module = "cublasLt"
+
+    def __init__(self, driver):
+        super().__init__(driver)
+        self.objects: dict = {}
+        self.supported = True
+
+    def new(self, kind, **facts):
+        self.made += 1
+        number = 0x5000_0000 + 16 * self.made
+        self.objects[number] = SimpleNamespace(kind=kind, attributes={}, **facts)
+        return number
+
+    def object(self, number, kind):
+        found = self.objects.get(number)
+        if found is None or found.kind != kind:
+            raise Misuse(f"{number:#x} is no {kind} of cublasLt")
+        return found
+
+    def end(self, number, kind):
+        self.object(number, kind)
+        del self.objects[number]
+
+    def take(self, number, kind, sizes, attr, buf, size_in_bytes):
+        """Sets an attribute from the host's memory."""
+        if sizes.get(attr) != size_in_bytes:
+            self.refuse(f"attribute {attr} of {size_in_bytes} bytes")
+        word = ctypes.string_at(buf, size_in_bytes)
+        self.object(number, kind).attributes[attr] = int.from_bytes(word, "little")
+
+    def matmul_desc_create(self, compute_type, scale_type):
+        if COMPUTED.get(compute_type) is not KINDS.get(scale_type):
+            self.refuse("scales of another type than sums")
+        return self.new("product", compute=compute_type)
+
+    def matmul_desc_destroy(self, matmul_desc):
+        self.end(matmul_desc, "product")
+
+    def matmul_desc_set_attribute(self, matmul_desc, attr, buf, size_in_bytes):
+        self.take(matmul_desc, "product", PRODUCT, attr, buf, size_in_bytes)
+
+    def matrix_layout_create(self, type, rows, cols, ld):
+        if ld < rows or rows < 1 or cols < 1:
+            self.refuse(f"{rows} rows {ld} apart")
+        return self.new("matrix", type=type, rows=rows, columns=cols, lead=ld)
+
+    def matrix_layout_destroy(self, mat_layout):
+        self.end(mat_layout, "matrix")
+
+    def matrix_layout_set_attribute(self, mat_layout, attr, buf, size_in_bytes):
+        self.take(mat_layout, "matrix", MATRIX, attr, buf, size_in_bytes)
+
+    def matmul_preference_create(self):
+        return self.new("preference")
+
+    def matmul_preference_destroy(self, pref):
+        self.end(pref, "preference")
+
+    def matmul_preference_set_attribute(self, pref, attr, buf, size_in_bytes):
+        self.take(pref, "preference", PREFERENCE, attr, buf, size_in_bytes)
+
+    def asked(self, description, adesc, bdesc, cdesc, ddesc):
+        """The product that is described; refused where it makes no sense."""
+        found = self.object(description, "product")
+        a, b, c, d = (self.object(n, "matrix") for n in (adesc, bdesc, cdesc, ddesc))
+        flags = [found.attributes.get(place, 0) for place in (3, 4)]
+        if max(flags) > 1:
+            self.refuse("conjugates")
+        (m, k), (depth, n) = (
+            (x.columns, x.rows) if flag else (x.rows, x.columns)
+            for x, flag in zip((a, b), flags, strict=True)
+        )
+        sums = COMPUTED[found.compute]
+        wrong = (
+            k != depth or (d.rows, d.columns) != (m, n) or (c.rows, c.columns) != (m, n)
+        )
+        if wrong or a.type != b.type or KINDS[d.type] is not sums or c.type != d.type:
+            self.refuse("sizes or types that do not go together")
+        if len({x.attributes.get(5, 1) for x in (a, b, c, d)}) > 1:
+            self.refuse("batches of different sizes")
+        if found.compute == 77 and KINDS[a.type] is not np.float32:
+            self.refuse("TF32 of other types")
+        return found, a, b, c, d, flags, (m, n, k)
+
+    def matmul_algo_get_heuristic(
+        self, light_handle, operation_desc, adesc, bdesc, cdesc, ddesc, preference,
+        requested_algo_count, heuristic_results_array, return_algo_count,
+    ):  # fmt: skip
+        self.known(light_handle)
+        *_, sizes = self.asked(operation_desc, adesc, bdesc, cdesc, ddesc)
+        if self.object(preference, "preference").attributes.get(1, 0) < 1 << 20:
+            self.refuse("no work space")
+        count = int(self.supported)
+        result = (ctypes.c_uint64 * 12).from_address(heuristic_results_array)
+        result[0], result[8] = 0xA160, 64 * sum(sizes)
+        ctypes.c_int32.from_address(return_algo_count).value = count
+        if not self.supported:
+            raise LibraryError(15, "not supported")
+
+    def span(self, address, seen, what):
+        """Checks a batch of matrices; what gives its elements when the work is done."""
+        kind = np.dtype(KINDS[seen.type])
+        count, step = seen.attributes.get(5, 1), seen.attributes.get(6, 0)
+        elements = (count - 1) * step + (seen.columns - 1) * seen.lead + seen.rows
+        held = self.memory(address, elements * kind.itemsize, what)
+
+        def values():
+            self.driver.still(held, f"cublasLt ({what})")
+            raw = (ctypes.c_char * (elements * kind.itemsize)).from_address(
+                near(address)
+            )
+            steps = [n * kind.itemsize for n in (step, 1, seen.lead)]
+            shape = count, seen.rows, seen.columns
+            return np.lib.stride_tricks.as_strided(
+                np.frombuffer(raw, kind), shape, steps
+            )
+
+        return values
+
+    def matmul(
+        self, light_handle, compute_desc, alpha, a, adesc, b, bdesc, beta, c, cdesc, d,
+        ddesc, algo, workspace, workspace_size_in_bytes, stream,
+    ):  # fmt: skip
+        self.known(light_handle)
+        found, *seen, flags, sizes = self.asked(
+            compute_desc, adesc, bdesc, cdesc, ddesc
+        )
+        if ctypes.c_uint64.from_address(algo).value != 0xA160:
+            raise Misuse("cublasLt: an algorithm that it did not choose")
+        if workspace_size_in_bytes < 64 * sum(sizes):
+            self.refuse("too little work space")
+        room = self.memory(workspace, workspace_size_in_bytes, "work space")
+        sums = COMPUTED[found.compute]
+        size = np.dtype(sums).itemsize
+        one, other = (
+            np.frombuffer(ctypes.string_at(place, size), sums)[0]
+            for place in (alpha, beta)
+        )
+        spans = [
+            self.span(address, matrix, what)
+            for address, matrix, what in zip((a, b, c, d), seen, "abcd", strict=True)
+        ]
+        bias, epilogue = None, found.attributes.get(7, 1)
+        if epilogue == 4:
+            if KINDS[found.attributes[26]] is not sums:
+                self.refuse("a vector of another type")
+            address = found.attributes[8]
+            held = self.memory(address, sizes[0] * size, "vector")
+
+            def bias():
+                self.driver.still(held, "cublasLt (vector)")
+                raw = (ctypes.c_char * (sizes[0] * size)).from_address(near(address))
+                return np.frombuffer(raw, sums)[:, None]
+
+        elif epilogue != 1:
+            self.refuse("an epilogue")
+
+        def do():
+            self.driver.still(room, "cublasLt (work space)")
+            factors = []
+            for span, flag in zip(spans[:2], flags, strict=True):
+                values = span()
+                if values.dtype == np.uint16:
+                    values = (values.astype(np.uint32) << 16).view(np.float32)
+                values = values.astype(sums)
+                if found.compute == 77:
+                    values = in_tf32(values)
+                factors.append(values.swapaxes(1, 2) if flag else values)
+            result = one * (factors[0] @ factors[1])
+            if other:
+                result = result + other * spans[2]()
+            spans[3]()[...] = result if bias is None else result + bias()
+
+        self.driver.put(stream, Work(do, what="cublasLt"))
+
+
+def in_tf32(values):
+    """Values of ten binary digits after the point, rounded to the nearest."""
+    bits = np.ascontiguousarray(values).view(np.uint32)
+    return ((bits + 0x1000) & np.uint32(0xFFFFE000)).view(np.float32)
