@@ -13,6 +13,7 @@ from rushlight.ops import call as ops
 from rushlight.ops import convolution_by_products as by_products
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.convolution_plans import (
+    MOST_TAPS,
     forward_plan,
     grown,
     input_plan,
@@ -160,6 +161,11 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
     if not grad.device.on_host:
         settings = stride, padding, dilation, groups
         return input_gradient_by_taps(grad, shape, weight, *settings)
+    around = turned_padding(weight, stride, padding, dilation, groups)
+    if around is not None and is_finite(weight):
+        flipped = weight.flip(list(range(2, weight.ndim)))
+        settings = stride, around, dilation, groups
+        return run_forward(grad, flipped, None, shape[2:], *settings)
     gaps, sizes, margins, phases = input_plan(
         tuple(shape),
         tuple(weight.shape),
@@ -190,6 +196,20 @@ def run_input_gradient(grad, shape, weight, stride, padding, dilation, groups):
             grain,
         )
     return result
+
+
+def turned_padding(weight, stride, padding, dilation, groups):
+    """The padding with which planes' own filters, turned, lead back to their input.
+
+    None where there is none, or channels are shared.
+    """
+    if weight.ndim != 4 or set(stride) != {1} or dilation[0] != 1:
+        return None
+    taps = weight.shape[2:]
+    if weight.shape[:2] != (groups, 1) or not 1 < math.prod(taps) <= MOST_TAPS:
+        return None
+    reach = [(t - 1) * d - p for t, d, p in zip(taps, dilation, padding, strict=True)]
+    return tuple(reach) if min(reach) >= 0 else None
 
 
 def is_finite(weight):

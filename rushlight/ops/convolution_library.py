@@ -13,6 +13,7 @@ from rushlight.ops import (
     contraction_packing,
     convolution_kernels,
 )
+from rushlight.ops import convolution_depthwise as plane
 from rushlight.ops import convolution_direct as direct
 
 
@@ -26,8 +27,9 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
     """A native kernel with something traced behind it, where it is ``forward``.
 
     Args:
-        kind: ``forward``, ``weight_gradient``, ``padded``, or ``few_channels`` and
-            ``few_weights`` of `convolution_direct`.
+        kind: ``forward``, ``weight_gradient``, ``padded``, ``few_channels`` and
+            ``few_weights`` of `convolution_direct`, or ``depthwise`` with the rows and
+            columns of a filter, as ``depthwise_3_3``.
         named_by: what the kernel's name ends in.
         after: what is behind the sums, as `contraction.After`, or None.
         digest: of all that decides what ``after`` computes.
@@ -40,10 +42,13 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
         "padded": lambda tile: loops.padded(name, type, tile.lanes),
         "few_channels": lambda tile: direct.few_channels(name, type, tile),
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
-    }[kind]
-    modules = loops, contraction, contraction_loops, contraction_packing, direct
+    }
+    if kind.startswith("depthwise"):
+        taps = tuple(map(int, kind.split("_")[1:]))
+        write[kind] = lambda tile: plane.depthwise(name, type, tile.lanes, taps)
+    modules = loops, contraction, contraction_loops, contraction_packing, direct, plane
     text = "".join(host.cache.source_digest(module.__file__) for module in modules)
     tile = loops.convolution_tile(dtype, current())
     return host.cache.native(
-        name, text + digest, lambda: contraction.ready(write(tile), after)
+        name, text + digest, lambda: contraction.ready(write[kind](tile), after)
     )

@@ -13,6 +13,8 @@ PARALLEL_WORK = 1 << 19  # multiplications worth a second thread
 PACKING = 7  # multiplications that writing a patch element costs
 LANES = 16  # of a vector; fewer on other machines waste fewer lanes
 WEIGHT_TILES = 24  # see `convolution_direct`
+MOST_TAPS = 49  # see `convolution_depthwise`
+NOTHING = ((0, 0), (0, 0), (0, 0))  # no margins
 LARGE_WEIGHT = 1 << 18  # weights of this size are cut by rows, not summed from parts
 
 
@@ -69,6 +71,19 @@ class Geometry:
     def is_direct(self, rows, grid):
         """Whether vectors are better read from the images than from patches."""
         return not self.simple and is_direct(rows, grid[2], self.stride[2])
+
+    @property
+    def is_depthwise(self):
+        """Whether each output channel has one input channel, and steps are one."""
+        return (
+            self.group_channels == 1
+            and not self.simple
+            and self.input[0] == self.kernel[0] == self.output[0] == 1
+            and self.stride == (1, 1, 1)
+            and self.dilation[1] == 1
+            and self.taps <= MOST_TAPS
+            and 2 * self.output[2] >= LANES
+        )
 
     def patches(self):
         """Margins that the input needs, and the walk over its patches."""
@@ -184,6 +199,14 @@ def forward_plan(
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
+    if not behind and g.is_depthwise:
+        ints = (
+            *(g.channels, g.rows, g.group_rows, *g.input[1:], *g.output[1:]),
+            *(*g.padding[1:], g.dilation[2], int(biased)),
+        )
+        kind = f"depthwise_{g.kernel[1]}_{g.kernel[2]}"
+        chunks = g.images * g.rows
+        return kind, g.input, NOTHING, ints, chunks, grain_of(g.work, chunks)
     cut, buffered, chunks = blocks(
         g.images, positions, g.group_rows, groups, g.work, behind, g.simple
     )
