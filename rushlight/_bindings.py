@@ -159,11 +159,15 @@ def broadcast_shapes(*shapes):
     for at, shape in enumerate(listed):
         for place in range(-1, -1 - len(shape), -1):
             size = shape[place]
-            if not isinstance(size, (int, float)):
+            if not isinstance(size, (int, float, str)):
                 raise TypeError(f"sizes are integers, but got {type(size).__name__}")
             if size == common[place]:
                 continue
             if common[place] == 1:
+                if isinstance(size, str):
+                    raise TypeError(
+                        "'<' not supported between instances of 'str' and 'int'"
+                    )
                 if size < 0:
                     raise ValueError(
                         "Attempting to broadcast a dimension with negative length!"

@@ -67,7 +67,7 @@ def unravel_index(indices, shape):
             )
     if any(size < 0 for size in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    return tuple(call.unravel_index(indices.to(rl.int64), sizes))
+    return tuple(call.unravel_index(indices.to(rl.int64), [int(n) for n in sizes]))
 
 
 # ---- memory of others

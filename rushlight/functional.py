@@ -122,7 +122,14 @@ def nonzero(input, *, out=None, as_tuple=False):
         )
     if as_tuple:
         if out is not None:
-            raise TypeError("nonzero(): argument 'out' cannot be given with as_tuple")
+            if not isinstance(out, Tensor):
+                raise TypeError(
+                    "nonzero(): argument 'out' must be Tensor, not "
+                    f"{type(out).__name__}"
+                )
+            raise RuntimeError(
+                "nonzero does not support the out kwarg when as_tuple is True"
+            )
         return tuple(call.nonzero_numpy(input))
     return call.nonzero(input) if out is None else call.nonzero(input, out=out)
 

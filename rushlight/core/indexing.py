@@ -101,7 +101,9 @@ def refuse_item(item: object) -> cython.int:
 @cython.cfunc
 def stands_for_tuple(index: object) -> cython.bint:
     """Whether a sequence is a tuple of items (and not one index tensor)."""
-    if isinstance(index, (str, bytes, dict)) or not hasattr(index, "__getitem__"):
+    if isinstance(index, str):  # of characters, which are sequences, too
+        return 0 < len(index) < 32
+    if isinstance(index, (bytes, dict)) or not hasattr(index, "__getitem__"):
         return False
     if hasattr(index, "dtype") or not hasattr(index, "__len__") or len(index) >= 32:
         return False

@@ -431,7 +431,7 @@ def slice(self: Tensor, dim, start, end, step):
     sizes: int64_t[64]
     strides: int64_t[64]
     if self.ndim_ == 0:
-        raise RuntimeError("slice() cannot be applied to a 0-dim tensor.")
+        raise IndexError("slice() cannot be applied to a 0-dim tensor.")
     d: cython.int = wrap_dim(dim, self.ndim_)
     length: int64_t = self.sizes[d]
     first: int64_t = 0

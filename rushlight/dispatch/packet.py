@@ -31,6 +31,7 @@ from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.dispatch.covered import covering
 from rushlight.dispatch.declared import (
+    BATCHING,
     DOC,
     IMPLEMENTATION,
     KIND,
@@ -263,7 +264,8 @@ def refuse_first(
                 target,
                 op.base_name(),
             )
-    if pointwise and len(sizes) > 1:
+    each: cython.bint = bool(op.entry) and op.entry[BATCHING] == "elementwise"
+    if (pointwise or each) and len(sizes) > 1:
         broadcast = broadcast_sizes(sizes)
         if op.form == INPLACE and tuple(broadcast) != tuple(sizes[0]):
             raise RuntimeError(

@@ -133,6 +133,8 @@ def check_counts(bins, dims):
                 f"torch.histogram(): bins must be > 0, but got {count} for dimension "
                 f"{dim}"
             )
+        if count >= (1 << 63) - 1:  # one edge more is not to be counted
+            raise RuntimeError("number of steps must be non-negative")
 
 
 def bin_edges(self, bins, range, weight, density):

@@ -148,6 +148,12 @@ def no_truth(name):
     return check
 
 
+def no_sign(operand):
+    """Refuses complex numbers, before anything else."""
+    if kind_of(operand) == 3:
+        raise NotImplementedError("signbit is not implemented for complex tensors.")
+
+
 def no_order(name):
     """`no_truth`, and no complex bounds of whole numbers."""
     refuse = no_truth(name)

@@ -136,6 +136,8 @@ def pick(
     if outer * count == 0 or not out.storage.device.has_memory:
         return NO_FAULT
     check_place(x, index)
+    if size == 0 and not wrap and x.ndim_ < 2:
+        raise IndexError("index out of range in self")
     if size == 0 and not wrap:
         raise RuntimeError(
             "index_select(): self indexing axis dim should be positive\n"

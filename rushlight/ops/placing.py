@@ -57,6 +57,12 @@ def masked_index_put(self, mask, indices, values):
 
 def _held(self, indices):
     """Positions within the sizes; those are left out by the mask that are not."""
+    if not indices:
+        raise IndexError("at least one index must be provided")
+    if len(indices) > self.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {self.ndim} (got {len(indices)})"
+        )
     held = []
     for dim, index in enumerate(indices):
         if index is not None:

@@ -111,7 +111,7 @@ def segment_reduce(data, reduce, lengths, indices, offsets, axis, unsafe, initia
     Raises:
         RuntimeError: the stretches don't fit the data, or the reduction is unknown.
     """
-    if unsafe:  # of the stretches only the kernel finds a fault
+    if unsafe or lengths is None:  # of the stretches only the kernel finds a fault
         require("_segment_reduce_cpu", data.dtype, FLOATS, data)
     kind, bounds, axis = _stretches(
         data, reduce, lengths, indices, offsets, axis, unsafe

@@ -42,13 +42,13 @@ def stack(tensors, dim):
     if not tensors:
         raise RuntimeError("stack expects a non-empty TensorList")
     first = tensors[0].shape
+    dim = wrap_dim(dim, len(first) + 1)
     for number, tensor in enumerate(tensors):
         if tensor.shape != first:
             raise RuntimeError(
                 "stack expects each tensor to be equal size, but got "
                 f"{list(first)} at entry 0 and {list(tensor.shape)} at entry {number}"
             )
-    dim = wrap_dim(dim, len(first) + 1)
     if dim == len(first):
         return cat([tensor.unsqueeze(dim) for tensor in tensors], dim)
     sizes = [*first[:dim], len(tensors), *first[dim:]]

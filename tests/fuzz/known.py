@@ -111,7 +111,7 @@ EXPLAINED = [
         "windows so large that PyTorch's sums for their places overflow",
     ),
     (
-        r"(add|sub|baddb|addb|b)?mm|matmul|mv|addm[mv]|nn\.functional\.(linear|conv.*)",
+        r"(add|sub|baddb|addb|b)?mm|(__r)?matmul(__)?|mv|addm[mv]|nn\.functional\.(linear|conv.*)",
         r"values|gradient",
         r".*\(?-?inf[+-]inf\)?j?.*, not \(?nan[+-]nan.*",
         "infinite complex products, whose parts PyTorch adds in another order",

@@ -339,3 +339,46 @@ def test_slopes_of_bessel_functions_have_pytorchs_slopes_at_zero_and_nan(name):
         (again,) = m.autograd.grad(slope.sum(), x)
         found.append([float(f"{v:.6g}") for v in slope.tolist() + again.tolist()])
     assert str(found[0]) == str(found[1])
+
+
+TOLD_FIRST = {
+    "stack": lambda m: m.stack([m.ones(1), m.ones(2)], 5),
+    "slices of a number": lambda m: m.slice_scatter(m.tensor(1.0), m.tensor(1.0)),
+    "a text as an index": lambda m: m.ones(2, 2)["mean"],
+    "a letter as an index": lambda m: m.ones(2, 2)["m"],
+    "bytes as an index": lambda m: m.ones(2)[b"a"],
+    "indices of nothing": lambda m: m.index_select(m.ones(0), 0, m.tensor([0])),
+    "indices of no rows": lambda m: m.index_select(m.ones(0, 3), 0, m.tensor([0])),
+    "a text as a shape": lambda m: m.broadcast_shapes((2,), "sum"),
+    "texts in a shape": lambda m: m.broadcast_shapes((2,), ("a",)),
+    "a text as a first shape": lambda m: m.broadcast_shapes("a"),
+    "too many intervals": lambda m: m.histogramdd(m.ones(5, 2), (3, 2**63 - 1)),
+    "places in two ways": lambda m: m.nonzero(m.ones(2), out=m.ones(2), as_tuple=True),
+    "no indices": lambda m: m._unsafe_masked_index(m.ones(2), m.ones(1) > 0, [], 1.0),
+    "many indices": lambda m: m._unsafe_masked_index(
+        m.tensor(1.0), m.tensor(True), [m.tensor([0])] * 2, 1.0
+    ),
+    "a truth as a size": lambda m: m.unravel_index(m.tensor([1]), [True, 3]),
+    "complex signs": lambda m: m.signbit(m.ones(2) + 0j, out=m.ones(2) + 0j),
+    "types by tensors": lambda m: m.bitwise_right_shift(m.ones(2), 1.0, out=m.ones(2)),
+    "quotients": lambda m: (m.ones(3, 1) + 0j).div_(
+        m.ones(2, 3), rounding_mode="trunc"
+    ),
+    "segments": lambda m: m._segment_reduce(
+        m.arange(5), "max", axis=0, offsets=m.tensor([4, -4, 9, 0, 1])
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", TOLD_FIRST)
+def test_of_two_faults_the_first_that_pytorch_sees_is_told(name):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        try:
+            TOLD_FIRST[name](m)
+            found.append(None)
+        except Exception as error:
+            found.append(type(error).__name__)
+    assert found[0] == found[1]
