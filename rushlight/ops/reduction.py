@@ -10,12 +10,19 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.shared import conjugated, count, restore, unreduce, wrap_dims
 
+ROW = 4096  # elements of a row of a sum over all elements
 NOWHERE = 1 << 62  # the position of no element: any other comes before it
 
 
 @reduction(identity=0)
 def sum(left, right):
     """Adds; any nonzero for booleans."""
+    return left + right
+
+
+@reduction(identity=0, prepare=lambda x: x * x)
+def square_sum(left, right):
+    """Adds squares."""
     return left + right
 
 
@@ -435,6 +442,8 @@ def vector_norm(self, ord, dim, keepdim, dtype):
         )
     if ord == 0:
         return (self != 0).to(real_of(self)).sum(dims, keepdim)
+    if ord == 2 and self.is_floating_point() and self.numel():
+        return ops.sqrt(_sum_of_squares(self, dims, keepdim))
     size = self = ops.abs(self)
     if abs(ord) == math.inf:
         return (ops.amax if ord > 0 else ops.amin)(size, dims, keepdim)
@@ -443,6 +452,18 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     if ord == 2:
         return ops.sqrt((self * self).sum(dims, keepdim))
     return (size**ord).sum(dims, keepdim) ** (1.0 / ord)
+
+
+def _sum_of_squares(self, dims, keepdim):
+    """In one sweep; very many in rows, which threads divide among themselves."""
+    if len(dims) < self.ndim or self.numel() < 2 * ROW or not self.is_contiguous():
+        return ops._square_sum(self, dims, keepdim)
+    flat = self.reshape(-1)
+    whole = self.numel() // ROW * ROW
+    total = ops._square_sum(flat[:whole].view(-1, ROW), [1]).sum()
+    if whole < self.numel():
+        total = total + ops._square_sum(flat[whole:], [0])
+    return total.reshape([1] * self.ndim) if keepdim else total
 
 
 def vector_norm_gradient(grad, self, ord, result, dim, keepdim):

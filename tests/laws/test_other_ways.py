@@ -239,3 +239,25 @@ def test_bags_of_any_length_are_added_in_their_order(width, length, dtype):
 def test_windows_gradients_are_added_where_they_came_from(size, step):
     x = rushlight.randn(2, 11, 3, dtype=rushlight.float64, requires_grad=True)
     assert rushlight.autograd.gradcheck(lambda x: x.unfold(1, size, step), (x,))
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("count", [1, 4095, 8191, 8192, 8193, 12288, 30_001])
+def test_norms_of_very_many_are_the_roots_of_their_squares(count, kind):
+    values = GENERATOR.standard_normal((2, count)).astype(kind)
+    x, _ = both(values)
+    exact = 1e-6 if kind == "float32" else 1e-14
+    squares = (values.astype("float64") ** 2).sum(1)
+    for found, wanted in (
+        (rushlight.linalg.vector_norm(x), squares.sum()),
+        (rushlight.linalg.vector_norm(x, keepdim=True), squares.sum()),
+        (rushlight.linalg.vector_norm(x[1]), squares[1]),
+        (
+            rushlight.linalg.vector_norm(x[:, ::2]),
+            (values[:, ::2].astype("f8") ** 2).sum(),
+        ),
+        (rushlight.linalg.vector_norm(x, 2, 1), squares),
+    ):
+        np.testing.assert_allclose(found.numpy().ravel(), np.sqrt(wanted), exact)
+    x[1, 0] = float("nan")
+    assert rushlight.linalg.vector_norm(x).isnan()
