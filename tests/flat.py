@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import random
 import resource
 import sys
@@ -119,7 +120,8 @@ def main():
     parser.add_argument("--round", type=int, default=ROUND)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    if "asan" not in os.environ.get("LD_PRELOAD", ""):  # its map of memory is larger
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     warnings.simplefilter("ignore")
     (size, objects, process), done = growth(options.calls, options.round, options.seed)
     print(f"{done} calls: {size} bytes, {objects} objects, {process} KiB more")
