@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import rushlight
 from rushlight.codegen.loops import A, T, i64, local, loops, vectorized
 from rushlight.ops.indexing_kernels import checked
 from rushlight.ops.native import brief, fault_flag, fault_in, fresh, name_of, run
@@ -18,6 +19,7 @@ def sum_bags(
     width: int,
     padding: int,
     mean: int,
+    total: int,
     begin: int,
     end: int,
 ):
@@ -34,7 +36,7 @@ def sum_bags(
                 mass[i] = A(0)
             named = 0
             held = 0
-            for k in range(bounds[bag], bounds[bag + 1]):
+            for k in range(max(bounds[bag], 0), min(bounds[bag + 1], total)):
                 row = checked(i64(index[k]), rows, fault)
                 if row != padding:
                     named = named + 1
@@ -58,21 +60,34 @@ def sum_bags(
                 out[bag * width + start + i] = T(v)
 
 
+def check_bounds(weight, indices, bounds):
+    """Refuses bounds of bags that are not among the indices."""
+    fits = weight.ndim == 2 and indices.ndim == bounds.ndim == 1 and len(bounds)
+    if not fits or bounds.dtype is not rushlight.int64:
+        raise RuntimeError(
+            "_bag_sum: expected a table, a row of indices and bounds in int64\n"
+            f"  weight: {brief(weight)}\n  indices: {brief(indices)}\n"
+            f"  bounds: {brief(bounds)}"
+        )
+
+
 def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, sparse):
     """The sums, or means, of all bags: bag ``k`` has the indices from bound ``k`` to the next.
 
     Raises:
         IndexError: an index is negative or too large.
+        RuntimeError: the bounds are no row of positions, each below the next.
     """
+    check_bounds(weight, indices, bounds)
     rows, width = weight.shape
     bags = bounds.shape[0] - 1
     out, flag = fresh(weight, [bags, width]), fault_flag(weight)
     table, index = weight.contiguous(), indices.contiguous()
     types = {"T": name_of(weight.dtype), "I": name_of(index.dtype)}
-    operands = [out, table, index, bounds, flag]
+    operands = [out, table, index, bounds.contiguous(), flag]
     grain = width * max(1, index.numel() // max(1, bags))
     types["mean"] = int(mean)
-    ints = [rows, width, padding_idx, types["mean"]]
+    ints = [rows, width, padding_idx, types["mean"], index.numel()]
     run(sum_bags, operands, ints, bags, grain, **types)
     fault = fault_in(flag)
     if fault is not None:

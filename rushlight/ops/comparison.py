@@ -8,7 +8,7 @@ from rushlight.core.subclass import make_subclass
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
 from rushlight.ops.creation import number_type
-from rushlight.ops.native import fresh, run, scalar_name
+from rushlight.ops.native import brief, fresh, run, scalar_name
 
 logical_and = pointwise(L.logical_and)
 logical_or = pointwise(L.logical_or)
@@ -145,6 +145,8 @@ def search_equal(
 
 def isin_sorted(elements, among):
     """Whether each element is in a sorted row that is not empty."""
+    if among.ndim != 1 or not among.shape[0]:
+        raise RuntimeError(f"_isin_sorted: expected a row\n  among: {brief(among)}")
     common = rushlight.result_type(elements, among)
     out = fresh(elements, elements.shape, rushlight.bool)
     x, among = elements.to(common).contiguous(), among.to(common).contiguous()

@@ -6,7 +6,7 @@ import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops import distances
-from rushlight.ops.native import require
+from rushlight.ops.native import brief, require
 from rushlight.ops.products import order_in
 from rushlight.ops.shared import readable, wrap_dims
 from rushlight.ops.type_groups import FLOATS
@@ -190,6 +190,8 @@ def _gaps(self):
 def pdist_forward(self, p):
     """A norm of the difference for each pair."""
     require("pdist", self.dtype, FLOATS - {5, 15}, self)
+    if self.ndim != 2:
+        raise RuntimeError(f"_pdist_forward: expected rows\n  self: {brief(self)}")
     rows = self.shape[0]
     if rows < 2 or self.shape[1] == 0:
         return ops.new_zeros(self, [max(rows * (rows - 1) // 2, 0)])

@@ -12,7 +12,7 @@ import struct
 from rushlight.codegen.language import float_of, maximum, pow, select, sqrt
 from rushlight.codegen.loops import A, T, local, loops, loops_inline, vectorized
 from rushlight.ops import call as ops
-from rushlight.ops.native import fresh, name_of, run
+from rushlight.ops.native import brief, expect, fresh, name_of, run
 
 COUNT, SUM, ROOT, LARGEST, POWER = range(5)
 KINDS = {0.0: COUNT, 1.0: SUM, 2.0: ROOT, math.inf: LARGEST}
@@ -117,6 +117,12 @@ def measure(out, x, y, p, triangle):
 
 def cdist_forward(x1, x2, p, compute_mode):
     """The distances of all pairs of rows, of batches of like sizes."""
+    if min(x1.ndim, x2.ndim) < 2:
+        raise RuntimeError(
+            f"_cdist_forward: expected rows\n  x1: {brief(x1)}\n  x2: {brief(x2)}"
+        )
+    sizes = [*x1.shape[:-2], x2.shape[-2], x1.shape[-1]]
+    expect("_cdist_forward", x2=(x2, sizes, x1.dtype))
     x1, x2 = x1.contiguous(), x2.contiguous()
     out = fresh(x1, [*x1.shape[:-1], x2.shape[-2]])
     return measure(out, x1, x2, p, False)

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from math import prod
 
+import rushlight
 from rushlight.codegen.language import float_of, select
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.ops.distances import bits_of_float
-from rushlight.ops.native import fault_flag, fault_in, filled, fresh, name_of, run
+from rushlight.ops.native import (
+    expect,
+    fault_flag,
+    fault_in,
+    filled,
+    fresh,
+    name_of,
+    run,
+)
 
 
 @loops
@@ -113,6 +122,10 @@ def multilabel_margins(self, target):
     Raises:
         RuntimeError: a label is no class.
     """
+    expect(
+        "_multilabel_margins", self=(self, self.shape or [1], None),
+        target=(target, self.shape, rushlight.int64),
+    )  # fmt: skip
     x, target = self.contiguous(), target.contiguous()
     out, slope = fresh(x, x.shape[:-1]), fresh(x, x.shape)
     marks, size, flag = filled(x, x.shape, 0), x.shape[-1], fault_flag(x)
@@ -129,6 +142,11 @@ def multi_margins(self, target, p, margin, weight):
     Raises:
         RuntimeError: a label is no class.
     """
+    expect(
+        "_multi_margins", self=(self, self.shape or [1], None),
+        target=(target, self.shape[:-1], rushlight.int64),
+        weight=(weight, self.shape[-1:], self.dtype),
+    )  # fmt: skip
     x, target = self.contiguous(), target.contiguous()
     weight = None if weight is None else weight.contiguous()
     out, slope = fresh(x, x.shape[:-1]), fresh(x, x.shape)

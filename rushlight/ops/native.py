@@ -96,6 +96,34 @@ def require(kernel, dtype: DType, codes, *tensors):
         )
 
 
+def expect(operator, **operands):
+    """Refuses operands whose sizes or types are not those that a kernel reads.
+
+    What composes operators hands them what fits; whoever calls one by its own name may
+    hand it anything.
+
+    Args:
+        operator: whose operands they are.
+        operands: by its name each operand, its sizes and its type; None for any.
+
+    Raises:
+        RuntimeError: one of them is another.
+    """
+    for name, (tensor, sizes, dtype) in operands.items():
+        if tensor is None:
+            continue
+        if dtype is not None and tensor.dtype is not dtype:
+            raise RuntimeError(
+                f"{operator}: expected {name} to have dtype {dtype.name}\n"
+                f"  {name}: {brief(tensor)}\n  remedy: convert it with .to(...)"
+            )
+        if sizes is not None and tuple(tensor.shape) != tuple(sizes):
+            raise RuntimeError(
+                f"{operator}: expected {name} of sizes {list(sizes)}\n"
+                f"  {name}: {brief(tensor)}"
+            )
+
+
 def as_pairs(x):
     """Complex elements as pairs of real ones, in a last dimension; may share memory."""
     return x.contiguous().unsqueeze(-1).view(x.dtype.to_real())

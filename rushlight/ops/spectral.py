@@ -26,6 +26,7 @@ NORMS = {
 
 def transform_complex(self, dim, normalization, forward):
     """Complex numbers to complex numbers."""
+    check_lines("_fft_c2c", self, dim, True)
     if not dim:
         return ops.clone(self)
     order = layout_order(self, sorted_dims(self, dim))
@@ -44,6 +45,7 @@ def along_all(source, out, dims, forward, scale):
 
 def transform_real(self, dim, normalization, onesided):
     """Real numbers to complex ones: the first half along the last of the dimensions."""
+    check_lines("_fft_r2c", self, dim, False)
     last = dim[-1] % self.ndim
     dims = sorted_dims(self, dim[:-1])
     order = layout_order(self, [*dims, last])
@@ -61,7 +63,13 @@ def transform_real(self, dim, normalization, onesided):
 
 def transform_half(self, dim, normalization, last_dim_size):
     """Complex numbers, of which half are given, to real ones."""
+    check_lines("_fft_c2r", self, dim, True)
     last = dim[-1] % self.ndim
+    if last_dim_size < 1 or self.shape[last] <= last_dim_size // 2:
+        raise RuntimeError(
+            f"_fft_c2r: expected at least half of {last_dim_size} elements in dimension "
+            f"{last}\n  self: {brief(self)}"
+        )
     sizes = list(self.shape)
     sizes[last] = last_dim_size
     scale = scale_of(normalization, [sizes[d] for d in dim])
@@ -71,6 +79,18 @@ def transform_half(self, dim, normalization, last_dim_size):
     order = layout_order(source, [last])
     out = empty_in_order(self, sizes, order, self.dtype.to_real())
     return transform_lines(source, out, last, False, scale, last_dim_size)
+
+
+def check_lines(operator, self, dim, is_complex):
+    """Refuses what is no signal, and dimensions that are not there or there twice."""
+    kinds = COMPLEX if is_complex else PRECISE - COMPLEX
+    if self.dtype.code not in kinds or (not dim and not is_complex):
+        raise RuntimeError(
+            f"{operator}: expected {'complex' if is_complex else 'real'} signals along "
+            f"one dimension or more\n  self: {brief(self)}\n  dim: {list(dim)}"
+        )
+    if len({wrap_dim(one, self.ndim) for one in dim}) < len(dim):
+        raise RuntimeError(f"{operator}: FFT dims must be unique, got {list(dim)}")
 
 
 def scale_of(normalization, sizes):
