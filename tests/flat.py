@@ -21,6 +21,19 @@ import rushlight as rl
 from rushlight.dispatch.dispatcher import packets
 
 DTYPES = (rl.float32, rl.float32, rl.float64, rl.int64, rl.bool, rl.complex64)
+DTYPES += (rl.int32, rl.float16, rl.bfloat16, rl.uint8)
+SIZES = (
+    (3,),
+    (2, 3),
+    (3, 3),
+    (2, 3, 3),
+    (1, 3, 4, 4),
+    (),
+    (0, 3),
+    (17,),
+    (5, 2),
+    (2, 17),
+)
 # What changes the process, waits, or makes tensors of any size asked for.
 LEFT_OUT = ("manual_seed", "set_", "resize", "from_file", "_foreach", "record_stream")
 WARM = 3  # rounds before anything is counted
@@ -39,8 +52,10 @@ def operators():
 
 def tensor(choose):
     """A small tensor of some type and layout."""
-    sizes = choose.choice(((3,), (2, 3), (3, 3), (2, 3, 3), (1, 3, 4, 4), (), (0, 3)))
-    made = rl.randint(0, 3, sizes).to(choose.choice(DTYPES))
+    sizes, low, high = choose.choice(SIZES), 0, 3
+    if choose.random() < 0.1:
+        low, high = -9, 2**40  # places where nothing is
+    made = rl.randint(low, high, sizes).to(choose.choice(DTYPES))
     if made.ndim > 1 and choose.random() < 0.2:
         made = made.transpose(0, 1)
     if made.is_floating_point() and choose.random() < 0.4:
@@ -51,7 +66,7 @@ def tensor(choose):
 def argument(choose, kind):
     """A value for an argument of a kind, right most of the time."""
     if choose.random() < 0.05:
-        return choose.choice((None, "x", -1, 2**62, [], object()))
+        return choose.choice((None, "x", -1, 2**31, 2**62, -(2**63), [], object()))
     if kind in (0, 1, 4):
         return tensor(choose)
     if kind in (2, 3):

@@ -1,8 +1,12 @@
 """Calls leave no memory behind, whether they end in results or in exceptions.
 
+Nor do they read or write beside their operands' blocks, which guards surround: private
+operators are called with whatever comes, too.
+
 `python -m tests.flat` makes a million of them.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +32,11 @@ sys.exit(flat.main())
 
 def run(*command):
     return subprocess.run(
-        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True
+        [sys.executable, *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "RUSHLIGHT_GUARD": "1"},
     )
 
 
