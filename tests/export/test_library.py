@@ -74,6 +74,23 @@ def test_large_kernels_are_divided_among_threads(tmp_path):
         same_bits(results_of(library, "sums", [x], wanted, threads), wanted)
 
 
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16])
+def test_attention_by_blocks_needs_no_python(dtype, tmp_path):
+    q, k, v = (rl.randn(2, 3, 150, 16).to(dtype) for _ in range(3))
+    mask = rl.randn(150, 150) > -1
+    inputs = q, k, v, mask
+    library = aot_compile(Blocks(), inputs, directory=tmp_path, name="blocks")
+    wanted = tensors(Blocks()(*inputs))
+    for threads in (1, 3):
+        same_bits(results_of(library, "blocks", inputs, wanted, threads), wanted)
+
+
+class Blocks(nn.Module):
+    def forward(self, q, k, v, mask):
+        attend = nn.functional.scaled_dot_product_attention
+        return attend(q, k, v, attn_mask=mask), attend(v, q, k, is_causal=True)
+
+
 class Sums(nn.Module):
     def forward(self, x):
         many = x.view(20, 15, 10, 100).permute(3, 1, 0, 2).contiguous()
