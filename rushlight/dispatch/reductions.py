@@ -312,7 +312,8 @@ class ReductionKernel(Kernel):
             number: cython.double = count
             if correction != 0:
                 number -= cython.cast(cython.double, correction)
-                number = number if number > 0 else 0.0  # not a number counts as zero
+                # not a number counts as zero, and of nothing there is no spread
+                number = number if number > 0 and count else 0.0
             kernel = self.find(x, dtype)
             self.launch(x, out, second, gone, keepdim, count, number, kernel)
         return out if second is None else (out, second)

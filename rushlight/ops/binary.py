@@ -595,9 +595,8 @@ def masked_fill_tensor(self, mask, value):
         if value._stand is None and value.device.has_memory:
             check_number(self.dtype, value.item())
         if mask.dtype.category == 0:
-            result = ops.where(mask, value.to(self.dtype), self)
-            plain = self.is_contiguous() and self.shape == result.shape
-            return result.contiguous() if plain else result  # not laid out as the mask
+            # row by row, however the mask lies
+            return ops.where(mask, value.to(self.dtype), self).contiguous()
     number = 0 if not value.device.has_memory else value.item()
     return ops.masked_fill(self, mask, number)
 

@@ -208,10 +208,11 @@ def trigamma(x):
 
 
 def sinc_gradient(grad, self):
-    """(cos(pi x) pi x - sin(pi x)) / (pi x^2), zero at zero."""
+    """(cos(pi x) pi x - sin(pi x)) / (pi x^2), zero where the square vanishes."""
     angle = self * math.pi
-    slope = (angle * ops.cos(angle) - ops.sin(angle)) / (angle * self)
-    return grad * conjugated(ops.where(self == 0, 0.0, slope))
+    square = self * self * math.pi
+    slope = (angle * ops.cos(angle) - ops.sin(angle)) / square
+    return grad * conjugated(ops.where(square == 0, 0.0, slope))
 
 
 def cube(x):

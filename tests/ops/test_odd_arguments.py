@@ -382,3 +382,27 @@ def test_of_two_faults_the_first_that_pytorch_sees_is_told(name):
         except Exception as error:
             found.append(type(error).__name__)
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("correction", [-5, 0, 1, 2.5])
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+def test_there_is_no_spread_of_nothing(dtype, correction):
+    for name in ("var", "std"):
+        for sizes in ((0,), (3, 0)):
+            spread = getattr(rl, name)(
+                rl.ones(sizes, dtype=getattr(rl, dtype)), -1, correction=correction
+            )
+            assert spread.isnan().all()
+
+
+def test_the_slope_of_sinc_vanishes_where_squares_do():
+    x = rl.tensor([-1e-30, 0.0, 1e-25, 0.25], requires_grad=True)
+    rl.sinc(x).sum().backward()
+    assert x.grad[:3].tolist() == [0.0, 0.0, 0.0]
+    assert abs(x.grad[3].item() + 0.7728) < 1e-3
+
+
+def test_filled_masks_lie_row_by_row_though_the_number_wants_a_gradient():
+    number = rl.tensor(2.0, requires_grad=True)
+    for x in (rl.ones(5), rl.ones(5, 5).t()):
+        assert x.masked_fill(rl.ones(5, 5).t() > 0, number).stride() == (5, 1)
