@@ -484,6 +484,27 @@ class Exchange(Expr):
         return (self.distance,)
 
 
+class UnitProduct(Expr):
+    """One of four sums of a lane: a warp's product of 16 rows and 8 columns by its units.
+
+    The lane's share of the left factor (8 halves of a depth of 16, or 4 floats, rounded to
+    TF32, of a depth of 8), of the right one (half as many) and of what is added (4 floats)
+    lie as PTX says of ``mma.m16n8k16`` and ``mma.m16n8k8``. Every lane must arrive at it.
+
+    Attributes:
+        place: which of the four sums.
+    """
+
+    __slots__ = ("place",)
+
+    def __init__(self, place, *values):
+        self.place, self.type, self.args = place, values[-1].type, values
+
+    @property
+    def attributes(self):
+        return (self.place,)
+
+
 class Load(Expr):
     """Elements read at ``pointer[index]``.
 

@@ -59,7 +59,7 @@ class _Checker:
                 self.fail(f"{e.name} is used before it is defined", statement)
             if known.type != e.type:
                 self.fail(f"{e.name} is {known.type}, used as {e.type}", statement)
-        if isinstance(e, (ir.Place, ir.Exchange)) and not self.function.grid:
+        if isinstance(e, GRID_ALONE) and not self.function.grid:
             self.fail(
                 f"{e.__class__.__name__} is for functions of a grid: {e!r}", statement
             )
@@ -211,12 +211,27 @@ def _exchange_fault(e):
     return None if good else "lanes exchange scalars, 1, 2, 4, 8 or 16 apart"
 
 
+def _units_fault(e):
+    factors, sums = {a.type for a in e.args[:-4]}, {a.type for a in e.args[-4:]}
+    halves = factors <= {ir.f16} or factors <= {ir.bf16}
+    good = len(e.args) == (16 if halves else 10) and 0 <= e.place < 4
+    if (
+        good
+        and len(factors) == 1
+        and (halves or factors == {ir.f32})
+        and sums == {ir.f32}
+    ):
+        return None
+    return "units multiply 12 halves, or 6 floats, of a lane and add 4 floats"
+
+
 def _unary_fault(e):
     if e.op == "not" and e.type.is_float:
         return f"~ takes bool or integers, not {e.type}"
     return None
 
 
+GRID_ALONE = ir.Place, ir.Exchange, ir.UnitProduct
 RULES = {
     ir.Binary: _binary_fault,
     ir.Select: _select_fault,
@@ -228,6 +243,7 @@ RULES = {
     ir.Unary: _unary_fault,
     ir.Call: _call_fault,
     ir.Exchange: _exchange_fault,
+    ir.UnitProduct: _units_fault,
 }
 CHECKS = {
     ir.Let: _Checker.define,

@@ -54,12 +54,13 @@ def tile_for(rows, columns) -> Tile:
     return SMALL if min(rows, columns) <= 2 * SMALL.rows else LARGE
 
 
-def product(name, element, compute, tile) -> ir.Function:
+def product(name, element, compute, tile, writer=None) -> ir.Function:
     """``out = alpha left right + beta added``, a tile of one product of a batch a block.
 
     Args:
         element: the type of the operands.
         compute: the type of the sums, the result, what is added and the scalars.
+        writer: the class that writes a block's program; by default with lanes' own sums.
     """
     types = {"out": compute, "left": element, "right": element, "added": compute}
     pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in OPERANDS}
@@ -67,17 +68,17 @@ def product(name, element, compute, tile) -> ir.Function:
     b = Builder()
     for pointer in pointers.values():
         b.fresh(pointer.name)
-    writer = _Writer(b, tile, compute, pointers, (alpha, beta))
-    writer.write()
+    (writer or Writer)(b, tile, compute, pointers, (alpha, beta)).write()
     parameters = (*pointers.values(), alpha, beta, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
 
 
-class _Writer:
+class Writer:
     """Writes the program of one block."""
 
     def __init__(self, b, tile, compute, pointers, scalars):
         self.b, self.tile, self.compute = b, tile, compute
+        self.kept = self.kept_type(pointers, compute)
         self.pointers, self.scalars = pointers, scalars
         for k, name in enumerate(INTEGERS):
             setattr(self, name, b.let(name, ir.integer(k)))
@@ -94,10 +95,22 @@ class _Writer:
             "right": self.room("rights", tile.columns),
         }
 
+    def kept_type(self, pointers, compute):
+        """The type of values in shared memory."""
+        return compute
+
+    def size(self, count):
+        """How many of them a slice takes."""
+        return self.tile.depth * count
+
+    def kept_at(self, count, k, i):
+        """Where the value of a row, or column, and a place of the depth is kept."""
+        return k * count + i
+
     def room(self, name, count):
         """Shared memory for a slice: ``count`` values at each place of the depth."""
-        var = Var(self.b.fresh(name), Pointer(self.compute))
-        size = self.tile.depth * count
+        var = Var(self.b.fresh(name), Pointer(self.kept))
+        size = self.size(count)
         self.b.add(ir.Array(var, size, shared=True))
         return var
 
@@ -160,38 +173,54 @@ class _Writer:
         return total + x * y
 
     def bring(self, operand, base, count, first, limit, step, start, depth_step):
-        """A slice of an operand into shared memory; zeros outside of the operand.
+        """A slice of an operand into shared memory; zeros outside of the operand."""
+        place = count, first, limit, step, start, depth_step
+        self.bring_by(self.tile.threads, operand, base, *place)
+
+    def bring_by(
+        self, threads, operand, base, count, first, limit, step, start, depth_step
+    ):
+        """The same by so many threads.
 
         Neighbouring threads take neighbouring elements, whichever way they lie.
         """
         b, tile = self.b, self.tile
-        threads, total = tile.threads, count * tile.depth
+        total = count * tile.depth
         for turn in range(total // threads):
             number = b.let("number", self.thread + turn * threads)
             along = b.let("along", depth_step == 1)
             k = b.let("k_in", ir.select(along, number % tile.depth, number // count))
             i = b.let("i_in", ir.select(along, number // tile.depth, number % count))
-            value = b.declare("value", ir.Const(self.compute, 0))
+            value = b.declare("value", ir.Const(self.kept, 0))
             inside = (first + i < limit) & (start + k < self.depth)
             with b.when(inside):
                 place = (first + i) * step + (start + k) * depth_step
-                b.assign(value, ir.cast(self.compute, ir.load(base, place)))
-            b.store(self.shared[operand], k * count + i, value)
+                b.assign(value, ir.cast(self.kept, ir.load(base, place)))
+            b.store(self.shared[operand], self.kept_at(count, k, i), value)
 
     def put(self, sums, first_row, first_column, batch):
         """What a thread has summed, scaled, with what is to be added."""
+        self.put_all(
+            [
+                (total, first_row + i, first_column + j)
+                for i, line in enumerate(sums)
+                for j, total in enumerate(line)
+            ],
+            batch,
+        )
+
+    def put_all(self, sums, batch):
+        """The same of sums with their rows and columns."""
         b = self.b
         out, added = self.base("out", batch), self.base("added", batch)
         alpha, beta = (b.let("scale", ir.load(s, 0)) for s in self.scalars)
-        for i, line in enumerate(sums):
-            for j, total in enumerate(line):
-                row, column = first_row + i, first_column + j
-                with b.when((row < self.rows) & (column < self.columns)):
-                    value = b.declare("result", total * alpha)
-                    with b.when(self.add != 0):
-                        old = ir.load(added, self.place("added", row, column))
-                        b.assign(value, value + old * beta)
-                    b.store(out, self.place("out", row, column), value)
+        for total, row, column in sums:
+            with b.when((row < self.rows) & (column < self.columns)):
+                value = b.declare("result", total * alpha)
+                with b.when(self.add != 0):
+                    old = ir.load(added, self.place("added", row, column))
+                    b.assign(value, value + old * beta)
+                b.store(out, self.place("out", row, column), value)
 
     def place(self, operand, row, column):
         """The index of an element."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rushlight import te
 from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
-from rushlight.codegen import tiles
+from rushlight.codegen import tiles, units
 from rushlight.codegen.emit import ptx
 from rushlight.codegen.language import (
     cos,
@@ -206,6 +206,9 @@ def named():
             name = f"product_{kind}_{tile.rows}"
             types = getattr(ir, kind), getattr(ir, sums)
             found[name] = lower(tiles.product(name, *types, tile))
+    for kind in ("f16", "bf16", "f32"):
+        name = f"units_{kind}"
+        found[name] = lower(units.product(name, getattr(ir, kind)))
     return found
 
 

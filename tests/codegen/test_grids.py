@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen import grids, spec, tiles
+from rushlight.codegen import grids, spec, tiles, units
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
@@ -244,3 +244,40 @@ def test_only_functions_of_a_grid_have_threads():
     b.let("x", Exchange(3, Place("thread")))
     with pytest.raises(spec.SpecError, match="1, 2, 4, 8 or 16 apart"):
         spec.verify(ir.Function("odd", (), b.statements, grid=True))
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+@pytest.mark.parametrize("sizes", [(64, 64, 16), (5, 19, 11), (70, 33, 40)])
+def test_matrix_units_multiply_tiles(sizes, kind):
+    rows, columns, depth = sizes
+    tile = units.TILE
+    function = lower(units.product("p", ir.Type(kind), tile))
+    rng = np.random.default_rng(0)
+    a = rng.integers(-8, 8, (rows, depth)).astype(kind)
+    b = rng.integers(-8, 8, (columns, depth)).astype(kind)
+    c, out = np.ones((rows, columns), "f"), np.zeros((rows, columns), "f")
+    steps = [(columns, 1, 0), (depth, 1, 0), (1, depth, 0), (columns, 1, 0)]
+    ints, count = tiles.integers(rows, columns, depth, True, steps, tile)
+    integers, scales = np.array(ints, np.int64), np.array([0.5, 2.0], "f")
+    operands = [t.ctypes.data for t in (out, a, b, c, scales, scales[1:], integers)]
+    reference_grid.run(function, [*operands, count], 1, units.threads_of(tile))
+    np.testing.assert_array_equal(out, 0.5 * (a.astype("f") @ b.astype("f").T) + 2 * c)
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_every_barrier_of_a_product_by_units_is_needed(number):
+    function = without_barrier(lower(units.product("p", ir.f16)), number)
+    a, out = np.ones((64, 32), "e"), np.zeros((64, 64), "f")
+    steps = [(64, 1, 0), (32, 1, 0), (1, 32, 0), (64, 1, 0)]
+    ints, count = tiles.integers(64, 64, 32, False, steps, units.TILE)
+    integers, scales = np.array(ints, np.int64), np.ones(2, "f")
+    operands = [t.ctypes.data for t in (out, a, a, out, scales, scales, integers)]
+    with pytest.raises(RaceError, match="no barrier between"):
+        reference_grid.run(function, [*operands, count], 1, 128)
+
+
+def test_units_round_floats_to_ten_digits():
+    values = [[1 + 2.0**-12] * 4 + [1.0] * 2 + [0.0] * 4] * 32
+    assert reference_grid.multiplied(values)[0] == [8.0] * 4
+    values = [[1 + 2.0**-10] * 4 + [1.0] * 2 + [0.0] * 4] * 32
+    assert reference_grid.multiplied(values)[5] == [8 + 2.0**-7] * 4

@@ -21,6 +21,13 @@ from rushlight.codegen.emit.llvm_text import (
 )
 from rushlight.codegen.expr import boolean
 
+# Products of matrix units, by the type of the factors: the intrinsic, and its words.
+UNITS = {
+    "float16": ("llvm.nvvm.mma.m16n8k16.row.col.f32.f32", "<2 x half>"),
+    "bfloat16": ("llvm.nvvm.mma.m16n8k16.row.col.bf16", "i32"),
+    "float32": ("llvm.nvvm.mma.m16n8k8.row.col.tf32", "i32"),
+}
+
 
 class Expressions:
     """The part of the emitter that writes values.
@@ -96,6 +103,39 @@ class Expressions:
         if kind != words:
             return self.fresh(f"trunc {words} {text} to {kind}")
         return text
+
+    def unit_product(self, e):
+        """One sum of a warp's matrix product; the four calls of a lane become one."""
+        kind, half = e.args[0].type, len(e.args) == 16
+        words = [self.word(a) for a in e.args[:-4]]
+        if half:
+            words = [
+                self.joined(low, high) for low, high in zip(words[::2], words[1::2])
+            ]
+        name, type = UNITS[kind.name]
+        if type != "i32":
+            words = [self.fresh(f"bitcast i32 {word} to {type}") for word in words]
+        result = "{ float, float, float, float }"
+        kinds = [type] * 6 + ["float"] * 4
+        self.module.declare(name, result, *kinds)
+        values = words + [self.value(a) for a in e.args[-4:]]
+        args = ", ".join(f"{k} {v}" for k, v in zip(kinds, values, strict=True))
+        all_of_it = self.fresh(f"call {result} @{name}({args})")
+        return self.fresh(f"extractvalue {result} {all_of_it}, {e.place}")
+
+    def word(self, e):
+        """The bits of a factor's value; those of a float as TF32."""
+        if e.type == ir.f32:
+            name = self.module.declare("llvm.nvvm.f2tf32.rna", "i32", "float")
+            return self.fresh(f"call i32 @{name}(float {self.value(e)})")
+        kind, text = type_name(e.type), self.value(e)
+        return text if kind == "i16" else self.fresh(f"bitcast {kind} {text} to i16")
+
+    def joined(self, low, high):
+        """Two halves as a word."""
+        parts = [self.fresh(f"zext i16 {part} to i32") for part in (low, high)]
+        upper = self.fresh(f"shl i32 {parts[1]}, 16")
+        return self.fresh(f"or i32 {parts[0]}, {upper}")
 
     def other_lane(self, word, distance):
         """A word of the lane whose number differs by one bit."""
@@ -535,6 +575,7 @@ EXPRESSIONS = {
     ir.Call: Expressions.call,
     ir.Place: Expressions.place,
     ir.Exchange: Expressions.exchange,
+    ir.UnitProduct: Expressions.unit_product,
     ir.Load: Expressions.load,
     ir.Offset: Expressions.offset,
     ir.Broadcast: Expressions.broadcast,

@@ -184,6 +184,7 @@ CALLS = {
     ir.Position: lambda e: "position_along()",
     ir.Place: lambda e: f"grid.{e.name}",
     ir.Exchange: lambda e: f"(yield exchange({render_expr(e.args[0])}, {e.distance}))",
+    ir.UnitProduct: lambda e: f"(yield unit_product({e.place}, {_arguments(e.args)}))",
     ir.Load: _load,
     ir.Offset: lambda e: f"{_within(e.args[0], ATOM)}.offset({render_expr(e.args[1])})",
     ir.Broadcast: lambda e: f"broadcast({render_expr(e.args[0])}, {e.lanes})",

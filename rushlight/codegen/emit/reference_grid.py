@@ -123,6 +123,49 @@ def exchange(value, distance):
     return "exchange", int(distance), value
 
 
+def unit_product(place, *values):
+    """What a thread yields to be given one sum of its warp's product."""
+    return "multiply", int(place), values
+
+
+def multiplied(shares):
+    """A warp's product of matrices from all lanes' shares: each lane's four sums.
+
+    A lane is the ``pair`` of its ``group``: PTX calls them threadID_in_group and groupID.
+    """
+    halves = len(shares[0]) == 16
+    depth = 16 if halves else 8
+    left, right = np.zeros((16, depth)), np.zeros((depth, 8))
+    added = np.zeros((16, 8))
+    for lane, values in enumerate(shares):
+        group, pair = divmod(lane, 4)
+        values = [float(v) if halves else in_tf32(v) for v in values[:-4]] + [
+            float(v) for v in values[-4:]
+        ]
+        for n in range(8 if halves else 4):
+            if halves:
+                row, k = group + 8 * (n // 2 % 2), 2 * pair + n % 2 + 8 * (n // 4)
+            else:
+                row, k = group + 8 * (n % 2), pair + 4 * (n // 2)
+            left[row, k] = values[n]
+        for n, value in enumerate(values[8:12] if halves else values[4:6]):
+            k = 2 * pair + n % 2 + 8 * (n // 2) if halves else pair + 4 * n
+            right[k, group] = value
+        for n, value in enumerate(values[-4:]):
+            added[group + 8 * (n // 2), 2 * pair + n % 2] = value
+    result = (left @ right + added).astype(np.float32)
+    return [
+        [result[lane // 4 + 8 * (n // 2), 2 * (lane % 4) + n % 2] for n in range(4)]
+        for lane in range(WARP)
+    ]
+
+
+def in_tf32(value):
+    """A float32 with ten binary digits after the point, rounded to the nearest."""
+    bits = np.float32(value).view(np.uint32)
+    return float(((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32))
+
+
 def run(function: ir.Function, operands, blocks, threads) -> None:
     """Runs a function of a grid.
 
@@ -147,6 +190,7 @@ def run(function: ir.Function, operands, blocks, threads) -> None:
 
     scope = dict(NAMESPACE) | {
         "exchange": exchange, "barrier": BARRIER, "pointer": pointer,
+        "unit_product": unit_product,
     }  # fmt: skip
     for dtype in EXTRA:
         if SHORT_NAMES[dtype] not in source:
@@ -213,10 +257,15 @@ def _exchange(waiting, gifts, threads):
     for first in range(0, threads, WARP):
         lanes = range(first, first + WARP)
         asked = [waiting.get(lane, ("ended",)) for lane in lanes]
-        if any(one[0] != "exchange" or one[1] != asked[0][1] for one in asked):
+        what = asked[0][:2]
+        if what[0] not in ("exchange", "multiply") or any(o[:2] != what for o in asked):
             continue
-        for lane, one in zip(lanes, asked, strict=True):
-            gifts[lane] = waiting[first + (lane - first ^ one[1])][2]
+        if what[0] == "multiply":
+            sums = multiplied([one[2] for one in asked])
+            gifts |= {lane: sums[lane - first][what[1]] for lane in lanes}
+        else:
+            for lane, one in zip(lanes, asked, strict=True):
+                gifts[lane] = waiting[first + (lane - first ^ one[1])][2]
         for lane in lanes:
             del waiting[lane]
         served = True
