@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 import rushlight as rl
 from rushlight import legacy
@@ -51,11 +52,7 @@ def unravel_index(indices, shape):
         raise TypeError(
             f"expected 'indices' to be integer dtype, but got {indices.dtype}"
         )
-    if not isinstance(shape, (int, tuple, list)):
-        if isinstance(shape, str):
-            raise TypeError(
-                f"expected 'shape' sequence to only contain ints, but got {type(shape)}"
-            )
+    if not isinstance(shape, (int, Sequence)):
         raise TypeError(
             f"expected 'shape' to be int or sequence of ints, but got {type(shape)}"
         )

@@ -307,9 +307,6 @@ def _covers(mask, x):
 
 def index_put(self, indices, values, accumulate=False):
     """A copy of ``self`` with values put (or added) at the places the indices name."""
-    if all(item is None for item in indices):
-        return self + values if accumulate else values.expand(self.shape).clone()
-    require("index_put", self.dtype, PUT, self)
     if values.dtype is not self.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got"
@@ -317,6 +314,9 @@ def index_put(self, indices, values, accumulate=False):
             f" {scalar_name(values.dtype)}"
             f" for the source.\n  self: {brief(self)}\n  values: {brief(values)}"
         )
+    if all(item is None for item in indices):
+        return self + values if accumulate else values.expand(self.shape).clone()
+    require("index_put", self.dtype, PUT, self)
     masks = [one for one in indices if one is not None and one.dtype.itemsize == 1]
     if masks and not self.device.has_memory:
         return self.clone()  # how many places there are, nobody knows

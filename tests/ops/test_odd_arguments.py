@@ -364,6 +364,8 @@ TOLD_FIRST = {
     "quotients": lambda m: (m.ones(3, 1) + 0j).div_(
         m.ones(2, 3), rounding_mode="trunc"
     ),
+    "bytes as sizes": lambda m: m.unravel_index(m.tensor([1]), b"ab"),
+    "values of another type": lambda m: m.index_put(m.tensor([1, 2]), (), m.ones(2)),
     "segments": lambda m: m._segment_reduce(
         m.arange(5), "max", axis=0, offsets=m.tensor([4, -4, 9, 0, 1])
     ),
