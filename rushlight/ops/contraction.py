@@ -505,3 +505,24 @@ def scaled(dtype, sums, added):
         return kernel_after(kind, dtype, dtype, sums, words, after, fingerprint(times))
 
     return find
+
+
+def paired(a, b):
+    """Whether neighbours along the depth lie together in pairs, in both operands."""
+    steps = (*a.stride()[:-1], *b.stride()[:-2], b.stride(-1), a.shape[-1])
+    return (
+        current().has("dot_bf16")
+        and a.stride(-1) == 1
+        and b.stride(-2) == 1
+        and not any(step & 1 for step in steps)
+        and a.shape[-2] > 1
+        and b.shape[-1] > 1
+        and a.data_ptr() % 4 == 0
+        and b.data_ptr() % 4 == 0
+    )
+
+
+@functools.cache
+def depth_of(sums):
+    """The depth that one block has."""
+    return matrix_tile(sums, current()).depth

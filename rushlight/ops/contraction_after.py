@@ -24,8 +24,8 @@ from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.storage import COMPUTED_IN, rounded_to
 from rushlight.core.dtype import all_dtypes
 from rushlight.ops import call as ops
-from rushlight.ops.contraction import After, kernel_after
-from rushlight.ops.linalg import PAIRS, SUM_TYPES, has_pairs
+from rushlight.ops.contraction import After, depth_of, kernel_after, paired
+from rushlight.ops.linalg import PAIRS, SUM_TYPES
 
 contraction = host.contraction
 fresh = contraction.fresh
@@ -200,30 +200,6 @@ def multiplied(a, b, behind, seen, dtype, out, shape):
     kinds = tuple((other.dtype.name, along) for other, along in seen)
     find = behind.kernels(a.dtype.name, kinds, kind.name)
     return contraction.product_after(out, a, b, sums, find, others, kept, code)
-
-
-def paired(a, b):
-    """Whether neighbours along the depth lie together in pairs, in both operands."""
-    steps = (*a.stride()[:-1], *b.stride()[:-2], b.stride(-1), a.shape[-1])
-    return (
-        has_pairs()
-        and a.stride(-1) == 1
-        and b.stride(-2) == 1
-        and not any(step & 1 for step in steps)
-        and a.shape[-2] > 1
-        and b.shape[-1] > 1
-        and a.data_ptr() % 4 == 0
-        and b.data_ptr() % 4 == 0
-    )
-
-
-@functools.cache
-def depth_of(sums):
-    """The depth that one block has."""
-    from rushlight.codegen.schedules.contraction import matrix_tile
-    from rushlight.codegen.target import current
-
-    return matrix_tile(sums, current()).depth
 
 
 def linear_behind(input, weight, behind, others=(), dtype=None, out=None):

@@ -13,7 +13,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.plans import PAIRED as PAIRS
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops import embedding_of_complex
+from rushlight.ops import embedding_of_complex, half_products
 from rushlight.ops.copying import check_number
 from rushlight.ops.distances import euclidean_dist_gradient
 from rushlight.ops.native import brief
@@ -244,6 +244,8 @@ def mm(self, mat2):
     check_matrices("mm", self, mat2, ("self", "mat2"))
     if not (self.numel() and mat2.numel()):  # of any type: nothing is multiplied
         return ops.new_zeros(self, (self.shape[0], mat2.shape[1]))
+    if half_products.serves(self, mat2):
+        return half_products.product(self, mat2, None, has_pairs())
     return like(product(self, mat2, sum_type(self, "addmm_impl_cpu_")), self)
 
 
@@ -255,6 +257,8 @@ def bmm(self, mat2):
     check_batches("bmm", self, mat2)
     if not (self.numel() and mat2.numel()):
         return ops.new_zeros(self, (*self.shape[:2], mat2.shape[2]))
+    if half_products.serves(self, mat2):
+        return half_products.product(self, mat2, None, has_pairs())
     return like(product(self, mat2, sum_type(self, "bmm")), self)
 
 
@@ -430,6 +434,9 @@ def linear(input, weight, bias=None):
         return ops.mv(weight, input)
     check_linear(input, weight, bias)
     rows = input.reshape(prod(input.shape[:-1]), input.shape[-1])
+    if half_products.serves(rows, weight.t()) and weight.numel():
+        result = half_products.product(rows, weight.t(), bias, has_pairs())
+        return result.reshape(*input.shape[:-1], weight.shape[0])
     result = product(rows, weight.t(), sum_type(input, "addmm_impl_cpu_"))
     result = result.reshape(*input.shape[:-1], weight.shape[0])
     return like(result if bias is None else result + bias, input)
