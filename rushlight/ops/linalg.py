@@ -222,7 +222,7 @@ def check_batches(operator, a, b):
             f"[{a.shape[0]}, {a.shape[2]}] but got: [{b.shape[0]}, {b.shape[1]}]."
             f"{operands}"
         )
-    if a.dtype is not b.dtype:
+    if a.dtype is not b.dtype and operator != "addbmm":
         sum_type(a, operator)
         kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b)]
         raise RuntimeError(

@@ -429,6 +429,11 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             f" shape {list(input.shape)}"
         )
     format, wide = format_of(input), _wide(input.dtype)
+    if abs(float(eps)) >= 1e38 and wide is not rushlight.float64:  # beyond single ones
+        doubles = [t if t is None else t.double() for t in (input, weight, bias)]
+        result, *moments = native_group_norm(*doubles, N, C, HxW, group, eps)
+        kept = _kept(input, weight, bias)
+        return result.to(input.dtype), *(moment.to(kept) for moment in moments)
     x = input.contiguous()
     center, rstd = fresh(x, [N, group], wide), fresh(x, [N, group], wide)
     result, kept = fresh(x, x.shape), _kept(input, weight, bias)

@@ -204,8 +204,17 @@ def _lengths_of_slices(self, p, dim):
     return ops.linalg_vector_norm(self, p, others, True, dtype=wide)
 
 
+WIDER = {"float32": "float64", "complex64": "complex128"}
+
+
 def renorm_gradient(grad, self, p, dim, maxnorm):
     """Slices that are too long share in the change of their length; others pass."""
+    kind = WIDER.get(self.dtype.name)  # PyTorch's, in which fewer powers overflow
+    if kind is not None:
+        wide = self.to(getattr(rushlight, kind))
+        return renorm_gradient(grad.to(wide.dtype), wide, p, dim, maxnorm).to(
+            grad.dtype
+        )
     lengths = _lengths_of_slices(self, p, dim)
     dim = wrap_dim(dim, self.ndim)
     others = [axis for axis in range(self.ndim) if axis != dim]

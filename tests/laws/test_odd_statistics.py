@@ -94,3 +94,19 @@ def test_means_are_not_rounded_to_the_batchs_half_precision(
     if parameters == "float32" and training:  # what is left of 128 is rounding
         out.float().square().sum().backward()
         assert x.grad.float().abs().max() < 128 * rl.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "group_norm", "batch_norm"])
+@pytest.mark.parametrize("eps", [1e40, 1e300])
+def test_an_eps_beyond_single_precision_is_added_in_double(name, eps):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (rl, torch):
+        x = m.tensor([[[1.0, 2, 4], [3, 5, 9]], [[2, 2, 7], [-3, 5, 1]]])
+        function = getattr(m.nn.functional, name)
+        if name == "batch_norm":
+            out = function(x, None, None, training=True, eps=eps)
+        else:
+            out = function(x, 2 if name == "group_norm" else (3,), eps=eps)
+        found.append([float(f"{number:.4g}") for number in out.flatten().tolist()])
+    assert found[0] == found[1]
