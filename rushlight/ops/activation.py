@@ -202,6 +202,12 @@ def log_sigmoid(x):
 
 
 @pointwise
+def log_sigmoid_backward(grad, x):
+    """The logistic function of the opposite; nothing is subtracted from one."""
+    return grad * L.sigmoid(-x)
+
+
+@pointwise
 def prelu_kernel(x, weight):
     """The slope is an operand."""
     return L.select(x > 0, x, x * weight)
@@ -377,6 +383,11 @@ def elu_second_gradient(grad, grad_output, alpha, scale, input_scale, is_result,
     if not is_result:
         both = both * (alpha * scale * input_scale) * ops.exp(x * input_scale)
     return ops.masked_fill(both, x >= 0, 0)
+
+
+def log_sigmoid_second_gradient(grad, grad_output, x):
+    """The slope of the logistic function, from the side where it is small."""
+    return grad * grad_output * -(ops.sigmoid(x) * ops.sigmoid(-x))
 
 
 def softplus_second_gradient(grad, grad_output, x, beta, threshold):

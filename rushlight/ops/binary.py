@@ -486,6 +486,8 @@ def pow_gradient(grad, self, exponent):
             return ops.zeros_like(grad)
         if exponent == 2:
             return grad * (2 * conjugated(self))
+        if isinstance(exponent, int) and exponent == -(2**63):
+            exponent = float(exponent)  # there is none below it
         return grad * conjugated(exponent * self ** (exponent - 1))
     slope = exponent * ops.pow(self, exponent - 1)
     return grad * conjugated(ops.where(exponent == 0, 0.0, slope))

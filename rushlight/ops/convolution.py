@@ -439,7 +439,9 @@ def padded_far(output_padding, stride):
 
 def blocked(input, weight, stride, dilation, groups):
     """Whether PyTorch gives a convolution of volumes to oneDNN, on one thread."""
-    if input.dtype not in (rushlight.float32, rushlight.complex64, rushlight.bfloat16):
+    if input.dtype is rushlight.bfloat16:  # whatever the sizes are
+        return True
+    if input.dtype not in (rushlight.float32, rushlight.complex64):
         return False
     batch, height, width = input.shape[0], *weight.shape[-2:]
     plain = all(n == 1 for n in (height, width, *stride, *dilation))

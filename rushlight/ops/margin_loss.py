@@ -167,6 +167,11 @@ def multi_margin_loss(self, target, p, margin, weight, reduction):
         )
     _check_types("multi_margin_loss", self, target)
     check_number(self.dtype, margin)
+    if weight is not None and weight.dtype is not self.dtype:
+        raise RuntimeError(
+            f"expected scalar type {scalar_name(self.dtype)} but found "
+            f"{scalar_name(weight.dtype)}"
+        )
     if weight is not None:
         refuse_gradient("multi_margin_loss", weight=weight)
     rows = self.reshape(-1) if single else self

@@ -560,7 +560,8 @@ def linalg_lstsq(self, b, rcond, driver):
             f"{scalar_name(b.dtype)}"
         )
     on_host = self.device.on_host or not self.device.has_memory
-    driver = driver or ("gelsy" if on_host else "gels")
+    if driver is None:
+        driver = "gelsy" if on_host else "gels"
     if not on_host and driver != "gels":
         raise RuntimeError(
             f"{operator}: parameter `driver` other than `gels` is not supported on CUDA"

@@ -81,6 +81,21 @@ def whole_numbers(case):
     return not any(s.dtype.startswith(("float", "bfloat")) for s in specs)
 
 
+def infinite_factor(case):
+    """Whether `alpha` or `beta` is infinite."""
+    factors = [case.kwargs.get("alpha"), case.kwargs.get("beta")]
+    return any(isinstance(f, float) and np.isinf(f) for f in factors)
+
+
+def one_dimension_into_out(case):
+    """Whether a transform of one dimension is to be written to `out=`."""
+    first = next(tensors(case.args))
+    dims = case.kwargs.get("dim", (*case.args, None, None, None)[2])
+    sizes = case.kwargs.get("s", (*case.args, None, None)[1])
+    named = next((v for v in (dims, sizes) if v is not None), first.sizes)
+    return "out" in case.kwargs and (isinstance(named, int) or len(named) == 1)
+
+
 def last_order(case):
     """Whether an order is beyond 32 bits: PyTorch adds one, and rounds it."""
     return any(isinstance(a, int) and a >= 2**31 - 1 for a in case.args)

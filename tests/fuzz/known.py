@@ -21,7 +21,7 @@ EXPLAINED = [
         "no chance of being left out: one of PyTorch's two kernels refuses it",
     ),
     (
-        r"bmm",
+        r"bmm|matmul",
         r"class",
         r"NotImplementedError: .* for RuntimeError: expected scalar type .* but found .*",
         "of two faults PyTorch's kernels for large batches tell the other",
@@ -82,8 +82,8 @@ EXPLAINED = [
     ),
     (
         r"nn\.functional\.conv_transpose.*",
-        r"accepted",
-        r".*stride should be greater than zero, but got stride_height: -?\d.*",
+        r"accepted|class",
+        r".*stride should be greater than zero, but got stride_\w+: -?\d.*",
         "PyTorch's plain kernels count steps in 32 bits",
     ),
     (
@@ -120,7 +120,7 @@ EXPLAINED = [
         r"__r?matmul__|((add|sub|baddb|addb|b)?mm|matmul|mv|addm[mv])_?"
         r"|nn\.functional\.(linear|conv.*)",
         r"values|gradient",
-        r".*\(?-?inf[+-]inf\)?j?.*, not \(?nan[+-]nan.*",
+        r".*\(?-?inf[+-]inf\)?j?.*, not \(?(nan[+-](nan|inf)|-?inf[+-]nan).*",
         "infinite complex products, whose parts PyTorch adds in another order",
     ),
     (

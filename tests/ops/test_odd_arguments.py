@@ -97,6 +97,15 @@ ODD = {
     "distances of integers": lambda m: m.nn.functional.pairwise_distance(
         m.ones(3).short(), m.zeros(3).short(), eps=1
     ),
+    "a driver without a name": lambda m: m.linalg.lstsq(
+        m.ones(2, 3), m.ones(2, 3), driver=b""
+    ),
+    "weights of another type": lambda m: m.nn.functional.multi_margin_loss(
+        m.ones(2, 2), m.zeros(2).long(), weight=m.ones(2).short()
+    ),
+    "no distances in half precision": lambda m: m.nn.functional.pdist(
+        m.ones(1, 1).bfloat16()
+    ),
     "kernels of nothing": lambda m: m.nn.functional.conv2d(
         m.ones(1, 3, 4, 4), m.ones(3, 3, 0, 2), padding=1
     ),
@@ -200,6 +209,8 @@ def test_factors_of_added_products_scale_their_gradients_last(name):
 SLOPES = {
     "elu": lambda m, x: m.nn.functional.elu(x),
     "selu": lambda m, x: m.nn.functional.selu(x),
+    "logsigmoid": lambda m, x: m.nn.functional.logsigmoid(x * 8 - 20),
+    "least power": lambda m, x: (x * 0 + 1).pow(-(2**63)),
     "norm of order -1": lambda m, x: m.linalg.vector_norm(x.reshape(3, 2), -1, dim=1),
     "norm of order -1e-40": lambda m, x: m.norm(x.reshape(3, 2), -1e-40, 1),
     "wide factors": lambda m, x: m.linalg.lu_factor(x.reshape(2, 3) + m.eye(2, 3))[0],
