@@ -364,6 +364,17 @@ WHERE = [
         "PyTorch takes cosines of large angles in single precision",
     ),
     (
+        r"ldexp_?",
+        r"gradient",
+        r".*",
+        lambda case: any(
+            spec.dtype in ("int8", "uint8", "int16")
+            and bool((spec.values() >= 7).any())
+            for spec in tensors(case.args[1:])
+        ),
+        "PyTorch's gradient takes the power of two in the exponents' own few bits",
+    ),
+    (
         r"r?sub|__rsub__",
         r"values|argument",
         r".*",
