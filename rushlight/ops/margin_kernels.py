@@ -142,9 +142,12 @@ def multi_margins(self, target, p, margin, weight):
     Raises:
         RuntimeError: a label is no class.
     """
+    alike = target.numel() == prod(
+        self.shape[:-1]
+    )  # one row may have a label in a list
     expect(
         "_multi_margins", self=(self, self.shape or [1], None),
-        target=(target, self.shape[:-1], rushlight.int64),
+        target=(target, None if alike else self.shape[:-1], rushlight.int64),
         weight=(weight, self.shape[-1:], self.dtype),
     )  # fmt: skip
     x, target = self.contiguous(), target.contiguous()
