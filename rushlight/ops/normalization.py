@@ -342,14 +342,13 @@ def rms_norm(input, normalized_shape, weight, eps):
     if eps is None:
         eps = rushlight.finfo(_wide(input.dtype)).eps
     format = format_of(input)
-    if input.dtype.category == 3 or (input.is_contiguous() and _odd_steps(input)):
+    if input.dtype.category == 3 or _odd_steps(input):
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
         wide = input.to(_wide(input.dtype))
         result = wide * ops.rsqrt((wide * wide).mean(dims, True) + float(eps))
         result = result if weight is None else result * weight
-        if input.dtype.category == 3:
-            order = rushlight.contiguous_format if format is None else format
-            result = result.contiguous(memory_format=order)
+        order = rushlight.contiguous_format if format is None else format
+        result = result.contiguous(memory_format=order)
         return result if result.dtype is input.dtype else result.to(input.dtype)
     # Half precision is rounded once, after the scaling.
     result = ops._rms_norm(input.to(_wide(input.dtype)), size, float(eps))

@@ -208,6 +208,7 @@ def test_what_indices_select_lies_as_what_it_is_selected_from(window, data):
 UNUSUAL = [
     ((3, 1, 4), (4, 9, 1)), ((3, 1, 4), (8, 7, 2)), ((1, 5, 5), (25, 5, 1)),
     ((2, 3), (1, 2)), ((4, 1, 1), (1, 3, 7)), ((2, 3, 4), (1, 2, 6)), ((1, 2), (2, 2)),
+    ((1, 2, 3), (9, 9, 9)), ((1, 2, 3), (12, 12, 9)), ((2, 3, 1), (7, 7, 7)),
 ]  # fmt: skip
 MADE = {
     "unsafe_split": lambda m, x: m.unsafe_split(x, 2, 0),
