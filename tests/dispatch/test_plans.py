@@ -119,3 +119,22 @@ def test_strides_of_one_element_are_kept():
     x = rl.as_strided(rl.arange(9.0), (1, 2, 1), (2, 2, 2))
     strides = [x.sort(1).values.stride() for _ in range(4)]
     assert strides == strides[:1] * 4
+
+
+def windows(library, first):
+    """What operators make of a matrix that begins at an element of its memory."""
+    memory = library.arange(40.0)
+    x, window = memory[first : first + 9].view(3, 3), ((2, 2), (1, 2), 1)
+    filled = memory.clone()[first : first + 9].view(3, 3)
+    return [
+        library.as_strided_scatter(x, library.full((2, 2), -1.0), *window).tolist(),
+        library.as_strided_copy(x, *window).tolist(),
+        library.as_strided(x, *window).add(1).tolist(),
+        filled.fill_diagonal_(5.0).tolist(),
+    ]
+
+
+def test_what_follows_from_where_operands_begin_is_no_plans():
+    torch = pytest.importorskip("torch")
+    for first in (0, 0, 0, 1, 1, 3, 0):
+        assert windows(rl, first) == windows(torch, first)
