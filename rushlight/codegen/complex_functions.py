@@ -47,13 +47,13 @@ def _square(x):
 
 
 def wide(function):
-    """Lets a function of a complex value work in double precision."""
+    """Lets a function of complex values work in double precision."""
 
-    def widened(z):
+    def widened(z, *others):
         if z.type.name != "float32":
-            return function(z)
+            return function(z, *others)
         double = Type(DOUBLE).like(z.type)
-        result = function(Complex.of(z, double))
+        result = function(*(Complex.of(one, double) for one in (z, *others)))
         if isinstance(result, Complex):
             return Complex.of(result, z.type)
         return expr.cast(z.type, result)
@@ -342,6 +342,7 @@ def log1p(z):
     return Complex(select(small, near, _call("log", _length(moved))), angle(moved))
 
 
+@wide
 def log_add_exp(x, y):
     """``log(exp(x) + exp(y))``: the value with the larger real part is taken out."""
     swap = x.real < y.real

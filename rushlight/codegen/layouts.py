@@ -73,6 +73,10 @@ class _Layout:
         """Integers from a position on, named."""
         return [self.b.let(n, ir.integer(start + k)) for k, n in enumerate(names)]
 
+    def is_whole(self, k):
+        """Whether there is room for a whole vector of an operand's rows at their end."""
+        return False
+
     def is_beside(self, k):
         """Whether an operand's rows are known to lie an element apart."""
         return False

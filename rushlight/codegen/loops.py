@@ -16,7 +16,8 @@ kernel's integers in their own order, or are frozen into the code by
 Type names: ``T`` the data, ``A`` what to accumulate it in, ``I`` an index dtype, and
 ``f32``, ``i64``, ... themselves. float16 and bfloat16 are computed in float32; bool
 reads as a truth value. ``//`` and ``%`` round as Python's do; ``min`` and ``max`` take
-integers; ``is_float(T)`` is known, so a branch on it is chosen while reading. A name
+integers; ``is_float(T)`` is known, so a branch on it is chosen while reading;
+``stored("T", x)`` is ``x`` as it would be read again after it was stored. A name
 keeps the type of its first value; it lives in the block where it first
 appears. Functions of `rushlight.codegen.language` may be called.
 
@@ -70,7 +71,7 @@ class Special:
 
 lowest, highest = Special("lowest"), Special("highest")
 local, vectorized = Special("local"), Special("vectorized")
-is_float = Special("is_float")
+is_float, stored = Special("is_float"), Special("stored")
 
 
 class Source:

@@ -16,9 +16,10 @@ from rushlight.codegen.loops import (
     is_float,
     local,
     lowest,
+    stored,
     vectorized,
 )
-from rushlight.codegen.storage import computed
+from rushlight.codegen.storage import computed, rounded_to
 
 BINARY = {
     ast.Add: operator.add,
@@ -532,6 +533,8 @@ class Reader:
         if callee is is_float:
             kind = self.types[node.args[0].id]
             return kind in PARTS or computed(kind).is_float
+        if callee is stored:
+            return rounded_to(self.types[node.args[0].value], self.value(node.args[1]))
         if isinstance(callee, Special) or callee is None:
             self.fail(node, f"{node.func.id}(...) cannot be used here")
         values = [self.argument(item) for item in node.args]

@@ -15,6 +15,7 @@ from rushlight.codegen.loops import (
     is_float,
     local,
     lowest,
+    stored,
     vectorized,
 )
 from rushlight.codegen.storage import COMPUTED_IN, computed
@@ -73,6 +74,8 @@ def rebind(function, table):
             scope[name] = range
         elif value is is_float:
             scope[name] = _is_float
+        elif value is stored:
+            scope[name] = _stored_maker(table)
         elif value is lowest or value is highest:
             scope[name] = _limit(table, value is highest)
         elif getattr(value, "__module__", None) == "rushlight.codegen.language":
@@ -92,6 +95,13 @@ def _local_maker(table):
         return np.zeros(size, scalar_type(named))
 
     return make
+
+
+def _stored_maker(table):
+    def stored(kind, value):
+        return type(value)(np.dtype(table[kind]).type(value))
+
+    return stored
 
 
 def _is_float(kind):

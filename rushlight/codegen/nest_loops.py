@@ -8,7 +8,8 @@ in the output.
 
 A row runs over one to three loops. Rows are worked on one by one, the lanes of vectors
 over contiguous places (`ALONG`); or as many side by side as a vector has lanes, each lane
-a row (`BESIDE`); or one by one, place by place (`SINGLE`). Values are combined in an
+a row (`BESIDE`); or one by one, place by place (`SINGLE`). Short rows whose places are
+contiguous are brought side by side (see `turned_rows`). Values are combined in an
 order that depends on the sizes alone, so that sums are the same bits for any number of
 threads.
 """
@@ -24,6 +25,7 @@ from rushlight.codegen.monoids import CHUNK
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.rewrite import widen
 from rushlight.codegen.target import current
+from rushlight.codegen.turned_rows import Turned
 
 ZERO = Const(i64, 0)
 LENGTH = "row_length"
@@ -53,7 +55,7 @@ def nest(program, layout):
             place.write_mode(modes[0])
         else:
             with b.when(shape.along):
-                place.write_mode(ALONG)
+                place.write_along()
             with b.otherwise():
                 place.write_mode(BESIDE)
         b.assign(at, at + length)
@@ -94,16 +96,47 @@ class _Place:
                 return
         self.write(SINGLE, 1, 1, near)
 
+    def write_along(self):
+        """The loops of rows whose elements lie beside each other: short ones in tiles."""
+        b, program = self.b, self.program
+        turned = Turned(b, program, self.shape)
+        if not (self.masks and program.beside and turned.most):
+            self.write_mode(ALONG)
+            return
+        with b.when(turned.condition()):
+            self.write_turned(turned)
+        with b.otherwise():
+            self.write_mode(ALONG)
+
+    def write_turned(self, turned):
+        """A loop over tiles of rows."""
+        b = self.b
+        turned.declare()
+        with _loop(b, "j", ZERO, self.length, turned.lanes) as j:
+            rows = self.moved_rows(j)
+            count = b.let("rows", ir.binary("min", self.length - j, turned.lanes))
+            turned.bring(rows, count)
+            block = _Block(
+                b, self.program, turned, turned.rows(rows), BESIDE, turned.lanes
+            )
+            block.only(j, self.length)
+            _Passes(b, self.program, turned, [block]).write()
+            turned.give(rows, count)
+
+    def moved_rows(self, j):
+        """Where the operands' j-th row begins."""
+        return [
+            self.b.let(f"{row.name}_at", ir.Offset(row, j * stride))
+            for row, stride in zip(self.rows, self.shape.inner, strict=True)
+        ]
+
     def write(self, mode, lanes, count, first, last=None, masked=False):
         """A loop over rows, ``count`` vectors of them at a time where they are beside."""
         b = self.b
         last = self.length if last is None else last
         step = lanes * count if mode == BESIDE else 1
         with _loop(b, "j", first, last, step) as j:
-            rows = [
-                b.let(f"{row.name}_at", ir.Offset(row, j * stride))
-                for row, stride in zip(self.rows, self.shape.inner, strict=True)
-            ]
+            rows = self.moved_rows(j)
             blocks = [
                 _Block(b, self.program, self.shape, rows, mode, lanes, u * lanes)
                 for u in range(count)
@@ -128,6 +161,7 @@ class Results:
         pointers: the operands', where they are parameters and not the kernel's data.
         kept: the costly value, if any, that a pass leaves in the output for later ones.
         kept_in: the number of that output.
+        costly: whether a value takes more than a few instructions for each place.
     """
 
     pointers = None
@@ -156,6 +190,7 @@ class Results:
         if any(operand.parts > 1 for operand in operands):
             self.lanes = 1
         self.kept, self.kept_in = self._to_keep()
+        self.costly = self.kept is not None or any(map(is_costly, self.flat))
         self.beside = self._rows_beside(states)
 
     def varies(self, e) -> bool:
@@ -499,6 +534,10 @@ class _Block:
             "mask", ir.Binary("lt", ramp, ir.Broadcast(lanes, self.count))
         )
 
+    def limit(self, k):
+        """The mask of an operand's rows side by side, if any."""
+        return None if self.shape.is_whole(k) else self.mask
+
     # ---- what is the same along the row
 
     def read_rows(self):
@@ -663,7 +702,7 @@ class _Block:
         """One value of each row: they lie side by side, or there is one for all."""
         b, shape, operand = self.b, self.shape, self.program.operands[k]
         if shape.is_beside(k):
-            return ir.load(pointer, self.first, self.lanes, mask=self.mask)
+            return ir.load(pointer, self.first, self.lanes, mask=self.limit(k))
         if shape.is_shared(k):
             return ir.Broadcast(self.lanes, ir.load(pointer, part))
         if self.first:
@@ -681,4 +720,4 @@ class _Block:
         pointer = self.pointer(k, at)
         for part, value in enumerate(parts):
             index = self.first if self.mode == BESIDE else part
-            self.b.add(ir.Store(pointer, Const(i64, index), value, mask=self.mask))
+            self.b.add(ir.Store(pointer, Const(i64, index), value, mask=self.limit(k)))

@@ -2,7 +2,8 @@
 
 One vectorised body serves every layout. Operands that lie contiguously are read in
 place; others pass, a block at a time, through a small buffer that stays in the first
-level of cache. An operand with stride zero fills its buffer once.
+level of cache. An operand with stride zero has one value for a row, which is read ahead
+of it.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from rushlight.core.dtype import TYPE_NAMES
 
 BLOCK_BYTES = 4096  # of the widest operand, and of all of them: they are on the stack
 ALL_BLOCKS = 12288
+ZERO = Const(i64, 0)
 
 
 _COMPUTING = ContextVar("computing", default="float32")
@@ -227,6 +229,10 @@ class _Operand:
         self.stride = Var(f"{name}_stride", i64)
         self.outer = Var(f"{name}_outer", i64)
         self.direct = Var(f"{name}_direct", ir.boolean)
+        self.lone = Var(f"{name}_lone", ir.boolean)
+        self.first = [
+            Var(f"{name}_first{k or ''}", self.element) for k in range(self.parts)
+        ]
         self.rounded = (
             None  # a dtype of half precision that values are first brought to
         )
@@ -239,13 +245,31 @@ class _Operand:
         b.add(ir.Let(self.outer, ir.integer(1 + self.count + self.position)))
         b.add(ir.Let(self.direct, self.stride == self.itemsize))
 
+    def read_first(self, b):
+        """Reads the row's first element: all of them, where the stride is zero."""
+        b.add(ir.Let(self.lone, self.stride == 0))
+        row = ir.Reinterpret(Pointer(self.element), self.row)
+        for part, var in enumerate(self.first):
+            b.add(ir.Let(var, ir.load(row, part)))
+
     def at(self, index):
         """The element of this row at a scalar index, wherever it lies."""
         return ir.Offset(self.row, index * self.stride)
 
-    def copy(self, b, source, target, length, kind="rolled"):
+    def gather(self, b, start, first, length):
+        """Copies a block's elements into the buffer, from the ``first`` one on."""
+        self.copy(b, self.there(start), self.in_buffer, first, length)
+
+    def spread(self, b, start, length):
+        """Copies a block's elements from the buffer to where they belong."""
+        self.copy(b, self.in_buffer, self.there(start), ZERO, length)
+
+    def there(self, start):
+        return lambda i: (self.at(start + i), ZERO)
+
+    def copy(self, b, source, target, first, length):
         """Copies elements; the ends are functions from index to pointer and index."""
-        with b.loop(f"{self.name}_at", ir.as_expr(0, i64), length, kind=kind) as i:
+        with b.loop(f"{self.name}_at", first, length, kind="rolled") as i:
             for part in range(self.parts):
                 pointer, index = source(i)
                 value = ir.load(pointer, index + part if self.parts > 1 else index)
@@ -260,16 +284,20 @@ class _Operand:
     def load(self, i, compute):
         """The value at ``i`` of the current block, in the type computed in."""
         if not self.complex:
-            value = ir.load(self.pointer, i)
+            value = self.one(0, i)
             if self.rounded is not None:
                 return rounded_to(self.rounded, ir.cast(compute.type, value))
             if isinstance(compute, Complex):
                 return Complex.of(value, compute.real.type)
             return ir.cast(compute.type, value)
-        value = Complex(ir.load(self.pointer, i * 2), ir.load(self.pointer, i * 2 + 1))
+        value = Complex(self.one(0, i * 2), self.one(1, i * 2 + 1))
         if isinstance(compute, Complex):
             return Complex.of(value, compute.real.type)
         return value.cast(compute.type)
+
+    def one(self, part, index):
+        """A part of the value there; a lone one's buffer holds nothing."""
+        return ir.select(self.lone, self.first[part], ir.load(self.pointer, index))
 
     def store(self, i, value):
         """The statements that write a result at ``i`` of the current block."""
@@ -333,6 +361,8 @@ class Plan:
         with b.loop("row", ir.BEGIN, ir.END, kind="rolled") as row:
             for operand in self.operands:
                 b.add(ir.Let(operand.row, ir.Offset(operand.base, row * operand.outer)))
+            for operand in self.inputs:
+                operand.read_first(b)
             with b.loop("start", 0, n, block, kind="rolled") as start:
                 length = ir.binary("min", n - start, block)
                 self.one_block(b, partial(body, b, flags), start, length)
@@ -342,7 +372,7 @@ class Plan:
     def one_block(self, b, body, start, length):
         length = b.let("length", length)
         for operand in self.inputs:
-            with b.when(~operand.direct):
+            with b.when(~(operand.direct | operand.lone)):
                 self.fill(b, operand, start, length)
         for operand in self.operands:
             there = ir.Offset(operand.row, start * operand.itemsize)
@@ -355,33 +385,28 @@ class Plan:
                     ),
                 )
             )
-        with b.loop("i", ir.as_expr(0, i64), length, kind=self.kind) as i:
+        with b.loop("i", ZERO, length, kind=self.kind) as i:
             body(i, self.inputs, self.outputs)
         for operand in self.outputs:
             with b.when(~operand.direct):
-                operand.copy(
-                    b,
-                    operand.in_buffer,
-                    lambda i, o=operand: (o.at(start + i), ir.as_expr(0, i64)),
-                    length,
-                )
+                operand.spread(b, start, length)
 
     def fill(self, b, operand, start, length):
-        """Brings one block of an input into its buffer; a lone value only once."""
-        zero = ir.as_expr(0, i64)
-        with b.when(operand.stride == 0):
-            with b.when(start == 0):
-                operand.copy(
-                    b,
-                    lambda i: (operand.row, zero),
-                    operand.in_buffer,
-                    length,
-                    kind="vectorized",
-                )
-        with b.when(operand.stride != 0):
-            operand.copy(
-                b, lambda i: (operand.at(start + i), zero), operand.in_buffer, length
-            )
+        """Brings one block of an input into its buffer."""
+        if operand.itemsize > 4 or operand.parts > 1:
+            operand.gather(b, start, ZERO, length)
+            return
+        first = b.declare("gathered", ZERO)
+        # Every second element: each lies in the lower half of a word twice as wide. The
+        # last one's upper half may be nobody's.
+        with b.when(operand.stride == 2 * operand.itemsize):
+            b.assign(first, length - 1)
+            wide = Type(f"uint{16 * operand.itemsize}")
+            pairs = ir.Reinterpret(Pointer(wide), operand.at(start))
+            with b.loop(f"{operand.name}_pair", ZERO, first, kind="vectorized") as i:
+                pair = ir.load(pairs, i, alignment=operand.itemsize)
+                b.add(ir.Store(operand.buffer, i, ir.cast(operand.bits, pair)))
+        operand.gather(b, start, first, length)
 
 
 def _body(plan, outputs, found, inputs):

@@ -54,15 +54,17 @@ def tile_for(rows, columns) -> Tile:
     return SMALL if min(rows, columns) <= 2 * SMALL.rows else LARGE
 
 
-def product(name, element, compute, tile, writer=None) -> ir.Function:
+def product(name, element, compute, tile, writer=None, result=None) -> ir.Function:
     """``out = alpha left right + beta added``, a tile of one product of a batch a block.
 
     Args:
         element: the type of the operands.
-        compute: the type of the sums, the result, what is added and the scalars.
+        compute: the type of the sums and the scalars.
         writer: the class that writes a block's program; by default with lanes' own sums.
+        result: the type of the result and what is added; by default that of the sums.
     """
-    types = {"out": compute, "left": element, "right": element, "added": compute}
+    result = result or compute
+    types = {"out": result, "left": element, "right": element, "added": result}
     pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in OPERANDS}
     alpha, beta = (Var(s, Pointer(compute)) for s in ("alpha", "beta"))
     b = Builder()
@@ -74,7 +76,13 @@ def product(name, element, compute, tile, writer=None) -> ir.Function:
 
 
 class Writer:
-    """Writes the program of one block."""
+    """Writes the program of one block.
+
+    Attributes:
+        at_once: how many values a thread loads before it keeps them; None for all.
+    """
+
+    at_once = None
 
     def __init__(self, b, tile, compute, pointers, scalars):
         self.b, self.tile, self.compute = b, tile, compute
@@ -184,10 +192,21 @@ class Writer:
 
         Neighbouring threads take neighbouring elements, whichever way they lie.
         """
+        place = operand, base, count, first, limit, step, start, depth_step
+        turns = count * self.tile.depth // threads
+        if self.at_once is None or turns <= self.at_once:
+            return self.bring_turns(0, turns, threads, *place)
+        with self.b.loop("turn", 0, turns, self.at_once, kind="rolled") as turn:
+            self.bring_turns(turn, self.at_once, threads, *place)
+
+    def bring_turns(
+        self, begin, turns, threads, operand, base, count, first, limit, step, start,
+        depth_step,
+    ):  # fmt: skip
+        """Some turns of that: each thread brings a value in each."""
         b, tile = self.b, self.tile
-        total = count * tile.depth
-        for turn in range(total // threads):
-            number = b.let("number", self.thread + turn * threads)
+        for turn in range(turns):
+            number = b.let("number", self.thread + (begin + turn) * threads)
             along = b.let("along", depth_step == 1)
             k = b.let("k_in", ir.select(along, number % tile.depth, number // count))
             i = b.let("i_in", ir.select(along, number // tile.depth, number % count))
@@ -219,7 +238,8 @@ class Writer:
                 value = b.declare("result", total * alpha)
                 with b.when(self.add != 0):
                     old = ir.load(added, self.place("added", row, column))
-                    b.assign(value, value + old * beta)
+                    b.assign(value, value + ir.cast(self.compute, old) * beta)
+                value = ir.cast(out.type.element, value)
                 b.store(out, self.place("out", row, column), value)
 
     def place(self, operand, row, column):

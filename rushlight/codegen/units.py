@@ -18,16 +18,54 @@ SPAN = 32  # rows, and columns, of a warp
 ROWS, COLUMNS = 16, 8  # of one product
 GAP = 8  # values behind each row of a slice
 
-TILE = Tile(64, 64, 16, 4)
+SMALL, TILE, LARGE = (
+    Tile(32, 32, 32, 4),
+    Tile(64, 64, 16, 4),
+    Tile(128, 128, 32, 4),
+)
+MANY = 512  # rows, and columns, that are enough for the large ones
+LEAST = (
+    ROWS,
+    COLUMNS,
+    COLUMNS,
+)  # rows, columns and depth for which units are worth while
 
 
-def product(name, element, tile=TILE) -> ir.Function:
+def tile_for(rows, columns) -> Tile:
+    """The tile for a result of some size.
+
+    >>> [threads_of(tile_for(size, 600)) for size in (20, 500, 600)]
+    [32, 128, 512]
+    """
+    least = min(rows, columns)
+    return SMALL if least <= SPAN else TILE if least < MANY else LARGE
+
+
+def take(element, compute, sizes, short) -> bool:
+    """Whether units multiply values of a type, in matrices of such sizes.
+
+    Args:
+        element, compute: names of the types of factors and of sums.
+        sizes: rows, columns and depth.
+        short: whether float32 may be rounded to TF32.
+
+    >>> take("float16", "float32", (64, 64, 64), False)
+    True
+    >>> take("float32", "float32", (64, 64, 64), False)
+    False
+    """
+    known = element in ("float16", "bfloat16") or element == "float32" and short
+    enough = all(size >= least for size, least in zip(sizes, LEAST, strict=True))
+    return known and compute == "float32" and enough
+
+
+def product(name, element, tile=TILE, result=None) -> ir.Function:
     """As `tiles.product`, of halves or of floats rounded to TF32, with sums in float32.
 
     Args:
         tile: of whole warps; each of its block's threads sums 32 elements.
     """
-    return tiles.product(name, element, ir.f32, tile, Units)
+    return tiles.product(name, element, ir.f32, tile, Units, result)
 
 
 def threads_of(tile):
@@ -37,6 +75,8 @@ def threads_of(tile):
 
 class Units(Writer):
     """Writes the program of one block whose warps multiply by their units."""
+
+    at_once = 4  # addresses are of two registers each
 
     def kept_type(self, pointers, compute):
         return pointers["left"].type.element

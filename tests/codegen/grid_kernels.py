@@ -207,8 +207,9 @@ def named():
             types = getattr(ir, kind), getattr(ir, sums)
             found[name] = lower(tiles.product(name, *types, tile))
     for kind in ("f16", "bf16", "f32"):
-        name = f"units_{kind}"
-        found[name] = lower(units.product(name, getattr(ir, kind)))
+        for tile in (units.TILE, units.SMALL, units.LARGE):
+            name = f"units_{kind}" + ("" if tile is units.TILE else f"_{tile.rows}")
+            found[name] = lower(units.product(name, getattr(ir, kind), tile))
     return found
 
 

@@ -18,6 +18,7 @@ from rushlight.codegen.loops import (
     loops,
     loops_inline,
     lowest,
+    stored,
     vectorized,
 )
 
@@ -201,6 +202,20 @@ def test_branches_on_types_are_chosen_while_reading(dtype):
     x = np.arange(8).astype(dtype)
     (out,) = both_ways(halve, [x], [x], [], 8, T=dtype)
     assert (out == (x / 2 if dtype == "float32" else x // 2)).all()
+
+
+@loops
+def twice_rounded(out: "f32*", x: "T*", begin: int, end: int):
+    """Squares as they are once they were stored, for readers of more digits."""
+    for k in range(begin, end):
+        out[k] = stored("T", x[k] * x[k])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_stored_values_have_the_digits_of_their_type(dtype):
+    x = noise(40, dtype=dtype)
+    (out,) = both_ways(twice_rounded, [x.astype("float32")], [x], [], 40, T=dtype)
+    assert (out == (x * x).astype("float32")).all()
 
 
 def test_lowered_kernels_print_as_python():

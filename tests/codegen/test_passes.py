@@ -67,6 +67,25 @@ def test_vectorize_loops_takes_places_at_a_fixed_distance():
         assert ("vectorized" not in text) == (wide and current().has_masks)
 
 
+def test_vectorize_loops_chooses_one_value_or_all_ahead_of_the_loop():
+    lone, y = Var("lone", boolean), Var("y", f32)
+    lets = (
+        ir.Let(n, ir.integer(0)),
+        ir.Let(lone, n == 7),
+        ir.Let(y, load(p, n)),
+    )
+    inside = Var("inside", f32)
+    for one, ahead in ((y, True), (inside, False)):
+        body = (
+            ir.Let(inside, load(p, i + n)),
+            ir.Store(p, i, ir.Select(lone, one, load(p, i)) + inside),
+        )
+        loop = ir.For(i, Const(i64, 0), n, body, kind="vectorized")
+        text = after(vectorize_loops, bind, *lets, loop)
+        assert ("along" in text) == (ahead and current().has_masks)
+        assert text.index("if lone") < text.index("for i") if "along" in text else True
+
+
 def test_lowering_reports_every_step():
     program = ir.kernel("k", (bind, ir.Store(p, ir.BEGIN + 0, load(p, ir.END))))
     steps = list(lower_in_steps(program))

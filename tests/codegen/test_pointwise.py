@@ -1,5 +1,8 @@
 """Elementwise kernels against NumPy, in every layout and dtype."""
 
+import ctypes
+import mmap
+
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -69,6 +72,11 @@ def identity(x):
 
 
 @pointwise
+def first_of_two(x, y):
+    return x
+
+
+@pointwise
 def extremes(x, y):
     return L.minimum(x, y), L.maximum(x, y), L.fmin(x, y), L.fmax(x, y)
 
@@ -127,6 +135,39 @@ def test_every_mixture_of_layouts(native, n):
             got = np.zeros((4, n), np.float32)
             native.into(add, [got], [x, y], "float32")
             np.testing.assert_array_equal(got, np.broadcast_to(x + y, (4, n)))
+
+
+@pytest.mark.parametrize("dtype", ["bool", *FLOATS, *SIGNED, *UNSIGNED, "complex64"])
+@pytest.mark.parametrize("n", [1, 2, 7, 8, 9, 16, 17, 64, 65, 1024, 1025, 2049])
+def test_one_value_for_a_row_and_every_second_element_in_every_type(native, dtype, n):
+    if dtype == "complex64":
+        whole = (numbers((3, 2 * n), "float32") * (1 + 2j)).astype(dtype)
+    else:
+        whole = numbers((3, 2 * n), "float32").astype(dtype)
+    for x in (whole[:, :1], whole[:, ::2], whole[:, 1::2], whole[::2, ::2]):
+        y = whole[: len(x), n:]
+        got = np.zeros(y.shape, dtype)
+        native.into(first_of_two, [got], [x, y], dtype)
+        np.testing.assert_array_equal(got, np.broadcast_to(x, y.shape))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+@pytest.mark.parametrize("n", [1, 2, 8, 9, 16, 17, 33])
+def test_nothing_behind_the_last_of_every_second_element_is_read(native, dtype, n):
+    room = mmap.mmap(-1, 2 * mmap.PAGESIZE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(room))
+    protect = ctypes.CDLL(None, use_errno=True).mprotect
+    behind = ctypes.c_void_p(start + mmap.PAGESIZE), ctypes.c_size_t(mmap.PAGESIZE)
+    page = np.frombuffer(room, dtype, mmap.PAGESIZE // np.dtype(dtype).itemsize)
+    page[:] = np.arange(len(page)) % 100
+    x = page[len(page) - 2 * n + 1 :: 2]
+    expected, got = x.copy(), np.zeros(n, dtype)
+    assert protect(*behind, 0) == 0
+    try:
+        native.into(first_of_two, [got], [x, got.copy()], dtype)
+    finally:
+        assert protect(*behind, mmap.PROT_READ | mmap.PROT_WRITE) == 0
+    np.testing.assert_array_equal(got, expected)
 
 
 def test_outputs_may_be_strided(runner):

@@ -20,6 +20,7 @@ from rushlight.codegen.language import (
     total,
 )
 from rushlight.codegen.rowwise import ROW
+from rushlight.codegen.target import current
 
 SIZES = [1, 7, 16, 33, 64, 100, 1000]
 
@@ -160,8 +161,10 @@ def test_infinities_and_nan_behave(native):
 
 def test_a_costly_value_is_computed_once_and_kept_in_the_output():
     text = str(softmax.lowered(("float32",), ("float32",), "float32", ()))
-    vectors = text.split("else:")[0]
-    assert vectors.count("exp(") == 2  # in the loop over whole vectors, and behind it
+    parts = text.split("else:")
+    if current().has_masks:
+        assert parts.pop(0).count("exp(") == 1  # of short rows, side by side
+    assert parts[0].count("exp(") == 2  # in the loop over whole vectors, and behind it
 
 
 def test_the_row_axis_must_be_named():

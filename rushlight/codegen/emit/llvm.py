@@ -83,6 +83,7 @@ exit:
 # First line of a module whose loops are to stay as written: vectors are explicit, so
 # that the few passes that clean up code suffice.
 AS_WRITTEN = "; loops as written\n"
+FEWEST = 4  # the elements that are worth a vector
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 ATTRIBUTES = 'nounwind "no-builtins" "prefer-vector-width"="512"'
 
@@ -463,7 +464,7 @@ class _Emitter(Expressions):
         more = self.fresh(f"icmp slt {type} {index}, {stop}")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{exit}")
         self.start(body)
-        note = self.loop_note(s.kind, isinstance(s.stop, ir.Const))
+        note = self.loop_note(s.kind, counted(s))
         self.loops.append((latch, exit))
         self.body(s.body)
         self.loops.pop()
@@ -478,7 +479,7 @@ class _Emitter(Expressions):
         if outer[1]:
             self.mutable[s.var.name] = outer[1]
 
-    def loop_note(self, kind, counted):
+    def loop_note(self, kind, count):
         note = self.module.note
         if kind == "unrolled":
             full = note('!"llvm.loop.unroll.full"')
@@ -492,8 +493,12 @@ class _Emitter(Expressions):
         group = note("")
         self.groups.append(group)
         accesses = note(f'!"llvm.loop.parallel_accesses", {group}')
+        if count is not None and count < FEWEST:  # LLVM would say that it cannot
+            return f", !llvm.loop {note(f'{{self}}, {accesses}')}"
         enable = note('!"llvm.loop.vectorize.enable", i1 true')
-        if counted:  # else LLVM unrolls a short loop before it would vectorise it
+        if (
+            count is not None
+        ):  # else LLVM unrolls a short loop before it would vectorise it
             once = note('!"llvm.loop.unroll.disable"')
             enable = f"{enable}, {once}"
         return f", !llvm.loop {note(f'{{self}}, {accesses}, {enable}')}"
@@ -532,6 +537,15 @@ class _Emitter(Expressions):
         value = self.value(s.value)
         self.lines.append(f"  ret {type_name(s.value.type)} {value}")
         self.ended = True
+
+
+def counted(s):
+    """How often a loop to a known end runs, or no less than that; else None."""
+    if not isinstance(s.stop, ir.Const):
+        return None
+    if not (isinstance(s.start, ir.Const) and isinstance(s.step, ir.Const)):
+        return FEWEST
+    return len(range(s.start.value, s.stop.value, s.step.value))
 
 
 def bytes_of(array):

@@ -272,17 +272,17 @@ def _atan_of_ratio(y, x, short):
     steep = y > x
     large, small = select(steep, y, x), select(steep, x, y)
     folds = small > large * 0.4142135623730951
-    top, top_low = sum_of_two(small, select(folds, -large, Const(x.type, 0.0)))
-    bottom, bottom_low = sum_of_sorted(large, select(folds, small, 0.0))
-    if short:
-        t = top / bottom
-        rest = t * t * t * polynomial(t * t, ATAN_SHORT)
-    else:
-        t, t_low = over((top, top_low), (bottom, bottom_low))
-        z = t * t
-        rest = fma(polynomial(z, ATAN), z * t, t_low * fma(z, z - 1.0, 1.0))
     # The angle is 0, 1 or 2 times pi / 4, give or take the near one.
     turns = select(folds, Const(x.type, 0.5), select(steep, Const(x.type, 1.0), 0.0))
+    if short:  # of singles in doubles: sums are exact, and one rounding is little
+        t = (small - select(folds, large, 0.0)) / (large + select(folds, small, 0.0))
+        t = fma(t * t * t, polynomial(t * t, ATAN_SHORT), t)
+        return fma(turns, HALF_PI[0], select(steep, -t, t)), None
+    top, top_low = sum_of_two(small, select(folds, -large, Const(x.type, 0.0)))
+    bottom, bottom_low = sum_of_sorted(large, select(folds, small, 0.0))
+    t, t_low = over((top, top_low), (bottom, bottom_low))
+    z = t * t
+    rest = fma(polynomial(z, ATAN), z * t, t_low * fma(z, z - 1.0, 1.0))
     high, low = sum_of_sorted(turns * HALF_PI[0], select(steep, -t, t))
     return high, low + fma(turns, HALF_PI[1], select(steep, -rest, rest))
 
@@ -326,24 +326,28 @@ def atan2(y, x, short):
     """The angle of ``(x, y)`` by octants; zeros and infinities as in C."""
     a, b = abs(y), abs(x)
     both = (a == math.inf) & (b == math.inf)
-    level = a < b
-    large = select(level, b, a)
-    # Scaled so that neither the sums overflow nor the ratio's parts vanish.
-    scale = select(
-        large > 2.0**500,
-        Const(x.type, 2.0**-600),
-        select(large < 2.0**-500, Const(x.type, 2.0**600), 1.0),
-    )
-    a, b = a * scale, b * scale
-    flat = (large == 0) | ((b == math.inf) & ~both)
+    if not short:
+        level = a < b
+        large = select(level, b, a)
+        # Scaled so that neither the sums overflow nor the ratio's parts vanish.
+        scale = select(
+            large > 2.0**500,
+            Const(x.type, 2.0**-600),
+            select(large < 2.0**-500, Const(x.type, 2.0**600), 1.0),
+        )
+        a, b = a * scale, b * scale
+    flat = ((a == 0) & (b == 0)) | ((b == math.inf) & ~both)
     one = Const(x.type, 1.0)
     upright = (a == math.inf) & ~both
     a = select(flat, 0.0, select(both | upright, one, a))
     b = select(flat | both, one, select(upright, 0.0, b))
     high, low = _atan_of_ratio(a, b, short)
     left = bits(x) < 0
-    other, rest = sum_of_sorted(Const(x.type, math.pi), -high)
-    value = select(left, other + (rest + (2 * HALF_PI[1] - low)), high + low)
+    if short:
+        value = select(left, math.pi - high, high)
+    else:
+        other, rest = sum_of_sorted(Const(x.type, math.pi), -high)
+        value = select(left, other + (rest + (2 * HALF_PI[1] - low)), high + low)
     value = copysign(value, y)
     return select((x != x) | (y != y), math.nan, value)
 

@@ -10,6 +10,15 @@ count that whole vectors do not fill, and all on machines without masked vectors
                                       if n // 16 * 16 < n:
                                           mask = ramp(...) < broadcast(n, 16)
                                           out.put(..., x.lanes(..., mask) + 1.0, mask)
+
+Where such a loop takes either its elements or one value for all of them, the choice is made
+ahead of it: of where to load from, and of whether the index goes along.
+
+    for i in vectorized(0, n):        one = local(f32, 16)
+        out[i] = select(c, y, x[i])   if c: one.put(0, broadcast(y, 16))
+                                 ->   either, along = select(c, one, x), select(c, 0, -1)
+                                      for i in rolled(0, n // 16 * 16, 16):
+                                          out.put(i, either.lanes(i & along, 16))
 """
 
 from __future__ import annotations
@@ -69,13 +78,15 @@ def _vectorized(loop, names):
     index = loop.var
     step = Const(i64, lanes)
     ramp = ir.Ramp(lanes, index, Const(i64, 1))
+    choices = _Choices(loop, lanes, names)
     rest = (
         ir.Let(index, whole),
         ir.Let(mask, ir.Binary("lt", ramp, ir.Broadcast(lanes, stop))),
-        *_Body(index, lanes, mask).statements(loop.body),
+        *_Body(index, lanes, mask, choices).statements(loop.body),
     )
-    vectors = _Body(index, lanes, None).statements(loop.body)
+    vectors = _Body(index, lanes, None, choices).statements(loop.body)
     return [
+        *choices.statements,
         ir.Let(stop, loop.stop),
         ir.Let(whole, loop.start + (stop - loop.start) // lanes * lanes),
         ir.For(index, loop.start, whole, vectors, step, "rolled"),
@@ -154,11 +165,58 @@ def _is_simple(e, var, varying, widths):
     return all(_is_simple(arg, var, varying, widths) for arg in e.args)
 
 
+class _Choices:
+    """Loads of a loop that has one value instead of all elements, where a choice says so.
+
+    Attributes:
+        statements: those to run ahead of the loop.
+    """
+
+    def __init__(self, loop, lanes, names):
+        self.index, self.lanes, self.names = loop.var, lanes, names
+        self.statements, self.known = [], {}
+        named = {s.var.name for s in loop.body if isinstance(s, ir.Let)}
+        self.inside = named | {loop.var.name}
+
+    def load(self, e, mask):
+        """A load of a select's lanes, or None where it is no such choice."""
+        if not isinstance(e, ir.Select) or not isinstance(e.args[2], ir.Load):
+            return None
+        condition, one, element = e.args
+        if not _is_position(element.args[1], self.index) or any(
+            _varies(part, self.inside)
+            or part.type.lanes > 1
+            or isinstance(part, ir.Load)
+            for part in (condition, one, element.args[0])
+        ):
+            return None
+        if id(e) not in self.known:
+            self.known[id(e)] = *self.prepared(condition, one, element.args[0]), e
+        pointer, along, _ = self.known[id(e)]
+        index = ir.Binary("and", self.index, along)
+        return ir.load(pointer, index, self.lanes, element.alignment, mask)
+
+    def prepared(self, condition, one, pointer):
+        """The pointer to load from, and what its index is masked by."""
+        array = self.names.var("one", pointer.type)
+        either = self.names.var("either", pointer.type)
+        along = self.names.var("along", i64)
+        store = ir.Store(array, Const(i64, 0), ir.Broadcast(self.lanes, one))
+        self.statements += [
+            ir.Array(array, self.lanes),
+            ir.If(condition, (store,)),
+            ir.Let(either, ir.Select(condition, array, pointer)),
+            ir.Let(along, ir.Select(condition, Const(i64, 0), Const(i64, -1))),
+        ]
+        return either, along
+
+
 class _Body:
     """Widens the statements of one loop; ``mask`` limits loads and stores."""
 
-    def __init__(self, index, lanes, mask):
+    def __init__(self, index, lanes, mask, choices):
         self.index, self.lanes, self.mask = index, lanes, mask
+        self.choices = choices
         self.wide, self.memo = {}, {}
 
     def statements(self, body):
@@ -207,6 +265,9 @@ class _Body:
             if not _varies(e.args[1], {self.index.name}):
                 return e
             return ir.load(*e.args[:2], self.lanes, e.alignment, self.mask)
+        chosen = self.choices.load(e, self.mask)
+        if chosen is not None:
+            return chosen
         args = tuple(map(self.value, e.args))
         if all(arg.type.lanes == 1 for arg in args):
             return e

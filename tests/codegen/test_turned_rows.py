@@ -1,0 +1,109 @@
+"""Short rows are brought side by side, and have the bits of rows that lie so."""
+
+import numpy as np
+import pytest
+
+import rushlight
+from rushlight.codegen.target import current
+from rushlight.nn import functional as F
+from tests.codegen.test_rowwise import softmax, softmax_backward
+
+FLOATS = ["float32", "float64", "float16", "bfloat16"]
+WHOLE = ["int8", "uint8", "int32", "int64", "bool"]
+ROWS = [1, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 33]
+LENGTHS = [1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33]
+
+OF_FLOATS = {
+    "softmax": lambda x: [rushlight.softmax(x, 1), rushlight.log_softmax(x, 1)],
+    "gradients": lambda x: [
+        rushlight._softmax_backward_data(x, x.sigmoid(), 1, x.dtype),
+        rushlight._log_softmax_backward_data(x.sigmoid(), -abs(x), 1, x.dtype),
+    ],
+    "moments": lambda x: [*rushlight.var_mean(x, 1), rushlight.std(x, 1)],
+    "product": lambda x: [rushlight.prod(x, 1)],
+}
+OF_ALL = {
+    "largest": lambda x: [rushlight.amax(x, 1), rushlight.amin(x, 1)],
+    "places": lambda x: [rushlight.argmax(x, 1), *rushlight.max(x, 1)],
+    "sum": lambda x: [rushlight.sum(x, 1), rushlight.any(x, 1)],
+}
+CASES = [(name, kind) for name in OF_FLOATS for kind in FLOATS]
+CASES += [(name, kind) for name in OF_ALL for kind in FLOATS + WHOLE]
+CASES.remove(("places", "bool"))
+
+
+def drawn(rows, length, kind):
+    random = np.random.default_rng([rows, length])
+    values = random.standard_normal((rows, length)) * 3
+    if kind in FLOATS and length > 2:
+        values[0, -1], values[-1, 0] = np.nan, -np.inf
+    if kind[0] == "u":
+        values = abs(values)
+    if kind in WHOLE:
+        values = values.round()
+    return rushlight.from_numpy(values.astype(np.float32)).to(getattr(rushlight, kind))
+
+
+def bits(x):
+    """The bytes of a tensor, whatever its type."""
+    return x.contiguous().view(rushlight.uint8).numpy()
+
+
+@pytest.mark.skipif(not current().has_masks, reason="rows are turned by masks")
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_short_rows_have_the_bits_of_rows_side_by_side(name, kind):
+    function = {**OF_FLOATS, **OF_ALL}[name]
+    for rows in (4, 5, 15, 16, 17, 33):
+        # a lone sum or product is turned in rows of a vector
+        for length in LENGTHS[1:4] if name in ("sum", "product") else LENGTHS[1:9]:
+            x = drawn(rows, length, kind)
+            wide = rushlight.cat([x, x], 1)
+            beside = x.t().contiguous().t()
+            for ours in (x, wide[:, :length], wide[:, length:]):
+                for mine, other in zip(function(ours), function(beside), strict=True):
+                    np.testing.assert_array_equal(bits(mine), bits(other))
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_short_rows_are_what_they_are_one_by_one(length):
+    for rows in ROWS:
+        x = drawn(rows, length, "float32")
+        weight, bias = drawn(2, length, "float32")[:, :].nan_to_num(0.5, 1.0, 1.0)
+        functions = [
+            *OF_FLOATS.values(),
+            *OF_ALL.values(),
+            lambda x: [rushlight.logsumexp(x, 1)],
+            lambda x, w=weight, b=bias: [F.layer_norm(x, x.shape[1:], w, b)],
+        ]
+        for function in functions:
+            together = function(x)
+            apart = [function(row[None]) for row in x]
+            for k, mine in enumerate(together):
+                others = rushlight.cat([results[k] for results in apart])
+                np.testing.assert_allclose(
+                    mine.numpy(), others.numpy(), rtol=1e-5, atol=1e-6
+                )
+
+
+@pytest.mark.parametrize("length", [1, 7, 16, 17, 32])
+def test_nothing_beside_the_rows_of_a_result_is_written(native, length):
+    for rows in ROWS[2:]:
+        x = drawn(rows, length, "float32").nan_to_num(0.0, 1.0, -1.0).numpy()
+        grad = x[:, ::-1].copy()
+        whole = np.full((rows + 2, length + 40), 7.0, np.float32)
+        inside = whole[1:-1, 20:-20]
+        native.rowwise(softmax, [inside], [x])
+        mass = np.exp(x.astype(np.float64))
+        exact = mass / mass.sum(1, keepdims=True)
+        np.testing.assert_allclose(inside, exact, rtol=2e-6)
+        native.rowwise(softmax_backward, [inside], [grad, x])
+        inside[:] = 7.0
+        assert (whole == 7.0).all()
+
+
+def test_rows_may_be_their_own_result(native):
+    x = drawn(21, 13, "float32").nan_to_num(0.0, 1.0, -1.0).numpy()
+    expected = np.zeros_like(x)
+    native.rowwise(softmax, [expected], [x])
+    native.rowwise(softmax, [x], [x])
+    np.testing.assert_array_equal(x, expected)
