@@ -1,7 +1,7 @@
 """Where bytes live and kernels run, and PyTorch's switches for its own backends.
 
-``backends.cpu`` is the one that there is. The others hold the switches that programs set
-and ask for; each says what it means here.
+``backends.cpu`` and ``backends.nvidia`` are those that there are. The others hold switches
+that programs set and ask for; each says what it means here.
 """
 
 import contextlib
@@ -31,9 +31,11 @@ def __getattr__(name):
 def set_flags(module, **values):
     """Gives a module's switches other values for a block; None leaves one as it is."""
     before = {name: getattr(module, name) for name in values}
-    chosen = {name: value for name, value in values.items() if value is not None}
-    vars(module).update(chosen)
+    for name, value in values.items():
+        if value is not None:
+            setattr(module, name, value)
     try:
         yield
     finally:
-        vars(module).update(before)
+        for name, value in before.items():
+            setattr(module, name, value)

@@ -48,6 +48,8 @@ class Device:
             self.on_host, self.has_memory = source.on_host, source.has_memory
             return
         if isinstance(device, int) and not isinstance(device, bool):
+            if device < 0:
+                raise RuntimeError(f"Device index must not be negative, got {device}")
             door = importlib.import_module("rushlight.backends.nvidia.driver")
             if not door.present():
                 raise RuntimeError(
@@ -297,19 +299,71 @@ class Backend:
         """
         self.refuse("run kernels", self.name)
 
-    def run_product(self, device, element, compute, sizes, operands, scales, batch):
+    def sums_apart(self):
+        """Whether `run_product` takes results of another dtype than their sums."""
+        return False
+
+    def run_product(
+        self, device, element, compute, sizes, operands, scales, batch, result=None,
+        behind=None,
+    ):  # fmt: skip
         """Multiplies matrices: ``out = alpha left right + beta added``.
 
         Args:
             element: the name of the dtype of the left and right operand.
-            compute: that of sums, of the result and of what is added.
+            compute: that of sums.
             sizes: rows, columns and depth.
             operands: out, left, right and added (or None): address, then steps in
                 elements from row to row, from column to column, and in the batch.
             scales: alpha and beta.
             batch: how many products there are.
+            result: the dtype of the result and of what is added, if that is another.
+            behind: ``relu`` or ``gelu`` (by tanh), to be applied to the result.
+
+        Returns:
+            whether that was done.
+
+        Raises:
+            NotImplementedError: nothing multiplies such values.
         """
         self.refuse("multiply matrices", device)
+
+    def run_scaled_product(
+        self, device, elements, result, sizes, operands, scales, fast
+    ):
+        """Multiplies matrices of eight-bit floats that have scales; whether it did.
+
+        Args:
+            elements: the names of the dtypes of the left and right operand.
+            result: that of the result and of the vector.
+            sizes: rows, columns and depth.
+            operands: out, left and right as `run_product` has them; then the address of a
+                vector that is added to every row, or None.
+            scales: of the left and right operand, the address of float32, and whether there
+                is one for each row, or column, or one for all.
+            fast: whether sums may be rounded on their way.
+        """
+        return False
+
+    def convolves(self, dtype):
+        """Whether a library of the device's takes convolutions of a dtype at present."""
+        return False
+
+    def run_convolution(
+        self, kind, result, first, second, vector, last, stride, padding, dilation
+    ):
+        """Has that library convolve; whether it did.
+
+        Args:
+            kind: ``forward``, or whose gradient is wanted: ``input`` or ``weight``.
+            result: a dense tensor that is written to.
+            first: the input, or the gradient of the output where that of an input is wanted.
+            second: the weight, or the gradient of the output where that of one is wanted.
+            vector: what is added to each channel of ``forward``, or None.
+            last: whether channels are the last in the memory of all of them.
+            stride, padding, dilation: for each dimension of space.
+        """
+        return False
 
     def refuse(self, what, device):
         """Raises what tells that the backend does not do something."""

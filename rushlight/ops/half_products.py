@@ -7,6 +7,7 @@ import functools
 import rushlight
 from rushlight.backends.roles import host
 from rushlight.core.plans import PAIRED
+from rushlight.ops import products_elsewhere as elsewhere
 
 contraction = host.contraction
 
@@ -18,7 +19,7 @@ def serves(a, b):
         and a.dtype.category == 2
         and a.shape[-2] > 1
         and b.shape[-1] > 1
-        and a.device.on_host
+        and (a.device.on_host or elsewhere.serves(a))
     )
 
 
@@ -39,6 +40,11 @@ def product(a, b, bias=None, pairs=False):
 
 def _run(a, b, shape, others, along, pairs):
     """The kernel for these operands, on them."""
+    if not a.device.on_host:
+        added = others[0] if others else None
+        if 0 in shape:
+            return contraction.fresh(a, shape)
+        return elsewhere.product(a, b, "float32", a.dtype, added)
     name, code = a.dtype.name, -1
     if name == "bfloat16" and pairs:
         a, b = _beside(a), _beside(b.mT).mT

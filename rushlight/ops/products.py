@@ -8,6 +8,7 @@ from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import check_square
 from rushlight.ops.native import brief, require
+from rushlight.ops.picking import shares_storage
 from rushlight.ops.shared import differentiated, readable
 
 MANY_ROWS = 25  # from here distances come from one product, less precise and faster
@@ -70,12 +71,13 @@ _LONG_ROW = 64  # elements from which on a row costs no more to start than to go
 
 
 def kron(self, other):
-    """Each size the product of the two."""
+    """Each size the product of the two; laid out as their elementwise product is."""
     ndim = max(self.ndim, other.ndim)
     left = [1] * (ndim - self.ndim) + list(self.shape)
     right = [1] * (ndim - other.ndim) + list(other.shape)
     sizes = [a * b for a, b in zip(left, right)]
-    if ndim > 1 and left[-1] > 1 and 0 < right[-1] < _LONG_ROW:
+    row_major = self.is_contiguous() and other.is_contiguous()
+    if row_major and ndim > 1 and left[-1] > 1 and 0 < right[-1] < _LONG_ROW:
         # the last dimension's pairs once for each operand, so that rows are long
         pairs = [left[-1], right[-1]]
         wide = self.reshape([*left, 1]).expand([*left[:-1], *pairs])
@@ -87,7 +89,13 @@ def kron(self, other):
         last = []
     wide = self.reshape([n for size in left for n in (size, 1)] + last)
     tall = other.reshape([n for size in right for n in (1, size)] + last)
-    return ops._unsafe_view(wide * tall, sizes)
+    product = wide * tall
+    if not product.is_contiguous():  # a view of it, where there is one
+        turned = product.reshape(sizes)
+        if shares_storage(turned, product):
+            return ops._unsafe_view(product, sizes)
+        product = turned
+    return ops._unsafe_view(product, sizes)
 
 
 def linalg_cross(self, other, dim):
@@ -119,7 +127,8 @@ def linalg_cross(self, other, dim):
             f"{TYPE_NAMES[other.dtype.name]}\n"
             f"  cross: {brief(self)}, {brief(other)}"
         )
-    if self.dtype.itemsize < 4 or self.dtype.category < 2:  # rounded, or wrapped, twice
+    # rounded or wrapped twice, or infinite in one part, which meets the other's zero
+    if self.dtype.itemsize < 4 or self.dtype.category != 2:
         return self.roll([-1], [dim]) * other.roll([-2], [dim]) - (
             self.roll([-2], [dim]) * other.roll([-1], [dim])
         )

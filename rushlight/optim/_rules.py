@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import rushlight as rl
+from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.optim.optimizer import Optimizer
 
@@ -50,6 +53,20 @@ def check_modes(fused, foreach, differentiable):
         raise RuntimeError("`fused` does not support `differentiable`")
     if fused and foreach:
         raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+
+
+# Where PyTorch has steps of one kernel for all parameters.
+FUSED_DEVICES = ["mps", "cuda", "xpu", "hpu", "cpu", "mtia", "privateuseone"]
+
+
+def check_fused(params):
+    """Refuse fused steps of parameters that are no real floating-point numbers."""
+    for each in params:
+        if each.grad is not None and not each.is_floating_point():
+            raise RuntimeError(
+                "`fused=True` requires all the params to be floating point Tensors of "
+                f"supported devices: {FUSED_DEVICES} but {each.dtype} and {each.device}"
+            )
 
 
 # Where steps can be recorded, to be run again as they are.
@@ -100,6 +117,12 @@ def alike(params, fits):
     for each in there:
         found.setdefault((each.device, each.dtype), []).append(each)
     return [(each, len(found) > 1 and fits(each)) for each in found.values()]
+
+
+def together(params):
+    """A block in which a device may put like steps of parameters together."""
+    device = next((p.device for p in params if not p.device.on_host), None)
+    return nullcontext() if device is None else backend_for(device).together()
 
 
 # Options that came after the first saved optimizers: what those that lack them mean.
@@ -153,20 +176,21 @@ class Elementwise(Optimizer):
                 loss = closure()
         with rl.set_grad_enabled(bool(self.defaults.get("differentiable"))):
             for group in self.param_groups:
+                if group.get("fused"):
+                    check_fused(group["params"])
                 self._step_group(group)
         return loss
 
     def _step_group(self, group):
-        for parameter in group["params"]:
-            grad = parameter.grad
-            if grad is None:
-                continue
-            self._check_param(parameter)
-            state = self.state[parameter]
-            if not state:
-                self._init_state(group, parameter, state)
-            check_capturable(group, parameter, self._captured)
-            self.change(group, parameter, grad, state)
+        there = [each for each in group["params"] if each.grad is not None]
+        with together(there):
+            for parameter in there:
+                self._check_param(parameter)
+                state = self.state[parameter]
+                if not state:
+                    self._init_state(group, parameter, state)
+                check_capturable(group, parameter, self._captured)
+                self.change(group, parameter, parameter.grad, state)
 
     def plain_group(self) -> dict:
         """The options that the functions of lists do not name."""

@@ -14,11 +14,24 @@ KINDS = {
     0: np.float32,
     1: np.float64,
     2: np.float16,
+    3: np.int8,
+    4: np.complex64,
+    5: np.complex128,
+    10: np.int32,
     14: np.uint16,
+    28: np.uint8,
+    29: np.uint8,
 }  # bfloat16: the upper half of float32
-COMPUTED = {68: np.float32, 77: np.float32, 70: np.float64}
+EIGHTS = tuple((kind, result) for kind in (28, 29) for result in (0, 2, 14))
+# By how sums are taken: the types of scales, and of factors and results beside one another.
+COMPUTED = {
+    68: {0: (*EIGHTS, (0, 0), (2, 2), (2, 0), (14, 14), (14, 0)), 4: ((4, 4),)},
+    77: {0: ((0, 0),)},
+    70: {1: ((1, 1),), 5: ((5, 5),)},
+    72: {10: ((3, 10),)},
+}
 # Attributes and how many bytes each takes: of products, of matrices, of preferences.
-PRODUCT = {2: 4, 3: 4, 4: 4, 7: 4, 8: 8, 26: 4}
+PRODUCT = {2: 4, 3: 4, 4: 4, 7: 4, 8: 8, 17: 8, 18: 8, 25: 1, 26: 4, 31: 4, 32: 4}
 MATRIX = {5: 4, 6: 8}
 PREFERENCE = {1: 8}
 
@@ -58,9 +71,9 @@ class CublasLt(Fake):
         self.object(number, kind).attributes[attr] = int.from_bytes(word, "little")
 
     def matmul_desc_create(self, compute_type, scale_type):
-        if COMPUTED.get(compute_type) is not KINDS.get(scale_type):
+        if scale_type not in COMPUTED.get(compute_type, ()):
             self.refuse("scales of another type than sums")
-        return self.new("product", compute=compute_type)
+        return self.new("product", compute=compute_type, scale=scale_type)
 
     def matmul_desc_destroy(self, matmul_desc):
         self.end(matmul_desc, "product")
@@ -99,14 +112,19 @@ class CublasLt(Fake):
             (x.columns, x.rows) if flag else (x.rows, x.columns)
             for x, flag in zip((a, b), flags, strict=True)
         )
-        sums = COMPUTED[found.compute]
         wrong = (
             k != depth or (d.rows, d.columns) != (m, n) or (c.rows, c.columns) != (m, n)
         )
-        if wrong or a.type != b.type or KINDS[d.type] is not sums or c.type != d.type:
+        known = (a.type, d.type) in COMPUTED[found.compute][found.scale]
+        both = {a.type, b.type}
+        eight = both <= {28, 29}
+        known = known and (len(both) == 1 or eight)
+        if wrong or not known or c.type != d.type:
             self.refuse("sizes or types that do not go together")
         if len({x.attributes.get(5, 1) for x in (a, b, c, d)}) > 1:
             self.refuse("batches of different sizes")
+        if eight and (both == {29} or flags != [1, 0] or (m | n | k) & 15):
+            raise LibraryError(15, "no algorithm for eight bits")
         if found.compute == 77 and KINDS[a.type] is not np.float32:
             self.refuse("TF32 of other types")
         return found, a, b, c, d, flags, (m, n, k)
@@ -159,7 +177,7 @@ class CublasLt(Fake):
         if workspace_size_in_bytes < 64 * sum(sizes):
             self.refuse("too little work space")
         room = self.memory(workspace, workspace_size_in_bytes, "work space")
-        sums = COMPUTED[found.compute]
+        sums = KINDS[found.scale]
         size = np.dtype(sums).itemsize
         one, other = (
             np.frombuffer(ctypes.string_at(place, size), sums)[0]
@@ -170,37 +188,93 @@ class CublasLt(Fake):
             for address, matrix, what in zip((a, b, c, d), seen, "abcd", strict=True)
         ]
         bias, epilogue = None, found.attributes.get(7, 1)
-        if epilogue == 4:
-            if KINDS[found.attributes[26]] is not sums:
+        behind = {2: relu, 32: gelu}.get(epilogue & ~5, lambda values: values)
+        if epilogue not in (1, 2, 4, 6, 32, 36):
+            self.refuse("an epilogue")
+        if epilogue & 4:
+            kind = np.dtype(KINDS[seen[3].type])
+            if found.attributes[26] != seen[3].type or kind.kind == "c":
                 self.refuse("a vector of another type")
-            address = found.attributes[8]
-            held = self.memory(address, sizes[0] * size, "vector")
+            address, length = found.attributes[8], sizes[0] * kind.itemsize
+            held = self.memory(address, length, "vector")
 
             def bias():
                 self.driver.still(held, "cublasLt (vector)")
-                raw = (ctypes.c_char * (sizes[0] * size)).from_address(near(address))
-                return np.frombuffer(raw, sums)[:, None]
+                raw = (ctypes.c_char * length).from_address(near(address))
+                return widened(np.frombuffer(raw, kind))[:, None].astype(sums)
 
-        elif epilogue != 1:
-            self.refuse("an epilogue")
+        scales = []
+        for side in range(2 if seen[0].type in EIGHT else 0):
+            mode, count = found.attributes.get(31 + side, 0), sizes[side]
+            count = {0: 1, 3: count}[mode]
+            place = found.attributes[17 + side]
+            scales.append(self.vector(place, count, np.float32, "scale"))
 
         def do():
             self.driver.still(room, "cublasLt (work space)")
             factors = []
-            for span, flag in zip(spans[:2], flags, strict=True):
+            for span, flag, matrix in zip(spans[:2], flags, seen[:2], strict=True):
                 values = span()
-                if values.dtype == np.uint16:
-                    values = (values.astype(np.uint32) << 16).view(np.float32)
-                values = values.astype(sums)
+                if matrix.type in EIGHT:
+                    values = EIGHT[matrix.type][values]
+                values = widened(values).astype(sums)
                 if found.compute == 77:
                     values = in_tf32(values)
                 factors.append(values.swapaxes(1, 2) if flag else values)
             result = one * (factors[0] @ factors[1])
+            if scales:
+                result = result * scales[0]()[:, None] * scales[1]()[None, :]
             if other:
-                result = result + other * spans[2]()
-            spans[3]()[...] = result if bias is None else result + bias()
+                result = result + other * widened(spans[2]()).astype(sums)
+            result = behind(result if bias is None else result + bias())
+            spans[3]()[...] = stored(result, seen[3].type)
 
         self.driver.put(stream, Work(do, what="cublasLt"))
+
+
+def eight_bits(exponent, middle, infinite):
+    """The numbers of eight bits with so many for the exponent, and which is one there."""
+    digits = 7 - exponent
+    found = np.zeros(256, np.float32)
+    for n in range(256):
+        e, m = (n & 127) >> digits, n & (1 << digits) - 1
+        value = (m + (1 << digits) * (e > 0)) * 2.0 ** (max(e, 1) - middle - digits)
+        if infinite and e == (1 << exponent) - 1:
+            value = np.nan if m else np.inf
+        elif n & 127 == 127 and not infinite:
+            value = np.nan
+        found[n] = -value if n > 127 else value
+    return found
+
+
+EIGHT = {28: eight_bits(4, 7, False), 29: eight_bits(5, 15, True)}
+
+
+def relu(values):
+    """What a product's epilogue makes of it."""
+    return np.maximum(values, 0)
+
+
+def gelu(values):
+    """The same, by the hyperbolic tangent."""
+    wide = values.astype(np.float64)
+    inner = np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)
+    return (wide / 2 * (1 + np.tanh(inner))).astype(values.dtype)
+
+
+def widened(values):
+    """Numbers that NumPy calculates with."""
+    if values.dtype != np.uint16:
+        return values
+    return (values.astype(np.uint32) << 16).view(np.float32)
+
+
+def stored(values, kind):
+    """Numbers as a matrix of a type holds them."""
+    if kind != 14:
+        return values
+    bits = np.ascontiguousarray(values, np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype(np.uint16)
 
 
 def in_tf32(values):

@@ -17,6 +17,7 @@ from rushlight.backends.nvidia import (
 )
 from rushlight.codegen.emit import device
 from tests.cuda.blas import CublasLt
+from tests.cuda.dnn import Cudnn
 from tests.cuda.driver import FakeDriver
 from tests.cuda.executor import Executor
 from tests.cuda.libraries import Cublas, Cufft, Cusolver
@@ -27,7 +28,7 @@ class Machine:
 
     def __init__(self):
         self.fake = self.executor = None
-        self.cusolver = self.cublas = self.cufft = self.cublas_lt = None
+        self.cusolver = self.cublas = self.cufft = self.cublas_lt = self.cudnn = None
         self.texts: dict = {}  # of entries: their machine code may be on disk already
 
     def start(self, **options):
@@ -49,6 +50,7 @@ class Machine:
         libraries.CUBLAS.found = self.cublas
         libraries.CUFFT.found = self.cufft
         self.cublas_lt = libraries.CUBLAS_LT.found = CublasLt(self.fake)
+        self.cudnn = libraries.CUDNN.found = Cudnn(self.fake)
         return self.fake
 
     def card(self, index=0):

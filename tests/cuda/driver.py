@@ -260,6 +260,7 @@ class FakeDriver:
         self.random = random.Random(seed)
         self.calls: list = []
         self.handles = 0x1000
+        self.clock = 0  # pieces of work that were done
         self.live: dict = {}
         self.started = False
         self.current = None
@@ -369,6 +370,7 @@ class FakeDriver:
             return False
         work = self.random.choice(heads).work.pop(0)
         try:
+            self.clock += 1
             work.do()
         except Failure as failure:
             self.sticky = failure.code
@@ -644,8 +646,7 @@ class FakeDriver:
 
         def do():
             found.done = max(found.done, turn)
-            self.handles += 16
-            found.at = float(self.handles)
+            found.at = float(self.clock)
 
         self.put(stream, Work(do, what="record"))
 

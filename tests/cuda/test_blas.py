@@ -10,6 +10,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.backends.nvidia import blas, libraries
+from tests.cuda import blas as imagined
 
 KINDS = (rl.float32, rl.float64, rl.float16, rl.bfloat16)
 SIGNATURES = json.loads(Path(__file__).with_name("signatures.json").read_text())
@@ -104,6 +105,135 @@ def test_vectors_of_several_products_are_not_mixed_up(machine):
     found = [rl.nn.functional.linear(there, other, v) for v in moved]
     for one, v in zip(found, vectors, strict=True):
         close(one, rl.nn.functional.linear(a, b, v))
+
+
+@pytest.mark.parametrize("kind", KINDS[2:], ids=lambda k: k.name)
+def test_halves_are_rounded_once_by_the_product_itself(machine, kind):
+    a, b, v = made((5, 6), kind), made((6, 7), kind, 1), made((7,), kind, 2)
+    there = [t.cuda() for t in (a, b, v)]
+    calls = {
+        "mm": lambda a, b, v: a @ b,
+        "linear": lambda a, b, v: rl.nn.functional.linear(a, b.t(), v),
+        "addmm": lambda a, b, v: rl.addmm(a.new_ones(5, 7), a, b, beta=0.5, alpha=2),
+        "bmm": lambda a, b, v: rl.bmm(a.expand(3, 5, 6), rl.stack([b, b, b])),
+    }
+    for name, call in calls.items():
+        rl.cuda.synchronize()
+        machine.fake.calls.clear()
+        found = call(*there)
+        launches = [call for call, _ in machine.fake.calls if call == "cuLaunchKernel"]
+        most = {"addmm": 1, "bmm": 3}.get(name, 0)  # ones, and what stacks
+        assert len(launches) <= most, name
+        close(found, call(*(t.double() for t in (a, b, v))).to(kind))
+
+
+@pytest.mark.parametrize("why", ["library", "ours"])
+@pytest.mark.parametrize("kind", [rl.complex64, rl.complex128], ids=lambda k: k.name)
+def test_complex_products_are_the_host_s(machine, kind, why):
+    machine.cublas_lt.supported = why == "library"
+    real = kind.to_real()
+    a, b = (
+        rl.complex(made((5, 6), real, n), made((5, 6), real, n + 3)) for n in (0, 1)
+    )
+    c = rl.complex(made((5, 5), real, 2), made((5, 5), real, 7))
+    for call in (
+        lambda a, b, c: a @ b.mT,
+        lambda a, b, c: a @ b.mH,
+        lambda a, b, c: a.conj() @ b.mT,
+        lambda a, b, c: rl.addmm(c, a, b.mT, beta=2 - 1j, alpha=1 + 2j),
+        lambda a, b, c: rl.bmm(rl.stack([a, b]), rl.stack([b.mT, a.mT])),
+        lambda a, b, c: a[:, ::2] @ b[:, ::2].mT,
+    ):
+        wanted, found = call(a, b, c), call(a.cuda(), b.cuda(), c.cuda())
+        near = 1e-5 if kind is rl.complex64 else 1e-12
+        assert found.is_cuda and found.dtype is kind
+        assert rl.allclose(found.cpu(), wanted, rtol=near, atol=near)
+    assert ("matmul" in machine.cublas_lt.names()) == (why == "library")
+
+
+@pytest.mark.parametrize("why", ["library", "ours"])
+def test_eight_bit_numbers_are_summed_in_32(machine, why):
+    machine.cublas_lt.supported = why == "library"
+    rl.manual_seed(0)
+    a = rl.randint(-128, 128, (17, 300), dtype=rl.int8)
+    b = rl.randint(-128, 128, (300, 16), dtype=rl.int8)
+    wanted = a.long() @ b.long()
+    assert rl.equal(rl._int_mm(a, b).long(), wanted)
+    found = rl._int_mm(a.cuda(), b.cuda())
+    assert found.dtype is rl.int32 and rl.equal(found.cpu().long(), wanted)
+    turned = rl._int_mm(a.cuda(), b.t().contiguous().cuda().t())
+    assert rl.equal(turned.cpu().long(), wanted)
+    assert ("matmul" in machine.cublas_lt.names()) == (why == "library")
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.name)
+@pytest.mark.parametrize("gelu", [False, True])
+@pytest.mark.parametrize("why", ["library", "ours"])
+def test_activations_are_epilogues(machine, kind, gelu, why):
+    machine.cublas_lt.supported = why == "library"
+    a, b, v = made((5, 6), kind), made((6, 7), kind, 1), made((7,), kind, 2)
+    for added in (v, made((5, 7), kind, 3)):
+        machine.fake.calls.clear()
+        there = [t.cuda() for t in (added, a, b)]
+        found = rl._addmm_activation(*there, use_gelu=gelu)
+        sums = rl.addmm(added.double(), a.double(), b.double())
+        how = rl.nn.functional.gelu(sums, approximate="tanh") if gelu else sums.relu()
+        close(found, how.to(kind))
+        launches = [call for call, _ in machine.fake.calls if call == "cuLaunchKernel"]
+        assert not launches or why == "ours"
+
+
+EIGHT = {
+    "one": lambda m, a, b, r, c, v: m._scaled_mm(
+        a, b, r[:1], c[:1], out_dtype=m.bfloat16
+    ),
+    "each": lambda m, a, b, r, c, v: m._scaled_mm(a, b, r, c, out_dtype=m.float32),
+    "mixed": lambda m, a, b, r, c, v: m._scaled_mm(
+        a, b, r, c[:1], bias=v.half(), out_dtype=m.float16, use_fast_accum=True
+    ),
+    "vector": lambda m, a, b, r, c, v: m._scaled_mm(
+        a, b, r[:1], c[:1], bias=v.bfloat16(), out_dtype=m.float32
+    ),
+    "other": lambda m, a, b, r, c, v: m._scaled_mm(
+        a, b.to(m.float8_e5m2), r[:1], c[:1], out_dtype=m.float32
+    ),
+}
+
+
+@pytest.mark.parametrize("why", ["library", "ours"])
+@pytest.mark.parametrize("name", EIGHT)
+def test_eight_bit_floats_are_multiplied_with_their_scales(machine, name, why):
+    machine.cublas_lt.supported = why == "library"
+    a, b = made((32, 48), rl.float8_e4m3fn), made((16, 48), rl.float8_e4m3fn, 1).t()
+    r, c, v = (rl.rand(n) + 0.5 for n in (32, 16, 16))
+    wanted = EIGHT[name](rl, a, b, r, c, v)
+    machine.fake.calls.clear()
+    found = EIGHT[name](rl, *(t.cuda() for t in (a, b, r, c, v)))
+    close(found, wanted)
+    assert ("matmul" in machine.cublas_lt.names()) == (why == "library")
+
+
+def test_eight_bit_floats_of_other_sizes_or_layouts_are_ours(machine):
+    one = rl.ones(1)
+    for sizes, turned in (((17, 16, 16), True), ((16, 16, 16), False)):
+        rows, depth, columns = sizes
+        a = made((rows, depth), rl.float8_e4m3fn)
+        b = made((depth, columns), rl.float8_e4m3fn, 1)
+        b = b.t().contiguous().t() if turned else b
+        wanted = rl._scaled_mm(a, b, one, one, out_dtype=rl.float32)
+        given = [t.cuda() for t in (a, b, one, one)]
+        close(rl._scaled_mm(*given, out_dtype=rl.float32), wanted)
+    with pytest.raises(RuntimeError, match="Expected mat1 to be Float8"):
+        rl._scaled_mm(one.cuda()[None], one.cuda()[None], one.cuda(), one.cuda())
+
+
+def test_the_eight_bits_of_the_imagined_library_are_those_numbers():
+    for name, number in blas.EIGHT.items():
+        bits = rl.arange(256, dtype=rl.int32).to(rl.uint8)
+        wanted = bits.view(getattr(rl, name)).float()
+        found = rl.tensor(imagined.EIGHT[number])
+        assert rl.equal(found.isnan(), wanted.isnan())
+        assert rl.equal(found.nan_to_num(0), wanted.nan_to_num(0))
 
 
 def test_tf32_is_by_pytorch_s_switches(machine):

@@ -9,6 +9,7 @@ import pytest
 import rushlight as rl
 from rushlight import nn
 from rushlight.codegen.emit import device
+from rushlight.core.device import backend_for
 from rushlight.ops import together
 from tests.cuda.test_kernels import swish
 
@@ -285,3 +286,78 @@ def test_norms_are_clipped_in_place_on_a_card(machine):
     total = nn.utils.clip_grad_norm_(x, 1.0)
     assert total.item() == pytest.approx(40**0.5)
     assert x[0].grad.item() == pytest.approx(2 / 40**0.5, rel=1e-4)
+
+
+OTHERS = {
+    "Adadelta": {}, "Adagrad": {}, "Adamax": {}, "ASGD": {}, "NAdam": {}, "RAdam": {},
+    "RMSprop": {"momentum": 0.9, "centered": True}, "Rprop": {},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_optimizers_launch_once_for_all_parameters(machine, name):
+    sizes = [(3, 4), (5,), (2, 3, 2), (1,), (64,), (7, 9)]
+
+    def made(device, count):
+        rl.manual_seed(0)
+        params = [rl.randn(s).to(device).requires_grad_() for s in sizes[:count]]
+        return params, getattr(rl.optim, name)(params, lr=0.01, **OTHERS[name])
+
+    def step(params, optimizer, seed):
+        rl.manual_seed(seed)
+        for p in params:
+            p.grad = rl.randn(p.shape).to(p.device)
+        rl.cuda.synchronize()
+        machine.fake.calls.clear()
+        optimizer.step()
+        return launches(machine)
+
+    counts = []
+    for count in (2, len(sizes)):
+        there, here = made("cuda", count), made("cpu", count)
+        for seed in range(1, 8):
+            counted = step(*there, seed)
+            step(*here, seed)
+        for one, other in zip(there[0], here[0], strict=True):
+            assert rl.allclose(one.detach().cpu(), other, rtol=1e-5, atol=1e-6)
+        counts.append(counted)
+    # ASGD looks at rates that lie on the card, parameter by parameter.
+    assert counts[0] == counts[1] > 0 or name == "ASGD"
+
+
+def test_a_launch_joins_a_group_only_where_order_allows_it(machine):
+    a, b = rl.ones(8).cuda(), rl.ones(8).cuda()
+    with backend_for(a.device).together():
+        machine.fake.calls.clear()
+        for x in (a, b):  # two groups of two
+            x.mul_(3)
+            x.add_(1)
+        b.mul_(3)  # reads what the second group writes: a third
+        a.add_(b)  # reads what the third writes: another kernel, a fourth
+        assert not launches(machine)
+    assert launches(machine) == 4
+    assert a.tolist() == [16.0] * 8 and b.tolist() == [12.0] * 8
+
+
+def test_memory_that_waits_to_be_given_back_is_bounded(machine, monkeypatch):
+    from rushlight.backends.nvidia import gathering
+
+    monkeypatch.setattr(gathering, "MOST_BYTES", 1 << 12)
+    x = rl.ones(512).cuda()
+    before = rl.cuda.memory_allocated()
+    with backend_for(x.device).together():
+        for _ in range(20):
+            x = x + 1
+        assert rl.cuda.memory_allocated() - before < 1 << 14
+    assert x.tolist() == [21.0] * 512
+
+
+def test_no_more_groups_wait_than_are_looked_through(machine, monkeypatch):
+    from rushlight.backends.nvidia import gathering
+
+    monkeypatch.setattr(gathering, "MOST_GROUPS", 3)
+    tensors = [rl.full((4,), float(n)).cuda() for n in range(10)]
+    with backend_for(tensors[0].device).together():
+        for n, x in enumerate(tensors):
+            x.mul_(n)
+    assert [x[0].item() for x in tensors] == [float(n * n) for n in range(10)]

@@ -5,7 +5,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.pool import run_chunks
-from cython.cimports.rushlight.core.state import state, tell_readers
+from cython.cimports.rushlight.core.state import state, tell_launchers
 from cython.cimports.rushlight.core.tensor import Tensor
 
 # Operators of a thread with this key may wait; see `programs.capture`.
@@ -231,7 +231,7 @@ def launch(
         grain: below this length the work stays on the calling thread.
     """
     if state().included & WAITING:
-        tell_readers()
+        tell_launchers()
     operands: tuple = tensors if type(tensors) is tuple else tuple(tensors)
     numbers: tuple = ints if type(ints) is tuple else tuple(ints)
     n_data: cython.Py_ssize_t = len(operands)

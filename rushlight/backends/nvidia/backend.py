@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.backends.nvidia import (
     blas,
     contexts,
+    convolution,
     driver,
     gathering,
     pinned,
@@ -46,9 +47,11 @@ class Cards(Backend):
         return card.allocator.allocate(n_bytes, contexts.current_stream(card).handle)
 
     def free(self, address, n_bytes, device):
+        if contexts is None:  # the interpreter ends, and has taken the modules down
+            return
         card, waiting = contexts.known(device.index), gathering.current()
         if waiting is not None:
-            waiting.later.append((device, address))
+            waiting.give_back(device, address, n_bytes)
         elif card is not None:  # else the program ends, and the driver is gone
             card.allocator.free(address)
 
@@ -57,6 +60,12 @@ class Cards(Backend):
             card.allocator.release_idle()
 
     def copy_bytes(self, target, to, source, of, n_bytes, non_blocking=False):
+        waiting = gathering.current()
+        if waiting is not None and not to.on_host and not of.on_host:
+            card = self.card(of)
+            if card is self.card(to):
+                waiting.take_copy(card, target, source, n_bytes)
+                return
         gathering.flush()
         if to.on_host or of.on_host:
             card = self.card(of if to.on_host else to)
@@ -132,11 +141,39 @@ class Cards(Backend):
         card = self.card(device)
         kernel.run_rows(card, addresses, ints, rows, length, beside, held)
 
-    def run_product(self, device, element, compute, sizes, operands, scales, batch):
+    def sums_apart(self):
+        return True
+
+    def run_product(
+        self, device, element, compute, sizes, operands, scales, batch, result=None,
+        behind=None,
+    ):  # fmt: skip
         gathering.flush()
-        args = self.card(device), element, compute, sizes, operands, scales, batch
-        if not blas.run(*args):
-            products.run(*args)
+        args = self.card(device), element, compute, result or compute, sizes, operands
+        args = *args, scales, batch
+        if blas.run(*args, behind):
+            return True
+        products.run(*args)
+        return behind is None
+
+    def run_scaled_product(
+        self, device, elements, result, sizes, operands, scales, fast
+    ):
+        gathering.flush()
+        card = self.card(device)
+        return blas.run_scaled(card, elements, result, sizes, operands, scales, fast)
+
+    def convolves(self, dtype):
+        return convolution.takes(dtype.name)
+
+    def run_convolution(
+        self, kind, result, first, second, vector, last, stride, padding, dilation
+    ):
+        gathering.flush()
+        return convolution.run(
+            *(self.card(result.device), kind, result, first, second, vector, last),
+            *(stride, padding, dilation),
+        )
 
     # -- order ----------------------------------------------------------------------
 

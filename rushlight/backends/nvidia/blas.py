@@ -17,12 +17,29 @@ from rushlight.core.factories import empty
 
 BYTES = by_code(0)
 # cudaDataType, cublasComputeType and attributes of cuBLASLt, by the names in its header.
-TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 14}
-IN_32F, IN_32F_TF32, IN_64F = 68, 77, 70
+TYPES = {
+    "float32": 0, "float64": 1, "float16": 2, "int8": 3, "complex64": 4,
+    "complex128": 5, "int32": 10, "bfloat16": 14,
+}  # fmt: skip
+EIGHT = {"float8_e4m3fn": 28, "float8_e5m2": 29}
+SCALED_RESULTS = ("float16", "bfloat16", "float32")
+IN_32F_TF32 = 77
+# The type of sums, and in which one the library takes them; of scales: words, and of what.
+SUMS = {
+    "float32": (68, 1, ctypes.c_float),
+    "float64": (70, 1, ctypes.c_double),
+    "complex64": (68, 2, ctypes.c_float),
+    "complex128": (70, 2, ctypes.c_double),
+    "int32": (72, 1, ctypes.c_int32),
+}
+SHORT = ("float16", "bfloat16")
 TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, BIAS_TYPE = 3, 4, 7, 8, 26
+A_SCALE, B_SCALE, FAST, A_MODE, B_MODE = 17, 18, 25, 31, 32
+ONE_FOR_ALL, ONE_FOR_EACH = 0, 3  # scales
 BATCH_COUNT, BATCH_OFFSET = 5, 6
 MOST_WORKSPACE = 1
 PLAIN, BIAS = 1, 4
+BEHIND = {None: 0, "relu": 2, "gelu": 32}  # with a vector, or without one
 WORKSPACE = 32 << 20  # bytes that an algorithm may take, as on PyTorch's newest cards
 RESULT = 96  # bytes of cublasLtMatmulHeuristicResult_t: algorithm, workspace, and more
 KEPT = 1024
@@ -70,19 +87,37 @@ def turned(item):
 
 
 @dataclass(frozen=True)
+class Scaled:
+    """What is told of products of eight-bit floats.
+
+    Attributes:
+        other: the type of the right factor.
+        each: of both factors, whether every row, or column, has a scale of its own.
+        fast: whether sums may be rounded on their way.
+    """
+
+    other: str
+    each: tuple
+    fast: bool
+
+
+@dataclass(frozen=True)
 class Product:
     """What the library is asked for, but for addresses and scales.
 
     Attributes:
-        element, compute: types of the factors, and of sums and results.
+        element, compute, result: types of the factors, of sums and of results.
         tf32: whether factors may be rounded to ten digits after the point.
         left, right, out, added: layouts, as the library sees them.
         bias: whether a vector is added to each column.
         batch: how many products there are.
+        behind: what is applied to the result; see `BEHIND`.
+        scaled: what products of eight-bit floats have beside that.
     """
 
     element: str
     compute: str
+    result: str
     tf32: bool
     left: Layout
     right: Layout
@@ -90,19 +125,30 @@ class Product:
     added: Layout | None
     bias: bool
     batch: int
+    behind: str | None = None
+    scaled: Scaled | None = None
+
+    @property
+    def epilogue(self):
+        """The library's number for what comes behind the sums."""
+        return BEHIND[self.behind] + BIAS * self.bias or PLAIN
 
 
-def describe(element, compute, sizes, operands, scales, batch):
+def multiplies(element, compute, result):
+    """Whether the library has products of such types."""
+    if element in SHORT:
+        return compute == "float32" and result in (compute, element)
+    same = compute == ("int32" if element == "int8" else element)
+    return element in TYPES and element != "int32" and same and result == compute
+
+
+def describe(element, compute, result, sizes, operands, scales, batch, behind=None):
     """The product, its operands in the library's order, and the vector; None if it is none.
 
     Takes what `Backend.run_product` takes.
     """
     rows, columns, depth = sizes
-    if element not in TYPES or compute not in ("float32", "float64"):
-        return None
-    if 0 in (rows, columns, depth, batch) or (element == "float64") != (
-        compute == "float64"
-    ):
+    if 0 in (rows, columns, depth, batch) or not multiplies(element, compute, result):
         return None
     out, left, right, added = operands
     if out[1] != 1 or out[2] == 1:  # results by rows: the transposed product
@@ -114,7 +160,8 @@ def describe(element, compute, sizes, operands, scales, batch):
             turned(added),
         )
     vector = None
-    if added is not None and added[1:] == (1, 0, 0) and scales[1] == 1 and rows > 1:
+    along = added is not None and added[1:] == (1, 0, 0) and rows > 1
+    if along and scales[1] == 1 and compute in ("float32", "float64"):
         vector, added = added[0], None
     found = [layout(out, rows, columns), layout(left, rows, depth)]
     found.append(layout(right, depth, columns))
@@ -125,8 +172,8 @@ def describe(element, compute, sizes, operands, scales, batch):
         return None
     tf32 = element == "float32" and reduced_precision()
     product = Product(
-        *(element, compute, tf32, found[1], found[2], found[0], found[3]),
-        *(vector is not None, batch),
+        *(element, compute, result, tf32, found[1], found[2], found[0], found[3]),
+        *(vector is not None, batch, behind),
     )
     return product, (out, left, right, added or out), vector
 
@@ -138,25 +185,83 @@ def reduced_precision():
     return get_float32_matmul_precision() != "highest"
 
 
-def run(card, element, compute, sizes, operands, scales, batch):
+def number(value, compute):
+    """A scale as the library takes it."""
+    _, words, kind = SUMS[compute]
+    if words == 1:
+        return kind(int(value) if kind is ctypes.c_int32 else value)
+    value = complex(value)
+    return (kind * 2)(value.real, value.imag)
+
+
+def run(card, element, compute, result, sizes, operands, scales, batch, behind=None):
     """Has the library multiply, in this thread's queue; False where it cannot.
 
     Takes what `Backend.run_product` takes.
     """
-    found = describe(element, compute, sizes, operands, scales, batch)
+    args = element, compute, result, sizes, operands, scales, batch, behind
+    found = describe(*args)
     if found is None or not CUBLAS_LT.present():
         return False
     product, (out, left, right, added), vector = found
-    kind = ctypes.c_float if compute == "float32" else ctypes.c_double
-    alpha, beta = kind(scales[0]), kind(scales[1])
-    if operands[3] is None or vector is not None:
-        beta = kind(0)
+    without = operands[3] is None or vector is not None
+    alpha = number(scales[0], compute)
+    beta = number(0 if without else scales[1], compute)
+    return start(card, product, (out, left, right, added), vector, (alpha, beta))
+
+
+def run_scaled(card, elements, result, sizes, operands, scales, fast):
+    """Has the library multiply eight-bit floats; False where it cannot.
+
+    It has one form of these: of operands that both lie along the depth. Takes what
+    `Backend.run_scaled_product` takes.
+    """
+    rows, columns, depth = sizes
+    known = all(element in EIGHT for element in elements) and result in SCALED_RESULTS
+    if not known or 0 in sizes or not CUBLAS_LT.present():
+        return False
+    *items, vector = operands
+    out, left, right = map(turned, items)
+    seen = (
+        layout(right, columns, depth),
+        layout(left, depth, rows),
+        layout(out, columns, rows),
+    )
+    if None in seen or [side.turned for side in seen] != [True, False, False]:
+        return False
+    (first, left_each), (second, right_each) = scales
+    told = Scaled(elements[0], (right_each, left_each), bool(fast))
+    product = Product(
+        *(elements[1], "float32", result, False, *seen, None, vector is not None, 1),
+        scaled=told,
+    )
+    factors = ctypes.c_float(1), ctypes.c_float(0)
+    order = out, right, left, out
+    return start(card, product, order, vector, factors, (second, first))
+
+
+def start(card, product, operands, vector, factors, scales=None):
+    """Puts a product into this thread's queue; False where it has no plan.
+
+    Args:
+        card: where.
+        product: what is asked for.
+        operands: out, left, right and added, in the library's order.
+        vector: the address of what is added to each column, or None.
+        factors: of the product and of what is added.
+        scales: the addresses of those of both operands, or None.
+    """
+    out, left, right, added = operands
+    alpha, beta = factors
     with card.lock:  # descriptors are changed before they are read
-        plan = plan_for(card, product, [item[0] for item in (left, right, added, out)])
+        addresses = [item[0] for item in (left, right, added, out)]
+        plan = plan_for(card, product, addresses, scales)
         if plan is None:
             return False
         if vector is not None:
             plan.set_vector(card, vector)
+        if scales is not None:
+            plan.set_scales(card, scales)
         room = empty((max(plan.n_bytes, 1),), dtype=BYTES, device=f"cuda:{card.index}")
         CUBLAS_LT.call(
             *(card, "matmul", plan.handle, plan.described, ctypes.addressof(alpha)),
@@ -176,18 +281,24 @@ class Plan:
         self.result = (ctypes.c_uint64 * (RESULT // 8))()
         self.algorithm, self.n_bytes = ctypes.addressof(self.result), 0
         self.product = product
-        number = TYPES[product.compute]
-        compute = IN_64F if product.compute == "float64" else IN_32F
-        if product.tf32:
-            compute = IN_32F_TF32
-        self.described = self.make(card, "matmul_desc", compute, number)
+        number = TYPES[product.result]
+        compute = IN_32F_TF32 if product.tf32 else SUMS[product.compute][0]
+        sums = TYPES[product.compute]
+        self.described = self.make(card, "matmul_desc", compute, sums)
         for place, side in ((TRANSA, product.left), (TRANSB, product.right)):
             self.set(card, place, ctypes.c_int32(side.turned))
-        self.set(card, EPILOGUE, ctypes.c_uint32(BIAS if product.bias else PLAIN))
+        self.set(card, EPILOGUE, ctypes.c_uint32(product.epilogue))
         if product.bias:
             self.set(card, BIAS_TYPE, ctypes.c_int32(number))
-        self.left = self.matrix(card, product.left, TYPES[product.element])
-        self.right = self.matrix(card, product.right, TYPES[product.element])
+        first = second = (TYPES | EIGHT)[product.element]
+        if product.scaled is not None:
+            second = EIGHT[product.scaled.other]
+            for place, each in zip((A_MODE, B_MODE), product.scaled.each, strict=True):
+                mode = ONE_FOR_EACH if each else ONE_FOR_ALL
+                self.set(card, place, ctypes.c_int32(mode))
+            self.set(card, FAST, ctypes.c_int8(product.scaled.fast))
+        self.left = self.matrix(card, product.left, first)
+        self.right = self.matrix(card, product.right, second)
         self.out = self.matrix(card, product.out, number)
         self.added = self.out
         if product.added is not None:
@@ -226,6 +337,11 @@ class Plan:
         """Says where the vector is that is added."""
         self.set(card, BIAS_POINTER, ctypes.c_uint64(address))
 
+    def set_scales(self, card, addresses):
+        """Says where the scales of both operands are."""
+        for place, address in zip((A_SCALE, B_SCALE), addresses, strict=True):
+            self.set(card, place, ctypes.c_uint64(address))
+
     def choose(self, card):
         """Asks for an algorithm; whether there is one."""
         preference = CUBLAS_LT.call(card, "matmul_preference_create")
@@ -260,7 +376,7 @@ def light_handle(card):
     return found
 
 
-def plan_for(card, product, addresses):
+def plan_for(card, product, addresses, scales=None):
     """The plan of a product, kept by how its addresses are aligned; None if there is none."""
     aligned = min((address & -address for address in addresses), default=16)
     key = product, min(aligned, 16)
@@ -268,6 +384,8 @@ def plan_for(card, product, addresses):
         return card.products[key]
     plan = Plan(card, product)
     try:
+        if scales is not None:
+            plan.set_scales(card, scales)
         chosen = plan.choose(card)
     except RuntimeError:  # NOT_SUPPORTED: ours multiplies then
         chosen = False

@@ -103,6 +103,7 @@ class Card:
         self.handles: dict = {}  # of entries, by kernel and layout
         self.plans: OrderedDict = OrderedDict()  # of Fourier transforms
         self.products: dict = {}  # plans of the library's products
+        self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
         self._properties = None
         self._fault = 0
 

@@ -1,4 +1,4 @@
-"""NVIDIA's libraries: one door for every call of one, through the package ``nvmath-python``.
+"""NVIDIA's libraries: one door for every call of one, through NVIDIA's Python packages.
 
 A `Library` finds its functions when one is first called. Anything with the same functions
 can stand in for them: the tests put libraries there that check what they are asked, and
@@ -23,11 +23,14 @@ class Library:
 
     Args:
         name: what messages call it.
-        module: of the bindings, which has its functions.
+        module: which has its functions.
+        maker: the function that makes a handle.
+        plain: names of exceptions, beside those with a status, that are the library's.
     """
 
-    def __init__(self, name, module):
+    def __init__(self, name, module, maker="create", plain=()):
         self.name, self.module = name, module
+        self.maker, self.plain = maker, plain
         self.found = None
         self.missing = ""
         self.lock = threading.Lock()
@@ -54,8 +57,8 @@ class Library:
     def find(self):
         """Imports the bindings, or notes why they are not there."""
         try:
-            self.found = import_module(BINDINGS + self.module)
-        except ImportError as error:
+            self.found = import_module(self.module)
+        except (ImportError, OSError) as error:  # the latter for want of the library
             self.missing = str(error)
 
     def present(self):
@@ -66,8 +69,14 @@ class Library:
             return False
         return True
 
-    def call(self, card, function, *args):
+    def call(self, card, function, *args, **named):
         """What a function gives, called in a card's context.
+
+        Args:
+            card: where.
+            function: its name, or what a name has given: a function of an object.
+            args: what it takes.
+            named: the same by name.
 
         Raises:
             OutOfMemoryError: the library finds no memory on the card.
@@ -75,17 +84,20 @@ class Library:
         """
         bindings = self.bindings()
         card.enter()
+        called = function if callable(function) else getattr(bindings, function)
         try:
-            return getattr(bindings, function)(*args)
+            return called(*args, **named)
         except (AttributeError, TypeError):
             raise
         except Exception as error:
-            if not hasattr(error, "status"):
+            if not hasattr(error, "status") and type(error).__name__ not in self.plain:
                 raise
-            lines = [f"{self.name} error: {error}", f"  function: {function}"]
+            name = getattr(function, "__name__", function)  # a text has none
+            lines = [f"{self.name} error: {error}", f"  function: {name}"]
             if operator := operator_running():
                 lines.append(f"  operator: {operator}")
-            full = ALLOCATION_FAILED.get(self.name.upper()) == int(error.status)
+            status = int(getattr(error, "status", 0))
+            full = ALLOCATION_FAILED.get(self.name.upper(), -1) == status
             kind = OutOfMemoryError if full else AcceleratorError
             raise kind("\n".join(lines)) from error
 
@@ -94,7 +106,7 @@ class Library:
         key = card.index, threading.get_ident()
         found = self.handles.get(key)
         if found is None:
-            found = self.handles[key] = self.call(card, "create")
+            found = self.handles[key] = self.call(card, self.maker)
         self.call(card, "set_stream", found, queue(card))
         return found
 
@@ -109,8 +121,10 @@ def queue(card):
     return int(contexts.current_stream(card).handle)
 
 
-CUSOLVER = Library("cuSOLVER", "cusolverDn")
-CUBLAS = Library("cuBLAS", "cublas")
-CUBLAS_LT = Library("cuBLASLt", "cublasLt")
-CUFFT = Library("cuFFT", "cufft")
-ALL = (CUSOLVER, CUBLAS, CUBLAS_LT, CUFFT)
+CUSOLVER = Library("cuSOLVER", BINDINGS + "cusolverDn")
+CUBLAS = Library("cuBLAS", BINDINGS + "cublas")
+CUBLAS_LT = Library("cuBLASLt", BINDINGS + "cublasLt")
+CUFFT = Library("cuFFT", BINDINGS + "cufft")
+UNSUPPORTED = "cudnnGraphNotSupportedError"
+CUDNN = Library("cuDNN", "cudnn", "create_handle", ("RuntimeError", UNSUPPORTED))
+ALL = (CUSOLVER, CUBLAS, CUBLAS_LT, CUFFT, CUDNN)

@@ -1,7 +1,8 @@
 """Products of matrices on a card, by kernels of our own.
 
 A kernel is made for types and a tile (`rushlight.codegen.tiles`), and kept like any
-other.
+other. Halves, and floats that may be rounded, are multiplied by matrix units
+(`rushlight.codegen.units`) where a product fills one of theirs.
 """
 
 from __future__ import annotations
@@ -11,26 +12,44 @@ import struct
 
 from rushlight.backends.nvidia.kernels import DeviceKernel
 
+UNITS_SINCE = 8  # the generation whose units multiply what PTX's products take
 LETTERS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q"}
 
 
 @functools.cache
-def kernel(element, compute, tile):
-    """The kernel for types and a tile."""
-    from rushlight.codegen import tiles
+def kernel(element, compute, result, tile, by_units=False):
+    """The kernel for types and a tile: lanes multiply, or the card's matrix units."""
+    from rushlight.codegen import tiles, units
     from rushlight.codegen.expr import Type
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower
 
-    name = f"product_{element}_{compute}_{tile.rows}_{tile.columns}"
+    kind = "units" if by_units else "product"
+    name = f"{kind}_{element}_{compute}_{result}_{tile.rows}_{tile.columns}"
 
     def made():
-        return lower(tiles.product(name, Type(element), Type(compute), tile))
+        if by_units:
+            return lower(units.product(name, Type(element), tile, Type(result)))
+        types = Type(element), Type(compute)
+        return lower(tiles.product(name, *types, tile, result=Type(result)))
 
-    return DeviceKernel(name, fingerprint(tiles.product), made)
+    return DeviceKernel(name, fingerprint(units.product, tiles.product), made)
 
 
-def run(card, element, compute, sizes, operands, scales, batch):
+def chosen(card, element, compute, sizes):
+    """The tile for a product, how many threads have one, and whether units multiply."""
+    from rushlight.backends.nvidia.blas import reduced_precision
+    from rushlight.codegen import tiles, units
+
+    modern = card.properties.major >= UNITS_SINCE
+    if modern and units.take(element, compute, sizes, reduced_precision()):
+        tile = units.tile_for(*sizes[:2])
+        return tile, units.threads_of(tile), True
+    tile = tiles.tile_for(*sizes[:2])
+    return tile, tile.threads, False
+
+
+def run(card, element, compute, result, sizes, operands, scales, batch):
     """Multiplies in this thread's queue; see `rushlight.core.device.Backend`.
 
     Raises:
@@ -44,7 +63,7 @@ def run(card, element, compute, sizes, operands, scales, batch):
         )
     rows, columns, depth = sizes
     out, left, right, added = operands
-    tile = tiles.tile_for(rows, columns)
+    tile, threads, by_units = chosen(card, element, compute, sizes)
     steps = [item[1:] if item else (0, 0, 0) for item in (out, left, right, added)]
     add = added is not None
     ints, count = tiles.integers(rows, columns, depth, add, steps, tile)
@@ -54,11 +73,11 @@ def run(card, element, compute, sizes, operands, scales, batch):
         word = struct.pack(letter, whole(scale)).ljust(8, b"\0")
         ints.append(int.from_bytes(word, "little", signed=True))
     addresses = [item[0] if item else 0 for item in (out, left, right, added)]
-    kernel(element, compute, tile).run_blocks(
+    kernel(element, compute, result, tile, by_units).run_blocks(
         card,
         (*addresses, 0, 0),
         tuple(ints),
         count * batch,
-        tile.threads,
+        threads,
         ((4, tiles.SCALARS), (5, tiles.SCALARS + 1)),
     )
