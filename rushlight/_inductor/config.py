@@ -2,12 +2,14 @@
 
 Attributes:
     fuse: whether elementwise operators become one kernel.
+    keep_prepared: whether programs that do not learn keep what they make of parameters.
     max_fusion_size: how many operators become one kernel at most.
 """
 
 from rushlight.utils._settings import patcher
 
 fuse = True
+keep_prepared = True
 max_fusion_size = 64
 # PyTorch's, kept for programs that set them.
 coordinate_descent_tuning = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight.programs import attention, fusion, logs
+from rushlight.programs import attention, epilogues, fusion, logs, preparing
 from rushlight.programs.fusion import Group
 from rushlight.programs.planning import Holding, Item, listening, peak_of
 from rushlight.programs.program import Step as Turn
@@ -23,7 +23,9 @@ def build(tape, leaf, wanted, name):
         logs.graph.say(f"{name}:\n{graph}")
     graph.drop_unused()
     attention.recognise(graph, name)
+    preparing.prepare(tape, graph, name)
     parts = grouped(graph, lambda value: window(tape, value))
+    parts = epilogues.joined(graph, parts)
     items = []
     last = last_touched(parts)
     for number, part in enumerate(parts):

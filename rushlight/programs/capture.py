@@ -59,7 +59,7 @@ from cython.cimports.rushlight.programs.tape import (
     usable,
 )
 
-from rushlight.core.state import on_reading
+from rushlight.core.state import on_launching, on_reading
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
@@ -903,6 +903,17 @@ def _read(t):
     read_now()
 
 
+def _launching():
+    """A kernel is about to run that no operator has asked for yet, or that one has.
+
+    While the parts of a function are noted all of them run as they come, so that memory is
+    there; launches are counted, which shows those that belong to no part.
+    """
+    tape: Tape = current()
+    if tape is None or tape.parts is None:
+        read_now()
+
+
 _KERNEL = cython.declare(RecordingKernel, RecordingKernel())
 _serving = cython.declare(cython.bint, False)
 _lock = threading.Lock()
@@ -916,4 +927,5 @@ def serve():
             serve_all(DispatchKey.Recording, _KERNEL)
             set_formulas(FollowedFormulas())
             on_reading(_read)
+            on_launching(_launching)
             _serving = True

@@ -328,9 +328,13 @@ class Joined:
     def expressions(self, in_dtypes, compute, static):
         """The results' expressions, and the symbols that they depend on."""
         symbols = [_symbol(f"x{k}", kind) for k, kind in enumerate(in_dtypes)]
+        return self.applied(symbols, in_dtypes), symbols
+
+    def applied(self, values, kinds):
+        """The results' expressions of some values, which were stored in some types."""
         known = {
-            key: (symbol, kind)
-            for key, symbol, kind in zip(self.inputs, symbols, in_dtypes, strict=True)
+            key: (value, kind)
+            for key, value, kind in zip(self.inputs, values, kinds, strict=True)
         }
         for member in self.members:
             values = [
@@ -342,7 +346,7 @@ class Joined:
                 member.out_keys, results, member.out_types, strict=True
             ):
                 known[key] = _stored(value, kind), kind
-        return [known[key][0] for key in self.outputs], symbols
+        return [known[key][0] for key in self.outputs]
 
     def compute(self, *values):
         """The members one after the other; `expressions` does it with their types."""

@@ -102,7 +102,9 @@ def planned(graph, items, extra=()):
                 kinds[slot] = kinds[slot] and KEPT
     kinds += [INNER] * len(extra)
     sizes = [graph.sizes.get(slot, 0) for slot in range(count)] + list(extra)
-    return Program([item.turn for item in items], graph, kinds, sizes, count)
+    turns = [item.turn for item in items]
+    kept = graph.prepared, graph.given_and_written()
+    return Program(turns, graph, kinds, sizes, count, *kept)
 
 
 def listening(graph, items):

@@ -1,5 +1,6 @@
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint32_t, uintptr_t
 from rushlight.backends.cpu.launch cimport kernel_t
+from rushlight.core.storage cimport Storage
 from rushlight.programs.tape cimport Call, Tape
 
 cdef enum:
@@ -64,3 +65,20 @@ cdef struct Spot:
     size_t n_bytes
     size_t capacity                 # of a block that the program holds itself
     int kind                        # see `Program`
+
+# What a storage was when something was made of it.
+cdef class Look:
+    cdef object of                  # a weak reference
+    cdef uint32_t writes
+    cdef uintptr_t data
+    cdef bint fits(self, Storage storage) noexcept
+
+# What follows from parameters alone.
+cdef class Prepared:
+    cdef list slots
+    cdef object make
+    cdef object known               # the first storage -> looks of all, and what was made
+    cdef list seen                  # looks of those that were asked for last
+    cdef Storage made
+    cdef Storage storage(self, Tape tape)
+    cdef Storage remade(self, Tape tape)

@@ -8,8 +8,11 @@ what operators ask for inside. A place that nobody sees but kernels has no objec
 from __future__ import annotations
 
 from time import thread_time_ns
+from weakref import WeakKeyDictionary
 
 import cython
+from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.weakref import PyWeakref_GetObject, PyWeakref_NewRef
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcpy, memset
@@ -383,6 +386,91 @@ def ask(storage: Storage) -> cython.int:
 
 @cython.final
 @cython.cclass
+class Prepared:
+    """What follows from parameters alone: made once, and again when one has changed.
+
+    Args:
+        slots: the parameters' numbers.
+        make: from their storages to one of what follows.
+    """
+
+    def __init__(self, slots, make):
+        self.slots, self.make = list(slots), make
+        self.seen = []
+        self.known = WeakKeyDictionary()
+
+    @cython.cfunc
+    def storage(self, tape: Tape) -> Storage:
+        """What follows from the elements that the parameters have now."""
+        i: cython.int
+        look: Look
+        if self.made is None:
+            return self.remade(tape)
+        for i in range(len(self.slots)):
+            look = cython.cast(Look, self.seen[i])
+            if not look.fits(cython.cast(Storage, tape.slots[self.slots[i]])):
+                return self.remade(tape)
+        return self.made
+
+    @cython.cfunc
+    def remade(self, tape: Tape) -> Storage:
+        """The same for other parameters than last time, or changed ones."""
+        sources: list = [tape.slots[slot] for slot in self.slots]
+        look: Look
+        found = self.known.get(sources[0])
+        if found is not None:
+            for look, source in zip(found[0], sources):
+                if not look.fits(source):
+                    found = None
+                    break
+        if found is None:
+            looks: list = [look_of(source) for source in sources]
+            found = looks, self.make(*sources)
+            self.known[sources[0]] = found
+        self.seen, self.made = found
+        return self.made
+
+
+@cython.final
+@cython.cclass
+class Look:
+    """What a storage was when something was made of it."""
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def fits(self, storage: Storage) -> cython.bint:
+        """Whether it is that storage, and nobody can have written to it since."""
+        return (
+            cython.cast(cython.pointer(PyObject), PyWeakref_GetObject(self.of))
+            == cython.cast(cython.pointer(PyObject), storage)
+            and self.writes == storage.writes
+            and self.data == cython.cast(uintptr_t, storage.data)
+            and not storage.lent
+            and storage.owner is None
+        )
+
+
+@cython.cfunc
+def look_of(storage: Storage) -> Look:
+    look: Look = Look.__new__(Look)
+    look.of = PyWeakref_NewRef(storage, None)
+    look.writes = storage.writes
+    look.data = cython.cast(uintptr_t, storage.data)
+    return look
+
+
+def is_own(storage: Storage) -> bool:
+    """Whether operators alone write to memory: no file, array or other process."""
+    return storage.owner is None and not storage.lent
+
+
+def storage_of(tensor: Tensor) -> Storage:
+    """What a tensor lies on."""
+    return tensor.storage
+
+
+@cython.final
+@cython.cclass
 class Program:
     """The steps for a path, with what is wanted of it.
 
@@ -392,6 +480,9 @@ class Program:
         kinds: for each place whether it was there before, has an object, or is memory
             that kernels alone see: 0, 1, 2.
         sizes: bytes of each place.
+        prepared: what has to be there before: the last of the storages that it has not
+            made, each a `Prepared`.
+        written: the storages among these that it writes to.
     """
 
     steps = cython.declare(list, visibility="readonly")
@@ -404,12 +495,24 @@ class Program:
     timed = cython.declare(cython.bint, visibility="public")
     n_places = cython.declare(cython.int, visibility="readonly")
     extra = cython.declare(list, visibility="readonly")
+    prepared = cython.declare(list, visibility="readonly")
+    written = cython.declare(list, visibility="readonly")
 
-    def __init__(self, steps, graph=None, kinds=(), sizes=(), n_slots=0):
+    def __init__(
+        self,
+        steps,
+        graph=None,
+        kinds=(),
+        sizes=(),
+        n_slots=0,
+        prepared=(),
+        written=(),
+    ):
         i: cython.int
         step: Step
         self.steps = steps
         self.extra = []
+        self.prepared, self.written = list(prepared), list(written)
         self.graph = graph
         self.n_slots = n_slots
         self.n_spots = len(kinds)
@@ -488,6 +591,10 @@ class Program:
             data = cython.cast(cython.pp_char, far)
             held = cython.cast(cython.pointer(cython.size_t), far) + n
         memset(held, 0, n * cython.sizeof(cython.size_t))
+        for item in self.prepared:
+            tape.add(cython.cast(Prepared, item).storage(tape), False)
+        for item in self.written:
+            cython.cast(Storage, tape.slots[item]).writes += 1
         for i in range(self.n_slots):
             data[i] = cython.NULL
             if self.spots[i].kind != INNER:

@@ -7,6 +7,7 @@ from functools import cached_property, lru_cache
 
 from rushlight.core.window import make_tensor
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT, TAGS
+from rushlight.programs.resolving import pointwise_kernel
 from rushlight.programs.tape import Value
 
 CONSTANT, TENSOR, TENSORS, NUMBER = range(4)
@@ -82,8 +83,12 @@ def _shown(value):
 
 
 def writes_unsaid(op):
-    """Whether an operator may write to arguments that its schema does not mark."""
-    return any(word in op.name for word in _WRITING)
+    """Whether an operator may write to arguments that its schema does not mark.
+
+    An elementwise one never does, whatever it is called.
+    """
+    named = any(word in op.name for word in _WRITING)
+    return named and pointwise_kernel(op) is None
 
 
 def is_written(op, i):
@@ -138,11 +143,16 @@ class Graph:
         wanted: for each storage 0 if it was there before, 1 if nobody has it any more,
             2 if it is wanted.
         sizes: bytes of the storages that the path makes, by number.
+        lasting: numbers of the storages that are parameters, where nobody learns.
+        prepared: what the last of the storages are made by, before the program runs
+            (`rushlight.programs.preparing`).
     """
 
     steps: list
     wanted: bytes
     sizes: dict
+    lasting: set = field(default_factory=set)
+    prepared: list = field(default_factory=list)
 
     @classmethod
     def of(cls, leaf, wanted):
@@ -156,7 +166,11 @@ class Graph:
         for call in leaf.path:
             for number, size in enumerate(call.sizes):
                 sizes[call.first + number] = size
-        return cls(steps, wanted, sizes)
+        lasting = {v.slot for c in leaf.path for v in step_of(c).reads if v.lasting}
+        lasting |= {v.slot for step in steps for v in step.reads if v.lasting}
+        for call in leaf.path:
+            lasting.update(running_statistics(call))
+        return cls(steps, wanted, sizes, {s for s in lasting if wanted[s] == 0})
 
     def fresh(self, slot):
         """Whether the path makes a storage."""
@@ -165,6 +179,11 @@ class Graph:
     def lives(self, slot):
         """Whether somebody sees a storage afterwards: its last contents count."""
         return self.wanted[slot] != 1
+
+    def given_and_written(self):
+        """The storages that were there before and are written to."""
+        slots = {value.slot for step in self.steps for value in step.writes}
+        return sorted(slot for slot in slots if self.wanted[slot] == 0)
 
     def drop_unused(self):
         """Takes out what nobody reads; returns how many steps that were."""
@@ -188,6 +207,15 @@ class Graph:
             for mark, word in marks.items()
         ]
         return "\n".join([*kinds, *lines])
+
+
+def running_statistics(call):
+    """The storages of what a call normalises by, which modules have beside parameters."""
+    given = dict(zip(call.op.signature.names, call.values, strict=False))
+    if given.get("training", True) is not False:
+        return []
+    seen = (given.get(name) for name in ("running_mean", "running_var"))
+    return [value.slot for value in seen if isinstance(value, Value)]
 
 
 def may_refuse(op):

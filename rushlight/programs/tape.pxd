@@ -29,6 +29,7 @@ cdef class Value:
     cdef readonly DType dtype
     cdef uint64_t deferred
     cdef readonly bint wrapped
+    cdef readonly bint lasting      # a parameter that nobody learns: its elements stay a while
     cdef Value root                 # of a result that is known as a view of what it shows
     cdef object of                  # the argument that it is a view of, or of whose base
     cdef int creation               # how that view was made
@@ -102,7 +103,7 @@ cdef class Tape:
     cdef object flush(self, object why)
 
 cdef object adopt(Storage target, Tensor made)
-cdef Value value_of(Tensor t, int slot)
+cpdef Value value_of(Tensor t, int slot)
 cdef bint usable(Tensor t) noexcept
 cdef object fill_rest(Tape tape)
 cdef bind(Tape tape, Call call, object result)

@@ -24,6 +24,8 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage, take_block
 from cython.cimports.rushlight.core.tensor import Tensor, blank, keys_for
 
+from rushlight.nn.parameter import Parameter
+
 _ONE = cython.declare(uint64_t, 1)
 _BELOW = cython.declare(
     uint64_t, (_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW)
@@ -105,8 +107,9 @@ class Value:
         return t
 
 
-@cython.cfunc
+@cython.ccall
 def value_of(t: Tensor, slot: cython.int) -> Value:
+    """The window that a tensor is, on the storage of a number."""
     v: Value = Value.__new__(Value)
     d: cython.int
     v.slot = slot
@@ -120,6 +123,11 @@ def value_of(t: Tensor, slot: cython.int) -> Value:
     v.dtype = t.dtype_
     v.deferred = t.keys & DEFERRED
     v.wrapped = t.wrapped_number
+    v.lasting = (
+        not state().grad_mode
+        and not t.inference
+        and isinstance(t if t.base is None else t.base, Parameter)
+    )
     return v
 
 
@@ -178,14 +186,20 @@ class Call:
         self.after = None
 
 
-def made_call(op: Operator, values: list, kinds: list, like: Call):
-    """A call in place of others, with the results of the last of them."""
+def made_call(op: Operator, values: list, kinds: list, like: Call, lone=None):
+    """A call in place of others, with the results of the last of them.
+
+    Args:
+        lone: a window that it makes instead of these.
+    """
     call: Call = Call()
     i: cython.int
     call.op, call.keys, call.values = op, _CPU, values
     for i in range(len(kinds)):
         call.kinds[i] = kinds[i]
     call.results, call.shape, call.lone = like.results, like.shape, like.lone
+    if lone is not None:
+        call.results, call.shape, call.lone = [(FRESH, lone)], None, True
     call.sizes, call.first, call.notes = like.sizes, like.first, like.notes
     return call
 
