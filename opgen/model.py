@@ -20,6 +20,7 @@ TAGS = {
     "anywhere",  # its function asks the backend for all that it does with memory
     "planned",  # its function looks at no element: see `dispatch.plans`
     "twin",  # in place, a function of its own runs, whose name ends in "_"
+    "drawn",  # with `out=`, a function of its own runs, whose name ends in "_into"
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
     "steps",  # in place, its results belong to the graph, and their gradient is zero

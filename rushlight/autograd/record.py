@@ -174,6 +174,7 @@ def count_write(target: object):
     if isinstance(target, Tensor):
         t: Tensor = target
         if t.inference and not state().inference_mode:
+            t.storage.writes += 1
             return
         t.bump_version()
         note_modification(t)

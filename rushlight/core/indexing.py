@@ -86,6 +86,8 @@ def as_index_tensor(item: object) -> object:
         or made.dtype_.code == CODE_INT64
     ):
         return made
+    if made.dtype_.category > INTEGER and isinstance(item, (list, tuple)):
+        return _AS_TENSOR(item, dtype=dtype_of(CODE_INT64))  # or what cannot be one
     return made.long()
 
 
@@ -319,6 +321,9 @@ def setitem(self: Tensor, index, value):
     indices: list = []
     target: object
     number: cython.bint = is_number(value, self)
+    if number and (index is False or type(value) is complex):
+        # It is converted before any index is looked at, and if nobody sees it.
+        _FULL((), value, dtype=self.dtype_, device=self.storage.device)
     if index is False:
         return
     if index is True:

@@ -94,6 +94,7 @@ class Loan:
     def __dealloc__(self):
         if self.storage is not None:
             self.storage.lent -= 1
+            self.storage.writes += 1  # the borrower may have, until now
 
 
 # Operators of a thread with this key may wait; see `programs.capture`.
@@ -104,6 +105,7 @@ WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 def lend(storage: Storage) -> Loan:
     loan: Loan = Loan.__new__(Loan)
     storage.lent += 1
+    storage.writes += 1
     loan.storage = storage
     return loan
 

@@ -21,3 +21,4 @@ cdef ThreadState* state() noexcept
 
 # Tells whoever asked with `on_reading` that the thread reads an element, if it has the key.
 cdef int tell_readers() except -1
+cdef int tell_launchers() except -1

@@ -188,6 +188,7 @@ _READ = cython.declare(
     | (cython.cast(uint64_t, 1) << 45),  # no operator answers to it: a call is noted
 )
 _READERS = cython.declare(list, [])
+_LAUNCHERS = cython.declare(list, [])
 
 
 def on_reading(function):
@@ -205,6 +206,23 @@ def tell_readers() -> cython.int:
     if state().included & _READ:
         for function in _READERS:
             function(None)
+    return 0
+
+
+def on_launching(function):
+    """Calls a function before a kernel runs that is passed addresses, where operators wait.
+
+    No element comes to Python by that: only memory has to be there.
+    """
+    _LAUNCHERS.append(function)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def tell_launchers() -> cython.int:
+    """Tells those who asked that a kernel is about to run."""
+    for function in _LAUNCHERS:
+        function()
     return 0
 
 

@@ -12,6 +12,9 @@ cdef class Storage:
     cdef size_t n_bytes             # Python sees the method nbytes(), as PyTorch has it
     cdef size_t capacity            # bytes reserved in the pool; 0 where `owner` holds the memory
     cdef public uint32_t version    # the counter shared by base, views and detach()ed aliases
+    # How often its bytes may have changed, whoever's count that is: by operators under any
+    # alias, by those that were given the address or look at the bytes.
+    cdef readonly uint32_t writes
     cdef VersionCounter counter     # what they share instead, from the first `x.data = y` on
     cdef readonly Device device
     cdef object owner               # keeps foreign memory alive (NumPy, DLPack, mmap)

@@ -448,6 +448,7 @@ def check_readable(storage: Storage):
 @cython.cfunc
 def copy_in(storage: Storage, values: bytes):
     check_readable(storage)
+    storage.writes += 1
     source: cython.p_char = values
     size: cython.size_t = len(values)
     memcpy(storage.data, source, min(size, storage.n_bytes))
@@ -526,6 +527,7 @@ class Storage:
         """Address of the first byte; 0 where there is none."""
         if state().included & WAITING:
             tell_readers()
+        self.writes += 1  # whoever has the address may
         return cython.cast(uintptr_t, self.data)
 
     def resizable(self) -> bool:
@@ -733,6 +735,7 @@ def copy_span(
     if n_bytes == 0:
         return
     if target.device.on_host and source.device.on_host:
+        target.writes += 1
         memcpy(target.data + to, source.data + of, n_bytes)
         return
     copy_across(

@@ -481,6 +481,7 @@ class Tensor:
     @cython.cfunc
     @cython.exceptval(check=False)
     def bump_version(self) -> cython.void:
+        self.storage.writes += 1
         if self.extra is not None and self.extra.counter is not None:
             self.extra.counter.value += 1
         elif self.storage.counter is not None:
@@ -492,8 +493,7 @@ class Tensor:
     def own_counter(self) -> VersionCounter:
         """The count that the tensor keeps, with its relatives, on other storages."""
         extra: Extra = self.own_extra()
-        if extra.counter is None:
-            extra.counter = shared_counter(self.storage)
+        extra.counter = extra.counter or shared_counter(self.storage)
         return extra.counter
 
     @cython.cfunc
@@ -604,14 +604,14 @@ class Tensor:
     @property
     def is_quantized(self):
         """Whether the elements are integers that stand for other numbers."""
-        return (
-            self.keys & STANDS_APART
-        ) != 0 and CODE_QINT8 <= self.dtype_.code <= CODE_QINT32
+        apart: cython.bint = (self.keys & STANDS_APART) != 0
+        return apart and CODE_QINT8 <= self.dtype_.code <= CODE_QINT32
 
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""
         if state().included & 128:  # DispatchKey.Recording: what waits has no memory
             tell_readers()
+        self.storage.writes += 1  # whoever has the address may
         there: cython.bint = self.storage.data != cython.NULL and self.numel_ != 0
         return cython.cast(uintptr_t, self.pointer()) if there else 0
 
@@ -942,11 +942,11 @@ class Tensor:
     def __irshift__(self, other):
         return binary(slots.SLOT_IRSHIFT, self, other)
 
-    def __pow__(self, other, modulo):
-        return binary(slots.SLOT_POW, self, other)
+    def __pow__(self, other, mod):
+        return binary(slots.SLOT_POW, self, other) if mod is None else NotImplemented
 
-    def __rpow__(self, other, modulo):
-        return binary(slots.SLOT_RPOW, self, other)
+    def __rpow__(self, other, mod):
+        return binary(slots.SLOT_RPOW, self, other) if mod is None else NotImplemented
 
     def __ipow__(self, other):
         return binary(slots.SLOT_IPOW, self, other)

@@ -121,6 +121,56 @@ def flatten(self: Tensor, start_dim, end_dim):
     return cython.cast(object, self).reshape(sizes)
 
 
+def movedim_one(self: Tensor, source, destination):
+    """``movedim`` of a single dimension."""
+    return movedim(self, (source,), (destination,))
+
+
+def movedim(self: Tensor, source, destination):
+    """The permutation that puts each source dimension at its destination.
+
+    Raises:
+        RuntimeError: the lists differ in length, or name a dimension twice.
+    """
+    moved: cython.int[64]  # for each place the dimension that goes there, or -1
+    taken: cython.bint[64]
+    order: list = []
+    d: cython.int
+    k: cython.int = 0
+    ndim: cython.int = self.ndim_
+    if len(source) != len(destination):
+        raise RuntimeError(
+            "movedim: Invalid source or destination dims: source "
+            f"({list(source)} dims) should contain the same number of dims as "
+            f"destination ({list(destination)} dims)"
+        )
+    source_dims: list = [wrap_dim(dim, ndim) for dim in source]
+    places: list = [wrap_dim(dim, ndim) for dim in destination]
+    _refuse_repeated("source", source, source_dims)
+    _refuse_repeated("destination", destination, places)
+    for d in range(ndim):
+        moved[d], taken[d] = -1, False
+    for dim, place in zip(source_dims, places) if ndim else ():
+        moved[cython.cast(cython.int, place)] = dim
+        taken[cython.cast(cython.int, dim)] = True
+    for d in range(ndim):
+        if moved[d] < 0:
+            while taken[k]:
+                k += 1
+            moved[d] = k
+            k += 1
+        order.append(moved[d])
+    return cython.cast(object, self).permute(order)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def _refuse_repeated(name: str, given: object, dims: list) -> cython.int:
+    if len(dims) > 1 and len(set(dims)) != len(dims):
+        raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(given)})")
+    return 0
+
+
 def view_dtype(self: Tensor, dtype: DType):
     """The same bytes read as another data type."""
     sizes: int64_t[64]

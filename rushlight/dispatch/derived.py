@@ -25,6 +25,7 @@ from cython.cimports.rushlight.dispatch.outputs import (
     KERNEL,
     check_output_type,
     fit_like,
+    plain_name,
     refuse_gradient,
     refuse_output,
     refuse_reading,
@@ -59,6 +60,8 @@ class DerivedKernel(Kernel):
             if op.out_overlap & 5:
                 least: cython.int = 2 if op.out_overlap & 4 else 1
                 refuse_shared(slots, 1, op.n_args, written, least)
+            if op.entry and "out_any" in op.entry[TAGS]:
+                keep_type(op, slots, written)
         if not keys and op.form == INPLACE and wants_graph(op, slots):
             # What the composite's parts save must not be what is overwritten.
             copy = written.clone()
@@ -76,7 +79,12 @@ class DerivedKernel(Kernel):
             if op.out_overlap & 7 and not op.out_late:
                 refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
         # At the composite level (keys == 0) the functional form dispatches anew.
-        result = source.run(slots, keys) if keys else source.call(slots)
+        if keys:
+            result = source.run(slots, keys)
+        elif op.form == OUT and op.out_detached and wants_graph(op, slots):
+            result = call_apart(source, slots, op.n_args - 1, target)
+        else:
+            result = source.call(slots)
         if op.form == INPLACE:
             refuse_type(op, slots, written, result)
             return overwrite(written, result, op)
@@ -87,6 +95,39 @@ class DerivedKernel(Kernel):
         if op.entry and op.entry[BATCHING] == "elementwise":
             refuse_growing(op, slots, target, result)
         return fill_out(target, result, op, slots)
+
+
+@cython.cfunc
+def call_apart(
+    source: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    n_args: cython.int,
+    target: object,
+) -> object:
+    """Calls with copies of operands in the memory that will be written.
+
+    What a graph saves of them must not be what is overwritten.
+    """
+    i: cython.int
+    given: cython.pointer(PyObject)[24]
+    copies: list = []
+    for i in range(n_args):
+        given[i] = slots[i]
+        value = cython.cast(object, slots[i])
+        if (
+            isinstance(target, Tensor)
+            and isinstance(value, Tensor)
+            and cython.cast(Tensor, value).storage
+            is cython.cast(Tensor, target).storage
+        ):
+            copy = value.clone()
+            copies.append(copy)
+            slots[i] = cython.cast(cython.pointer(PyObject), copy)
+    try:
+        return source.call(slots)
+    finally:
+        for i in range(n_args):
+            slots[i] = given[i]
 
 
 @cython.cfunc
@@ -103,6 +144,18 @@ def refuse_growing(
         if cython.cast(object, slots[i]) is target and isinstance(target, Tensor):
             if result.shape != target.shape:
                 refuse_output(op.base_name(), target, result)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def keep_type(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), target: Tensor
+) -> cython.int:
+    """What is changed in place is of the type to compute in, if no other is named."""
+    at: cython.int = op.signature.find("dtype")
+    if at >= 0 and cython.cast(object, slots[at]) is None:
+        slots[at] = cython.cast(cython.pointer(PyObject), target.dtype_)
     return 0
 
 
@@ -158,8 +211,8 @@ def refuse_type(
     at: cython.int = op.signature.find("dtype")
     if at >= 0 and cython.cast(object, slots[at]) is not None:
         raise RuntimeError(
-            f"Bad in-place call: input tensor dtype {target.dtype_.name} and "
-            f"output tensor dtype {result.dtype_.name} should match"
+            f"Bad in-place call: input tensor dtype {plain_name(target.dtype_)} and "
+            f"output tensor dtype {plain_name(result.dtype_)} should match"
         )
     return 0
 

@@ -359,8 +359,13 @@ class Operator:
                         t = element
                         bits |= t.keys
                         wants = wants or t.wants_grad or stale(t)
-        if self.form == INPLACE and not st.inference_mode:
-            refuse_inference_write(cython.cast(object, slots[0]))
+        if self.form == INPLACE:
+            if not st.inference_mode:
+                refuse_inference_write(cython.cast(object, slots[0]))
+            item = cython.cast(object, slots[0])
+            if isinstance(item, Tensor):
+                # also where functions of ours write: no version says so
+                cython.cast(Tensor, item).storage.writes += 1
         if bits == 0 or self.device_arg >= 0:
             bits = self.factory_bits(slots, bits)
         bits = (bits | st.included) & ~st.excluded

@@ -611,8 +611,8 @@ class PointwiseKernel(Kernel):
             set_output(cython.address(call), 0, result)
             if call.device_kind == KIND_META:
                 return result
-            store_numbers(cython.address(call), self.wide, self.strict)
             if not result.storage.device.on_host:
+                store_numbers(cython.address(call), self.wide, self.strict)
                 self.run_there(
                     cython.address(call),
                     result.storage.device,
@@ -627,6 +627,8 @@ class PointwiseKernel(Kernel):
                 fn = self.find(
                     cython.address(call), statics, (dtype_of(call.result).name,)
                 ).fn
+            # a kernel that is missing is told of before a number that is too large
+            store_numbers(cython.address(call), self.wide, self.strict)
             run_call(fn, cython.address(call))
             return result
         return self.run_form(op, slots, cython.address(call), statics, outs)
@@ -679,12 +681,14 @@ class PointwiseKernel(Kernel):
                 self.prepare_target(targets[k], call, op, dtype_of(code))
             set_output(call, k, targets[k])
         if call.device_kind != KIND_META:
-            store_numbers(call, self.wide, self.strict)
             names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
             where: Device = cython.cast(Tensor, targets[0]).storage.device
             if where.on_host:
-                run_call(self.find(call, statics, names).fn, call)
+                found = self.find(call, statics, names)
+                store_numbers(call, self.wide, self.strict)
+                run_call(found.fn, call)
             else:
+                store_numbers(call, self.wide, self.strict)
                 self.run_there(call, where, statics, names)
         if op.form == OUT:
             return cython.cast(object, slots[op.n_args - 1])

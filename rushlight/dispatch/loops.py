@@ -177,9 +177,7 @@ def run_elsewhere(
         # a number, or one element of the host's: it goes along with the launch
         addresses.append(None)
         strides.append(None)
-        size: cython.Py_ssize_t = 16
-        if call.is_tensor[k - call.n_out]:
-            size = call.operands[k].itemsize
+        size: cython.Py_ssize_t = call.operands[k].itemsize  # behind it may be anything
         found: bytes = PyBytes_FromStringAndSize(call.operands[k].data, size)
         numbers += found.ljust(16, b"\0")
     backend_of(device).run_elements(

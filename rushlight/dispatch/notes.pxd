@@ -65,6 +65,7 @@ cdef class Plan:
     cdef bint single
     cdef bint writes                # into what the call was given
     cdef list constants             # kept for the steps
+    cdef list changed               # which tensors of the call count how many more writes
     cdef int misses
 
 cdef class Recorder:
@@ -73,6 +74,7 @@ cdef class Recorder:
     cdef list looks                 # sizes and strides of those that are made, when they are
     cdef list steps
     cdef set written
+    cdef list versions              # of the tensors of the call, before it
     cdef list constants
     cdef Tensor flag
     cdef bint failed

@@ -491,6 +491,13 @@ def note_reading(t):
     notes.steps.append(step)
 
 
+def unplanned():
+    """Makes no plan of this call: it hangs on more than plans are found by."""
+    notes: Recorder = recorder()
+    if notes is not None:
+        notes.failed = True
+
+
 serve_all(DispatchKey.Planning, Listener())
 on_reading(note_reading)
 on_making(note_fresh)
@@ -511,6 +518,7 @@ def begin(tensors: list) -> Recorder:
     for item in tensors:
         notes.add(item)
     notes.given = len(notes.tensors)
+    notes.versions = [cython.cast(Tensor, item).version() for item in tensors]
     notes.steps = []
     notes.written = set()
     notes.before = getattr(_held, "recorder", None)
@@ -551,6 +559,12 @@ def finished(notes: Recorder, result: object) -> Plan:
                 return None
     plan.writes = notes.writes
     plan.constants = notes.constants
+    # who counts writes stands above what was heard
+    plan.changed = []
+    for i in range(notes.given):
+        more = cython.cast(Tensor, notes.tensors[i]).version() - notes.versions[i]
+        if more:
+            plan.changed.append((i, more))
     plan.misses = 0
     plan.single = not isinstance(result, tuple)
     if not plan.single and type(result) is not tuple:
@@ -566,6 +580,10 @@ def finished(notes: Recorder, result: object) -> Plan:
         if not place.whole and cython.cast(Tensor, item).base is not None:
             place.viewed = True
         plan.results.append(place)
+        # fresh memory that was written to again counts that, too
+        more = cython.cast(Tensor, notes.tensors[place.base]).version()
+        if place.base >= notes.given and more:
+            plan.changed.append((place.base, more))
     return plan
 
 

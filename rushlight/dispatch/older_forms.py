@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.core.dtype import all_dtypes
 from rushlight.core.tensor import Tensor
 
 _FACTORS = ("beta", "alpha")
@@ -31,8 +32,10 @@ _NUMBER_LAST = ("add", "sub", "subtract", "rsub")  # their alpha may follow a nu
 # may only be numbers.
 _RENAMED = {
     "copy_": {"other": "src"},
+    "to": {"tensor": "other"},
     "isin": {"element": "elements", "test_element": "test_elements"},
 }
+_TYPES = {bool: "bool", int: "int64", float: "float64", complex: "complex128"}
 _NUMBERS = frozenset(("alpha", "beta", "value", "number"))
 _warned = False
 
@@ -86,6 +89,8 @@ def reordered(name, method, values, keywords):
     >>> reordered("add", True, (x, 3, 2), {})
     ((tensor([1., 1.]), 3), {'alpha': 2})
     """
+    if name == "to" and len(values) > 1 and (dtype := _type_of_number(values[1])):
+        return (values[0], dtype, *values[2:]), keywords
     if keywords:
         return _renamed(name, values, keywords)
     for form in forms(name, method):
@@ -111,6 +116,21 @@ def _renamed(name, values, keywords):
     if "element" in key and isinstance(keywords[key], Tensor):
         return None
     return values, {names.get(k, k): value for k, value in keywords.items()}
+
+
+def _type_of_number(value):
+    """The type of the tensor that a number stands for, or None for anything else."""
+    given = type(value)
+    if given.__module__ == "numpy" and not hasattr(given, "__len__"):
+        value = value.item() if hasattr(given, "item") else None
+        if isinstance(value, bool):
+            value = float(value)  # PyTorch knows Python's truth values only
+    if isinstance(value, int) and value >> 63 not in (0, -1):
+        raise OverflowError("int too big to convert")
+    for kind, name in _TYPES.items():
+        if isinstance(value, kind):
+            return all_dtypes()[name]
+    return None
 
 
 def _warn(name, form, factors):

@@ -13,8 +13,11 @@ cdef enum:
     FIELD = 6
 
 cdef str type_name(DType dtype)
+cdef str plain_name(DType dtype)
 cdef int check_output_type(int rule, DType result, Tensor target, str name) except -1
 cdef int fit_output(Tensor target, int ndim, const int64_t* sizes, const int64_t* strides, bint quiet) except -1
+cdef resize_output(Tensor target, list wanted, bint quiet)
+cpdef prepared(str name, Tensor target, object sizes, bint quiet=*, tuple operands=*)
 cdef int fit_like(Tensor target, Tensor result, bint quiet, bint plain) except -1
 cdef int refuse_shared(PyObject** slots, int first, int last, Tensor target, int least) except -1
 cdef int refuse_reading(PyObject** slots, int last, object target, int overlap) except -1

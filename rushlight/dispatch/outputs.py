@@ -10,9 +10,11 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, CODE_UINT8, COMPLEX, DType
 from cython.cimports.rushlight.core.geometry import is_dense
 from cython.cimports.rushlight.core.overlap import (
+    refuse_internal_overlap,
     refuse_overlap,
     refuse_partial_overlap,
 )
+from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.dtype import TYPE_NAMES
@@ -128,7 +130,15 @@ def fit_output(
                 break
     if same:
         return 0
-    wanted = [sizes[d] for d in range(ndim)]
+    resize_output(target, [sizes[d] for d in range(ndim)], quiet)
+    if strides != cython.NULL:
+        target.set_geometry(ndim, sizes, strides, target.offset)
+    return 0
+
+
+@cython.cfunc
+def resize_output(target: Tensor, wanted: list, quiet: cython.bint):
+    """Give an output other sizes, with PyTorch's warning where it had elements."""
     if target.numel_ and not quiet:
         warnings.warn(
             "An output with one or more elements was resized since it had shape "
@@ -141,9 +151,37 @@ def fit_output(
             stacklevel=2,
         )
     resize_(target, wanted)
-    if strides != cython.NULL:
-        target.set_geometry(ndim, sizes, strides, target.offset)
-    return 0
+
+
+@cython.ccall
+def prepared(
+    name: str,
+    target: Tensor,
+    sizes: object,
+    quiet: cython.bint = True,
+    operands: tuple = (),
+):
+    """An output that its operator writes itself: with the result's sizes.
+
+    Args:
+        name: the operator, for messages.
+        target: the output.
+        sizes: the result's sizes.
+        quiet: whether it is resized without a warning.
+        operands: what the operator was called with.
+
+    Raises:
+        RuntimeError: gradients would have to flow through it, or one of its elements
+            stands at several places.
+    """
+    if state().grad_mode:
+        for item in (target, *operands):
+            if isinstance(item, Tensor) and cython.cast(Tensor, item).wants_grad:
+                refuse_gradient(name)
+    if target.shape != tuple(sizes):
+        resize_output(target, list(sizes), quiet)
+    refuse_internal_overlap(target)
+    return target
 
 
 @cython.cfunc

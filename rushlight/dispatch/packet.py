@@ -177,9 +177,11 @@ def packet_vectorcall(
     if kwnames != cython.NULL and has_python_keyword(kwnames):
         if not is_out_alone(packet, args[n], kwnames):
             return call_with_keywords(packet, args, n, kwnames)
-        kwnames = cython.NULL
         if cython.cast(object, args[n]) is not None:
             return write_to(packet, args, n)
+        if packet.method or not has_out(packet):
+            raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
+        kwnames = cython.NULL
     started: cython.bint = False  # all slots are filled, and nobody else has the call
     bound.n_made = 0
     bound.strict = packet.strict
@@ -272,6 +274,16 @@ def refuse_first(
                 f"output with shape {list(sizes[0])} doesn't match the broadcast shape "
                 f"{list(broadcast)}"
             )
+        target = cython.cast(object, slots[op.n_args - 1])
+        if op.form == OUT and isinstance(target, Tensor):
+            for i in range(op.n_args - 1):  # an operand that is written to cannot grow
+                if cython.cast(object, slots[i]) is target and tuple(
+                    broadcast
+                ) != tuple(target.shape):
+                    raise RuntimeError(
+                        f"output with shape {list(target.shape)} doesn't match the "
+                        f"broadcast shape {list(broadcast)}"
+                    )
     return 0
 
 
@@ -313,9 +325,11 @@ def bind_reordered(
     """Bind arguments that came in an older order; the caller keeps them alive."""
     op: Operator
     i: cython.int
-    raw: cython.pointer(PyObject)[8]
+    raw: cython.pointer(PyObject)[64]
     names: tuple = tuple(keywords)
     given: list = [*values, *keywords.values()]
+    if len(given) > 64:
+        raise TypeError(f"{packet.name}() got {len(given)} arguments")
     for i in range(len(given)):
         raw[i] = cython.cast(cython.pointer(PyObject), given[i])
     code: cython.int = 0
@@ -462,6 +476,8 @@ def call_with_out(
         return cython.cast(object, cython.cast(cython.pointer(PyObject), packet))(
             *positional, **keywords
         )
+    if not has_out(packet):
+        raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
     bound: Bound
     op: Operator
     first_code: cython.int = 0

@@ -21,7 +21,7 @@ from cython.cimports.cpython.unicode import PyUnicode_AsUTF8AndSize
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcmp, memcpy, memset
 from cython.cimports.rushlight.backends.cpu.launch import parallel_for
-from cython.cimports.rushlight.core.device import CPU_DEVICE
+from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CPU, Device
 from cython.cimports.rushlight.core.dtype import FLOATING, DType, default_dtype
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
@@ -76,6 +76,7 @@ _MISSES = cython.declare(cython.int, 32)  # looks that found something else, at 
 # Every plan is compared with its function: for the tests.
 _CHECKED = cython.declare(cython.bint, os.environ.get("RUSHLIGHT_CHECK_PLANS") == "1")
 _OUTCOMES = cython.declare(dict, {})
+_KEEPERS = cython.declare(list, [])  # the kernels that keep plans
 
 
 @cython.cfunc
@@ -119,12 +120,15 @@ def describe_one(
         words[n] = 2 + (t.dtype_.code << 8) + (t.ndim_ << 16) + (t.wrapped_number << 24)
         if type(item) is not Tensor and asks(item):
             return -1
-        if allowed != _ANY and (
-            t.wants_grad or (t.base is not None and t.base.wants_grad)
-        ):
-            if state().grad_mode:
+        if t.wants_grad or (t.base is not None and t.base.wants_grad):
+            if not state().grad_mode:
+                words[n] |= 1 << 25
+            elif allowed != _ANY:
                 return -1
-            words[n] |= 1 << 25
+            else:
+                words[n] |= 1 << 26  # kernels refuse what has no gradient
+        if t.inference and not state().inference_mode:
+            words[n] |= 1 << 27  # which may not be written to
         n += 1
         for d in range(t.ndim_):
             words[n] = t.sizes[d]
@@ -159,6 +163,13 @@ def describe_one(
     if isinstance(item, DType):
         words[n] = 7 + (cython.cast(DType, item).code << 8)
         return n + 1
+    if isinstance(item, Device):
+        if cython.cast(Device, item).kind != KIND_CPU:
+            return -1
+        if cython.cast(Device, item).index is not None:
+            return -1
+        words[n] = 10
+        return n + 1
     if isinstance(item, (MemoryFormat, Layout)):
         words[n] = 8
         words[n + 1] = cython.cast(int64_t, cython.cast(cython.size_t, id(item)))
@@ -183,6 +194,7 @@ class PlannedKernel(PythonKernel):
     def __init__(self, function):
         super().__init__(function)
         self.plans = {}
+        _KEEPERS.append(self)
 
     @cython.cfunc
     def run(
@@ -287,6 +299,12 @@ class PlannedComposite(PlannedKernel):
         return self.by_plan(op, slots, keys, _CPU | _GRAPH, switches << 8)
 
 
+def forget():
+    """Drops all plans: the next calls run their functions."""
+    for keeper in _KEEPERS:
+        cython.cast(PlannedKernel, keeper).plans.clear()
+
+
 def outcomes():
     """For each operator, how many plans were written and how many were refused."""
     return {name: tuple(counts) for name, counts in _OUTCOMES.items()}
@@ -313,11 +331,17 @@ def tensors_of(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) ->
 def describe_sharing(
     tensors: list, words: cython.pointer(int64_t), n: cython.int
 ) -> cython.int:
-    """Which of the tensors look at the same memory, and how far apart they begin."""
+    """Which of the tensors look at the same memory, and how far apart they begin.
+
+    -1 where storages share bytes that do not know of each other, as two that wrap one
+    array: an address in both says nothing of the operand that it was taken from.
+    """
     i: cython.int
     k: cython.int
     first: Tensor
     second: Tensor
+    start: cython.p_char
+    other: cython.p_char
     for i in range(1, len(tensors)):
         second = cython.cast(Tensor, tensors[i])
         for k in range(i):
@@ -329,6 +353,12 @@ def describe_sharing(
                 words[n + 1] = second.pointer() - first.pointer()
                 n += 2
                 break
+            start, other = first.storage.data, second.storage.data
+            if (
+                start < other + second.storage.n_bytes
+                and other < start + first.storage.n_bytes
+            ):
+                return -1
     return n
 
 
@@ -373,6 +403,14 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
     flag: Tensor = None
     fault: int64_t = 0
     i: cython.int
+    aims: list = None
+    if plan.changed:
+        aims = [
+            cython.cast(Tensor, tensors[place]).version() + more
+            if place < len(tensors)
+            else more
+            for place, more in plan.changed
+        ]
     for item in plan.steps:
         step = cython.cast(Step, item)
         if step.kind == LAUNCH:
@@ -438,6 +476,11 @@ def follow(plan: Plan, tensors: list, tried: cython.bint) -> object:
                 return None
         elif flag is not None and taken_down(flag, cython.address(fault)):
             return None
+    if aims is not None:
+        for i in range(len(aims)):
+            t = cython.cast(Tensor, tensors[plan.changed[i][0]])
+            while t.version() < aims[i]:
+                t.bump_version()
     if plan.single:
         return window(plan.results[0], tensors)
     return tuple([window(place, tensors) for place in plan.results])

@@ -24,4 +24,5 @@ cdef class ReductionKernel(Kernel):
     cdef object reduce(self, Tensor x, uint64_t gone, bint keepdim, object wanted, object correction)
     cdef int check_real(self, object wanted) except -1
     cdef object check_empty(self, Tensor x, uint64_t gone)
+    cdef int check_size(self, Tensor x, int d) except -1
     cdef object launch(self, Tensor x, Tensor out, Tensor second, uint64_t gone, bint keepdim, int64_t count, double number, object found)

@@ -169,18 +169,33 @@ class ReductionKernel(Kernel):
         one: uint64_t = 1
         bits: uint64_t = 0
         d: cython.int
+        repeated: cython.int = -1
         if dim is None:
             return ~bits
         if type(dim) is not int and len(dim) == 0:
             return bits if self.rule == "bool" else ~bits
         for item in (dim,) if isinstance(dim, int) else dim:
             d = wrap_dim(item, x.ndim_)
-            if (bits >> d) & 1:
-                raise RuntimeError(
-                    f"dim {d} appears multiple times in the list of dims"
-                )
+            if x.ndim_ and x.sizes[d] == 0:
+                self.check_size(x, d)
+            if (bits >> d) & 1 and repeated < 0:
+                repeated = d
             bits |= one << d
+        if repeated >= 0:
+            raise RuntimeError(
+                f"dim {repeated} appears multiple times in the list of dims"
+            )
         return bits
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def check_size(self, x: Tensor, d: cython.int) -> cython.int:
+        """Extremes of nothing do not exist."""
+        if self.nonempty and x.sizes[d] == 0:
+            raise IndexError(
+                f"{self.name}(): Expected reduction dim {d} to have non-zero size."
+            )
+        return 0
 
     @cython.cfunc
     def result_dtype(self, x: Tensor, wanted: object) -> DType:
@@ -337,10 +352,8 @@ class ReductionKernel(Kernel):
                 "== 0. Specify the reduction dim with the 'dim' argument."
             )
         for d in range(x.ndim_):
-            if (gone >> cython.cast(cython.int, d)) & 1 and x.sizes[d] == 0:
-                raise IndexError(
-                    f"{self.name}(): Expected reduction dim {d} to have non-zero size."
-                )
+            if (gone >> cython.cast(cython.int, d)) & 1:
+                self.check_size(x, d)
 
     @cython.cfunc
     def launch(

@@ -10,6 +10,7 @@ ctypedef struct Bound:
     int n_made
     int strict                      # lists of integers are given as lists
     int exotic                      # an argument takes calls by its type
+    PyObject* fault                 # a value of the right type that cannot be converted
 
 cdef class Signature:
     cdef readonly str name

@@ -71,7 +71,7 @@ _PYTHON_DTYPES = cython.declare(
 _SIZES = cython.declare(
     frozenset,
     frozenset(
-        "HxW N diagonal end groups high ignore_index index k length low m minlength n num_samples"
+        "C HxW N diagonal end groups high ignore_index index k length low m minlength n num_samples"
         " output_size padding_idx repeats sections shape size split_size start step"
         " storage_offset".split()
     ),
@@ -131,6 +131,18 @@ def own(bound: cython.pointer(Bound), slot: cython.int, value: object) -> cython
     bound.made[bound.n_made] = cython.cast(cython.pointer(PyObject), value)
     bound.n_made += 1
     bound.slots[slot] = cython.cast(cython.pointer(PyObject), value)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def postpone(
+    bound: cython.pointer(Bound), slot: cython.int, fault: object
+) -> cython.int:
+    """Keep what is wrong with a value of the right type: types are told of first."""
+    own(bound, slot, fault)
+    if bound.fault == cython.NULL:
+        bound.fault = bound.slots[slot]
     return 0
 
 
@@ -265,6 +277,7 @@ class Signature:
         code: cython.int
         taken: cython.Py_ssize_t = n
         bound.exotic = False
+        bound.fault = cython.NULL
         for i in range(self.n_args):
             bound.slots[i] = cython.NULL
         i = 0
@@ -287,7 +300,10 @@ class Signature:
                 code = self.bind_keyword(names[i], args[n + i], bound)
                 if code:
                     return code
-        return self.fill_defaults(bound)
+        code = self.fill_defaults(bound)
+        if bound.fault != cython.NULL and not code and not bound.exotic:
+            raise cython.cast(object, bound.fault)
+        return code
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -348,9 +364,7 @@ class Signature:
             bound.slots[i] = args[i]
             return 0
         numbers = tuple([as_integer(cython.cast(object, args[j])) for j in range(i, n)])
-        check_widths(numbers)
-        own(bound, i, numbers)
-        return 0
+        return take_integers(bound, i, numbers, True)
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -408,7 +422,8 @@ class Signature:
                 return 0
         elif kind == 7 or kind == 8:
             if type(item) is int:
-                check_width(item)
+                if too_wide(item):
+                    return postpone(bound, i, overflow())
                 bound.slots[i] = value
                 return 0
         elif kind == 4 or kind == 5 or kind == 6:
@@ -445,10 +460,7 @@ class Signature:
                     return WRONG_TYPE + i
             elif not is_number(item):
                 return WRONG_TYPE + i
-            number = as_integer(item)
-            check_width(number)
-            own(bound, i, number)
-            return 0
+            return own_integer(bound, i, as_integer(item))
         if kind <= 10:
             default = self.defaults[i]
             if item is None and isinstance(default, (tuple, list)) and not default:
@@ -641,38 +653,62 @@ def is_tensor(value: cython.pointer(PyObject)) -> cython.bint:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(-1, check=False)
-def check_width(item: object) -> cython.int:
-    """Refuses an integer that 64 bits cannot hold."""
-    overflow: cython.int = 0
-    PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-    if overflow:
-        raise ValueError("Overflow when unpacking long long")
+def too_wide(item: object) -> cython.int:
+    """Whether 64 bits cannot hold an integer."""
+    over: cython.int = 0
+    PyLong_AsLongLongAndOverflow(item, cython.address(over))
+    return over != 0
+
+
+@cython.cfunc
+def overflow():
+    return ValueError("Overflow when unpacking long long")
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def own_integer(
+    bound: cython.pointer(Bound), i: cython.int, number: object
+) -> cython.int:
+    """Put an integer in its slot, or what is wrong with it."""
+    if too_wide(number):
+        return postpone(bound, i, overflow())
+    return own(bound, i, number)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def take_integers(
+    bound: cython.pointer(Bound), i: cython.int, numbers: object, made: cython.bint
+) -> cython.int:
+    """The same for a list of integers, which the caller has or which was made here."""
+    place: cython.int = 0
+    for number in numbers:
+        place += 1
+        if too_wide(number):
+            fault = TypeError(
+                f'failed to unpack the object at pos {place} with error "Overflow '
+                'when unpacking long long"'
+            )
+            return postpone(bound, i, fault)
+    if made:
+        return own(bound, i, numbers)
+    bound.slots[i] = cython.cast(cython.pointer(PyObject), numbers)
     return 0
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def check_widths(items: object) -> cython.int:
-    """The same for each integer of a list."""
-    overflow: cython.int = 0
-    place: cython.int = 0
-    for item in items:
-        place += 1
-        PyLong_AsLongLongAndOverflow(item, cython.address(overflow))
-        if overflow:
-            raise TypeError(
-                f'failed to unpack the object at pos {place} with error "Overflow '
-                'when unpacking long long"'
-            )
-    return 0
-
-
-@cython.cfunc
-def counted(item: object) -> object:
-    """The number of a device."""
-    number = as_integer(item)
-    check_width(number)
-    return number
+def own_device(bound: cython.pointer(Bound), i: cython.int, item: object) -> cython.int:
+    """Put the device of a name or of a number in its slot, or why there is none."""
+    try:
+        if not isinstance(item, str):
+            item = as_integer(item)
+            if too_wide(item):
+                raise overflow()
+        return own(bound, i, as_device(item))
+    except (RuntimeError, ValueError) as fault:
+        return postpone(bound, i, fault)
 
 
 @cython.cfunc
@@ -763,24 +799,22 @@ def accept_integers(
             first = False
         if bound.exotic or plain:
             if plain:
-                check_widths(item)
+                return take_integers(bound, i, item, False)
             bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
-        else:
-            numbers = tuple([as_integer(element) for element in item])
-            check_widths(numbers)
-            own(bound, i, numbers)
-        return 0
+            return 0
+        numbers = tuple([as_integer(element) for element in item])
+        return take_integers(bound, i, numbers, True)
     if size == 2 and type(item) is int:
-        check_width(item)
-        own(bound, i, (item, item))
-        return 0
+        if too_wide(item):
+            return postpone(bound, i, overflow())
+        return own(bound, i, (item, item))
     if size > 0 and (is_number(item) if flags & WRITTEN else is_place(item, False)):
         if is_array(item):  # a list of sizes if anything, and PyTorch takes lists only
             return WRONG_TYPE + i
         number = as_integer(item)
-        check_width(number)
-        own(bound, i, (number,) * size)
-        return 0
+        if too_wide(number):
+            return postpone(bound, i, overflow())
+        return own(bound, i, (number,) * size)
     return WRONG_TYPE + i
 
 
@@ -801,11 +835,11 @@ def accept_rare(
             if good:
                 number = item.item()
                 if isinstance(number, complex):
-                    raise RuntimeError(
+                    fault = RuntimeError(
                         "value cannot be converted to type double without overflow"
                     )
-                own(bound, i, number)
-                return 0
+                    return postpone(bound, i, fault)
+                return own(bound, i, number)
             return WRONG_TYPE + i
         good = isinstance(item, (float, int))
         if isinstance(item, int) and abs(item) >> 63:  # no int64, but a float
@@ -835,12 +869,8 @@ def accept_rare(
     elif kind == 18:
         if isinstance(item, bytes):
             item = item.decode()
-        if isinstance(item, str) or (
-            not isinstance(item, bool)
-            and is_integer(cython.cast(cython.pointer(PyObject), item))
-        ):
-            own(bound, i, as_device(item if isinstance(item, str) else counted(item)))
-            return 0
+        if isinstance(item, str) or (is_number(item) and not isinstance(item, Tensor)):
+            return own_device(bound, i, item)
         good = isinstance(item, Device)
     elif kind == 19:
         good = isinstance(item, _layouts.Layout)
@@ -863,7 +893,9 @@ def accept_rare(
                         element,
                         "__complex__" if isinstance(element, complex) else "__float__",
                     )
-                elif isinstance(element, (str, bytes, complex, list, tuple)):
+                elif isinstance(
+                    element, (str, bytes, complex, list, tuple)
+                ) or is_array(element):
                     good = False
     if not good:
         return WRONG_TYPE + i

@@ -4,7 +4,9 @@ import math
 import struct
 
 import rushlight
-from rushlight.codegen.loops import A, I, T, loops
+from rushlight.codegen.language import fma
+from rushlight.codegen.loops import A, I, T, loops, stored
+from rushlight.dispatch.notes import unplanned
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
 from rushlight.ops.native import name_of, require, run, run_whole, scalar_name
@@ -18,6 +20,33 @@ def count_up(out: "T*", start: "I*", step: "I*", begin: int, end: int):
     """``out[i] = start + i * step``, rounded to the type of the elements."""
     for i in range(begin, end):
         out[i] = T(start[0] + I(i) * step[0])
+
+
+@loops
+def count_steps(
+    out: "T*",
+    start: "A*",
+    step: "A*",
+    first: int,
+    others: int,
+    full: int,
+    fused: int,
+    begin: int,
+    end: int,
+):
+    """``start + (first + i) * step``, up to ``full`` in groups.
+
+    The first of a group is stored before its ``others`` are counted from it, as PyTorch
+    does in vectors: to the last digit the same numbers.
+    """
+    for i in range(begin, end):
+        lane = i & others if i < full else 0
+        base = fma(A(first + i - lane), step[0], start[0])
+        begun = stored("T", base)
+        if fused > 0:
+            out[i] = T(fma(A(lane), step[0], begun) if lane > 0 else base)
+        else:
+            out[i] = T(A(lane) * step[0] + begun if lane > 0 else base)
 
 
 @loops
@@ -35,14 +64,19 @@ def count_between(
     step: "I*",
     half: int,
     last: int,
+    fused: int,
     begin: int,
     end: int,
 ):
     """Steps up from the start in the first half, down from the end in the second."""
     for i in range(begin, end):
-        up = I(A(start[0]) + A(I(A(I(i)) * A(step[0]))))
-        down = I(A(end_value[0]) - A(I(A(I(last - i)) * A(step[0]))))
-        out[i] = T(up if i < half else down)
+        rising = i < half
+        count = stored("I", A(i if rising else i - last))
+        near = A(start[0] if rising else end_value[0])
+        if fused > 0:
+            out[i] = T(fma(count, A(step[0]), near))
+        else:  # the product is rounded, too
+            out[i] = T(near + stored("I", count * A(step[0])))
 
 
 @loops
@@ -199,7 +233,31 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
         length = math.ceil((float(end) - float(start)) / float(step))
     if dtype.category == 1:
         start, step = int(start), int(step)
-    return _counted(start, step, _length(length), dtype, device)
+        return _counted(start, step, _length(length), dtype, device)
+    return _stepped(start, step, _length(length), dtype, device)
+
+
+# How many elements one thread counts at the least, and the bytes of PyTorch's vectors.
+_CHUNK, _VECTOR = 32768, 32
+
+
+def _stepped(start, step, length, dtype, device):
+    """``length`` numbers, counted in the type that PyTorch's CPU adds the dtype up in."""
+    out = ops.empty((length,), dtype=dtype, device=device)
+    wide = rushlight.float64 if dtype.itemsize >= 4 else rushlight.float32
+    pair = [scalar_tensor(v, wide, None, device, None) for v in (start, step)]
+    lanes, fused = _VECTOR // dtype.itemsize, int(dtype is not rushlight.bfloat16)
+    if length > _CHUNK:
+        unplanned()  # as there may be other threads the next time
+    parts = min(rushlight.get_num_threads(), -(-length // _CHUNK)) or 1
+    chunk = -(-length // parts) or 1
+    for first in range(0, length, chunk):  # each thread's vectors begin where it does
+        count = min(chunk, length - first)
+        part = out if count == length else out[first : first + count]
+        ints = [first, lanes - 1, count // (2 * lanes) * 2 * lanes]
+        types = {"T": name_of(dtype), "A": name_of(wide), "fused": fused}
+        run(count_steps, [part, *pair], ints, count, **types)
+    return out
 
 
 def _length(length):
@@ -319,8 +377,11 @@ def linspace(start, end, steps, dtype, layout, device, pin_memory):
     return _between(start, end, steps, dtype, device)
 
 
-def _between(start, end, steps, dtype, device):
-    """Real numbers; each operation rounds to the type, integers count in doubles."""
+def _between(start, end, steps, dtype, device, fused=True):
+    """Real numbers; each operation rounds to the type, integers count in doubles.
+
+    Products are rounded where they are not ``fused`` with the sum, and in half precision.
+    """
     compute = rushlight.float64 if dtype.category == 1 else dtype
     out = ops.empty((steps,), dtype=dtype, device=device)
     ends = [scalar_tensor(v, compute, None, out.device, None) for v in (start, end)]
@@ -330,11 +391,12 @@ def _between(start, end, steps, dtype, device):
         values = [*ends, scalar_tensor(gap, compute, None, out.device, None)]
     else:
         first, last = ends
-        values = [*ends, (last - first) / (steps - 1) if steps > 1 else first * 0]
+        count = scalar_tensor(max(steps - 1, 1), compute, None, out.device, None)
+        values = [*ends, (last - first) / count if steps > 1 else first * 0]
     half = steps // 2 if steps > 1 else 1
     run(
         count_between, [out, *values], [half, steps - 1], steps,
-        T=name_of(dtype), I=name_of(compute),
+        T=name_of(dtype), I=name_of(compute), fused=int(fused and compute.itemsize >= 4),
         A="float64" if compute.itemsize == 8 else "float32",
     )  # fmt: skip
     return out
@@ -352,8 +414,11 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
             only = math.inf
         return full((1,), only, dtype, layout, device, pin_memory)
     wide = rushlight.complex128 if dtype.is_complex else rushlight.float64
+    if not dtype.is_complex:
+        exponents = _between(start, end, steps, wide, device, fused=False)
+        return ops.pow(float(base), exponents).to(dtype)
     exponents = linspace(start, end, steps, wide, None, device, None)
-    if dtype.is_complex and base > 0:
+    if base > 0:
         size = ops.pow(float(base), exponents.real)
         turn = exponents.imag * math.log(base)
         return ops.complex(size * ops.cos(turn), size * ops.sin(turn)).to(dtype)

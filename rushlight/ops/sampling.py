@@ -8,7 +8,9 @@ from rushlight.core import distributions, factories, state
 from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.overlap import refuse_partial_overlap
 from rushlight.dispatch.keys import DispatchKey
+from rushlight.dispatch.outputs import prepared
 from rushlight.ops import call as ops
 from rushlight.ops import philox
 from rushlight.ops.native import host_address, require, run, scalar_name
@@ -37,6 +39,13 @@ LARGEST = {5: 65504.0, 6: 3.4028234663852886e38, 7: 1.7976931348623157e308,
 _TRANSFORMED = 1 << DispatchKey.Batched  # a transformation of functions is at work
 
 
+def _in_memory(self, *others):
+    """A tensor with its dimensions in the order of its memory, and others beside it."""
+    strides = self.stride()
+    order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
+    return [ops.permute(x, order) for x in (self, *others)]
+
+
 def _fill(self, fill, generator, *parameters):
     """Fills a tensor in the order of its memory, as PyTorch's serial kernels do."""
     address = distributions.plain_address(self)
@@ -56,9 +65,7 @@ def _fill(self, fill, generator, *parameters):
         return philox.fill(self, fill.__name__, generator, *parameters)
     target = self
     if not self.is_contiguous():
-        strides = self.stride()
-        order = sorted(range(self.ndim), key=lambda dim: -strides[dim])
-        target = ops.permute(self, order)
+        (target,) = _in_memory(self)
     if target.is_contiguous() and target.device.on_host:
         fill(
             generator,
@@ -219,10 +226,12 @@ def bernoulli_tensor(self, p, generator):
         _require_float(p, "bernoulli_tensor_cpu_p_")
     if not self.device.has_memory or self.numel() == 0:
         return self
-    chances = ops.contiguous(ops.expand(p, self.shape))
+    chances = ops.expand(p, self.shape)
     if not self.device.on_host:
-        return philox.bernoulli_of(self, chances, generator)
-    fresh = ops.empty(self.shape, dtype=self.dtype)
+        return philox.bernoulli_of(self, ops.contiguous(chances), generator)
+    target, chances = _in_memory(self, chances)
+    chances = ops.contiguous(chances)
+    fresh = ops.empty(target.shape, dtype=self.dtype)
     distributions.fill_bernoulli_from(
         generator,
         host_address(fresh),
@@ -231,7 +240,8 @@ def bernoulli_tensor(self, p, generator):
         host_address(chances),
         chances.dtype.code,
     )
-    return ops.copy_(self, fresh)
+    ops.copy_(target, fresh)
+    return self
 
 
 def random_(self, generator):
@@ -360,6 +370,45 @@ def randint_low(low, high, size, generator, dtype, layout, device, pin_memory):
     return random_from(_empty(size, dtype, device), low, high, generator)
 
 
+# With `out=`, numbers are drawn in the output's own type and in the order of its memory.
+
+
+def rand_into(size, generator, dtype, layout, device, pin_memory, out):
+    """Uniform numbers in [0, 1), drawn into a tensor."""
+    return uniform_(prepared("aten::rand", out, size), 0.0, 1.0, generator)
+
+
+def randn_into(size, generator, dtype, layout, device, pin_memory, out):
+    """Standard normal numbers, drawn into a tensor."""
+    return normal_(prepared("aten::randn", out, size), 0.0, 1.0, generator)
+
+
+def randint_into(high, size, generator, dtype, layout, device, pin_memory, out):
+    """Integers in ``[0, high)``, drawn into a tensor."""
+    return random_from(prepared("aten::randint", out, size), 0, high, generator)
+
+
+def randint_low_into(
+    low, high, size, generator, dtype, layout, device, pin_memory, out
+):
+    """Integers in ``[low, high)``, drawn into a tensor."""
+    return random_from(prepared("aten::randint", out, size), low, high, generator)
+
+
+def normal_float_into(
+    mean, std, size, generator, dtype, layout, device, pin_memory, out
+):
+    """Normal numbers with one mean and one standard deviation, drawn into a tensor."""
+    return normal_(prepared("aten::normal", out, size), mean, std, generator)
+
+
+def bernoulli_into(self, generator, out):
+    """Ones with each element's own probability, drawn into a tensor."""
+    prepared("bernoulli", out, self.shape, True, (self,))
+    refuse_partial_overlap(out, self)
+    return bernoulli_tensor(out, self, generator)
+
+
 def randint_like(
     self, high, generator, dtype, layout, device, pin_memory, memory_format
 ):
@@ -417,8 +466,30 @@ def normal_float(mean, std, size, generator, dtype, layout, device, pin_memory):
 
 def normal(mean, std, generator):
     """Normal numbers, where the mean or the standard deviation is a tensor."""
+    _check_deviations(std)
+    like = mean if isinstance(mean, rushlight.Tensor) else std
+    noise = _empty(_shape_beside(mean, std), like.dtype, like.device)
+    return _scaled_normal(noise, mean, std, generator)
+
+
+def normal_into(mean, std, generator, out):
+    """Normal numbers, drawn in the output's type and in the order of its memory."""
+    _check_deviations(std)
+    if isinstance(std, rushlight.Tensor):
+        sizes, quiet = _shape_beside(mean, std), not isinstance(mean, rushlight.Tensor)
+    else:  # PyTorch makes deviations of the output's sizes
+        sizes, quiet = _shape_beside(mean, out), False
+    prepared("normal", out, sizes, quiet, (mean, std))
+    return _scaled_normal(out, mean, std, generator)
+
+
+def _shape_beside(mean, std):
     tensors = [x for x in (mean, std) if isinstance(x, rushlight.Tensor)]
-    shape = broadcast_sizes([x.shape for x in tensors])
+    return broadcast_sizes([x.shape for x in tensors])
+
+
+def _check_deviations(std):
+    """Refuses standard deviations below zero, and complex ones."""
     if isinstance(std, rushlight.Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
@@ -427,13 +498,17 @@ def normal(mean, std, generator):
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:
         raise RuntimeError(f"normal expects std >= 0.0, but found std {std}")
-    noise = _empty(shape, tensors[0].dtype, tensors[0].device)
+
+
+def _scaled_normal(noise, mean, std, generator):
+    """Fills a tensor with normal numbers of other means and deviations."""
     if not isinstance(std, rushlight.Tensor):
         return ops.add_(normal_(noise, 0.0, std, generator), mean)
     normal_(noise, 0.0, 1.0, generator)
     if not isinstance(mean, rushlight.Tensor):
         mean = rushlight.full((), mean, dtype=noise.dtype, device=noise.device)
-    if noise.dtype.itemsize < 4:  # the product is rounded, too
+    rounded = noise.dtype.itemsize < 4 or not (mean.dtype is std.dtype is noise.dtype)
+    if rounded:  # the product is, too
         return ops.add_(ops.mul_(noise, std), mean)
     return ops.copy_(noise, ops.addcmul(mean, noise, std))
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
+from collections.abc import Iterable
 
 import rushlight
 
@@ -56,7 +57,7 @@ def _window(function):
         options = {"dtype": dtype, "device": device}
         if M == 0:
             return rushlight.empty(0, **options, requires_grad=requires_grad)
-        if M == 1:
+        if M == 1 and name not in ("cosine", "exponential", "gaussian"):
             return rushlight.ones(1, **options, requires_grad=requires_grad)
 
         def points(start, end):
@@ -65,7 +66,7 @@ def _window(function):
             )
 
         # the number of steps that make one period
-        points.period = M - 1 if sym else M
+        points.period = M if not sym and M > 1 else M - 1
         points.last = M - 1
         points.wants = requires_grad
         return function(points, sym, **shape)
@@ -157,7 +158,7 @@ def general_cosine(points, sym, *, a):
     """
     if points is None:
         return None
-    if not isinstance(a, (list, tuple)):
+    if not isinstance(a, Iterable):
         raise TypeError("Coefficients must be a list/tuple")
     if not a:
         raise ValueError("Coefficients cannot be empty")
@@ -166,7 +167,7 @@ def general_cosine(points, sym, *, a):
     step = 2 * math.pi / points.period
     angle = points(0, points.last * step)
     weights = rushlight.tensor(
-        [(-1) ** k * float(w) for k, w in enumerate(a)],
+        [(-1) ** k * w for k, w in enumerate(a)],
         dtype=angle.dtype,
         device=angle.device,
     )

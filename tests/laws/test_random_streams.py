@@ -60,6 +60,19 @@ x.copy_(m.randn_like(x))
 x.copy_(m.randint_like(x, 5))
 x.copy_(m.nn.functional.dropout(m.ones_like(x), 0.4))
 """.strip().split("\n")
+OUTPUTS = """
+m.rand(sizes, out=x)
+m.rand(sizes, out=x, generator=g)
+m.randn(sizes, out=x)
+m.randint(9, sizes, out=x)
+m.randint(3, 9, sizes, out=x)
+m.normal(1.5, 2.5, sizes, out=x)
+m.normal(m.full(sizes, 0.5), 1.5, out=x)
+m.normal(0.5, m.full(sizes, 1.5), out=x)
+m.normal(m.full(sizes, 0.5, dtype=m.float64), m.full(sizes, 1.5), out=x)
+m.bernoulli(m.full(sizes, 0.5), out=x)
+x.bernoulli_(m.linspace(0, 1, x.numel()).reshape(sizes))
+""".strip().split("\n")
 WEIGHTS = """
 m.multinomial(w, 1)
 m.multinomial(w, 3)
@@ -139,6 +152,29 @@ def test_tensors_are_filled_with_pytorchs_numbers(program, dtype, layout):
             else:
                 x = m.zeros(sizes[0], 2 * sizes[1], dtype=kind)[:, ::2]
             pair.append(drawn(m, program, x=x))
+        assert_same_draws(*pair)
+
+
+@pytest.mark.parametrize("layout", ["rows", "columns", "every other", "turned"])
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("program", OUTPUTS)
+def test_outputs_are_filled_in_their_own_type_and_the_order_of_their_memory(
+    program, dtype, layout
+):
+    for sizes in ((1, 15), (16,), (33,), (4, 4), (5, 7, 2), (0, 3)):
+        pair = []
+        for m in (rushlight, torch):
+            kind = getattr(m, dtype)
+            if layout == "columns":
+                x = m.zeros(sizes[::-1], dtype=kind)
+                x = x.permute(*reversed(range(len(sizes))))
+            elif layout == "every other":
+                x = m.zeros((*sizes[:-1], 2 * sizes[-1]), dtype=kind)[..., ::2]
+            elif layout == "turned":
+                x = m.zeros((sizes[-1], *sizes[:-1]), dtype=kind).movedim(0, -1)
+            else:
+                x = m.zeros(sizes, dtype=kind)
+            pair.append(drawn(m, program, x=x, sizes=sizes))
         assert_same_draws(*pair)
 
 

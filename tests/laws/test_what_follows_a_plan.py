@@ -1,0 +1,94 @@
+"""A call that follows a plan is the call without one, whatever else is changed."""
+
+import re
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.dispatch.plans import forget
+
+pytest.importorskip("torch")
+
+
+def wrapped(array):
+    """A tensor whose storage wraps an array, and knows of no other that does."""
+    return rl.from_numpy(array)
+
+
+def test_storages_that_wrap_one_array_say_nothing_of_those_that_do_not():
+    array, other = np.arange(6.0), np.full(6, 9.0)
+    for _ in range(4):
+        assert rl.nn.functional.mse_loss(wrapped(array), wrapped(array)).item() == 0
+    found = rl.nn.functional.mse_loss(wrapped(array), wrapped(other)).item()
+    assert found == np.square(array - other).mean()
+    square = array[:4].reshape(2, 2)
+    for _ in range(4):
+        rl.mm(wrapped(square), wrapped(square))
+    apart = rl.mm(wrapped(square), wrapped(np.eye(2)))
+    assert apart.tolist() == square.tolist()
+
+
+def test_storages_that_overlap_in_part_say_nothing_either():
+    memory = np.arange(8.0)
+    for _ in range(4):
+        rl.dot(wrapped(memory[:6]), wrapped(memory[2:]))
+    first, second = np.arange(6.0), np.full(6, 2.0)
+    assert rl.dot(wrapped(first), wrapped(second)).item() == 2 * first.sum()
+
+
+def test_what_a_kernel_refuses_is_refused_after_calls_that_were_good():
+    x, mean, var = rl.ones(2, 3), rl.zeros(3), rl.ones(3)
+    for _ in range(4):
+        rl.native_batch_norm(x, None, None, mean, var, True, 0.1, 1e-5)
+    wanting = rl.zeros(3, requires_grad=True)
+    with pytest.raises(RuntimeError, match="not differentiable with respect"):
+        rl.native_batch_norm(x, None, None, wanting, var, True, 0.1, 1e-5)
+    with rl.inference_mode():
+        kept = rl.zeros(3)
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        rl.native_batch_norm(x, None, None, kept, var, True, 0.1, 1e-5)
+
+
+def test_writes_are_counted_however_often_they_are_made():
+    for _ in range(5):
+        mean, var = rl.zeros(3), rl.ones(3)
+        rl.nn.functional.instance_norm(rl.ones(2, 3, 4), mean, var)
+        assert (mean._version, var._version) == (1, 1)
+
+
+def test_results_that_were_written_to_again_count_that():
+    def aged():
+        whole = rl.arange(1, 7).reshape(2, 3)
+        loss = rl.nn.functional.poisson_nll_loss(
+            whole, whole, full=True, reduction="none"
+        )
+        return loss._version
+
+    assert len({aged() for _ in range(5)}) == 1
+
+
+@pytest.fixture(scope="module")
+def calls():
+    """One call of PyTorch's samples for each operator, and what planned ones it makes."""
+    from tests import plans
+
+    public, inner = plans.harvest(dtypes=("float32",), each=1)
+    # of public ones those that want no gradients: compositions have plans for these
+    return list({call.name: call for call in [*public, *inner[::-1]]}.values())
+
+
+@pytest.mark.parametrize("letters", ["_", "[a-c]", "[d-m]", "[n-r]", "[s-z]"])
+def test_what_else_changes_changes_what_a_plan_gives(calls, letters):
+    from tests import plans
+
+    wrong, swept = [], 0
+    for call in calls:
+        if not re.match(letters, call.name.removeprefix("nn.functional.")):
+            continue
+        if plans.warmed(call, plans.Variant("as it is")):
+            swept += 1
+            wrong += [(repr(call)[:200], *found) for found in plans.sweep(call)]
+    forget()
+    assert swept > 20
+    assert not wrong
