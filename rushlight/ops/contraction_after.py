@@ -240,3 +240,22 @@ def convolution_behind(
         raise NotImplementedError(f"no convolution with operands of {kinds} behind it")
     settings = stride, padding, dilation, groups
     return forward_behind(input, weight, bias, *settings, behind, others, dtype, out)
+
+
+_named: dict = {}
+
+
+def name(behind):
+    """The name by which operators find a `Behind`."""
+    _named[behind.digest] = behind
+    return behind.digest
+
+
+def convolution_by_name(
+    input, weight, bias, others, behind, stride, padding, dilation, groups, dtype
+):
+    """`convolution_behind`, of a `Behind` that has a name."""
+    settings = stride, padding, dilation, groups
+    return convolution_behind(
+        input, weight, _named[behind], others, *settings, bias, dtype
+    )

@@ -125,21 +125,6 @@ def choose(b, condition, yes, no):
     )
 
 
-def transpose(b, vectors):
-    """As many vectors as they have lanes, turned: log2(lanes) rounds of shuffles."""
-    lanes = len(vectors)
-    half = lanes // 2
-    low = [lane for i in range(half) for lane in (i, lanes + i)]
-    high = [lane for i in range(half, lanes) for lane in (i, lanes + i)]
-    for _ in range(lanes.bit_length() - 1):
-        vectors = [
-            b.let("mixed", ir.Shuffle(pick, vectors[i], vectors[i + half]))
-            for i in range(half)
-            for pick in (low, high)
-        ]
-    return vectors
-
-
 def rolled(statements):
     """The statements with every loop left as it is written: vectors are explicit."""
     result = []

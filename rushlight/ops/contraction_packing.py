@@ -8,6 +8,7 @@ beyond the operand's last column is of no meaning. The left one is only converte
 from __future__ import annotations
 
 from rushlight.codegen.expr import Const, cast, i64, load
+from rushlight.codegen.turned_rows import transpose
 from rushlight.core.plans import RIGHT_MODES
 from rushlight.ops.contraction_loops import (
     Operand,
@@ -15,7 +16,6 @@ from rushlight.ops.contraction_loops import (
     minimum,
     moved,
     quotient,
-    transpose,
 )
 
 

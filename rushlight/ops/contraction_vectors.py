@@ -5,6 +5,7 @@ from __future__ import annotations
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Call, Const, Type, cast, i64, load
+from rushlight.codegen.turned_rows import transpose
 from rushlight.core.plans import ARRAYS
 from rushlight.ops.contraction import apply
 from rushlight.ops.contraction_loops import (
@@ -19,7 +20,6 @@ from rushlight.ops.contraction_loops import (
     quotient,
     remainder,
     rolled,
-    transpose,
 )
 
 DOT_ROWS = 4

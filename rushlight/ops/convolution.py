@@ -10,6 +10,7 @@ import rushlight
 from rushlight.backends.roles import host
 from rushlight.codegen.schedules.contraction import ITEMSIZES
 from rushlight.ops import call as ops
+from rushlight.ops import convolution_by_library as by_library
 from rushlight.ops import convolution_by_products as by_products
 from rushlight.ops import embedding_of_complex
 from rushlight.ops.convolution_plans import (
@@ -359,6 +360,9 @@ def convolution(
     layout = layout_of(input, weight, stride, dilation, groups)
     if transposed and input.ndim == 5 and padded_far(output_padding, stride):
         layout = None
+    result = by_library.forward(input, weight, bias, plan, transposed, layout)
+    if result is not None:
+        return result
     x, w, b = prepared(input, weight, bias)
     if not transposed:
         result = plan.run(x, w, b)
@@ -389,11 +393,15 @@ def forward_behind(
     _check_ranks(input, weight)
     check_convolution(input, weight, bias, *settings, False, (0,) * n, groups)
     name = COMPUTED.get(input.dtype.name, input.dtype.name)
+    kind = input.dtype if dtype is None else dtype
+    # sums of another type, or in an operand's place, go through a block of their own
+    apart = kind.name != name or (
+        out is not None and any(other.data_ptr() == out.data_ptr() for other in others)
+    )
     plan = Forward(
         *(tuple(input.shape), tuple(weight.shape), bias is not None, *settings),
-        *(groups, getattr(rushlight, name), True),
+        *(groups, getattr(rushlight, name), apart),
     )
-    kind = input.dtype if dtype is None else dtype
     result = fresh(input, plan.shape, kind) if out is None else out
     if plan.empty and result.numel():
         raise NotImplementedError("nothing is traced behind a sum of no elements")
@@ -426,7 +434,7 @@ def layout_of(input, weight, stride, dilation, groups):
         alike = alike and lines_channels_last(input)
         return "lines" if alike or lines_channels_last(weight) else None
     found = format_of(input) or format_of(weight)
-    if found is None or input.ndim == 4:
+    if found is None or input.ndim == 4 or not input.device.on_host:
         return found
     return found if blocked(input, weight, stride, dilation, groups) else None
 
@@ -622,19 +630,26 @@ def convolution_backward(
         tuple(output_padding), groups,
     )  # fmt: skip
     layout = layout_of(input, weight, stride, dilation, groups)
-    grad, x, w = prepared(grad_output, input, weight)
     geometry = (stride, padding, dilation, groups)
+    operands = grad_output, input, weight
     d_input = d_weight = d_bias = None
-    if output_mask[0]:
+    on_host = input.device.on_host
+    if not on_host:
+        how = *operands, transposed, layout, geometry
+        d_input = by_library.input_gradient(*how) if output_mask[0] else None
+        d_weight = by_library.weight_gradient(*how) if output_mask[1] else None
+    left = [m and g is None for m, g in zip(output_mask, (d_input, d_weight, None))]
+    grad, x, w = prepared(*operands) if on_host or any(left[:2]) else operands
+    if left[0]:
         if transposed:
             d_input = transposed_input_gradient(grad, input, w, *geometry)
         else:
             d_input = run_input_gradient(grad, tuple(input.shape), w, *geometry)
         d_input = back(d_input, input)
-    if output_mask[1] and not transposed:
+    if left[1] and not transposed:
         d_weight, d_bias = run_weight_gradient(grad, x, tuple(weight.shape), *geometry)
         d_weight, d_bias = back(d_weight, weight), back(d_bias, weight)
-    elif output_mask[1]:
+    elif left[1]:
         d_weight, _ = run_weight_gradient(x, grad, tuple(weight.shape), *geometry)
         d_weight = back(d_weight, weight)
     if not output_mask[2]:
@@ -926,6 +941,11 @@ def pad_by_name(input, weight, padding, stride, dilation):
         raise RuntimeError("padding='same' is not supported for strided convolutions")
     _check_ranks(input, weight)
     total = [d * (k - 1) for k, d in zip(weight.shape[2:], dilation, strict=True)]
+    if any(amount >> 63 for amount in total):
+        raise RuntimeError(
+            f"Calculated padded input size per channel: ({list(input.shape[2:])} and "
+            f"{total} around them). Kernel size can't be greater than actual input size"
+        )
     if any(amount % 2 for amount in total):
         extra = [value for amount in reversed(total) for value in (0, amount % 2)]
         input = ops.constant_pad_nd(input, extra, 0)

@@ -29,6 +29,7 @@ from rushlight.ops.convolution_kernels import (
     Blocks,
     Patches,
     Walk,
+    go_over,
     read_ints,
 )
 
@@ -37,14 +38,17 @@ WEIGHT_COLUMNS = 6
 WEIGHT_TILES = 24  # tiles of sums that stay in the first-level cache
 
 
-def few_channels(name, type, tile) -> ir.Function:
+def few_channels(name, type, tile, after=None) -> ir.Function:
     """Convolution with few output channels; data and integers as for `forward`.
 
     Positions advance one element a step, and results lie as the positions do.
+
+    Args:
+        after: what is behind the sums, as `contraction.After`, of results of their type.
     """
     b = Builder()
     n = read_ints(b, FORWARD_INTS)
-    blocks = Blocks(b, n, type)
+    blocks = Blocks(b, n, type, after)
     patches = Patches(b, n, tile, type)
     offsets = b.array("offsets", i64, tile.depth)
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
@@ -58,6 +62,8 @@ def few_channels(name, type, tile) -> ir.Function:
             strip.pitch, strip.bias = blocks.depth, block.bias
             with b.loop("piece", 0, patches.pieces + 0, tile.vectors) as piece:
                 strip.all_rows(block.source, block.out, piece, block.height)
+        if after is not None:
+            go_over(b, n, block, after)
     return ir.kernel(name, rolled(b.statements))
 
 

@@ -411,8 +411,10 @@ def forward(name, data_type, compute, tile, after=None) -> ir.Function:
     channels and groups, in this order.
 
     Args:
-        after: what is behind the sums, as `contraction.After`. Results are buffered then:
-            its operands lie as the results do, or have a value for each channel.
+        after: what is behind the sums, as `contraction.After`: its operands lie as the
+            results do, or have a value for each channel. Where results are of the type
+            of the sums, a block of them is gone over once more while it is in a cache;
+            else they are buffered.
     """
     b = Builder()
     n = read_ints(b, FORWARD_INTS)
@@ -429,7 +431,8 @@ def forward(name, data_type, compute, tile, after=None) -> ir.Function:
         block = Block(blocks, chunk)
         left = Operand(block.weight, blocks.depth, Const(i64, 1))
         result = Operand(buffer, Const(i64, tile.columns))
-        if after is None:
+        in_place = after is None or Type(after.stored) == compute
+        if in_place:
             direct = Operand(moved(block.out, block.start), n["out_row"])
             result = choose(b, buffered, result, direct)
         with b.when(is_packed):
@@ -452,6 +455,9 @@ def forward(name, data_type, compute, tile, after=None) -> ir.Function:
             multiply_patches(write, *size, *operands, addend, first, block.bias)
         with b.when(buffered):
             scatter(b, n, tile, buffer, block, after)
+        if in_place and after is not None:
+            with b.otherwise():
+                go_over(b, n, block, after)
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -546,6 +552,23 @@ def scatter(b, n, tile, buffer, block, after):
                 b.store(out, to + v * n["out_x"], load(buffer, at + v))
 
         walk.runs(block.width, copy)
+
+
+def go_over(b, n, block, after):
+    """Puts a block of sums that lies in the output through what is behind them."""
+    walk = Walk(b, [n[f"run_{a}"] for a in AXES], block.start)
+    with b.loop("r", 0, block.height) as r:
+
+        def run(column, count, image, z, y, x):
+            at = b.let("at", image * n["out_image"] + r * n["out_row"] + x)
+            line = b.let("line", moved(block.out, at))
+            others = [
+                Operand(moved(other, at if along else r), None)
+                for other, (_, along) in zip(block.others, after.others, strict=True)
+            ]
+            apply(b, after, line, line, count, others)
+
+        walk.runs(block.width, run)
 
 
 def weight_gradient(name, data_type, compute, tile) -> ir.Function:

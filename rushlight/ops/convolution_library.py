@@ -24,12 +24,13 @@ def convolution_kernel(kind: str, dtype: str):
 
 
 def kernel_after(kind, dtype, named_by, after, digest=""):
-    """A native kernel with something traced behind it, where it is ``forward``.
+    """A native kernel, with something traced behind it where it gives results.
 
     Args:
         kind: ``forward``, ``weight_gradient``, ``padded``, ``few_channels`` and
-            ``few_weights`` of `convolution_direct`, or ``depthwise`` with the rows and
-            columns of a filter, as ``depthwise_3_3``.
+            ``few_weights`` of `convolution_direct`, or ``depthwise`` and
+            ``depthwise_weights`` with the rows and columns of a filter, as
+            ``depthwise_3_3``.
         named_by: what the kernel's name ends in.
         after: what is behind the sums, as `contraction.After`, or None.
         digest: of all that decides what ``after`` computes.
@@ -40,12 +41,14 @@ def kernel_after(kind, dtype, named_by, after, digest=""):
         "forward": lambda tile: loops.forward(name, type, type, tile, after),
         "weight_gradient": lambda tile: loops.weight_gradient(name, type, type, tile),
         "padded": lambda tile: loops.padded(name, type, tile.lanes),
-        "few_channels": lambda tile: direct.few_channels(name, type, tile),
+        "few_channels": lambda tile: direct.few_channels(name, type, tile, after),
         "few_weights": lambda tile: direct.few_weights(name, type, tile),
     }
     if kind.startswith("depthwise"):
-        taps = tuple(map(int, kind.split("_")[1:]))
-        write[kind] = lambda tile: plane.depthwise(name, type, tile.lanes, taps)
+        stem, *taps = kind.rsplit("_", 2)
+        taps, behind = tuple(map(int, taps)), () if after is None else (after,)
+        make = getattr(plane, stem)
+        write[kind] = lambda tile: make(name, type, tile.lanes, taps, *behind)
     modules = loops, contraction, contraction_loops, contraction_packing, direct, plane
     text = "".join(host.cache.source_digest(module.__file__) for module in modules)
     tile = loops.convolution_tile(dtype, current())

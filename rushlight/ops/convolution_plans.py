@@ -74,6 +74,11 @@ class Geometry:
 
     @property
     def is_depthwise(self):
+        """Whether each output channel has one input channel, steps are one, rows wide."""
+        return self.has_planes and 4 * self.output[2] >= LANES
+
+    @property
+    def has_planes(self):
         """Whether each output channel has one input channel, and steps are one."""
         return (
             self.group_channels == 1
@@ -82,7 +87,6 @@ class Geometry:
             and self.stride == (1, 1, 1)
             and self.dilation[1] == 1
             and self.taps <= MOST_TAPS
-            and 2 * self.output[2] >= LANES
         )
 
     def patches(self):
@@ -195,7 +199,7 @@ def forward_plan(
     """The kernel, margins of the input, integers, chunks and grain.
 
     Args:
-        behind: whether something is traced behind it.
+        behind: whether something is traced behind it that wants sums in a block apart.
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
     positions = math.prod(g.output)
@@ -357,6 +361,8 @@ def weight_plan(input, weight, output, stride, padding, dilation, groups, block)
         block: output channels that the kernel takes at a time (`weight_block`).
     """
     g = Geometry(input, weight, output, stride, padding, dilation, groups)
+    if g.has_planes:
+        return depthwise_weight_plan(g)
     positions = math.prod(g.output)
     held = together(g.images, positions)
     width = min(COLUMNS, held * positions)
@@ -397,3 +403,17 @@ def weight_plan(input, weight, output, stride, padding, dilation, groups, block)
     chunks = parts * groups * across * bands
     kind = "few_weights" if direct else "weight_gradient"
     return kind, g.input, margins, ints, chunks, (parts, groups, g.depth + 1, columns)
+
+
+def depthwise_weight_plan(g):
+    """`weight_plan` where each output channel has one input channel."""
+    parts = 1 if g.work < PARALLEL_WORK else min(g.images, 8)
+    per_part = -(-g.images // parts)
+    parts = -(-g.images // per_part)
+    ints = (
+        *(g.channels, g.rows, g.group_rows, *g.input[1:], *g.output[1:]),
+        *(*g.padding[1:], g.dilation[2], g.images, per_part, g.rows // g.group_rows),
+    )
+    kind = f"depthwise_weights_{g.kernel[1]}_{g.kernel[2]}"
+    shape = parts, g.rows // g.group_rows, g.depth + 1, g.group_rows
+    return kind, g.input, NOTHING, ints, parts * g.rows, shape

@@ -16,6 +16,7 @@ from rushlight.ops.shared import differentiated, readable
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
 ZEROS, BORDER, REFLECTION = 0, 1, 2
 _CUBIC = -0.75  # the slope that PyTorch's cubic has
+_HALVES = {"float32": 2.0**12 + 1, "float64": 2.0**27 + 1}  # Veltkamp's factors
 
 
 def _check(input, grid, mode):
@@ -65,10 +66,12 @@ def _plain(input, grid):
     return input.dtype.itemsize >= 4 and readable(input) and readable(grid)
 
 
-def _unnormalized(points, size, align_corners):
+def _unnormalized(points, size, align_corners, flat):
     """From -1 to 1 to positions in a dimension."""
     if align_corners:
         return (points + 1) * ((size - 1) / 2)
+    if flat:
+        return -_left(0.5, points + 1, size / 2)
     return ((points + 1) * size - 1) / 2
 
 
@@ -87,16 +90,33 @@ def _reflected(points, size, align_corners, flat):
     low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
     if low == high:
         return call.zeros_like(points)
-    return _clipped(_folded_back(points, low, high), size, flat)
+    return _clipped(_folded_back(points, low, high, flat)[0], size, flat)
 
 
-def _folded_back(points, low, high):
-    """Positions between the halves of two bounds, mirrored at them."""
-    start, span = low / 2, (high - low) / 2
+def _folded_back(points, low, high, flat):
+    """Positions between the halves of two bounds, and which are on their way back.
+
+    In a volume by what is left of whole spans. In an image by what a rounded number of
+    ways there and back leaves: far out those are as good as any, and PyTorch's.
+    """
+    start, both = low / 2, high - low
     distance = (points - start).abs()
-    extra = distance.fmod(span)
-    odd = (distance / span).floor().remainder(2) != 0
-    return call.where(odd, span - extra, extra) + start
+    if flat:
+        extra = _left(distance, (distance / both).trunc(), float(both))
+        return call.minimum(extra, both - extra) + start, extra > both - extra
+    extra, turns = distance.fmod(both / 2), (distance / (both / 2)).floor()
+    odd = (turns < 2**31) & (turns.remainder(2) != 0)  # PyTorch counts in 32 bits
+    return call.where(odd, both / 2 - extra, extra) + start, odd
+
+
+def _left(whole, times, part):
+    """``whole - times * part`` of whole times; with one rounding, but in halves."""
+    if times.dtype.name not in _HALVES:
+        return whole - times * part
+    cut = times * _HALVES[times.dtype.name]
+    high = cut - (cut - times)
+    high = call.where(high.isfinite(), high, times)  # half of the digits of `times`
+    return (whole - high * part) - (times - high) * part
 
 
 def _padded(points, size, padding, align_corners, flat):
@@ -122,7 +142,7 @@ def _cubic_weights(t):
 
 def _taps(points, size, mode, padding, align_corners, flat):
     """For one dimension: positions of elements, and their weights (None for one)."""
-    points = _unnormalized(points, size, align_corners)
+    points = _unnormalized(points, size, align_corners, flat)
     if mode == BICUBIC:
         low = points.floor()
         weights = _cubic_weights(points - low)
@@ -231,6 +251,15 @@ def _image_gradient(grad, input, grid, mode, padding, align_corners):
 
 def linear_grid_gradient(grad, input, grid, padding, align_corners):
     """Differences of neighbours, taken before they are weighed: they may cancel."""
+    scales = [
+        _scale(grid, axis, input, padding, align_corners)
+        for axis in reversed(range(input.dim() - 2))
+    ]
+    if _plain(input, grid) and _plain(input, grad) and grad.dtype is input.dtype:
+        if not any(map(differentiated, (grad, input, grid))):
+            found = grid_kernels.slopes(grad, input, grid, padding, align_corners)
+            parts = zip(found.unbind(-1), scales, strict=True)
+            return call.stack([slope * scale for slope, scale in parts], -1)
     taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
     corners = list(_corners(input, grid, taps))
     values = [_found(input, grid, inside, index) for inside, index, _ in corners]
@@ -244,26 +273,25 @@ def linear_grid_gradient(grad, input, grid, padding, align_corners):
             others = weights[:axis] + weights[axis + 1 :]
             change = change * _product(others)
             total = change if total is None else total + change
-        slope = (total * grad).sum(1)
-        slopes.append(slope * _scale(grid, axis, input, padding, align_corners))
+        slopes.append((total * grad).sum(1) * scales[-1 - axis])
     return call.stack(slopes[::-1], -1)
 
 
 def _scale(grid, axis, input, padding, align_corners):
     """How positions move with the grid's numbers: back where they are reflected."""
-    size = input.shape[2 + axis]
+    size, flat = input.shape[2 + axis], input.dim() == 4
     half = (size - 1 if align_corners else size) / 2
     if padding == ZEROS or padding not in (BORDER, REFLECTION):
         return half
-    points = _unnormalized(grid.detach().unbind(-1)[::-1][axis], size, align_corners)
+    points = grid.detach().unbind(-1)[::-1][axis]
+    points = _unnormalized(points, size, align_corners, flat)
     if padding == REFLECTION:
         low, high = (0, 2 * (size - 1)) if align_corners else (-1, 2 * size - 1)
         if low == high:
             return 0.0
-        span = (high - low) / 2
-        turns = ((points - low / 2).abs() / span).floor().remainder(2)
-        half = half * call.where(points < low / 2, -1.0, 1.0) * (1 - 2 * turns)
-        points = _folded_back(points, low, high)
+        before = points < low / 2
+        points, back = _folded_back(points, low, high, flat)
+        half = half * call.where(before ^ back, -1.0, 1.0)
     inside = (points > 0) & (points < size - 1)
     return call.where(inside, half, 0.0)
 

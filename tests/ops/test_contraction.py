@@ -17,9 +17,9 @@ from rushlight.codegen.language import maximum
 from rushlight.codegen.lower import lower
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.codegen.target import named, using
+from rushlight.codegen.turned_rows import transpose
 from rushlight.ops import contraction
 from rushlight.ops import contraction_vectors as vectors
-from rushlight.ops.contraction_loops import transpose
 
 SMALL = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=16)
 

@@ -11,7 +11,7 @@ import rushlight
 torch = pytest.importorskip("torch")
 
 TAPS = [(1, 3), (3, 3), (5, 5), (3, 1), (2, 4), (7, 7)]
-SIZES = list(itertools.product((1, 4, 9), (8, 17, 32)))
+SIZES = list(itertools.product((1, 4, 9), (3, 7, 8, 17, 32)))
 
 
 def results(m, x, w, b, **settings):
@@ -62,3 +62,33 @@ def test_infinities_stay_in_their_windows():
         for m in (rushlight, torch)
     )
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_infinities_reach_only_the_weights_that_meet_them():
+    for at, edge in itertools.product(((0, 0), (7, 20), (19, 39)), (0, 1)):
+        x = np.ones((2, 1, 20, 40), np.float32)
+        slope = np.ones((2, 1, 18 + 2 * edge, 38 + 2 * edge), np.float32)
+        for far in (x, slope):
+            before = far[1, 0].copy()
+            far[1, 0][min(at[0], len(before) - 1), min(at[1], before.shape[1] - 1)] = (
+                np.inf
+            )
+            w = rushlight.ones(1, 1, 3, 3).requires_grad_()
+            out = rushlight.nn.functional.conv2d(rushlight.tensor(x), w, padding=edge)
+            (got,) = rushlight.autograd.grad(out, w, rushlight.tensor(slope))
+            exact = weight_gradient(x, slope, edge)
+            np.testing.assert_allclose(got.numpy(), exact, rtol=1e-5)
+            far[1, 0] = before
+
+
+def weight_gradient(x, slope, edge):
+    """Of a filter of 3 x 3: only what meets is multiplied."""
+    result = np.zeros((1, 1, 3, 3))
+    height, width = slope.shape[2:]
+    for dy, dx in itertools.product(range(3), range(3)):
+        for y, i in itertools.product(range(height), range(width)):
+            row, column = y + dy - edge, i + dx - edge
+            if 0 <= row < x.shape[2] and 0 <= column < x.shape[3]:
+                products = x[:, 0, row, column] * slope[:, 0, y, i]
+                result[0, 0, dy, dx] += products.sum()
+    return result

@@ -2,6 +2,7 @@
 
 import itertools
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -135,3 +136,48 @@ def test_the_places_of_an_affine_grid_are_multiplied_before_they_are_divided(ste
     grid = rl.nn.functional.affine_grid(same, (1, 1, steps, steps), align_corners=False)
     axis = rl.linspace(-1, 1, steps) * (steps - 1) / steps
     assert rl.equal(grid[0, 0, :, 0], axis) and rl.equal(grid[0, :, 0, 1], axis)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("far", [1e6, 1e9, 1e30])
+def test_points_far_out_are_thrown_back_as_pytorch_throws_them(mode, recorded, far):
+    torch = pytest.importorskip("torch")
+    places = [0.37, -0.61, 0.983, -0.142, 0.55, -0.271, 0.118, 0.909]
+    found = []
+    for library in (torch, rl):
+        image = library.arange(21.0, dtype=library.float64).square().reshape(1, 1, 3, 7)
+        grid = library.tensor(places, dtype=library.float64).reshape(1, 1, 4, 2) * far
+        sampled = library.nn.functional.grid_sample(
+            image.requires_grad_(recorded), grid, mode, "reflection", False
+        )
+        found.append(sampled.detach().reshape(-1).tolist())
+    assert found[1] == pytest.approx(found[0], rel=1e-6, abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("space", [2, 3])
+def test_slopes_of_points_are_pytorch_s_at_every_edge_of_a_block(
+    space, padding, corners, kind
+):
+    generator = np.random.default_rng([space, corners])
+    for channels, points in ((1, 1), (3, 63), (2, 64), (4, 65), (2, 130)):
+        image = generator.standard_normal((2, channels, *(5, 7, 3)[:space])).astype(
+            kind
+        )
+        grid = generator.random((2, points, *(3, 1)[: space - 1], space)) * 3 - 1.5
+        flat = grid.reshape(-1)
+        flat[::17], flat[5::23], flat[7::29] = 1, -1, 0
+        slopes = []
+        for m in (rl, torch):
+            x, at = (m.tensor(t.astype(kind)).requires_grad_() for t in (image, grid))
+            out = m.nn.functional.grid_sample(x, at, "bilinear", padding, corners)
+            along = m.tensor(np.cos(np.arange(out.numel())).astype(kind))
+            found = m.autograd.grad(out, (x, at), along.reshape(out.shape))
+            slopes.append([t.numpy() for t in found])
+        close = 1e-5 if kind == "float32" else 1e-12
+        for ours, theirs in zip(*slopes, strict=True):
+            most = max(1.0, abs(theirs).max())
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=close * most)
