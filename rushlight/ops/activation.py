@@ -9,6 +9,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import require
+from rushlight.ops.type_groups import FLOATS
 
 SELU_ALPHA = 1.6732632423543772
 SELU_SCALE = 1.0507009873554805
@@ -261,7 +262,8 @@ def softshrink(self, lambd):
     """
     if isinstance(lambd, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
-    largest = rushlight.finfo(self.dtype).max if self.is_floating_point() else math.inf
+    require("softshrink_check", self.dtype, FLOATS, self)
+    largest = rushlight.finfo(self.dtype).max
     if not 0 <= lambd <= largest:
         raise RuntimeError(
             f"lambda must be in range [0, {largest:g}] for input dtype "
@@ -382,7 +384,7 @@ def elu_second_gradient(grad, grad_output, alpha, scale, input_scale, is_result,
     both = grad * grad_output * input_scale
     if not is_result:
         both = both * (alpha * scale * input_scale) * ops.exp(x * input_scale)
-    return ops.masked_fill(both, x >= 0, 0)
+    return ops.masked_fill(both, ~(x < 0), 0)  # a NaN's slope does not change either
 
 
 def log_sigmoid_second_gradient(grad, grad_output, x):

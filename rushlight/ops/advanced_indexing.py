@@ -26,7 +26,7 @@ from rushlight.ops.native import (
     scalar_name,
 )
 from rushlight.ops.picking import beside, coordinates, has_plain_steps, shares_storage
-from rushlight.ops.places import Places, broadcast, order_of_result
+from rushlight.ops.places import Places, broadcast, check_values_type, order_of_result
 from rushlight.ops.type_groups import USUAL
 
 COUNTED = USUAL | {8}  # types whose elements are zero or not
@@ -307,21 +307,16 @@ def _covers(mask, x):
 
 def index_put(self, indices, values, accumulate=False):
     """A copy of ``self`` with values put (or added) at the places the indices name."""
-    if values.dtype is not self.dtype:
-        raise RuntimeError(
-            "Index put requires the source and destination dtypes match, got"
-            f" {scalar_name(self.dtype)} for the destination and"
-            f" {scalar_name(values.dtype)}"
-            f" for the source.\n  self: {brief(self)}\n  values: {brief(values)}"
-        )
     if all(item is None for item in indices):
+        check_values_type(self, values)
         return self + values if accumulate else values.expand(self.shape).clone()
     require("index_put", self.dtype, PUT, self)
     masks = [one for one in indices if one is not None and one.dtype.itemsize == 1]
     if masks and not self.device.has_memory:
         return self.clone()  # how many places there are, nobody knows
+    _check_count(self, indices)
     indices, values = beside(self, indices), _value_beside(self, values)
-    places = Places(self, indices)
+    places = Places(self, indices, values)
     out = places.together(self)
     if out.data_ptr() == self.data_ptr():
         out = out.clone()
@@ -331,6 +326,7 @@ def index_put(self, indices, values, accumulate=False):
 
 def index_put_(self, indices, values, accumulate=False):
     """Puts (or adds) values at the places the indices name; a copy only if need be."""
+    _check_count(self, indices)
     indices, values = beside(self, indices), _value_beside(self, values)
     given = [item for item in indices if item is not None]
     if len(given) == 1 and values.numel() == 1 and not accumulate:
@@ -345,7 +341,7 @@ def index_put_(self, indices, values, accumulate=False):
         return write_folded(self, index_put(self, indices, values), True)
     apart = not (shares_storage(self, values) or values.dtype is not self.dtype)
     if given and apart and self.is_contiguous():
-        places = Places(self, indices)
+        places = Places(self, indices, values)
         if places.order == sorted(places.order):
             return _write(places, self, values, accumulate)
     return self.copy_(index_put(self, indices, values, accumulate))
@@ -373,7 +369,7 @@ def _filling(x, indices, mask):
         if lead + d >= x.dim() or x.shape[lead + d] != size:
             return None
     rest = x.dim() - lead - mask.dim()
-    return mask.reshape([*mask.shape, *[1] * rest]).to(rushlight.bool)
+    return mask.reshape([*mask.shape, *[1] * rest])
 
 
 def _position(indices):
@@ -388,7 +384,7 @@ def _refuse_sharing(x, others):
 
 def _write(places, out, values, accumulate):
     """Puts (or adds) values into a row-major tensor with its dimensions together."""
-    source = _spread_values(values, places.result_shape())
+    source = values.expand(places.result_shape()).contiguous()
     name, parts = mover(out.dtype)
     operands = [out, source, places.place]
     if accumulate and out.dtype.is_complex:
@@ -403,18 +399,13 @@ def _write(places, out, values, accumulate):
     return out
 
 
-def _spread_values(values, shape):
-    """The values as a row-major tensor of the shape that an index selects."""
-    lead = len(shape) - values.dim()
-    fits = lead >= 0 and all(
-        size in (1, shape[lead + d]) for d, size in enumerate(values.shape)
-    )
-    if not fits:
-        raise RuntimeError(
-            f"shape mismatch: value tensor of shape {list(values.shape)} cannot be"
-            f" broadcast to indexing result of shape {list(shape)}"
+def _check_count(x, indices):
+    """Refuses more indices than dimensions."""
+    if len(indices) > x.ndim:
+        raise IndexError(
+            f"too many indices for tensor of dimension {x.ndim} (got {len(indices)})\n"
+            f"  self: {brief(x)}"
         )
-    return values.expand(shape).contiguous()
 
 
 def _count(mask):

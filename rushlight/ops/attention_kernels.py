@@ -40,6 +40,7 @@ from rushlight.codegen.lower import lower
 from rushlight.codegen.mathematics import exponential
 from rushlight.codegen.schedules.contraction import matrix_tile
 from rushlight.codegen.target import current
+from rushlight.codegen.turned_rows import transpose
 from rushlight.ops import contraction, contraction_loops, contraction_packing
 from rushlight.ops.contraction import Product, Results
 from rushlight.ops.contraction_loops import (
@@ -52,7 +53,6 @@ from rushlight.ops.contraction_loops import (
     quotient,
     remainder,
     rolled,
-    transpose,
 )
 
 QUERIES = 64  # of a block: rows of panels are as long

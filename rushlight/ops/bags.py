@@ -3,9 +3,23 @@
 from __future__ import annotations
 
 import rushlight
-from rushlight.codegen.loops import A, T, i64, local, loops, vectorized
+from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 from rushlight.ops.indexing_kernels import checked
-from rushlight.ops.native import brief, fault_flag, fault_in, fresh, name_of, run
+from rushlight.ops.native import (
+    brief,
+    fault_flag,
+    fault_in,
+    filled,
+    fresh,
+    name_of,
+    run,
+)
+
+
+@loops_inline
+def start_of(index, k, rows, width, fault):
+    """Where the row that an index names begins."""
+    return checked(i64(index[k]), rows, fault) * width
 
 
 @loops
@@ -19,42 +33,55 @@ def sum_bags(
     width: int,
     padding: int,
     mean: int,
+    padded: int,
     total: int,
     begin: int,
     end: int,
 ):
     """Each bag's rows added in their order; the padding's row is not one of them.
 
-    Eight rows are added at once: sums go to memory and back once for all of them.
+    Where none is passed over, eight rows are added at once: sums go to memory and back
+    once for all of them.
     """
     mass = local("A", 256)
-    places = local("i64", 8)
     for bag in range(begin, end):
         for start in range(0, width, 256):
             count = min(width - start, 256)
             for i in vectorized(count):
                 mass[i] = A(0)
-            named = 0
-            held = 0
-            for k in range(max(bounds[bag], 0), min(bounds[bag + 1], total)):
-                row = checked(i64(index[k]), rows, fault)
-                if row != padding:
-                    named = named + 1
-                    places[held] = row * width + start
-                    held = held + 1
-                if held == 8:
-                    held = 0
-                    a, b, c, d = places[0], places[1], places[2], places[3]
-                    e, f, g, h = places[4], places[5], places[6], places[7]
+            first, last = max(bounds[bag], 0), min(bounds[bag + 1], total)
+            named = max(last - first, 0)
+            k = first + 0
+            while k < last:
+                if padded == 0 and k + 8 <= last:
+                    a = start_of(index, k, rows, width, fault) + start
+                    b = start_of(index, k + 1, rows, width, fault) + start
+                    c = start_of(index, k + 2, rows, width, fault) + start
+                    d = start_of(index, k + 3, rows, width, fault) + start
+                    e = start_of(index, k + 4, rows, width, fault) + start
+                    f = start_of(index, k + 5, rows, width, fault) + start
+                    g = start_of(index, k + 6, rows, width, fault) + start
+                    h = start_of(index, k + 7, rows, width, fault) + start
                     for i in vectorized(count):
                         m = mass[i] + A(table[a + i]) + A(table[b + i])
                         m = m + A(table[c + i]) + A(table[d + i])
                         m = m + A(table[e + i]) + A(table[f + i])
                         mass[i] = m + A(table[g + i]) + A(table[h + i])
-            for k in range(held):
-                a = places[k]
-                for i in vectorized(count):
-                    mass[i] = mass[i] + A(table[a + i])
+                    k = k + 8
+                elif padded == 0 and k + 2 <= last:
+                    a = start_of(index, k, rows, width, fault) + start
+                    b = start_of(index, k + 1, rows, width, fault) + start
+                    for i in vectorized(count):
+                        mass[i] = mass[i] + A(table[a + i]) + A(table[b + i])
+                    k = k + 2
+                else:
+                    a = start_of(index, k, rows, width, fault)
+                    if padded and a == padding * width:
+                        named = named - 1
+                    else:
+                        for i in vectorized(count):
+                            mass[i] = mass[i] + A(table[a + start + i])
+                    k = k + 1
             for i in vectorized(count):
                 v = mass[i] / A(max(named, 1)) if mean else mass[i]
                 out[bag * width + start + i] = T(v)
@@ -63,9 +90,10 @@ def sum_bags(
 def check_bounds(weight, indices, bounds):
     """Refuses bounds of bags that are not among the indices."""
     fits = weight.ndim == 2 and indices.ndim == bounds.ndim == 1 and len(bounds)
+    fits = fits and indices.dtype in (rushlight.int32, rushlight.int64)
     if not fits or bounds.dtype is not rushlight.int64:
         raise RuntimeError(
-            "_bag_sum: expected a table, a row of indices and bounds in int64\n"
+            "_bag_sum: expected a table, a row of whole indices and bounds in int64\n"
             f"  weight: {brief(weight)}\n  indices: {brief(indices)}\n"
             f"  bounds: {brief(bounds)}"
         )
@@ -83,11 +111,14 @@ def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, spar
     bags = bounds.shape[0] - 1
     out, flag = fresh(weight, [bags, width]), fault_flag(weight)
     table, index = weight.contiguous(), indices.contiguous()
+    if not rows:  # the kernel reads the first row where an index names none
+        table = filled(weight, [1, width], 0)
     types = {"T": name_of(weight.dtype), "I": name_of(index.dtype)}
     operands = [out, table, index, bounds.contiguous(), flag]
     grain = width * max(1, index.numel() // max(1, bags))
-    types["mean"] = int(mean)
-    ints = [rows, width, padding_idx, types["mean"], index.numel()]
+    types["mean"], types["padded"] = int(mean), int(padding_idx >= 0)
+    known = types["mean"], types["padded"]
+    ints = [rows, width, padding_idx, *known, index.numel()]
     run(sum_bags, operands, ints, bags, grain, **types)
     fault = fault_in(flag)
     if fault is not None:

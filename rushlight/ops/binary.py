@@ -490,7 +490,7 @@ def pow_gradient(grad, self, exponent):
             exponent = float(exponent)  # there is none below it
         return grad * conjugated(exponent * self ** (exponent - 1))
     slope = exponent * ops.pow(self, exponent - 1)
-    return grad * conjugated(ops.where(exponent == 0, 0.0, slope))
+    return ops.where(exponent == 0, 0.0, grad * conjugated(slope))
 
 
 def pow_exponent_gradient(grad, self, exponent, result):
@@ -648,24 +648,30 @@ def atan2_gradient(grad, self, other, across):
     return ops.where(square == 0, grad * across * 0, slope)
 
 
-def xlogy_slope(self, other):
-    """log(other), zero where ``self`` is zero and other is not positive."""
-    if not is_tensor(other):
-        logarithm = (
-            math.log(other) if other > 0 else -math.inf if other == 0 else math.nan
-        )
-        return ops.where((self == 0) & (not other > 0), 0.0, logarithm)
-    return ops.masked_fill(ops.log(other), (self == 0) & (other <= 0), 0.0)
+def xlogy_gradient(grad, self, other):
+    """grad * log(other), zero where ``self`` is zero and other is not positive."""
+    if is_tensor(other):
+        # of the wider type: other's own may be too narrow for its logarithm
+        return ops.xlogy(ops.masked_fill(grad, (self == 0) & (other <= 0), 0), other)
+    logarithm = math.log(other) if other > 0 else -math.inf if other == 0 else math.nan
+    return grad * ops.where((self == 0) & (not other > 0), 0.0, logarithm)
 
 
-def xlog1py_slope(self, other):
-    """log1p(other), zero where ``self`` is zero and other is not above -1."""
-    if not is_tensor(other):
-        logarithm = (
-            math.log1p(other) if other > -1 else -math.inf if other == -1 else math.nan
-        )
-        return ops.where((self == 0) & (not other > -1), 0.0, logarithm)
-    return ops.masked_fill(ops.log1p(other), (self == 0) & (other <= -1), 0.0)
+def xlog1py_gradient(grad, self, other):
+    """grad * log1p(other), zero where ``self`` is zero and other is not above -1."""
+    if is_tensor(other):
+        kept = ops.masked_fill(grad, (self == 0) & (other <= -1), 0)
+        return ops.special_xlog1py(kept, other)
+    beyond = -math.inf if other == -1 else math.nan
+    logarithm = math.log1p(other) if other > -1 else beyond
+    return grad * ops.where((self == 0) & (not other > -1), 0.0, logarithm)
+
+
+def quotient_of_number(value, tensor):
+    """``value / tensor``, the number being rounded to the tensor's type before."""
+    if tensor.dtype.itemsize == 2 and tensor.is_floating_point():
+        value = ops.full((), value, dtype=tensor.dtype, device=tensor.device)
+    return value / tensor
 
 
 def where_nonzero(condition):

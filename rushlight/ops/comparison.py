@@ -111,6 +111,12 @@ def isin(elements, test_elements, assume_unique, invert):
                 f"Unsupported input type encountered for isin(): {scalar_name(kind)}"
             )
     if not hasattr(elements, "dtype"):
+        if not hasattr(test_elements, "dtype"):
+            raise TypeError(
+                "isin() received an invalid combination of arguments - got "
+                f"({type(elements).__name__}, {type(test_elements).__name__}), but one of "
+                "the two has to be a Tensor"
+            )
         elements = ops.scalar_tensor(elements, device=test_elements.device)
     if not hasattr(test_elements, "dtype"):
         found = elements.reshape(-1) == test_elements

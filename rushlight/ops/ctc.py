@@ -14,7 +14,7 @@ import rushlight
 from rushlight.codegen.language import exp, log, maximum, minimum, select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
 from rushlight.ops import call as ops
-from rushlight.ops.native import filled, fresh, name_of, require, run
+from rushlight.ops.native import expect, filled, fresh, name_of, require, run
 from rushlight.ops.type_groups import SINGLE_DOUBLE
 
 MINUS_INF = -math.inf
@@ -294,17 +294,31 @@ def ctc_loss_backward(
     grad, log_probs, targets, input_lengths, target_lengths, neg_log_likelihood,
     log_alpha, blank, zero_infinity,
 ):  # fmt: skip
-    """The gradient for the log-probabilities, which are taken for a softmax's."""
+    """The gradient for the log-probabilities, which are taken for a softmax's.
+
+    Raises:
+        NotImplementedError: the type is neither float32 nor float64.
+        RuntimeError: an argument does not fit.
+    """
+    require("ctc_loss_backward_cpu", log_probs.dtype, SINGLE_DOUBLE, log_probs)
     steps, batch, classes = log_probs.shape
+    if not 0 <= blank < classes:
+        raise RuntimeError("blank must be in label range")
     held = tables(log_probs, targets, input_lengths, target_lengths)
-    span = log_alpha.shape[2]
+    check_used(held, classes)
+    span, kind = 2 * max(target_lengths, default=0) + 1, log_probs.dtype
+    expect(
+        "_ctc_loss_backward", grad=(grad, (batch,), kind),
+        neg_log_likelihood=(neg_log_likelihood, (batch,), kind),
+        log_alpha=(log_alpha, (batch, steps, span), kind),
+    )  # fmt: skip
     out = filled(log_probs, log_probs.shape, 0)
     work = work_space(log_probs, batch, span)
     share = fresh(log_probs, (batch, span), rushlight.float64)
     ints = [batch, classes, steps, span, blank, int(zero_infinity)]
     operands = [
-        out, grad.contiguous(), neg_log_likelihood, log_alpha, log_probs.contiguous(),
-        *held, *work, share,
+        out, grad.contiguous(), neg_log_likelihood.contiguous(), log_alpha.contiguous(),
+        log_probs.contiguous(), *held, *work, share,
     ]  # fmt: skip
     run(
         ctc_gradient,

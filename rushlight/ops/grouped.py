@@ -1,7 +1,11 @@
 """Products of matrices in groups, and of eight-bit matrices with scales."""
 
 import rushlight
+from rushlight.core.device import backend_for
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops import products_elsewhere as elsewhere
+from rushlight.ops.linalg import check_matrices, expanded
 
 _GROUPED = ("bfloat16", "float16", "float32")
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
@@ -81,6 +85,58 @@ def check_groups(self, mat2, offs, bias, out_dtype):
             )
 
 
+def int_mm(self, mat2):
+    """Sums of 32 bits.
+
+    Raises:
+        RuntimeError: the operands' types or shapes aren't right.
+    """
+    name = "int_mm_out_cpu" if self.device.on_host else "_int_mm_out_cuda"
+    if self.dtype.name not in ("int8", "uint8"):
+        raise RuntimeError(
+            f"{name}: Expected self dtype to be int8 or uint8 but got "
+            f"{TYPE_NAMES.get(self.dtype.name, self.dtype.name).lower()}"
+        )
+    if mat2.dtype.name != "int8":
+        raise RuntimeError(
+            f"{name}: Expected mat2 dtype to be of type int8 but got "
+            f"{TYPE_NAMES.get(mat2.dtype.name, mat2.dtype.name).lower()}"
+        )
+    for word, matrix in (("self", self), ("mat2", mat2)):
+        if matrix.ndim != 2:
+            raise RuntimeError(
+                f"{name}: Expected {word} to be of dimension 2 but got {matrix.ndim}"
+            )
+    if self.shape[1] != mat2.shape[0]:
+        raise RuntimeError(
+            f"{name}: self.size(1) needs to match mat2.size(0) but got "
+            f"{self.shape[1]} and {mat2.shape[0]}"
+        )
+    kind = rushlight.int32
+    if not (self.numel() and mat2.numel()):
+        return ops.new_zeros(self, (self.shape[0], mat2.shape[1]), dtype=kind)
+    if self.dtype is mat2.dtype and elsewhere.serves(self):
+        return elsewhere.product(self, mat2, "int32", kind)
+    return ops.mm(self.to(kind), mat2.to(kind))
+
+
+def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
+    """One pass where the device's library has the function behind its products."""
+    behind = "gelu" if use_gelu else "relu"
+    same = self.dtype is mat1.dtype is mat2.dtype and mat1.ndim == mat2.ndim == 2
+    plain = same and self.ndim in (1, 2) and mat1.dtype.category == 2
+    if plain and mat1.numel() and mat2.numel() and elsewhere.serves(mat1):
+        check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
+        sums = "float32" if mat1.dtype.itemsize == 2 else mat1.dtype.name
+        added = None
+        if beta != 0:
+            added = expanded("addmm", self, (mat1.shape[0], mat2.shape[1]))
+        how = added, alpha, beta, behind
+        return elsewhere.product(mat1, mat2, sums, mat1.dtype, *how)
+    result = ops.addmm(self, mat1, mat2, beta=beta, alpha=alpha)
+    return ops.gelu(result) if use_gelu else ops.relu(result)
+
+
 def scaled_mm(
     self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
 ):
@@ -109,6 +165,10 @@ def scaled_mm(
         raise RuntimeError(
             f"scale_b must have 1 or {mat2.shape[1]} elements, got {scale_b.numel()}"
         )
+    kind = self.dtype if out_dtype is None else out_dtype
+    product = by_library(self, mat2, scale_a, scale_b, bias, kind, use_fast_accum)
+    if product is not None:
+        return product
     product = ops.mm(self.float(), mat2.float())
     product = (
         product * scale_a.reshape([-1, 1]).float() * scale_b.reshape([1, -1]).float()
@@ -118,6 +178,39 @@ def scaled_mm(
     if scale_result is not None and out_dtype is not None and out_dtype.itemsize == 1:
         product = product * scale_result.float()
     return product.to(self.dtype if out_dtype is None else out_dtype)
+
+
+def by_library(self, mat2, scale_a, scale_b, bias, dtype, fast):
+    """`scaled_mm` by a library of the device's; None where that does not do it.
+
+    A vector that is not of the result's type is added to the result.
+    """
+    device, sizes = self.device, (self.shape[0], mat2.shape[1], self.shape[1])
+    if device.on_host or self.is_meta or dtype.itemsize == 1 or 0 in sizes:
+        return None
+    each = scale_a.numel() > 1 or scale_b.numel() > 1
+    scales = []
+    for scale, count in ((scale_a, sizes[0]), (scale_b, sizes[1])):
+        scale = scale.reshape(-1).float()
+        scales.append((scale.expand(count) if each else scale).contiguous())
+    inside = bias is not None and bias.dtype is dtype and dtype.itemsize == 2
+    vector = bias.contiguous() if inside else None
+    out = elsewhere.fresh(self, sizes[:2], dtype)
+    done = backend_for(device).run_scaled_product(
+        device,
+        (self.dtype.name, mat2.dtype.name),
+        dtype.name,
+        sizes,
+        (
+            *map(elsewhere.steps, (out, self, mat2)),
+            None if vector is None else vector.data_ptr(),
+        ),
+        [(scale.data_ptr(), each) for scale in scales],
+        fast,
+    )
+    if not done:
+        return None
+    return out if bias is None or inside else out.add_(bias)
 
 
 def scaled_mm_by_recipe(

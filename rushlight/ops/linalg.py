@@ -14,6 +14,7 @@ from rushlight.core.plans import PAIRED as PAIRS
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import embedding_of_complex, half_products
+from rushlight.ops import products_elsewhere as elsewhere
 from rushlight.ops.copying import check_number
 from rushlight.ops.distances import euclidean_dist_gradient
 from rushlight.ops.native import brief
@@ -97,6 +98,12 @@ def has_pairs():
 
 def complex_product(a, b, added=None, alpha=1, beta=1):
     """``alpha * a @ b + beta * added``, by one real product of twice the depth."""
+    if a.numel() and b.numel() and elsewhere.serves(a):
+        try:
+            kind = a.dtype.name
+            return elsewhere.product(a, b, kind, a.dtype, added, alpha, beta)
+        except NotImplementedError:  # no library is there
+            pass
     result = embedding_of_complex.matrix_product(
         a, b, lambda x, y: contraction.product(x, y, x.dtype)
     )
@@ -203,6 +210,11 @@ def check_matrices(operator, a, b, names):
     check_dtypes(operator, a, b)
 
 
+_FEW_TERMS = (
+    400  # of one matrix, below which PyTorch's plain kernel looks at types first
+)
+
+
 def check_batches(operator, a, b):
     """Refuses what two batches of matrices cannot be multiplied for.
 
@@ -223,7 +235,8 @@ def check_batches(operator, a, b):
             f"{operands}"
         )
     if a.dtype is not b.dtype and operator != "addbmm":
-        sum_type(a, operator)
+        if a.shape[1] * a.shape[2] * b.shape[2] < _FEW_TERMS:
+            sum_type(a, operator)
         kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (a, b)]
         raise RuntimeError(
             f"expected scalar type {kinds[0]} but found {kinds[1]}{operands}"
@@ -314,17 +327,20 @@ def _added(operator, self, a, b, beta, alpha):
     scales = rushlight.float32 if half else a.dtype
     beta, alpha = number_for(beta, scales), number_for(alpha, scales)
     shape = (*a.shape[:-1], b.shape[-1])
+    if a.numel() and b.numel() and elsewhere.rounds(a):
+        added = expanded(operator, self, shape) if beta != 0 else None
+        return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
     if beta == 0:  # NaN and infinity in self are not to be seen
         if tuple(self.shape) != shape:
-            _expanded(operator, self, shape)
+            expanded(operator, self, shape)
         return like(product(a, b, sums, None, alpha), self)
-    addend = like(_expanded(operator, self, shape), a).to(sums)
+    addend = like(expanded(operator, self, shape), a).to(sums)
     if a.shape[-1] == 0:
         return (addend * beta).to(self.dtype)
     if a.dtype.category < 2 and max(abs(alpha), abs(beta)) > 1 << 53:
         # more than the kernel's factors, doubles, hold
         scaled = like(product(a, b, sums, None, 1), self) * alpha
-        return scaled + like(_expanded(operator, self, shape), a) * beta
+        return scaled + like(expanded(operator, self, shape), a) * beta
     return like(product(a, b, sums, addend, alpha, beta), self)
 
 
@@ -338,7 +354,7 @@ def _check_whole(self, beta):
         )
 
 
-def _expanded(operator, self, shape):
+def expanded(operator, self, shape):
     """``self`` seen in the result's shape, repeated or with adjacent columns."""
     try:
         addend = self if tuple(self.shape) == shape else self.expand(shape)
@@ -633,8 +649,11 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     check_vectors("addr", vec1=vec1, vec2=vec2)
     shape = (vec1.shape[0], vec2.shape[0])
     addend = self if tuple(self.shape) == shape else self.expand(shape)
-    kind = rushlight.promote_types(vec1.dtype, vec2.dtype)
-    kind = rushlight.promote_types(self.dtype, kind)
+    kind = rushlight.promote_types(self.dtype, vec1.dtype)
+    kind = rushlight.promote_types(kind, vec2.dtype)
+    if kind.name in ("uint16", "uint32", "uint64"):
+        name = TYPE_NAMES.get(kind.name)
+        raise NotImplementedError(f"\"addr_cpu\" not implemented for '{name}'")
     # multiplied in the result's type: a narrow one of the vectors' would round first
     product = vec1.to(kind).unsqueeze(1) * vec2.to(kind)
     if kind is rushlight.bool:

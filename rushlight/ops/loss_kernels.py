@@ -17,6 +17,7 @@ from rushlight.ops.native import (
     run_whole,
     scalar_name,
 )
+from rushlight.ops.operand_types import TYPE_NAMES
 
 NONE, MEAN, SUM = 0, 1, 2
 
@@ -220,11 +221,43 @@ def nll_loss_forward(self, target, weight, reduction, ignore_index):
     return out, total
 
 
+def _check_slopes(self, target, reduction, grad_output, total_weight):
+    """What the gradient is made from fits the loss: the kernel reads it unlooked.
+
+    Raises:
+        RuntimeError: it does not.
+    """
+    found = list(grad_output.shape)
+    if total_weight.numel() != 1:
+        raise RuntimeError(
+            "expected total_weight to be a  single element tensor, got: "
+            f"{list(total_weight.shape)} ({total_weight.numel()} elements)"
+        )
+    if reduction == NONE and self.ndim > 1:
+        if found != list(target.shape):
+            raise RuntimeError(
+                f"Expected a tensor of dimension {target.ndim} and tensor.size[0] == "
+                f"{self.shape[0]} but got: dimension {len(found)} and "
+                f"tensor.size[0] = {found[0] if found else 1}"
+            )
+    elif grad_output.numel() != 1:
+        raise RuntimeError(
+            f"Expected a single element grad_output tensor, but got: {found}"
+        )
+    for other in (grad_output, total_weight):
+        if other.dtype is not self.dtype:
+            raise RuntimeError(
+                f"expected scalar type {TYPE_NAMES.get(self.dtype.name, self.dtype.name)} "
+                f"but found {TYPE_NAMES.get(other.dtype.name, other.dtype.name)}"
+            )
+
+
 def nll_loss_backward(
     grad_output, self, target, weight, reduction, ignore_index, total_weight
 ):
     """The gradient of ``nll_loss_forward``'s loss for the log-probabilities."""
     samples, classes, inner = _layout("nll_loss_backward", self, target, weight)
+    _check_slopes(self, target, reduction, grad_output, total_weight)
     target, weight = _operands(target, weight)
     grad_input, flag = fresh(self, self.shape), fault_flag(self)
     types = {

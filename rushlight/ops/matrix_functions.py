@@ -257,7 +257,12 @@ def linalg_cond(self, p):
         )
     if isinstance(p, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
+    whole = (
+        self.numel() == 0 and self.dtype.category < 2
+    )  # of integers nothing is taken
     if p is None or p in (2, -2):
+        if whole:
+            return ops.new_zeros(self, self.shape[:-2])
         values = ops.linalg_svdvals(self)
         if values.numel() == 0:
             return _no_matrix(values)
@@ -270,6 +275,8 @@ def linalg_cond(self, p):
     if not isinstance(p, str):
         name = str(_shown(p)) if math.isfinite(p) else str(p)
         check_square(self, f"linalg.cond(ord={name})")
+    if whole:
+        return ops.new_zeros(self, self.shape[:-2])
     if self.numel() == 0:
         return _no_matrix(ops.abs(self).sum([-1]))
     inverse, codes = ops.linalg_inv_ex(self)

@@ -53,9 +53,11 @@ def fresh(like: Tensor, sizes, dtype: DType = None):
 
 
 def laid_as(x: Tensor, result: Tensor):
-    """A row-major result in the layout of what it was made from, gaps left out."""
+    """A result in the layout of what it was made from, gaps left out."""
+    if not (x.row_major and result.row_major):
+        result = empty_like(x, result.dtype_).copy_(result)
     if not x.row_major:
-        return empty_like(x, result.dtype_).copy_(result)
+        return result
     if steps_freely(x):  # where sizes of one leave a choice, it is kept
         return alias(result, x.ndim_, x.sizes, x.strides, result.offset)
     return result

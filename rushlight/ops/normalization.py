@@ -22,7 +22,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import brief, fresh, name_of, scalar_name
+from rushlight.ops.native import brief, expect, fresh, name_of, scalar_name
 from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
 from rushlight.ops.shared import conjugated, followed, readable, refuse_gradient
 
@@ -166,6 +166,13 @@ def _kept(input, *parameters):
     return input.dtype
 
 
+def _kept_there(input, *parameters):
+    """The same of rows and batches: in full where the device is not the host."""
+    if input.device.on_host or input.is_meta:
+        return _kept(input, *parameters)
+    return _wide(input.dtype)
+
+
 def _rows_of(input, normalized_shape):
     """The number of rows and their length.
 
@@ -216,7 +223,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     input = input.contiguous()
     lead = list(input.shape[: input.ndim - len(normalized_shape)])
     short = lead + [1] * len(normalized_shape)
-    wide = _kept(input, weight, bias)
+    wide = _kept_there(input, weight, bias)
     result = fresh(input, input.shape)
     center, rstd = fresh(input, short, wide), fresh(input, short, wide)
     kernel, operands = layer_norm_kernel, [(input, EACH)]
@@ -239,11 +246,35 @@ def _both_parameters(input, shape, weight, bias):
     return weight.contiguous(), bias.contiguous()
 
 
+def _moments(operator, sizes, mean, rstd):
+    """Means and reciprocal deviations of rows, as so many.
+
+    Raises:
+        RuntimeError: there are more or fewer.
+    """
+    found = []
+    for name, each in (("mean", mean), ("rstd", rstd)):
+        if each.numel() != product(sizes):
+            raise RuntimeError(
+                f"{operator}: expected {product(sizes)} numbers for {name}\n"
+                f"  {name}: {brief(each)}"
+            )
+        found.append(each.contiguous().reshape(sizes))
+    return found
+
+
 def native_layer_norm_backward(
     grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask
 ):
-    """One kernel over the rows, one over the columns."""
+    """One kernel over the rows, one over the columns.
+
+    Raises:
+        RuntimeError: the shapes don't fit.
+    """
     rows, size = _rows_of(input, normalized_shape)
+    _check_parameter("weight", weight, normalized_shape)
+    expect("native_layer_norm_backward", grad_out=(grad_out, input.shape, None))
+    mean, rstd = _moments("native_layer_norm_backward", [rows], mean, rstd)
     grad, x, compute = grad_out.contiguous(), input.contiguous(), name_of(input.dtype)
     d_input = d_weight = d_bias = None
     if output_mask[0]:
@@ -472,7 +503,21 @@ def _of_channels(value, channels):
 def native_group_norm_backward(
     grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask
 ):
-    """Every group is a row; the parameters' gradients are sums over the samples."""
+    """Every group is a row; the parameters' gradients are sums over the samples.
+
+    Raises:
+        RuntimeError: the sizes aren't those of the input.
+    """
+    if min(N, C, HxW) < 0 or group <= 0 or C % group or input.numel() != N * C * HxW:
+        raise RuntimeError(
+            f"native_group_norm_backward: expected {N} x {C} x {HxW} elements in "
+            f"{group} groups, but got input of shape {list(input.shape)}"
+        )
+    expect(
+        "native_group_norm_backward", grad_out=(grad_out, input.shape, None),
+        weight=(weight, (C,), None),
+    )  # fmt: skip
+    mean, rstd = _moments("native_group_norm_backward", [N, group], mean, rstd)
     format, wide = format_of(input), _wide(input.dtype)
     x, grad = input.contiguous(), grad_out.contiguous()
     center, rstd = mean.to(wide), rstd.to(wide)
@@ -617,10 +662,10 @@ def native_batch_norm(
         input, *(_channels(value, input.ndim) for value in (center, scale, shift))
     )
     if not training:
-        kept = _kept(input, weight, bias, running_mean)
+        kept = _kept_there(input, weight, bias, running_mean)
         nothing = ops.empty((0,), dtype=kept, device=input.device)
         return result, nothing, nothing
-    kept = _kept(input, weight, bias, running_mean)
+    kept = _kept_there(input, weight, bias, running_mean)
     if kept is not wide:
         return result, center.to(kept), invstd.to(kept)
     return result, center, invstd

@@ -113,7 +113,7 @@ def same_for_line(self, end, weight):
                 f"expected dtype {SPELLED.get(own.name, own.name)} for `{name}` but got "
                 f"dtype {SPELLED.get(value.dtype.name, value.dtype.name)}"
             )
-    if own.category < 2:
+    if own.category < 2 and (lone or weight.dtype.category < 2):
         kind = "scalar" if lone else "tensor"
         raise NotImplementedError(
             f"\"lerp_kernel_{kind}\" not implemented for '{TYPE_NAMES.get(own.name)}'"

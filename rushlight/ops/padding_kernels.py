@@ -7,7 +7,15 @@ from math import prod
 import rushlight
 from rushlight.codegen.loops import T, loops, loops_inline, vectorized
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import MOVERS, fresh, name_of, require, run
+from rushlight.ops.native import (
+    MOVERS,
+    expect,
+    filled,
+    fresh,
+    name_of,
+    require,
+    run,
+)
 from rushlight.ops.type_groups import USUAL
 
 NAMES = {"reflect": "reflection", "replicate": "replication"}
@@ -149,6 +157,31 @@ def numbers(sizes, pad, mode):
     return [*own, *befores, *wide, *starts, *lengths, MODES[mode]], wide[3 - spatial :]
 
 
+def check(operator, sizes, pad, mode):
+    """The padded sizes.
+
+    Raises:
+        RuntimeError: no elements are where the borders would take them from.
+    """
+    spatial, wide = len(pad) // 2, list(sizes)
+    fits = mode in MODES and len(pad) in (2, 4, 6) and spatial <= len(wide)
+    for index in range(spatial if fits else 0):
+        wide[-1 - index] += pad[2 * index] + pad[2 * index + 1]
+    fits = fits and min(*sizes, *wide) >= 0 and prod(wide) < 2**63
+    for index in range(spatial if fits and prod(wide) else 0):
+        size, *border = sizes[-1 - index], pad[2 * index], pad[2 * index + 1]
+        if mode == "circular":  # what is cut off at one edge is not at the other
+            size += sum(min(each, 0) for each in border)
+        fits = fits and size > (max(border) if mode == "reflect" else 0)
+    if not fits:
+        raise RuntimeError(
+            f"{operator}: expected two widths for each of up to three last dimensions "
+            f"of {list(sizes)}, and elements to fill them with\n  pad: {list(pad)}\n"
+            f"  mode: {mode!r}"
+        )
+    return wide
+
+
 def autocast(self, pad, mode):
     """In float32, as PyTorch's operators for these borders; for the others it has none."""
     known = {"replicate": 3, "reflect": 2}.get(mode, 0)
@@ -161,6 +194,7 @@ def pad_around(self, pad, mode):
     Raises:
         NotImplementedError: the elements are truth values, which only circles repeat.
     """
+    check("_pad_around", self.shape, pad, mode)
     if mode != "circular":
         kinds = USUAL - {TRUTH}
         require(f"{NAMES[mode]}_pad{len(pad) // 2}d", self.dtype, kinds, self)
@@ -176,12 +210,16 @@ def pad_around(self, pad, mode):
 
 def pad_around_backward(grad_output, sizes, pad, mode):
     """What arrives at the places of each element, in sum."""
+    wide = check("_pad_around_backward", sizes, pad, mode)
+    expect("_pad_around_backward", grad_output=(grad_output, wide, None))
     format = format_of(grad_output)
     grad = grad_output.contiguous()
     if grad.dtype.is_floating_point and grad.dtype.itemsize == 2:
         grad = grad.to(rushlight.float32)
     ints, _ = numbers(sizes, pad, mode)
     planes, size = prod(sizes[: -(len(pad) // 2)]), prod(sizes[-(len(pad) // 2) :])
+    if not grad.numel():
+        return laid_out(filled(grad_output, sizes, 0), format)
     out = fresh(grad, sizes)
     run(unpad_rows, [out, grad], ints, planes, 2 * size, T=name_of(grad.dtype))
     out = out if out.dtype is grad_output.dtype else out.to(grad_output.dtype)

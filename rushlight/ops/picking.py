@@ -274,6 +274,10 @@ def index_one(self: Tensor, dim: cython.int, place: Tensor):
     out, outer, size, inner = picked(self, dim, place, 0)
     x: Tensor = row_major(self)
     places: Tensor = row_major(place)
+    if size == 0 and place.numel_:
+        raise IndexError("index is out of bounds for dimension with size 0")
+    if out.numel() == 0:  # as nothing is read, no index is looked at
+        return out
     fault: int64_t = pick(out, x, places, outer, size, inner, 1)
     if fault != NO_FAULT:
         raise IndexError(

@@ -15,7 +15,7 @@ from cython.cimports.rushlight.core.dtype import (
 )
 from cython.cimports.rushlight.core.tensor import Tensor
 
-from rushlight.ops.native import brief, fault_flag, fault_in, filled, run
+from rushlight.ops.native import brief, fault_flag, fault_in, filled, run, scalar_name
 
 _KERNELS = cython.declare(object, None)
 
@@ -39,12 +39,18 @@ class Places:
 
     The indexed dimensions of the tensor are moved together: to where they are if they
     are neighbours, else to the front. ``order`` is that permutation, and the result has
-    the sizes ``before``, ``shape``, ``after``.
+    the sizes ``before``, ``shape``, ``after``. Values to be put there are looked at before
+    any index is.
     """
 
-    def __init__(self, x: Tensor, indices):
+    def __init__(self, x: Tensor, indices, values=None):
         tensors: dict = dict(expanded(x, indices))
         dims: list = list(tensors)
+        if not dims:
+            raise RuntimeError(
+                "an index is a truth value without dimensions, which stands for none of "
+                f"the tensor's\n  self: {brief(x)}"
+            )
         sizes: list = sizes_of(x)
         self.indices = list(tensors.values())
         self.shape = broadcast([sizes_of(tensors[d]) for d in dims])
@@ -58,7 +64,14 @@ class Places:
         self.outer, self.inner = prod(self.before), prod(self.after)
         self.count = prod(self.shape)
         self.size = prod([sizes[d] for d in dims])
+        if self.count and 0 in [sizes[d] for d in dims]:
+            raise IndexError("index is out of bounds for dimension with size 0")
+        if values is not None:
+            check_values_type(x, values)
+            check_values(values, self.result_shape())
         self.place = filled(x, (self.count,), 0, dtype_of(4))
+        if self.outer * self.inner == 0:
+            return  # as nothing is read, no index is looked at
         stride = self.size
         for d in dims:
             stride = stride // sizes[d] if sizes[d] else 0
@@ -93,6 +106,31 @@ class Places:
         """The inverse of `together`, as a view."""
         inverse = [self.order.index(d) for d in range(len(self.order))]
         return x.permute(inverse)
+
+
+def check_values_type(x: Tensor, values: Tensor):
+    """Refuses values of another type than the tensor that they are put into."""
+    if values.dtype_ is not x.dtype_:
+        raise RuntimeError(
+            "Index put requires the source and destination dtypes match, got"
+            f" {scalar_name(x.dtype_)} for the destination and"
+            f" {scalar_name(values.dtype_)}"
+            f" for the source.\n  self: {brief(x)}\n  values: {brief(values)}"
+        )
+
+
+def check_values(values: Tensor, shape):
+    """Refuses values that do not broadcast to what an index selects."""
+    lead: cython.int = len(shape) - values.ndim_
+    fits: cython.bint = lead >= 0
+    for d in range(values.ndim_):
+        if fits and values.sizes[d] != 1 and values.sizes[d] != shape[lead + d]:
+            fits = False
+    if not fits:
+        raise RuntimeError(
+            f"shape mismatch: value tensor of shape {sizes_of(values)} cannot be"
+            f" broadcast to indexing result of shape {list(shape)}"
+        )
 
 
 def expanded(x: Tensor, indices):

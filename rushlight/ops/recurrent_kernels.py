@@ -11,7 +11,7 @@ from rushlight.backends.roles import host
 from rushlight.codegen.language import select, sigmoid, tanh
 from rushlight.codegen.loops import A, T, loops, vectorized
 from rushlight.ops import call as ops
-from rushlight.ops.native import filled, fresh, name_of, run
+from rushlight.ops.native import brief, expect, filled, fresh, name_of, run
 
 product_into = host.contraction.product_into
 
@@ -210,8 +210,42 @@ class Shares:
         return made, across, None if self.bias is None else self.bias.expand(made.shape)
 
 
+def check(operator, gates, input, states, w_ih, w_hh, b_ih, b_hh, counts):
+    """Refuses operands of all steps that don't go together.
+
+    Args:
+        gates: how many rows of the weights each element of a state has.
+        states: the states to begin with, by their names.
+
+    Raises:
+        RuntimeError: a size, a type or a count isn't right.
+    """
+    fits = input.ndim == w_hh.ndim == 2 and input.device.on_host
+    fits = fits and name_of(input.dtype) in ("float32", "float64")
+    if not fits or not w_hh.shape[1]:
+        raise RuntimeError(
+            f"{operator}: expected rows of float32 or float64 in memory, and weights "
+            f"for each of them\n  input: {brief(input)}\n  w_hh: {brief(w_hh)}"
+        )
+    if not counts or min(counts) < 0 or sum(counts) != input.shape[0]:
+        raise RuntimeError(
+            f"{operator}: expected counts of rows that sum up to {input.shape[0]}\n"
+            f"  counts: {list(counts)}\n  input: {brief(input)}"
+        )
+    size, dtype = w_hh.shape[1], input.dtype
+    wide = gates * size
+    rows = {name: (t, (max(counts), size), dtype) for name, t in states.items()}
+    expect(
+        operator, **rows, w_ih=(w_ih, (wide, input.shape[1]), dtype),
+        w_hh=(w_hh, (wide, size), dtype), b_ih=(b_ih, (wide,), dtype),
+        b_hh=(b_hh, (wide,), dtype),
+    )  # fmt: skip
+
+
 def lstm_sequence(input, hidden, cell, w_ih, w_hh, b_ih, b_hh, counts, reverse, keep):
     """The hidden states, both last ones, and what the way back needs: gates, cells."""
+    given = input, {"hidden": hidden, "cell": cell}, w_ih, w_hh, b_ih, b_hh, counts
+    check("_lstm_sequence", 4, *given)
     steps, size = Steps(counts, reverse), w_hh.shape[1]
     hidden, cell = row_major(hidden), row_major(cell)
     gates, shares = ops.linear(input, w_ih, b_ih), Shares(hidden, w_hh, b_hh)
@@ -229,6 +263,8 @@ def lstm_sequence(input, hidden, cell, w_ih, w_hh, b_ih, b_hh, counts, reverse, 
 
 def gru_sequence(input, hidden, w_ih, w_hh, b_ih, b_hh, counts, reverse, keep):
     """The hidden states, the last one, and for the way back all once more, and gates."""
+    given = input, {"hidden": hidden}, w_ih, w_hh, b_ih, b_hh, counts
+    check("_gru_sequence", 3, *given)
     steps, size = Steps(counts, reverse), w_hh.shape[1]
     hidden = row_major(hidden)
     given, shares = ops.linear(input, w_ih, b_ih), Shares(hidden, w_hh, b_hh)
@@ -249,6 +285,8 @@ def gru_sequence(input, hidden, w_ih, w_hh, b_ih, b_hh, counts, reverse, keep):
 
 def rnn_sequence(input, hidden, w_ih, w_hh, b_ih, b_hh, counts, reverse, keep, relu):
     """The hidden states, the last one, and for the way back all once more."""
+    given = input, {"hidden": hidden}, w_ih, w_hh, b_ih, b_hh, counts
+    check("_rnn_sequence", 1, *given)
     steps, size = Steps(counts, reverse), w_hh.shape[1]
     hidden = row_major(hidden)
     out, shares = ops.linear(input, w_ih, b_ih), Shares(hidden, w_hh, b_hh)

@@ -178,6 +178,9 @@ def prod_gradient(grad, self, result, dim=None, keepdim=False):
     if dim is None:
         flat = self.reshape(-1)
         others = conjugated(_products_of_others(flat, 0))
+        # beside two zeros no product is left, of infinite or unknown elements either
+        none = (flat == 0).sum() > 1
+        others = ops.masked_fill(others, none & (others != others), 0)
         return (grad * others).reshape(self.shape)
     if not keepdim:
         grad = grad.unsqueeze(dim)
@@ -273,6 +276,8 @@ def var_gradient(grad, self, dim, correction, keepdim):
     """Twice the distance from the mean over the corrected count."""
     correction = 1 if correction is None else correction
     left = count(self.shape, dim) - correction
+    if left <= 0 and (self.ndim == 0 or dim is None):
+        return grad * ops.where(self == self.mean(), math.nan, math.inf)
     grad = unreduce(grad, self.ndim, dim, keepdim)
     centered = self - self.mean(dim, True)
     return grad * (2.0 / left if left else math.inf) * centered
@@ -447,10 +452,14 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     size = self = ops.abs(self)
     if abs(ord) == math.inf:
         return (ops.amax if ord > 0 else ops.amin)(size, dims, keepdim)
-    if ord == 1 or not self.numel():
+    # An element is its own norm, of any order; with a dimension that it has not, it is not.
+    alone = count(self.shape, dims) == 1 and (self.ndim > 0 or not dim)
+    if ord == 1 or alone or not self.numel():
         return size.sum(dims, keepdim)
     if ord == 2:
         return ops.sqrt((self * self).sum(dims, keepdim))
+    if size.dtype is rushlight.float32 and abs(ord) > rushlight.finfo(size.dtype).max:
+        ord = math.copysign(math.inf, ord)  # as it is in single precision
     return (size**ord).sum(dims, keepdim) ** (1.0 / ord)
 
 
@@ -480,13 +489,20 @@ def vector_norm_gradient(grad, self, ord, result, dim, keepdim):
     if ord == 2:
         return ops.masked_fill(self / result, result == 0, 0) * grad
     size, ord = ops.abs(self), float(ord)
+    if math.isnan(ord):
+        return grad * self * math.nan
     if abs(ord) == math.inf:
         mask = (size == result) | ops.isnan(size)
         shares = grad / mask.sum(dims, keepdim=True) if dims else grad
         return ops.sgn(self) * (shares * mask)
     # a power of the ratio: powers of the two may overflow where it does not
     none = result == 0
-    share = size / ops.masked_fill(result, none, 1)  # has a slope where there is none
+    whole = ops.masked_fill(result, none, 1)  # has a slope where there is none
+    if (
+        1 < ord < 2
+    ):  # zeros have an infinite second slope, of which the whole knows nothing
+        whole = ops.where(size == 0, whole.detach(), whole)
+    share = size / whole
     slope = ops.sgn(self) * share ** (ord - 1)
     return ops.masked_fill(slope, none | (size == 0) & (ord < 1), 0) * grad
 

@@ -141,7 +141,11 @@ def define_packet(entries, namespace="aten"):
 def with_receiver(packet, position):
     """A method for operators whose ``self`` is not their first argument."""
 
-    def receive(self, *args, **kwargs):
+    def receive(self, /, *args, **kwargs):
+        if "out" in kwargs:
+            raise TypeError(f"{packet.name}() got an unexpected keyword argument 'out'")
+        if len(args) < position:
+            return packet(*args, self=self, **kwargs)
         return packet(*args[:position], self, *args[position:], **kwargs)
 
     return receive
@@ -305,6 +309,8 @@ def attach_kernels(op, inplace, out, entry):
         everywhere = kind == "view" or _ANYWHERE.intersection(entry[TAGS])
         for key in BACKENDS if everywhere else _ELEMENTS:
             op.set_kernel(key, kernel)
+            if "drawn" in entry[TAGS]:
+                out.set_kernel(key, LazyKernel(module, f"{attribute}_into"))
     for form in forms:
         derive_kernels(form, kind)
 

@@ -16,9 +16,10 @@ import rushlight
 from rushlight.codegen.loops import A, T, i64, loops
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
-from rushlight.ops.native import filled, fresh, name_of, run, scalar_name
+from rushlight.ops.native import brief, expect, filled, fresh, name_of, run, scalar_name
 
 # Elements on either side of a position that count, for each mode.
+_MODES = "nearest nearest-exact linear bilinear trilinear bicubic lanczos".split()
 _REACH = {"nearest": 0, "nearest-exact": 0, "linear": 1, "cubic": 2, "lanczos": 3}
 # Up to so many taps are written out in the kernel, which then works on vectors.
 _FEW_TAPS = 4
@@ -155,7 +156,7 @@ def _linear(size, wanted, scale, align_corners, dtype):
     if size == wanted:
         return rushlight.arange(wanted), None
     places = _positions(size, wanted, scale, align_corners, dtype, 0.5).clamp_min(0)
-    first = places.floor().to(rushlight.int64).clamp_max(size - 1)
+    first = places.floor().to(rushlight.int64).clamp(0, size - 1)
     share = (places - first.to(dtype)).clamp(0, 1)
     index = rushlight.stack([first, (first + 1).clamp_max(size - 1)], 1)
     return index, rushlight.stack([1 - share, share], 1)
@@ -204,7 +205,7 @@ def _windows(size, wanted, scale, mode, align_corners):
     step = _step(size, wanted, scale, align_corners)
     wide = max(step, 1.0)
     support = _REACH[mode] * wide
-    taps = math.ceil(support) * 2 + 1
+    taps = min(math.ceil(support) * 2 + 1, size)
     weigh = _filter(mode, True)
     index, weights = [], []
     for place in range(wanted):
@@ -274,12 +275,34 @@ def table(size, wanted, scale, mode, align_corners, antialias, kind):
         return *make(size, wanted, scale, align_corners, dtype), None
 
 
-def _tables(own, sizes, scales, mode, align_corners, antialias, kind):
+@functools.lru_cache(maxsize=256)
+def table_of_uses(size, wanted, scale, mode, align_corners, antialias, kind):
+    """The table the other way round: which outputs each input element is a part of.
+
+    None where they differ in number, which no rectangular table holds.
+    """
+    index, weights, bits = table(
+        size, wanted, scale, mode, align_corners, antialias, kind
+    )
+    taps = 1 if index.ndim == 1 else index.shape[1]
+    uses = rushlight.bincount(index.reshape(-1), minlength=size)
+    most = wanted * taps // size
+    if most > _FEW_TAPS or bool((uses != most).any()):
+        return None
+    with rushlight.no_grad():
+        order = index.reshape(-1).argsort(stable=True)
+        outputs = (order // taps).reshape(size, most)
+        if weights is None:
+            weights = rushlight.ones(wanted, dtype=getattr(rushlight, kind))
+        return outputs, weights.reshape(-1)[order].reshape(size, most), bits
+
+
+def _tables(own, sizes, scales, mode, align_corners, antialias, kind, make=table):
     mode = {"bilinear": "linear", "trilinear": "linear", "bicubic": "cubic"}.get(
         mode, mode
     )
     return [
-        table(size, wanted, scale, mode, align_corners, antialias, kind)
+        make(size, wanted, scale, mode, align_corners, antialias, kind)
         for size, wanted, scale in zip(own, sizes, scales)
     ]
 
@@ -321,8 +344,31 @@ def _run_axis(x, dim, wanted, made):
     return out
 
 
+def check(operator, tensor, own, sizes, scales, mode, kinds):
+    """Refuses sizes that no table resamples into each other.
+
+    Args:
+        own: the sizes that those told are resampled from.
+        kinds: the types, besides fractions, that there are kernels for.
+
+    Raises:
+        RuntimeError: sizes and scales are not as many, or not positive, or the mode or
+            the type is none that there is.
+    """
+    fits = 0 < len(sizes) == len(scales) <= len(own) and mode in _MODES
+    fits = fits and (tensor.is_floating_point() or tensor.dtype in kinds)
+    fits = fits and min(*own[len(own) - len(sizes) :], *sizes) > 0
+    if not fits:
+        raise RuntimeError(
+            f"{operator}: expected as many positive sizes as scales for the last "
+            f"dimensions of {list(own)}\n  operand: {brief(tensor)}\n"
+            f"  sizes: {list(sizes)}\n  scales: {list(scales)}\n  mode: {mode!r}"
+        )
+
+
 def resample(self, sizes, scales, mode, align_corners, antialias):
     """Each of the last dimensions by its table, the fastest one first."""
+    check("_resample", self, self.shape, sizes, scales, mode, (rushlight.uint8,))
     format = format_of(self)
     x, first = self.contiguous(), self.ndim - len(sizes)
     if prod(x.shape) == 0 or x.is_meta:
@@ -342,18 +388,27 @@ def resample(self, sizes, scales, mode, align_corners, antialias):
 def resample_backward(
     grad_output, input_size, sizes, scales, mode, align_corners, antialias
 ):
-    """The same tables, the other way round."""
+    """The same tables, the other way round.
+
+    Where every element is a part of as many outputs, their gradients are brought to it as
+    elements are brought to outputs; else each output's gradient is added to its parts.
+    """
+    check("_resample_backward", grad_output, input_size, sizes, scales, mode, ())
+    made = [*input_size[: len(input_size) - len(sizes)], *sizes]
+    expect("_resample_backward", grad_output=(grad_output, made, None))
     format = format_of(grad_output)
     grad, first = grad_output.contiguous(), grad_output.ndim - len(sizes)
     if grad.numel() == 0 or grad.is_meta:
         return laid_out(filled(grad, input_size, 0), format)
     if grad.dtype.itemsize == 2:
         grad = grad.to(rushlight.float32)
-    tables = _tables(
-        *(input_size[first:], sizes, scales, mode, align_corners, antialias),
-        name_of(grad.dtype),
-    )
-    for at, made in enumerate(tables):
+    settings = input_size[first:], sizes, scales, mode, align_corners, antialias
+    kind = name_of(grad.dtype)
+    tables = _tables(*settings, kind), _tables(*settings, kind, table_of_uses)
+    for at, (made, uses) in enumerate(zip(*tables, strict=True)):
+        if uses is not None:
+            grad = _run_axis(grad, first + at, input_size[first + at], uses)
+            continue
         index, weights, _ = there(grad, made)
         dim = first + at
         size, inner = input_size[dim], prod(grad.shape[dim + 1 :])

@@ -3,12 +3,20 @@
 import math
 
 import rushlight
-from rushlight.codegen.loops import A, T, loops
+from rushlight.codegen.loops import A, T, loops, stored
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.native import fresh, name_of, require, run
-from rushlight.ops.shared import readable
+from rushlight.ops.native import (
+    expect,
+    fault_flag,
+    fault_in,
+    fresh,
+    name_of,
+    require,
+    run,
+)
+from rushlight.ops.shared import readable, refuse_gradient
 from rushlight.ops.type_groups import FLOATS
 
 SUM, MEAN, LARGEST, SMALLEST, PRODUCT = range(5)
@@ -17,6 +25,22 @@ _KINDS = {
     "amin": SMALLEST, "prod": PRODUCT,
 }  # fmt: skip
 _STARTS = (0.0, 0.0, -math.inf, math.inf, 1.0)
+
+
+@loops
+def check_segments(
+    bounds: "i64*", fault: "i64*", segments: int, size: int, whole: int, begin: int,
+    end: int,
+):  # fmt: skip
+    """Reports stretches that fall, or have elements outside; rows not ``whole``, too."""
+    for row in range(begin, end):
+        first = row * (segments + 1)
+        if whole and bounds[first + segments] != size:
+            fault[0] = row
+        for k in range(segments):
+            low, high = bounds[first + k], bounds[first + k + 1]
+            if high < low or (high > low and (low < 0 or high > size)):
+                fault[0] = row
 
 
 @loops
@@ -41,7 +65,7 @@ def reduce_segments(
         high = bounds[at + 1]
         for column in range(inner):
             mass = A(start[0])
-            for i in range(low, high):
+            for i in range(max(low, 0), min(high, size)):
                 v = A(x[(outer * size + i) * inner + column])
                 if kind <= 1:
                     mass = mass + v
@@ -101,7 +125,7 @@ def spread_segments(
                                 rest = rest * A(x[(outer * size + j) * inner + column])
                         share = g * rest
                     else:
-                        share = A(T(g * r)) / v
+                        share = stored("T", g * r) / v
                 out[place] = T(share)
 
 
@@ -146,10 +170,19 @@ def segment_reduce_again(
 def segment_reduce_backward(
     grad, output, data, reduce, lengths, offsets, axis, initial
 ):
-    """Elements of no stretch get nothing."""
+    """Elements of no stretch get nothing.
+
+    Raises:
+        RuntimeError: the operands don't fit the data, or the reduction is unknown.
+    """
     kind, bounds, axis = _stretches(data, reduce, lengths, None, offsets, axis, True)
     outer, size, inner = around(data.shape, axis)
     segments = bounds.shape[-1] - 1
+    made = [*data.shape[:axis], segments, *data.shape[axis + 1 :]]
+    expect(
+        "_segment_reduce_backward", grad=(grad, made, data.dtype),
+        output=(output, made, data.dtype),
+    )  # fmt: skip
     out = ops.zeros_like(data, memory_format=rushlight.contiguous_format)
     tensors = [tensor.contiguous() for tensor in (grad, output, data)]
     run(
@@ -176,6 +209,7 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
             "reduce argument must be either sum, prod, mean, amax or amin, got "
             f"{reduce}"
         )
+    refuse_gradient("segment_reduce", indices=indices)
     if indices is not None:
         raise RuntimeError(
             "segment_reduce(): indices based reduction is not supported yet."
@@ -184,6 +218,7 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
         raise RuntimeError(
             "segment_reduce(): Either lengths or offsets must be defined."
         )
+    refuse_gradient("segment_reduce", lengths=lengths, offsets=offsets)
     name = "lengths" if offsets is None else "offsets"
     given = lengths if offsets is None else offsets
     if given.dtype not in (rushlight.int32, rushlight.int64):
@@ -207,21 +242,24 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
     if offsets is not None:
         bounds = given.contiguous()
     else:
-        bounds = _bounds_of(given, size, axis, unsafe)
+        bounds = _bounds_of(given)
     if bounds.numel() and readable(bounds):
-        falls = ops.diff(bounds)
-        if ops.min(bounds).item() < 0 or ops.max(bounds).item() > size:
-            raise RuntimeError(
-                f"segment_reduce(): Expected {name} to stay within the {size} elements "
-                f"along axis {axis}"
-            )
-        if falls.numel() and ops.min(falls).item() < 0:
-            raise RuntimeError(f"segment_reduce(): Expected {name} that do not fall")
+        flag, segments = fault_flag(bounds), bounds.shape[-1] - 1
+        whole = offsets is None and not unsafe
+        rows = bounds.numel() // (segments + 1)
+        run(check_segments, [bounds, flag], [segments, size, int(whole)], rows)
+        if fault_in(flag) is not None or (whole and not lengths.numel()):
+            _tell(bounds, lengths if whole else None, size, name, axis)
     return _KINDS[reduce], bounds, axis
 
 
-def _bounds_of(lengths, size, axis, unsafe):
-    if not unsafe and readable(lengths):
+def _tell(bounds, lengths, size, name, axis):
+    """Says what is wrong with stretches.
+
+    Raises:
+        RuntimeError: always.
+    """
+    if lengths is not None:
         if ops.min(lengths).item() < 0:
             raise RuntimeError("lengths contains negative value!")
         if not ops.all(ops.sum(lengths, [-1]) == size).item():
@@ -229,5 +267,19 @@ def _bounds_of(lengths, size, axis, unsafe):
                 "segment_reduce(): Expected all rows of lengths along axis to sum to "
                 "data.size(lengths.dim()-1) when !unsafe."
             )
+    falls = ops.diff(bounds)
+    read = falls > 0  # a stretch without elements may lie anywhere
+    low = ops.masked_select(bounds[..., :-1], read)
+    high = ops.masked_select(bounds[..., 1:], read)
+    if low.numel() and (ops.min(low).item() < 0 or ops.max(high).item() > size):
+        raise RuntimeError(
+            f"segment_reduce(): Expected {name} to stay within the {size} elements "
+            f"along axis {axis}"
+        )
+    raise RuntimeError(f"segment_reduce(): Expected {name} that do not fall")
+
+
+def _bounds_of(lengths):
+    """Where stretches of such lengths begin, and where the last one ends."""
     first = ops.new_zeros(lengths, [*lengths.shape[:-1], 1])
     return ops.cat([first, ops.cumsum(lengths, -1)], -1).contiguous()

@@ -127,17 +127,23 @@ def atleast_row(tensor):
 
 def unsafe_chunk(self, chunks, dim):
     """``chunk``."""
+    self = _settled(self)
     return _apart(self.chunk(chunks, wrap_dim(dim, self.ndim) if self.ndim else dim))
 
 
 def unsafe_split(self, split_size, dim):
     """``split``."""
-    return _apart(ops.split(self, split_size, dim))
+    return _apart(ops.split(_settled(self), split_size, dim))
 
 
 def unsafe_split_with_sizes(self, split_sizes, dim):
     """``split_with_sizes``."""
-    return _apart(ops.split_with_sizes(self, split_sizes, dim))
+    return _apart(ops.split_with_sizes(_settled(self), split_sizes, dim))
+
+
+def _settled(self):
+    """The tensor with its elements in memory as they are read."""
+    return ops.resolve_neg(ops.resolve_conj(self))
 
 
 def _apart(parts):

@@ -228,8 +228,7 @@ def istft(
     if length is None and center:
         end = whole - n_fft // 2
     signal, envelope = signal[:, start:end], envelope[:, start:end]
-    lowest = ops.amin(ops.abs(envelope)) if envelope.numel() else None
-    if lowest is not None and lowest.item() < LEAST_ENVELOPE:
+    if ops.min(ops.abs(envelope)).item() < LEAST_ENVELOPE:
         raise RuntimeError(f"{call} window overlap add min: 1")
     signal = signal / envelope
     if self.ndim == 2:

@@ -2,6 +2,7 @@
 
 import math
 
+import rushlight
 from rushlight.codegen.language import exp, largest, log, rowwise, select, total
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -91,7 +92,7 @@ def log_softmax_forward(self, dim, half_to_float):
     return over(log_softmax_kernel, [self], dim)
 
 
-def _check_gradient(name, grad_output, output):
+def _check_gradient(name, grad_output, output, input_dtype):
     if grad_output.shape != output.shape:
         raise RuntimeError(
             "Expected tensor for argument #1 'grad' to have same size as tensor for "
@@ -103,6 +104,8 @@ def _check_gradient(name, grad_output, output):
             f"expected scalar type {scalar_name(grad_output.dtype)} but found "
             f"{scalar_name(output.dtype)}"
         )
+    if input_dtype is rushlight.float16 and grad_output.dtype is rushlight.float32:
+        raise RuntimeError("expected scalar type Float but found Half")
 
 
 def softmax_backward_data(grad_output, output, dim, input_dtype):
@@ -111,7 +114,7 @@ def softmax_backward_data(grad_output, output, dim, input_dtype):
     Raises:
         RuntimeError: the gradient's sizes or type are not the result's.
     """
-    _check_gradient("softmax_backward", grad_output, output)
+    _check_gradient("softmax_backward", grad_output, output, input_dtype)
     return over(softmax_backward_kernel, [grad_output, output], dim)
 
 
@@ -121,7 +124,7 @@ def log_softmax_backward_data(grad_output, output, dim, input_dtype):
     Raises:
         RuntimeError: the gradient's sizes or type are not the result's.
     """
-    _check_gradient("log_softmax_backward", grad_output, output)
+    _check_gradient("log_softmax_backward", grad_output, output, input_dtype)
     return over(log_softmax_backward_kernel, [grad_output, output], dim)
 
 

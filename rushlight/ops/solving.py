@@ -117,6 +117,12 @@ def linalg_lu(A, pivot):
     return ops.lu_unpack(factors, pivots, True, pivot)
 
 
+_NO_PIVOTS = (
+    "pivots passed to lu_unpack must be between 1 and LU.size(-2) inclusive."
+    "Did you properly pass the result of lu_factor?"
+)
+
+
 def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
     """Triangles, and the permutation that the pivots stand for.
 
@@ -147,6 +153,10 @@ def lu_unpack(LU_data, LU_pivots, unpack_data, unpack_pivots):
         P = fresh(LU_data, (*batch, rows, rows))
     elif unpack_pivots:
         order = fresh(LU_data, (*batch, rows), INT64)
+        if LU_pivots.ndim == 0:  # the one row's; of others the pivots are missing
+            LU_pivots = LU_pivots.reshape([1])
+            if rows > 1:
+                raise RuntimeError(_NO_PIVOTS)
         pivots = LU_pivots.expand((*batch, LU_pivots.shape[-1])).contiguous()
         lapack_of(pivots).orders(pivots, order)
         P = ops.zeros((*batch, rows, rows), dtype=LU_data.dtype, device=LU_data.device)

@@ -410,9 +410,9 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
         raise RuntimeError(
             f"topk: selected index k out of range\n  self: {brief(self)}\n  k: {k}"
         )
-    if not k or not self.numel():
+    if (self.dim() and not k) or not self.numel():  # a number alone is its own first
         shape = list(self.shape)
-        shape[dim : dim + 1] = [k] if shape else []
+        shape[dim : dim + 1] = [k]
         return fresh(self, shape), fresh(self, shape, rushlight.int64)
     rows, back, size = _rows(self, dim)
     shape = [*rows.shape[:-1], k] if rows.dim() else []

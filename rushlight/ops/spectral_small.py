@@ -18,7 +18,8 @@ from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Const, Type, load
-from rushlight.ops.contraction_loops import moved, rolled, transpose
+from rushlight.codegen.turned_rows import transpose
+from rushlight.ops.contraction_loops import moved, rolled
 from rushlight.ops.spectral_kernels import (
     VECTOR_BYTES,
     entangled,

@@ -12,7 +12,8 @@ from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Type, load
-from rushlight.ops.contraction_loops import rolled, transpose
+from rushlight.codegen.turned_rows import transpose
+from rushlight.ops.contraction_loops import rolled
 
 LANES = 8
 BYTES = (4, 8)  # of the elements that are turned

@@ -133,6 +133,7 @@ def sinc(x):
 def logit(x, eps):
     """The log-odds; ``eps`` keeps the argument away from 0 and 1."""
     L.real_only(x)
+    L.held(x, eps)
     if eps is not None and not eps < 0:
         x = L.select(x < eps, eps, L.select(x > 1 - eps, 1 - eps, x))
     return L.log(x / (1 - x))

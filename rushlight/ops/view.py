@@ -196,38 +196,6 @@ def adjoint(self):
     return (self.transpose(-2, -1) if self.ndim else self).conj()
 
 
-def movedim_one(self, source, destination):
-    """``movedim`` of a single dimension."""
-    return movedim(self, (source,), (destination,))
-
-
-def movedim(self, source, destination):
-    """The permutation that puts each source dimension at its destination.
-
-    Raises:
-        RuntimeError: the lists differ in length, or name a dimension twice.
-    """
-    if len(source) != len(destination):
-        raise RuntimeError(
-            "movedim: Invalid source or destination dims: source "
-            f"({list(source)} dims) should contain the same number of dims as "
-            f"destination ({list(destination)} dims)"
-        )
-    given = (("source", source), ("destination", destination))
-    source = [wrap_dim(dim, self.ndim) for dim in source]
-    destination = [wrap_dim(dim, self.ndim) for dim in destination]
-    for (name, dims), wrapped in zip(given, (source, destination)):
-        if len(set(wrapped)) != len(wrapped):
-            raise RuntimeError(f"movedim: repeated dim in `{name}` ({list(dims)})")
-    if self.ndim == 0:
-        return ops.alias(self)
-    rest = iter(dim for dim in range(self.ndim) if dim not in source)
-    place = dict(zip(destination, source, strict=True))
-    return self.permute(
-        [place[d] if d in place else next(rest) for d in range(self.ndim)]
-    )
-
-
 def point_at(self, source):
     """Sizes, strides and memory of another tensor; the graph is not followed.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import rushlight
 from tests.fuzz import judge
-from tests.fuzz.specs import EPSILON, TensorSpec
+from tests.fuzz.specs import COMPLEX, EPSILON, TensorSpec
 
 
 def writes_what_it_reads(case):
@@ -235,17 +235,76 @@ def shown(spec):
 
 
 def fails(case):
-    """Whether ours says by its codes, as PyTorch does, that a matrix is singular."""
+    """Whether both sides' codes say that the same matrices cannot be factored.
+
+    What they give for the others agrees.
+    """
     answers = [judge.call(m, case) for m in (rushlight, judge.torch)]
     if any(answer.error is not None for answer in answers):
         return False
     ours, theirs = (answer.result[-1].numpy() for answer in answers)
-    return bool((ours == theirs).all() and ours.any())
+    if (ours != theirs).any() or not ours.any():
+        return False
+    whole = [answer.result[0].detach().numpy()[ours == 0] for answer in answers]
+    return case.twice or np.allclose(*whole, rtol=1e-3, atol=1e-5, equal_nan=True)
 
 
 def far_out(case):
     """Whether there are arguments beyond what single precision counts to."""
     return any((np.abs(t.values()) > 2**24).any() for t in tensors(case.args))
+
+
+def squares_overflow(case):
+    """Whether a finite number's square is beyond single precision, which it is of."""
+    for spec in tensors(case.args):
+        if spec.dtype in ("float32", "bfloat16"):
+            sizes = np.abs(spec.values())
+            if ((sizes > 1.8e19) & np.isfinite(sizes)).any():
+                return True
+    return False
+
+
+def large_order(case):
+    """Whether an order times an angle has no digits behind the point."""
+    specs = list(tensors(case.args))
+    most = 2**30 if any(s.dtype == "float64" for s in specs) else 2**20
+    numbers = [a for a in case.args if isinstance(a, (int, float))]
+    with np.errstate(invalid="ignore"):
+        return any(abs(n) >= most for n in numbers) or any(
+            (np.abs(spec.values()) >= most).any() for spec in specs[-1:]
+        )
+
+
+def two_to_a_channel(case):
+    """Whether a batch has two elements of each channel."""
+    first = next(tensors(case.args))
+    return len(first.sizes) > 1 and first.numel == 2 * first.sizes[1]
+
+
+def far_left(case):
+    """Whether numbers are so small that single precision has no digits beside them."""
+    first = next(tensors(case.args))
+    return first.dtype != "float64" and bool((first.values() < -20).any())
+
+
+def all_alike(case):
+    """Whether all elements are one number."""
+    values = next(tensors(case.args)).values()
+    return values.size > 1 and bool((values == values[0]).all())
+
+
+def statistics_lie_in_batch(case):
+    """Whether running statistics lie in the memory of the batch."""
+    first = 1 if case.path[1].startswith("nn") else 3
+    batch, *others = [*case.args, *[None] * 5]
+    stats = [case.kwargs.get(name) for name in ("running_mean", "running_var")]
+    stats += others[first - 1 : first + 1]
+    return any(spec.buffer is batch.buffer for spec in tensors(stats))
+
+
+def of_complex_infinities(case):
+    """Whether there are infinite or NaN complex numbers."""
+    return infinite(case) and any(t.dtype in COMPLEX for t in tensors(case.args))
 
 
 def dense(spec):

@@ -132,3 +132,100 @@ def test_angles_of_complex_numbers_lie_in_rows(lib):
     columns = lib.ones(3, 2, dtype=lib.complex64).t()
     assert lib.angle(columns).stride() == (3, 1)
     assert lib.angle(columns.real.contiguous().t()).shape == (3, 2)
+
+
+@pytest.mark.parametrize("order", [1e40, -1e17, 1e308, NAN, 3, 0.5])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+def test_one_element_is_its_own_norm_of_any_order(dtype, order):
+    values = [[0.75], [0.0], [-2.5]]
+    theirs, ours = (
+        lib.linalg.vector_norm(lib.tensor(values).to(getattr(lib, dtype)), order, dim=1)
+        for lib in (torch, rushlight)
+    )
+    assert ours.tolist() == theirs.tolist() == [0.75, 0.0, 2.5]
+
+
+def slopes_of(lib, call, *inputs, twice=False):
+    """Gradients of a call's sum, or of theirs."""
+    leaves = [lib.tensor(x, dtype=lib.float64, requires_grad=True) for x in inputs]
+    first = lib.autograd.grad(call(lib, *leaves).sum(), leaves, create_graph=twice)
+    if twice:
+        first = lib.autograd.grad(sum(g.sum() for g in first), leaves)
+    return [g.tolist() for g in first]
+
+
+SLOPES = {
+    "of products beside two zeros": (
+        lambda lib, x: lib.prod(x),
+        ([0.0, NAN, 0.0, INF],),
+    ),
+    "of products beside one zero": (lambda lib, x: lib.prod(x), ([0.0, 3.0, INF],)),
+    "of the variance of a number": (lambda lib, x: lib.var(x), (-INF,)),
+    "of the variance of fewer than are counted": (
+        lambda lib, x: lib.var(x, correction=3),
+        ([1.0, 2.0],),
+    ),
+    "of xlogy at zeros": (
+        lambda lib, x, y: lib.xlogy(x, y),
+        ([0.0, 0.0, 2.0, 0.0], [0.0, -1.0, 3.0, NAN]),
+    ),
+    "of xlog1py at zeros": (
+        lambda lib, x, y: lib.special.xlog1py(x, y),
+        ([0.0, 0.0, 2.0, 0.0], [-1.0, -2.0, 3.0, NAN]),
+    ),
+    "of norms of every order but a number": (
+        lambda lib, x: lib.linalg.vector_norm(x, NAN),
+        ([0.0, 2.0],),
+    ),
+    "of cummin without elements": (lambda lib, x: lib.cummin(x, 99)[0], ([],)),
+}
+SECOND_SLOPES = {
+    "of celu at NaN": (lambda lib, x: lib.celu(x), ([NAN, 1.0, -1.0, INF],)),
+    "of norms with zeros": (lambda lib, x: lib.norm(x, 1.2), ([0.0, 2.0, -1.0],)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning")
+@pytest.mark.parametrize("name", [*SLOPES, *SECOND_SLOPES])
+def test_slopes_beside_what_is_not_finite_are_pytorch_s(name):
+    call, inputs = (SLOPES | SECOND_SLOPES)[name]
+    ours, theirs = (
+        slopes_of(lib, call, *inputs, twice=name in SECOND_SLOPES)
+        for lib in (rushlight, torch)
+    )
+    for mine, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(mine, other, rtol=1e-9)
+
+
+def test_infinite_parts_of_cross_products_meet_no_zeros():
+    found = []
+    for lib in (rushlight, torch):
+        x = lib.tensor([complex(INF, 0), 1 - 1j, -1 + 3j])
+        y = lib.tensor([-7 + 1j, -1 + 2j, -1 - 1j])
+        found.append(lib.linalg.cross(x, y).tolist())
+    assert found[0] == found[1]
+
+
+def test_half_precision_rounds_a_quotient_s_number_and_no_logarithm():
+    found = []
+    for lib in (rushlight, torch):
+        t = lib.tensor(-0.146240234375, dtype=lib.float16, requires_grad=True)
+        lib.addcdiv(lib.zeros((), dtype=lib.float16), t, t, value=3.14).backward()
+        x = lib.tensor([6.0], requires_grad=True)
+        lib.xlogy(x, lib.tensor([0.642578125], dtype=lib.float16)).backward()
+        found.append((t.grad.item(), x.grad.item()))
+    assert found[0] == pytest.approx(found[1], rel=1e-6)
+
+
+def test_a_number_alone_is_the_first_of_none_too():
+    for lib in (rushlight, torch):
+        assert [t.item() for t in lib.topk(lib.tensor(5.5), 0)] == [5.5, 0]
+
+
+def test_a_number_along_a_dimension_that_it_has_not_is_the_root_of_its_power():
+    order = float("nan")
+    for m in (rushlight, torch):
+        x = m.tensor(0.5)
+        assert m.linalg.vector_norm(x, order).item() == 0.5
+        assert m.linalg.vector_norm(x[None], order, 0).item() == 0.5
+        assert m.linalg.vector_norm(x, order, 0).isnan()

@@ -170,3 +170,22 @@ def test_numbers_of_numpy_fill_as_the_numbers_they_are(number):
     filled = rl.full([2], number)
     assert filled.dtype is rl.full([2], plain).dtype
     assert filled.tolist() == [plain, plain]
+
+
+@pytest.mark.parametrize(
+    "weight", ["float16", "float32", "float64", "complex64", "int64"]
+)
+@pytest.mark.parametrize("own", ["bfloat16", "float32", "complex64", "int64"])
+@pytest.mark.parametrize("sizes", [(), (2,)])
+def test_a_weight_without_dimensions_is_an_operand_of_lerp(own, weight, sizes):
+    torch = pytest.importorskip("torch")
+    found = []
+    for m in (torch, rl):
+        x = m.ones(sizes, dtype=getattr(m, own))
+        try:
+            made = m.lerp(x, x * 3, m.tensor(1, dtype=getattr(m, weight)))
+        except (RuntimeError, NotImplementedError) as error:
+            found.append(type(error))
+        else:
+            found.append((str(made.dtype).rpartition(".")[2], made.tolist()))
+    assert found[0] == found[1]

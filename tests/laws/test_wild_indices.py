@@ -132,3 +132,138 @@ def test_gradients_of_a_convolution_must_have_its_shape_and_dtype():
     ):
         with pytest.raises(RuntimeError):
             call.convolution_backward(grad, x, weight, *settings)
+
+
+def ones(*sizes, dtype=rl.float32):
+    return rl.ones(*sizes, dtype=dtype)
+
+
+def steps(states, gates, *flags):
+    """Good arguments of one direction over six rows: three steps of two samples."""
+    states = {f"state{at}": ones(2, 5) for at in range(states)}
+    weights = {"w_ih": ones(5 * gates, 4), "w_hh": ones(5 * gates, 5)}
+    biases = {"b_ih": ones(5 * gates), "b_hh": ones(5 * gates)}
+    rest = {f"flag{at}": flag for at, flag in enumerate(flags)}
+    given = {"input": ones(6, 4), **states, **weights, **biases}
+    return {**given, "counts": [2, 2, 2], **rest}
+
+
+def resampled(first):
+    return {
+        **first, "sizes": [6, 7], "scales": [0.0, 0.0], "mode": "bilinear",
+        "corners": False, "antialias": False,
+    }  # fmt: skip
+
+
+TRUSTING = {
+    "_bag_sum": lambda: {
+        "weight": ones(5, 4), "indices": rl.tensor([1, 4, 0]),
+        "bounds": rl.tensor([0, 2, 3]),
+    },
+    "_lstm_sequence": lambda: steps(2, 4, False, True),
+    "_gru_sequence": lambda: steps(1, 3, False, True),
+    "_rnn_sequence": lambda: steps(1, 1, False, True, False),
+    "_resample": lambda: resampled({"self": ones(1, 2, 4, 5)}),
+    "_resample_backward": lambda: resampled(
+        {"grad": ones(1, 2, 6, 7), "own": [1, 2, 4, 5]}
+    ),
+    "_pad_around": lambda: {
+        "self": ones(1, 2, 4, 5), "pad": [1, 2, 1, 1], "mode": "reflect",
+    },
+    "_pad_around_backward": lambda: {
+        "grad": ones(1, 2, 6, 8), "sizes": [1, 2, 4, 5], "pad": [1, 2, 1, 1],
+        "mode": "reflect",
+    },
+    "native_layer_norm_backward": lambda: {
+        "grad": ones(3, 4), "input": ones(3, 4), "shape": [4], "mean": ones(3, 1),
+        "rstd": ones(3, 1), "weight": ones(4), "bias": ones(4), "mask": [True] * 3,
+    },
+    "native_group_norm_backward": lambda: {
+        "grad": ones(2, 4, 3), "input": ones(2, 4, 3), "mean": ones(2, 2),
+        "rstd": ones(2, 2), "weight": ones(4), "N": 2, "C": 4, "HxW": 3, "group": 2,
+        "mask": [True] * 3,
+    },
+    "_ctc_loss_backward": lambda: {
+        "grad": ones(2), "log_probs": -ones(5, 2, 4), "targets": rl.tensor([[1], [3]]),
+        "inputs": [5, 5], "lengths": [1, 1], "loss": ones(2), "alpha": ones(2, 5, 3),
+        "blank": 0,
+    },
+}  # fmt: skip
+MISFITS = {
+    "_bag_sum": [
+        ("weight", ones(0, 4)), ("indices", ones(3)), ("indices", rl.tensor([[1]])),
+        ("bounds", rl.tensor([0, 2, 3], dtype=rl.int32)),
+        ("indices", rl.tensor([1, -5, 0])), ("indices", rl.tensor([1, 5, 0])),
+    ],
+    "_lstm_sequence": [("state1", ones(2, 4)), ("state1", ones(2, 5).double())],
+    "_gru_sequence": [("w_hh", ones(20, 5)), ("w_ih", ones(0, 4))],
+    "_rnn_sequence": [("w_hh", ones(5, 0)), ("b_ih", ones(10))],
+    "_resample": [
+        ("sizes", [6]), ("sizes", [6, -1]), ("sizes", [1, 1, 1, 1, 1]), ("scales", []),
+        ("mode", "x"), ("self", ones(1, 2, 4, 5, dtype=rl.int64)),
+    ],
+    "_resample_backward": [
+        ("grad", ones(1, 2, 6, 6)), ("own", [1, 2, 4]), ("own", [1, 2, 4, 0]),
+        ("own", [1, 9, 4, 5]), ("scales", [0.0]), ("sizes", [6, 8]),
+        ("grad", ones(1, 2, 6, 7, dtype=rl.int32)),
+    ],
+    "_pad_around": [
+        ("pad", [1, 1, 1]), ("pad", []), ("pad", [1] * 10), ("pad", [5, 0]),
+        ("pad", [-9, 0]), ("pad", [-100, 101]), ("pad", [2**62, 2**62]), ("mode", "x"),
+    ],
+    "_pad_around_backward": [
+        ("grad", ones(1, 2, 6, 7)), ("sizes", [1, 2, 4, 6]), ("sizes", [4]),
+        ("sizes", [1, 2, -4, 5]), ("pad", [1, 2, 2, 1, 1]), ("pad", [0, 3, 1, 9]),
+    ],
+    "native_layer_norm_backward": [
+        ("grad", ones(3, 3)), ("mean", ones(0, 1)), ("rstd", ones(2, 1)),
+        ("weight", ones(3)), ("shape", [5]),
+    ],
+    "native_group_norm_backward": [
+        ("grad", ones(0, 4, 3)), ("mean", ones(2, 1)), ("rstd", ones(1, 2)),
+        ("weight", ones(2)), ("N", 3), ("N", -2), ("group", 0), ("group", 3),
+        ("group", 2**40),
+    ],
+    "_ctc_loss_backward": [
+        ("grad", ones(1)), ("loss", ones(2).double()), ("alpha", ones(2, 5, 1)),
+        ("alpha", ones(1, 5, 3)), ("blank", 4), ("blank", -1), ("lengths", [2, 1]),
+        ("targets", rl.tensor([[1], [4]])), ("targets", rl.tensor([[-1], [0]])),
+    ],
+}  # fmt: skip
+EVERY_DIRECTION = [
+    ("input", ones(2, 3, 4)), ("input", ones(6, 3)), ("input", ones(6, 4).double()),
+    ("input", ones(6, 4).half()), ("state0", ones(1, 5)), ("w_ih", ones(5, 9)),
+    ("b_hh", ones(4)), ("counts", [2, 2]), ("counts", [3, 4, -1]), ("counts", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TRUSTING)
+def test_operators_called_by_their_own_names_refuse_what_does_not_fit(name):
+    getattr(call, name)(*TRUSTING[name]().values())
+    misfits = MISFITS[name] + EVERY_DIRECTION * name.endswith("_sequence")
+    for operand, wrong in misfits:
+        given = TRUSTING[name]()
+        assert operand in given
+        given[operand] = wrong
+        with pytest.raises((RuntimeError, IndexError, NotImplementedError)):
+            getattr(call, name)(*given.values())
+
+
+def test_scales_that_are_next_to_nothing_name_elements_that_are_there():
+    for mode in ("nearest", "bilinear", "bicubic"):
+        x = rl.arange(20.0).reshape(1, 1, 4, 5)
+        made = call._resample(x, [6, 7], [1e-320, 1e-30], mode, False, False)
+        assert made.shape == (1, 1, 6, 7)
+    made = call._resample(x, [6, 7], [1e-30, 1e-30], "bilinear", False, True)
+    assert made.shape == (1, 1, 6, 7)
+
+
+@pytest.mark.parametrize("told", [{"lengths": [2, 4]}, {"offsets": [0, 2, 6]}])
+def test_gradients_of_stretches_are_as_many_as_stretches(told):
+    told = {name: rl.tensor(values) for name, values in told.items()}
+    whole, x = ones(2, 3), ones(6, 3)
+    call._segment_reduce_backward(whole, whole, x, "max", **told)
+    for wrong in (ones(0, 3), ones(2, 2), ones(3, 3), whole.double()):
+        for given in ((wrong, whole), (whole, wrong)):
+            with pytest.raises(RuntimeError, match="_segment_reduce_backward"):
+                call._segment_reduce_backward(*given, x, "max", **told)

@@ -92,3 +92,25 @@ def test_operands_that_do_not_fit_are_refused():
         RuntimeError, match="should be defined either for all 4 classes"
     ):
         forward(x, rl.tensor([0, 1, 2]), rl.zeros(3))
+
+
+def test_gradients_that_are_not_of_the_loss_are_refused_before_they_are_read():
+    x, target, weight = rl.zeros(2, 3), rl.tensor([1, 1]), rl.tensor(2.0)
+
+    def slopes(grad, reduction, total=weight):
+        return rl.ops.aten.nll_loss_backward(
+            grad, x, target, None, reduction, -100, total
+        )
+
+    for shape in ((), (1,), (3,), (2, 1)):
+        with pytest.raises(RuntimeError, match="Expected a tensor of dimension 1"):
+            slopes(rl.ones(shape), 0)
+    with pytest.raises(RuntimeError, match="Expected a single element grad_output"):
+        slopes(rl.ones(2), 1)
+    with pytest.raises(RuntimeError, match="total_weight to be a  single element"):
+        slopes(rl.ones(()), 1, rl.ones(2))
+    with pytest.raises(
+        RuntimeError, match="expected scalar type Float but found Double"
+    ):
+        slopes(rl.ones(2, dtype=rl.float64), 0)
+    assert slopes(rl.ones(2), 0)[:, 1].tolist() == [-1.0, -1.0]

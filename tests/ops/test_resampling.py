@@ -1,5 +1,7 @@
 """Resampling agrees with the oracle in every mode, dtype and way of giving the size."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -102,3 +104,22 @@ def test_an_empty_batch_stays_empty():
             3,
             3,
         )
+
+
+@pytest.mark.parametrize("mode", ["nearest", "nearest-exact", "bilinear", "bicubic"])
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+def test_gradients_are_pytorch_s_whether_elements_are_used_alike_or_not(mode, kind):
+    sizes = [(5, 7), (4, 4), (8, 8), (6, 9), (3, 17), (1, 1)]
+    for size, scale in itertools.product(sizes, (0.5, 1, 1.5, 2, 3, 4, 5, (2, 3))):
+        if size == (1, 1) and scale == 0.5:
+            continue
+        x = np.random.default_rng(0).standard_normal((2, 3, *size)).astype(kind)
+        found = []
+        for m in (rl, torch):
+            given = m.tensor(x).requires_grad_()
+            out = m.nn.functional.interpolate(given, scale_factor=scale, mode=mode)
+            along = m.tensor(np.cos(np.arange(out.numel())).astype(kind))
+            (slope,) = m.autograd.grad(out, given, along.reshape(out.shape))
+            found.append(slope.numpy())
+        close = 1e-5 if kind == "float32" else 1e-12
+        np.testing.assert_allclose(*found, rtol=close, atol=close)

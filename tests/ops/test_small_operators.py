@@ -273,3 +273,50 @@ def test_recurrent_operators_are_pytorchs(kind, bidirectional):
     ours, theirs = both(call, x, *states, *params)
     for mine, other in zip(ours, theirs, strict=True):
         assert_agrees(mine, other)
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8], ids=str)
+@pytest.mark.parametrize("sizes", [(3, 300, 5), (1, 4, 1), (2, 0, 3), (0, 4, 2)])
+def test_eight_bit_products_have_sums_of_32_bits(kind, sizes):
+    rows, depth, columns = sizes
+    torch.manual_seed(0)
+    a = torch.randint(0, 256, (rows, depth)).to(kind)
+    b = torch.randint(-128, 128, (depth, columns)).to(torch.int8)
+    ours, theirs = both(lambda m, x, y: m._int_mm(x, y), a, b)
+    assert_agrees(ours, theirs)
+
+
+@pytest.mark.parametrize("gelu", [False, True])
+@pytest.mark.parametrize("sizes", [(4,), (3, 4), (1, 4), (3, 1)])
+def test_activations_behind_products_are_pytorchs(gelu, sizes):
+    torch.manual_seed(0)
+    added, a, b = torch.randn(sizes), torch.randn(3, 5), torch.randn(5, 4)
+
+    def call(m, added, a, b):
+        return m._addmm_activation(added, a, b, beta=0.5, alpha=2, use_gelu=gelu)
+
+    ours, theirs = both(call, added, a, b)
+    assert_agrees(ours, theirs)
+    ours, theirs = refusal(
+        lambda m, *given: (
+            call(m, *(t.requires_grad_() for t in given)).sum().backward()
+        ),
+        *(added, a, b),
+    )
+    assert isinstance(ours, type(theirs)) and "is not implemented" in str(ours)
+
+
+@pytest.mark.parametrize(
+    "kinds, sizes",
+    [
+        ((torch.float32, torch.int8), ((2, 3), (3, 4))),
+        ((torch.int8, torch.int32), ((2, 3), (3, 4))),
+        ((torch.int8, torch.int8), ((3,), (3, 4))),
+        ((torch.int8, torch.int8), ((2, 3), (4, 4))),
+    ],
+)
+def test_eight_bit_products_refuse_what_pytorchs_refuse(kinds, sizes):
+    given = [torch.ones(s, dtype=k) for s, k in zip(sizes, kinds, strict=True)]
+    ours, theirs = refusal(lambda m, x, y: m._int_mm(x, y), *given)
+    assert type(ours) is type(theirs)
+    assert str(ours) == str(theirs)

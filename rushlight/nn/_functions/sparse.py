@@ -213,7 +213,13 @@ def _in_batch(*tensors):
 
 
 def _row_number(padding_idx, weight):
-    if isinstance(padding_idx, bool) or not hasattr(padding_idx, "__index__"):
+    if isinstance(padding_idx, rl.Tensor) and padding_idx.ndim == 0:
+        padding_idx = padding_idx.item()
+    if (
+        isinstance(padding_idx, bool)
+        or hasattr(type(padding_idx), "__len__")
+        or not hasattr(padding_idx, "__index__")
+    ):
         raise TypeError(
             "embedding_bag(): argument 'padding_idx' (position 9) must be int, not "
             f"{type(padding_idx).__name__}"
