@@ -66,15 +66,18 @@ def isclose(self, other, rtol, atol, equal_nan):
             f"{name} must be greater than or equal to zero, but got {value}"
         )
     close = self == other
-    if equal_nan and self.is_floating_point():
-        close = close | (ops.isnan(self) & ops.isnan(other))
+    if equal_nan and (self.is_floating_point() or self.is_complex()):
+        close |= ops.isnan(self) & ops.isnan(other)
     if rtol == 0 and atol == 0:
         return close
     if self.dtype.category < 2:
         self, other = self.to(rushlight.float64), other.to(rushlight.float64)
     gap = ops.abs(self - other)
     allowed = atol + ops.abs(rtol * other)
-    return close | (ops.isfinite(gap) & (gap <= allowed))
+    finite = ops.isfinite(gap)
+    finite &= gap <= allowed
+    close |= finite  # in place: the layout is that of the comparison
+    return close
 
 
 def allclose(self, other, rtol, atol, equal_nan):

@@ -206,7 +206,7 @@ def windows(operator, x, axes, *choices):
 def layout_of(x, axes):
     """The memory format that results of pooling ``x`` are to have; None for rows."""
     if axes == 1:
-        return None if x.is_contiguous() or not lines_channels_last(x) else "lines"
+        return "lines" if lines_channels_last(x) else None
     return format_of(x) if x.ndim == axes + 2 else None
 
 

@@ -1,6 +1,8 @@
 """Pooling without the positions."""
 
+from rushlight import is_grad_enabled
 from rushlight.ops import call as ops
+from rushlight.ops.formats import lines_channels_last
 from rushlight.ops.pooling import in_layout, layout_of
 
 
@@ -16,7 +18,10 @@ def max_pool1d(self, kernel_size, stride, padding, dilation, ceil_mode):
     if not self.is_floating_point():
         name = self.dtype.name.capitalize()
         raise NotImplementedError(f"\"max_pool1d_impl\" not implemented for '{name}'")
-    return result
+    if not lines_channels_last(self) or self.requires_grad and is_grad_enabled():
+        return result
+    # PyTorch's kernel without positions writes rows, whatever the input's layout
+    return result.reshape(-1).view(result.shape)
 
 
 def max_pool2d(self, kernel_size, stride, padding, dilation, ceil_mode):

@@ -172,3 +172,27 @@ def test_bad_shapes_are_refused():
     with pytest.raises(RuntimeError, match="expected grad_output to have shape"):
         x = rl.zeros(1, 1, 4, 4)
         pooling.avg_pool2d_backward(x, x, 2, 2, 0, False, True, None)
+
+
+@pytest.mark.parametrize("learns", [False, True])
+@pytest.mark.parametrize("places", [False, True])
+@pytest.mark.parametrize(
+    "shape, strides",
+    [
+        ((1, 1, 3), (3, 1, 1)),
+        ((1, 2, 3), (6, 1, 2)),
+        ((2, 1, 3), (3, 1, 1)),
+        ((2, 2, 1), (2, 1, 2)),
+        ((1, 3, 1), (9, 1, 9)),
+        ((2, 3, 4), (12, 1, 3)),
+        ((2, 3, 4), (12, 4, 1)),
+    ],
+)
+def test_lines_pool_into_pytorchs_layout(shape, strides, places, learns):
+    found = []
+    for module in (torch, rl):
+        x = module.as_strided(module.arange(40.0), shape, strides).detach()
+        x.requires_grad_(learns)
+        y = module.nn.functional.max_pool1d(x, 3, 2, 1, return_indices=places)
+        found.append([(t.stride(), t.tolist()) for t in (y if places else [y])])
+    assert found[0] == found[1]

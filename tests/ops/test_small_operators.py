@@ -320,3 +320,23 @@ def test_eight_bit_products_refuse_what_pytorchs_refuse(kinds, sizes):
     ours, theirs = refusal(lambda m, x, y: m._int_mm(x, y), *given)
     assert type(ours) is type(theirs)
     assert str(ours) == str(theirs)
+
+
+@pytest.mark.parametrize("equal_nan", [False, True])
+def test_complex_numbers_with_nan_are_close_where_pytorchs_are(equal_nan):
+    x = torch.tensor([complex(NAN, 1), complex(1, NAN), complex(INF, 0), 1 + 2j])
+    y = torch.tensor([complex(2, NAN), complex(1, NAN), complex(INF, 0), 1 + 2j])
+    for call in (
+        lambda m, a, b: m.isclose(a, b, equal_nan=equal_nan),
+        lambda m, a, b: m.isclose(a, b, rtol=0, atol=0, equal_nan=equal_nan),
+    ):
+        ours, theirs = both(call, x, y)
+        assert ours.tolist() == theirs.tolist()
+
+
+def test_closeness_is_laid_out_as_the_comparison():
+    for module in (torch, rl):
+        held = module.zeros(40)
+        x = module.as_strided(held, (3, 2, 1, 1), (1, 6, 3, 1))
+        y = module.as_strided(held, (3, 2, 1, 1), (1, 3, 6, 6), 3)
+        assert module.isclose(x, y).stride() == (1, 3, 3, 3)
