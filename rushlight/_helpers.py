@@ -39,6 +39,7 @@ def unravel_index(indices, shape):
     Raises:
         TypeError: positions or sizes aren't integers.
         ValueError: a size is negative.
+        RuntimeError: positions of a type that does not promote to int64.
 
     >>> unravel_index(rl.tensor([3, 5]), (2, 3))
     (tensor([1, 1]), tensor([0, 2]))
@@ -64,7 +65,8 @@ def unravel_index(indices, shape):
             )
     if any(size < 0 for size in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    return tuple(call.unravel_index(indices.to(rl.int64), [int(n) for n in sizes]))
+    kind = rl.promote_types(indices.dtype, rl.int64)
+    return tuple(call.unravel_index(indices.to(kind), [int(n) for n in sizes]))
 
 
 # ---- memory of others

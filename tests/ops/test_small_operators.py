@@ -340,3 +340,12 @@ def test_closeness_is_laid_out_as_the_comparison():
         x = module.as_strided(held, (3, 2, 1, 1), (1, 6, 3, 1))
         y = module.as_strided(held, (3, 2, 1, 1), (1, 3, 6, 6), 3)
         assert module.isclose(x, y).stride() == (1, 3, 3, 3)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), ()])
+@pytest.mark.parametrize("kind", ["uint16", "uint32", "uint64"])
+def test_places_of_wide_unsigned_types_are_refused(kind, shape):
+    x = torch.tensor([1, 2], dtype=getattr(torch, kind))
+    ours, theirs = refusal(lambda m, t: m.unravel_index(t, shape), x)
+    assert type(ours) is type(theirs)
+    assert str(ours).startswith(str(theirs))
