@@ -98,6 +98,18 @@ def channel_norm_kernel(x, center, shift, rstd, weight, bias, dim):
     return (x - center - shift) * (rstd * weight) + bias
 
 
+@rowwise(scalars=("center",))
+def channel_sums_kernel(grad, x, center, dim):
+    """What the gradients of a channel are made of: its share along the row, its sum."""
+    return total(grad * (x - center), over=dim), total(grad, over=dim)
+
+
+@rowwise(scalars=("center", "rstd", "slope", "grad_mean", "weight"))
+def channel_gradient_kernel(grad, x, center, rstd, slope, grad_mean, weight, dim):
+    """One channel of `layer_norm_backward_kernel`, the means of its group known."""
+    return (grad * weight - grad_mean - (x - center) * slope) * rstd
+
+
 @pointwise
 def reciprocal_deviation(spread, eps):
     """One over the root of a variance, rounded once."""
@@ -493,13 +505,6 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     return result, center.to(kept), rstd.to(kept)
 
 
-def _of_channels(value, channels):
-    """``(N, groups)`` repeated for each channel of a group: ``(N, C)``."""
-    batch, groups = value.shape
-    wide = value.unsqueeze(-1).expand([batch, groups, channels // groups])
-    return wide.reshape([batch, channels])
-
-
 def native_group_norm_backward(
     grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask
 ):
@@ -522,26 +527,40 @@ def native_group_norm_backward(
     x, grad = input.contiguous(), grad_out.contiguous()
     center, rstd = mean.to(wide), rstd.to(wide)
     d_input = d_weight = d_bias = None
-    if output_mask[0]:
-        scaled = grad
-        if weight is not None:
-            scaled = grad.reshape([N, C, HxW]) * weight.to(wide).unsqueeze(-1)
-        d_input = fresh(x, x.shape)
-        operands = [(scaled.contiguous(), EACH), (x, EACH)]
-        operands += [(center.contiguous(), ROW), (rstd.contiguous(), ROW)]
+    size, compute = C // group * HxW, name_of(x.dtype)
+    center, rstd = center.contiguous(), rstd.contiguous()
+    along = sums = None
+    if output_mask[1] or output_mask[2] or weight is not None:
+        along, sums = fresh(x, [N, group, C // group], wide), fresh(x, [N, C], wide)
         run_rows(
-            layer_norm_backward_kernel, [(d_input, EACH)], operands,
-            (N * group, C // group * HxW, 1), name_of(x.dtype),
+            channel_sums_kernel, [(along, ROW), (sums, ROW)],
+            [(grad, APART), (x, APART), (center, OUTER)],
+            (N * group, HxW, C // group), compute,
         )  # fmt: skip
+    if output_mask[0]:
+        d_input = fresh(x, x.shape)
+        if weight is None:
+            operands = [(grad, EACH), (x, EACH), (center, ROW), (rstd, ROW)]
+            run_rows(
+                layer_norm_backward_kernel, [(d_input, EACH)], operands,
+                (N * group, size, 1), compute,
+            )  # fmt: skip
+        else:
+            scale = weight.to(wide).reshape([1, group, C // group])
+            slope = (along * scale).sum([2]) * (rstd * rstd / max(size, 1))
+            shares = (sums.reshape(along.shape) * scale).sum([2]) / max(size, 1)
+            every = scale.expand(along.shape).contiguous()
+            operands = [(grad, APART), (x, APART)]
+            operands += [(v, OUTER) for v in (center, rstd, slope, shares)]
+            run_rows(
+                channel_gradient_kernel, [(d_input, APART)], [*operands, (every, ROW)],
+                (N * group, HxW, C // group), compute,
+            )  # fmt: skip
         d_input = laid_out(d_input, format)
-    if output_mask[1] or output_mask[2]:
-        grad = grad.reshape([N, C, HxW]).to(wide)
     if output_mask[1]:
-        middle = _of_channels(center, C).unsqueeze(-1)
-        along = ops._centered_product(grad, x.reshape([N, C, HxW]), middle)
-        d_weight = (along.sum([2]) * _of_channels(rstd, C)).sum([0])
+        d_weight = (along * rstd.unsqueeze(-1)).sum([0]).reshape([C])
     if output_mask[2]:
-        d_bias = grad.sum([0, 2])
+        d_bias = sums.sum([0])
     return d_input, d_weight, d_bias
 
 
@@ -761,6 +780,30 @@ def _check_channels(input, weight, bias, running_mean, running_var):
     input.size(1)  # refused where there is none
 
 
+def _in_planes(*tensors):
+    """Whether each sample's channels are rows that are worth a kernel's while."""
+    first = tensors[0]
+    planes = first.shape[0] * first.shape[1]
+    if first.numel() < max(16 * planes, 1) or followed():
+        return False
+    return all(t.is_contiguous() and readable(t) for t in tensors)
+
+
+def _sums_of_planes(grad, input, center):
+    """For each channel the gradient's sum, and that of its share along the distances."""
+    batch, channels = input.shape[:2]
+    along, sums = (fresh(input, [batch, channels], center.dtype) for _ in range(2))
+    every = center.expand([batch, channels]).contiguous()
+    run_rows(
+        channel_sums_kernel, [(along, ROW), (sums, ROW)],
+        [(grad, APART), (input, APART), (every, ROW)],
+        (batch, input.numel() // (batch * channels), channels), name_of(input.dtype),
+    )  # fmt: skip
+    if batch == 1:
+        return sums.reshape([channels]), along.reshape([channels])
+    return sums.sum([0]), along.sum([0])
+
+
 def native_batch_norm_backward(
     grad_out, input, weight, running_mean, running_var, save_mean, save_invstd, train,
     eps, output_mask,
@@ -779,10 +822,13 @@ def native_batch_norm_backward(
         invstd = ops.rsqrt(_flat(running_var).to(wide) + float(eps))
     count = max(input.numel() // max(input.shape[1], 1), 1)
     middle = _channels(center, ndim)
-    total = ops.sum(grad_out, dims, dtype=wide)
-    along = None
-    if train or output_mask[1]:
-        along = ops._centered_product(grad_out, input, middle).sum(dims, dtype=wide)
+    if _in_planes(grad_out, input):
+        total, along = _sums_of_planes(grad_out, input, center)
+    else:
+        total = ops.sum(grad_out, dims, dtype=wide)
+        along = None
+        if train or output_mask[1]:
+            along = ops._centered_product(grad_out, input, middle).sum(dims, dtype=wide)
     d_input = d_weight = d_bias = None
     scale = invstd if weight is None else invstd * weight
     if output_mask[0] and train:
