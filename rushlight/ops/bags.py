@@ -63,10 +63,10 @@ def sum_bags(
                     g = start_of(index, k + 6, rows, width, fault) + start
                     h = start_of(index, k + 7, rows, width, fault) + start
                     for i in vectorized(count):
-                        m = mass[i] + A(table[a + i]) + A(table[b + i])
-                        m = m + A(table[c + i]) + A(table[d + i])
-                        m = m + A(table[e + i]) + A(table[f + i])
-                        mass[i] = m + A(table[g + i]) + A(table[h + i])
+                        two = mass[i] + A(table[a + i]) + A(table[b + i])
+                        four = two + A(table[c + i]) + A(table[d + i])
+                        six = four + A(table[e + i]) + A(table[f + i])
+                        mass[i] = six + A(table[g + i]) + A(table[h + i])
                     k = k + 8
                 elif padded == 0 and k + 2 <= last:
                     a = start_of(index, k, rows, width, fault) + start
@@ -84,6 +84,53 @@ def sum_bags(
                     k = k + 1
             for i in vectorized(count):
                 v = mass[i] / A(max(named, 1)) if mean else mass[i]
+                out[bag * width + start + i] = T(v)
+
+
+@loops
+def sum_bags_by_blocks(
+    out: "T*",
+    table: "T*",
+    index: "I*",
+    bounds: "i64*",
+    fault: "i64*",
+    rows: int,
+    width: int,
+    mean: int,
+    total: int,
+    begin: int,
+    end: int,
+):
+    """The same of rows of whole blocks: the sums of 64 columns stay in registers."""
+    mass = local("A", 64)
+    for bag in range(begin, end):
+        first, last = max(bounds[bag], 0), min(bounds[bag + 1], total)
+        for start in range(0, width, 64):
+            for i in vectorized(64):
+                mass[i] = A(0)
+            k = first + 0
+            while k + 8 <= last:
+                a = start_of(index, k, rows, width, fault) + start
+                b = start_of(index, k + 1, rows, width, fault) + start
+                c = start_of(index, k + 2, rows, width, fault) + start
+                d = start_of(index, k + 3, rows, width, fault) + start
+                e = start_of(index, k + 4, rows, width, fault) + start
+                f = start_of(index, k + 5, rows, width, fault) + start
+                g = start_of(index, k + 6, rows, width, fault) + start
+                h = start_of(index, k + 7, rows, width, fault) + start
+                for i in vectorized(64):
+                    two = mass[i] + A(table[a + i]) + A(table[b + i])
+                    four = two + A(table[c + i]) + A(table[d + i])
+                    six = four + A(table[e + i]) + A(table[f + i])
+                    mass[i] = six + A(table[g + i]) + A(table[h + i])
+                k = k + 8
+            while k < last:
+                a = start_of(index, k, rows, width, fault) + start
+                for i in vectorized(64):
+                    mass[i] = mass[i] + A(table[a + i])
+                k = k + 1
+            for i in vectorized(64):
+                v = mass[i] / A(max(last - first, 1)) if mean else mass[i]
                 out[bag * width + start + i] = T(v)
 
 
@@ -116,10 +163,13 @@ def bag_sum(weight, indices, bounds, mean, padding_idx, scale_grad_by_freq, spar
     types = {"T": name_of(weight.dtype), "I": name_of(index.dtype)}
     operands = [out, table, index, bounds.contiguous(), flag]
     grain = width * max(1, index.numel() // max(1, bags))
-    types["mean"], types["padded"] = int(mean), int(padding_idx >= 0)
-    known = types["mean"], types["padded"]
-    ints = [rows, width, padding_idx, *known, index.numel()]
-    run(sum_bags, operands, ints, bags, grain, **types)
+    types["mean"], padded = int(mean), int(padding_idx >= 0)
+    if padded or width % 64:
+        ints = [rows, width, padding_idx, types["mean"], padded, index.numel()]
+        run(sum_bags, operands, ints, bags, grain, padded=padded, **types)
+    else:
+        ints = [rows, width, types["mean"], index.numel()]
+        run(sum_bags_by_blocks, operands, ints, bags, grain, **types)
     fault = fault_in(flag)
     if fault is not None:
         raise IndexError(

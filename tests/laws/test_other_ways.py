@@ -124,8 +124,9 @@ def test_a_place_outside_of_a_line_is_refused(place):
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])
 @pytest.mark.parametrize("padding", [None, 2])
 @pytest.mark.parametrize("offsets", [None, [0, 0, 5, 9], [0, 3, 12]])
-def test_bags_and_their_gradients(mode, padding, offsets):
-    table, table2 = both(GENERATOR.random((6, 300)))
+@pytest.mark.parametrize("width", [300, 128])
+def test_bags_and_their_gradients(mode, padding, offsets, width):
+    table, table2 = both(GENERATOR.random((6, width)))
     names = GENERATOR.integers(0, 6, 12)
     i, i2 = both(names if offsets else names.reshape(3, 4))
     options, others = {"mode": mode, "padding_idx": padding}, {}
@@ -210,7 +211,10 @@ def test_slices_are_written_nowhere_where_an_index_is_outside(place):
         assert not x.any()
 
 
-BAGS = [(1, 1), (3, 7), (15, 8), (16, 9), (17, 16), (256, 17), (257, 3), (600, 8)]
+BAGS = [
+    *[(1, 1), (3, 7), (15, 8), (16, 9), (17, 16), (256, 17), (257, 3), (600, 8)],
+    *[(64, 8), (64, 19), (128, 3), (192, 16)],
+]
 
 
 @pytest.mark.parametrize(
@@ -233,6 +237,47 @@ def test_bags_of_any_length_are_added_in_their_order(width, length, dtype):
                 kept[:, None], total + table[named[:, k]].to(wide), total
             )
         assert rushlight.equal(found, total.to(dtype))
+
+
+PLANES = [(2, 6, 3, 5), (2, 6, 4, 4), (1, 6, 40), (5, 4, 7, 9), (3, 4), (2, 4, 0)]
+
+
+@pytest.mark.parametrize("affine", [True, False], ids=["affine", "plain"])
+@pytest.mark.parametrize("shape", PLANES, ids=str)
+@pytest.mark.parametrize("norm", ["group_norm", "instance_norm", "batch_norm", "kept"])
+def test_gradients_of_norms_are_those_of_planes_of_any_size(norm, shape, affine):
+    channels = shape[1]
+    values = [GENERATOR.random(shape), *GENERATOR.random((2, channels))]
+    given, given2 = zip(*map(both, values[: 3 if affine else 1]), strict=True)
+    along, along2 = both(GENERATOR.random(shape))
+
+    def gradients(library, tensors, along, layout):
+        functions = library.nn.functional
+        x, *parameters = (t.clone().requires_grad_() for t in tensors)
+        seen = x.contiguous(memory_format=layout) if len(shape) == 4 else x
+        weight, bias = parameters or (None, None)
+        kept = library.ones(channels, dtype=x.dtype)
+        if norm == "group_norm":
+            result = functions.group_norm(seen, 2, weight, bias)
+        elif norm == "instance_norm":
+            result = functions.instance_norm(seen, weight=weight, bias=bias)
+        else:
+            statistics = (kept, kept + 1) if norm == "kept" else (None, None)
+            result = functions.batch_norm(
+                seen, *statistics, weight, bias, norm == "batch_norm"
+            )
+        return library.autograd.grad(result, [x, *parameters], along)
+
+    for layout in ("contiguous_format", "channels_last"):
+        try:
+            theirs = gradients(torch, given2, along2, getattr(torch, layout))
+        except (ValueError, RuntimeError):
+            pytest.skip("refused by PyTorch")
+        ours = gradients(rushlight, given, along, getattr(rushlight, layout))
+        for mine, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(
+                torch.from_numpy(mine.numpy()), other, equal_nan=True
+            )
 
 
 @pytest.mark.parametrize("size, step", [(1, 1), (3, 1), (3, 2), (5, 2), (4, 4), (2, 5)])
