@@ -493,16 +493,39 @@ class UnitProduct(Expr):
 
     Attributes:
         place: which of the four sums.
+        packed: the type of the halves, where factors are words of two; else None.
     """
 
-    __slots__ = ("place",)
+    __slots__ = ("packed", "place")
 
-    def __init__(self, place, *values):
+    def __init__(self, place, *values, packed=None):
         self.place, self.type, self.args = place, values[-1].type, values
+        self.packed = packed
 
     @property
     def attributes(self):
-        return (self.place,)
+        return self.place, self.packed
+
+    def rebuild(self, args):
+        return UnitProduct(self.place, *args, packed=self.packed)
+
+
+class UnitRows(Expr):
+    """A lane's words of four blocks of 8 rows and 8 halves, read from shared memory.
+
+    Lane ``8 n + r`` says where row ``r`` of block ``n`` begins, and gets of each block the
+    ``lane % 4``-th word of row ``lane // 4`` (PTX's ``ldmatrix``). A block that is
+    ``turned`` is transposed first. Every lane must arrive at it.
+    """
+
+    __slots__ = ("turned",)
+
+    def __init__(self, turned, pointer, index):
+        self.turned, self.type, self.args = turned, u32.vector(4), (pointer, index)
+
+    @property
+    def attributes(self):
+        return (self.turned,)
 
 
 class Load(Expr):
@@ -728,6 +751,33 @@ class Array(Statement):
 @dataclass(frozen=True, eq=False)
 class Barrier(Statement):
     """Waits for all threads of a block: what they wrote before, they all see."""
+
+
+@dataclass(frozen=True, eq=False)
+class CopyAsync(Statement):
+    """Copies 16 bytes into shared memory while the thread goes on.
+
+    Only ``bytes`` of them are read, the rest become zeros. They are there for this thread
+    after an `AwaitCopies`, for others after a `Barrier` behind it.
+    """
+
+    pointer: Expr
+    index: Expr
+    source: Expr
+    place: Expr
+    bytes: Expr
+
+
+@dataclass(frozen=True, eq=False)
+class CommitCopies(Statement):
+    """Makes a group of the copies that a thread has asked for since the last one."""
+
+
+@dataclass(frozen=True, eq=False)
+class AwaitCopies(Statement):
+    """Waits for a thread's groups of copies, but for the last ``pending`` ones."""
+
+    pending: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -93,6 +93,18 @@ class _Checker:
         if not self.function.grid:
             self.fail("only the threads of a grid wait for each other", s)
 
+    def copy(self, s, names, mutable, in_loop):
+        if not self.function.grid:
+            self.fail("only the threads of a grid copy while they go on", s)
+        for e in (s.pointer, s.index, s.source, s.place, s.bytes):
+            self.value(e, names, s)
+        if s.pointer.type != s.source.type or not isinstance(s.source.type, ir.Pointer):
+            self.fail(f"{s.source.type} is copied to {s.pointer.type}", s)
+
+    def group(self, s, names, mutable, in_loop):
+        if not self.function.grid:
+            self.fail("only the threads of a grid wait for copies", s)
+
     def store(self, s, names, mutable, in_loop):
         for e in (s.pointer, s.index, s.value):
             self.value(e, names, s)
@@ -213,6 +225,10 @@ def _exchange_fault(e):
 
 def _units_fault(e):
     factors, sums = {a.type for a in e.args[:-4]}, {a.type for a in e.args[-4:]}
+    if e.packed is not None:
+        good = len(e.args) == 10 and factors == {ir.u32} and sums == {ir.f32}
+        good = good and e.packed in ("float16", "bfloat16")
+        return None if good else "units multiply 6 words of halves and add 4 floats"
     halves = factors <= {ir.f16} or factors <= {ir.bf16}
     good = len(e.args) == (16 if halves else 10) and 0 <= e.place < 4
     if (
@@ -225,13 +241,19 @@ def _units_fault(e):
     return "units multiply 12 halves, or 6 floats, of a lane and add 4 floats"
 
 
+def _unit_rows_fault(e):
+    pointer = e.args[0].type
+    halves = isinstance(pointer, ir.Pointer) and pointer.element in (ir.f16, ir.bf16)
+    return None if halves else f"rows of halves are read, not of {pointer}"
+
+
 def _unary_fault(e):
     if e.op == "not" and e.type.is_float:
         return f"~ takes bool or integers, not {e.type}"
     return None
 
 
-GRID_ALONE = ir.Place, ir.Exchange, ir.UnitProduct
+GRID_ALONE = ir.Place, ir.Exchange, ir.UnitProduct, ir.UnitRows
 RULES = {
     ir.Binary: _binary_fault,
     ir.Select: _select_fault,
@@ -244,6 +266,7 @@ RULES = {
     ir.Call: _call_fault,
     ir.Exchange: _exchange_fault,
     ir.UnitProduct: _units_fault,
+    ir.UnitRows: _unit_rows_fault,
 }
 CHECKS = {
     ir.Let: _Checker.define,
@@ -251,6 +274,9 @@ CHECKS = {
     ir.Assign: _Checker.assign,
     ir.Array: _Checker.array,
     ir.Barrier: _Checker.barrier,
+    ir.CopyAsync: _Checker.copy,
+    ir.CommitCopies: _Checker.group,
+    ir.AwaitCopies: _Checker.group,
     ir.Store: _Checker.store,
     ir.For: _Checker.loop,
     ir.Prefetch: _Checker.prefetch,

@@ -15,6 +15,7 @@ nonsense before each block.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import re
 import struct
 
@@ -38,18 +39,38 @@ PRODUCT = re.compile(
     r"@llvm\.nvvm\.mma\.(\S+?)\((.*)\)\n"
 )
 ROUNDED = re.compile(r"  (%\S+) = call i32 @llvm\.nvvm\.f2tf32\.rna\(float (\S+)\)\n")
+ROWS_READ = re.compile(
+    r"  (%\S+) = call (\{ i32, i32, i32, i32 \}) "
+    r"@llvm\.nvvm\.ldmatrix\.sync\.aligned\.m8n8\.x4(\.trans)?\.b16\.p3"
+    r"\(ptr addrspace\(3\) (\S+)\)\n"
+)
+COPY = re.compile(
+    r"  call void @llvm\.nvvm\.cp\.async\.cg\.shared\.global\.16\.s"
+    r"\(ptr addrspace\(3\) (%\S+), ptr addrspace\(1\) (%\S+), i32 (%\S+)\)\n"
+)
+COMMIT = re.compile(r"  call void @llvm\.nvvm\.cp\.async\.commit\.group\(\)\n")
+AWAIT = re.compile(r"  call void @llvm\.nvvm\.cp\.async\.wait\.group\(i32 (\d+)\)\n")
+CAST = re.compile(r"addrspacecast ptr (\S+) to ptr addrspace\([13]\)")
+SHORTENED = re.compile(
+    r"  %\S+ = fptrunc <2 x float> (%\S+) to <2 x bfloat>\n"
+    r"  (%\S+) = bitcast <2 x bfloat> %\S+ to i32\n"
+)
 NAME = re.compile(r"%[\w.]+")
 PURE = re.compile(
     r"  (%\S+) = ((?:bitcast|zext|shl|or|load|call i32 @llvm\.nvvm\.f2tf32\.rna|"
     r"call \{ float, float, float, float \} @llvm\.nvvm\.mma).*)"
 )
+NUMBERS = itertools.count()
 # What a thread leaves for, in the low byte; above it is how.
-BARRIERS, EXCHANGES, PRODUCTS = 1, 2, 3
+BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS = 1, 2, 3, 4, 5
 UNITS = ("m16n8k16.row.col.f32.f32", "m16n8k16.row.col.bf16", "m16n8k8.row.col.tf32")
 WORDS = 10  # of a thread's share of a product: 4 left, 2 right, 4 added
 # What a thread knows: its parameters' addresses, its registers, and where it leaves to.
-PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, FIELDS = 5, 9, 10, 11, 12, 13, 14, 15
-# ``WORD`` is where an exchanged word lies, or the words of a product.
+PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, QUEUE, FIELDS = 5, *range(9, 17)
+# ``WORD`` is where an exchanged word lies, or the words of a product; ``QUEUE`` where the
+# copies are noted that a thread has asked for: how many, then of each where to, where from
+# and how many bytes, or zeros where a group ends.
+COPIED, QUEUED = 16, 512  # bytes of a copy; copies that a thread may have asked for
 STACK, CONTEXT = 1 << 16, 8192
 WARP = 32
 LANES = np.arange(WARP)
@@ -83,6 +104,35 @@ exit:
 LEAVE = """\
   store i32 {what}, ptr %asked
   call i32 %switch(ptr %own, ptr %home)
+"""
+
+
+COPY_LINES = """\
+  {i}.count = load i64, ptr %queue
+  {i}.at = mul i64 {i}.count, 24
+  {i}.slot = getelementptr i8, ptr %queue, i64 {i}.at
+  {i}.to = getelementptr i8, ptr {i}.slot, i64 8
+  {i}.from = getelementptr i8, ptr {i}.slot, i64 16
+  {i}.size = getelementptr i8, ptr {i}.slot, i64 24
+  store ptr {target}, ptr {i}.to
+  store ptr {source}, ptr {i}.from
+  {i}.wide = zext i32 {bytes} to i64
+  store i64 {i}.wide, ptr {i}.size
+  {i}.more = add i64 {i}.count, 1
+  store i64 {i}.more, ptr %queue
+"""
+# Rounds two floats to bfloat16, which the host may have no instruction for.
+SHORT_LINES = """\
+  {i}.bits = bitcast <2 x float> {pair} to <2 x i32>
+  {i}.low = lshr <2 x i32> {i}.bits, splat (i32 16)
+  {i}.odd = and <2 x i32> {i}.low, splat (i32 1)
+  {i}.half = add <2 x i32> {i}.odd, splat (i32 32767)
+  {i}.up = add <2 x i32> {i}.bits, {i}.half
+  {i}.high = lshr <2 x i32> {i}.up, splat (i32 16)
+  {i}.nan = fcmp uno <2 x float> {pair}, zeroinitializer
+  {i}.kept = select <2 x i1> {i}.nan, <2 x i32> splat (i32 32767), <2 x i32> {i}.high
+  {i}.short = trunc <2 x i32> {i}.kept to <2 x i16>
+  {i} = bitcast <2 x i16> {i}.short to i32
 """
 
 
@@ -164,6 +214,8 @@ class Team:
         self.asked = np.zeros(threads, np.int32)
         self.words = np.zeros((threads, WORDS), np.int32)
         self.shared = np.empty(shared + 64, np.uint8)
+        self.queues = np.zeros((threads, 1 + 3 * QUEUED), np.int64)
+        self.eager = False
         contexts = self.raw.ctypes.data + CONTEXT * np.arange(threads + 1)
         self.contexts, self.home = contexts[:-1].tolist(), int(contexts[-1])
         start = -(-self.shared.ctypes.data // 64) * 64
@@ -174,6 +226,8 @@ class Team:
         self.fibers[:, ASKED] = self.asked.ctypes.data + 4 * np.arange(threads)
         self.fibers[:, WORD] = self.words.ctypes.data + 4 * WORDS * np.arange(threads)
         self.fibers[:, ROOM] = start
+        places = np.arange(threads) * self.queues.strides[0]
+        self.fibers[:, QUEUE] = self.queues.ctypes.data + places
 
     def begin(self, number):
         """Puts every thread before its first step."""
@@ -191,9 +245,12 @@ class Team:
     def run(self, number, draw):
         """Runs a block from its beginning to its end.
 
-        One of its warps is slow: what the others do without waiting for it is seen.
+        One of its warps is slow: what the others do without waiting for it is seen. Copies
+        that go on beside are made at once, or not before somebody waits for them.
         """
         self.begin(number)
+        self.queues[:, 0] = 0
+        self.eager = bool(draw.randrange(2))
         home = ctypes.c_void_p(self.home)
         places = [ctypes.c_void_p(context) for context in self.contexts]
         ready, ended = list(range(self.threads)), set()
@@ -219,20 +276,58 @@ class Team:
 
     def meet(self):
         """Who may go on: a block at a barrier, a warp at an exchange or a product."""
+        if self.eager and self.queues[:, 0].any():
+            for n in np.flatnonzero(self.queues[:, 0]).tolist():
+                self.copy(n, None)
         if (self.asked == 1).all():
             return list(range(self.threads))
+        ready = np.flatnonzero(self.asked & 255 == COPIES).tolist()
+        for n in ready:
+            self.copy(n, int(self.asked[n]) >> 8)
         warps = self.asked[: self.threads // WARP * WARP].reshape(-1, WARP)
         met = (warps[:, 0] > BARRIERS) & (warps == warps[:, :1]).all(1)
-        ready = []
+        met &= warps[:, 0] & 255 != COPIES
         for warp in np.flatnonzero(met).tolist():
             first = warp * WARP
             words, asked = self.words[first : first + WARP], int(warps[warp, 0])
             if asked & 255 == EXCHANGES:
                 words[:, 0] = words[LANES ^ (asked >> 8), 0]
+            elif asked & 255 == ROWS:
+                words[:, :4] = self.rows(words, asked >> 8)
             else:
                 words[:, :4] = multiplied(words, asked >> 8).view(np.int32)
             ready += range(first, first + WARP)
         return ready
+
+    def copy(self, n, pending):
+        """Makes a thread's copies, but for the last groups; None: all, and keeps groups."""
+        queue = self.queues[n]
+        count = int(queue[0])
+        entries = queue[1 : 1 + 3 * count].reshape(-1, 3).copy()
+        ends = np.flatnonzero(entries[:, 0] == 0)
+        if pending is None:
+            stop, kept = count, entries[ends]
+        else:
+            last = len(ends) - pending
+            stop = int(ends[last - 1]) + 1 if last > 0 else 0
+            kept = entries[stop:]
+        for target, source, size in entries[:stop].tolist():
+            if target:
+                ctypes.memset(target, 0, COPIED)
+                ctypes.memmove(target, source, size)
+        queue[0] = len(kept)
+        queue[1 : 1 + 3 * len(kept)] = kept.ravel()
+
+    def rows(self, words, turned):
+        """Each lane's words of four blocks, from where their rows begin."""
+        places = np.ascontiguousarray(words[:, :2]).view(np.int64)
+        assert not (places % COPIED).any(), "rows begin at multiples of 16 bytes"
+        places = places - self.shared.ctypes.data
+        halves = self.shared[places + np.arange(COPIED)].view(np.uint16)
+        blocks = halves.reshape(4, 8, 8)
+        if turned:
+            blocks = blocks.transpose(0, 2, 1)
+        return np.ascontiguousarray(blocks).view(np.int32).reshape(4, WARP).T
 
     def refuse(self, number, ended):
         """Raises what tells where threads wait that will wait for ever."""
@@ -303,16 +398,23 @@ def one_of_each(text):
     for line in text.split("\n"):
         if not line.startswith("  "):
             seen = {}
+            same = {} if line.startswith("define") else same
         elif line.startswith(("  store", "  call")):
             seen = {text: name for text, name in seen.items() if text[:4] != "load"}
         if same:
-            line = NAME.sub(lambda m: same.get(m[0], m[0]), line)
+            line = NAME.sub(lambda m, same=same: same.get(m[0], m[0]), line)
         found = PURE.match(line)
         if found and seen.setdefault(found[2], found[1]) != found[1]:
             same[found[1]] = seen[found[2]]
         else:
             lines.append(line)
     return "\n".join(lines)
+
+
+def copy_lines(target, source, size):
+    """The lines of a thread that notes a copy; without a target, the end of a group."""
+    name = f"%copy{next(NUMBERS)}"
+    return COPY_LINES.format(i=name, target=target, source=source, bytes=size)
 
 
 def host_text(text):
@@ -342,7 +444,8 @@ def host_text(text):
     waits = BARRIER.search(text) or EXCHANGE.search(text) or PRODUCT.search(text)
     room = 0
     if waits:
-        for n, name in enumerate(("own", "home", "switch", "asked", "word", "room")):
+        names = "own", "home", "switch", "asked", "word", "room", "queue"
+        for n, name in enumerate(names):
             field(name, OWN + n)
         for name, size, kind in SHARED.findall(text):
             loads.append(f"  %shared{room} = getelementptr i8, ptr %room, i64 {room}")
@@ -367,6 +470,19 @@ def host_text(text):
             text,
         )
         text = PRODUCT.sub(product_lines, text)
+        text = COPY.sub(lambda m: copy_lines(*m.groups()), text)
+        text = COMMIT.sub(lambda m: copy_lines("null", "null", 0), text)
+        text = AWAIT.sub(lambda m: LEAVE.format(what=int(m[1]) << 8 | COPIES), text)
+        text = ROWS_READ.sub(
+            lambda m: (
+                f"  store ptr {m[4]}, ptr %word\n"
+                + LEAVE.format(what=bool(m[3]) << 8 | ROWS)
+                + f"  {m[1]} = load {m[2]}, ptr %word\n"
+            ),
+            text,
+        )
+        text = CAST.sub(r"bitcast ptr \1 to ptr", text)
+        text = SHORTENED.sub(lambda m: SHORT_LINES.format(pair=m[1], i=m[2]), text)
     head = HEAD.search(text)
     body = text[head.end() :].lstrip("\n").split("\n")
     assert body[0].endswith(":"), "an entry begins with a label"

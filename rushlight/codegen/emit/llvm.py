@@ -84,6 +84,7 @@ exit:
 # that the few passes that clean up code suffice.
 AS_WRITTEN = "; loops as written\n"
 FEWEST = 4  # the elements that are worth a vector
+SHARED, GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
 ATTRIBUTES = 'nounwind "no-builtins" "prefer-vector-width"="512"'
 
@@ -441,6 +442,30 @@ class _Emitter(Expressions):
         self.lines.append(f"  call void @{name}(i32 0)")
         self.memo = {}
 
+    def copy(self, s):
+        """A copy of 16 bytes beside what the thread does; see `expr.CopyAsync`."""
+        target = self.fresh(
+            f"addrspacecast ptr {self.address(s.pointer, s.index)} to {SHARED}"
+        )
+        source = self.fresh(
+            f"addrspacecast ptr {self.address(s.source, s.place)} to {GLOBAL}"
+        )
+        size = self.fresh(f"trunc i64 {self.value(s.bytes)} to i32")
+        name = "llvm.nvvm.cp.async.cg.shared.global.16.s"
+        self.module.declare(name, "void", SHARED, GLOBAL, "i32")
+        self.lines.append(
+            f"  call void @{name}({SHARED} {target}, {GLOBAL} {source}, i32 {size})"
+        )
+
+    def commit(self, s):
+        name = self.module.declare("llvm.nvvm.cp.async.commit.group", "void")
+        self.lines.append(f"  call void @{name}()")
+
+    def await_(self, s):
+        name = self.module.declare("llvm.nvvm.cp.async.wait.group", "void", "i32")
+        self.lines.append(f"  call void @{name}(i32 {s.pending})")
+        self.memo = {}
+
     def prefetch(self, s):
         name = self.module.declare(
             "llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32"
@@ -569,6 +594,9 @@ STATEMENTS = {
     ir.Assign: _Emitter.assign,
     ir.Array: _Emitter.array,
     ir.Barrier: _Emitter.barrier,
+    ir.CopyAsync: _Emitter.copy,
+    ir.CommitCopies: _Emitter.commit,
+    ir.AwaitCopies: _Emitter.await_,
     ir.Store: _Emitter.store,
     ir.For: _Emitter.loop,
     ir.Prefetch: _Emitter.prefetch,

@@ -106,13 +106,16 @@ class Expressions:
 
     def unit_product(self, e):
         """One sum of a warp's matrix product; the four calls of a lane become one."""
-        kind, half = e.args[0].type, len(e.args) == 16
-        words = [self.word(a) for a in e.args[:-4]]
+        kind, half = e.packed or e.args[0].type.name, len(e.args) == 16
+        if e.packed:
+            words = [self.value(a) for a in e.args[:-4]]
+        else:
+            words = [self.word(a) for a in e.args[:-4]]
         if half:
             words = [
                 self.joined(low, high) for low, high in zip(words[::2], words[1::2])
             ]
-        name, type = UNITS[kind.name]
+        name, type = UNITS[kind]
         if type != "i32":
             words = [self.fresh(f"bitcast i32 {word} to {type}") for word in words]
         result = "{ float, float, float, float }"
@@ -122,6 +125,31 @@ class Expressions:
         args = ", ".join(f"{k} {v}" for k, v in zip(kinds, values, strict=True))
         all_of_it = self.fresh(f"call {result} @{name}({args})")
         return self.fresh(f"extractvalue {result} {all_of_it}, {e.place}")
+
+    def unit_rows(self, e):
+        """Words of blocks of shared memory, as a vector of four."""
+        shared, result = "ptr addrspace(3)", "{ i32, i32, i32, i32 }"
+        address = self.fresh(f"addrspacecast ptr {self.address(*e.args)} to {shared}")
+        turned = ".trans" if e.turned else ""
+        name = f"llvm.nvvm.ldmatrix.sync.aligned.m8n8.x4{turned}.b16.p3"
+        self.module.declare(name, result, shared)
+        words = self.fresh(f"call {result} @{name}({shared} {address})")
+        vector = "poison"
+        for n in range(4):
+            word = self.fresh(f"extractvalue {result} {words}, {n}")
+            vector = self.fresh(
+                f"insertelement <4 x i32> {vector}, i32 {word}, i64 {n}"
+            )
+        return vector
+
+    def packed(self, e):
+        """Two floats rounded to halves, as a word; the first is its lower half."""
+        kind = "half" if e.name == "packed_float16" else "bfloat"
+        low, high = map(self.value, e.args)
+        pair = self.fresh(f"insertelement <2 x float> poison, float {low}, i64 0")
+        pair = self.fresh(f"insertelement <2 x float> {pair}, float {high}, i64 1")
+        halves = self.fresh(f"fptrunc <2 x float> {pair} to <2 x {kind}>")
+        return self.fresh(f"bitcast <2 x {kind}> {halves} to i32")
 
     def word(self, e):
         """The bits of a factor's value; those of a float as TF32."""
@@ -576,6 +604,7 @@ EXPRESSIONS = {
     ir.Place: Expressions.place,
     ir.Exchange: Expressions.exchange,
     ir.UnitProduct: Expressions.unit_product,
+    ir.UnitRows: Expressions.unit_rows,
     ir.Load: Expressions.load,
     ir.Offset: Expressions.offset,
     ir.Broadcast: Expressions.broadcast,
@@ -590,6 +619,8 @@ SPECIAL_CALLS = {
     "machine_rem": Expressions.machine_division,
     "isnan": Expressions.isnan,
     "dot_bf16": Expressions.dot_bf16,
+    "packed_float16": Expressions.packed,
+    "packed_bfloat16": Expressions.packed,
     "lookup": Expressions.lookup,
     "leading_zeros": Expressions.count_zeros,
     "trailing_zeros": Expressions.count_zeros,

@@ -184,7 +184,12 @@ CALLS = {
     ir.Position: lambda e: "position_along()",
     ir.Place: lambda e: f"grid.{e.name}",
     ir.Exchange: lambda e: f"(yield exchange({render_expr(e.args[0])}, {e.distance}))",
-    ir.UnitProduct: lambda e: f"(yield unit_product({e.place}, {_arguments(e.args)}))",
+    ir.UnitProduct: lambda e: (
+        f"(yield unit_product({e.place}, {e.packed!r}, {_arguments(e.args)}))"
+    ),
+    ir.UnitRows: lambda e: (
+        f"(yield unit_rows(grid, {e.turned}, {_arguments(e.args, ())}))"
+    ),
     ir.Load: _load,
     ir.Offset: lambda e: f"{_within(e.args[0], ATOM)}.offset({render_expr(e.args[1])})",
     ir.Broadcast: lambda e: f"broadcast({render_expr(e.args[0])}, {e.lanes})",
@@ -229,6 +234,11 @@ def _store(s, depth):
     return _line(depth, f"{base}.put({index}, {value})")
 
 
+def _copy(s, depth):
+    parts = s.pointer, s.index, s.source, s.place, s.bytes
+    return _line(depth, f"grid.copy_async({', '.join(map(render_expr, parts))})")
+
+
 def _for(s, depth):
     name = LOOPS.get(s.kind, s.kind)
     bounds = [render_expr(s.start), render_expr(s.stop)]
@@ -257,6 +267,9 @@ RENDERERS = {
     ir.Assign: _assign,
     ir.Array: _array,
     ir.Barrier: lambda s, depth: _line(depth, "yield barrier"),
+    ir.CopyAsync: _copy,
+    ir.CommitCopies: lambda s, depth: _line(depth, "grid.commit_copies()"),
+    ir.AwaitCopies: lambda s, depth: _line(depth, f"grid.await_copies({s.pending})"),
     ir.Store: _store,
     ir.For: _for,
     ir.While: _while,

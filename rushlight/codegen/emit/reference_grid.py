@@ -18,6 +18,7 @@ from rushlight.codegen.emit.reference import EXTRA, NAMESPACE, Element, Memory
 from rushlight.codegen.expr import SHORT_NAMES
 
 WARP = 32
+COPIED = 16  # bytes of one copy beside what threads do
 
 
 class RaceError(RuntimeError):
@@ -104,9 +105,46 @@ class Thread:
         self.log, self.arrays = log, arrays
         self.thread, self.block = np.int64(thread), np.int64(block)
         self.threads, self.blocks = np.int64(threads), np.int64(blocks)
+        self.asked, self.groups = [], []  # copies since the last group; those before
 
     def note(self, address, writes):
         self.log.note(address, writes)
+
+    def copy_async(self, target, index, source, place, n_bytes):
+        """Asks for a copy: read and written from now on until it is waited for."""
+        size = target.dtype.itemsize
+        copy = (
+            target.offset(int(index) * size),
+            source.offset(int(place) * size),
+            int(n_bytes) // size,
+            COPIED // size,
+        )
+        self.touch(copy)
+        self.asked.append(copy)
+
+    def touch(self, copy):
+        """Notes what a copy reads and writes."""
+        target, source, count, room = copy
+        size = target.dtype.itemsize
+        for n in range(room):
+            if n < count:
+                self.note(source.address + n * size, False)
+            self.note(target.address + n * size, True)
+
+    def commit_copies(self):
+        """The copies that were asked for are a group."""
+        self.groups.append(self.asked)
+        self.asked = []
+
+    def await_copies(self, pending):
+        """Makes the copies of all groups but the last ones."""
+        while len(self.groups) > pending:
+            for copy in self.groups.pop(0):
+                self.touch(copy)
+                target, source, count, room = copy
+                for n in range(room):
+                    value = source.view(n)[0] if n < count else 0
+                    target.view(n)[0] = value
 
     def shared(self, element, size, name):
         """The block's array of a name."""
@@ -123,9 +161,41 @@ def exchange(value, distance):
     return "exchange", int(distance), value
 
 
-def unit_product(place, *values):
+def unit_product(place, packed, *values):
     """What a thread yields to be given one sum of its warp's product."""
+    if packed is not None:
+        halves = [half for word in values[:-4] for half in halves_of(word, packed)]
+        values = *halves, *values[-4:]
     return "multiply", int(place), values
+
+
+def halves_of(word, kind):
+    """The two halves of a word."""
+    return np.array([word], np.uint32).view(Element(kind).dtype)
+
+
+def packed_float16(low, high):
+    """Two floats, rounded to halves, as a word."""
+    return np.array([low, high], np.float16).view(np.uint32)[0]
+
+
+def packed_bfloat16(low, high):
+    return np.array([low, high]).astype(Element("bfloat16").dtype).view(np.uint32)[0]
+
+
+def unit_rows(grid, turned, pointer, index):
+    """What a thread yields to be given its words of four blocks: a row of one of them."""
+    pointer = Watched(pointer.address, pointer.dtype, grid)
+    row = np.array([pointer[int(index) + n] for n in range(8)]).view(np.uint16)
+    return "rows", bool(turned), row
+
+
+def words_of(rows, turned):
+    """All lanes' words of four blocks of 8 rows each."""
+    blocks = np.array(rows).reshape(4, 8, 8)
+    if turned:
+        blocks = blocks.transpose(0, 2, 1)
+    return np.ascontiguousarray(blocks).view(np.uint32).reshape(4, WARP).T
 
 
 def multiplied(shares):
@@ -190,7 +260,8 @@ def run(function: ir.Function, operands, blocks, threads) -> None:
 
     scope = dict(NAMESPACE) | {
         "exchange": exchange, "barrier": BARRIER, "pointer": pointer,
-        "unit_product": unit_product,
+        "unit_product": unit_product, "unit_rows": unit_rows,
+        "packed_float16": packed_float16, "packed_bfloat16": packed_bfloat16,
     }  # fmt: skip
     for dtype in EXTRA:
         if SHORT_NAMES[dtype] not in source:
@@ -258,9 +329,13 @@ def _exchange(waiting, gifts, threads):
         lanes = range(first, first + WARP)
         asked = [waiting.get(lane, ("ended",)) for lane in lanes]
         what = asked[0][:2]
-        if what[0] not in ("exchange", "multiply") or any(o[:2] != what for o in asked):
+        known = what[0] in ("exchange", "multiply", "rows")
+        if not known or any(o[:2] != what for o in asked):
             continue
-        if what[0] == "multiply":
+        if what[0] == "rows":
+            words = words_of([one[2] for one in asked], what[1])
+            gifts |= {lane: words[lane - first] for lane in lanes}
+        elif what[0] == "multiply":
             sums = multiplied([one[2] for one in asked])
             gifts |= {lane: sums[lane - first][what[1]] for lane in lanes}
         else:
