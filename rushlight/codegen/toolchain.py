@@ -149,5 +149,7 @@ def compile_ptx(text: str, target: Target = NVIDIA) -> str:
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, options)
-    builder.getModulePassManager().run(module, builder)
-    return machine.emit_assembly(module)
+    # Blocks of units have all their registers taken, and none for more indices.
+    with _strength_reduction("@llvm.nvvm.mma" not in text):
+        builder.getModulePassManager().run(module, builder)
+        return machine.emit_assembly(module)

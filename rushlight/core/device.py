@@ -345,6 +345,28 @@ class Backend:
         """
         return False
 
+    def attends(self, device, dtype, depth, width, masked):
+        """Whether `run_attention` is there, and wanted, for queries and values.
+
+        Args:
+            depth, width: elements of a query, and of a value.
+            masked: whether there is a mask.
+        """
+        return False
+
+    def run_attention(self, results, operands, log_mass, is_causal, scale):
+        """Attention of four-dimensional tensors that `attends` speaks of.
+
+        Args:
+            results: where results are written.
+            operands: queries, keys, values and the mask (or None); rows but the mask's are
+                whole runs of 16 bytes.
+            log_mass: for each query, where the logarithm of its mass is written.
+            is_causal: whether keys after a query are hidden.
+            scale: of scores.
+        """
+        self.refuse("attend", results.device)
+
     def convolves(self, dtype):
         """Whether a library of the device's takes convolutions of a dtype at present."""
         return False

@@ -8,6 +8,7 @@ import struct
 import rushlight
 from rushlight.backends.roles import host
 from rushlight.core.state import is_recording
+from rushlight.ops import attention_elsewhere
 from rushlight.ops import call as ops
 from rushlight.ops.attention_kernels import MOST, QUERIES, SEVERAL, attention_kernel
 from rushlight.ops.native import filled, fresh, name_of, scalar_name
@@ -70,10 +71,18 @@ def scaled_dot_product_attention(
     if dtype.category < 2:
         kind = scalar_name(dtype)
         raise RuntimeError(f"expected scalar type Float but found {kind}")
+    result = None
     if _fits_blocks(query, key, value, attn_mask, dropout_p):
-        result = _by_blocks(query, key, value, attn_mask, is_causal, scale, enable_gqa)
-        if result is not None:
-            return result
+        rest = attn_mask, is_causal, scale, enable_gqa
+        if query.device.on_host:
+            result = _by_blocks(_on_host, query, key, value, *rest)
+        elif attention_elsewhere.serves(query, key, value, attn_mask, dropout_p):
+            width = value.shape[-1]
+            query, key, value = map(attention_elsewhere.padded, (query, key, value))
+            result = _by_blocks(_elsewhere, query, key, value, *rest)
+            result = None if result is None else result[..., :width]
+    if result is not None:
+        return result
     if enable_gqa:
         key = key.repeat_interleave(query.size(-3) // key.size(-3), -3)
         value = value.repeat_interleave(query.size(-3) // value.size(-3), -3)
@@ -112,7 +121,7 @@ def _weights(query, key, attn_mask, is_causal, scale):
 
 def _fits_blocks(query, key, value, attn_mask, dropout_p):
     """Whether attention by blocks is there for these operands."""
-    if dropout_p > 0 or query.dtype.category != 2 or not query.device.on_host:
+    if dropout_p > 0 or query.dtype.category != 2:
         return False
     if attn_mask is not None and attn_mask.requires_grad and is_recording():
         return False
@@ -121,7 +130,7 @@ def _fits_blocks(query, key, value, attn_mask, dropout_p):
         1 <= sizes[0] == sizes[1] <= MOST
         and 1 <= sizes[2] <= MOST
         and 1 <= sizes[3] == value.shape[-2]
-        and _worth_blocks(query.shape[-2], sizes[3])
+        and (not query.device.on_host or _worth_blocks(query.shape[-2], sizes[3]))
     )
 
 
@@ -150,7 +159,22 @@ def _broadcast(*shapes):
         return None
 
 
-def _by_blocks(query, key, value, attn_mask, is_causal, scale, enable_gqa):
+def _on_host(query, key, value, attn_mask, is_causal, scale):
+    """Results of attention by the host's blocks."""
+    attend = ops._scaled_dot_product_flash_attention_for_cpu
+    given = query, key, value, 0.0, is_causal
+    return attend(*given, attn_mask=attn_mask, scale=scale)[0]
+
+
+def _elsewhere(query, key, value, attn_mask, is_causal, scale):
+    """Results of attention by another device's units."""
+    learns = is_recording() and any(t.requires_grad for t in (query, key, value))
+    attend = ops._scaled_dot_product_efficient_attention
+    given = query, key, value, attn_mask, learns, 0.0, is_causal
+    return attend(*given, scale=scale)[0]
+
+
+def _by_blocks(attend, query, key, value, attn_mask, is_causal, scale, enable_gqa):
     """Attention by blocks; None where the shapes are none for it."""
     leads = [tuple(t.shape[:-2]) for t in (query, key, value)]
     shared = enable_gqa and leads[0][-1:] != leads[1][-1:]
@@ -176,10 +200,10 @@ def _by_blocks(query, key, value, attn_mask, is_causal, scale, enable_gqa):
         if _broadcast(tuple(attn_mask.shape), sizes) != sizes:
             return None
         attn_mask = _four(attn_mask.expand(sizes), lead)
-    result = ops._scaled_dot_product_flash_attention_for_cpu(
-        _four(query, lead), _four(key, other), _four(value, other),
-        0.0, is_causal, attn_mask=attn_mask, scale=scale,
-    )[0]  # fmt: skip
+    result = attend(
+        *(_four(query, lead), _four(key, other), _four(value, other)),
+        *(attn_mask, is_causal, scale),
+    )
     if query.ndim == 4:
         return result
     result = result.contiguous()
@@ -351,6 +375,11 @@ def attention_gradients(
         backward = ops._scaled_dot_product_flash_attention_for_cpu_backward
         given = query, key, value, out, log_mass, 0.0, is_causal
         return tuple(backward(grad, *given, attn_mask=attn_mask, scale=scale))
+    return composed_gradients(grad, query, key, value, is_causal, attn_mask, scale)
+
+
+def composed_gradients(grad, query, key, value, is_causal, attn_mask, scale):
+    """By products of whole matrices, which can be differentiated again."""
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
     dtypes = [t.dtype for t in (query, key, value)]
@@ -373,6 +402,37 @@ def attention_gradients(
         results[1:] = [t.unflatten(1, (groups, shared)).sum(2) for t in results[1:]]
     pairs = zip(results, dtypes, strict=True)
     return tuple(t if t.dtype is dtype else t.to(dtype) for t, dtype in pairs)
+
+
+def efficient_attention(
+    query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale
+):
+    """Results, laid out as the queries are, logarithms of masses, and two empty places.
+
+    Raises:
+        RuntimeError: the operands are none for it.
+    """
+    _check_blocks(query, key, value, dropout_p)
+    batch, heads, queries, depth = query.shape
+    given = key.shape[2], value.shape[3]
+    empty = [fresh(query, (), rushlight.int64).zero_() for _ in range(2)]
+    if query.device.on_host:
+        rest = 0.0, is_causal, attn_bias, scale
+        out, log_mass = attention_by_blocks(query, key, value, *rest)
+    else:
+        out = _laid_as(query, given[1])
+        log_mass = fresh(query, (batch, heads, queries), rushlight.float32)
+        if not given[0]:
+            out.zero_(), log_mass.fill_(LOWEST)
+        elif query.device.has_memory and out.numel():
+            mask = _mask_for(attn_bias, query, key)
+            if scale is None:
+                scale = 1.0 / math.sqrt(depth)
+            tensors = query, key, value
+            attention_elsewhere.attend(out, tensors, mask, log_mass, is_causal, scale)
+    if not compute_log_sumexp:
+        log_mass = fresh(query, (batch, heads, 0), log_mass.dtype)
+    return out, log_mass, *empty
 
 
 def attention_in_steps(query, key, value, mask, lead, fill, factor, divides):

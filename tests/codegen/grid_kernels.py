@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rushlight import te
+from rushlight.codegen import attention, tiles, units
 from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
-from rushlight.codegen import tiles, units
 from rushlight.codegen.emit import ptx
 from rushlight.codegen.language import (
     cos,
@@ -38,6 +38,16 @@ from rushlight.codegen.schedules import cuda
 from rushlight.ops.reduction import argmax, var_mean
 
 HALVES = ("float16", "bfloat16")
+# Attention by its halves, sizes of heads and mask
+ATTENTION = (
+    ("f16", 32, 32, None),
+    ("bf16", 64, 64, None),
+    ("f16", 64, 64, "bool"),
+    ("f16", 96, 96, "float16"),
+    ("bf16", 128, 128, "float32"),
+    ("f16", 256, 256, "bool"),
+    ("bf16", 32, 256, "bfloat16"),
+)
 
 ELEMENTWISE = {
     "add": lambda x, y: x + y,
@@ -210,11 +220,21 @@ def named():
         for tile in (units.TILE, units.SMALL, units.LARGE):
             name = f"units_{kind}" + ("" if tile is units.TILE else f"_{tile.rows}")
             found[name] = lower(units.product(name, getattr(ir, kind), tile))
+    for kind, depth, width, mask in ATTENTION:
+        name = f"attention_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
+        tile = attention.tile_for(depth, width)
+        types = getattr(ir, kind), tile, mask and ir.Type(mask)
+        found[name] = lower(attention.forward(name, *types))
     return found
 
 
 def texts(architecture):
-    """The PTX of every kernel, in one text, and the names of its entries."""
+    """The PTX of every kernel, those by units in one text, and the names of entries."""
     kernels = named()
-    text = ptx.emit(*kernels.values(), target=ptx.device(architecture))
-    return text, {function.name: name for name, function in kernels.items()}
+    by_units = [
+        f for f in kernels.values() if f.name.startswith(("units", "attention"))
+    ]
+    others = [f for f in kernels.values() if f not in by_units]
+    target = ptx.device(architecture)
+    texts = [ptx.emit(*part, target=target) for part in (others, by_units)]
+    return texts, {function.name: name for name, function in kernels.items()}

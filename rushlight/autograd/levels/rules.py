@@ -490,17 +490,20 @@ def attention(level, op, args):
     """Batches of batches; a mask is spread over every query and key first."""
     names = [row[0] for row in op.entry[ARGUMENTS]]
     given = dict(zip(names, args, strict=True))
-    mask = given["attn_mask"]
+    name = "attn_mask" if "attn_mask" in given else "attn_bias"
+    mask = given[name]
     if mask is not None:
         query, key = given["query"], given["key"]
-        given["attn_mask"] = mask.expand(*query.shape[:3], key.shape[2])
+        given[name] = mask.expand(*query.shape[:3], key.shape[2])
 
     def joined_with(value):
         return merged(level.filled(value)) if isinstance(value, Tensor) else value
 
     found = op.redispatch(None, *map(joined_with, given.values()))
     sizes = level.size, args[0].shape[0]
-    return tuple(level.wrap(part.unflatten(0, sizes)) for part in found)
+    return tuple(
+        level.wrap(part.unflatten(0, sizes)) if part.dim() else part for part in found
+    )
 
 
 def pooling(nd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.backends.nvidia import (
+    attention,
     blas,
     contexts,
     convolution,
@@ -162,6 +163,14 @@ class Cards(Backend):
         gathering.flush()
         card = self.card(device)
         return blas.run_scaled(card, elements, result, sizes, operands, scales, fast)
+
+    def attends(self, device, dtype, depth, width, masked):
+        return attention.takes(self.card(device), dtype.name, depth, width, masked)
+
+    def run_attention(self, results, operands, log_mass, is_causal, scale):
+        gathering.flush()
+        card = self.card(results.device)
+        attention.run(card, results, operands, log_mass, is_causal, scale)
 
     def convolves(self, dtype):
         return convolution.takes(dtype.name)

@@ -1,4 +1,4 @@
-"""How attention is computed: there is one way here, and PyTorch's names for choosing."""
+"""How attention is computed: PyTorch's names for choosing, which cards obey."""
 
 from __future__ import annotations
 

@@ -1,0 +1,199 @@
+"""Attention by units in its meaning: results, races, waits that are needed."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from rushlight.codegen import attention, spec
+from rushlight.codegen import expr as ir
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.emit import reference_grid
+from rushlight.codegen.emit.reference_grid import RaceError
+from rushlight.codegen.expr import AwaitCopies, Barrier, Place, Var
+from rushlight.codegen.lower import lower
+from rushlight.codegen.rewrite import map_statement
+
+TILE = attention.Tile(16, 16, 16, warps=2)
+
+
+def drawn(*sizes, seed=0):
+    return np.random.default_rng([seed, *sizes]).standard_normal(sizes)
+
+
+def steps_of(array):
+    return [step // array.itemsize for step in array.strides]
+
+
+def run_forward(function, queries, keys, causal=False, mask=None, heads=(2, 1)):
+    """Results and logarithms of masses, and what they should be."""
+    batch, shared = 2, heads[0] // heads[1]
+    half = [
+        drawn(batch, h, n, 16, seed=k).astype(np.float16)
+        for k, (h, n) in enumerate(
+            [(heads[0], queries), (heads[1], keys), (heads[1], keys)]
+        )
+    ]
+    out = np.full((batch, heads[0], queries, 16), np.nan, np.float16)
+    log_mass = np.full((batch, heads[0], queries), np.nan, np.float32)
+    mask = np.zeros((1, 1, 1, 1), np.float16) if mask is None else mask
+    spread = np.broadcast_to(mask, (batch, heads[0], queries, keys))
+    sizes = heads[0], shared, queries, keys, 16, 16, causal
+    scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
+    steps = [steps_of(array) for array in (out, *half, spread)]
+    rows = TILE.rows, queries
+    ints, blocks = attention.integers(sizes, rows, 1, steps, scale)
+    integers, factor = np.array(ints, np.int64), np.array([0.25], np.float32)
+    operands = [a.ctypes.data for a in (out, *half, mask, log_mass, factor, integers)]
+    total = batch * heads[0] * blocks
+    reference_grid.run(function, [*operands, total], 3, TILE.threads)
+    query, key, value = (array.astype(np.float64) for array in half)
+    key, value = (np.repeat(array, shared, 1) for array in (key, value))
+    scores = query @ key.swapaxes(2, 3) * 0.25 + spread
+    if causal:
+        scores[..., ~np.tri(queries, keys, dtype=bool)] = -np.inf
+    top = scores.max(-1, keepdims=True)
+    mass = np.exp(scores - top)
+    total = mass.sum(-1, keepdims=True)
+    np.testing.assert_allclose(out, mass / total @ value, atol=4e-3)
+    np.testing.assert_allclose(log_mass, (top + np.log(total))[..., 0], atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    return lower(attention.forward("attend", ir.f16, TILE))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (16, 17), (33, 40)])
+def test_blocks_of_queries_attend_to_slices_of_keys(plain, sizes):
+    run_forward(plain, *sizes)
+
+
+def test_later_keys_are_hidden_and_masks_added(plain):
+    run_forward(plain, 40, 33, causal=True)
+    added = lower(attention.forward("attend", ir.f16, TILE, ir.f32))
+    run_forward(added, 17, 20, mask=drawn(1, 2, 17, 20).astype(np.float32))
+
+
+def without(function, kind, number=0):
+    """The function with one statement of a kind left out."""
+    count = 0
+
+    def kept(body):
+        nonlocal count
+        result = []
+        for statement in body:
+            if isinstance(statement, kind):
+                count += 1
+                if count - 1 == number:
+                    continue
+            result.append(map_statement(statement, lambda e: e, kept))
+        return tuple(result)
+
+    changed = function.with_body(kept(function.body))
+    assert count > number
+    return changed
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_every_barrier_is_needed(plain, number):
+    with pytest.raises(RaceError, match="no barrier between"):
+        run_forward(without(plain, Barrier, number), 70, 40)
+
+
+def test_copies_must_be_waited_for(plain):
+    with pytest.raises(AssertionError):
+        run_forward(without(plain, AwaitCopies), 16, 40)
+
+
+def grid_function(write, kind=ir.f16):
+    """A function over one array, written by ``write(builder, array, shared)``."""
+    b, out = Builder(), Var("out", ir.Pointer(kind))
+    shared = Var("shared", ir.Pointer(kind))
+    b.add(ir.Array(shared, 256, shared=True))
+    write(b, out, shared)
+    return ir.Function("example", (out,), b.statements, grid=True)
+
+
+def run(function, threads=32):
+    out = np.arange(256, dtype=np.float16)
+    reference_grid.run(function, [out.ctypes.data], 1, threads)
+    return out
+
+
+def test_a_copy_writes_from_when_it_is_asked_for_until_it_is_waited_for():
+    def write(b, out, shared, order):
+        number = Place("thread") * 8
+        b.add(ir.CopyAsync(shared, number, out, number, ir.Const(ir.i64, 16)))
+        b.add(ir.CommitCopies())
+        for statement in order[:2]:
+            b.add(statement)
+        value = b.let("value", ir.load(shared, (Place("thread") + 1) % 32 * 8))
+        for statement in order[2:]:
+            b.add(statement)
+        b.store(out, number, value)
+
+    wait, meet = AwaitCopies(0), Barrier()
+    found = run(grid_function(lambda *args: write(*args, (wait, meet))))
+    assert found[::8].tolist() == [*range(8, 256, 8), 0]
+    for order in ((wait,), (meet, ir.CommitCopies(), wait)):
+        with pytest.raises(RaceError, match="no barrier between"):
+            run(grid_function(lambda *args, order=order: write(*args, order)))
+
+
+def test_a_group_of_copies_is_waited_for_alone():
+    def write(b, out, shared):
+        for k, size in ((0, 16), (8, 6)):
+            at = Place("thread") * 8 + 0
+            b.add(ir.CopyAsync(shared, at, out, at + 8 - k, ir.Const(ir.i64, size)))
+            b.add(ir.CommitCopies())
+        b.add(AwaitCopies(1))
+        first = b.let("first", ir.load(shared, 0))
+        b.add(AwaitCopies(0))
+        last = [b.let("last", ir.load(shared, n)) for n in (0, 2, 3)]
+        for n, value in enumerate((first, *last)):
+            b.store(out, n, value)
+
+    assert run(grid_function(write), 1)[:4].tolist() == [8, 0, 2, 0]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_lanes_get_words_of_rows_of_shared_memory(turned):
+    def write(b, out, shared):
+        lane = Place("thread")
+        for n in range(8):
+            b.store(shared, lane * 8 + n, ir.load(out, lane * 8 + n))
+        b.add(Barrier())
+        rows = b.let("rows", ir.UnitRows(turned, shared, lane * 8))
+        words = ir.Reinterpret(ir.Pointer(ir.u32), out)
+        b.add(Barrier())
+        for n in range(4):
+            b.store(words, lane * 4 + n, ir.Extract(n, rows))
+
+    found = run(grid_function(write)).reshape(32, 4, 2)
+    blocks = np.arange(256).reshape(4, 8, 8)
+    blocks = blocks.swapaxes(1, 2) if turned else blocks
+    for lane in range(32):
+        row, pair = divmod(lane, 4)
+        wanted = blocks[:, row, 2 * pair : 2 * pair + 2]
+        assert (found[lane] == wanted).all()
+
+
+def test_the_host_does_not_copy_beside_what_it_does():
+    pointer = Var("x", ir.Pointer(ir.f16))
+    zero = ir.Const(ir.i64, 0)
+    copy = ir.CopyAsync(pointer, zero, pointer, zero, zero)
+    for statement in (copy, ir.CommitCopies(), AwaitCopies(0)):
+        with pytest.raises(spec.SpecError, match="only the threads of a grid"):
+            spec.verify(ir.Function("example", (pointer,), (statement,)))
+
+
+def test_units_take_words_of_halves_of_one_type():
+    word, zero = ir.Const(ir.u32, 0), ir.Const(ir.f32, 0)
+    for packed, values in (("float32", [word] * 6), ("float16", [zero] * 6)):
+        product = ir.UnitProduct(0, *values, *[zero] * 4, packed=packed)
+        let = ir.Let(Var("x", ir.f32), product)
+        with pytest.raises(spec.SpecError, match="6 words of halves"):
+            spec.verify(ir.Function("example", (), (let,), grid=True))
