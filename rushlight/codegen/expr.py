@@ -868,7 +868,8 @@ class Function:
     starts by naming base pointers that do not overlap.
 
     A function of a ``grid`` is run by every thread of a device's grid. Its parameters are
-    pointers and integers, and it returns nothing.
+    pointers and integers, and it returns nothing. Its loops ``repeat`` values where they
+    carry some that are equal, as counts of what several sums took in are.
     """
 
     name: str
@@ -877,6 +878,7 @@ class Function:
     result: Type | None = None
     distinct: bool = False
     grid: bool = False
+    repeats: bool = False
 
     def __str__(self):
         from rushlight.codegen.emit.python import render

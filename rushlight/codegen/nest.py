@@ -34,7 +34,7 @@ from rushlight.codegen.nest_loops import (
     LENGTH,
     SINGLE,
     Results,
-    nest,
+    kernel,
     nodes,
 )
 from rushlight.codegen.passes.name_shared import name_shared
@@ -149,8 +149,8 @@ class Nest(Front):
         """The expression as text, and the loops."""
         outputs, inputs = self.expressions(in_dtypes, compute, static)
         name = self.kernel_name(in_dtypes, out_dtypes, compute, layout, static)
-        body = nest(*results_of(outputs, inputs, out_dtypes, in_dtypes, layout))
-        return self.describe(outputs, inputs), ir.kernel(name, body)
+        results = results_of(outputs, inputs, out_dtypes, in_dtypes, layout)
+        return self.describe(outputs, inputs), kernel(name, *results)
 
     def program(self, in_dtypes, out_dtypes, compute, layout, static=()):
         """The results, and what reads the kernel's integers."""

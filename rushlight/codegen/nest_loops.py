@@ -17,6 +17,7 @@ threads.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import replace
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
@@ -32,6 +33,12 @@ LENGTH = "row_length"
 ALONG, BESIDE, SINGLE = "along", "beside", "single"
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
 CHEAP_COPIES = 4  # of accumulators: cheap values arrive faster than one chain of sums
+
+
+def kernel(name, program, layout):
+    """A kernel of that name; the rest as for `nest`."""
+    function = ir.kernel(name, nest(program, layout))
+    return replace(function, repeats=program.repeats)
 
 
 def nest(program, layout):
@@ -162,6 +169,7 @@ class Results:
         kept: the costly value, if any, that a pass leaves in the output for later ones.
         kept_in: the number of that output.
         costly: whether a value takes more than a few instructions for each place.
+        repeats: whether a state has several leaves, some of which may be equal.
     """
 
     pointers = None
@@ -186,6 +194,7 @@ class Results:
             *self._widths(),
             *(t.itemsize for s in states for t in s.monoid.types),
         ]
+        self.repeats = any(len(state.monoid.types) > 1 for state in states)
         self.lanes = 64 // max(widths, default=4)
         if any(operand.parts > 1 for operand in operands):
             self.lanes = 1
@@ -468,7 +477,7 @@ class _Passes:
         b, lanes = self.b, self.lanes
         while len(states) > 1:
             states = [
-                [b.let("folded", leaf) for leaf in monoid.combined(left, right)]
+                _lets(b, "folded", monoid.combined(left, right))
                 for left, right in zip(states[::2], states[1::2], strict=True)
             ]
         (state,) = states
@@ -476,12 +485,12 @@ class _Passes:
             return state
         whole = monoid.across_lanes(state)
         if whole is not None:
-            return [b.let("whole_row", leaf) for leaf in whole]
+            return _lets(b, "whole_row", whole)
         while lanes > 1:
             half = lanes // 2
             low = [_lanes(leaf, 0, half) for leaf in state]
             high = [_lanes(leaf, half, half) for leaf in state]
-            state = [b.let("folded", leaf) for leaf in monoid.combined(low, high)]
+            state = _lets(b, "folded", monoid.combined(low, high))
             lanes = half
         return state
 
@@ -489,9 +498,17 @@ class _Passes:
 def _assign(b, variables, values):
     """Assigns all at once: later values may read variables assigned before them."""
     if len(variables) > 1:
-        values = [b.let("next", value) for value in values]
+        values = _lets(b, "next", values)
     for variable, value in zip(variables, values, strict=True):
         b.assign(variable, value)
+
+
+def _lets(b, stem, values):
+    """Values by name, and what they share."""
+    lets, values = name_shared(values, stem=b.fresh("w") + "_")
+    for let in lets:
+        b.add(let)
+    return [b.let(stem, value) for value in values]
 
 
 def _lanes(vector, start, count):

@@ -18,7 +18,7 @@ from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.layouts import Operand, Reduced
 from rushlight.codegen.monoids import Described, call, flat
-from rushlight.codegen.nest_loops import Results, nest
+from rushlight.codegen.nest_loops import Results, kernel
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.storage import computed
 from rushlight.codegen.stored_only import refuse_stored_only
@@ -99,9 +99,9 @@ class Reduction(Front):
 
     def trace(self, in_dtype, out_dtypes, compute):
         """The description as text, and the loops."""
-        body = nest(*self.program(in_dtype, out_dtypes, compute))
         name = self.kernel_name(in_dtype, out_dtypes, compute)
-        return self.describe(monoid_of(self, compute)), ir.kernel(name, body)
+        function = kernel(name, *self.program(in_dtype, out_dtypes, compute))
+        return self.describe(monoid_of(self, compute)), function
 
     def program(self, in_dtype, out_dtypes, compute):
         """The results, and what reads the kernel's integers."""

@@ -19,7 +19,7 @@ from rushlight.codegen.expr import At, Position, Type, Var, i64
 from rushlight.codegen.front import Front, symbol
 from rushlight.codegen.layouts import Operand, Rows
 from rushlight.codegen.nest import ROW, along, length
-from rushlight.codegen.nest_loops import Results, nest
+from rushlight.codegen.nest_loops import Results, kernel
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.storage import computed
 from rushlight.codegen.stored_only import refuse_stored_only
@@ -152,9 +152,8 @@ class Rowwise(Front):
     def trace(self, in_dtypes, out_dtypes, compute, static=()):
         """The expression as text, and the loops."""
         inputs, outputs, results = self.traced(in_dtypes, out_dtypes, compute, static)
-        body = nest(results, Rows)
         name = self.kernel_name(in_dtypes, out_dtypes, compute, static)
-        return self.describe(inputs, outputs), ir.kernel(name, body)
+        return self.describe(inputs, outputs), kernel(name, results, Rows)
 
     def input_type(self, name, dtype, position, compute):
         """The type that one input is computed in."""

@@ -94,7 +94,7 @@ def _first_of(beats):
         earlier = j < i
         takes = beats(y, x) | ((x == y) & earlier)
         if x.type.is_float:
-            takes = (takes & ~L.isnan(x)) | (L.isnan(y) & (~L.isnan(x) | earlier))
+            takes = takes | (L.isnan(y) & (~L.isnan(x) | earlier))
         return L.select(takes, y, x), L.select(takes, j, i)
 
     return combine

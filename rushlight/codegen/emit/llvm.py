@@ -83,6 +83,7 @@ exit:
 # First line of a module whose loops are to stay as written: vectors are explicit, so
 # that the few passes that clean up code suffice.
 AS_WRITTEN = "; loops as written\n"
+REPEATS = f"{AS_WRITTEN}; that carry equal values\n"  # which a further pass finds
 FEWEST = 4  # the elements that are worth a vector
 SHARED, GLOBAL = "ptr addrspace(3)", "ptr addrspace(1)"
 BARRIER = "llvm.nvvm.barrier.cta.sync.aligned.all"
@@ -95,7 +96,9 @@ def emit(*functions: ir.Function) -> str:
     module = _Module(current(), final=final)
     for function in functions:
         module.add(function, "")
-    return (AS_WRITTEN if final else "") + module.text()
+    repeats = any(function.repeats for function in functions)
+    head = REPEATS if repeats else AS_WRITTEN
+    return (head if final else "") + module.text()
 
 
 def _is_rolled(body):
@@ -477,18 +480,29 @@ class _Emitter(Expressions):
         start, stop = self.value(s.start), self.value(s.stop)
         step = self.value(s.step)
         head, body, latch, exit = map(self.new_label, ("head", "body", "next", "exit"))
-        before = self.label
         outer = self.scope.get(s.var.name), self.mutable.pop(s.var.name, None)
-        self.jump(head)
+        type = type_name(s.var.type)
+        # A final loop asks at its end whether it goes on, as processors like it: nobody
+        # turns it later.
+        turned = self.module.final
+        if turned:
+            some = self.fresh(f"icmp slt {type} {start}, {stop}")
+            self.lines.append(f"  br i1 {some}, label %{head}, label %{exit}")
+            self.ended = True
+            entered, self.label = self.label, head
+        else:
+            self.jump(head)
+            entered = self.label
         self.start(head)
-        index, type = self.bind(s.var), type_name(s.var.type)
+        index = self.bind(s.var)
         following = f"{index}.next"
         self.lines.append(
-            f"  {index} = phi {type} [{start}, %{before}], [{following}, %{latch}]"
+            f"  {index} = phi {type} [{start}, %{entered}], [{following}, %{latch}]"
         )
-        more = self.fresh(f"icmp slt {type} {index}, {stop}")
-        self.lines.append(f"  br i1 {more}, label %{body}, label %{exit}")
-        self.start(body)
+        if not turned:
+            more = self.fresh(f"icmp slt {type} {index}, {stop}")
+            self.lines.append(f"  br i1 {more}, label %{body}, label %{exit}")
+            self.start(body)
         note = self.loop_note(s.kind, counted(s))
         self.loops.append((latch, exit))
         self.body(s.body)
@@ -498,7 +512,12 @@ class _Emitter(Expressions):
         self.jump(latch)
         self.start(latch)
         self.lines.append(f"  {following} = add nsw {type} {index}, {step}")
-        self.lines.append(f"  br label %{head}{note}")
+        if turned:
+            more = self.fresh(f"icmp slt {type} {following}, {stop}")
+            self.lines.append(f"  br i1 {more}, label %{head}, label %{exit}{note}")
+            self.ended = True
+        else:
+            self.lines.append(f"  br label %{head}{note}")
         self.start(exit)
         self.scope[s.var.name] = outer[0]
         if outer[1]:
@@ -530,14 +549,21 @@ class _Emitter(Expressions):
 
     def while_(self, s):
         head, body, exit = map(self.new_label, ("while", "body", "exit"))
-        self.jump(head)
-        self.start(head)
-        self.branch(s.condition, body, exit)
+        turned = self.module.final
+        if turned:
+            self.branch(s.condition, body, exit)
+        else:
+            self.jump(head)
+            self.start(head)
+            self.branch(s.condition, body, exit)
         self.start(body)
         self.loops.append((head, exit))
         self.body(s.body)
         self.loops.pop()
         self.jump(head)
+        if turned:
+            self.start(head)
+            self.branch(s.condition, body, exit)
         self.start(exit)
 
     def if_(self, s):
