@@ -19,11 +19,12 @@ def einsum(equation, tensors, path):
         RuntimeError: the equation doesn't fit the operands.
     """
     inputs, output = _subscripts(equation, tensors)
-    result, letters = tensors[0], inputs[0]
-    result, letters = _without_repeats(result, letters)
-    for number, (tensor, names) in enumerate(zip(tensors[1:], inputs[1:]), 1):
-        later = set(output).union(*inputs[number + 1 :])
-        tensor, names = _without_repeats(tensor, names)
+    operands = list(map(_without_repeats, tensors, inputs))
+    if len(operands) > 1:
+        operands = _without_ones(operands, output)
+    result, letters = operands[0]
+    for number, (tensor, names) in enumerate(operands[1:], 1):
+        later = set(output).union(*(names for _, names in operands[number + 1 :]))
         result, letters = _contract(result, letters, tensor, names, later)
     gone = [i for i, letter in enumerate(letters) if letter not in output]
     if gone:
@@ -105,6 +106,24 @@ def _without_repeats(tensor, letters):
     return tensor, letters
 
 
+def _without_ones(operands, output):
+    """Dimensions of size one go, but for one of the result's that no operand has longer."""
+    long = {
+        name for tensor, names in operands for name, size in zip(names, tensor.shape)
+        if size != 1
+    }  # fmt: skip
+    kept, result = set(), []
+    for tensor, names in operands:
+        gone = [
+            i for i, name in enumerate(names)
+            if tensor.shape[i] == 1 and (name in long or name in kept or name not in output)
+        ]  # fmt: skip
+        kept.update(names)
+        names = [name for i, name in enumerate(names) if i not in gone]
+        result.append((tensor.squeeze(gone) if gone else tensor, names))
+    return result
+
+
 def _contract(a, names_a, b, names_b, later):
     """The product of two operands, summed over what nobody needs later."""
     a, names_a = _summed(a, names_a, [*names_b, *later])
@@ -118,13 +137,11 @@ def _contract(a, names_a, b, names_b, later):
     for tensor, names in ((a, names_a), (b, names_b)):
         for name, size in zip(names, tensor.shape):
             known = sizes.setdefault(name, size)
-            if known != size and 1 not in (known, size):
+            if known != size:
                 raise RuntimeError(
                     f"einsum(): subscript {name} has size {size} for an operand which "
                     f"does not broadcast with previously seen size {known}"
                 )
-            sizes[name] = max(known, size) if 0 not in (known, size) else 0
-
     names = [*batch, *only_a, *only_b]
     if not inner:
         return _beside(a, names_a, names) * _beside(b, names_b, names), names
@@ -132,7 +149,6 @@ def _contract(a, names_a, b, names_b, later):
     def arranged(tensor, names, groups):
         order = [name for group in groups for name in group]
         tensor = tensor.permute([names.index(name) for name in order])
-        tensor = tensor.expand([sizes[name] for name in order])
         return tensor.reshape([math.prod(sizes[n] for n in group) for group in groups])
 
     left = arranged(a, names_a, (batch, only_a, inner))

@@ -349,3 +349,27 @@ def test_places_of_wide_unsigned_types_are_refused(kind, shape):
     ours, theirs = refusal(lambda m, t: m.unravel_index(t, shape), x)
     assert type(ours) is type(theirs)
     assert str(ours).startswith(str(theirs))
+
+
+@pytest.mark.parametrize(
+    "equation, shapes, kinds",
+    [
+        ("ac,cb->ab", [(2, 1), (1, 3)], (torch.float32, torch.float64)),
+        ("ac,cb", [(2, 1), (4, 3)], (torch.float32, torch.float64)),
+        (
+            "ab,bc,cd",
+            [(2, 1), (1, 3), (3, 2)],
+            (torch.float64, torch.float32, torch.float64),
+        ),
+        ("c,ccca,cDeb", [(4,), (4, 4, 4, 4), (1, 3, 2, 3)], (torch.int32,) * 3),
+        ("ce,aDAd,Dbc", [(4, 1), (3, 2, 4, 1), (2, 4, 4)], (torch.int32,) * 3),
+        ("ab->a", [(2, 1)], (torch.int32,)),
+        ("ab,ab->ab", [(1, 1), (1, 1)], (torch.int32,) * 2),
+    ],
+)
+def test_dimensions_of_one_are_no_sums_of_einsum(equation, shapes, kinds):
+    given = [torch.ones(s, dtype=k) for s, k in zip(shapes, kinds, strict=True)]
+    theirs = torch.einsum(equation, *given)
+    ours = rl.einsum(equation, *to_rushlight(given))
+    assert str(ours.dtype) == str(theirs.dtype).replace("torch", "rushlight")
+    assert ours.tolist() == theirs.tolist()
