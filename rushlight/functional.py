@@ -280,6 +280,9 @@ def einsum(*args):
             and the tensors, one by one or as one list; or tensors and lists of
             dimensions by turns.
 
+    More than two operands are multiplied in the order that the opt_einsum package
+    chooses, where it is installed (``backends.opt_einsum``), else from the left.
+
     Raises:
         RuntimeError: the equation doesn't fit the operands.
         ValueError: there are no operands.
@@ -307,7 +310,11 @@ def einsum(*args):
                 f"expected Tensor as element {place} in argument 1, but got "
                 f"{type(operand).__name__}"
             )
-    return call.einsum(equation, operands)
+    if len(operands) <= 2:
+        return call.einsum(equation, operands)
+    from rushlight.backends import opt_einsum  # looks for a package: only where asked
+
+    return call.einsum(equation, operands, path=opt_einsum.path_of(equation, operands))
 
 
 def _from_sublists(first, *rest):

@@ -10,27 +10,57 @@ from rushlight.ops import call as ops
 
 
 def einsum(equation, tensors, path):
-    """The operands multiplied from the left, each sum taken as soon as it can be.
+    """Products of two operands at a time, each sum taken as soon as it can be.
 
     Args:
-        path: an order of the products, which is not followed.
+        path: two places for each product: of the operands that are left, which it takes
+            out, and whose end it joins. None goes from the left.
 
     Raises:
-        RuntimeError: the equation doesn't fit the operands.
+        RuntimeError: the equation doesn't fit the operands, or the path doesn't.
     """
     inputs, output = _subscripts(equation, tensors)
+    _check_path(path, len(tensors))
     operands = list(map(_without_repeats, tensors, inputs))
     if len(operands) > 1:
         operands = _without_ones(operands, output)
+    for step in range(len(operands) - 1):
+        first, second = (
+            (0, 1) if path is None else sorted(path[2 * step : 2 * step + 2])
+        )
+        _check_pair(first, second, len(operands))
+        b, a = operands.pop(second), operands.pop(first)
+        later = set(output).union(*(names for _, names in operands))
+        product = _contract(*a, *b, later)
+        operands.insert(0 if path is None else len(operands), product)
     result, letters = operands[0]
-    for number, (tensor, names) in enumerate(operands[1:], 1):
-        later = set(output).union(*(names for _, names in operands[number + 1 :]))
-        result, letters = _contract(result, letters, tensor, names, later)
     gone = [i for i, letter in enumerate(letters) if letter not in output]
     if gone:
         result = result.sum(gone)
         letters = [letter for letter in letters if letter in output]
     return result.permute([letters.index(letter) for letter in output])
+
+
+def _check_path(path, count):
+    wanted = 1 if count == 1 else 2 * (count - 1)
+    if path is not None and len(path) != wanted:
+        raise RuntimeError(
+            "einsum(): expected contraction path given in path parameter to have size "
+            f"{wanted} but got {len(path)}"
+        )
+
+
+def _check_pair(first, second, count):
+    if first == second:
+        raise RuntimeError(
+            f"einsum(): invalid contraction ({first}, {second}) cannot contract an operand "
+            "with itself"
+        )
+    if first < 0 or second >= count:
+        raise RuntimeError(
+            f"einsum(): invalid contraction ({first}, {second}) operand index is out of "
+            "bounds"
+        )
 
 
 def _subscripts(equation, operands):

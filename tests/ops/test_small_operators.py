@@ -356,11 +356,6 @@ def test_places_of_wide_unsigned_types_are_refused(kind, shape):
     [
         ("ac,cb->ab", [(2, 1), (1, 3)], (torch.float32, torch.float64)),
         ("ac,cb", [(2, 1), (4, 3)], (torch.float32, torch.float64)),
-        (
-            "ab,bc,cd",
-            [(2, 1), (1, 3), (3, 2)],
-            (torch.float64, torch.float32, torch.float64),
-        ),
         ("c,ccca,cDeb", [(4,), (4, 4, 4, 4), (1, 3, 2, 3)], (torch.int32,) * 3),
         ("ce,aDAd,Dbc", [(4, 1), (3, 2, 4, 1), (2, 4, 4)], (torch.int32,) * 3),
         ("ab->a", [(2, 1)], (torch.int32,)),
@@ -373,3 +368,54 @@ def test_dimensions_of_one_are_no_sums_of_einsum(equation, shapes, kinds):
     ours = rl.einsum(equation, *to_rushlight(given))
     assert str(ours.dtype) == str(theirs.dtype).replace("torch", "rushlight")
     assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.parametrize(
+    "path", [None, [0, 1, 0, 1], [1, 2, 0, 1], [2, 0, 1, 0], [0, 1], [0, 3, 0, 1], [-1, 0, 0, 1]]
+    + [[1, 1, 0, 1], []],
+)  # fmt: skip
+def test_einsum_follows_a_path_as_pytorchs_does(path):
+    given = [torch.rand(s) for s in ((2, 3), (3, 4), (4, 5))]
+    found = []
+    for call, tensors in (
+        (torch._C._VariableFunctions.einsum, given),
+        (rl.ops.aten.einsum, to_rushlight(given)),
+    ):
+        try:
+            found.append(call("ab,bc,cd->da", tensors, path=path).tolist())
+        except RuntimeError as error:
+            found.append(str(error).partition("\n")[0])
+    if isinstance(found[0], list):
+        found = torch.tensor(found).unbind()
+        torch.testing.assert_close(found[1], found[0])
+    else:
+        assert found[1] == found[0]
+
+
+class TestOrdersOfEinsum:
+    """The package that chooses the order of ``einsum``'s products."""
+
+    @pytest.fixture(autouse=True)
+    def package(self):
+        pytest.importorskip("opt_einsum", reason="the package is an extra")
+
+    def test_a_chain_of_products_begins_where_it_is_cheap(self):
+        chain = rl.rand(50, 2), rl.rand(2, 50), rl.rand(50, 2)
+        path_of = rl.backends.opt_einsum.path_of
+        assert path_of("ab,bc,cd->ad", chain) == [1, 2, 0, 1]
+        with rl.backends.opt_einsum.flags(enabled=False):
+            assert path_of("ab,bc,cd->ad", chain) is None
+        assert path_of("ab,bc->ac", chain[:2]) is None
+
+    @pytest.mark.parametrize("strategy", ["greedy", "optimal"])
+    def test_the_order_changes_no_sum_but_by_rounding(self, strategy):
+        chain = [rl.rand(*s).double() for s in ((5, 2), (2, 7), (7, 3), (5, 3))]
+        left = rl.einsum("ab,bc,cd,ad->a", *chain)
+        with rl.backends.opt_einsum.flags(strategy=strategy):
+            chosen = rl.einsum("ab,bc,cd,ad->a", *chain)
+        rl.testing.assert_close(chosen, left)
+
+    def test_a_strategy_that_the_package_does_not_have_is_refused(self):
+        with pytest.raises(ValueError, match="must be one of"):
+            rl.backends.opt_einsum.set_flags(True, "random")
+        assert rl.backends.opt_einsum.strategy == "auto"
