@@ -70,6 +70,7 @@ COMPILED = [
     "dispatch.operands",
     "dispatch.deferred",
     "dispatch.kernels",
+    "dispatch.ways",
     "dispatch.reductions",
     "autograd.saved",
     "ops.copying",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rushlight.codegen import target
@@ -92,10 +93,17 @@ class Front:
             NotImplementedError: the function is not one of these types' values.
         """
         from rushlight.codegen.lower import lower
+
+        with self.refusals(*specialization):
+            return lower(self.trace(*specialization)[1])
+
+    @contextmanager
+    def refusals(self, *specialization):
+        """Says of what could not be traced that the function is not one of such values."""
         from rushlight.codegen.spec import SpecError
 
         try:
-            return lower(self.trace(*specialization)[1])
+            yield
         except (AttributeError, KeyError, TypeError) as error:
             refuse_complex(self.name, repr(specialization), error)
             if isinstance(error, SpecError):
@@ -105,6 +113,13 @@ class Front:
                     f'"{self.name}" is not implemented for {types}'
                 ) from error
             raise
+
+    def ways(self, *specialization):
+        """What decides how a kernel's rows are worked on; see `nest_loops.ways`."""
+        from rushlight.codegen.nest_loops import ways
+
+        with self.refusals(*specialization):
+            return ways(self.program(*specialization)[0])
 
     def grid(self, *specialization, together=None):
         """The kernel over rows as a function of a device's grid; see `grids.rows`.

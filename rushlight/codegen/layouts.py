@@ -50,12 +50,17 @@ class _Layout:
         steps: for each operand its byte strides in those loops.
         inner: for each operand its byte stride from row to row in the innermost loop.
         along, beside: conditions for those modes, where ``modes`` has both.
+
+    Args:
+        mode: the one that a kernel is for; None for one that chooses when it runs.
     """
 
     modes = (ALONG, BESIDE)
 
-    def __init__(self, b, program):
+    def __init__(self, b, program, mode=None):
         self.b, self.program = b, program
+        if mode is not None:
+            self.modes = (mode,)
 
     def bases(self):
         """The operands' pointers, outputs first."""
@@ -112,8 +117,8 @@ class Rows(_Layout):
     a row.
     """
 
-    def __init__(self, b, program):
-        super().__init__(b, program)
+    def __init__(self, b, program, mode=None):
+        super().__init__(b, program, mode)
         self.length = b.let(LENGTH, ir.integer(0))
         self.reduced = [self.length]
         inner = b.let("inner", ir.integer(1))
@@ -154,8 +159,8 @@ class Reduced(_Layout):
     The strides of the outputs follow. A further pointer is to the scalar.
     """
 
-    def __init__(self, b, program):
-        super().__init__(b, program)
+    def __init__(self, b, program, mode=None):
+        super().__init__(b, program, mode)
         count = program.count
         self.reduced = self.planned("reduced", "r")
         r0, r1, r2 = self.reduced
@@ -215,8 +220,8 @@ class Listed(_Layout):
     """
 
     def __init__(self, b, program, rank, mode, flags):
-        super().__init__(b, program)
-        self.modes, self.flags = (mode,), flags
+        super().__init__(b, program, mode)
+        self.flags = flags
         count = len(program.operands)
         self.reduced = self.numbered(0, [f"r{d}" for d in range(rank)])
         length = self.reduced[0]

@@ -26,11 +26,11 @@ from rushlight.codegen.monoids import CHUNK
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.rewrite import widen
 from rushlight.codegen.target import current
-from rushlight.codegen.turned_rows import Turned
+from rushlight.codegen.turned_rows import Turned, longest
 
 ZERO = Const(i64, 0)
 LENGTH = "row_length"
-ALONG, BESIDE, SINGLE = "along", "beside", "single"
+ALONG, BESIDE, SINGLE, TURNED = "along", "beside", "single", "turned"
 CHEAP_CALLS = ("sqrt", "fma", "floor", "ceil", "trunc", "round", "copysign", "isnan")
 CHEAP_COPIES = 4  # of accumulators: cheap values arrive faster than one chain of sums
 
@@ -39,6 +39,19 @@ def kernel(name, program, layout):
     """A kernel of that name; the rest as for `nest`."""
     function = ir.kernel(name, nest(program, layout))
     return replace(function, repeats=program.repeats)
+
+
+def ways(program):
+    """What decides how rows are worked on, where a kernel of one way is to be found.
+
+    Returns:
+        Which operands vary along a row, as bits, and how long the rows are at most that
+        are turned; None where there is one way only.
+    """
+    if program.lanes == 1:
+        return None
+    bits = [k for k, operand in enumerate(program.operands) if operand.varies]
+    return sum(1 << k for k in bits), longest(program)
 
 
 def nest(program, layout):
@@ -80,10 +93,14 @@ class _Place:
     def write_mode(self, mode):
         """The loops of rows, where their elements lie as a mode wants it.
 
-        Where rows lie neither so nor side by side, they are written one by one.
+        Where rows lie neither so nor side by side, they are written one by one. Without
+        masks none are turned.
         """
         b, program = self.b, self.program
-        if mode == ALONG:
+        if mode == TURNED and self.masks:
+            self.write_turned(Turned(b, program, self.shape))
+            return
+        if mode in (ALONG, TURNED):
             self.write(ALONG, program.lanes, 1, ZERO)
             return
         near = b.declare("near", ZERO)
@@ -107,7 +124,7 @@ class _Place:
         """The loops of rows whose elements lie beside each other: short ones in tiles."""
         b, program = self.b, self.program
         turned = Turned(b, program, self.shape)
-        if not (self.masks and program.beside and turned.most):
+        if not turned.most:
             self.write_mode(ALONG)
             return
         with b.when(turned.condition()):

@@ -80,30 +80,41 @@ class Reduction(Front):
         parts = self.identity, self.prepare, self.accumulate, self.finish
         return fingerprint(self.function, *parts)
 
-    def specialize(self, in_dtype, out_dtypes, compute):
+    def specialize(self, in_dtype, out_dtypes, compute, mode=None):
         """The native kernel for these dtypes.
 
         Args:
             in_dtype: name of the input's dtype.
             out_dtypes: names of the outputs' dtypes; results are cast to them.
             compute: the dtype that values are cast to before they are prepared.
+            mode: the only way that rows are worked on (see `nest_loops.ways`), or None.
 
         Raises:
             NotImplementedError: the type is stored only, and not computed with.
         """
         refuse_stored_only(self.name, (compute,))
-        return self.native(in_dtype, tuple(out_dtypes), compute)
+        kinds = in_dtype, tuple(out_dtypes), compute
+        return self.native(*kinds, *([] if mode is None else [mode]))
 
-    def kernel_name(self, in_dtype, out_dtypes, compute):
-        return symbol("reduce", self.name, in_dtype, out_dtypes, compute)
+    def ways(self, in_dtype, out_dtypes, compute):
+        """What decides how rows are worked on; see `nest_loops.ways`.
 
-    def trace(self, in_dtype, out_dtypes, compute):
+        Raises:
+            NotImplementedError: as `specialize` does.
+        """
+        refuse_stored_only(self.name, (compute,))
+        return super().ways(in_dtype, out_dtypes, compute)
+
+    def kernel_name(self, in_dtype, out_dtypes, compute, mode=""):
+        return symbol("reduce", self.name, in_dtype, out_dtypes, compute, mode)
+
+    def trace(self, in_dtype, out_dtypes, compute, *mode):
         """The description as text, and the loops."""
-        name = self.kernel_name(in_dtype, out_dtypes, compute)
-        function = kernel(name, *self.program(in_dtype, out_dtypes, compute))
+        name = self.kernel_name(in_dtype, out_dtypes, compute, *mode)
+        function = kernel(name, *self.program(in_dtype, out_dtypes, compute, *mode))
         return self.describe(monoid_of(self, compute)), function
 
-    def program(self, in_dtype, out_dtypes, compute):
+    def program(self, in_dtype, out_dtypes, compute, mode=None):
         """The results, and what reads the kernel's integers."""
         monoid = monoid_of(self, compute)
         part = monoid.type
@@ -128,7 +139,7 @@ class Reduction(Front):
         if scalar is not None:
             operands.append(Operand("scalar", "float64", [ir.f64], varies=False))
             inputs.append([scalar])
-        return Results(operands, outputs, inputs), Reduced
+        return Results(operands, outputs, inputs), functools.partial(Reduced, mode=mode)
 
     def describe(self, monoid):
         """The description traced on one value, as readable text."""

@@ -13,6 +13,7 @@ row is written once for each row.
 from __future__ import annotations
 
 import inspect
+from functools import partial
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import At, Position, Type, Var, i64
@@ -102,7 +103,7 @@ class Rowwise(Front):
         self.names = names[: names.index("dim")] if "dim" in names else names
         self.scalars = tuple(scalars)
 
-    def specialize(self, in_dtypes, out_dtypes, compute, static=()):
+    def specialize(self, in_dtypes, out_dtypes, compute, static=(), mode=None):
         """The native kernel for these dtypes.
 
         Args:
@@ -111,6 +112,7 @@ class Rowwise(Front):
             compute: the dtype that inputs are cast to, or a tuple of one for each. One
                 name leaves integer scalars (labels) as they are.
             static: values of the parameters after ``dim``.
+            mode: the only way that rows are worked on (see `nest_loops.ways`), or None.
 
         Raises:
             NotImplementedError: the type is stored only, and not computed with.
@@ -118,14 +120,27 @@ class Rowwise(Front):
         refuse_stored_only(
             self.name, (compute,) if isinstance(compute, str) else compute
         )
-        return self.native(tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static))
+        kinds = tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static)
+        return self.native(*kinds, *([] if mode is None else [mode]))
 
-    def kernel_name(self, in_dtypes, out_dtypes, compute, static):
-        return symbol("rows", self.name, in_dtypes, out_dtypes, compute, static)
+    def ways(self, in_dtypes, out_dtypes, compute, static=()):
+        """What decides how rows are worked on; see `nest_loops.ways`.
 
-    def program(self, in_dtypes, out_dtypes, compute, static=()):
+        Raises:
+            NotImplementedError: as `specialize` does.
+        """
+        refuse_stored_only(
+            self.name, (compute,) if isinstance(compute, str) else compute
+        )
+        return super().ways(in_dtypes, out_dtypes, compute, static)
+
+    def kernel_name(self, in_dtypes, out_dtypes, compute, static, mode=""):
+        return symbol("rows", self.name, in_dtypes, out_dtypes, compute, static, mode)
+
+    def program(self, in_dtypes, out_dtypes, compute, static=(), mode=None):
         """The results, and what reads the kernel's integers."""
-        return self.traced(in_dtypes, out_dtypes, compute, static)[2], Rows
+        results = self.traced(in_dtypes, out_dtypes, compute, static)[2]
+        return results, partial(Rows, mode=mode)
 
     def traced(self, in_dtypes, out_dtypes, compute, static):
         """Inputs, outputs, and both as a kernel's results."""
@@ -149,11 +164,12 @@ class Rowwise(Front):
         ]
         return inputs, outputs, Results(operands, parts, [[v] for v in inputs])
 
-    def trace(self, in_dtypes, out_dtypes, compute, static=()):
+    def trace(self, in_dtypes, out_dtypes, compute, static=(), *mode):
         """The expression as text, and the loops."""
         inputs, outputs, results = self.traced(in_dtypes, out_dtypes, compute, static)
-        name = self.kernel_name(in_dtypes, out_dtypes, compute, static)
-        return self.describe(inputs, outputs), kernel(name, results, Rows)
+        name = self.kernel_name(in_dtypes, out_dtypes, compute, static, *mode)
+        layout = partial(Rows, mode=mode[0] if mode else None)
+        return self.describe(inputs, outputs), kernel(name, results, layout)
 
     def input_type(self, name, dtype, position, compute):
         """The type that one input is computed in."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, Pointer, Type, i64
+from rushlight.codegen.target import current
 
 LONGEST = 32  # places of a row that is turned
 ZERO = Const(i64, 0)
@@ -38,6 +39,27 @@ def _steps(e):
     return own + sum(map(_steps, e.args))
 
 
+def longest(program):
+    """How many places a row may have at most to be turned; 0 for none at all.
+
+    Folding a vector's lanes is saved, and so is computing lanes that are no places, or
+    reading what is kept behind a masked store, for which processors wait; turning is
+    paid for. A lone sum of cheap values is worth that in rows of a vector, and not
+    where results must be turned back.
+    """
+    if not (current().has_masks and program.beside):
+        return 0
+    states = [state for group in program.levels for state in group]
+    steps = 0
+    for state in states:
+        empty = state.monoid.empty(1)
+        steps += sum(map(_steps, state.monoid.combined(empty, empty)))
+    if steps > 1 or program.costly:
+        return max(LONGEST, program.lanes)
+    first = next((k for k, one in enumerate(program.operands) if one.varies), -1)
+    return program.lanes if first >= program.count else 0
+
+
 class Turned:
     """A layout whose varying operands lie in tiles; the rest is the layout's own.
 
@@ -57,29 +79,12 @@ class Turned:
         wide = enumerate(program.operands)
         self.tiled = [k for k, operand in wide if operand.varies]
         self.bits, self.tiles = {}, {}
-        self.most = self.longest()
+        self.most = longest(program)
         self.steps, self.inner = list(shape.steps), list(shape.inner)
         for k in self.tiled:
             operand = program.operands[k]
             self.steps[k] = [Const(i64, self.lanes * operand.itemsize)]
             self.inner[k] = Const(i64, operand.itemsize)
-
-    def longest(self):
-        """How many places a row may have at most to be turned; 0 for none at all.
-
-        Folding a vector's lanes is saved, and so is computing lanes that are no places, or
-        reading what is kept behind a masked store, for which processors wait; turning is
-        paid for. A lone sum of cheap values is worth that in rows of a vector, and not
-        where results must be turned back.
-        """
-        states = [state for group in self.program.levels for state in group]
-        steps = 0
-        for state in states:
-            empty = state.monoid.empty(1)
-            steps += sum(map(_steps, state.monoid.combined(empty, empty)))
-        if steps > 1 or self.program.costly:
-            return max(LONGEST, self.lanes)
-        return self.lanes if self.tiled and self.tiled[0] >= self.program.count else 0
 
     def condition(self):
         """Whether rows are turned: one alone as many are, to the same bits."""

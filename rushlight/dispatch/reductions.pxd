@@ -17,7 +17,7 @@ cdef class ReductionKernel(Kernel):
     cdef bint positional            # results are positions: the order of loops matters
     cdef bint in_parts              # it may be applied to its own results
     cdef bint nonempty              # of no elements it does not exist
-    cdef dict special               # (input, output, compute) names -> NativeKernel
+    cdef dict special               # (input, output, compute) names -> Ways
     cdef uint64_t reduced_dims(self, Tensor x, object dim) except? 0
     cdef DType result_dtype(self, Tensor x, object wanted)
     cdef object find(self, Tensor x, DType out)

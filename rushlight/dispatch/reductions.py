@@ -31,6 +31,13 @@ from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.plans import ReductionPlan
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+from cython.cimports.rushlight.dispatch.ways import (
+    ALONG,
+    ANY_WAY,
+    BESIDE,
+    TURNED,
+    Ways,
+)
 
 from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -233,7 +240,7 @@ class ReductionKernel(Kernel):
 
     @cython.cfunc
     def find(self, x: Tensor, out: DType) -> object:
-        """The kernel for an input and a result, where the input is."""
+        """The kernel for an input and a result, where the input is; the host's `Ways`."""
         compute: str = x.dtype_.name
         if self.rule != "bool" and self.rule != "int64":
             compute = out.name
@@ -247,7 +254,7 @@ class ReductionKernel(Kernel):
                 outs = (out.name, "int64")
             kinds = (x.dtype_.name, outs, compute)
             if x.storage.device.on_host:
-                kernel = self.source.specialize(*kinds)
+                kernel = Ways(self.source, kinds)
             else:
                 backend: Backend = backend_of(x.storage.device)
                 kernel = backend.specialize(self.source, *kinds)
@@ -455,7 +462,7 @@ class ReductionKernel(Kernel):
         if there:
             run_there(found, x.storage.device, data, at + 1, plan, total, number)
             return
-        kernel: NativeKernel = found
+        kernel: NativeKernel = kernel_of(found, cython.address(plan), item)
         fn: kernel_t = kernel.fn
         grain: int64_t = GRAIN // (count if count else 1) + 1
         if plan.between[2] == item and plan.along[2] != item and grain < ACROSS:
@@ -485,6 +492,23 @@ def integers(plan: cython.pointer(ReductionPlan)) -> cython.pointer(int64_t):
 
 
 @cython.cfunc
+def kernel_of(
+    ways: Ways, plan: cython.pointer(ReductionPlan), item: int64_t
+) -> NativeKernel:
+    """The kernel for how a plan's rows lie: what one that has all ways would find.
+
+    Args:
+        item: bytes of an element of the input.
+    """
+    if not ways.several:
+        return ways.native(ANY_WAY)
+    if ways.varying and plan.along[2] != item:
+        return ways.native(BESIDE)
+    one: cython.bint = plan.reduced[0] == 1 and plan.reduced[1] == 1
+    return ways.native(TURNED if one and plan.reduced[2] <= ways.longest else ALONG)
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def plan_parts(
     plan: cython.pointer(ReductionPlan), parts: int64_t, item: int64_t, step: int64_t
@@ -504,8 +528,8 @@ def plan_parts(
 
 @cython.cfunc
 def launch_parts(
-    first: NativeKernel,
-    second: NativeKernel,
+    first: Ways,
+    second: Ways,
     x: Tensor,
     out: Tensor,
     partial: Tensor,
@@ -525,7 +549,7 @@ def launch_parts(
     data[0] = partial.storage.data
     data[1] = x.storage.data + x.offset * item
     data[2] = cython.cast(cython.p_char, cython.address(one))
-    fn: kernel_t = first.fn
+    fn: kernel_t = kernel_of(first, cython.address(plan), item).fn
     everything: cython.bint = watched >= EVERYTHING
     told: cython.p_char = cython.cast(cython.p_char, cython.address(one))
     if everything:
@@ -537,6 +561,7 @@ def launch_parts(
         plan.reduced[2] = rest
         data[0] += parts * step
         data[1] += parts * PART * item
+        fn = kernel_of(first, cython.address(plan), item).fn
         if everything:
             tell(fn, data, 3, ints, WORDS, 1, 1, told, 8)
         run_here(fn, data, ints, 1)
@@ -544,9 +569,10 @@ def launch_parts(
     data[0] = out.storage.data + out.offset * step
     data[1] = partial.storage.data
     data[2] = cython.cast(cython.p_char, cython.address(number))
+    fn = kernel_of(second, cython.address(plan), step).fn
     if everything:
-        tell(second.fn, data, 3, ints, WORDS, 1, 1, data[2], 8)
-    run_here(second.fn, data, ints, 1)
+        tell(fn, data, 3, ints, WORDS, 1, 1, data[2], 8)
+    run_here(fn, data, ints, 1)
 
 
 @cython.cfunc

@@ -18,6 +18,13 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 from cython.cimports.rushlight.core.device import Backend, backend_of
 from cython.cimports.rushlight.core.geometry import wrap_dim
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
+from cython.cimports.rushlight.dispatch.ways import (
+    ALONG,
+    ANY_WAY,
+    BESIDE,
+    TURNED,
+    Ways,
+)
 
 # How an operand moves with the outer axis, the inner axis and the row.
 EACH = "each"  # an element for every element
@@ -29,10 +36,10 @@ _NATIVE = cython.declare(dict, {})
 
 
 @cython.cfunc
-def native_for(
+def ways_for(
     kernel: object, outputs: list, inputs: list, compute: object, static: tuple
-) -> NativeKernel:
-    """The specialised kernel, found by the operands' types."""
+) -> Ways:
+    """The specialised kernels, found by the operands' types."""
     key = (
         kernel,
         tuple([cython.cast(Tensor, t).dtype_ for t, _ in inputs]),
@@ -42,14 +49,42 @@ def native_for(
     )
     found = _NATIVE.get(key)
     if found is None:
-        found = kernel.specialize(
+        kinds = (
             tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
             tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
             compute,
             static,
         )
-        found = _NATIVE.setdefault(key, found)
+        found = _NATIVE.setdefault(key, Ways(kernel, kinds))
     return found
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def way_of(
+    ways: Ways,
+    operands: list,
+    first_input: cython.int,
+    ints: cython.pointer(int64_t),
+) -> cython.int:
+    """How a kernel works on these rows: what it would find itself, if it had all ways."""
+    count: cython.int = len(operands)
+    k: cython.int
+    # a lone inner loop is the outer one
+    apart: cython.int = 2 if ints[1] == 1 else 2 + count
+    if not ways.several:
+        return ANY_WAY
+    for k in range(count):
+        item: int64_t = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
+        if (ways.varying >> k) & 1 and ints[2 + 2 * count + k] != item:
+            return BESIDE
+    if ints[0] > ways.longest:
+        return ALONG
+    for k in range(first_input, count):
+        item = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
+        if not (ways.varying >> k) & 1 and ints[apart + k] not in (0, item):
+            return ALONG
+    return TURNED
 
 
 @cython.cfunc
@@ -169,7 +204,8 @@ def launch_rows(
     if not cython.cast(Tensor, outputs[0][0]).storage.device.on_host:
         run_elsewhere(kernel, outputs, inputs, compute, static, total, ints)
         return 0
-    native: NativeKernel = native_for(kernel, outputs, inputs, compute, static)
+    ways: Ways = ways_for(kernel, outputs, inputs, compute, static)
+    native: NativeKernel = ways.native(way_of(ways, operands, len(outputs), ints))
     grain: int64_t = max(1, GRAIN // max(1, size))
     if inner > 1:  # rows side by side are computed together
         grain = max(grain, 128)
