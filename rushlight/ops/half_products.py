@@ -23,28 +23,29 @@ def serves(a, b):
     )
 
 
-def product(a, b, bias=None, pairs=False):
-    """``a @ b + bias`` of two matrices or two batches of them, of elements and depth.
+def product(a, b, added=None, pairs=False, alpha=1, beta=1):
+    """``alpha * a @ b + beta * added`` of two matrices or two batches of them.
 
     Args:
-        bias: of as many elements as there are columns.
+        a, b: of elements and depth.
+        added: what expands to the result's shape.
         pairs: whether the processor multiplies pairs of bfloat16.
+        alpha, beta: numbers that float32 holds.
     """
     shape = (*a.shape[:-1], b.shape[-1])
-    others = () if bias is None else (bias.expand(shape),)
-    along = others and shape[-1] > 1 and others[0].stride(-1) == 1
-    if others and not along and shape[-1] > 1:
-        others, along = (bias.contiguous().expand(shape),), True
-    return _run(a, b, shape, others, (along,) if others else (), pairs)
-
-
-def _run(a, b, shape, others, along, pairs):
-    """The kernel for these operands, on them."""
+    if added is not None:
+        added = added.expand(shape)
+        if added.stride(-1) > 1:
+            added = added.contiguous()
     if not a.device.on_host:
-        added = others[0] if others else None
         if 0 in shape:
             return contraction.fresh(a, shape)
-        return elsewhere.product(a, b, "float32", a.dtype, added)
+        return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
+    return _run(a, b, shape, added, pairs, alpha, beta)
+
+
+def _run(a, b, shape, added, pairs, alpha, beta):
+    """The kernel for these operands, on them."""
     name, code = a.dtype.name, -1
     if name == "bfloat16" and pairs:
         a, b = _beside(a), _beside(b.mT).mT
@@ -55,27 +56,41 @@ def _run(a, b, shape, others, along, pairs):
     kept = None
     if a.shape[-1] > _depth():
         kept = contraction.fresh(a, shape, rushlight.float32)
-    find = _kernels(name, along)
+    others = () if added is None else (added,)
+    along = None if added is None else added.stride(-1) == 1
+    factors = alpha != 1 or added is not None and beta != 1
+    if factors:
+        numbers = (alpha,) if added is None else (alpha, beta)
+        numbers = [_number(a, value).expand(shape) for value in numbers]
+        others = (*others, *numbers)
+    find = _kernels(name, along, factors)
     return contraction.product_after(
         out, a, b, rushlight.float32, find, others, kept, code
     )
 
 
 @functools.cache
-def _kernels(name, along):
+def _kernels(name, along, factors):
     """What finds kernels by their kind.
 
     Args:
-        along: for each further operand, whether it has a value for each column.
+        along: whether what is added has a value for each column, or one for each row;
+            None where nothing is.
+        factors: whether there are such.
     """
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.ops.contraction import After, kernel_after
 
-    function = _biased if along else _rounded
-    after = After(function, tuple((name, one) for one in along), name)
-    words = "_".join(
-        ["", function.__name__.strip("_"), *map(str, map(int, along)), name]
-    )
+    number = "float32", False
+    others = () if along is None else ((name, along),)
+    if factors:
+        function = _times if along is None else _times_and_more
+        others = (*others, *[number] * (1 + len(others)))
+    else:
+        function = _rounded if along is None else _biased
+    after = After(function, others, name)
+    digits = [] if along is None else [str(int(along))]
+    words = "_".join(["", function.__name__.strip("_"), *digits, name])
     digest = fingerprint(function)
 
     @functools.cache
@@ -92,6 +107,21 @@ def _rounded(total):
 
 def _biased(total, bias):
     return total + bias
+
+
+def _times(total, alpha):
+    return total * alpha
+
+
+def _times_and_more(total, added, alpha, beta):
+    from rushlight.ops.contraction_loops import multiply_add
+
+    return multiply_add(added, beta, total * alpha)
+
+
+def _number(like, value):
+    """A factor, beside an operand."""
+    return rushlight.full([], value, dtype=rushlight.float32, device=like.device)
 
 
 def _beside(x):

@@ -330,6 +330,10 @@ def _added(operator, self, a, b, beta, alpha):
     if a.numel() and b.numel() and elsewhere.rounds(a):
         added = expanded(operator, self, shape) if beta != 0 else None
         return elsewhere.product(a, b, "float32", a.dtype, added, alpha, beta)
+    if half and a.device.on_host and a.numel() and half_products.serves(a, b):
+        added = expanded(operator, self, shape)
+        added = added if beta != 0 else None  # NaN in it is not to be seen
+        return half_products.product(a, b, added, has_pairs(), alpha, beta)
     if beta == 0:  # NaN and infinity in self are not to be seen
         if tuple(self.shape) != shape:
             expanded(operator, self, shape)

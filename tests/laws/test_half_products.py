@@ -57,6 +57,32 @@ def test_a_bias_is_added_before_the_one_rounding(sizes, dtype):
         assert number(F.linear(a, b.t().contiguous(), bias)) == expected
 
 
+@pytest.mark.parametrize("factors", [(1, 1), (2, 1), (1, 0.5), (-4, 2), (1, 0), (2, 0)])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_an_addend_and_factors_come_before_the_one_rounding(sizes, factors, dtype):
+    alpha, beta = factors
+    a, b = operands(*sizes, dtype)
+    rows, _, columns = sizes
+    whole = rushlight.randn(rows, columns).to(dtype)
+    addends = [*layouts(whole), whole[0], whole[:, :1], whole[:1], whole[0, 0]]
+    sums = linalg.product(a, b, rushlight.float32) * alpha
+    for addend in addends:
+        expected = number((sums + addend.float() * beta).to(dtype))
+        result = rushlight.addmm(addend, a, b, alpha=alpha, beta=beta)
+        assert number(result) == expected
+    batch = [x.expand(3, *x.shape) for x in (whole, a, b)]
+    expected = number((sums + whole.float() * beta).to(dtype))
+    assert number(rushlight.baddbmm(*batch, alpha=alpha, beta=beta)) == [expected] * 3
+
+
+def test_an_addend_that_counts_nothing_is_not_looked_at(dtype):
+    ones = rushlight.ones(4, 4, dtype=dtype)
+    result = rushlight.addmm(ones * float("nan"), ones, ones, beta=0)
+    assert result.tolist() == [[4.0] * 4] * 4
+    with pytest.raises(RuntimeError, match="expanded size"):
+        rushlight.addmm(rushlight.ones(3, dtype=dtype), ones, ones, beta=0)
+
+
 def test_empty_and_endless_products_are_as_ever(dtype):
     a = rushlight.full((3, 4), 60000.0, dtype=dtype)
     infinite = (a @ a.t()).float()
