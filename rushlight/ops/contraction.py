@@ -49,6 +49,7 @@ from rushlight.ops.contraction_loops import (
     minimum,
     moved,
     multiply_add,
+    multiply_fours,
     multiply_pairs,
     named,
     planned,
@@ -455,8 +456,8 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
     """The native kernel of one kind with something traced behind it.
 
     Args:
-        kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``dots``,
-            ``combine`` or ``turned_sum``.
+        kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``fours`` (of bytes,
+            held as int32), ``dots``, ``combine`` or ``turned_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums are.
         named_by: what the kernel's name ends in.
@@ -471,6 +472,7 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
     write = {
         "product": lambda tile: product(name, *types, tile, after=after),
         "pairs": lambda tile: product(name, *types, tile, multiply_pairs, after),
+        "fours": lambda tile: product(name, *types, tile, multiply_fours, after),
         "dots": lambda tile: vectors.dots(name, *types, tile.lanes, after),
         "combine": lambda tile: vectors.combine(name, *types, tile.lanes, after),
         "turned_sum": lambda tile: vectors.turned_sum(name, types[2], tile.lanes),

@@ -55,6 +55,11 @@ def multiply_pairs(a, b, c):
     return Call("dot_bf16", c.type, c, Reinterpret(pairs, a), Reinterpret(pairs, b))
 
 
+def multiply_fours(a, b, c):
+    """``c`` plus the products of four bytes in lanes of ``a``, unsigned, and of ``b``."""
+    return Call("dot_int8", c.type, c, a, b)
+
+
 def planned(b, record):
     """The integers of a kernel by name, as one of the records of `core.plans` has them."""
     return {key: b.let(key, ir.integer(at)) for key, at in PLACES[record].items()}

@@ -3,6 +3,7 @@
 import rushlight
 from rushlight.core.device import backend_for
 from rushlight.dispatch.outputs import TYPE_NAMES
+from rushlight.ops import byte_products
 from rushlight.ops import call as ops
 from rushlight.ops import products_elsewhere as elsewhere
 from rushlight.ops.linalg import check_matrices, expanded
@@ -117,6 +118,8 @@ def int_mm(self, mat2):
         return ops.new_zeros(self, (self.shape[0], mat2.shape[1]), dtype=kind)
     if self.dtype is mat2.dtype and elsewhere.serves(self):
         return elsewhere.product(self, mat2, "int32", kind)
+    if byte_products.serves(self, mat2):
+        return byte_products.product(self, mat2, kind)
     return ops.mm(self.to(kind), mat2.to(kind))
 
 

@@ -13,7 +13,7 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.plans import PAIRED as PAIRS
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
-from rushlight.ops import embedding_of_complex, half_products
+from rushlight.ops import byte_products, embedding_of_complex, half_products
 from rushlight.ops import products_elsewhere as elsewhere
 from rushlight.ops.copying import check_number
 from rushlight.ops.distances import euclidean_dist_gradient
@@ -259,6 +259,8 @@ def mm(self, mat2):
         return ops.new_zeros(self, (self.shape[0], mat2.shape[1]))
     if half_products.serves(self, mat2):
         return half_products.product(self, mat2, None, has_pairs())
+    if byte_products.serves(self, mat2):
+        return byte_products.product(self, mat2, self.dtype)
     return like(product(self, mat2, sum_type(self, "addmm_impl_cpu_")), self)
 
 
@@ -272,6 +274,8 @@ def bmm(self, mat2):
         return ops.new_zeros(self, (*self.shape[:2], mat2.shape[2]))
     if half_products.serves(self, mat2):
         return half_products.product(self, mat2, None, has_pairs())
+    if byte_products.serves(self, mat2):
+        return byte_products.product(self, mat2, self.dtype)
     return like(product(self, mat2, sum_type(self, "bmm")), self)
 
 

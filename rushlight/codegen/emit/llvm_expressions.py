@@ -351,6 +351,21 @@ class Expressions:
         operands = ", ".join([self.typed(accumulator), *pairs])
         return self.fresh(f"call {result} @{name}({operands})")
 
+    def dot_int8(self, e):
+        """``accumulator`` plus the products of four unsigned and four signed bytes."""
+        accumulator, a, b = e.args
+        lanes, result = e.type.lanes, type_name(e.type)
+        fours = f"<{4 * lanes} x i8>"
+        name = self.module.declare(
+            f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", result, result, fours, fours
+        )
+        sides = [
+            f"{fours} " + self.fresh(f"bitcast {self.typed(side)} to {fours}")
+            for side in (a, b)
+        ]
+        operands = ", ".join([self.typed(accumulator), *sides])
+        return self.fresh(f"call {result} @{name}({operands})")
+
     def lookup(self, e):
         """The constant at the place that an index's low bits name.
 
@@ -619,6 +634,7 @@ SPECIAL_CALLS = {
     "machine_rem": Expressions.machine_division,
     "isnan": Expressions.isnan,
     "dot_bf16": Expressions.dot_bf16,
+    "dot_int8": Expressions.dot_int8,
     "packed_float16": Expressions.packed,
     "packed_bfloat16": Expressions.packed,
     "lookup": Expressions.lookup,
