@@ -89,9 +89,7 @@ def _kernels(stored, signed):
 
     @functools.cache
     def find(kind):
-        return kernel_after(
-            "fours", "int32", "int32", "int32", words, after, digest
-        )
+        return kernel_after("fours", "int32", "int32", "int32", words, after, digest)
 
     return find
 

@@ -12,8 +12,8 @@ from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.plans import PAIRED as PAIRS
 from rushlight.dispatch.outputs import TYPE_NAMES
-from rushlight.ops import call as ops
 from rushlight.ops import byte_products, embedding_of_complex, half_products
+from rushlight.ops import call as ops
 from rushlight.ops import products_elsewhere as elsewhere
 from rushlight.ops.copying import check_number
 from rushlight.ops.distances import euclidean_dist_gradient
