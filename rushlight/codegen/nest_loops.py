@@ -93,11 +93,11 @@ class _Place:
     def write_mode(self, mode):
         """The loops of rows, where their elements lie as a mode wants it.
 
-        Where rows lie neither so nor side by side, they are written one by one. Without
-        masks none are turned.
+        Where rows lie neither so nor side by side, they are written one by one. Where
+        none are worth turning, as on processors without masks, they are gone along.
         """
         b, program = self.b, self.program
-        if mode == TURNED and self.masks:
+        if mode == TURNED and longest(program):
             self.write_turned(Turned(b, program, self.shape))
             return
         if mode in (ALONG, TURNED):

@@ -107,3 +107,17 @@ def test_rows_may_be_their_own_result(native):
     native.rowwise(softmax, [expected], [x])
     native.rowwise(softmax, [x], [x])
     np.testing.assert_array_equal(x, expected)
+
+
+@pytest.mark.parametrize("target", ["x86-64-v2", "x86-64-v3", "x86-64-v4"])
+@pytest.mark.parametrize("mode", ["along", "turned", "beside"])
+def test_every_way_is_there_on_every_processor(target, mode):
+    from rushlight.codegen.target import named, using
+    from rushlight.ops import softmax
+
+    half = ("float32", "float32"), ("float32",), "float32", ()
+    whole = ("float32",), ("float32",), "float32", ()
+    with using(named(target)):
+        # gradients of softmaxes are never worth turning: packs ask for all ways
+        assert softmax.softmax_backward_kernel.lowered(*half, mode).body
+        assert softmax.softmax_kernel.lowered(*whole, mode).body
