@@ -76,6 +76,7 @@ OWN = (
     "legacy",
     "nn._functions",
     "nn.modules._backward_hook",
+    "nn.modules._calling",
     "nn.modules._hooks",
     "nn.modules._state",
     "nn.modules.attention",

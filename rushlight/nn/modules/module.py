@@ -8,6 +8,7 @@ from collections import OrderedDict
 import rushlight as rl
 from rushlight.core.tensor import Tensor
 from rushlight.nn.modules import _state
+from rushlight.nn.modules._calling import call, find_member, settle
 from rushlight.nn.modules._hooks import (
     WrappedHook,
     call_with_hooks,
@@ -55,6 +56,7 @@ _global_forward_hooks_always_called = OrderedDict()
 _global_forward_hooks_with_kwargs = OrderedDict()
 # None until a global backward hook is registered; then whether those are full ones.
 _global_is_full_backward_hook = None
+settle(globals())
 
 _HOOK_TABLES = (
     "_backward_pre_hooks",
@@ -142,21 +144,7 @@ class Module:
             super().__init__(*args, **kwargs)
 
     forward = _forward_unimplemented
-
-    def __call__(self, *args, **kwargs):
-        if (
-            self._forward_hooks
-            or self._forward_pre_hooks
-            or self._backward_hooks
-            or self._backward_pre_hooks
-            or _global_forward_hooks
-            or _global_forward_pre_hooks
-            or _global_backward_hooks
-            or _global_backward_pre_hooks
-            or self._compiled_call_impl is not None
-        ):
-            return self._watched_call(args, kwargs)
-        return self.forward(*args, **kwargs)
+    __call__ = call
 
     def _watched_call(self, args, kwargs):
         compiled = self._compiled_call_impl
@@ -268,18 +256,7 @@ class Module:
                 module = changed
         return module
 
-    def __getattr__(self, name):
-        fields = self.__dict__
-        if "_parameters" in fields:  # else __init__ has not run
-            if name in (members := fields["_parameters"]):
-                return members[name]
-            if name in (members := fields["_modules"]):
-                return members[name]
-            if name in (members := fields["_buffers"]):
-                return members[name]
-        raise AttributeError(
-            f"'{type(self).__name__}' object has no attribute '{name}'"
-        )
+    __getattr__ = find_member
 
     def __setattr__(self, name, value):
         fields = self.__dict__

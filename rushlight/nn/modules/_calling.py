@@ -1,0 +1,112 @@
+"""What happens between ``module(input)`` and its ``forward``, and to its members' names.
+
+Both happen in every layer of every step, so this is compiled. What a call finds is looked
+up each time: hooks, the global tables of hooks and ``forward`` itself may be replaced.
+"""
+
+from __future__ import annotations
+
+import cython
+from cython.cimports.cpython.dict import PyDict_GetItem
+from cython.cimports.cpython.object import (
+    PyObject,
+    PyObject_GenericGetDict,
+    PyObject_IsTrue,
+)
+from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.state import state
+
+_OWN = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+_GLOBAL = tuple(["_global" + name for name in _OWN])
+_own = cython.declare(tuple, _OWN)
+_global = cython.declare(tuple, _GLOBAL)
+_home = cython.declare(dict, {})
+_TABLES = cython.declare(tuple, ("_parameters", "_modules", "_buffers"))
+_IMPL = cython.declare(str, "_compiled_call_impl")
+_RECORDING = cython.declare(
+    uint64_t, cython.cast(uint64_t, 1) << 7
+)  # DispatchKey.Recording
+
+
+@cython.cclass
+class Follower:
+    """Takes calls of modules while a thread's operators are followed."""
+
+    @cython.cfunc
+    def call(self, module: object, fields: dict, args: tuple) -> object:
+        """What ``module.forward(*args)`` gives; ``fields`` is the module's dictionary."""
+        return module.forward(*args)
+
+
+_follower = cython.declare(Follower, None)
+
+
+@cython.cfunc
+def set_follower(follower: Follower):
+    """Has calls go to a follower from here on."""
+    global _follower
+    _follower = follower
+
+
+def settle(names: dict):
+    """Has the global tables of hooks be found among a module's names."""
+    global _home
+    _home = names
+
+
+@cython.cfunc
+@cython.exceptval(-1)
+def is_watched(module: object, fields: dict) -> cython.bint:
+    """Whether anything is called beside ``forward``, or instead of it."""
+    table: cython.pointer(PyObject)
+    i: cython.int
+    for i in range(4):
+        table = PyDict_GetItem(fields, _own[i])
+        if table == cython.NULL:
+            if getattr(module, _own[i]):  # which says that __init__ has not run
+                return True
+        elif PyObject_IsTrue(cython.cast(object, table)):
+            return True
+        table = PyDict_GetItem(_home, _global[i])
+        if table == cython.NULL or PyObject_IsTrue(cython.cast(object, table)):
+            return True
+    table = PyDict_GetItem(fields, _IMPL)
+    if table != cython.NULL:
+        return cython.cast(object, table) is not None
+    return type(module)._compiled_call_impl is not None
+
+
+def call(self, *args, **kwargs):
+    """What ``forward`` gives, with the hooks around it if there are any."""
+    fields: dict = PyObject_GenericGetDict(self, cython.NULL)
+    if is_watched(self, fields):
+        return self._watched_call(args, kwargs)
+    if kwargs:
+        return self.forward(*args, **kwargs)
+    if _follower is not None and state().included & _RECORDING:
+        return _follower.call(self, fields, args)
+    return self.forward(*args)
+
+
+def find_member(self, name):
+    """A parameter, module or buffer: what is no attribute of the object's own."""
+    fields: dict = PyObject_GenericGetDict(self, cython.NULL)
+    table: cython.pointer(PyObject)
+    found: cython.pointer(PyObject)
+    i: cython.int
+    for i in range(3):
+        table = PyDict_GetItem(fields, _TABLES[i])
+        if table == cython.NULL:
+            break  # __init__ has not run
+        if isinstance(cython.cast(object, table), dict):
+            found = PyDict_GetItem(cython.cast(object, table), name)
+            if found != cython.NULL:
+                return cython.cast(object, found)
+        elif name in cython.cast(object, table):
+            return cython.cast(object, table)[name]
+    raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
