@@ -86,5 +86,7 @@ cdef class Operator:
     cdef object run(self, PyObject** slots, uint64_t keys)
     cdef object run_apart(self, PyObject** slots, uint64_t keys, int key)
 
+# Goes up where an operator is given, or loses, something that runs.
+cdef long long registrations() noexcept
 cdef void set_recorder(Recorder recorder)
 cdef void set_entry(void* entry) noexcept

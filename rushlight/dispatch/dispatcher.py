@@ -38,6 +38,7 @@ _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 # The same, borrowed: 2,500 operators look at all of it several times while they are made.
 _SERVED = cython.declare(cython.pointer(PyObject)[N_KEYS])
 _EVERY_OPERATOR = cython.declare(list, [])
+_registrations = cython.declare(cython.longlong, 0)
 _PACKETS = cython.declare(dict, {})
 _ENTRY = cython.declare(cython.p_void, cython.NULL)  # how CPython calls operators
 
@@ -131,6 +132,13 @@ class Recorder:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def registrations() -> cython.longlong:
+    """How often an operator was given, or lost, something that runs."""
+    return _registrations
+
+
+@cython.cfunc
 def set_recorder(recorder: Recorder) -> cython.void:
     global _RECORDER
     _RECORDER = recorder
@@ -195,6 +203,8 @@ class Operator:
 
     def refresh(self):
         """Recompute which keys the operator answers to."""
+        global _registrations
+        _registrations += 1
         one: uint64_t = 1
         i: cython.int
         self.handled = 0

@@ -6,8 +6,9 @@ noted path make their results without memory, and nothing runs until an element 
 needed or the function ends. What is run then is a program made for the path
 (`rushlight.programs.steps`), from the second time on.
 
-Nothing is proved about the Python around the operators, as all of it runs each time. A
-call that leaves the path makes what is waiting run, and notes a new branch.
+Nothing is proved here about the Python around the operators, as it runs each time, but
+for that of modules whose course is known (`rushlight.programs.stretches`). A call that
+leaves the path makes what is waiting run, and notes a new branch.
 """
 
 from __future__ import annotations
@@ -290,6 +291,7 @@ class RecordingKernel(Kernel):
         if tape.parts is not None:
             return self.note_part(tape, op, slots, keys)
         if (keys & _BACKENDS) != _CPU or keys & _ABSENT:
+            tape.strayed = True
             if keys & _CPU:
                 tape.flush("an operator on several devices")
             return past(op, slots, keys)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import threading
 import weakref
@@ -227,6 +228,7 @@ def make_runner(name, fullgraph=False, backend=None, mode=None):
     """The runner of a function that is to be compiled."""
     if not _ready:
         capture.serve()
+        importlib.import_module("rushlight.programs.stretches")
         when_ending(_swept)
         _ready.append(True)
     return Runner(name, fullgraph, backend, mode)

@@ -55,6 +55,7 @@ cdef class Call:
     cdef readonly list children
     cdef readonly Call last         # the child that came last
     cdef readonly dict programs     # which storages are wanted -> program
+    cdef public dict stretches      # what modules' calls add from here: see `programs.stretches`
     cdef readonly Call after        # where the path goes on once it was run to here
     cdef public object notes        # for those who look at paths: the user's line
     cdef readonly int depth
@@ -81,6 +82,8 @@ cdef class Tape:
     cdef bint read                  # it reads elements
     cdef bint broken                # what it does is not all there
     cdef int64_t inner              # launches of its operators
+    cdef bint witnessed             # the call of a module is looked at, with all in it
+    cdef bint strayed               # an operator ran that is on no path
     cdef bint off                   # too many different paths: nothing is followed
     cdef DType default
     cdef readonly object owner      # the compiled function

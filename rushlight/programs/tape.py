@@ -183,6 +183,7 @@ class Call:
         self.children = []
         self.last = None
         self.programs = {}
+        self.stretches = None
         self.after = None
 
 

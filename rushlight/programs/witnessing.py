@@ -1,0 +1,89 @@
+"""Which code runs while a module is called, and what that code finds by name."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from types import FunctionType, ModuleType
+
+# Functions of C that do nothing but give something, and are not the package's.
+_QUIET = ("builtins", "_operator", "math", "_functools", "_abc", "itertools", None)
+_PLAIN = ("abc", "_collections_abc")  # modules of Python's that only look
+_LOUD = ("print", "open", "input", "setattr", "delattr", "exec", "eval", "compile")
+_LOUD += ("__import__", "globals", "locals", "vars", "breakpoint")
+
+
+class Unproven(Exception):
+    """A call may hang on more than is looked at."""
+
+
+class Witness:
+    """A profile function that keeps which code ran, and whether it is known what it does."""
+
+    def __init__(self):
+        self.codes: dict = {}
+        self.strange = ""
+
+    def __call__(self, frame, event, arg):
+        if event == "call":
+            name = frame.f_globals.get("__name__", "")
+            if not name.startswith("rushlight.") and name not in _PLAIN:
+                self.strange = self.strange or f"code of {name}"
+            self.codes[frame.f_code] = frame.f_globals
+        elif event == "c_call":
+            home = getattr(arg, "__module__", None)
+            if arg is sys.setprofile:
+                return
+            if home not in _QUIET and not str(home).startswith("rushlight."):
+                self.strange = self.strange or f"{home}.{arg.__name__}"
+            elif home == "builtins" and arg.__name__ in _LOUD:
+                self.strange = self.strange or arg.__name__
+
+
+class Names:
+    """What code finds by name: where, under which name, and what it was."""
+
+    def __init__(self, words):
+        self.words = words
+        self.places: dict = {}
+        self.functions: dict = {}
+        self.types: dict = {}
+
+    def code(self, code, names):
+        """Takes in what a piece of code may look up."""
+        dynamic = "getattr" in code.co_names
+        words = [*code.co_names, *(self.words if dynamic else ())]
+        for name in code.co_names:
+            if name in names:
+                self.place(names, name)
+                self.value(names[name], words)
+            elif hasattr(builtins, name):
+                self.place(names, name)
+                self.place(vars(builtins), name)
+        for inner in code.co_consts:
+            if isinstance(inner, type(code)):
+                self.code(inner, names)
+
+    def methods(self, kinds, codes):
+        """Takes in the methods that ran."""
+        for kind in kinds:
+            for base in kind.__mro__:
+                for item in vars(base).values():
+                    if isinstance(item, FunctionType) and item.__code__ in codes:
+                        self.functions[item] = item.__code__
+
+    def place(self, names, name):
+        self.places[id(names), name] = names, name, names.get(name, Unproven)
+
+    def value(self, value, words):
+        """Takes in what is reached through a name."""
+        if isinstance(value, ModuleType):
+            inside = vars(value)
+            for word in words:
+                if (id(inside), word) not in self.places and word in inside:
+                    self.place(inside, word)
+                    self.value(inside[word], words)
+        elif isinstance(value, FunctionType):
+            self.functions[value] = value.__code__
+        elif isinstance(value, type):
+            self.types[value] = True
