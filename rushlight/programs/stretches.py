@@ -52,7 +52,9 @@ from rushlight.programs.steps import step_of
 from rushlight.programs.witnessing import Names, Unproven, Witness
 
 _RECORDING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
-_TRIES = cython.declare(cython.int, 3)  # of one module at one place
+_TRIES = cython.declare(cython.int, 15)  # to prove a module's course at one place
+_FAILED = cython.declare(cython.int, 5)  # as many as one counts that did not
+_KEPT = cython.declare(cython.Py_ssize_t, 8)  # stretches of one module at one place
 # What an attribute of a module is.
 SAME = cython.declare(cython.int, 0)  # the very object, which cannot change
 FREE = cython.declare(cython.int, 1)  # nothing that a call reads
@@ -440,8 +442,7 @@ class Stretch:
         item: cython.pointer(PyObject)
         call: Call
         if (
-            self.module() is not module
-            or st.excluded != self.excluded
+            st.excluded != self.excluded
             or st.inference_mode != self.inference
             or registrations() != self.registered
         ):
@@ -655,26 +656,33 @@ class Stretches(Follower):
         key = cython.cast(
             cython.Py_ssize_t, cython.cast(cython.pointer(PyObject), module)
         )
-        entry = at.stretches.get(key)
-        if type(entry) is Stretch:
-            stretch = entry
-            if stretch.holds(module, args, found) and stretch.taken(tape, found):
-                stretch.times += 1
-                return stretch.made(tape, args)
-            at.stretches[key] = entry = 1
-        tries: cython.int = 0 if entry is None else entry
-        if tries >= _TRIES:
+        entry: list = at.stretches.get(key)
+        i: cython.Py_ssize_t
+        if entry is not None:
+            for i in range(1, len(entry)):
+                stretch = entry[i]
+                if stretch.module() is not module:
+                    entry = None  # another one was there before
+                    break
+                if stretch.holds(module, args, found) and stretch.taken(tape, found):
+                    stretch.times += 1
+                    if i > 1:
+                        entry.insert(1, entry.pop(i))
+                    return stretch.made(tape, args)
+        if entry is None:
+            entry = at.stretches[key] = [0]
+        if (
+            cython.cast(cython.int, entry[0]) >= _TRIES
+            or "forward" in fields
+            or not config.replay_modules
+        ):
             return module.forward(*args)
-        at.stretches[key] = tries + 1
-        if "forward" in fields or not config.replay_modules:
-            return module.forward(*args)
-        return witnessed(tape, module, args, tries)
+        return witnessed(tape, module, args, entry)
 
 
 @cython.cfunc
-def witnessed(tape: Tape, module: object, args: tuple, tries: cython.int) -> object:
+def witnessed(tape: Tape, module: object, args: tuple, entry: list) -> object:
     """Calls a module, and keeps the stretch where it is proven what the call follows from."""
-    at: Call = tape.at
     root: Call = tape.root
     first: cython.int = len(tape.slots)
     count: cython.Py_ssize_t = len(tape.calls)
@@ -683,13 +691,14 @@ def witnessed(tape: Tape, module: object, args: tuple, tries: cython.int) -> obj
     inference: cython.bint = state().inference_mode
     looking = Looking()
     witness = Witness()
-    key = cython.cast(cython.Py_ssize_t, cython.cast(cython.pointer(PyObject), module))
+    tries: cython.int = entry[0]
+    entry[0] = tries + _FAILED
     try:
         look = looking.module(module)
         arguments = [looking.one(one) for one in args]
         versions = [cython.cast(Tensor, t).version() for t in looking.tensors]
     except Unproven:
-        at.stretches[key] = _TRIES
+        entry[0] = _TRIES
         return module.forward(*args)
     tape.witnessed = True
     tape.strayed = False
@@ -699,10 +708,12 @@ def witnessed(tape: Tape, module: object, args: tuple, tries: cython.int) -> obj
     finally:
         sys.setprofile(None)
         tape.witnessed = False
+    if tape.noting:
+        entry[0] = tries + 1  # it was on no path yet
+        return result
     if (
         witness.strange
         or tape.strayed
-        or tape.noting
         or tape.off
         or tape.root is not root
         or len(tape.calls) <= count
@@ -731,7 +742,9 @@ def witnessed(tape: Tape, module: object, args: tuple, tries: cython.int) -> obj
         made.objects = results.objects
     except Unproven:
         return result
-    at.stretches[key] = made
+    entry[0] = tries + 1
+    entry.insert(1, made)
+    del entry[1 + _KEPT :]
     return result
 
 
