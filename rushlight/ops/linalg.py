@@ -745,6 +745,10 @@ def tensordot(self, other, dims_self, dims_other):
     kept = [d for d in range(self.ndim) if d not in mine]
     others = [d for d in range(other.ndim) if d not in theirs]
     rows, columns = [self.shape[d] for d in kept], [other.shape[d] for d in others]
+    if prod(rows) == prod(columns) == 1 and self.dtype.category > 1:
+        # one sum is no product of matrices, which autocast would narrow
+        left, right = self.permute(*kept, *mine), other.permute(*others, *theirs)
+        return ops.dot(left.flatten(), right.flatten()).reshape([*rows, *columns])
     depth = prod(self.shape[i] for i in mine)
     left = self.permute(*kept, *mine).reshape(prod(rows), depth)
     right = other.permute(*theirs, *others).reshape(depth, prod(columns))

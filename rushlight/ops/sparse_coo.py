@@ -33,8 +33,8 @@ def is_coo(tensor):
 
 
 def made(indices, values, size, coalesced=False):
-    """A sparse tensor of parts that go together."""
-    parts = Coo(indices, values, bool(coalesced))
+    """A sparse tensor of parts that go together; one element alone is in order."""
+    parts = Coo(indices, values, bool(coalesced) or indices.shape[1] < 2)
     return sparse.make(
         DispatchKey.SparseCPU, list(size), values.dtype, values.device,
         layouts.sparse_coo, parts,
@@ -71,7 +71,10 @@ def coo_of_parts(
     """The parts are held as they are."""
     if dtype is not None and dtype is not values.dtype:
         values = values.to(dtype)
-    return made(indices.detach(), values.detach(), size, bool(is_coalesced))
+    result = made(indices.detach(), values.detach(), size, bool(is_coalesced))
+    if is_coalesced is False:
+        sparse.parts_of(result).coalesced = False
+    return result
 
 
 def values_at(grad, indices, shape):
@@ -497,7 +500,9 @@ def narrow_copy(self, dim, start, length):
             "Invalid range to narrow. range(start, start+length) must be a subset of "
             f"range(0, {size}).\n  start: {start}, length: {length}"
         )
-    return index_select(self, dim, ops.arange(start, start + length))
+    result = index_select(self, dim, ops.arange(start, start + length))
+    sparse.parts_of(result).coalesced = parts(self)[2]
+    return result
 
 
 def cat(tensors, dim):

@@ -75,7 +75,7 @@ def sparse_coo_tensor(
     if _checked(check_invariants):
         check_coo(indices, values, size, is_coalesced)
     result = call._sparse_coo_tensor_unsafe(
-        indices, values, size, is_coalesced=bool(is_coalesced)
+        indices, values, size, is_coalesced=is_coalesced
     )
     return _leaf(result, requires_grad)
 
