@@ -44,11 +44,11 @@ def one_for(output: Tensor) -> object:
     """The gradient of a scalar with respect to itself."""
     if ((output.keys | state().included) >> KEY_PYTHON) & 1:
         return call.ones_like(output)
+    if not output.storage.device.on_host:
+        return call.ones(output.shape, dtype=output.dtype, device=output.device)
     ones: Tensor = new_empty(
         output.ndim_, output.sizes, cython.NULL, output.dtype_, output.storage.device
     )
-    if not ones.storage.device.on_host:
-        return ones.fill_(1)
     write_element(ones.dtype_.code, ones.pointer(), 1)
     return ones
 

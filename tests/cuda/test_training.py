@@ -169,3 +169,11 @@ def test_batches_in_locked_memory_reach_the_card_while_the_host_goes_on():
         seen.append((x.to("cuda", non_blocking=True), y.to("cuda", non_blocking=True)))
     assert rl.cat([x for x, _ in seen]).cpu().tolist() == data.tensors[0].tolist()
     assert rl.cat([y for _, y in seen]).cpu().tolist() == list(range(6))
+
+
+def test_functions_of_functions_take_gradients_there(machine):
+    machine.start(cards=1)
+    x = rl.arange(6.0).view(2, 3).cuda()
+    slope = rl.func.grad(lambda x: x.square().sum())
+    assert rl.equal(slope(x).cpu(), 2 * x.cpu())
+    assert rl.equal(rl.func.vmap(slope)(x).cpu(), 2 * x.cpu())
