@@ -175,16 +175,22 @@ class Attention(Block):
             return ir.select(value, score * self.scale2, LOWEST)
         return score * self.scale2 + ir.cast(f32, value) * LOG2E
 
-    def cut(self, sums, lasts, edge):
-        """Hides columns of scores behind the last one of each half, where some are.
+    def mask_steps(self):
+        """The mask's steps along queries and keys, and how many there are."""
+        return *self.steps["mask"][2:], self.queries, self.keys
+
+    def hide(self, sums, mine, start, following):
+        """Hides keys that are not there, or come after the query where that matters.
 
         Args:
-            lasts: the last column of both halves of the rows, of those from the start on.
-            edge: whether any is hidden.
+            mine: the first query of the warp.
+            start, following: the first key, and the one after the last.
         """
         b = self.b
-        with b.when(edge):
-            for half, last in enumerate(lasts):
+        with b.when((following > self.keys) | (self.causal & (following > mine))):
+            for half in range(2):
+                query, last = mine + self.group + 8 * half, self.keys - 1
+                last = ir.select(self.causal & (query < last), query, last) - start
                 last = b.let("last", ir.cast(i32, last) - self.twice)
                 for n, own in enumerate(sums):
                     for i in range(2):
@@ -243,10 +249,9 @@ class Forward(Attention):
             "key": self.rows_of("key", batch, theirs, self.keys, self.depth),
             "value": self.part_of("value", part, batch, theirs, self.keys),
         }
-        mask = None, None
+        mask = None
         if self.mask is not None:
-            base = self.rows_of("mask", batch, head, self.queries, self.keys).base
-            mask = base, (*self.steps["mask"][2:], self.queries, self.keys)
+            mask = self.rows_of("mask", batch, head, self.queries, self.keys).base
         mine = b.let("mine", first + self.warp * UNIT_ROWS)
         lefts = self.own(queries, mine, tile.depth)
         zero, lowest = ir.Const(f32, 0), ir.Const(f32, LOWEST)
@@ -273,12 +278,8 @@ class Forward(Attention):
             sums = self.zeros(tile.slice // 8)
             keys, values = self.slices["key"], self.slices["value"]
             self.along(sums, lefts, keys, b.let("at", stage * keys.size))
-            self.masked(sums, *mask, mine, start)
-            edge = (following > self.keys) | (self.causal & (following > mine))
-            last = self.keys - 1
-            seen = [b.let("seen", mine + self.group + 8 * half) for half in range(2)]
-            lasts = [ir.select(self.causal & (q < last), q, last) - start for q in seen]
-            self.cut(sums, lasts, edge)
+            self.masked(sums, mask, self.mask_steps(), mine, start)
+            self.hide(sums, mine, start, following)
             self.soften(sums, tops, masses, totals)
             place = b.let("at", stage * values.size)
             self.across(totals, self.rounded(sums), values, place)

@@ -137,14 +137,15 @@ class Block:
 
     def own(self, rows, first, columns):
         """A lane's share of 16 rows as a left factor: four words for 16 columns."""
-        b, words = self.b, []
-        for k in range(0, columns, 16):
-            share = []
-            for n in range(4):
-                row = first + self.group + n % 2 * 8
-                column = 2 * self.pair + (k + n // 2 * 8)
-                share.append(b.let("word", self.word(rows, row, column)))
-            words.append(share)
+        return [self.share(rows, first, k) for k in range(0, columns, 16)]
+
+    def share(self, rows, first, k):
+        """The four words for 16 columns from ``k`` on."""
+        words = []
+        for n in range(4):
+            row = first + self.group + n % 2 * 8
+            column = 2 * self.pair + (k + n // 2 * 8)
+            words.append(self.b.let("word", self.word(rows, row, column)))
         return words
 
     def word(self, rows, row, column):
@@ -176,11 +177,15 @@ class Block:
                 self.multiply(sums[n : n + 2], left, slice.array, place, False)
 
     def across(self, sums, lefts, slice, stage):
-        """Adds the products of left factors and a slice, whose rows are the depth."""
+        """Adds the products of left factors and a slice, whose rows are the depth.
+
+        Args:
+            stage: where the first of the columns begins that there are sums of.
+        """
         start = stage + (self.other + self.row) * slice.pitch + self.upper
         start = self.b.let("start", start)
         for k, left in enumerate(lefts):
-            for n in range(0, slice.columns // 8, 2):
+            for n in range(0, len(sums), 2):
                 place = start + (16 * k * slice.pitch + 8 * n)
                 self.multiply(sums[n : n + 2], left, slice.array, place, True)
 

@@ -367,6 +367,18 @@ class Backend:
         """
         self.refuse("attend", results.device)
 
+    def run_attention_gradients(
+        self, results, grad, out, operands, log_mass, is_causal, scale
+    ):
+        """Gradients of `run_attention`; whether there are kernels for them.
+
+        Args:
+            results: where those of queries, keys and values are written, or None.
+            grad: that of what attention gave, which is ``out``; both laid out in runs.
+            operands, log_mass, is_causal, scale: as there.
+        """
+        return False
+
     def convolves(self, dtype):
         """Whether a library of the device's takes convolutions of a dtype at present."""
         return False

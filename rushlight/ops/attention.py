@@ -435,6 +435,58 @@ def efficient_attention(
     return out, log_mass, *empty
 
 
+def efficient_attention_backward(
+    grad_out, query, key, value, attn_bias, out, logsumexp, seed, offset, dropout_p,
+    grad_input_mask, is_causal, scale,
+):  # fmt: skip
+    """Gradients of queries, keys and values, where they are wanted; masks have none.
+
+    Raises:
+        RuntimeError: the operands are none for it.
+    """
+    _check_blocks(query, key, value, dropout_p)
+    tensors, wanted = (query, key, value), grad_input_mask[:3]
+    if query.device.on_host:
+        given = grad_out, *tensors, out, logsumexp, 0.0, is_causal, attn_bias, scale
+        results = attention_backward_by_blocks(*given)
+        results = [t if want else None for t, want in zip(results, wanted, strict=True)]
+        return *results, None
+    results = [
+        _laid_as(t, t.shape[3]) if want else None
+        for t, want in zip(tensors, wanted, strict=True)
+    ]
+    if not query.device.has_memory:
+        return *results, None
+    if not out.numel() or not key.shape[2]:
+        for result in results:
+            if result is not None:
+                result.zero_()
+        return *results, None
+    if scale is None:
+        scale = 1.0 / math.sqrt(query.shape[3])
+    mask, logs = _mask_for(attn_bias, query, key), logsumexp.contiguous()
+    given = tensors, mask, logs, is_causal, scale
+    if not attention_elsewhere.differentiate(results, grad_out, out, *given):
+        given = grad_out, *tensors, is_causal, attn_bias, scale
+        results = composed_gradients(*given)
+        results = [t if want else None for t, want in zip(results, wanted, strict=True)]
+    return *results, None
+
+
+def efficient_gradients(
+    grad, query, key, value, attn_bias, is_causal, scale, results, needs
+):
+    """By a device's units, or by operators that can be differentiated again."""
+    out, log_mass, *places = results
+    if is_recording() or log_mass.shape != out.shape[:3]:
+        given = query, key, value, is_causal, attn_bias, scale
+        return composed_gradients(grad, *given)
+    wanted = [bool(needs & 1 << k) for k in range(3)]
+    backward = ops._scaled_dot_product_efficient_attention_backward
+    given = query, key, value, attn_bias, out, log_mass, *places, 0.0, [*wanted, False]
+    return tuple(backward(grad, *given, is_causal, scale=scale)[:3])
+
+
 def attention_in_steps(query, key, value, mask, lead, fill, factor, divides):
     """``softmax(mask(query @ key * factor)) @ value`` of three batches of matrices.
 

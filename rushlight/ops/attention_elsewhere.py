@@ -56,12 +56,33 @@ def attend(out, operands, attn_mask, log_mass, is_causal, scale):
         RuntimeError: heads are not made of runs.
     """
     query, _, value = operands
-    sizes = query.shape[-1], value.shape[-1]
-    if any(size % RUN for size in sizes):
+    if not made_of_runs(query, value):
         raise RuntimeError(
             f"attention: elements of heads come in runs of {RUN}, but queries have "
-            f"{sizes[0]} and values {sizes[1]}"
+            f"{query.shape[-1]} and values {value.shape[-1]}"
         )
-    backend = backend_for(query.device)
     operands = *map(in_runs, operands), attn_mask
+    backend = backend_for(query.device)
     backend.run_attention(out, operands, log_mass, is_causal, scale)
+
+
+def made_of_runs(query, value):
+    """Whether heads are of whole runs."""
+    return query.shape[-1] % RUN == 0 == value.shape[-1] % RUN
+
+
+def differentiate(results, grad, out, operands, attn_mask, log_mass, is_causal, scale):
+    """Has the device write gradients; whether it has kernels for them.
+
+    Args:
+        results: where those of queries, keys and values are written, or None.
+        log_mass: dense.
+    """
+    query, _, value = operands
+    if query.device.on_host or not made_of_runs(query, value):
+        return False
+    operands = *map(in_runs, operands), attn_mask
+    backend = backend_for(query.device)
+    grad, out = in_runs(grad), in_runs(out)
+    rest = operands, log_mass, is_causal, scale
+    return backend.run_attention_gradients(results, grad, out, *rest)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rushlight import te
-from rushlight.codegen import attention, tiles, units
+from rushlight.codegen import attention, attention_gradients, tiles, units
 from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
 from rushlight.codegen.emit import ptx
@@ -47,6 +47,18 @@ ATTENTION = (
     ("bf16", 128, 128, "float32"),
     ("f16", 256, 256, "bool"),
     ("bf16", 32, 256, "bfloat16"),
+)
+GRADIENTS = tuple(
+    (of, *rest)
+    for of in attention_gradients.KINDS
+    for rest in (
+        ("f16", 32, 32, None),
+        ("bf16", 64, 64, "bool"),
+        ("bf16", 96, 96, "float32"),
+        ("f16", 128, 128, None),
+        ("bf16", 128, 128, "float32"),
+        ("bf16", 192, 192, "float32"),
+    )
 )
 
 ELEMENTWISE = {
@@ -225,6 +237,11 @@ def named():
         tile = attention.tile_for(depth, width)
         types = getattr(ir, kind), tile, mask and ir.Type(mask)
         found[name] = lower(attention.forward(name, *types))
+    for of, kind, depth, width, mask in GRADIENTS:
+        name = f"attention_{of}_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
+        tile = attention_gradients.tile_for(of, depth, width, mask is not None)
+        types = getattr(ir, kind), tile, mask and ir.Type(mask)
+        found[name] = lower(attention_gradients.gradient(of, name, *types))
     return found
 
 

@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from rushlight.codegen import attention, spec
+from rushlight.codegen import attention, attention_gradients, spec
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import reference_grid
@@ -75,6 +75,75 @@ def test_later_keys_are_hidden_and_masks_added(plain):
     run_forward(plain, 40, 33, causal=True)
     added = lower(attention.forward("attend", ir.f16, TILE, ir.f32))
     run_forward(added, 17, 20, mask=drawn(1, 2, 17, 20).astype(np.float32))
+
+
+def run_gradient(kind, queries, keys, causal=False, mask=None, change=None):
+    """A gradient of attention with two heads for each of keys, and what it should be."""
+    batch, heads, groups = 1, 2, 1
+    tile = attention_gradients.Tile(16, 16, 16, 16, warps=2)
+    counts = {"query": queries, "key": keys, "value": keys, "grad": queries}
+    own = {name: groups if name in ("key", "value") else heads for name in counts}
+    half = {
+        name: drawn(batch, own[name], n, 16, seed=k).astype(np.float16)
+        for k, (name, n) in enumerate(counts.items())
+    }
+    q, k, v, g = (half[name].astype(np.float64) for name in counts)
+    mask = np.zeros((1, 1, 1, 1), np.float32) if mask is None else mask
+    spread = np.broadcast_to(mask, (batch, heads, queries, keys))
+    scores = q @ k.swapaxes(2, 3) * 0.25 + spread
+    if causal:
+        scores[..., ~np.tri(queries, keys, dtype=bool)] = -np.inf
+    top = scores.max(-1, keepdims=True)
+    weights = np.exp(scores - top)
+    mass = weights.sum(-1, keepdims=True)
+    weights /= mass
+    half["out"] = (weights @ v).astype(np.float16)
+    delta = (half["out"].astype(np.float64) * g).sum(-1)
+    slopes = weights * (g @ v.swapaxes(2, 3) - delta[..., None])
+    wanted = {
+        "query": slopes @ k * 0.25,
+        "key": (slopes.swapaxes(2, 3) @ q * 0.25).sum(1, keepdims=True),
+        "value": (weights.swapaxes(2, 3) @ g).sum(1, keepdims=True),
+    }[kind]
+    log_mass = np.ascontiguousarray((top + np.log(mass))[..., 0], np.float32)
+    deltas = np.full_like(log_mass, np.nan) if kind == "query" else delta.astype("f")
+    types = ir.f16, tile, ir.f32
+    function = lower(attention_gradients.gradient(kind, "gradient", *types))
+    function = change(function) if change else function
+    result = np.full(half[kind].shape, np.nan, np.float16)
+    operands = [result, *(half[name] for name in attention_gradients.OPERANDS[1:-1])]
+    sizes = heads, heads // groups, queries, keys, 16, 16, causal
+    scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
+    steps = [steps_of(array) for array in (*operands, spread)]
+    rows = tile.rows, counts[kind]
+    ints, blocks = attention.integers(sizes, rows, 1, steps, scale)
+    integers, factor = np.array(ints, np.int64), np.array([0.25], np.float32)
+    arrays = *operands, mask, log_mass, deltas, factor, integers
+    total = batch * own[kind] * blocks
+    places = [array.ctypes.data for array in arrays]
+    reference_grid.run(function, [*places, total], 2, tile.threads)
+    np.testing.assert_allclose(result, wanted, atol=1e-2)
+    np.testing.assert_allclose(deltas, delta, atol=1e-3)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (17, 40), (40, 17)])
+@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+def test_blocks_of_rows_have_the_gradients_of_whole_matrices(kind, sizes):
+    run_gradient(kind, *sizes)
+
+
+@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+def test_gradients_do_not_flow_to_hidden_keys(kind):
+    mask = drawn(1, 2, 20, 35).astype(np.float32)
+    mask[..., 1] = -np.inf
+    run_gradient(kind, 20, 35, causal=True, mask=mask)
+
+
+@pytest.mark.parametrize("number", range(2))
+@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+def test_every_barrier_of_a_gradient_is_needed(kind, number):
+    with pytest.raises(RaceError, match="no barrier between"):
+        run_gradient(kind, 40, 40, change=lambda f: without(f, Barrier, number))
 
 
 def without(function, kind, number=0):

@@ -209,17 +209,133 @@ def test_either_of_pytorch_s_switches_allows_the_kernel(machine, ways):
         agrees(machine, *(drawn(1, 1, 20, 16, seed=n) for n in range(3)))
 
 
-def test_gradients_are_those_of_whole_matrices(machine):
-    given = [drawn(1, 2, n, 20, seed=n) for n in (30, 40, 40)]
-    ours = [t.cuda().requires_grad_() for t in given]
-    theirs = [t.double().requires_grad_() for t in given]
-    grad = drawn(1, 2, 30, 20, seed=9)
-    out = F.scaled_dot_product_attention(*ours, is_causal=True)
+def learns(machine, query, key, value, mask=None, causal=False, scale=None, times=4):
+    """Compares gradients on the card with exact ones; the kernels that were launched."""
+    machine.fake.calls.clear()
+    gqa = key.shape[-3] != query.shape[-3]
+    operands = query, key, value
+    ours = [t.cuda().requires_grad_() for t in operands]
+    theirs = [t.double().requires_grad_() for t in operands]
+    there = None if mask is None else mask.cuda()
+    choice = {"is_causal": causal, "scale": scale, "enable_gqa": gqa}
+    out = F.scaled_dot_product_attention(*ours, there, **choice)
+    grad = drawn(*out.shape, dtype=query.dtype, seed=9)
     found = rl.autograd.grad(out, ours, grad.cuda())
-    wanted = rl.autograd.grad(exact(*theirs, causal=True), theirs, grad.double())
+    assert len(by_units(machine)) == times
+    result = exact(*theirs, mask, causal, scale)
+    wanted = rl.autograd.grad(result, theirs, grad.double())
     for one, other in zip(found, wanted, strict=True):
-        assert one.dtype is rl.float16
-        assert (one.cpu().double() - other).abs().max() < 5e-3
+        assert one.dtype is query.dtype and one.shape == other.shape
+        close = 2 * ROUNDING[query.dtype.name] * max(1.0, other.abs().max().item())
+        gap = (one.cpu().double() - other).abs().max().item()
+        assert gap <= close, gap
+    return out
+
+
+@pytest.mark.parametrize("keys", [1, 17, 64, 65])
+@pytest.mark.parametrize("queries", [1, 17, 64, 65])
+def test_gradients_at_every_end_of_a_block(machine, queries, keys):
+    operands = [drawn(1, 1, n, 16, seed=n) for n in (queries, keys, keys)]
+    learns(machine, *operands)
+    learns(machine, *operands, causal=True)
+
+
+@pytest.mark.parametrize("depth, width", [(1, 3), (40, 64), (72, 128), (136, 192)])
+def test_gradients_of_every_size_of_a_head(machine, depth, width):
+    operands = drawn(1, 1, 20, depth), drawn(1, 1, 40, depth), drawn(1, 1, 40, width)
+    learns(machine, *operands)
+
+
+def test_gradients_of_longer_heads_are_those_of_whole_matrices(machine):
+    operands = drawn(1, 1, 20, 200), drawn(1, 1, 40, 200), drawn(1, 1, 40, 8)
+    learns(machine, *operands, times=1)
+
+
+@pytest.mark.parametrize("mask", ["causal", "bool", "own", "float32", "of keys"])
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_gradients_with_every_type_and_mask(machine, dtype, mask):
+    dtype = getattr(rl, dtype)
+    operands = [drawn(2, 2, n, 24, dtype=dtype, seed=n) for n in (70, 90, 90)]
+    masks = {
+        "bool": drawn(2, 1, 70, 90) > -0.5,
+        "own": drawn(70, 90, dtype=dtype),
+        "float32": drawn(1, 2, 70, 90, dtype=rl.float32),
+        "of keys": drawn(2, 1, 1, 90) > -0.5,
+    }
+    if mask == "bool":
+        masks["bool"][:, :, 3] = False  # a query that sees no key
+    learns(machine, *operands, masks.get(mask), causal=mask == "causal", scale=-0.3)
+
+
+def test_gradients_of_keys_that_serve_several_heads(machine):
+    operands = drawn(2, 4, 20, 16), drawn(2, 2, 70, 16), drawn(2, 2, 70, 16)
+    learns(machine, *operands, causal=True)
+
+
+def test_gradients_of_other_layouts(machine):
+    query, key, value = (drawn(2, 20, 3, 16, seed=n).transpose(1, 2) for n in range(3))
+    learns(machine, query, key.mT.contiguous().mT, value[:1].expand(2, -1, -1, -1))
+
+
+def test_gradients_are_the_same_bits_each_time(machine):
+    operands = [
+        drawn(1, 2, n, 16, seed=n).cuda().requires_grad_() for n in (70, 90, 90)
+    ]
+    grad = drawn(1, 2, 70, 16, seed=9).cuda()
+    found = [
+        rl.autograd.grad(F.scaled_dot_product_attention(*operands), operands, grad)
+        for _ in range(2)
+    ]
+    for one, other in zip(*found, strict=True):
+        assert rl.equal(one.cpu(), other.cpu())
+
+
+@pytest.mark.parametrize(
+    "wanted, times", [((0,), 2), ((1,), 3), ((2,), 2), ((0, 2), 3)]
+)
+def test_only_wanted_gradients_are_computed(machine, wanted, times):
+    operands = [drawn(1, 1, n, 16, seed=n).cuda() for n in (20, 30, 30)]
+    learning = [operands[k].requires_grad_() for k in wanted]
+    machine.fake.calls.clear()
+    out = F.scaled_dot_product_attention(*operands)
+    found = rl.autograd.grad(out, learning, rl.ones_like(out))
+    assert len(by_units(machine)) == times
+    assert [g.shape for g in found] == [t.shape for t in learning]
+
+
+def test_gradients_of_gradients_are_those_of_whole_matrices(machine):
+    given = [drawn(1, 1, n, 8, seed=n) for n in (5, 7, 7)]
+    results = []
+    for operands in ([t.cuda() for t in given], [t.double() for t in given]):
+        operands = [t.requires_grad_() for t in operands]
+        attend = F.scaled_dot_product_attention if operands[0].is_cuda else exact
+        out = attend(*operands)
+        first = rl.autograd.grad(out.square().sum(), operands, create_graph=True)
+        total = sum(g.square().sum() for g in first)
+        results.append(rl.autograd.grad(total, operands))
+    for one, other in zip(*results, strict=True):
+        close = 2e-2 * max(1.0, other.abs().max().item())
+        assert (one.cpu().double() - other).abs().max() < close
+
+
+def test_gradients_of_a_batch_of_batches_are_one_launch_each(machine):
+    query, key, value, grad = (
+        drawn(3, 1, 2, n, 16, seed=n + k).cuda() for k, n in enumerate((20, 30, 30, 20))
+    )
+    attend = rl.ops.aten._scaled_dot_product_efficient_attention
+    backward = rl.ops.aten._scaled_dot_product_efficient_attention_backward
+
+    def gradients(query, key, value, grad):
+        out, *more = attend(query, key, value, None, True)
+        rest = None, out, *more, 0.0, [True, True, True, False]
+        return backward(grad, query, key, value, *rest)[:3]
+
+    machine.fake.calls.clear()
+    found = rl.func.vmap(gradients)(query, key, value, grad)
+    assert len(by_units(machine)) == 4
+    alone = gradients(query[1], key[1], value[1], grad[1])
+    for many, one in zip(found, alone, strict=True):
+        assert rl.equal(many[1].cpu(), one.cpu())
 
 
 def test_a_batch_of_batches_is_one_launch(machine):

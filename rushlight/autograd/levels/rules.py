@@ -497,13 +497,16 @@ def attention(level, op, args):
         given[name] = mask.expand(*query.shape[:3], key.shape[2])
 
     def joined_with(value):
-        return merged(level.filled(value)) if isinstance(value, Tensor) else value
+        many = isinstance(value, Tensor) and value.dim()
+        return merged(level.filled(value)) if many else value
+
+    def apart(part):
+        known = part is None or not part.dim()
+        return part if known else level.wrap(part.unflatten(0, sizes))
 
     found = op.redispatch(None, *map(joined_with, given.values()))
     sizes = level.size, args[0].shape[0]
-    return tuple(
-        level.wrap(part.unflatten(0, sizes)) if part.dim() else part for part in found
-    )
+    return tuple(map(apart, found))
 
 
 def pooling(nd):

@@ -24,27 +24,36 @@ def takes(card, element, depth, width, masked):
 
     flash = cuda.flash_sdp_enabled() and not masked
     allowed = flash or cuda.mem_efficient_sdp_enabled()
+    return allowed and fits(card, element, depth, width, MOST)
+
+
+def fits(card, element, depth, width, most):
+    """Whether a card has units for a type, and heads are short enough."""
     modern = card.properties.major >= UNITS_SINCE
-    fits = element in HALVES and max(depth, width) <= MOST
-    return allowed and modern and fits
+    return modern and element in HALVES and max(depth, width) <= most
 
 
 @functools.cache
 def kernel(kind, element, mask, tile):
-    """The kernel of one direction for types and a tile."""
-    from rushlight.codegen import attention
+    """The kernel of results, or of one gradient, for types and a tile."""
+    from rushlight.codegen import attention, attention_gradients
     from rushlight.codegen.expr import Type
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower
 
-    write = getattr(attention, kind)
     sizes = f"{tile.slice}_{tile.depth}_{tile.width}"
+    if kind != "forward":
+        sizes = f"{sizes}_{tile.part}"
     name = f"attention_{kind}_{element}_{mask or 'none'}_{sizes}"
 
     def made():
-        return lower(write(name, Type(element), tile, mask and Type(mask)))
+        types = name, Type(element), tile, mask and Type(mask)
+        if kind == "forward":
+            return lower(attention.forward(*types))
+        return lower(attention_gradients.gradient(kind, *types))
 
-    return DeviceKernel(name, fingerprint(write), made)
+    both = attention.forward, attention_gradients.gradient
+    return DeviceKernel(name, fingerprint(*both), made)
 
 
 def run(card, results, operands, log_mass, is_causal, scale):
@@ -56,35 +65,60 @@ def run(card, results, operands, log_mass, is_causal, scale):
     from rushlight.codegen import attention
 
     query, _, value, _ = operands
-    element, modern = query.dtype.name, card.properties.major >= UNITS_SINCE
-    if (
-        element not in HALVES
-        or not modern
-        or max(query.shape[3], value.shape[3]) > attention.MOST
-    ):
+    depth, width = query.shape[3], value.shape[3]
+    if not fits(card, query.dtype.name, depth, width, attention.MOST):
         raise NotImplementedError(
-            f"the backend 'cuda' has no attention of {element} in heads of {query.shape[3]} "
-            f"and {value.shape[3]} for this card"
+            f"the backend 'cuda' has no attention of {query.dtype.name} in heads of "
+            f"{depth} and {width} for this card"
         )
-    width = value.shape[3]
-    tile = attention.tile_for(query.shape[3], width)
-    given = results, *operands
-    launch(
-        *(card, "forward", tile, given, (log_mass,), is_causal, scale),
-        *(
-            (tile.rows, query.shape[2]),
-            attention.parts_of(query.shape[3], width),
-            query.shape[1],
-        ),
-    )
+    tile, parts = attention.tile_for(depth, width), attention.parts_of(depth, width)
+    rows = tile.rows, query.shape[2]
+    given = (results, *operands), (log_mass,), is_causal, scale
+    launch(card, "forward", tile, *given, rows, parts, query.shape[1])
+
+
+def run_gradients(card, results, grad, out, operands, log_mass, is_causal, scale):
+    """Gradients in this thread's queue; whether there are kernels for them.
+
+    That of queries comes first: it leaves what those of keys need.
+    """
+    from rushlight.codegen import attention_gradients as gradients
+
+    query, key, value, mask = operands
+    depth, width = query.shape[3], value.shape[3]
+    if not fits(card, query.dtype.name, depth, width, gradients.MOST):
+        return False
+    results = dict(zip(gradients.KINDS, results, strict=True))
+    if results["query"] is None and results["key"] is not None:
+        results["query"] = room_like(query)
+    vectors = log_mass, room_like(log_mass)
+    for kind, result in results.items():
+        if result is None:
+            continue
+        own = query if kind == "query" else key
+        sizes = kind, depth, width, mask is not None
+        tile, (_, parts) = gradients.tile_for(*sizes), gradients.part_of(*sizes)
+        given = result, query, key, value, grad, out, mask
+        rows = tile.rows, own.shape[2]
+        rest = is_causal, scale, rows, parts, own.shape[1]
+        launch(card, kind, tile, given, vectors, *rest)
+    return True
+
+
+def room_like(tensor):
+    """Dense memory for as many elements."""
+    from rushlight.core.factories import empty
+
+    return empty(tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
 def launch(card, kind, tile, operands, vectors, is_causal, scale, rows, parts, heads):
     """Runs a kernel over the blocks of all heads.
 
     Args:
-        operands: result, queries, keys, values and mask in their order.
-        vectors: dense tensors with a number for each query.
+        operands: result, queries, keys and values, then what the kernel takes beside
+            them; the mask is the last.
+        vectors: dense, with a number for each query.
         rows: how many queries, or keys, a block has, of how many.
         parts: into how many blocks their results are divided.
         heads: that blocks are counted for.

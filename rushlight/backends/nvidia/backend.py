@@ -172,6 +172,14 @@ class Cards(Backend):
         card = self.card(results.device)
         attention.run(card, results, operands, log_mass, is_causal, scale)
 
+    def run_attention_gradients(
+        self, results, grad, out, operands, log_mass, is_causal, scale
+    ):
+        gathering.flush()
+        card = self.card(grad.device)
+        given = results, grad, out, operands, log_mass, is_causal, scale
+        return attention.run_gradients(card, *given)
+
     def convolves(self, dtype):
         return convolution.takes(dtype.name)
 
