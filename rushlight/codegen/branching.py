@@ -42,13 +42,14 @@ class Branching(Pointwise):
         Raises:
             TypeError: the values are complex, or of several types.
         """
+        named = self.kernel_name(in_dtypes, out_dtypes, compute, static)
         if not isinstance(compute, str):  # one type for each input
             if len(set(compute)) != 1:
                 raise TypeError(f"{self.name} is a function of values of one type")
             compute = compute[0]
         if compute.startswith("complex"):
             raise TypeError(f"{self.name} is not a function of complex values")
-        plan = Plan(in_dtypes, out_dtypes, kind="rolled")
+        plan = Plan(in_dtypes, out_dtypes)
         name = computed(compute).name
 
         def body(b, flags, i, operands_in, operands_out):
@@ -62,10 +63,7 @@ class Branching(Pointwise):
                 for store in operand.store(i, result):
                     b.add(store)
 
-        function = ir.kernel(
-            self.kernel_name(in_dtypes, out_dtypes, compute, static),
-            plan.loops(body, []),
-        )
+        function = ir.kernel(named, plan.loops(body, []))
         return inspect.getsource(self.function), function
 
     def read(self, b, name, values, plan):

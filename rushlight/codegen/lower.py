@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from rushlight.codegen import spec
 from rushlight.codegen.passes.fold_indices import fold_indices
+from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
 from rushlight.codegen.passes.vectorize_loops import vectorize_loops
 
 PASSES = (
     vectorize_loops,  # loops over elements become loops over vectors
+    mask_branches,  # elements that loop as long as they like become lanes that wait
     fold_indices,  # integer arithmetic by the rules of `simplify`
     prune_branches,  # tests that are known, loops that run never or once
     remove_unused,  # names that nothing reads

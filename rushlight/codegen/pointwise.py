@@ -313,8 +313,7 @@ class _Operand:
 class Plan:
     """The loops around an elementwise body."""
 
-    def __init__(self, in_dtypes, out_dtypes, kind="vectorized"):
-        self.kind = kind
+    def __init__(self, in_dtypes, out_dtypes):
         count = len(in_dtypes) + len(out_dtypes)
         self.outputs = [
             _Operand(f"out{k}" if len(out_dtypes) > 1 else "out", k, dtype, count)
@@ -385,7 +384,7 @@ class Plan:
                     ),
                 )
             )
-        with b.loop("i", ZERO, length, kind=self.kind) as i:
+        with b.loop("i", ZERO, length, kind="vectorized") as i:
             body(i, self.inputs, self.outputs)
         for operand in self.outputs:
             with b.when(~operand.direct):

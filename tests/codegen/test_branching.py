@@ -48,6 +48,60 @@ def test_each_element_takes_its_own_number_of_steps(dtype):
     assert run_pointwise(collatz, [x]).tolist() == expected
 
 
+@loops_inline
+def is_far(x, bound):
+    far = abs(x) > bound
+    return far
+
+
+@branching
+def wandering(x, bound):
+    """Loops in a loop, conditions that are calls, and branches that few take."""
+    at = x + T(0)
+    total = T(0)
+    while is_far(at, bound):
+        step = T(0)
+        while step < at or step < T(0) - at:
+            step = step + bound
+            if step > bound * T(3):
+                total = total + step
+            elif at < T(0):
+                total = total - T(1)
+            else:
+                at = at - T(0.25)
+        at = at * T(0.5)
+        total = total + step
+    value = total if total < T(1e6) else T(1e6)
+    return value
+
+
+def wandering_of(x, bound):
+    at, total = x, 0.0
+    while abs(at) > bound:
+        step = 0.0
+        while step < at or step < -at:
+            step += bound
+            if step > bound * 3:
+                total += step
+            elif at < 0:
+                total -= 1
+            else:
+                at -= 0.25
+        at *= 0.5
+        total += step
+    return min(total, 1e6)
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 33, 500])
+def test_elements_that_wait_for_others_are_what_they_would_be_alone(count):
+    x = (rl.arange(count, dtype=rl.float64) * 37 % 101 - 50) * 0.5
+    bound = rl.arange(count, dtype=rl.float64) % 5 * 0.5 + 0.5
+    expected = list(map(wandering_of, x.tolist(), bound.tolist()))
+    assert run_pointwise(wandering, [x, bound]).tolist() == expected
+    alone = [run_pointwise(wandering, [x[k], bound[k]]).item() for k in range(count)]
+    assert alone == expected
+
+
 def test_layouts_are_those_of_other_elementwise_kernels():
     x = rl.arange(1, 13, dtype=rl.float32).reshape(3, 4).t()
     result = run_pointwise(collatz, [x])

@@ -5,6 +5,7 @@ from rushlight.codegen.emit.python import render_statements
 from rushlight.codegen.expr import Const, Var, boolean, f32, i64, load
 from rushlight.codegen.lower import lower, lower_in_steps
 from rushlight.codegen.passes.fold_indices import fold_indices
+from rushlight.codegen.passes.mask_branches import mask_branches
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
@@ -86,12 +87,47 @@ def test_vectorize_loops_chooses_one_value_or_all_ahead_of_the_loop():
         assert text.index("if lone") < text.index("for i") if "along" in text else True
 
 
+def halving(value, type):
+    """A loop that halves an element for as long as it is above one."""
+    x = Var("x", type)
+    halve = ir.While(x > Const(type, 1), (ir.Assign(x, value(x)),))
+    body = (ir.Declare(x, load(p, i)), halve, ir.Store(p, i, x))
+    return ir.For(i, Const(i64, 0), n, body, kind="vectorized")
+
+
+def test_mask_branches_lets_lanes_wait_for_the_last():
+    loop = halving(lambda x: x / 2, f32)
+    text = after(mask_branches, bind, ir.Let(n, ir.integer(0)), loop)
+    if not current().has_masks:
+        assert "for i in rolled(0, n)" in text
+        return
+    assert text.splitlines()[3:] == [
+        "for i in rolled(0, stop_v2, 16):",
+        "    mask_v1 = ramp(i, 1, 16) < broadcast(stop_v2, 16)",
+        "    x = p.lanes(i, 16, mask_v1)",
+        "    going_v3 = mask_v1",
+        "    while True:",
+        "        going_v3 = going_v3 & (x > 1.0)",
+        "        if ~any_lane(going_v3):",
+        "            break",
+        "        x = select(going_v3, x / 2.0, x)",
+        "    p.put(i, x, mask_v1)",
+    ]
+
+
+def test_mask_branches_leaves_what_could_do_harm_in_lanes_that_wait():
+    elsewhere = halving(lambda x: load(p, ir.cast(i64, x)), f32)
+    text = after(mask_branches, bind, ir.Let(n, ir.integer(0)), elsewhere)
+    assert "for i in rolled(0, n):" in text
+
+
 def test_lowering_reports_every_step():
     program = ir.kernel("k", (bind, ir.Store(p, ir.BEGIN + 0, load(p, ir.END))))
     steps = list(lower_in_steps(program))
     assert [name for name, _ in steps] == [
         "built",
         "vectorize_loops",
+        "mask_branches",
         "fold_indices",
         "prune_branches",
         "remove_unused",

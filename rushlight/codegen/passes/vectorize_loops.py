@@ -35,11 +35,11 @@ def vectorize_loops(function):
     """The program with its simple vectorised loops written over vectors."""
     if not current().has_masks:
         return function
-    names = _Names()
+    names = Names()
     return function.with_body(_rewritten(function.body, names))
 
 
-class _Names:
+class Names:
     """Fresh names for what the pass adds."""
 
     def __init__(self):
@@ -103,12 +103,12 @@ def _widths(loop):
         if isinstance(s, ir.Let):
             if not _is_simple(s.value, loop.var, varying, widths):
                 return None
-            if _varies(s.value, varying):
+            if varies(s.value, varying):
                 varying.add(s.var.name)
         elif isinstance(s, ir.Store) and s.mask is None and not s.streaming:
-            if not _goes_along(s.index, loop.var, varying):
+            if not goes_along(s.index, loop.var, varying):
                 return None
-            if _varies(s.pointer, varying):
+            if varies(s.pointer, varying):
                 return None
             if not _is_simple(s.value, loop.var, varying, widths):
                 return None
@@ -134,32 +134,32 @@ def _is_position(index, var):
     return isinstance(index, Var) and index.name == var.name
 
 
-def _goes_along(index, var, varying):
+def goes_along(index, var, varying):
     """Whether an index is the loop's, or lies a fixed distance from it."""
     if isinstance(index, ir.Binary) and index.op == "add":
         left, right = index.args
-        if not _varies(right, varying):
-            return _goes_along(left, var, varying)
-        return not _varies(left, varying) and _goes_along(right, var, varying)
+        if not varies(right, varying):
+            return goes_along(left, var, varying)
+        return not varies(left, varying) and goes_along(right, var, varying)
     return _is_position(index, var)
 
 
-def _varies(e, varying):
+def varies(e, varying):
     if isinstance(e, Var):
         return e.name in varying
-    return any(_varies(arg, varying) for arg in e.args)
+    return any(varies(arg, varying) for arg in e.args)
 
 
 def _is_simple(e, var, varying, widths):
     """Whether a value can be widened; adds the bytes of what it goes through."""
-    if e.type.lanes > 1 or isinstance(e.type, ir.Pointer) and _varies(e, varying):
+    if e.type.lanes > 1 or isinstance(e.type, ir.Pointer) and varies(e, varying):
         return False
-    if not _varies(e, varying):
+    if not varies(e, varying):
         return True
     if isinstance(e, ir.Load):
         widths.append(e.type.itemsize)
-        side_by_side = _goes_along(e.args[1], var, varying)
-        return side_by_side and not _varies(e.args[0], varying) and e.mask is None
+        side_by_side = goes_along(e.args[1], var, varying)
+        return side_by_side and not varies(e.args[0], varying) and e.mask is None
     if not e.type.is_bool:
         widths.append(e.type.itemsize)
     return all(_is_simple(arg, var, varying, widths) for arg in e.args)
@@ -184,7 +184,7 @@ class _Choices:
             return None
         condition, one, element = e.args
         if not _is_position(element.args[1], self.index) or any(
-            _varies(part, self.inside)
+            varies(part, self.inside)
             or part.type.lanes > 1
             or isinstance(part, ir.Load)
             for part in (condition, one, element.args[0])
@@ -262,7 +262,7 @@ class _Body:
                 return ir.Ramp(self.lanes, self.index, Const(i64, 1))
             return self.wide.get(e.name, e)
         if isinstance(e, ir.Load):
-            if not _varies(e.args[1], {self.index.name}):
+            if not varies(e.args[1], {self.index.name}):
                 return e
             return ir.load(*e.args[:2], self.lanes, e.alignment, self.mask)
         chosen = self.choices.load(e, self.mask)
