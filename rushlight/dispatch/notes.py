@@ -20,6 +20,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 from cython.cimports.rushlight.core.device import CPU_DEVICE
 from cython.cimports.rushlight.core.dtype import CODE_BOOL, dtype_of
 from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_PLANNING,
@@ -141,7 +142,8 @@ class Recorder:
         found.whole = t is root and (
             base < self.given or self.looks[base - self.given] == look_of(t)
         )
-        if not found.whole and t.keys != root.keys:
+        found.deferred = t.keys ^ root.keys
+        if not found.whole and found.deferred & ~cython.cast(uint64_t, DEFERRED):
             return None
         found.shift = t.offset * t.dtype_.itemsize - root.offset * root.dtype_.itemsize
         found.ndim = t.ndim_

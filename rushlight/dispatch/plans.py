@@ -24,6 +24,7 @@ from cython.cimports.rushlight.backends.cpu.launch import parallel_for
 from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CPU, Device
 from cython.cimports.rushlight.core.dtype import FLOATING, DType, default_dtype
 from cython.cimports.rushlight.core.keys import (
+    DEFERRED,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
     KEY_PLANNING,
@@ -377,6 +378,7 @@ def window(place: Place, tensors: list) -> Tensor:
         shift // place.dtype.itemsize,
     )
     made.dtype_ = place.dtype
+    made.keys ^= place.deferred
     if place.viewed:
         made.base = base
         made.view_version = made.version()
@@ -531,6 +533,8 @@ def is_same(ours: object, theirs: object) -> cython.bint:
         if left is right:
             continue
         if left.dtype_ is not right.dtype_ or look_of(left) != look_of(right):
+            return False
+        if (left.keys ^ right.keys) & DEFERRED:
             return False
         left, right = a.detach().contiguous(), b.detach().contiguous()
         if left.numel_ and memcmp(

@@ -127,12 +127,22 @@ def select_true(
 
 @loops
 def replace_true(
-    out: "T*", source: "T*", mask: "boolean*", parts: int, begin: int, end: int
+    out: "T*",
+    source: "T*",
+    mask: "boolean*",
+    fault: "i64*",
+    parts: int,
+    there: int,
+    begin: int,
+    end: int,
 ):
-    """Puts the source's elements, in order, where the mask is set."""
+    """Puts the source's elements, in order, where the mask is set, or reports a lack."""
     taken = 0
     for i in range(begin, end):
         if mask[i]:
+            if taken == there:
+                fault[0] = there
+                break
             for part in range(parts):
                 out[i * parts + part] = source[taken * parts + part]
             taken = taken + 1
@@ -457,14 +467,14 @@ def masked_scatter(self, mask, source):
     require("masked_scatter", self.dtype, USUAL, self)
     shape = broadcast_sizes([list(self.shape), list(mask.shape)])
     out, mask = self.expand(shape).clone().contiguous(), mask.expand(shape).contiguous()
-    if mask.device.has_memory and _count(mask) > source.numel():
+    flag, (name, parts) = fault_flag(out), mover(out.dtype)
+    operands, ints = [out, source.contiguous(), mask, flag], [parts, source.numel()]
+    run_whole(replace_true, operands, ints, mask.numel(), T=name, parts=parts)
+    if fault_in(flag) is not None:
         raise RuntimeError(
             "masked_scatter: Number of elements of source < number of ones in mask\n"
             f"  mask: {brief(mask)}\n  source: {brief(source)}"
         )
-    operands = [out, source.contiguous(), mask]
-    name, parts = mover(out.dtype)
-    run_whole(replace_true, operands, [parts], mask.numel(), T=name, parts=parts)
     return out
 
 

@@ -273,6 +273,16 @@ def lowest_and_highest(out: "i64*", x: "i64*", begin: int, end: int):
 
 
 @loops
+def find_outside(index: "i64*", fault: "i64*", size: int, begin: int, end: int):
+    """Reports an index outside of ``[0, size)``."""
+    outside = False
+    for k in range(begin, end):
+        outside = outside | (index[k] < 0) | (index[k] >= size)
+    if outside:
+        fault[0] = 0
+
+
+@loops
 def search_rows(
     out: "I*",
     x: "T*",
@@ -690,13 +700,14 @@ def _check_sorter(bounds, sorter):
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{scalar_name(sorter.dtype)}"
         )
-    if sorter.numel() and sorter.device.has_memory:
+    flag, size = fault_flag(sorter), bounds.shape[-1]
+    run(find_outside, [sorter.contiguous(), flag], [size], sorter.numel())
+    if fault_in(flag) is not None:
         least, most = int(sorter.min().item()), int(sorter.max().item())
-        if least < 0 or most >= bounds.shape[-1]:
-            raise RuntimeError(
-                "torch.searchsorted(): sorter index out of range: it has"
-                f" {least if least < 0 else most} for rows of {bounds.shape[-1]}"
-            )
+        raise RuntimeError(
+            "torch.searchsorted(): sorter index out of range: it has"
+            f" {least if least < 0 else most} for rows of {size}"
+        )
 
 
 def bucketize(self, boundaries, out_int32=False, right=False):
