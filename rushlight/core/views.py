@@ -629,6 +629,17 @@ def split(self: Tensor, split_size, dim):
     ]
 
 
+def unsafe_split(self: Tensor, split_size, dim):
+    """`split` into parts that know nothing of each other."""
+    return [unsafe_view(part, part.shape) for part in split(self, split_size, dim)]
+
+
+def unsafe_split_with_sizes(self: Tensor, split_sizes, dim):
+    """`split_with_sizes` into parts that know nothing of each other."""
+    parts = split_with_sizes(self, split_sizes, dim)
+    return [unsafe_view(part, part.shape) for part in parts]
+
+
 def split_with_sizes(self: Tensor, split_sizes, dim):
     """Pieces of the given sizes along a dimension."""
     if self.ndim_ == 0:

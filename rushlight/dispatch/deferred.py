@@ -58,7 +58,8 @@ PASSING = (
 
 def passes(op: Operator) -> bool:
     """Whether an operator takes deferred tensors as they are."""
-    return op.is_view or op.name.split(".")[0] in PASSING
+    name = op.name.split(".")[0]
+    return (op.is_view and not name.startswith("unsafe_split")) or name in PASSING
 
 
 @cython.cfunc

@@ -125,32 +125,6 @@ def atleast_row(tensor):
     return tensor if tensor.ndim == 2 else tensor.reshape([1, tensor.numel()])
 
 
-def unsafe_chunk(self, chunks, dim):
-    """``chunk``."""
-    self = _settled(self)
-    return _apart(self.chunk(chunks, wrap_dim(dim, self.ndim) if self.ndim else dim))
-
-
-def unsafe_split(self, split_size, dim):
-    """``split``."""
-    return _apart(ops.split(_settled(self), split_size, dim))
-
-
-def unsafe_split_with_sizes(self, split_sizes, dim):
-    """``split_with_sizes``."""
-    return _apart(ops.split_with_sizes(_settled(self), split_sizes, dim))
-
-
-def _settled(self):
-    """The tensor with its elements in memory as they are read."""
-    return ops.resolve_neg(ops.resolve_conj(self))
-
-
-def _apart(parts):
-    """The parts as tensors that know nothing of each other."""
-    return tuple(ops._unsafe_view(part, part.shape) for part in parts)
-
-
 def _repeated_shape(shape, repeats):
     """``repeats`` and sizes in turn, with leading ones where there are more repeats."""
     sizes = [1] * (len(repeats) - len(shape)) + list(shape)

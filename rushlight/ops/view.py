@@ -240,7 +240,23 @@ def unflatten(self, dim, sizes):
 
 
 def chunk(self, chunks, dim):
-    """Parts of the size that makes at most so many.
+    """Parts of the size that makes at most so many."""
+    size = size_of_chunks(self, chunks, dim)
+    if size == 0:
+        return ops.split_with_sizes(self, [0] * chunks, dim)
+    return ops.split(self, size, dim)
+
+
+def unsafe_chunk(self, chunks, dim):
+    """``chunk``, of parts that know nothing of each other."""
+    size = size_of_chunks(self, chunks, dim)
+    if size == 0:
+        return ops.unsafe_split_with_sizes(self, [0] * chunks, dim)
+    return ops.unsafe_split(self, size, dim)
+
+
+def size_of_chunks(self, chunks, dim):
+    """The size that makes at most so many parts.
 
     Raises:
         RuntimeError: there is no dimension, or not at least one chunk.
@@ -251,13 +267,10 @@ def chunk(self, chunks, dim):
         raise RuntimeError(
             f"chunk expects `chunks` to be greater than 0, got: {chunks}"
         )
-    dim = wrap_dim(dim, self.ndim)
-    extent = self.shape[dim]
-    size = (extent + chunks - 1) // chunks
+    size = (self.shape[wrap_dim(dim, self.ndim)] + chunks - 1) // chunks
     if size == 0:
         refuse_many(chunks)
-        return ops.split_with_sizes(self, [0] * chunks, dim)
-    return ops.split(self, size, dim)
+    return size
 
 
 def tensor_split(self, sections, dim):
@@ -497,7 +510,7 @@ def resize_as_(self, the_template, memory_format):
     """The other tensor's sizes, in the format asked for."""
     if memory_format is rushlight.preserve_format:
         memory_format = format_of(the_template) or rushlight.contiguous_format
-    return self.resize_(the_template.shape, memory_format=memory_format)
+    return ops.resize_(self, the_template.shape, memory_format=memory_format)
 
 
 def conj_physical_(self):
