@@ -438,6 +438,45 @@ def fill_bernoulli_from(
         start += size
 
 
+def fill_slopes(
+    generator,
+    address: uintptr_t,
+    count: int64_t,
+    code: cython.int,
+    source: uintptr_t,
+    low: cython.double,
+    high: cython.double,
+):
+    """A number drawn from ``[low, high)`` where an element is not above zero, else 1.
+
+    Elements and results are contiguous and of one floating type; numbers have 53 bits, and
+    are drawn for those elements alone.
+    """
+    words: Generator = generator_or_default(generator)
+    values: cython.double[BLOCK]
+    drawn: cython.double[BLOCK]
+    start: int64_t = 0
+    i: cython.int
+    wanted: cython.int
+    while start < count:
+        size: cython.int = left_of(count, start)
+        load(code, cython.cast(cython.p_char, source), start, values, size)
+        wanted = 0
+        for i in range(size):
+            wanted += values[i] <= 0
+        uniform_doubles(words, drawn, wanted)
+        stretch_doubles(drawn, wanted, low, high)
+        wanted = 0
+        for i in range(size):
+            if values[i] <= 0:
+                values[i] = drawn[wanted]
+                wanted += 1
+            else:
+                values[i] = 1
+        store(code, cython.cast(cython.p_char, address), start, values, size)
+        start += size
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def load(

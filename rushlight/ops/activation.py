@@ -5,10 +5,12 @@ import math
 import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.core import distributions
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import require
+from rushlight.ops.shared import followed, readable
 from rushlight.ops.type_groups import FLOATS
 
 SELU_ALPHA = 1.6732632423543772
@@ -324,6 +326,15 @@ def rrelu(self, lower, upper, training, generator):
     require("rrelu_with_noise_out_cpu", self.dtype, (6, 7, 15), self)
     # Slopes are drawn for the elements that need one, in their order.
     values = self.detach().contiguous()
+    if readable(values) and values.device.on_host and not followed():
+        slopes = ops.empty_like(values)
+        source = distributions.plain_address(values)
+        if source:
+            distributions.fill_slopes(
+                generator, distributions.plain_address(slopes), values.numel(),
+                values.dtype.code, source, lower, upper,
+            )  # fmt: skip
+        return slopes * self
     sloped = values <= 0
     count = int(sloped.sum())
     slopes = rushlight.empty(count, dtype=rushlight.float64, device=self.device)

@@ -6,6 +6,7 @@ import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.native import fresh
 from rushlight.ops.shared import warn_once
 
 # ---- positions
@@ -17,9 +18,14 @@ def nonzero_static(self, size, fill_value):
     Raises:
         RuntimeError: the number of rows is negative.
     """
-    rows = nonzero_static_shape(self, size, fill_value).fill_(fill_value)
-    found = ops.nonzero(self)[:size]
-    rows[: found.shape[0]] = found
+    rows = nonzero_static_shape(self, size, fill_value)
+    if not rows.numel():
+        return rows
+    found = ops.nonzero(self)
+    count = min(found.shape[0], size)
+    if count < size:
+        rows.fill_(fill_value)
+    rows.narrow(0, 0, count).copy_(found.narrow(0, 0, count))
     return rows
 
 
@@ -27,7 +33,7 @@ def nonzero_static_shape(self, size, fill_value):
     """The result, not yet written."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    return ops.new_empty(self, [size, self.ndim], dtype=rushlight.int64)
+    return fresh(self, [size, self.ndim], rushlight.int64)
 
 
 def unravel_index(indices, shape):

@@ -15,7 +15,7 @@ from rushlight.ops import call as ops
 from rushlight.ops import philox
 from rushlight.ops.native import host_address, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
-from rushlight.ops.shared import followed, intercepted
+from rushlight.ops.shared import followed, intercepted, readable
 from rushlight.ops.type_groups import REAL
 
 # The binary digits of the floating types that there are streams for.
@@ -515,7 +515,17 @@ def _scaled_normal(noise, mean, std, generator):
 
 def bernoulli(self, generator):
     """Ones with each element's own probability, else zeros."""
-    return bernoulli_tensor(_row_major(self), self, generator)
+    result, code = _row_major(self), self.dtype.code
+    if code not in FLOATS or not self.device.on_host:
+        return bernoulli_tensor(result, self, generator)
+    chances = distributions.plain_address(self)
+    if not chances or not readable(self):
+        return bernoulli_tensor(result, self, generator)
+    target = distributions.plain_address(result)
+    distributions.fill_bernoulli_from(
+        generator, target, result.numel(), code, chances, code
+    )
+    return result
 
 
 def bernoulli_p(self, p, generator):
