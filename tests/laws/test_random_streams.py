@@ -59,6 +59,7 @@ x.copy_(m.rand_like(x))
 x.copy_(m.randn_like(x))
 x.copy_(m.randint_like(x, 5))
 x.copy_(m.nn.functional.dropout(m.ones_like(x), 0.4))
+x.copy_(m.nn.functional.rrelu(m.ones_like(x).neg(), 0.1, 0.9, True))
 """.strip().split("\n")
 OUTPUTS = """
 m.rand(sizes, out=x)

@@ -50,6 +50,44 @@ def test_what_a_kernel_refuses_is_refused_after_calls_that_were_good():
         rl.native_batch_norm(x, None, None, kept, var, True, 0.1, 1e-5)
 
 
+@pytest.mark.parametrize(
+    "call, good, bad",
+    [
+        (
+            lambda m: rl.masked_scatter(rl.zeros(3), m > 0, rl.ones(2)),
+            [1, 0, 1],
+            [1] * 3,
+        ),
+        (
+            lambda i: rl.searchsorted(rl.ones(3), rl.ones(2), sorter=i),
+            [2, 1, 0],
+            [0, 1, 3],
+        ),
+        (
+            lambda i: rl.searchsorted(rl.ones(3), rl.ones(2), sorter=i),
+            [0] * 3,
+            [-1, 1, 0],
+        ),
+    ],
+    ids=["too little", "above", "below"],
+)
+def test_elements_are_refused_after_calls_whose_elements_were_good(call, good, bad):
+    for _ in range(4):
+        call(rl.tensor(good))
+        with pytest.raises(RuntimeError, match="source|out of range"):
+            call(rl.tensor(bad))
+
+
+def test_what_was_put_off_is_put_off_by_a_plan():
+    x = rl.tensor([1.0, -2.0, 0.5])
+    wanted = np.fft.ifft([1.0, -2.0, 0.5])
+    for _ in range(5):
+        whole, half = rl.fft.ifft(x), rl.fft.ihfft(x)
+        assert whole.is_conj() and half.is_conj()
+        np.testing.assert_allclose(whole.resolve_conj().numpy(), wanted, atol=1e-6)
+        np.testing.assert_allclose(half.resolve_conj().numpy(), wanted[:2], atol=1e-6)
+
+
 def test_writes_are_counted_however_often_they_are_made():
     for _ in range(5):
         mean, var = rl.zeros(3), rl.ones(3)
