@@ -449,10 +449,13 @@ def fill_slopes(
 ):
     """A number drawn from ``[low, high)`` where an element is not above zero, else 1.
 
-    Elements and results are contiguous and of one floating type; numbers have 53 bits, and
-    are drawn for those elements alone.
+    Elements and results are contiguous and of one floating type; numbers have 53 bits, are
+    drawn for those elements alone and rounded after each step, as PyTorch's are here; bounds
+    are float32 but for float64.
     """
     words: Generator = generator_or_default(generator)
+    if code != DOUBLE:
+        low, high = cython.cast(cython.float, low), cython.cast(cython.float, high)
     values: cython.double[BLOCK]
     drawn: cython.double[BLOCK]
     start: int64_t = 0
@@ -465,11 +468,10 @@ def fill_slopes(
         for i in range(size):
             wanted += values[i] <= 0
         uniform_doubles(words, drawn, wanted)
-        stretch_doubles(drawn, wanted, low, high)
         wanted = 0
         for i in range(size):
             if values[i] <= 0:
-                values[i] = drawn[wanted]
+                values[i] = drawn[wanted] * (high - low) + low
                 wanted += 1
             else:
                 values[i] = 1
