@@ -149,7 +149,7 @@ def log_gamma_next(a):
 
 @loops_inline
 def gamma_series(a, x):
-    """The lower integral, by its power series."""
+    """The lower integral over `gamma_factor`, by its power series."""
     fine = f64(T(FINE)) != 1.0
     least = least_share()
     total = f64(1)
@@ -171,19 +171,19 @@ def gamma_series(a, x):
             below = below * factor
             total = total * factor + term
         total = total / below
-    return total * gamma_factor(a, x)
+    return total
 
 
 @loops_inline
 def gamma_fraction(a, x):
-    """The upper integral, by its continued fraction."""
+    """The upper integral over `gamma_factor` and the order, by its continued fraction."""
     fine = f64(T(FINE)) != 1.0
     total = f64(0)
     if fine:
         total = fraction_by_lentz(a, x)
     else:
         total = fraction_by_wallis(a, x)
-    return total * gamma_factor(a, x) * a
+    return total
 
 
 @loops_inline
@@ -299,21 +299,28 @@ def igamma(a, x):
         value = f64(1)
     elif is_large(first, second):
         value = gamma_large(first, second, -1.0)
-    elif second > 1.0 and second > first:
-        value = 1.0 - gamma_upper(first, second)
+    elif second > 1.0 and second < 1.1 and second > first:
+        value = 1.0 - gamma_small(first, second)
     else:
-        value = gamma_series(first, second)
+        upper = second > 1.0 and second > first
+        value = gamma_share(first, second, upper)
+        value = 1.0 - value if upper else value
     return T(value)
 
 
 @loops_inline
-def gamma_upper(a, x):
-    """The upper integral, from the argument one on or above the order."""
-    value = f64(0)
-    if x < 1.1:
-        value = gamma_small(a, x)
+def gamma_share(a, x, upper):
+    """The upper integral by its fraction or the lower one by its series.
+
+    What they have in common is computed once, whichever way elements that are worked on
+    together go.
+    """
+    total = f64(0)
+    if upper:
+        total = gamma_fraction(a, x)
     else:
-        value = gamma_fraction(a, x)
+        total = gamma_series(a, x)
+    value = total * gamma_factor(a, x) * (a if upper else 1.0)
     return value
 
 
@@ -335,18 +342,15 @@ def igammac(a, x):
         value = f64(0)
     elif is_large(first, second):
         value = gamma_large(first, second, 1.0)
-    elif second < 1.1:
-        if second <= 0.5:
-            if -0.4 / log(second) < first:
-                value = 1.0 - gamma_series(first, second)
-            else:
-                value = gamma_small(first, second)
-        elif second * 1.1 < first:
-            value = 1.0 - gamma_series(first, second)
-        else:
-            value = gamma_small(first, second)
-    elif second < first:
-        value = 1.0 - gamma_series(first, second)
     else:
-        value = gamma_fraction(first, second)
+        by_series = second < first
+        if second <= 0.5:
+            by_series = -0.4 / log(second) < first
+        elif second < 1.1:
+            by_series = second * 1.1 < first
+        if second < 1.1 and not by_series:
+            value = gamma_small(first, second)
+        else:
+            value = gamma_share(first, second, not by_series)
+            value = 1.0 - value if by_series else value
     return T(value)

@@ -507,7 +507,10 @@ def resize_(self, size, memory_format=None):
 
 
 def resize_as_(self, the_template, memory_format):
-    """The other tensor's sizes, in the format asked for."""
+    """The other tensor's sizes, in the format asked for; the same ones are no change."""
+    if memory_format is None and self.shape == the_template.shape:
+        if not self.requires_grad:
+            return self
     if memory_format is rushlight.preserve_format:
         memory_format = format_of(the_template) or rushlight.contiguous_format
     return ops.resize_(self, the_template.shape, memory_format=memory_format)
