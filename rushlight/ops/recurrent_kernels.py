@@ -176,10 +176,18 @@ class Steps:
         return ops.cat([part for piece in pieces for part in piece])
 
 
-def launch(kernel, tensors, size, *flags):
-    """Runs a step's kernel over the rows of its first tensor."""
-    rows = tensors[0].shape[0]
-    run(kernel, tensors, [size, *flags], rows, 16 * size, T=name_of(tensors[0].dtype))
+def launch(kernel, tensors, size, **flags):
+    """Runs a step's kernel, made for its flags, over the rows of its first tensor."""
+    first, ints = tensors[0], [size, *flags.values()]
+    run(
+        kernel,
+        tensors,
+        ints,
+        first.shape[0],
+        16 * size,
+        T=name_of(first.dtype),
+        **flags,
+    )
 
 
 class Shares:
@@ -297,7 +305,7 @@ def rnn_sequence(input, hidden, w_ih, w_hh, b_ih, b_hh, counts, reverse, keep, r
         result = parts[time]
         h = steps.first(hidden, result.shape[0])
         state = kept[time] if keep else h
-        launch(rnn_kernel, [result, h, state, shares.of(h)], size, int(relu))
+        launch(rnn_kernel, [result, h, state, shares.of(h)], size, relu=int(relu))
     return out, hidden, states
 
 
@@ -374,7 +382,7 @@ def rnn_backward(
     for time in reversed(steps.order):
         slope, result, given = [part[time] for part in parts]
         dh = steps.first(d_hidden, slope.shape[0])
-        launch(rnn_back_kernel, [slope, result, given, dh], size, int(relu))
+        launch(rnn_back_kernel, [slope, result, given, dh], size, relu=int(relu))
         if time != steps.order[0] or needs & 2:
             product_into(dh, slope, w_hh)
     before = steps.before(hidden, states) if needs & 8 else None
