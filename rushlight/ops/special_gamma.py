@@ -99,16 +99,20 @@ def least_share():
 
 
 @loops_inline
-def gamma_factor(a, x):
-    """``x^a exp(-x) / gamma(a + 1)``."""
-    fine = f64(T(FINE)) != 1.0
+def log_of_power(a, x):
+    """The logarithm of ``x^a / gamma(a + 1)`` for orders below ten."""
     value = f64(0)
-    if a < 10.0 and fine:
-        rest = log_gamma_next(a)
-        value = exp(a * log(x) - x - rest)
-    elif a < 10.0:
-        rest = log_gamma_ten_on(a)
-        value = exp(a * log(x) - x - rest) * (nine_steps(a) * ONE_OVER_ROOT)
+    if a < 10.0:
+        value = a * log(x) - log_gamma_next(a)
+    return value
+
+
+@loops_inline
+def gamma_factor(a, x, power):
+    """``x^a exp(-x) / gamma(a + 1)``; ``power`` is what `log_of_power` gives."""
+    value = f64(0)
+    if a < 10.0:
+        value = exp(power - x)
     else:
         gap = gap_of_log((x - a) / a)
         value = exp(-a * gap - log_gamma_rest(a)) / sqrt(a * TWO_PI)
@@ -166,10 +170,11 @@ def gamma_series(a, x):
         step = x * scale
         factor = a * scale
         while term > total * least:
-            factor = factor + scale
-            term = term * step
-            below = below * factor
-            total = total * factor + term
+            for _ in range(4):  # to look takes as long as three terms
+                factor = factor + scale
+                term = term * step
+                below = below * factor
+                total = total * factor + term
         total = total / below
     return total
 
@@ -223,18 +228,19 @@ def fraction_by_wallis(a, x):
     far = True
     k = f64(0)
     while far and k < 2000.0:
-        k = k + 1.0
-        step = -k * (k - a)
-        base = base + 2.0
-        next_above = base * above + step * before
-        next_below = base * below + step * below_before
-        before = above
-        below_before = below
-        above = next_above
-        below = next_below
+        for _ in range(2):
+            k = k + 1.0
+            step = -k * (k - a)
+            base = base + 2.0
+            next_above = base * above + step * before
+            next_below = base * below + step * below_before
+            before = above
+            below_before = below
+            above = next_above
+            below = next_below
         cross = above * below_before
         far = abs(cross - before * below) > least * abs(cross)
-        if abs(below) > 1e140:
+        if abs(below) > 1e100:
             before = before * 1e-140
             below_before = below_before * 1e-140
             above = above * 1e-140
@@ -243,7 +249,7 @@ def fraction_by_wallis(a, x):
 
 
 @loops_inline
-def gamma_small(a, x):
+def gamma_small(a, x, power):
     """The upper integral for small arguments, where it is nearly one."""
     fine = f64(T(FINE)) != 1.0
     least = f64(1e-18) if fine else f64(1e-10)
@@ -254,9 +260,8 @@ def gamma_small(a, x):
         k = k + 1.0
         term = -term * x / k if fine else term * (x * (-1.0 / k))
         total = total + term / (a + k)
-    rest = log_gamma_next(a)
-    less = expm1(a * log(x) - rest)
-    mass = exp(a * log(x) - rest) if fine else less + 1.0
+    less = expm1(power)
+    mass = exp(power) if fine else less + 1.0
     value = -less - a * mass * total
     return value
 
@@ -281,35 +286,47 @@ def is_large(a, x):
     return value
 
 
+@loops_inline
+def at_the_ends(a, x, low, high):
+    """What an integral is where an argument is no positive number."""
+    value = f64(NAN)
+    if a < 0.0 or x < 0.0 or a != a or x != x:
+        value = f64(NAN)
+    elif a == 0.0:
+        value = high if x > 0.0 else f64(NAN)
+    elif x == 0.0:
+        value = low
+    elif a == INF:
+        value = f64(NAN) if x == INF else low
+    else:
+        value = high
+    return value
+
+
 @branching
 def igamma(a, x):
     """The lower incomplete gamma function over the whole."""
-    first = f64(a)
-    second = f64(x)
+    plain = a > T(0) and x > T(0) and a < T(INF) and x < T(INF)
+    first = f64(a) if plain else f64(1)  # elements that wait take no rare ways
+    second = f64(x) if plain else f64(1)
     value = f64(NAN)
-    if first < 0.0 or second < 0.0 or first != first or second != second:
-        value = f64(NAN)
-    elif first == 0.0:
-        value = f64(1) if second > 0.0 else f64(NAN)
-    elif second == 0.0:
-        value = f64(0)
-    elif first == INF:
-        value = f64(NAN) if second == INF else f64(0)
-    elif second == INF:
-        value = f64(1)
+    if not plain:
+        value = at_the_ends(f64(a), f64(x), f64(0), f64(1))
     elif is_large(first, second):
         value = gamma_large(first, second, -1.0)
-    elif second > 1.0 and second < 1.1 and second > first:
-        value = 1.0 - gamma_small(first, second)
     else:
         upper = second > 1.0 and second > first
-        value = gamma_share(first, second, upper)
+        power = log_of_power(first, second)
+        if upper and second < 1.1:
+            value = gamma_small(first, second, power)
+        else:
+            value = gamma_share(first, second, power, upper)
         value = 1.0 - value if upper else value
     return T(value)
 
 
 @loops_inline
-def gamma_share(a, x, upper):
+def gamma_share(a, x, power, upper):
     """The upper integral by its fraction or the lower one by its series.
 
     What they have in common is computed once, whichever way elements that are worked on
@@ -320,26 +337,19 @@ def gamma_share(a, x, upper):
         total = gamma_fraction(a, x)
     else:
         total = gamma_series(a, x)
-    value = total * gamma_factor(a, x) * (a if upper else 1.0)
+    value = total * gamma_factor(a, x, power) * (a if upper else 1.0)
     return value
 
 
 @branching
 def igammac(a, x):
     """The upper incomplete gamma function over the whole."""
-    first = f64(a)
-    second = f64(x)
+    plain = a > T(0) and x > T(0) and a < T(INF) and x < T(INF)
+    first = f64(a) if plain else f64(1)
+    second = f64(x) if plain else f64(1)
     value = f64(NAN)
-    if first < 0.0 or second < 0.0 or first != first or second != second:
-        value = f64(NAN)
-    elif first == 0.0:
-        value = f64(0) if second > 0.0 else f64(NAN)
-    elif second == 0.0:
-        value = f64(1)
-    elif first == INF:
-        value = f64(NAN) if second == INF else f64(1)
-    elif second == INF:
-        value = f64(0)
+    if not plain:
+        value = at_the_ends(f64(a), f64(x), f64(1), f64(0))
     elif is_large(first, second):
         value = gamma_large(first, second, 1.0)
     else:
@@ -348,9 +358,10 @@ def igammac(a, x):
             by_series = -0.4 / log(second) < first
         elif second < 1.1:
             by_series = second * 1.1 < first
+        power = log_of_power(first, second)
         if second < 1.1 and not by_series:
-            value = gamma_small(first, second)
+            value = gamma_small(first, second, power)
         else:
-            value = gamma_share(first, second, not by_series)
+            value = gamma_share(first, second, power, not by_series)
             value = 1.0 - value if by_series else value
     return T(value)

@@ -69,7 +69,9 @@ def wandering(x, bound):
                 total = total - T(1)
             else:
                 at = at - T(0.25)
-        at = at * T(0.5)
+        for turn in range(3):
+            at = at * T(0.75)
+            total = total + T(turn)
         total = total + step
     value = total if total < T(1e6) else T(1e6)
     return value
@@ -87,7 +89,9 @@ def wandering_of(x, bound):
                 total -= 1
             else:
                 at -= 0.25
-        at *= 0.5
+        for turn in range(3):
+            at *= 0.75
+            total += turn
         total += step
     return min(total, 1e6)
 

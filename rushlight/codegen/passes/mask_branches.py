@@ -115,8 +115,11 @@ class _Lanes:
             return all(
                 self.block_fits(b, varying, mutable, False) for b in bodies_of(s)
             )
-        if isinstance(s, ir.While):
-            return self.block_fits(s.body, varying, mutable, True)
+        if isinstance(s, ir.For) and any(varies(e, varying) for e in expressions_of(s)):
+            return False
+        if isinstance(s, (ir.While, ir.For)):
+            inside = isinstance(s, ir.While)
+            return self.block_fits(s.body, varying, mutable, inside)
         return False
 
     def is_harmless(self, e, varying):
@@ -162,6 +165,8 @@ class _Lanes:
             return [ir.Store(s.pointer, s.index, value, s.alignment, mask)]
         if isinstance(s, ir.If):
             return self.branch(s, mask)
+        if isinstance(s, ir.For):
+            return [replace(s, body=self.block(s.body, mask))]
         return self.repeat(s, mask)
 
     def branch(self, s, mask):
