@@ -1,4 +1,4 @@
-from libc.stdint cimport int64_t, uint64_t
+from libc.stdint cimport int64_t
 
 from rushlight.backends.cpu.launch cimport kernel_t
 from rushlight.core.dtype cimport DType
@@ -29,8 +29,8 @@ cdef class Place:
     cdef int64_t sizes[8]
     cdef int64_t strides[8]
     cdef DType dtype
-    cdef uint64_t deferred          # keys that it has and the base has not, or the other way
     cdef bint viewed                # autograd knows it as a view
+    cdef int deferred               # keys that it has and the base has not, or the other way
 
 cdef class Step:
     cdef int kind

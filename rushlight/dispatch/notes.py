@@ -142,9 +142,9 @@ class Recorder:
         found.whole = t is root and (
             base < self.given or self.looks[base - self.given] == look_of(t)
         )
-        found.deferred = t.keys ^ root.keys
-        if not found.whole and found.deferred & ~cython.cast(uint64_t, DEFERRED):
+        if not found.whole and (t.keys ^ root.keys) & ~cython.cast(uint64_t, DEFERRED):
             return None
+        found.deferred = (t.keys ^ root.keys) & DEFERRED
         found.shift = t.offset * t.dtype_.itemsize - root.offset * root.dtype_.itemsize
         found.ndim = t.ndim_
         for d in range(t.ndim_):

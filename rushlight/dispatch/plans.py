@@ -378,7 +378,7 @@ def window(place: Place, tensors: list) -> Tensor:
         shift // place.dtype.itemsize,
     )
     made.dtype_ = place.dtype
-    made.keys ^= place.deferred
+    made.keys ^= cython.cast(uint64_t, place.deferred)
     if place.viewed:
         made.base = base
         made.view_version = made.version()
