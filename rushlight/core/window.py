@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import span
-from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.state import state, tell_launchers
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, blank, keys_for
+
+# Operators of a thread with this key may wait; see `programs.capture`.
+WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 
 
 @cython.cfunc
@@ -63,6 +66,19 @@ def check_window(
             f"storage of size {storage.n_bytes}"
         )
     return 0
+
+
+def address_of(tensor: Tensor):
+    """Where a tensor's elements are, for who launches something over them; 0 for none.
+
+    Operators that wait run first, and nobody is told that an element is read.
+    """
+    if state().included & WAITING:
+        tell_launchers()
+    tensor.storage.writes += 1  # whoever has the address may
+    if tensor.storage.data == cython.NULL or not tensor.numel_:
+        return 0
+    return cython.cast(uintptr_t, tensor.pointer())
 
 
 def make_tensor(storage, sizes, strides, offset, dtype, requires_grad=False):

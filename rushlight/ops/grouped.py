@@ -2,6 +2,7 @@
 
 import rushlight
 from rushlight.core.device import backend_for
+from rushlight.core.window import address_of
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import byte_products
 from rushlight.ops import call as ops
@@ -206,9 +207,9 @@ def by_library(self, mat2, scale_a, scale_b, bias, dtype, fast):
         sizes,
         (
             *map(elsewhere.steps, (out, self, mat2)),
-            None if vector is None else vector.data_ptr(),
+            None if vector is None else address_of(vector),
         ),
-        [(scale.data_ptr(), each) for scale in scales],
+        [(address_of(scale), each) for scale in scales],
         fast,
     )
     if not done:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from rushlight.backends.roles import host
 from rushlight.core.device import backend_for
+from rushlight.core.window import address_of
 from rushlight.ops import call as ops
 
 fresh = host.contraction.fresh
@@ -72,4 +73,4 @@ def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):
 def steps(x):
     """The address of a matrix, and its steps along rows, columns and the batch."""
     batch = x.stride(0) if x.ndim == 3 and x.shape[0] > 1 else 0
-    return x.data_ptr(), x.stride(-2), x.stride(-1), batch
+    return address_of(x), x.stride(-2), x.stride(-1), batch

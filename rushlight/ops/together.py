@@ -8,6 +8,7 @@ import rushlight
 from rushlight.core.device import backend_for
 from rushlight.core.factories import empty
 from rushlight.core.tensor import Tensor
+from rushlight.core.window import address_of
 from rushlight.ops.native import changed
 
 
@@ -52,7 +53,7 @@ def run(rule, written, read, static=(), compute=None, fault=None):
         tensors = [item] * len(first) if isinstance(item, Tensor) else item
         if row is None:
             row = rows[id(item)] = len(lists)
-            lists.append(tuple(tensor.data_ptr() for tensor in tensors))
+            lists.append(tuple(address_of(tensor) for tensor in tensors))
         operands.append((row, _width(tensors, counts, device)))
         types.append(tensors[0].dtype.name)
     backend = backend_for(device)
@@ -63,7 +64,7 @@ def run(rule, written, read, static=(), compute=None, fault=None):
         compute,
         tuple(static),
     )
-    place = 0 if fault is None else fault.data_ptr()
+    place = 0 if fault is None else address_of(fault)
     backend.run_lists(kernel, device, tuple(operands), lists, counts, numbers, place)
     changed(written)
 

@@ -40,6 +40,12 @@ def count_unheard() -> cython.void:
     launches += 1
 
 
+def count_launch() -> None:
+    """Counts a launch that the host does not make: a card's, or a library's."""
+    global launches
+    launches += 1
+
+
 @cython.cclass
 class Witness:
     """Who wants to hear of launches."""

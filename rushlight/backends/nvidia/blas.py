@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from rushlight.backends.nvidia.libraries import CUBLAS_LT, queue
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
+from rushlight.core.window import address_of
 
 BYTES = by_code(0)
 # cudaDataType, cublasComputeType and attributes of cuBLASLt, by the names in its header.
@@ -267,7 +268,7 @@ def start(card, product, operands, vector, factors, scales=None):
             *(card, "matmul", plan.handle, plan.described, ctypes.addressof(alpha)),
             *(left[0], plan.left, right[0], plan.right, ctypes.addressof(beta)),
             *(added[0], plan.added, out[0], plan.out, plan.algorithm),
-            *(room.data_ptr(), plan.n_bytes, queue(card)),
+            *(address_of(room), plan.n_bytes, queue(card)),
         )
     return True
 

@@ -14,6 +14,7 @@ from rushlight.backends.nvidia import contexts
 from rushlight.backends.nvidia.libraries import CUDNN
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
+from rushlight.core.window import address_of
 
 BYTES = by_code(0)
 TYPES = {
@@ -134,7 +135,7 @@ def must_repeat(switches):
 
 def aligned(tensor):
     """The tensor, or a copy of one that begins between two of the library's words."""
-    return tensor.clone() if tensor.data_ptr() % ALIGNED else tensor
+    return tensor.clone() if address_of(tensor) % ALIGNED else tensor
 
 
 class Plan:
@@ -172,16 +173,16 @@ class Plan:
         room = empty(
             (max(self.n_bytes, 1),), dtype=BYTES, device=operands[RESULT].device
         )
-        addresses = {uid: tensor.data_ptr() for uid, tensor in operands.items()}
+        addresses = {uid: address_of(tensor) for uid, tensor in operands.items()}
         if self.index is None:
-            self.step(card, "execute", addresses, room.data_ptr(), handle=handle)
+            self.step(card, "execute", addresses, address_of(room), handle=handle)
         else:
             self.step(
                 *(
                     card,
                     "execute_plan_at_index",
                     addresses,
-                    room.data_ptr(),
+                    address_of(room),
                     self.index,
                 ),
                 handle=handle,

@@ -10,6 +10,7 @@ from rushlight.backends.nvidia import contexts
 from rushlight.backends.nvidia.libraries import CUFFT, queue
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
+from rushlight.core.window import address_of
 
 # cufftType, by whether what is read and written is complex, and by double precision.
 TYPES = {
@@ -61,7 +62,7 @@ def layout(source, out, dim):
     if not out.is_complex() or not source.is_complex():
         # real numbers are read two by two
         real = source if out.is_complex() else out
-        if real.data_ptr() % (2 * real.element_size()) or real.stride(dim) != 1:
+        if address_of(real) % (2 * real.element_size()) or real.stride(dim) != 1:
             return None
     found = batches(source, out, dim)
     return None if found is None or found[0][0] > RUNS else found
@@ -77,11 +78,11 @@ def run(source, out, dim, forward, size):
     plan, n_bytes = plan_for(card, (kind, size, *steps, inner))
     room = empty((max(n_bytes, 1),), dtype=BYTES, device=out.device)
     CUFFT.call(card, "set_stream", plan, queue(card))
-    CUFFT.call(card, "set_work_area", plan, room.data_ptr())
+    CUFFT.call(card, "set_work_area", plan, address_of(room))
     way = (FORWARD if forward else BACKWARD,) if kind in (0x29, 0x69) else ()
     for k in range(outer):
-        begin = source.data_ptr() + k * in_outer * source.element_size()
-        end = out.data_ptr() + k * out_outer * out.element_size()
+        begin = address_of(source) + k * in_outer * source.element_size()
+        end = address_of(out) + k * out_outer * out.element_size()
         CUFFT.call(card, NAMES[kind], plan, begin, end, *way)
 
 

@@ -14,6 +14,7 @@ from array import array
 from dataclasses import replace
 
 from rushlight.backends.cpu import cache
+from rushlight.backends.cpu.launch import count_launch
 from rushlight.backends.nvidia import contexts, launch
 
 THREADS = 256
@@ -267,6 +268,7 @@ class DeviceKernel:
 
     def launched(self, card, code, stream):
         """Looks at the driver's answer to a launch."""
+        count_launch()
         if code:
             card.driver.refuse(code, f"cuLaunchKernel({self.name})")
         if BLOCKING:

@@ -15,6 +15,7 @@ from rushlight.backends.nvidia.libraries import CUBLAS, CUSOLVER
 from rushlight.backends.roles import host
 from rushlight.core.dtype import by_code
 from rushlight.core.factories import empty
+from rushlight.core.window import address_of
 
 LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 NUMBERS = {"float32": 0, "float64": 1, "complex64": 4, "complex128": 5}  # cudaDataType
@@ -66,7 +67,7 @@ def places(tensor, trailing):
     for size in tensor.shape[tensor.ndim - trailing :]:
         count *= size
     step = count * tensor.element_size()
-    first = tensor.data_ptr()
+    first = address_of(tensor)
     total = tensor.numel() // count if count else 0
     return [first + n * step for n in range(total)]
 
@@ -122,10 +123,10 @@ def _triangle(a, codes, upper, routine):
     columns_of(a)
     call, n, side = Call(a), a.shape[-1], UPPER if upper else LOWER
     name = call.name(routine, routine)
-    count = call.ask(name, side, n, a.data_ptr(), n)
+    count = call.ask(name, side, n, address_of(a), n)
     room = call.room(count)
     for place, code in zip(places(a, 2), codes_of(a, codes), strict=True):
-        call.run(name, side, n, place, n, room.data_ptr(), count, code)
+        call.run(name, side, n, place, n, address_of(room), count, code)
 
 
 def cholesky_solve(a, b, upper):
@@ -139,7 +140,7 @@ def cholesky_solve(a, b, upper):
     code = call.room(1, INT32)
     for factor, place in zip(places(a, 2), places(b, 2), strict=True):
         name = call.name("potrs", "potrs")
-        call.run(name, side, n, wide, factor, n, place, n, code.data_ptr())
+        call.run(name, side, n, wide, factor, n, place, n, address_of(code))
 
 
 def lu(a, pivots, codes):
@@ -152,11 +153,11 @@ def lu(a, pivots, codes):
     agree(pivots.is_contiguous() and pivots.numel() == _count(a) * least, a, pivots)
     call = Call(a)
     name = call.name("getrf", "getrf")
-    room = call.room(call.ask(name, rows, columns, a.data_ptr(), rows))
+    room = call.room(call.ask(name, rows, columns, address_of(a), rows))
     for place, pivot, code in zip(
         places(a, 2), places(pivots, 1), codes_of(a, codes), strict=True
     ):
-        call.run(name, rows, columns, place, rows, room.data_ptr(), pivot, code)
+        call.run(name, rows, columns, place, rows, address_of(room), pivot, code)
 
 
 def lu_solve(a, pivots, b, form):
@@ -174,7 +175,7 @@ def lu_solve(a, pivots, b, form):
     ):
         call.run(
             *(call.name("getrs", "getrs"), FORMS[form], n, wide, factor, n, pivot),
-            *(place, n, code.data_ptr()),
+            *(place, n, address_of(code)),
         )
 
 
@@ -191,12 +192,12 @@ def ldl(a, pivots, codes, hermitian):
     n, call = a.shape[-1], Call(a)
     agree(pivots.is_contiguous() and pivots.numel() == _count(a) * n, a, pivots)
     name = call.name("sytrf", "sytrf")
-    count = call.ask(name, n, a.data_ptr(), n)
+    count = call.ask(name, n, address_of(a), n)
     room = call.room(count)
     for place, pivot, code in zip(
         places(a, 2), places(pivots, 1), codes_of(a, codes), strict=True
     ):
-        call.run(name, LOWER, n, place, n, pivot, room.data_ptr(), count, code)
+        call.run(name, LOWER, n, place, n, pivot, address_of(room), count, code)
 
 
 def _refuse_hermitian(a, hermitian, name):
@@ -229,8 +230,8 @@ def ldl_solve(a, pivots, b, hermitian):
         there, here = call.ask("xsytrs", *whole)
         room, kept = call.room(there, BYTES), bytearray(max(here, 1))
         call.run(
-            *("xsytrs", *whole, room.data_ptr(), there, _address(kept), here),
-            code.data_ptr(),
+            *("xsytrs", *whole, address_of(room), there, _address(kept), here),
+            address_of(code),
         )
 
 
@@ -273,12 +274,12 @@ def qr(a, tau):
     agree(tau.is_contiguous() and tau.numel() == _count(a) * min(rows, columns), a, tau)
     call = Call(a)
     name, code = call.name("geqrf", "geqrf"), call.room(1, INT32)
-    count = call.ask(name, rows, columns, a.data_ptr(), rows)
+    count = call.ask(name, rows, columns, address_of(a), rows)
     room = call.room(count)
     for place, factors in zip(places(a, 2), places(tau, 1), strict=True):
         call.run(
-            *(name, rows, columns, place, rows, factors, room.data_ptr(), count),
-            code.data_ptr(),
+            *(name, rows, columns, place, rows, factors, address_of(room), count),
+            address_of(code),
         )
 
 
@@ -293,12 +294,12 @@ def expand_reflectors(a, tau):
     call = Call(a)
     name, code = call.name("orgqr", "ungqr"), call.room(1, INT32)
     sizes = rows, columns, k
-    count = call.ask(name, *sizes, a.data_ptr(), rows, tau.data_ptr())
+    count = call.ask(name, *sizes, address_of(a), rows, address_of(tau))
     room = call.room(count)
     for place, factors in zip(places(a, 2), places(tau, 1), strict=True):
         call.run(
-            *(name, *sizes, place, rows, factors, room.data_ptr(), count),
-            code.data_ptr(),
+            *(name, *sizes, place, rows, factors, address_of(room), count),
+            address_of(code),
         )
 
 
@@ -316,7 +317,7 @@ def apply_reflectors(a, tau, c, left, adjoint):
     name, code = call.name("ormqr", "unmqr"), call.room(1, INT32)
     head = LEFT if left else RIGHT, form, rows, columns, k
     count = call.ask(
-        *(name, *head, a.data_ptr(), order, tau.data_ptr(), c.data_ptr(), rows)
+        *(name, *head, address_of(a), order, address_of(tau), address_of(c), rows)
     )
     room = call.room(count)
     for packed, factors, place in zip(
@@ -324,7 +325,7 @@ def apply_reflectors(a, tau, c, left, adjoint):
     ):
         call.run(
             *(name, *head, packed, order, factors, place, rows),
-            *(room.data_ptr(), count, code.data_ptr()),
+            *(address_of(room), count, address_of(code)),
         )
 
 
@@ -355,10 +356,10 @@ def svd(a, u, s, vh, codes, letter):
     options = CUSOLVER.call(call.card, "create_gesvdj_info")
     try:
         head = job, short, rows, columns
-        tail = s.data_ptr(), left.data_ptr(), rows, right.data_ptr(), columns
-        count = call.ask(name, *head, a.data_ptr(), rows, *tail, options)
+        tail = address_of(s), address_of(left), rows, address_of(right), columns
+        count = call.ask(name, *head, address_of(a), rows, *tail, options)
         room = call.room(count)
-        lefts = places(u, 2) if job == VECTORS else [left.data_ptr()] * _count(a)
+        lefts = places(u, 2) if job == VECTORS else [address_of(left)] * _count(a)
         results = vh.reshape(-1, wide, columns).unbind() if job else [None] * _count(a)
         for place, values, vectors, target, code in zip(
             *(places(a, 2), places(s, 1), lefts, results, codes_of(a, codes)),
@@ -366,7 +367,7 @@ def svd(a, u, s, vh, codes, letter):
         ):
             call.run(
                 *(name, *head, place, rows, values, vectors, rows),
-                *(right.data_ptr(), columns, room.data_ptr(), count, code, options),
+                *(address_of(right), columns, address_of(room), count, code, options),
             )
             if target is not None:  # the columns of V are the conjugate rows of Vh
                 target.copy_(right.view(wide, columns).conj())
@@ -383,12 +384,12 @@ def eigh(a, values, codes, upper, vectors):
     agree(values.is_contiguous() and values.numel() == _count(a) * n, a, values)
     head = VECTORS if vectors else NO_VECTORS, UPPER if upper else LOWER, n
     name = call.name("syevd", "heevd")
-    count = call.ask(name, *head, a.data_ptr(), n, values.data_ptr())
+    count = call.ask(name, *head, address_of(a), n, address_of(values))
     room = call.room(count)
     for place, found, code in zip(
         places(a, 2), places(values, 1), codes_of(a, codes), strict=True
     ):
-        call.run(name, *head, place, n, found, room.data_ptr(), count, code)
+        call.run(name, *head, place, n, found, address_of(room), count, code)
 
 
 def eig(a, values, vectors, codes, wanted):
@@ -408,12 +409,12 @@ def eig(a, values, vectors, codes, wanted):
             whole = (
                 *(options, NO_VECTORS, VECTORS if wanted else NO_VECTORS, n),
                 *(kind, place, n, number, found, kind, 0, 1),
-                *(kind, right.data_ptr(), n, kind),
+                *(kind, address_of(right), n, kind),
             )
             there, here = call.ask("xgeev", *whole)
             room, kept = call.room(there, BYTES), bytearray(max(here, 1))
             call.run(
-                *("xgeev", *whole, room.data_ptr(), there, _address(kept), here, code)
+                *("xgeev", *whole, address_of(room), there, _address(kept), here, code)
             )
             if wanted:
                 found = _paired(right.view(n, n).mT, values.reshape(-1, n)[k])

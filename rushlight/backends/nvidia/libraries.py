@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 from importlib import import_module
 
+from rushlight.backends.cpu.launch import count_launch
 from rushlight.backends.nvidia import contexts
 from rushlight.backends.nvidia.driver import operator_running
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
@@ -84,6 +85,7 @@ class Library:
         """
         bindings = self.bindings()
         card.enter()
+        count_launch()
         called = function if callable(function) else getattr(bindings, function)
         try:
             return called(*args, **named)
