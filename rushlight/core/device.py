@@ -468,6 +468,18 @@ def backend_of(device: Device) -> Backend:
     return cython.cast(Backend, _BACKENDS[device.kind])
 
 
+def compiles(kind: cython.int) -> bool:
+    """Whether generated kernels run on devices of a kind, of which there are some."""
+    backend = _BACKENDS[kind]
+    return kind == KIND_CPU or backend is not None and backend.compiles()
+
+
+def current_card() -> int:
+    """Which device is meant where one is named without a number; 0 before any is used."""
+    backend = _BACKENDS[KIND_CUDA]
+    return 0 if backend is None else backend.current_device()
+
+
 def backend_for(device):
     """The backend that serves a device."""
     return backend_of(as_device(device))

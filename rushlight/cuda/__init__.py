@@ -13,6 +13,7 @@ from importlib import import_module
 from rushlight.backends.nvidia import contexts, driver
 from rushlight.core import naming
 from rushlight.core.errors import AcceleratorError, OutOfMemoryError
+from rushlight.core.state import tell_of_reading
 from rushlight.cuda import _where
 
 has_half = True
@@ -194,6 +195,7 @@ class device_of(device):
 
 def synchronize(device=None):
     """Waits until everything that was asked of a GPU is done."""
+    tell_of_reading(None)
     _where.card_of(device).synchronize()
 
 

@@ -11,6 +11,7 @@ import ctypes
 from rushlight.backends.nvidia import contexts
 from rushlight.backends.nvidia import streams as queues
 from rushlight.core.device import Device
+from rushlight.core.state import tell_of_reading
 from rushlight.cuda import _where
 
 
@@ -80,18 +81,22 @@ class Stream:
 
     def query(self):
         """Whether all of its work is done."""
+        tell_of_reading(None)
         return self._queue.query()
 
     def synchronize(self):
         """Waits until all of its work is done."""
+        tell_of_reading(None)
         self._queue.synchronize()
 
     def wait_event(self, event):
         """What is put in later waits for a moment in another queue."""
+        tell_of_reading(None)
         self._queue.wait_event(event._event)
 
     def wait_stream(self, stream):
         """What is put in later waits for what is in another queue now."""
+        tell_of_reading(None)
         self._queue.wait_stream(stream._queue)
 
     def record_event(self, event=None):
@@ -180,11 +185,13 @@ class Event:
     def record(self, stream=None):
         """Stands, from now on, for what is in a queue now; the current one by default."""
         queue = current_stream()._queue if stream is None else stream._queue
+        tell_of_reading(None)
         self._event.record(queue)
 
     def wait(self, stream=None):
         """What is put into a queue later waits for it."""
         queue = current_stream()._queue if stream is None else stream._queue
+        tell_of_reading(None)
         queue.wait_event(self._event)
 
     def query(self):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+
 import cython
-from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
@@ -14,6 +16,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 )
 from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
 from cython.cimports.rushlight.dispatch.kernels import steps_freely
 from cython.cimports.rushlight.dispatch.notes import (
@@ -307,7 +310,13 @@ def mover(dtype: DType):
 def fault_flag(like: Tensor):
     """One int64 of this thread that a kernel overwrites when it meets a bad index."""
     if not like.storage.device.on_host:
-        return filled(like, (1,), NO_FAULT, dtype_of(4))
+        flags = _gathering.flags
+        if flags is None:
+            return filled(like, (1,), NO_FAULT, dtype_of(4))
+        where = str(like.storage.device)
+        if where not in flags:
+            flags[where] = filled(like, (1,), NO_FAULT, dtype_of(4))
+        return flags[where]
     flag: Tensor = the_flag()
     if recording:
         note_flag(flag)
@@ -319,12 +328,48 @@ def fault_in(flag: Tensor):
     if not flag.storage.device.has_memory:
         return None
     if not flag.storage.device.on_host:
-        found = flag.item()
-        return None if found == NO_FAULT else found
+        return None if _gathering.flags is not None else found_in(flag)
     fault: int64_t = 0
     if recording:
         note_check()
     return fault if taken_down(flag, cython.address(fault)) else None
+
+
+def found_in(flag: Tensor):
+    """The same of a flag on a card, once the card is done: no element of the program's."""
+    st: cython.pointer(ThreadState) = state()
+    before: uint64_t = st.included
+    st.included = 0
+    try:
+        found = flag.item()
+    finally:
+        st.included = before
+    return None if found == NO_FAULT else found
+
+
+class _Gathering(threading.local):
+    """The flags of a `GatheredFaults`, by device."""
+
+    flags = None
+
+
+_gathering = cython.declare(object, _Gathering())
+
+
+class GatheredFaults:
+    """A block in which a card's kernels share one flag, which nobody waits for.
+
+    Attributes:
+        flags: one for each device where there may be faults, for `found_in`.
+    """
+
+    def __enter__(self):
+        self.flags = {}
+        _gathering.flags = self.flags
+        return self
+
+    def __exit__(self, *raised):
+        _gathering.flags = None
 
 
 def brief(tensor):

@@ -96,6 +96,8 @@ class Chain:
         weights, values = call.values[:2]
         if weights.dtype.name not in ("float32", "float64") or not is_worth(weights):
             return None
+        if not weights.device.on_host:
+            return None
         at = self.maker(weights, self.number)
         if at is None or not self.is_softmax(at):
             return None

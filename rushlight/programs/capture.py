@@ -22,7 +22,6 @@ from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.autograd.node import Formulas, set_formulas
 from cython.cimports.rushlight.backends.cpu.launch import launched
-from cython.cimports.rushlight.core.device import CPU_DEVICE
 from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.keys import (
     KEY_ABSENT,
@@ -56,10 +55,13 @@ from cython.cimports.rushlight.programs.tape import (
     Call,
     Tape,
     Value,
+    asks,
     fill_rest,
+    followed,
     usable,
 )
 
+from rushlight.core.device import current_card
 from rushlight.core.state import on_launching, on_reading
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.dispatcher import serve_all
@@ -207,7 +209,7 @@ def made(
     item: object = None
     if call.lone:
         storage = Storage.__new__(Storage)
-        storage.device = CPU_DEVICE
+        storage.device = call.device
         storage.n_bytes = call.sizes[0]
         storage.can_resize = True
         tape.add(storage, True)
@@ -216,7 +218,7 @@ def made(
         return shown(v, storage, slots)
     for i in range(len(call.sizes)):
         storage = Storage.__new__(Storage)
-        storage.device = CPU_DEVICE
+        storage.device = call.device
         storage.n_bytes = call.sizes[i]
         storage.can_resize = True
         tape.add(storage, True)
@@ -290,9 +292,9 @@ class RecordingKernel(Kernel):
             return past(op, slots, keys)
         if tape.parts is not None:
             return self.note_part(tape, op, slots, keys)
-        if (keys & _BACKENDS) != _CPU or keys & _ABSENT:
+        if not followed(keys) or keys & _ABSENT:
             tape.strayed = True
-            if keys & _CPU:
+            if asks(keys & _BACKENDS):
                 tape.flush("an operator on several devices")
             return past(op, slots, keys)
         return self.follow(tape, op, slots, keys, 0)
@@ -355,7 +357,7 @@ class RecordingKernel(Kernel):
                 self.leave(tape)
             tape.loosen()
         if op.composite is not None:
-            return self.note_composite(tape, op, slots, switches)
+            return self.note_composite(tape, op, slots, keys, switches)
         return self.note(tape, op, slots, keys)
 
     @cython.cfunc
@@ -377,8 +379,8 @@ class RecordingKernel(Kernel):
             or st.elsewhere
             or st.included != _RECORDING
             or st.excluded & ~_BELOW
-            or (keys & _BACKENDS) != _CPU
-            or keys & ~(_BELOW | _CPU | _RECORDING)
+            or not followed(keys)
+            or keys & ~(_BELOW | _BACKENDS | _RECORDING)
             or not may_be_one(op)
             or (st.grad_mode and any_wants(op, slots))
         ):
@@ -393,6 +395,7 @@ class RecordingKernel(Kernel):
         tape: Tape,
         op: Operator,
         slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
         switches: cython.int,
     ) -> object:
         """Runs a composition and notes it; from then on it is passed by, where it cannot be."""
@@ -402,7 +405,7 @@ class RecordingKernel(Kernel):
             tape.flush(OUTSIDE)
             tape.loosen()
         parent: Call = tape.at
-        call: Call = noted(tape, op, slots)
+        call: Call = noted(tape, op, slots, keys & _BACKENDS)
         if call is None:
             never_one(op)
             return op.composite.run(op, slots, 0)
@@ -492,23 +495,23 @@ class RecordingKernel(Kernel):
         result: object
         launches: int64_t
         parts: list = tape.parts
-        if (keys & _BACKENDS) != _CPU or keys & _ABSENT or tape.broken:
+        if not followed(keys) or keys & _ABSENT or tape.broken:
             tape.broken = True
             return past(op, slots, keys)
         tape.varies = False  # its numbers follow from the function's
         try:
-            call = noted(tape, op, slots)
+            call = noted(tape, op, slots, keys & _BACKENDS)
         finally:
             tape.varies = varies
         if call is None:
             tape.broken = True
             return past(op, slots, keys)
         launches = launched()
-        if may_be_parts(op):
+        if may_be_parts(op, keys & _BACKENDS):
             first: cython.int = len(tape.slots)
             count: cython.Py_ssize_t = len(parts)
             inner: int64_t = tape.inner
-            result = PythonKernel.run(loaded(op), op, slots, keys & _BACKENDS)
+            result = self.run_whole(op, slots, keys & _BACKENDS)
             launches = launched() - launches
             if launches == tape.inner - inner and is_whole(tape, first, result):
                 return result
@@ -544,6 +547,17 @@ class RecordingKernel(Kernel):
         else:
             parts.append(call)
         return result
+
+    @cython.cfunc
+    def run_whole(
+        self,
+        op: Operator,
+        slots: cython.pointer(cython.pointer(PyObject)),
+        keys: uint64_t,
+    ) -> object:
+        """Runs a function of ours, and not a plan of it, which has no parts."""
+        kernel: PythonKernel = loaded(op, keys)
+        return PythonKernel.run(kernel, op, slots, keys)
 
     @cython.cfunc
     def leave(self, tape: Tape) -> object:
@@ -603,13 +617,13 @@ class RecordingKernel(Kernel):
             tape.flush(OUTSIDE)
             tape.loosen()
         parent: Call = tape.at
-        call: Call = noted(tape, op, slots)
+        call: Call = noted(tape, op, slots, keys & _BACKENDS)
         good: cython.bint = False
         result: object
         if call is None:
             tape.flush(str(op))
             return past(op, slots, keys)
-        expanded: cython.bint = tape.varies and may_be_parts(op)
+        expanded: cython.bint = tape.varies and may_be_parts(op, keys & _BACKENDS)
         tape.heard = False
         if expanded:
             self.expand_begin(tape, call)
@@ -617,7 +631,7 @@ class RecordingKernel(Kernel):
             st.included = (before & ~_RECORDING) | _LISTENING
         try:
             if expanded:  # the function itself: a plan of it has no parts
-                result = PythonKernel.run(loaded(op), op, slots, keys & _BACKENDS)
+                result = self.run_whole(op, slots, keys & _BACKENDS)
             else:
                 result = op.run(slots, keys & ~_RECORDING)
             good = True
@@ -766,9 +780,10 @@ def begin_path(tape: Tape):
     """The root of the paths under the current default type."""
     tape.default = default_dtype()
     roots: dict = tape.owner.roots
-    root = roots.get(tape.default)
+    key = (tape.default, current_card())
+    root = roots.get(key)
     if root is None:
-        root = roots[tape.default] = Call()
+        root = roots[key] = Call()
     tape.at = tape.root = root
 
 

@@ -157,6 +157,7 @@ def is_convolution(step):
     ((kind, sums),) = call.results
     return (
         kind == FRESH
+        and call.device.on_host
         and not call.values[6]
         and sums.dtype.name in TYPES
         and sums.count > 0

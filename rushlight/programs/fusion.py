@@ -26,6 +26,7 @@ from rushlight.codegen.stored_only import as_bits
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE
+from rushlight.programs.elsewhere import TooMany, elements_of, rows_of
 from rushlight.programs.member import Member, is_window
 from rushlight.programs.program import Step as Turn
 from rushlight.programs.resolving import pointwise_kernel, resolve
@@ -50,10 +51,6 @@ def moved(x):
     return x
 
 
-class TooMany(Exception):
-    """A group has more operands than kernels have."""
-
-
 def member_of(step, tape_window):
     """The step as a member; None where it is not elementwise or of unusual types.
 
@@ -65,7 +62,7 @@ def member_of(step, tape_window):
         return None
     if op.name in MOVES and op.namespace == "aten":
         return move_of(step)
-    kernel = pointwise_kernel(op)
+    kernel = pointwise_kernel(op, call.device_of())
     if kernel is None or type(kernel.source) is not Pointwise:
         return None  # one with loops inside is not an expression
     args = []
@@ -190,6 +187,8 @@ class Group:
     def takes(self, member):
         """Whether a member can be computed with the others, in the same loops."""
         axes = self.axes
+        if self.members and self.members[0].device != member.device:
+            return False
         if member.axes is not None:
             if axes not in (None, member.axes):
                 return False
@@ -360,6 +359,10 @@ class Joined:
 class Fused(Joined, Pointwise):
     """A kernel that goes element by element."""
 
+    def specialize(self, in_dtypes, out_dtypes, compute, static=()):
+        """The native kernel; the members' types were judged one by one."""
+        return self.native(in_dtypes, out_dtypes, compute, static)
+
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):
         """The linker symbol."""
         return self.name
@@ -438,23 +441,30 @@ def turn_of(group, stored):
         (one.slot, one.offset * item) if is_window(one) else one
         for one, item in zip(ones, items, strict=True)
     ]
-    if group.axes is not None:
+    device, types = members[0].device, (in_types, out_types)
+    if group.axes is not None and device.on_host:
         rows_turn(
             turn, group, (inputs, outputs, in_types, out_types), strides, items, places
         )
+    elif group.axes is not None:
+        turn.told = FusedRows(members, inputs, outputs)
+        turn.set_there(rows_of(turn.told, types, device, places, group, strides, items))
     else:
         single = len(members) == 1 and len(outputs) == len(members[0].outputs)
         if single and len(inputs) == len(members[0].inputs):
             (member,) = members
-            kernel = member.source.specialize(
-                member.in_types, out_types, _plain(member.compute), member.statics
-            )
+            source, choices = member.source, (_plain(member.compute), member.statics)
             turn.told = member.step.op.name
         else:
-            turn.told = Fused(members, inputs, outputs)
-            kernel = turn.told.native(in_types, out_types, in_types, ())
-        turn.set_kernel(kernel, places, items)
-        turn.set_loops(*loops(group.sizes, strides), items)
+            source = turn.told = Fused(members, inputs, outputs)
+            choices = in_types, ()
+        found = loops(group.sizes, strides)
+        if device.on_host:
+            kernel = source.specialize(*types, *choices)
+            turn.set_kernel(kernel, places, items)
+            turn.set_loops(*found, items)
+        else:
+            turn.set_there(elements_of(source, types, choices, device, places, found))
     return turn, [one.slot for one in ones if is_window(one)]
 
 

@@ -85,6 +85,11 @@ class Member:
             found.append(keys)
         return found
 
+    @property
+    def device(self):
+        """Where its operands lie."""
+        return self.outputs[0].device
+
     def key(self):
         """What the member computes, as text; wiring apart."""
         parts = self.source.name, self.source.digest, self.in_types, self.out_types

@@ -21,6 +21,7 @@ from cython.cimports.rushlight.programs.tape import (
     Call,
     Tape,
     Value,
+    is_same,
     usable,
     value_of,
 )
@@ -30,7 +31,8 @@ from rushlight.dispatch.python_kernels import LazyKernel
 from rushlight.programs.steps import step_of
 
 _CPU = cython.declare(uint64_t, 1)
-_PARTED = cython.declare(dict, {})  # operator -> whether it may be noted as parts
+# on the host or not -> operator -> whether it may be noted as parts
+_PARTED = cython.declare(tuple, ({}, {}))
 _WHOLE = cython.declare(dict, {})  # composition -> whether it may be one call
 _WAITS = cython.declare(dict, {})  # operator -> whether its floats may vary
 
@@ -52,9 +54,12 @@ def floats_vary(op: Operator) -> cython.bint:
 
 
 @cython.cfunc
-def loaded(op: Operator) -> PythonKernel:
-    """The function of ours that an operator is on the CPU."""
-    kernel = op.kernels.get(0)
+def loaded(op: Operator, keys: uint64_t) -> object:
+    """What an operator is on the backend of a key."""
+    kind: cython.int = 0
+    while not (keys >> kind) & 1:
+        kind += 1
+    kernel = op.kernels.get(kind)
     if isinstance(kernel, LazyKernel):
         kernel = kernel.load(op)
     return kernel
@@ -62,13 +67,12 @@ def loaded(op: Operator) -> PythonKernel:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def may_be_parts(op: Operator) -> cython.bint:
+def may_be_parts(op: Operator, keys: uint64_t) -> cython.bint:
     """Whether an operator is a function of ours that may be made of other operators."""
-    found = _PARTED.get(op)
+    known: dict = _PARTED[keys & _CPU]
+    found = known.get(op)
     if found is None:
-        kernel = op.kernels.get(0)
-        if isinstance(kernel, LazyKernel):
-            kernel = kernel.load(op)
+        kernel = loaded(op, keys)
         found = (
             isinstance(kernel, PythonKernel)
             and op.form == FUNCTIONAL
@@ -77,7 +81,7 @@ def may_be_parts(op: Operator) -> cython.bint:
             and "random" not in op.entry[TAGS]
             and "data_dependent" not in op.entry[TAGS]
         )
-        _PARTED[op] = found
+        known[op] = found
     return found
 
 
@@ -226,13 +230,20 @@ def sizes_hang_on_elements(
 
 @cython.cfunc
 def noted(
-    tape: Tape, op: Operator, slots: cython.pointer(cython.pointer(PyObject))
+    tape: Tape,
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
 ) -> Call:
-    """A call as it is before it runs; None where it has no place on a path."""
+    """A call as it is before it runs; None where it has no place on a path.
+
+    Args:
+        keys: the backend's.
+    """
     call: Call = Call()
     i: cython.int
     call.op = op
-    call.keys = _CPU
+    call.keys = keys
     call.values = []
     for i in range(op.n_args):
         item = cython.cast(object, slots[i])
@@ -293,7 +304,16 @@ def note_results(
     t: Tensor
     items: object = (result,)
     slot: cython.int
+    part: Call
+    made: cython.bint = False
     call.shape = None
+    if call.parts is not None:
+        for part in call.parts:
+            if part.sizes:
+                if made and not is_same(part.device, call.device):
+                    return False
+                call.device = part.device
+                made = True
     if type(result) is tuple or type(result) is list:
         call.shape = type(result)
         items = result
@@ -323,12 +343,31 @@ def note_results(
             continue
         if t.storage.n_bytes and not t.storage.capacity:
             return False  # memory that belongs to someone else
+        if call.sizes and not is_same(call.device, t.storage.device):
+            return False
+        call.device = t.storage.device
+        if not stays_there(call):
+            return False
         slot = tape.add(t.storage, True)
         call.sizes.append(t.storage.n_bytes)
         call.results.append((FRESH, value_of(t, slot)))
     call.lone = (
         call.shape is None and len(call.sizes) == 1 and call.results[0][0] == FRESH
     )
+    return True
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def stays_there(call: Call) -> cython.bint:
+    """Whether a call's tensors are all on the device of its results."""
+    i: cython.int
+    for i in range(call.op.n_args):
+        noted_item = call.values[i]
+        for item in noted_item if call.kinds[i] == TENSORS else (noted_item,):
+            if isinstance(item, Value):
+                if not is_same(cython.cast(Value, item).device, call.device):
+                    return False
     return True
 
 

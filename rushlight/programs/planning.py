@@ -104,7 +104,7 @@ def planned(graph, items, extra=()):
     sizes = [graph.sizes.get(slot, 0) for slot in range(count)] + list(extra)
     turns = [item.turn for item in items]
     kept = graph.prepared, graph.given_and_written()
-    return Program(turns, graph, kinds, sizes, count, *kept)
+    return Program(turns, graph, kinds, sizes, count, *kept, graph.devices)
 
 
 def listening(graph, items):
@@ -162,6 +162,7 @@ def handed_on(graph, item, gone):
     for target in item.asks:
         for source in free:
             same = {*map(_place, reads[source])} == {*map(_place, looks[target])}
+            same = same and graph.devices.get(source) == graph.devices.get(target)
             if same and graph.sizes.get(source) == graph.sizes.get(target):
                 pairs.append((target, source))
                 free.remove(source)

@@ -66,6 +66,7 @@ class Preparation:
             and slot not in self.written
             and value.plain
             and value.dtype.name in TYPES
+            and value.device.on_host
             and is_own(self.tape.slots[slot])
         )
 

@@ -27,6 +27,7 @@ cdef class Step:
     cdef readonly int kind
     cdef readonly Call call
     cdef readonly object kernel     # what keeps the machine code
+    cdef readonly object there      # a launch on another device (`elsewhere.Launch`); or None
     cdef kernel_t fn
     cdef int mode
     cdef int n
@@ -58,6 +59,7 @@ cdef class Step:
     cdef int n_taken
     cdef int n_freed
     cdef int n_touched
+    cdef int launch_there(self, Tape tape, char** data) except -1
     cdef int launch(self, Tape tape, char** data) except -1
     cdef int settle(self, list touched) except -1
 

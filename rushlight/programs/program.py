@@ -23,10 +23,11 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     parallel_for,
     run_here,
 )
-from cython.cimports.rushlight.core.storage import Storage, give_block, take_block
+from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
+from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.notes import taken_down, the_flag
-from cython.cimports.rushlight.programs.tape import Tape
+from cython.cimports.rushlight.programs.tape import Tape, give_on, take_on
 
 from rushlight.programs.listening import listen
 
@@ -68,10 +69,24 @@ class Step:
                 ``("number", index, code)`` for a parameter passed as that dtype.
             itemsizes: bytes of an element of each.
         """
-        i: cython.int
-        self.kind = LAUNCH
         self.kernel = kernel
         self.fn = cython.cast(NativeKernel, kernel).fn
+        self.set_operands(operands)
+
+    def set_there(self, there):
+        """Makes the step a launch on another device than the host.
+
+        Args:
+            there: called with addresses and parameters (`elsewhere.Launch`).
+        """
+        self.there = there
+        self.kernel = there.kernel
+        self.set_operands(there.operands)
+
+    def set_operands(self, operands):
+        """Writes down where the kernel's operands lie."""
+        i: cython.int
+        self.kind = LAUNCH
         self.n = len(operands)
         self.constants = []
         if self.n > OPERANDS:
@@ -183,6 +198,22 @@ class Step:
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
+    def launch_there(self, tape: Tape, places: cython.pp_char) -> cython.int:
+        """Has another device's backend run the kernel."""
+        addresses: list = []
+        i: cython.int
+        for i in range(self.n):
+            if self.bases[i] < 0:
+                addresses.append(None)
+            else:
+                addresses.append(
+                    cython.cast(uintptr_t, places[self.bases[i]]) + self.shifts[i]
+                )
+        self.there(tuple(addresses), tape.params)
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
     def launch(self, tape: Tape, places: cython.pp_char) -> cython.int:
         """Runs the kernel over the memory of its places."""
         data: cython.p_char[24]
@@ -197,6 +228,9 @@ class Step:
         number: cython.double
         own: cython.bint = False
         count: cython.int = self.n
+        if self.there is not None:
+            self.launch_there(tape, places)
+            return 0
         for i in range(count):
             base = self.bases[i]
             if base >= 0:
@@ -380,7 +414,12 @@ def table(place, content):
 def ask(storage: Storage) -> cython.int:
     """Gives a storage that waits its memory."""
     if storage.data == cython.NULL and storage.n_bytes:
-        storage.data = take_block(storage.n_bytes, cython.address(storage.capacity))
+        take_on(
+            storage.device,
+            storage.n_bytes,
+            cython.address(storage.data),
+            cython.address(storage.capacity),
+        )
     return 0
 
 
@@ -483,6 +522,7 @@ class Program:
         prepared: what has to be there before: the last of the storages that it has not
             made, each a `Prepared`.
         written: the storages among these that it writes to.
+        devices: of the places that are not on the host, by number.
     """
 
     steps = cython.declare(list, visibility="readonly")
@@ -491,6 +531,7 @@ class Program:
     n_spots: cython.int
     n_slots: cython.int
     items: list
+    where: list
     listens: cython.bint
     timed = cython.declare(cython.bint, visibility="public")
     n_places = cython.declare(cython.int, visibility="readonly")
@@ -507,6 +548,7 @@ class Program:
         n_slots=0,
         prepared=(),
         written=(),
+        devices=None,
     ):
         i: cython.int
         step: Step
@@ -514,6 +556,7 @@ class Program:
         self.extra = []
         self.prepared, self.written = list(prepared), list(written)
         self.graph = graph
+        self.where = [(devices or {}).get(i, CPU_DEVICE) for i in range(len(kinds))]
         self.n_slots = n_slots
         self.n_spots = len(kinds)
         self.spots = cython.cast(
@@ -550,6 +593,7 @@ class Program:
         self.steps = made.steps
         self.spots, made.spots = made.spots, self.spots
         self.n_spots, made.n_spots = made.n_spots, self.n_spots
+        self.where = made.where
         self.items = None
         self.listens = False
 
@@ -604,7 +648,7 @@ class Program:
         finally:
             for i in range(n):
                 if held[i]:
-                    give_block(data[i], held[i], self.spots[i].n_bytes)
+                    self.give(i, data[i], held[i])
             free(far)
         if self.listens:
             from rushlight.programs.planning import replanned
@@ -710,6 +754,20 @@ class Program:
     @cython.cfunc
     @cython.inline
     @cython.exceptval(-1, check=False)
+    def give(
+        self, place: cython.int, data: cython.p_char, capacity: cython.size_t
+    ) -> cython.int:
+        """Gives back the memory of a place that only kernels see."""
+        return give_on(
+            cython.cast(Device, self.where[place]),
+            data,
+            capacity,
+            self.spots[place].n_bytes,
+        )
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-1, check=False)
     def ask_for(
         self,
         tape: Tape,
@@ -722,7 +780,12 @@ class Program:
         if self.spots[place].kind == INNER:
             data[place] = cython.NULL
             if n_bytes:
-                data[place] = take_block(n_bytes, cython.address(held[place]))
+                take_on(
+                    cython.cast(Device, self.where[place]),
+                    n_bytes,
+                    cython.address(data[place]),
+                    cython.address(held[place]),
+                )
             return 0
         storage = cython.cast(Storage, tape.slots[place])
         ask(storage)
@@ -791,7 +854,7 @@ class Program:
     ) -> cython.int:
         if self.spots[place].kind == INNER:
             if held[place]:
-                give_block(data[place], held[place], self.spots[place].n_bytes)
+                self.give(place, data[place], held[place])
                 held[place] = 0
             return 0
         if place < self.n_slots:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.rushlight.core.device import KIND_CPU
+from cython.cimports.rushlight.core.device import CPU_DEVICE, KIND_CPU, Device
 from cython.cimports.rushlight.core.dtype import dtype_of
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import FUNCTIONAL, INPLACE, Operator
@@ -19,17 +19,17 @@ from cython.cimports.rushlight.dispatch.reductions import ReductionKernel
 from rushlight.dispatch.python_kernels import LazyKernel
 
 
-def pointwise_kernel(op: Operator):
-    """The operator's elementwise kernel on the CPU, or None."""
-    kernel = op.kernels.get(0)
+def pointwise_kernel(op: Operator, device: Device = CPU_DEVICE):
+    """The operator's elementwise kernel on a device, or None."""
+    kernel = op.kernels.get(device.kind)
     if isinstance(kernel, LazyKernel):
         kernel = kernel.load(op)
     return kernel if isinstance(kernel, PointwiseKernel) else None
 
 
-def reduction_kernel(op: Operator):
-    """The operator's kernel that reduces on the CPU, or None."""
-    kernel = op.kernels.get(0)
+def reduction_kernel(op: Operator, device: Device = CPU_DEVICE):
+    """The operator's kernel that reduces on a device, or None."""
+    kernel = op.kernels.get(device.kind)
     if isinstance(kernel, LazyKernel):
         kernel = kernel.load(op)
     return kernel if isinstance(kernel, ReductionKernel) else None

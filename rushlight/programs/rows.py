@@ -89,7 +89,7 @@ class Along:
 def reduction_member(step):
     """A sum, mean, extreme or variance."""
     call = step.call
-    kernel = reduction_kernel(step.op)
+    kernel = reduction_kernel(step.op, call.device_of())
     if kernel is None or type(kernel.source) is not Reduction:
         return None
     names = list(step.op.signature.names)

@@ -45,7 +45,7 @@ def of_our_own():
     frame = sys._getframe(1)
     while frame is not None:
         name = frame.f_globals.get("__name__", "")
-        if name == "rushlight.ops.foreach":
+        if name in ("rushlight.ops.foreach", "rushlight.ops.together"):
             return True
         if not name.startswith("rushlight."):
             return False
@@ -62,7 +62,7 @@ class Runner:
     """The paths of one compiled function, or of the sweeps back through one.
 
     Attributes:
-        roots: default type -> the root of the paths.
+        roots: default type and current card -> the root of the paths.
         name: what logs call it.
         fullgraph: whether leaving the graph is an error.
         backend: what makes a program of a graph; None for our own.

@@ -146,6 +146,7 @@ class Graph:
         lasting: numbers of the storages that are parameters, where nobody learns.
         prepared: what the last of the storages are made by, before the program runs
             (`rushlight.programs.preparing`).
+        devices: where storages lie that the path makes elsewhere than on the host.
     """
 
     steps: list
@@ -153,6 +154,7 @@ class Graph:
     sizes: dict
     lasting: set = field(default_factory=set)
     prepared: list = field(default_factory=list)
+    devices: dict = field(default_factory=dict)
 
     @classmethod
     def of(cls, leaf, wanted):
@@ -162,15 +164,18 @@ class Graph:
             for call in leaf.path
             for part in ([call] if call.parts is None else call.parts)
         ]
-        sizes = {}
+        sizes, devices = {}, {}
         for call in leaf.path:
             for number, size in enumerate(call.sizes):
                 sizes[call.first + number] = size
+                if not call.device.on_host:
+                    devices[call.first + number] = call.device
         lasting = {v.slot for c in leaf.path for v in step_of(c).reads if v.lasting}
         lasting |= {v.slot for step in steps for v in step.reads if v.lasting}
         for call in leaf.path:
             lasting.update(running_statistics(call))
-        return cls(steps, wanted, sizes, {s for s in lasting if wanted[s] == 0})
+        lasting = {s for s in lasting if wanted[s] == 0}
+        return cls(steps, wanted, sizes, lasting, devices=devices)
 
     def fresh(self, slot):
         """Whether the path makes a storage."""

@@ -1,5 +1,6 @@
 from libc.stdint cimport int64_t, uint64_t, uintptr_t
 from cpython.object cimport PyObject
+from rushlight.core.device cimport Device
 from rushlight.core.dtype cimport DType
 from rushlight.core.storage cimport Storage
 from rushlight.core.tensor cimport Tensor
@@ -27,6 +28,7 @@ cdef class Value:
     cdef int64_t numel
     cdef bint row_major
     cdef readonly DType dtype
+    cdef readonly Device device
     cdef uint64_t deferred
     cdef readonly bint wrapped
     cdef readonly bint lasting      # a parameter that nobody learns: its elements stay a while
@@ -40,6 +42,7 @@ cdef class Value:
 cdef class Call:
     cdef readonly Operator op
     cdef uint64_t keys
+    cdef readonly Device device     # where its results lie
     cdef unsigned char kinds[24]
     cdef readonly list values       # constants, `Value`s, lists of them, numbers of parameters
     cdef readonly list results      # pairs of what it is and a `Value`, or an argument's number
@@ -108,5 +111,13 @@ cdef class Tape:
 cdef object adopt(Storage target, Tensor made)
 cpdef Value value_of(Tensor t, int slot)
 cdef bint usable(Tensor t) noexcept
+# Whether operators of these keys' backends are followed: one backend, whose kernels are ours.
+cdef bint followed(uint64_t keys) noexcept
+cdef bint asks(uint64_t bits) noexcept
+# Whether two devices are the same one.
+cdef bint is_same(Device one, Device other) noexcept
+# Memory on a device, and back.
+cdef int take_on(Device device, size_t n_bytes, char** data, size_t* capacity) except -1
+cdef int give_on(Device device, char* data, size_t capacity, size_t n_bytes) except -1
 cdef object fill_rest(Tape tape)
 cdef bind(Tape tape, Call call, object result)

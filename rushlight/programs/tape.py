@@ -13,7 +13,12 @@ from cython.cimports.libc.stdint import uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.backends.cpu.launch import launched, watch
-from cython.cimports.rushlight.core.device import CPU_DEVICE
+from cython.cimports.rushlight.core.device import (
+    CPU_DEVICE,
+    N_KINDS,
+    Device,
+    backend_of,
+)
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ABSENT,
@@ -21,9 +26,15 @@ from cython.cimports.rushlight.core.keys import (
     KEY_AUTOGRAD,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.storage import Storage, take_block
+from cython.cimports.rushlight.core.storage import (
+    Storage,
+    give_block,
+    resize_storage,
+    take_block,
+)
 from cython.cimports.rushlight.core.tensor import Tensor, blank, keys_for
 
+from rushlight.core.device import compiles
 from rushlight.nn.parameter import Parameter
 
 _ONE = cython.declare(uint64_t, 1)
@@ -80,6 +91,7 @@ class Value:
             or t.offset != self.offset
             or (t.keys & DEFERRED) != self.deferred
             or t.wrapped_number != self.wrapped
+            or not is_same(t.storage.device, self.device)
         ):
             return False
         for d in range(self.ndim):
@@ -101,7 +113,7 @@ class Value:
         t.row_major = self.row_major
         t.dtype_ = self.dtype
         t.storage = storage
-        t.keys = keys_for(CPU_DEVICE) | self.deferred
+        t.keys = keys_for(storage.device) | self.deferred
         t.inference = state().inference_mode
         t.wrapped_number = self.wrapped
         return t
@@ -121,6 +133,7 @@ def value_of(t: Tensor, slot: cython.int) -> Value:
     v.numel = t.numel_
     v.row_major = t.row_major
     v.dtype = t.dtype_
+    v.device = t.storage.device
     v.deferred = t.keys & DEFERRED
     v.wrapped = t.wrapped_number
     v.lasting = (
@@ -139,10 +152,18 @@ class Call:
     def __cinit__(self):
         self.children = []
         self.programs = {}
+        self.device = CPU_DEVICE
 
     def kind(self, i: cython.int) -> int:
         """What argument ``i`` is: see the declarations."""
         return self.kinds[i]
+
+    def device_of(self):
+        """Where its operands lie, or else its results."""
+        for i in range(len(self.values)):
+            if self.kinds[i] == TENSOR:
+                return self.values[i].device
+        return self.device
 
     @property
     def path(self):
@@ -195,7 +216,8 @@ def made_call(op: Operator, values: list, kinds: list, like: Call, lone=None):
     """
     call: Call = Call()
     i: cython.int
-    call.op, call.keys, call.values = op, _CPU, values
+    call.op, call.keys, call.values = op, like.keys, values
+    call.device = like.device
     for i in range(len(kinds)):
         call.kinds[i] = kinds[i]
     call.results, call.shape, call.lone = like.results, like.shape, like.lone
@@ -208,13 +230,43 @@ def made_call(op: Operator, values: list, kinds: list, like: Call, lone=None):
 @cython.cfunc
 @cython.exceptval(check=False)
 def usable(t: Tensor) -> cython.bint:
-    """Whether a tensor is one of elements in host memory."""
+    """Whether a tensor is one of elements in memory that kernels of ours work on."""
     return (
         t.ndim_ <= 8
-        and (t.keys & _BACKENDS) == _CPU
+        and followed(t.keys)
         and not t.keys & _ABSENT
-        and t.storage.device is CPU_DEVICE
+        and (t.storage.device is CPU_DEVICE) == ((t.keys & _CPU) != 0)
     )
+
+
+_known = cython.declare(uint64_t, _CPU)  # keys of backends that compile
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def followed(keys: uint64_t) -> cython.bint:
+    bits: uint64_t = keys & _BACKENDS
+    if bits & (bits - 1):
+        return False
+    return (bits & _known) != 0 or asks(bits)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def asks(bits: uint64_t) -> cython.bint:
+    """Whether kernels of ours run where tensors of some keys are: their backends say."""
+    global _known
+    kind: cython.int
+    for kind in range(N_KINDS):
+        if (bits >> kind) & 1 and compiles(kind):
+            _known |= _ONE << kind
+    return (bits & _known) != 0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def is_same(one: Device, other: Device) -> cython.bint:
+    return one is other or (one.kind == other.kind and one.index == other.index)
 
 
 @cython.final
@@ -498,6 +550,38 @@ class Tape:
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=False)
+def take_on(
+    device: Device,
+    n_bytes: cython.size_t,
+    data: cython.pp_char,
+    capacity: cython.pointer(cython.size_t),
+) -> cython.int:
+    """Memory on a device: of the pool, or what its backend gives."""
+    if device.on_host:
+        data[0] = take_block(n_bytes, capacity)
+        return 0
+    backend_of(device).take(n_bytes, device, data)
+    capacity[0] = n_bytes
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def give_on(
+    device: Device,
+    data: cython.p_char,
+    capacity: cython.size_t,
+    n_bytes: cython.size_t,
+) -> cython.int:
+    """Gives it back."""
+    if device.on_host:
+        give_block(data, capacity, n_bytes)
+        return 0
+    return backend_of(device).give(data, capacity, device)
+
+
+@cython.cfunc
 def liveness(tape: Tape) -> bytes:
     """For each storage: 0 it was there before, 1 nobody has it any more, 2 it is wanted."""
     i: cython.int
@@ -523,6 +607,9 @@ def fill_rest(tape: Tape):
             continue
         storage = tape.slots[i]
         if tape.fresh[i] and storage.data == cython.NULL and storage.n_bytes:
+            if not storage.device.on_host:
+                resize_storage(storage, 0)  # it may be that there is no room
+                continue
             storage.data = take_block(storage.n_bytes, cython.address(storage.capacity))
             memset(storage.data, 0, storage.n_bytes)
 
@@ -573,12 +660,17 @@ def hold(tape: Tape, value: Value, made):
         value.fits(t)
         and t.storage.n_bytes == target.n_bytes
         and not (t.keys & _ABSENT)
-        and t.storage.device is CPU_DEVICE
+        and is_same(t.storage.device, target.device)
     ):
         adopt(target, t)
         return
     if target.n_bytes:
-        target.data = take_block(target.n_bytes, cython.address(target.capacity))
+        take_on(
+            target.device,
+            target.n_bytes,
+            cython.address(target.data),
+            cython.address(target.capacity),
+        )
     value.window(target).copy_(t)
 
 

@@ -2,6 +2,8 @@
 
 ``python -m tests.cuda [REGEX]`` makes up to four calls of each and counts: the same
 results, other results (those that end the run with 1), and refusals for want of a kernel.
+With ``--compiled`` each call is made as a compiled function, too: noted once, followed
+twice, with operands that wait.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import re
 from itertools import islice
 
 import rushlight as rl
+from rushlight.programs import running
+from tests.programs.sweep import copies
 
 # What has no determined values: memory as it is, and numbers drawn by each run.
 RANDOM = re.compile(
@@ -52,11 +56,29 @@ def tensors_of(result):
     return []
 
 
-def called(function, sample, device, wide=False):
-    """The tensors that a sample's call gives on a device."""
+def called(function, sample, device, wide=False, runner=None):
+    """The tensors that a sample's call gives on a device.
+
+    Args:
+        runner: follows the call, of copies of its operands, as that of a compiled function.
+    """
     args = [converted(v, device, wide) for v in (sample.input, *sample.args)]
     kwargs = {name: converted(v, device, wide) for name, v in sample.kwargs.items()}
-    return tensors_of(function(*args, **kwargs))
+    if runner is None:
+        return tensors_of(function(*args, **kwargs))
+
+    def program(args, kwargs):
+        return function(*copies(args), **copies(kwargs))
+
+    return tensors_of(running.run(runner, program, (args, kwargs), {}))
+
+
+def calls_of(function, sample, compiled):
+    """What a sample's call gives on a card, each time that it is made."""
+    if not compiled:
+        return [called(function, sample, "cuda")]
+    runner = running.make_runner("sample")
+    return [called(function, sample, "cuda", runner=runner) for _ in range(3)]
 
 
 def largest_of(values):
@@ -115,7 +137,7 @@ def same(one, other, rounded):
     return rl.allclose(expected, found, rtol=digits, atol=near, equal_nan=True)
 
 
-def judged(op, most=4):
+def judged(op, most=4, compiled=False):
     """What becomes of an operator's samples: "same", "absent", or what is wrong."""
     import torch
 
@@ -134,7 +156,7 @@ def judged(op, most=4):
         except Exception:  # not a call that is right on the host: judged elsewhere
             continue
         try:
-            found = called(function, sample, "cuda")
+            every = calls_of(function, sample, compiled)
         except NotImplementedError as error:
             if "Could not run" in str(error) or "launch" in str(error):
                 return "absent"
@@ -143,17 +165,18 @@ def judged(op, most=4):
             if "not supported on CUDA" in str(error):  # nor is it on PyTorch
                 continue
             raise
-        if len(found) != len(expected):
-            return f"{len(found)} results instead of {len(expected)}"
+        if any(len(found) != len(expected) for found in every):
+            return f"{list(map(len, every))} results instead of {len(expected)}"
         rounded = rounding(function, sample, expected)
         drops = "multi_head" in op.name and sample.kwargs.get("training")
         drawn = RANDOM.search(op.name) or sample.kwargs.get("dropout_p") or drops
-        if not drawn and not all(map(same, expected, found, rounded)):
-            return "other values"
+        for number, found in enumerate(every):
+            if not drawn and not all(map(same, expected, found, rounded)):
+                return f"other values in call {number}" if compiled else "other values"
     return "same"
 
 
-def run(pattern=""):
+def run(pattern="", compiled=False):
     """Judges every operator whose name a pattern finds: names by what became of them."""
     from torch.testing._internal.common_methods_invocations import op_db
 
@@ -162,7 +185,7 @@ def run(pattern=""):
         if not re.search(pattern, op.name):
             continue
         try:
-            verdict = judged(op)
+            verdict = judged(op, compiled=compiled)
         except Exception as error:
             verdict = f"{type(error).__name__}: {str(error).splitlines()[0]}"
         if verdict is not None:

@@ -16,6 +16,7 @@ from rushlight.backends.nvidia.allocator import Allocator
 from rushlight.backends.nvidia.generator import PhiloxGenerator
 from rushlight.backends.nvidia.modules import Modules
 from rushlight.backends.nvidia.streams import Stream, Streams
+from rushlight.core.state import tell_of_reading
 
 # Numbers of the driver's device attributes
 WARP_SIZE = 10
@@ -271,6 +272,7 @@ def use(index):
     """Makes a card the one that this thread uses; the number of the one before."""
     before = current_index()
     if index != before:
+        tell_of_reading(None)  # operators that wait are the card's before
         check_index(index)
         _thread.index = index
         if index in _cards:
@@ -291,6 +293,8 @@ def current_stream(where):
 def use_stream(stream):
     """Sends this thread's work on the queue's card there; the queue before."""
     before = current_stream(stream.card)
+    if stream != before:
+        tell_of_reading(None)  # operators that wait belong to the queue before
     if not hasattr(_thread, "streams"):
         _thread.streams = {}
     _thread.streams[stream.card.index] = stream
