@@ -270,7 +270,7 @@ def owns_memory(tensor: Tensor) -> cython.bint:
     if seen == 2 and state().included & 128:  # DispatchKey.Recording
         # what waits for its memory is held by what will fill it, too
         storage: Storage = tensor.storage
-        return storage.data == cython.NULL and storage.device.on_host
+        return storage.data == cython.NULL and storage.device.has_memory
     return seen == 1
 
 
