@@ -8,7 +8,7 @@ memory. A value is rounded to the type that it would be stored in before it is u
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
 from rushlight._inductor import config
@@ -27,7 +27,7 @@ from rushlight.core.dtype import all_dtypes
 from rushlight.core.factories import from_sequence
 from rushlight.dispatch.declared import FUNCTIONAL, INPLACE
 from rushlight.programs.elsewhere import TooMany, elements_of, rows_of
-from rushlight.programs.member import Member, is_window
+from rushlight.programs.member import Member, Said, is_window
 from rushlight.programs.program import Step as Turn
 from rushlight.programs.resolving import pointwise_kernel, resolve
 from rushlight.programs.rows import row_member_of
@@ -309,7 +309,8 @@ class Joined:
     """
 
     def __init__(self, members, inputs, outputs):
-        self.members, self.inputs, self.outputs = members, inputs, outputs
+        self.members = [replace(one, step=Said(one.step.op)) for one in members]
+        self.inputs, self.outputs = inputs, outputs
         self.specialized = {}
         places = {key: k for k, key in enumerate(inputs)}
         text = []

@@ -6,6 +6,13 @@ from dataclasses import dataclass, field
 
 
 @dataclass(eq=False)
+class Said:
+    """What a kernel, which outlives programs, keeps of a step."""
+
+    op: object
+
+
+@dataclass(eq=False)
 class Member:
     """An elementwise step that a kernel can take in.
 
