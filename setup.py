@@ -90,6 +90,7 @@ COMPILED = [
     "programs.listening",
     "programs.stretches",
     "programs.program",
+    "programs.replaying",
     "programs.resolving",
     "export.listening",
 ]

@@ -48,8 +48,9 @@ def compile(
         dynamic: kept for PyTorch's programs: sizes are parameters of the kernels.
         backend: ``"inductor"`` (our own, as None is), ``"eager"``, or a function that is given a
             `GraphModule` of operators and example inputs, and gives a function.
-        mode: one of PyTorch's; not together with ``options``.
-        options: kept for PyTorch's programs.
+        mode: one of PyTorch's; not together with ``options``. With ``"reduce-overhead"`` and
+            ``"max-autotune"`` programs of a GPU are launched as one CUDA graph.
+        options: kept for PyTorch's programs; ``triton.cudagraphs`` asks for these graphs.
         disable: whether to give the model back as it is.
 
     Raises:
@@ -71,6 +72,8 @@ def compile(
         raise RuntimeError(
             f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}"
         )
+    if options and options.get("triton.cudagraphs"):
+        mode = "reduce-overhead"
     if model is None:
         return lambda found: _compiled(found, backend, disable, fullgraph, mode)
     return _compiled(model, backend, disable, fullgraph, mode)

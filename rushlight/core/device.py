@@ -399,6 +399,19 @@ class Backend:
         """
         return False
 
+    def graph(self, device):
+        """A new record of work that is launched as a whole; None where there are none.
+
+        It has ``write(function)``, which calls a function whose work is written down and
+        not done, ``enter(addresses)``, to be called before its memory is touched again,
+        ``launch()`` and ``reset()``.
+        """
+        return None
+
+    def is_writing(self, device):
+        """Whether a device's work is being written down."""
+        return False
+
     def refuse(self, what, device):
         """Raises what tells that the backend does not do something."""
         raise NotImplementedError(f"the backend '{self.name}' does not {what}")

@@ -1,9 +1,9 @@
 """What can be read about compiled programs, while they are made.
 
 ``RUSHLIGHT_LOGS`` (or ``TORCH_LOGS``) names what is wanted, with commas between: ``graph``
-(or ``aot_graphs``), ``graph_breaks``, ``recompiles``, ``fusion``, ``output_code``, or
-``all``; PyTorch's longer names are understood, and a ``+`` before a name means nothing
-more. ``rushlight._logging.set_logs`` says the same from inside a program.
+(or ``aot_graphs``), ``graph_breaks``, ``recompiles``, ``fusion``, ``output_code``,
+``cudagraphs``, or ``all``; PyTorch's longer names are understood, and a ``+`` before a name
+means nothing more. ``rushlight._logging.set_logs`` says the same from inside a program.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ graph_breaks = Log("graph_breaks", "where a value is needed in the middle, and w
 recompiles = Log("recompiles", "where a program takes another course than before")
 fusion = Log("fusion", "which operators became one kernel, and which did not")
 output_code = Log("output_code", "the programs that are run, as Python")
-LOGS = {log.name: log for log in (graph, graph_breaks, recompiles, fusion, output_code)}
+cudagraphs = Log("cudagraphs", "why programs are not launched as a graph of a card's")
+_ALL = (graph, graph_breaks, recompiles, fusion, output_code, cudagraphs)
+LOGS = {log.name: log for log in _ALL}
 # PyTorch's names for much the same.
 ALIASES = {
     "aot": ("graph",),

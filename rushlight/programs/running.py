@@ -21,6 +21,7 @@ counters: dict = {
 }
 _open = threading.local()  # the tape that a sweep has begun
 _runners: weakref.WeakSet = weakref.WeakSet()
+GRAPHED = ("reduce-overhead", "max-autotune")  # modes
 END = "the function ends"
 QUIET = (END, capture.OUTSIDE)  # not by what the program asks for
 
@@ -66,12 +67,15 @@ class Runner:
         name: what logs call it.
         fullgraph: whether leaving the graph is an error.
         backend: what makes a program of a graph; None for our own.
+        mode: PyTorch's name of what is wanted of programs; some ask for graphs of a card's.
+        graphed: how many programs are launched as one.
     """
 
     def __init__(self, name, fullgraph=False, backend=None, mode=None):
         self.roots: dict = {}
         self.name, self.fullgraph = name, fullgraph
         self.backend, self.mode = backend, mode
+        self.graphed = 0
         self.backwards: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.breaks: list = []
         self.graphs: list = []
@@ -148,13 +152,18 @@ class Runner:
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(leaf.path)
         self.graphs.append(made)
-        return made
+        if self.mode not in GRAPHED:
+            return made
+        from rushlight.programs import replaying
+
+        return replaying.graphed(made, self)
 
     def behind(self, leaf):
         """The runner of the sweeps back from a path."""
         found = self.backwards.get(leaf)
         if found is None:
-            found = Runner(f"{self.name}, backward", backend=self.backend)
+            name = f"{self.name}, backward"
+            found = Runner(name, backend=self.backend, mode=self.mode)
             self.backwards[leaf] = found
         return found
 
@@ -163,6 +172,7 @@ class Runner:
         self.roots = {}
         self.backwards = weakref.WeakKeyDictionary()
         self.breaks, self.graphs = [], []
+        self.graphed = 0
 
 
 def reset():

@@ -74,7 +74,7 @@ def test_compiled_inference_is_eager_inference(name, machine):
     assert ended - middle <= middle - begun
 
 
-def trained(model, batches, compiled, steps=5):
+def trained(model, batches, mode, steps=5):
     """Losses and parameters of some steps on a card."""
     model = copy.deepcopy(model).to("cuda")
     optimizer = rl.optim.SGD(model.parameters(), 0.1, momentum=0.9)
@@ -86,7 +86,7 @@ def trained(model, batches, compiled, steps=5):
         loss.backward()
         return loss
 
-    step = rl.compile(step) if compiled else step
+    step = rl.compile(step, mode=mode) if mode else step
     losses = []
     for k in range(steps):
         x, y = (t.to("cuda") for t in batches[k % len(batches)])
@@ -100,8 +100,8 @@ def test_compiled_training_is_eager_training(name):
     rl.manual_seed(0)
     make, batch = MODELS[name]
     model, batches = make(), [batch() for _ in range(2)]
-    wanted, weights = trained(model, batches, False)
-    found, others = trained(model, batches, True)
+    wanted, weights = trained(model, batches, None)
+    found, others = trained(model, batches, "default")
     assert found == pytest.approx(wanted, rel=1e-4)
     for one, other in zip(weights, others, strict=True):
         assert rl.allclose(one, other, atol=1e-4)

@@ -304,6 +304,15 @@ class Allocator:
             if block is not None and block.stream != stream.handle:
                 block.users.add(stream)
 
+    def users_of(self, address):
+        """The other queues that use a block, which whoever asks waits for."""
+        with self.turn:
+            block = self.blocks.get(address)
+            if block is None:
+                return set()
+            found, block.users = block.users, set()
+            return found
+
     def pool_for(self, size, stream):
         """Where a request is served from."""
         name = GENERAL

@@ -9,6 +9,7 @@ from rushlight.backends.nvidia import (
     convolution,
     driver,
     gathering,
+    graphs,
     pinned,
     products,
 )
@@ -191,6 +192,12 @@ class Cards(Backend):
             *(self.card(result.device), kind, result, first, second, vector, last),
             *(stride, padding, dilation),
         )
+
+    def graph(self, device):
+        return graphs.Written(self.card(device))
+
+    def is_writing(self, device):
+        return self.card(device).allocator.capturing()
 
     # -- order ----------------------------------------------------------------------
 

@@ -107,6 +107,7 @@ class Card:
         self.convolutions: OrderedDict = OrderedDict()  # plans of them, by thread
         self._properties = None
         self._fault = 0
+        self._writer = None
 
     def attribute(self, number):
         """One of the driver's figures of this card."""
@@ -129,6 +130,12 @@ class Card:
                     self.call("cuMemsetD8Async", place, 0, 16, 0)
                     self._fault = place
         return self._fault
+
+    def writer(self):
+        """The queue whose work is written down for programs."""
+        if self._writer is None:
+            self._writer = self.streams.give()
+        return self._writer
 
     @property
     def architecture(self):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 
-from rushlight.backends.nvidia import contexts
+from rushlight.backends.cpu.launch import count_launch
+from rushlight.backends.nvidia import contexts, gathering
 
 MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 _numbers = itertools.count(1)
@@ -120,3 +122,65 @@ class Graph:
             self.card.call("cuGraphDestroy", graph)
         if self.stream is None:
             self.give_up_memory()
+
+
+class Written:
+    """A function's work, written down once and launched as a whole.
+
+    Args:
+        card: where.
+    """
+
+    def __init__(self, card):
+        self.card, self.graph = card, Graph()
+        self.stream = None  # where it was launched last
+
+    def write(self, function):
+        """Calls a function whose work is written down; nothing is left of one that fails."""
+        before = contexts.use_stream(self.card.writer())
+        try:
+            self.graph.begin(contexts.current_stream(self.card), mode="thread_local")
+            try:
+                function()
+            except BaseException:
+                with contextlib.suppress(RuntimeError):  # it may be invalid by now
+                    self.graph.end()
+                self.graph.reset()
+                raise
+            try:
+                self.graph.end()
+            except RuntimeError:
+                self.graph.reset()
+                raise
+        finally:
+            contexts.use_stream(before)
+
+    def enter(self, addresses):
+        """What comes next in the thread's queue may touch the graph's memory.
+
+        Args:
+            addresses: of memory that other queues may have been told to read.
+        """
+        now = contexts.current_stream(self.card)
+        waits = set() if self.stream is None else {self.stream}
+        for address in addresses:
+            waits |= self.card.allocator.users_of(address)
+        for stream in waits - {now}:
+            now.wait_stream(stream)
+        self.stream = now
+
+    def launch(self):
+        """Does the work, in the thread's queue."""
+        gathering.flush()
+        self.stream = contexts.current_stream(self.card)
+        count_launch()
+        self.graph.replay()
+
+    def reset(self):
+        """Lets go of the work and of its memory."""
+        self.graph.reset()
+
+    def __del__(self):
+        if contexts is not None and self.graph.card is not None:
+            with contextlib.suppress(RuntimeError):  # the driver may be gone
+                self.graph.reset()

@@ -1,0 +1,271 @@
+"""Compiled programs that imagined cards launch as one graph: values, memory, refusals."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+import rushlight as rl
+from rushlight import nn
+from rushlight.nn import functional as F
+from rushlight.programs import logs
+from rushlight.programs.running import counters
+from tests.cuda.test_programs import MODELS
+from tests.cuda.test_training import LeNet
+
+WORK = ("cuLaunchKernel", "cuGraphLaunch", "cuMemcpyAsync")
+
+
+@pytest.fixture(autouse=True)
+def _machine(machine, monkeypatch):
+    machine.start(cards=2, memory=1 << 28)
+    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
+    rl._dynamo.reset()
+    yield
+    rl._dynamo.reset()
+
+
+def graphed(function):
+    return rl.compile(function, mode="reduce-overhead")
+
+
+def work(machine, call, *args):
+    """What a call asks the driver for, and what it gives."""
+    begun = len(machine.fake.calls)
+    found = call(*args)
+    names = [name for name, _ in machine.fake.calls[begun:] if name in WORK]
+    return names, found
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_inference_is_one_launch(name, machine):
+    rl.manual_seed(0)
+    make, batch = MODELS[name]
+    model = make().to("cuda").eval()
+    fast = graphed(model)
+    with rl.no_grad():
+        for number in range(9):
+            x = batch()[0].to("cuda")
+            wanted = model(x).cpu()
+            names, found = work(machine, fast, x)
+            assert rl.allclose(found.cpu(), wanted, atol=1e-5)
+            if number >= 6:
+                assert names.count("cuGraphLaunch") == 1
+                assert "cuLaunchKernel" not in names
+    assert not counters["inductor"]["cudagraph_skips"]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_steps_of_training_are_eager_ones(name):
+    from tests.cuda.test_programs import trained
+
+    rl.manual_seed(0)
+    make, batch = MODELS[name]
+    model, batches = make(), [batch() for _ in range(2)]
+    wanted, weights = trained(model, batches, None, 8)
+    found, others = trained(model, batches, "reduce-overhead", 8)
+    assert found == pytest.approx(wanted, rel=1e-4)
+    for one, other in zip(weights, others, strict=True):
+        assert rl.allclose(one, other, atol=1e-4)
+
+
+def test_forward_and_backward_are_a_graph_each(machine):
+    rl.manual_seed(0)
+    model = LeNet().to("cuda")
+    fast = graphed(model)
+    x, y = (t.to("cuda") for t in MODELS["lenet"][1]())
+    for number in range(8):
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+        wanted = [p.grad.cpu() for p in model.parameters()]
+        model.zero_grad()
+        begun = len(machine.fake.calls)
+        loss = F.cross_entropy(fast(x), y)
+        loss.backward()
+        calls = [name for name, _ in machine.fake.calls[begun:]]
+        for p, grad in zip(model.parameters(), wanted, strict=True):
+            assert rl.allclose(p.grad.cpu(), grad, atol=1e-5)
+        if number >= 6:
+            assert calls.count("cuGraphLaunch") == 2
+        del loss
+
+
+def test_what_is_still_held_keeps_its_values():
+    fast = graphed(lambda x: (x * 2 + 1, (x - 1).exp()))
+    inputs = [rl.randn(40) for _ in range(9)]
+    held = [fast(x.to("cuda")) for x in inputs]
+    views = [one[3:7] for one, _ in held]
+    for x, (one, two), view in zip(inputs, held, views, strict=True):
+        assert rl.allclose(one.cpu(), x * 2 + 1)
+        assert rl.allclose(two.cpu(), (x - 1).exp())
+        assert rl.allclose(view.cpu(), (x * 2 + 1)[3:7])
+
+
+def test_what_a_graph_gave_may_be_changed_resized_and_given_to_it_again():
+    fast = graphed(lambda x: x * 2 + 1)
+    x, wanted = rl.ones(8).to("cuda"), rl.ones(8)
+    for _ in range(9):
+        x, wanted = fast(x), wanted * 2 + 1
+        x.add_(1)
+        wanted.add_(1)
+        assert rl.equal(x.cpu(), wanted)
+    x.resize_(20)
+    assert x.numel() == 20
+    y = fast(rl.ones(8).to("cuda"))
+    assert y.tolist() == [3.0] * 8
+
+
+def test_what_is_written_in_place_is_written_wherever_it_lies():
+    @graphed
+    def program(total, x):
+        total.add_(x.exp())
+        return total.sum() + 1
+
+    fixed, count = rl.zeros(6).to("cuda"), rl.zeros(6)
+    keep = []
+    for number in range(10):
+        x = rl.randn(6)
+        keep.append(x.to("cuda"))
+        total = fixed if number < 6 else rl.zeros(6, device="cuda")
+        count = count if number < 6 else rl.zeros(6)
+        version = total._version
+        found = program(total, keep[-1])
+        count.add_(x.exp())
+        assert rl.allclose(total.cpu(), count, atol=1e-5)
+        assert found.item() == pytest.approx(count.sum().item() + 1, rel=1e-5)
+        assert total._version > version
+
+
+def test_other_numbers_make_other_graphs_or_none():
+    fast = graphed(lambda x, rate: x * rate + 1)
+    x = rl.ones(4).to("cuda")
+    for number in range(30):
+        assert fast(x, number / 4).tolist() == [number / 4 + 1] * 4
+    assert counters["inductor"]["cudagraph_skips"] == 1
+
+
+def test_other_sizes_have_graphs_of_their_own():
+    fast = graphed(lambda x: x.exp().sum(1))
+    for number in range(12):
+        x = rl.randn(3 + number % 3, 5)
+        assert rl.allclose(fast(x.to("cuda")).cpu(), x.exp().sum(1), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("why", "function"),
+    [
+        ("random", lambda x: F.dropout(x, 0.5).relu()),
+        ("host", lambda x: (rl.ones(4) + x.shape[0]).exp().to("cuda") * x),
+    ],
+)
+def test_what_cannot_be_a_graph_runs_as_it_did(why, function, capsys):
+    rl._logging.set_logs(cudagraphs=True)
+    try:
+        fast = graphed(function)
+        for _ in range(5):
+            assert fast(rl.ones(4).to("cuda")).is_cuda
+    finally:
+        rl._logging.set_logs()
+    assert why in capsys.readouterr().err
+    assert not logs.cudagraphs.active
+
+
+def test_on_the_host_the_mode_changes_nothing():
+    fast = graphed(lambda x: x.exp() + 1)
+    for _ in range(4):
+        assert rl.equal(fast(rl.ones(3)), rl.ones(3).exp() + 1)
+
+
+def test_a_bad_index_is_an_error_and_the_next_call_is_right():
+    table = rl.randn(4, 3).to("cuda")
+    fast = graphed(lambda i: F.embedding(i, table) * 2)
+    good, bad = rl.tensor([0, 3]), rl.tensor([0, 4])
+    for _ in range(5):
+        assert rl.equal(fast(good.to("cuda")).cpu(), table[good].cpu() * 2)
+    with pytest.raises(IndexError, match="index out of range"):
+        fast(bad.to("cuda"))
+    assert rl.equal(fast(good.to("cuda")).cpu(), table[good].cpu() * 2)
+
+
+def test_memory_stays_the_same_and_is_given_back():
+    rl.manual_seed(0)
+    gc.collect()
+    before = rl.cuda.memory_allocated()
+    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4)).to("cuda")
+    fast = graphed(model)
+    held = []
+    for _ in range(14):
+        x = rl.randn(5, 16).to("cuda")
+        fast(x).sum().backward()
+        model.zero_grad()
+        del x
+        gc.collect()
+        held.append(rl.cuda.memory_allocated())
+    assert held[10:] == [held[10]] * 4
+    rl._dynamo.reset()
+    del model, fast
+    gc.collect()
+    assert rl.cuda.memory_allocated() == before
+
+
+@pytest.mark.parametrize(
+    "call", ["cuStreamBeginCapture", "cuStreamEndCapture", "cuGraphInstantiate"]
+)
+def test_where_nothing_can_be_written_down_programs_run(call, machine):
+    fast = graphed(lambda x: x.exp() + 1)
+    machine.fake.fail(call, 900)
+    for _ in range(6):
+        x = rl.randn(5)
+        assert rl.allclose(fast(x.to("cuda")).cpu(), x.exp() + 1)
+    assert counters["inductor"]["cudagraph_skips"] == 1
+
+
+@pytest.mark.parametrize("call", ["cuLaunchKernel", "cuMemAlloc"])
+def test_a_fault_while_work_is_written_down_leaves_all_usable(call, machine):
+    fast = graphed(lambda x: (x.exp() + 1, x.sum(1).relu()))
+    x = rl.randn(6, 5)
+    for number in range(6):
+        if number == 2:
+            machine.fake.fail(call, 2 if call == "cuMemAlloc" else 719)
+            machine.fake.fail(call, 2 if call == "cuMemAlloc" else 719)
+        try:
+            one, two = fast(x.to("cuda"))
+        except RuntimeError as error:
+            assert number == 2 and "CUDA" in str(error)
+            continue
+        finally:
+            machine.fake.faults.clear()
+        assert rl.allclose(one.cpu(), x.exp() + 1)
+        assert rl.allclose(two.cpu(), x.sum(1).relu(), atol=1e-5)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_graphs_are_launched_on_any_queue_in_order(seed, machine):
+    machine.start(seed=seed)
+    fast = graphed(lambda x: (x * 2).exp() - 1)
+    queues = [rl.cuda.current_stream(), rl.cuda.Stream(), rl.cuda.Stream()]
+    held = []
+    for number in range(9):
+        x = rl.randn(32)
+        queue = queues[number % 3]
+        with rl.cuda.stream(queue):
+            found = fast(x.to("cuda"))
+            held.append((x, found, found.cpu()))
+    rl.cuda.synchronize()
+    for x, found, copied in held:
+        assert rl.allclose(copied, (x * 2).exp() - 1, atol=1e-5)
+        assert rl.allclose(found.cpu(), (x * 2).exp() - 1, atol=1e-5)
+
+
+def test_inside_of_a_users_graph_programs_run_as_they_are():
+    fast = graphed(lambda x: x * 3 + 1)
+    x = rl.ones(4).to("cuda")
+    for _ in range(4):
+        fast(x)
+    whole = rl.cuda.CUDAGraph()
+    with rl.cuda.graph(whole):
+        y = fast(x)
+    x.fill_(2)
+    whole.replay()
+    assert y.tolist() == [7.0] * 4
