@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import rushlight
 from rushlight.core.device import backend_for
+from rushlight.core.window import address_of
 from rushlight.ops import call as ops
 
 RUN = 8  # elements of a run
@@ -43,7 +44,7 @@ def in_runs(tensor):
     steps = zip(tensor.stride()[:-1], tensor.shape[:-1], strict=True)
     whole = (
         tensor.stride(-1) == 1
-        and tensor.data_ptr() % (RUN * tensor.element_size()) == 0
+        and address_of(tensor) % (RUN * tensor.element_size()) == 0
         and all(step % RUN == 0 for step, size in steps if size > 1)
     )
     return tensor if whole else tensor.clone(memory_format=rushlight.contiguous_format)

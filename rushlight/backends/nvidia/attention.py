@@ -7,6 +7,7 @@ import struct
 
 from rushlight.backends.nvidia.kernels import DeviceKernel
 from rushlight.backends.nvidia.products import UNITS_SINCE
+from rushlight.core.window import address_of
 
 NOTHING = (0, 0, 0, 0)
 
@@ -134,7 +135,7 @@ def launch(card, kind, tile, operands, vectors, is_causal, scale, rows, parts, h
     word = struct.pack("f", scale).ljust(8, b"\0")
     word = int.from_bytes(word, "little", signed=True)
     ints, blocks = attention.integers(sizes, rows, parts, steps, word)
-    addresses = [0 if t is None else t.data_ptr() for t in (*operands, *vectors)]
+    addresses = [0 if t is None else address_of(t) for t in (*operands, *vectors)]
     types = query.dtype.name, None if mask is None else mask.dtype.name
     kernel(kind, *types, tile).run_blocks(
         card,
