@@ -365,7 +365,9 @@ def _avg_pool(
     key = x.dtype, x.device, count_include_pad, divisor
     plan = win.averages.get(key)
     if plan is None:
-        plan = win.averages[key] = _averaging_plan(win, x, count_include_pad, divisor)
+        plan = _averaging_plan(win, x, count_include_pad, divisor)
+        if x.device.on_host:  # a card's memory is not held for later
+            win.averages[key] = plan
     kernel, more, ints, types = plan
     layout = _averages_layout(x, axes)
     out, x = fresh(x, win.out_shape), x.contiguous()
