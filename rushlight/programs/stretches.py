@@ -33,7 +33,6 @@ from cython.cimports.cpython.dict import PyDict_GetItem, PyDict_Next, PyDict_Siz
 from cython.cimports.cpython.object import PyObject, PyObject_GenericGetDict
 from cython.cimports.cpython.ref import Py_XDECREF, Py_XINCREF
 from cython.cimports.libc.stdint import uint64_t
-from cython.cimports.rushlight.core.device import CPU_DEVICE
 from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
@@ -422,7 +421,7 @@ class Stretch:
     calls: list
     params: list
     first: cython.int  # number of the first storage that is new
-    newcomers: list  # bytes of a fresh storage, or -1 and less: which tensor it is of
+    newcomers: list  # bytes and device of a fresh storage, or -1 and less: whose it is
     objects: list  # tensors to be made: a window, the number of its base or -1, how
     result: object
     last: Call
@@ -513,14 +512,14 @@ class Stretch:
                 if tape.find(t.storage) != known.slot:
                     return False
         for i in range(len(self.newcomers)):
-            number = self.newcomers[i]
-            if number >= 0:
+            newcomer = self.newcomers[i]
+            if type(newcomer) is tuple:
                 storage = Storage.__new__(Storage)
-                storage.device = CPU_DEVICE
-                storage.n_bytes = number
+                storage.n_bytes, storage.device = newcomer
                 storage.can_resize = True
                 tape.add(storage, True)
                 continue
+            number = newcomer
             t = cython.cast(Tensor, cython.cast(object, found[-1 - number]))
             if tape.find(t.storage) >= 0 or not usable(t):
                 fits = False
@@ -790,14 +789,14 @@ def stretch_of(
 
 @cython.cfunc
 def newcomers(tape: Tape, first: cython.int, looking: object) -> list:
-    """For each new storage its bytes, if a call makes it, or which tensor brings it."""
+    """For each new storage its bytes and device, if a call makes it, or whose it is."""
     found: list = []
     slot: cython.int
     storage: Storage
     for slot in range(first, len(tape.slots)):
         storage = tape.slots[slot]
         if tape.fresh[slot]:
-            found.append(storage.n_bytes)
+            found.append((storage.n_bytes, storage.device))
             continue
         for i, t in enumerate(looking.tensors):
             if cython.cast(Tensor, t).storage is storage:
