@@ -14,7 +14,7 @@ demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) examples/mnist.py
 
 test: build $(TEST_SETUP)           ## all the tests
-	$(RUN) -m pytest -q $(TESTS)
+	PYTHON=$(RUN) tools/test $(TESTS)
 
 build: $(STAMPS)/build              ## generated tables and compiled modules, in place
 	$(RUN) -m opgen
