@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import END, INTS, Pointer, Var, f32, i32, u32
+from rushlight.codegen.grids import SHARED_BYTES
 from rushlight.codegen.unit_blocks import (
     GAP,
     LN2,
@@ -34,7 +35,6 @@ UNIT_ROWS, PAD = 16, 32
 MOST = 256  # elements of a query, a key or a value
 DEEP = 192  # elements of a query, beside more of which fewer sums are kept
 MOST_SUMS, FEWER_SUMS = 128, 96  # elements of a value whose sums a block has
-SHARED_BYTES = 48 << 10  # that any card gives a block
 LANES = ("bool", "float16", "bfloat16", "float32")  # types of masks
 
 

@@ -528,6 +528,50 @@ class UnitRows(Expr):
         return (self.turned,)
 
 
+class GroupProduct(Expr):
+    """A warpgroup asks its units to add a product to its sums, and goes on meanwhile.
+
+    A group is 128 threads in order. They multiply 64 rows of the left factor and as many
+    columns of the right one as a lane has twice sums, over a depth of 64 halves, as PTX
+    says of ``wgmma`` with ``m64nNk16``. Both factors lie in shared memory, at multiples
+    of 1,024 bytes: lines of 64 halves, a row's (or column's) along the depth, or where a
+    factor is ``turned`` a depth's along 64 rows, 64 such lines before the next 64 rows.
+    The eight runs of 16 bytes of line ``n`` are mixed: run ``r`` is at ``r ^ n % 8``.
+
+    Every thread of the group must arrive at it, with the same addresses. Sums are not to
+    be read, nor factors to be written, before an `AwaitProducts`.
+
+    Attributes:
+        turned: of both factors.
+    """
+
+    __slots__ = ("turned",)
+
+    def __init__(self, turned, sums, left, left_index, right, right_index):
+        self.turned, self.type = turned, sums.type
+        self.args = sums, left, left_index, right, right_index
+
+    @property
+    def attributes(self):
+        return (self.turned,)
+
+
+class AwaitProducts(Expr):
+    """Sums of a warpgroup, when all products but the last ``pending`` ones are done.
+
+    They may be read where none is pending. Every thread of the group must arrive at it.
+    """
+
+    __slots__ = ("pending",)
+
+    def __init__(self, pending, sums):
+        self.pending, self.type, self.args = pending, sums.type, (sums,)
+
+    @property
+    def attributes(self):
+        return (self.pending,)
+
+
 class Load(Expr):
     """Elements read at ``pointer[index]``.
 
@@ -778,6 +822,11 @@ class AwaitCopies(Statement):
     """Waits for a thread's groups of copies, but for the last ``pending`` ones."""
 
     pending: int
+
+
+@dataclass(frozen=True, eq=False)
+class ShowUnits(Statement):
+    """Lets units that read shared memory see what this thread has written there."""
 
 
 @dataclass(frozen=True, eq=False)

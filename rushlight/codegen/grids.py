@@ -19,10 +19,34 @@ from rushlight.codegen.nest_loops import (
     _loop,
     _Passes,
 )
+from rushlight.codegen.rewrite import bodies_of
 
 WARP = 32
 WARPS = 32  # of a block, at most
+SHARED_BYTES = 48 << 10  # that any card gives a block
 TOTAL = Var("total", i64)
+
+
+def places_of(body):
+    """Where the arrays that a block shares lie in a launch's room, and its bytes.
+
+    Where they take no more than any card gives a block there is no room: they are the
+    function's own, and the places are none.
+    """
+    places, bytes = {}, 0
+    for array in _shared(body):
+        bytes = -(-bytes // array.alignment) * array.alignment
+        places[array.var.name] = bytes
+        bytes += array.size * array.var.type.element.itemsize
+    return (places, bytes) if bytes > SHARED_BYTES else ({}, 0)
+
+
+def _shared(body):
+    for statement in body:
+        if isinstance(statement, ir.Array) and statement.shared:
+            yield statement
+        for inner in bodies_of(statement):
+            yield from _shared(inner)
 
 
 def spread(function: ir.Function) -> ir.Function:

@@ -103,7 +103,7 @@ class _Checker:
 
     def group(self, s, names, mutable, in_loop):
         if not self.function.grid:
-            self.fail("only the threads of a grid wait for copies", s)
+            self.fail("only the threads of a grid copy, and wait for copies", s)
 
     def store(self, s, names, mutable, in_loop):
         for e in (s.pointer, s.index, s.value):
@@ -247,13 +247,27 @@ def _unit_rows_fault(e):
     return None if halves else f"rows of halves are read, not of {pointer}"
 
 
+def _group_fault(e):
+    sums, left, _, right, _ = (a.type for a in e.args)
+    if sums.scalar != ir.f32 or sums.lanes % 4 or not 4 <= sums.lanes <= 128:
+        return f"a group's product has 4 to 128 sums of a lane, by fours, not {sums}"
+    if e.turned[1] and sums.lanes % 32:
+        return f"columns that are turned come by 64, not {sums.lanes * 2}"
+    kinds = [getattr(pointer, "element", None) for pointer in (left, right)]
+    halves = kinds[0] == kinds[1] and kinds[0] in (ir.f16, ir.bf16)
+    return None if halves else f"a group multiplies halves, not {left} and {right}"
+
+
 def _unary_fault(e):
     if e.op == "not" and e.type.is_float:
         return f"~ takes bool or integers, not {e.type}"
     return None
 
 
-GRID_ALONE = ir.Place, ir.Exchange, ir.UnitProduct, ir.UnitRows
+GRID_ALONE = (
+    ir.Place, ir.Exchange, ir.UnitProduct, ir.UnitRows, ir.GroupProduct,
+    ir.AwaitProducts,
+)  # fmt: skip
 RULES = {
     ir.Binary: _binary_fault,
     ir.Select: _select_fault,
@@ -267,6 +281,7 @@ RULES = {
     ir.Exchange: _exchange_fault,
     ir.UnitProduct: _units_fault,
     ir.UnitRows: _unit_rows_fault,
+    ir.GroupProduct: _group_fault,
 }
 CHECKS = {
     ir.Let: _Checker.define,
@@ -277,6 +292,7 @@ CHECKS = {
     ir.CopyAsync: _Checker.copy,
     ir.CommitCopies: _Checker.group,
     ir.AwaitCopies: _Checker.group,
+    ir.ShowUnits: _Checker.group,
     ir.Store: _Checker.store,
     ir.For: _Checker.loop,
     ir.Prefetch: _Checker.prefetch,

@@ -127,12 +127,16 @@ class Writer:
         b = self.b
         start, step = ir.Place("block"), ir.Place("blocks")
         with b.loop("at", start, END, step, kind="rolled") as at:
-            column = b.let("tile_column", at % self.across)
-            rest = b.let("rest", at // self.across)
-            first_row = b.let("first_row", rest % self.down * self.tile.rows)
+            row, column, batch = self.place_of(at)
+            first_row = b.let("first_row", row * self.tile.rows)
             first_column = b.let("first_column", column * self.tile.columns)
-            batch = b.let("batch", rest // self.down)
-            self.multiply(first_row, first_column, batch)
+            self.multiply(first_row, first_column, b.let("batch", batch))
+
+    def place_of(self, at):
+        """A tile's row and column among tiles, and its product's place in the batch."""
+        column = self.b.let("tile_column", at % self.across)
+        rest = self.b.let("rest", at // self.across)
+        return rest % self.down, column, rest // self.down
 
     def base(self, operand, batch):
         """An operand's matrix of the batch."""

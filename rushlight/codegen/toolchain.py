@@ -153,6 +153,7 @@ def compile_ptx(text: str, target: Target = NVIDIA) -> str:
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     builder = llvm.create_pass_builder(machine, options)
     # Blocks of units have all their registers taken, and none for more indices.
-    with _strength_reduction("@llvm.nvvm.mma" not in text):
+    by_units = "@llvm.nvvm.mma" in text or "wgmma." in text
+    with _strength_reduction(not by_units):
         builder.getModulePassManager().run(module, builder)
         return machine.emit_assembly(module)

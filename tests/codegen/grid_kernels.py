@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 from rushlight import te
-from rushlight.codegen import attention, attention_gradients, tiles, units
+from rushlight.codegen import (
+    attention,
+    attention_gradients,
+    group_units,
+    tiles,
+    units,
+)
 from rushlight.codegen import expr as ir
 from rushlight.codegen import language as L
 from rushlight.codegen.emit import ptx
@@ -245,13 +251,35 @@ def named():
     return found
 
 
+def by_groups():
+    """Products by warpgroups' units, by names of their own: one generation has them."""
+    found = {}
+    for kind, sides in (("f16", (False, False)), ("bf16", (True, True))):
+        for tile in group_units.TILES:
+            name = f"groups_{kind}_{tile.rows}_{tile.columns}"
+            types = getattr(ir, kind), tile, sides, getattr(ir, kind)
+            found[name] = lower(group_units.product(name, *types))
+    for sides in ((False, True), (True, False)):
+        name = f"groups_f16_{'_'.join('turned' if s else 'plain' for s in sides)}"
+        types = ir.f16, group_units.TILES[0], sides, ir.f32
+        found[name] = lower(group_units.product(name, *types))
+    return found
+
+
 def texts(architecture):
-    """The PTX of every kernel, those by units in one text, and the names of entries."""
+    """The PTX of every kernel and what it is for, and the names of entries.
+
+    Those by units are in one text; those by groups' are for one generation alone.
+    """
     kernels = named()
     by_units = [
         f for f in kernels.values() if f.name.startswith(("units", "attention"))
     ]
     others = [f for f in kernels.values() if f not in by_units]
-    target = ptx.device(architecture)
-    texts = [ptx.emit(*part, target=target) for part in (others, by_units)]
+    parts = [(others, architecture), (by_units, architecture)]
+    if architecture == "sm_90":
+        groups = by_groups()
+        kernels |= groups
+        parts.append((groups.values(), "sm_90a"))
+    texts = [(ptx.emit(*part, target=ptx.device(of)), of) for part, of in parts]
     return texts, {function.name: name for name, function in kernels.items()}

@@ -87,6 +87,7 @@ ATTRIBUTES = {
     **{37: 6144, 38: 50 << 20, 39: 2048, 50: 0, 75: 9, 76: 0, 81: 233472, 82: 65536},
     **{84: 0, 97: 232448},
 }
+MOST_SHARED = 8  # of a function: bytes of shared memory that launches may ask for
 
 
 def near(address):
@@ -795,13 +796,21 @@ class FakeDriver:
         if entry is None:
             raise Failure(CUresult.CUDA_ERROR_NOT_FOUND)
         return CUfunction(
-            self, name=name.decode(), text=text, parameters=parameters_of(entry[1])
+            self,
+            name=name.decode(),
+            text=text,
+            parameters=parameters_of(entry[1]),
+            most_shared=ATTRIBUTES[8],
         )
 
     @driver_call
     def cuFuncSetAttribute(self, function, attribute, value):
         self.is_enum(attribute, CUfunction_attribute)
-        self.known(CUfunction, function)
+        found = self.known(CUfunction, function)
+        if int(attribute) == MOST_SHARED:
+            if not 0 <= value <= ATTRIBUTES[97]:
+                raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
+            found.most_shared = value
 
     def launch_from_c(
         self, function, gx, gy, gz, bx, by, bz, shared, stream, params, extra
@@ -815,6 +824,8 @@ class FakeDriver:
             found = self.known(CUfunction, function)
             if 0 in (gx, gy, gz, bx, by, bz) or bx * by * bz > 1024:
                 raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
+            if shared > found.most_shared:
+                raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
             addresses = ctypes.cast(params, ctypes.POINTER(ctypes.c_void_p))
             values = [
                 ctypes.string_at(addresses[n], size)
@@ -827,7 +838,8 @@ class FakeDriver:
             self.put(
                 stream or 0,
                 Work(
-                    lambda: execute(found, grid, block, values, self), what=found.name
+                    lambda: execute(found, grid, block, values, self, shared),
+                    what=found.name,
                 ),
             )
         except Failure as failure:

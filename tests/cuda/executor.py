@@ -22,6 +22,7 @@ import struct
 import numpy as np
 
 from rushlight.backends.cpu import cache
+from tests.cuda import groups
 from tests.cuda.driver import POISON, near
 
 REGISTERS = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
@@ -62,9 +63,9 @@ PURE = re.compile(
 )
 NUMBERS = itertools.count()
 # What a thread leaves for, in the low byte; above it is how.
-BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS = 1, 2, 3, 4, 5
+BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS, GROUPED, AWAITED = range(1, 8)
 UNITS = ("m16n8k16.row.col.f32.f32", "m16n8k16.row.col.bf16", "m16n8k8.row.col.tf32")
-WORDS = 10  # of a thread's share of a product: 4 left, 2 right, 4 added
+SHARE = 10  # words of a thread's part in a warp's product: 4 left, 2 right, 4 added
 # What a thread knows: its parameters' addresses, its registers, and where it leaves to.
 PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, QUEUE, FIELDS = 5, *range(9, 17)
 # ``WORD`` is where an exchanged word lies, or the words of a product; ``QUEUE`` where the
@@ -72,6 +73,7 @@ PARAMETERS, OWN, HOME, SWITCH, ASKED, WORD, ROOM, QUEUE, FIELDS = 5, *range(9, 1
 # and how many bytes, or zeros where a group ends.
 COPIED, QUEUED = 16, 512  # bytes of a copy; copies that a thread may have asked for
 STACK, CONTEXT = 1 << 16, 8192
+GUARD = 1 << 12  # bytes behind a block's shared memory that nobody writes
 WARP = 32
 LANES = np.arange(WARP)
 THREADS = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_long)
@@ -167,8 +169,12 @@ class Executor:
             self.functions[name] = call, room
         return self.functions[name]
 
-    def __call__(self, found, grid, block, values, driver):
-        """Runs a launch; see `tests.cuda.driver`."""
+    def __call__(self, found, grid, block, values, driver, asked=0):
+        """Runs a launch; see `tests.cuda.driver`.
+
+        Args:
+            asked: bytes of shared memory that the launch asks for.
+        """
         call, shared = self.function(found.name)
         words = f"{len(values[0]) // 8}Q"  # addresses, and what is too small for one
         values = [
@@ -187,7 +193,7 @@ class Executor:
             return
         blocks = list(range(grid[0]))
         self.draw.shuffle(blocks)
-        team = Team(call.address, fiber, block[0], shared)
+        team = Team(call.address, fiber, block[0], shared + asked)
         for number in blocks:
             team.run(number, self.draw)
 
@@ -212,19 +218,25 @@ class Team:
         self.stacks = np.empty((threads, STACK), np.uint8)
         self.raw = np.zeros((threads + 1, CONTEXT // 8), np.int64)
         self.asked = np.zeros(threads, np.int32)
-        self.words = np.zeros((threads, WORDS), np.int32)
-        self.shared = np.empty(shared + 64, np.uint8)
+        self.words = np.zeros((threads, groups.WORDS), np.int32)
+        self.room = np.empty(shared + GUARD + groups.SPACE, np.uint8)
+        start = -self.room.ctypes.data % groups.SPACE
+        self.shared = self.room[start : start + shared]
+        self.guard = self.room[start + shared : start + shared + GUARD]
+        self.units = []
         self.queues = np.zeros((threads, 1 + 3 * QUEUED), np.int64)
         self.eager = False
         contexts = self.raw.ctypes.data + CONTEXT * np.arange(threads + 1)
         self.contexts, self.home = contexts[:-1].tolist(), int(contexts[-1])
-        start = -(-self.shared.ctypes.data // 64) * 64
+        start = self.room.ctypes.data + start
         self.fibers[:, 5] = np.arange(threads)
         self.fibers[:, OWN] = contexts[:-1]
         self.fibers[:, HOME] = self.home
         self.fibers[:, SWITCH] = ctypes.cast(LIBC.swapcontext, ctypes.c_void_p).value
         self.fibers[:, ASKED] = self.asked.ctypes.data + 4 * np.arange(threads)
-        self.fibers[:, WORD] = self.words.ctypes.data + 4 * WORDS * np.arange(threads)
+        self.fibers[:, WORD] = self.words.ctypes.data + 4 * groups.WORDS * np.arange(
+            threads
+        )
         self.fibers[:, ROOM] = start
         places = np.arange(threads) * self.queues.strides[0]
         self.fibers[:, QUEUE] = self.queues.ctypes.data + places
@@ -232,6 +244,7 @@ class Team:
     def begin(self, number):
         """Puts every thread before its first step."""
         self.shared.fill(POISON)
+        self.guard.fill(POISON)
         self.fibers[:, 6] = number
         for n, context in enumerate(self.contexts):
             place = ctypes.c_void_p(context)
@@ -251,6 +264,10 @@ class Team:
         self.begin(number)
         self.queues[:, 0] = 0
         self.eager = bool(draw.randrange(2))
+        self.units = [
+            groups.Units(self.shared, draw.randrange(2))
+            for _ in range(self.threads // groups.GROUP)
+        ]
         home = ctypes.c_void_p(self.home)
         places = [ctypes.c_void_p(context) for context in self.contexts]
         ready, ended = list(range(self.threads)), set()
@@ -262,6 +279,7 @@ class Team:
                 if not self.asked[n]:
                     ended.add(n)
             if len(ended) == self.threads:
+                assert (self.guard == POISON).all(), "written behind shared memory"
                 return
             ready = self.meet() + held
             if not ready:
@@ -286,7 +304,7 @@ class Team:
             self.copy(n, int(self.asked[n]) >> 8)
         warps = self.asked[: self.threads // WARP * WARP].reshape(-1, WARP)
         met = (warps[:, 0] > BARRIERS) & (warps == warps[:, :1]).all(1)
-        met &= warps[:, 0] & 255 != COPIES
+        met &= ~np.isin(warps[:, 0] & 255, (COPIES, GROUPED, AWAITED))
         for warp in np.flatnonzero(met).tolist():
             first = warp * WARP
             words, asked = self.words[first : first + WARP], int(warps[warp, 0])
@@ -297,6 +315,20 @@ class Team:
             else:
                 words[:, :4] = multiplied(words, asked >> 8).view(np.int32)
             ready += range(first, first + WARP)
+        return ready + self.meet_groups()
+
+    def meet_groups(self):
+        """Who may go on of groups that have all come to ask their units, or to wait."""
+        ready = []
+        for number, units in enumerate(self.units):
+            first = number * groups.GROUP
+            asked = self.asked[first : first + groups.GROUP]
+            what = int(asked[0])
+            if what & 255 not in (GROUPED, AWAITED) or (asked != what).any():
+                continue
+            serve = units.begin if what & 255 == GROUPED else units.wait
+            serve(self.words[first : first + groups.GROUP], what >> 8)
+            ready += range(first, first + groups.GROUP)
         return ready
 
     def copy(self, n, pending):
@@ -358,7 +390,7 @@ def multiplied(words, how):
     left, right = np.zeros((16, depth)), np.zeros((depth, 8))
     left[rows, depths] = factors[:, : rows.shape[1]]
     right[across, GROUP] = factors[:, rows.shape[1] :]
-    added = np.ascontiguousarray(words[:, 6:]).view(np.float32)
+    added = np.ascontiguousarray(words[:, 6:SHARE]).view(np.float32)
     return ((left @ right)[SUMS] + added).astype(np.float32)
 
 
@@ -441,7 +473,7 @@ def host_text(text):
             loads.append(f"  %{name} = load {kind}, ptr %parameter{n}")
     for n, register in enumerate(REGISTERS):
         field(f"register.{register}", PARAMETERS + n, "i32")
-    waits = BARRIER.search(text) or EXCHANGE.search(text) or PRODUCT.search(text)
+    waits = any(item.search(text) for item in (BARRIER, EXCHANGE, PRODUCT))
     room = 0
     if waits:
         names = "own", "home", "switch", "asked", "word", "room", "queue"
@@ -454,6 +486,14 @@ def host_text(text):
             )
             bits = {"float": 32, "double": 64, "half": 16, "bfloat": 16}
             room += -(-int(size) * (bits.get(kind) or int(kind[1:])) // 8 // 64) * 64
+        if groups.ROOM.search(text):
+            loads.append(f"  %asked.room = getelementptr i8, ptr %room, i64 {room}")
+            text = groups.ROOM_USED.sub("%asked.room", groups.ROOM.sub("", text))
+        text = groups.ASSEMBLY.sub(
+            lambda m: groups.lines_of(m, LEAVE, GROUPED, AWAITED), text
+        )
+        text = groups.SHOWN.sub("", text)
+        text = text.replace("ptrtoint ptr addrspace(3)", "ptrtoint ptr")
         text = BARRIER.sub(LEAVE.format(what=BARRIERS), SHARED.sub("", text))
         text = EXCHANGE.sub(
             lambda m: (

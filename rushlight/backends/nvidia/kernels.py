@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from rushlight.backends.cpu import cache
 from rushlight.backends.cpu.launch import count_launch
-from rushlight.backends.nvidia import contexts, launch
+from rushlight.backends.nvidia import contexts, launch, modules
 
 THREADS = 256
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
@@ -56,6 +56,7 @@ class DeviceKernel:
 
     Attributes:
         grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
+        target: the only generation of cards that it is for, or None for all.
     """
 
     def __init__(self, name, digest, lower):
@@ -64,6 +65,7 @@ class DeviceKernel:
         self.lower = lower
         self.loops = None
         self.grid = None
+        self.target = None
 
     def __repr__(self):
         return f"<DeviceKernel {self.name}>"
@@ -77,12 +79,19 @@ class DeviceKernel:
                 self.loops = self.lower()
         return self.loops
 
-    def handle(self, card, layout, entry, build):
-        """The driver's handle of an entry on a card."""
+    def handle(self, card, layout, entry, build, shared=0):
+        """The driver's handle of an entry on a card.
+
+        Args:
+            shared: bytes of shared memory that its launches ask for.
+        """
         found = card.handles.get((self, layout))
         if found is None:
             key = cache.key_digest((self.name, self.digest, layout), entry)
-            found = int(card.modules.function(key, entry, build))
+            made = card.modules.function(key, entry, build)
+            if shared:
+                modules.allow_shared(card, made, shared)
+            found = int(made)
             card.handles[self, layout] = found
         return found
 
@@ -227,7 +236,7 @@ class DeviceKernel:
             shape=shape,
         )
 
-    def run_blocks(self, card, addresses, ints, blocks, threads, held=()):
+    def run_blocks(self, card, addresses, ints, blocks, threads, held=(), shared=0):
         """Runs a function of a grid whose axis is divided among blocks.
 
         Args:
@@ -237,21 +246,24 @@ class DeviceKernel:
             blocks: the length of the axis.
             threads: of each block.
             held: pairs of positions; see `emit.device.emit_grid`.
+            shared: bytes of shared memory of a block, where they are a launch's.
         """
         from rushlight.codegen.emit import device
+        from rushlight.codegen.target import NVIDIA
 
         entry = device.entry_name(self.name)
 
         def build():
-            return device.emit_grid(self.function(), held)
+            return device.emit_grid(self.function(), held, self.target or NVIDIA)
 
-        handle = self.handle(card, tuple(held), entry, build)
+        handle = self.handle(card, tuple(held), entry, build, shared)
         self.launch(
             *(card, launch.launch_spans, handle, blocks, addresses, ints, blocks, 1),
             shape=(min(blocks, MOST_BLOCKS), threads),
+            shared=shared,
         )
 
-    def launch(self, card, function, handle, turns, *operands, shape=None):
+    def launch(self, card, function, handle, turns, *operands, shape=None, shared=0):
         """Chooses a grid, launches, and looks at the driver's answer."""
         if turns <= 0:
             return
@@ -261,8 +273,9 @@ class DeviceKernel:
         threads = THREADS if turns >= THREADS else -(-turns // 32) * 32
         grid, threads = shape or (grid, threads)
         stream = contexts.current_stream(card)
+        more = (shared,) if shared else ()
         code = function(
-            handle, stream.handle, grid, threads, *operands, card.fault_address()
+            handle, stream.handle, grid, threads, *operands, card.fault_address(), *more
         )
         self.launched(card, code, stream)
 

@@ -46,7 +46,7 @@ def launch_elements(
     parameters[0], parameters[1], parameters[2] = data, values, room
     parameters[3] = cython.address(total)
     parameters[4] = cython.address(fault)
-    return put(function, stream, grid, threads, parameters)
+    return put(function, stream, grid, threads, parameters, 0)
 
 
 def launch_spans(
@@ -59,6 +59,7 @@ def launch_spans(
     total: int64_t,
     chunk: int64_t,
     fault: uintptr_t,
+    shared: cython.uint = 0,
 ) -> int:
     """Puts a kernel whose threads take spans of its axis into a queue; the result code.
 
@@ -68,6 +69,7 @@ def launch_spans(
         total: the length of the parallel axis.
         chunk: how much of it a thread takes at a time.
         fault: where the kernel notes what it refuses.
+        shared: bytes of shared memory that a block has beside the kernel's own.
     """
     data: cython.p_void[24]
     values: int64_t[64]
@@ -77,7 +79,7 @@ def launch_spans(
     parameters[2] = cython.address(total)
     parameters[3] = cython.address(chunk)
     parameters[4] = cython.address(fault)
-    return put(function, stream, grid, threads, parameters)
+    return put(function, stream, grid, threads, parameters, shared)
 
 
 def launch_lists(
@@ -115,7 +117,7 @@ def launch_lists(
     parameters[2] = cython.address(tensors)
     parameters[3] = cython.address(pieces)
     parameters[4] = cython.address(fault)
-    return put(function, stream, grid, threads, parameters)
+    return put(function, stream, grid, threads, parameters, 0)
 
 
 @cython.cfunc
@@ -126,13 +128,14 @@ def put(
     grid: cython.uint,
     threads: cython.uint,
     parameters: cython.pp_void,
+    shared: cython.uint,
 ) -> cython.int:
     """Puts a launch into a queue; the driver's result code."""
     code: cython.int
     with cython.nogil:
         code = _entry(
             cython.cast(cython.p_void, function),
-            grid, 1, 1, threads, 1, 1, 0,
+            grid, 1, 1, threads, 1, 1, shared,
             cython.cast(cython.p_void, stream), parameters, cython.NULL,
         )  # fmt: skip
     return code

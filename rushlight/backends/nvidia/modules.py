@@ -95,6 +95,15 @@ class Modules:
             self.card.call("cuLinkDestroy", state)
 
 
+def allow_shared(card, function, bytes):
+    """Lets launches of a kernel ask for more shared memory than any card gives.
+
+    It is not in the machine code, so that the driver is told whenever that is loaded.
+    """
+    which = card.driver.bindings.CUfunction_attribute(OPTIN_SHARED_BYTES)
+    card.call("cuFuncSetAttribute", function, which, bytes)
+
+
 def bytes_at(address, size):
     """A copy of what lies at an address of the host's."""
     import ctypes

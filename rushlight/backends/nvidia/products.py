@@ -2,51 +2,100 @@
 
 A kernel is made for types and a tile (`rushlight.codegen.tiles`), and kept like any
 other. Halves, and floats that may be rounded, are multiplied by matrix units
-(`rushlight.codegen.units`) where a product fills one of theirs.
+(`rushlight.codegen.units`) where a product fills one of theirs; halves whose rows begin
+where copies can be, by those of a warpgroup (`rushlight.codegen.group_units`) on cards
+that have them.
 """
 
 from __future__ import annotations
 
 import functools
 import struct
+from dataclasses import dataclass
 
 from rushlight.backends.nvidia.kernels import DeviceKernel
 
 UNITS_SINCE = 8  # the generation whose units multiply what PTX's products take
+# The one generation whose units take products of groups, and what PTX calls it.
+GROUPS_OF, GROUPS_NAME = (9, 0), "sm_90a"
 LETTERS = {"float32": "f", "float64": "d", "int32": "i", "int64": "q"}
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a product is multiplied.
+
+    Attributes:
+        kind: by lanes (``product``), a warp's units or a group's.
+        tile: of a block.
+        threads: of a block.
+        turned: for groups, which factors lie along rows or columns.
+        shared: bytes of shared memory that a launch asks for.
+    """
+
+    kind: str
+    tile: object
+    threads: int
+    turned: tuple | None = None
+    shared: int = 0
+
+
 @functools.cache
-def kernel(element, compute, result, tile, by_units=False):
-    """The kernel for types and a tile: lanes multiply, or the card's matrix units."""
-    from rushlight.codegen import tiles, units
+def kernel(element, compute, result, way):
+    """The kernel for types and a way."""
+    from rushlight.codegen import group_units, tiles, units
+    from rushlight.codegen.emit import ptx
     from rushlight.codegen.expr import Type
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower
 
-    kind = "units" if by_units else "product"
-    name = f"{kind}_{element}_{compute}_{result}_{tile.rows}_{tile.columns}"
+    tile = way.tile
+    name = f"{way.kind}_{element}_{compute}_{result}_{tile.rows}_{tile.columns}"
+    if way.turned:
+        name += "".join("_turned" if side else "_plain" for side in way.turned)
 
     def made():
-        if by_units:
-            return lower(units.product(name, Type(element), tile, Type(result)))
-        types = Type(element), Type(compute)
-        return lower(tiles.product(name, *types, tile, result=Type(result)))
+        out = Type(result)
+        if way.kind == "groups":
+            function = group_units.product(name, Type(element), tile, way.turned, out)
+        elif way.kind == "units":
+            function = units.product(name, Type(element), tile, out)
+        else:
+            types = Type(element), Type(compute)
+            function = tiles.product(name, *types, tile, result=out)
+        return lower(function)
 
-    return DeviceKernel(name, fingerprint(units.product, tiles.product), made)
+    sources = units.product, tiles.product, group_units.product
+    found = DeviceKernel(name, fingerprint(*sources), made)
+    if way.kind == "groups":
+        found.target = ptx.device(GROUPS_NAME)
+    return found
 
 
-def chosen(card, element, compute, sizes):
-    """The tile for a product, how many threads have one, and whether units multiply."""
+def chosen(card, element, compute, sizes, factors, batch) -> Way:
+    """The way for a product.
+
+    Args:
+        factors: of both, the address and the steps.
+    """
     from rushlight.backends.nvidia.blas import reduced_precision
-    from rushlight.codegen import tiles, units
+    from rushlight.codegen import group_units, tiles, units
 
-    modern = card.properties.major >= UNITS_SINCE
-    if modern and units.take(element, compute, sizes, reduced_precision()):
-        tile = units.tile_for(*sizes[:2])
-        return tile, units.threads_of(tile), True
-    tile = tiles.tile_for(*sizes[:2])
-    return tile, tile.threads, False
+    facts = card.properties
+    rows, columns, _ = sizes
+    short = reduced_precision()
+    if facts.major >= UNITS_SINCE and units.take(element, compute, sizes, short):
+        turned = None
+        if (facts.major, facts.minor) == GROUPS_OF and element != "float32":
+            turned = group_units.turned(sizes, *factors)
+        if turned is not None:
+            count = facts.multi_processor_count
+            large = group_units.tile_for(rows, columns, batch, count)
+            return Way("groups", large, large.threads, turned, large.shared)
+        tile = units.tile_for(rows, columns)
+        return Way("units", tile, units.threads_of(tile))
+    tile = tiles.tile_for(rows, columns)
+    return Way("product", tile, tile.threads)
 
 
 def run(card, element, compute, result, sizes, operands, scales, batch):
@@ -63,21 +112,22 @@ def run(card, element, compute, result, sizes, operands, scales, batch):
         )
     rows, columns, depth = sizes
     out, left, right, added = operands
-    tile, threads, by_units = chosen(card, element, compute, sizes)
+    way = chosen(card, element, compute, sizes, (left, right), batch)
     steps = [item[1:] if item else (0, 0, 0) for item in (out, left, right, added)]
     add = added is not None
-    ints, count = tiles.integers(rows, columns, depth, add, steps, tile)
+    ints, count = tiles.integers(rows, columns, depth, add, steps, way.tile)
     letter = LETTERS[compute]
     whole = (lambda v: v) if letter in "fd" else int
     for scale in scales:
         word = struct.pack(letter, whole(scale)).ljust(8, b"\0")
         ints.append(int.from_bytes(word, "little", signed=True))
     addresses = [item[0] if item else 0 for item in (out, left, right, added)]
-    kernel(element, compute, result, tile, by_units).run_blocks(
+    kernel(element, compute, result, way).run_blocks(
         card,
         (*addresses, 0, 0),
         tuple(ints),
         count * batch,
-        threads,
+        way.threads,
         ((4, tiles.SCALARS), (5, tiles.SCALARS + 1)),
+        way.shared,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.emit import llvm
+from rushlight.codegen.emit import llvm, llvm_groups
 from rushlight.codegen.target import NVIDIA
 
 MOST_DATA, MOST_INTS = 24, 64
@@ -89,7 +89,7 @@ def emit(function: ir.Function) -> str:
     return assemble(module)
 
 
-def emit_grid(function: ir.Function, held=()) -> str:
+def emit_grid(function: ir.Function, held=(), target=NVIDIA) -> str:
     """The PTX of a function of a grid; its entry has the function's name.
 
     Its pointers are the launch's, in order, then come the integers and the length of the
@@ -98,8 +98,9 @@ def emit_grid(function: ir.Function, held=()) -> str:
     Args:
         held: pairs of a pointer's position and an integer's: where the pointer is to the
             launch's own copy of that integer.
+        target: the generation of cards that it is for.
     """
-    module = llvm._Module(NVIDIA, scratch=False)
+    module = llvm._Module(target, scratch=False)
     entry = replace(function, name=entry_name(function.name))
     module.bodies.append(_GridEntry(module, entry, dict(held)).text())
     return assemble(module)
@@ -124,6 +125,7 @@ class _GridEntry(llvm._Emitter):
         self.used |= {"data", "ints", "total", "chunk", "fault"}
 
     def text(self):
+        llvm_groups.name_room(self)
         *pointers, ints, total = self.function.parameters
         self.scope |= {ints.name: "%ints", total.name: "%total"}
         for k, var in enumerate(pointers):
@@ -149,7 +151,7 @@ def assemble(module) -> str:
 
     for place in PLACES:
         module.declare(f"llvm.nvvm.read.ptx.sreg.{place}", "i32")
-    return compile_ptx(module.text(), NVIDIA)
+    return compile_ptx(module.text(), module.target)
 
 
 def entry_name(name):

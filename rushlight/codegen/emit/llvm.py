@@ -12,6 +12,7 @@ import re
 from dataclasses import replace
 
 from rushlight.codegen import expr as ir
+from rushlight.codegen.emit import llvm_groups
 from rushlight.codegen.emit.llvm_expressions import Expressions
 from rushlight.codegen.emit.llvm_text import memory_name, type_name
 from rushlight.codegen.rewrite import bodies_of
@@ -254,6 +255,7 @@ class _Emitter(Expressions):
         self.lines, self.allocas, self.count = [], [], 0
         # bytes of arrays that lie in the thread's scratch memory, and their addresses
         self.lends, self.lent, self.lent_arrays = False, 0, []
+        self.room = {}  # where a block's arrays lie in what a launch gives it, in bytes
         self.scope, self.mutable = {}, {}
         self.loops, self.groups, self.memo = [], [], {}
         self.used, self.label, self.ended = set(), "entry", False
@@ -263,6 +265,7 @@ class _Emitter(Expressions):
         result = "i32" if function.result is None else type_name(function.result)
         if function.grid:
             linkage, result = "ptx_kernel ", "void"
+            llvm_groups.name_room(self)
         self.lends = function.result is None and self.module.scratch
         self.lends = self.lends and array_bytes(function.body) > STACK_BYTES
         parameters = []
@@ -373,6 +376,11 @@ class _Emitter(Expressions):
 
     def array(self, s):
         address = self.bind(s.var)
+        if s.shared and s.var.name in self.room:
+            place = f"ptr addrspacecast ({SHARED} @{self.name}_room to ptr)"
+            offset = f"getelementptr i8, {place}, i64 {self.room[s.var.name]}"
+            self.lines.append(f"  {address} = {offset}")
+            return
         if s.shared:
             name = f"@{self.name}.{address[1:]}"
             element = memory_name(s.var.type.element)
@@ -623,6 +631,7 @@ STATEMENTS = {
     ir.CopyAsync: _Emitter.copy,
     ir.CommitCopies: _Emitter.commit,
     ir.AwaitCopies: _Emitter.await_,
+    ir.ShowUnits: llvm_groups.show_units,
     ir.Store: _Emitter.store,
     ir.For: _Emitter.loop,
     ir.Prefetch: _Emitter.prefetch,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight.codegen import expr as ir
+from rushlight.codegen.emit import llvm_groups
 from rushlight.codegen.emit.llvm_text import (
     EXTREMES,
     HELPERS,
@@ -620,6 +621,8 @@ EXPRESSIONS = {
     ir.Exchange: Expressions.exchange,
     ir.UnitProduct: Expressions.unit_product,
     ir.UnitRows: Expressions.unit_rows,
+    ir.GroupProduct: llvm_groups.group_product,
+    ir.AwaitProducts: llvm_groups.await_products,
     ir.Load: Expressions.load,
     ir.Offset: Expressions.offset,
     ir.Broadcast: Expressions.broadcast,

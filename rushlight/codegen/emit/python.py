@@ -190,6 +190,12 @@ CALLS = {
     ir.UnitRows: lambda e: (
         f"(yield unit_rows(grid, {e.turned}, {_arguments(e.args, ())}))"
     ),
+    ir.GroupProduct: lambda e: (
+        f"(yield group_product(grid, {e.turned}, {_arguments(e.args, ())}))"
+    ),
+    ir.AwaitProducts: lambda e: (
+        f"(yield await_products(grid, {e.pending}, {render_expr(e.args[0])}))"
+    ),
     ir.Load: _load,
     ir.Offset: lambda e: f"{_within(e.args[0], ATOM)}.offset({render_expr(e.args[1])})",
     ir.Broadcast: lambda e: f"broadcast({render_expr(e.args[0])}, {e.lanes})",
@@ -270,6 +276,7 @@ RENDERERS = {
     ir.CopyAsync: _copy,
     ir.CommitCopies: lambda s, depth: _line(depth, "grid.commit_copies()"),
     ir.AwaitCopies: lambda s, depth: _line(depth, f"grid.await_copies({s.pending})"),
+    ir.ShowUnits: lambda s, depth: _line(depth, "grid.show_units()"),
     ir.Store: _store,
     ir.For: _for,
     ir.While: _while,

@@ -13,8 +13,9 @@ import inspect
 import numpy as np
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.emit import python
+from rushlight.codegen.emit import python, reference_groups
 from rushlight.codegen.emit.reference import EXTRA, NAMESPACE, Element, Memory
+from rushlight.codegen.emit.reference_groups import GROUP, Units
 from rushlight.codegen.expr import SHORT_NAMES
 
 WARP = 32
@@ -53,10 +54,11 @@ class Watched(Memory):
 class Access:
     """Who has been at an element since it was last ordered."""
 
-    __slots__ = ("readers", "writer")
+    __slots__ = ("readers", "shown", "writer")
 
     def __init__(self):
         self.writer, self.readers = None, set()
+        self.shown = True  # whether units see what was written
 
 
 class Log:
@@ -64,9 +66,14 @@ class Log:
 
     def __init__(self):
         self.seen, self.now = {}, None
+        self.hidden: dict = {}  # what threads wrote since they last showed it to units
 
-    def note(self, address, writes):
+    def note(self, address, writes, shown=False, asked=False):
         """One access by the thread that runs now.
+
+        Args:
+            shown: whether it is one by units.
+            asked: whether it is a copy's that was not waited for, and cannot be shown.
 
         Raises:
             RaceError: nothing orders it after another thread's.
@@ -85,10 +92,22 @@ class Log:
                     f"{'writes' if other == access.writer else 'reads'}, "
                     "with no barrier between"
                 )
+        if shown and not access.shown:
+            raise RaceError(
+                f"units read what thread {access.writer[1]} of block {access.writer[0]} "
+                "wrote and did not show to them"
+            )
         if writes:
-            access.writer, access.readers = self.now, set()
+            access.writer, access.readers, access.shown = self.now, set(), False
+            if not asked:
+                self.hidden.setdefault(self.now[:2], []).append((access, self.now))
         else:
             access.readers.add(self.now)
+
+    def show(self):
+        """Lets units see what this thread wrote."""
+        for access, wrote in self.hidden.pop(self.now[:2], ()):
+            access.shown |= access.writer == wrote
 
     def ordered(self, other):
         """Whether an access came before this thread's: its own, or before a barrier."""
@@ -119,17 +138,17 @@ class Thread:
             int(n_bytes) // size,
             COPIED // size,
         )
-        self.touch(copy)
+        self.touch(copy, asked=True)
         self.asked.append(copy)
 
-    def touch(self, copy):
+    def touch(self, copy, asked=False):
         """Notes what a copy reads and writes."""
         target, source, count, room = copy
         size = target.dtype.itemsize
         for n in range(room):
             if n < count:
                 self.note(source.address + n * size, False)
-            self.note(target.address + n * size, True)
+            self.log.note(target.address + n * size, True, asked=asked)
 
     def commit_copies(self):
         """The copies that were asked for are a group."""
@@ -145,6 +164,9 @@ class Thread:
                 for n in range(room):
                     value = source.view(n)[0] if n < count else 0
                     target.view(n)[0] = value
+
+    def show_units(self):
+        self.log.show()
 
     def shared(self, element, size, name):
         """The block's array of a name."""
@@ -262,6 +284,8 @@ def run(function: ir.Function, operands, blocks, threads) -> None:
         "exchange": exchange, "barrier": BARRIER, "pointer": pointer,
         "unit_product": unit_product, "unit_rows": unit_rows,
         "packed_float16": packed_float16, "packed_bfloat16": packed_bfloat16,
+        "group_product": reference_groups.group_product,
+        "await_products": reference_groups.await_products,
     }  # fmt: skip
     for dtype in EXTRA:
         if SHORT_NAMES[dtype] not in source:
@@ -293,6 +317,7 @@ def _run_block(log, block, threads, running):
     """Advances a block's threads until all have ended."""
     waiting: dict = {}  # what each thread waits at, and what it is given next
     gifts = dict.fromkeys(running)
+    groups = [Units(n, log) for n in range(threads // GROUP)]
     time = 0
     while running:
         for number in list(running):
@@ -316,7 +341,10 @@ def _run_block(log, block, threads, running):
             time += 1
             waiting.clear()
             continue
-        if not _exchange(waiting, gifts, threads):
+        served = _exchange(waiting, gifts, threads)
+        for units in groups:
+            served |= _products(waiting, gifts, units, block, time)
+        if not served:
             raise DivergenceError(
                 f"threads of block {block} wait for each other in different places"
             )
@@ -345,3 +373,18 @@ def _exchange(waiting, gifts, threads):
             del waiting[lane]
         served = True
     return served
+
+
+def _products(waiting, gifts, units, block, time):
+    """Serves a group all of whose threads have arrived; whether they had."""
+    first = units.number * GROUP
+    asked = [waiting.get(n, ("ended",)) for n in range(first, first + GROUP)]
+    kind = asked[0][0]
+    if kind not in ("product", "products") or any(o[:3] != asked[0][:3] for o in asked):
+        return False
+    sums = np.stack([one[3] for one in asked])
+    given = units.serve(*asked[0][:3], sums, block, time)
+    for n, own in enumerate(given, first):
+        gifts[n] = own
+        del waiting[n]
+    return True
