@@ -80,11 +80,16 @@ class Front:
             kernel = target.maker()(
                 name, self.digest, lambda: self.lowered(*specialization)
             )
-            if self.has_rows and not target.running():
-                kernel.grid = functools.partial(self.grid, *specialization)
+            if not target.running():
+                self.equip(kernel, *specialization)
             # several threads may get here at once: all must keep the same machine code
             kernel = self.specialized.setdefault(key, kernel)
         return kernel
+
+    def equip(self, kernel, *specialization):
+        """Tells a device's kernel what its launches ask beside the loops."""
+        if self.has_rows:
+            kernel.grid = functools.partial(self.grid, *specialization)
 
     def lowered(self, *specialization):
         """The loops of a specialisation after every pass.

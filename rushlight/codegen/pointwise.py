@@ -126,6 +126,12 @@ class Pointwise(Front):
                     f"\"{self.name}_cpu\" not implemented for '{kind}'"
                 )
 
+    def equip(self, kernel, in_dtypes, out_dtypes, compute, static):
+        """Tells a device's kernel how wide its operands' elements are."""
+        kinds = (*out_dtypes, *in_dtypes)
+        kernel.widths = tuple(Storage(kind).itemsize for kind in kinds)
+        kernel.outputs = len(out_dtypes)
+
     def kernel_name(self, in_dtypes, out_dtypes, compute, static):
         return symbol(self.name, in_dtypes, out_dtypes, compute, static)
 

@@ -123,6 +123,28 @@ def test_the_hosts_elementwise_kernels_use_no_local_memory_there(dtype, ndim, tm
             assert assemble(text, "sm_90", tmp_path)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("ndim", [1, 3])
+def test_neighbours_are_one_load_an_operand_and_stay_in_registers(
+    dtype, ndim, tmp_path
+):
+    width = {"uint8": 1, "bfloat16": 2}.get(dtype) or int(dtype[5:]) // 8
+    each = min(device.MOST_EACH, device.LOAD // width)
+    load = f"v{each * width // 4}.b32" if width < 8 else "v2.b64"
+    sources = [binary.mul, *([] if dtype == "uint8" else [unary.sin, unary.erf])]
+    for source in sources:
+        inputs = (dtype,) * source.arity
+        with using(NVIDIA):
+            loops = source.lowered(inputs, (dtype,), dtype, ())
+        wide = device.Wide(each, 1, (width,) * (1 + source.arity))
+        text = device.emit_elements(loops, 1 + source.arity, ndim, (), True, wide)
+        assert text.count(f"ld.global.{load}") == source.arity
+        assert text.count(f"st.global.{load}") == 1
+        assert ".extern .func" not in text and ".local" not in text
+        if PTXAS is not None:
+            assert assemble(text, "sm_90", tmp_path)
+
+
 def over_lists():
     """Entries of the optimizers' kernels over lists of tensors."""
     rows = foreach.adam_amsgrad_guarded, 5, 5, (True, False)
@@ -135,7 +157,13 @@ def over_lists():
             with using(NVIDIA):
                 loops = rule.lowered(types, (dtype,) * outputs, kind, static)
             places = [(k, 4) for k in range(outputs)] + [(k, 4) for k in range(inputs)]
-            yield device.emit_lists(loops, (*places, *[None] * numbers))
+            operands = (*places, *[None] * numbers)
+            yield device.emit_lists(loops, operands)
+            if rule is foreach.adam_amsgrad_guarded:
+                width = 2 if dtype == "bfloat16" else 4
+                shape = (width,) * (outputs + inputs) + (0,) * numbers
+                wide = device.Wide(device.LOAD // width, outputs, shape)
+                yield device.emit_lists(loops, operands, wide)
 
 
 @assembler

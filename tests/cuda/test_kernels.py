@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 import random
+import re
 
 import numpy as np
 import pytest
 
-from rushlight.backends.nvidia import launch
+from rushlight.backends.nvidia import kernels, launch
 from rushlight.codegen.language import exp, maximum, pointwise, select
 from rushlight.codegen.loops import T, loops
 from rushlight.codegen.target import NVIDIA, using
@@ -108,6 +109,123 @@ def test_values_that_are_the_same_everywhere_have_steps_of_zero(machine):
     )
     np.testing.assert_array_equal(get(card, high, x), np.maximum(x, 5))
     np.testing.assert_array_equal(get(card, low, x), abs(x - 5))
+
+
+@pointwise
+def flagged(x, y):
+    return x > y, x + y
+
+
+def padded(x, moved):
+    """An array behind so many elements, and before a few."""
+    return np.concatenate([np.zeros(moved, x.dtype), x, np.zeros(4, x.dtype)])
+
+
+def wide_entries(machine):
+    """The entries that were loaded whose threads take several elements."""
+    calls = machine.fake.calls
+    names = [args[1] for name, args in calls if name == "cuModuleGetFunction"]
+    return [name for name in names if re.search(rb"_by\d", name)]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64"])
+def test_neighbours_are_read_at_once_and_none_is_left(machine, monkeypatch, dtype):
+    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    card = machine.card()
+    with using(NVIDIA):
+        made = flagged.specialize((dtype,) * 2, ("bool", dtype), dtype)
+    for size in (1, 3, 4, 7, 8, 9, 1023, 1024, 1025, 4099):
+        x = (np.arange(size) % 100).astype(dtype)
+        y = (np.arange(size)[::-1] % 100).astype(dtype)
+        step = x.itemsize
+        more = put(card, np.full(size + 16, 7, "uint8"))
+        target = put(card, np.zeros_like(x))
+        rows = ((1,), (step,), (step,), (step,))
+        places = (more, target, put(card, x), put(card, y))
+        made.run_elements(card, places, (size,), rows, b"", size)
+        np.testing.assert_array_equal(get(card, target, x), x + y)
+        found = get(card, more, np.empty(size + 16, "uint8"))
+        np.testing.assert_array_equal(found[:size], x > y)
+        np.testing.assert_array_equal(found[size:], 7)  # nothing beyond is written
+    assert len(wide_entries(machine)) == 1
+
+
+@pytest.mark.parametrize("inner", [4, 6, 8])
+@pytest.mark.parametrize("moved", [0, 1, 4])
+def test_rows_of_neighbours_are_read_at_once_where_loads_are_aligned(
+    machine, monkeypatch, inner, moved
+):
+    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    card = machine.card()
+    x = np.arange(40 * 24 + 8, dtype="float32")
+    seen = x[moved : moved + 40 * 24].reshape(40, 24)[:, :inner]
+    column = np.arange(40, dtype="float32")
+    target = put(card, np.zeros((40, inner), "float32"))
+    kernel(scaled_sum, "float32", 3).run_elements(
+        card,
+        (target, put(card, x) + 4 * moved, put(card, column), None),
+        (inner, 40),
+        ((4, 4 * inner), (4, 96), (0, 4), None),
+        np.array([0.5, 0, 0, 0], "float32").tobytes(),
+        40 * inner,
+    )
+    expected = seen + np.float32(0.5) * column[:, None]
+    np.testing.assert_array_equal(get(card, target, expected.copy()), expected)
+    assert bool(wide_entries(machine)) == (inner % 4 == 0 and moved % 4 == 0)
+
+
+def test_what_is_read_at_once_may_be_written_where_it_was(machine, monkeypatch):
+    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    card = machine.card()
+    x = np.linspace(-3, 3, 1001, dtype="float32")
+    place = put(card, x)
+    kernel(swish, "float32", 1).run_elements(
+        card, (place, place), (1001,), ((4,), (4,)), b"", 1001
+    )
+    np.testing.assert_allclose(get(card, place, x), x / (1 + np.exp(-x)), rtol=3e-7)
+    assert wide_entries(machine)
+
+
+@pytest.mark.parametrize("moved", [0, 1])
+def test_lists_of_tensors_are_read_neighbours_at_once(machine, monkeypatch, moved):
+    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    card = machine.card()
+    counts = (5, 4096, 0, 4099, 1, 9000)
+    xs = [np.arange(count, dtype="float32") for count in counts]
+    rates = [np.array([k], "float32") for k in range(len(counts))]
+    targets = [put(card, np.zeros(count + 4, "float32")) for count in counts]
+    sources = [put(card, padded(x, moved)) for x in xs]
+    lists = (
+        tuple(targets),
+        tuple(source + 4 * moved for source in sources),
+        tuple(put(card, rate) for rate in rates),
+    )
+    made = kernel(scaled_sum, "float32", 3)
+    half = np.array([0.5, 0, 0, 0], "float32").tobytes()
+    made.run_lists(card, ((0, 4), (1, 4), (2, 0), None), lists, counts, half)
+    for x, rate, target in zip(xs, rates, targets):
+        found = get(card, target, np.empty(x.size + 4, "float32"))
+        np.testing.assert_array_equal(found[: x.size], x + np.float32(0.5) * rate)
+        np.testing.assert_array_equal(found[x.size :], 0)
+    assert bool(wide_entries(machine)) == (moved == 0)
+
+
+def test_elements_that_are_no_neighbours_are_read_one_by_one(machine, monkeypatch):
+    monkeypatch.setattr(kernels, "WIDE_FROM", 1)
+    card = machine.card()
+    x = np.arange(2048, dtype="float32")
+    target = put(card, np.zeros(1024, "float32"))
+    kernel(scaled_sum, "float32", 3).run_elements(
+        card,
+        (target, put(card, x), put(card, x), None),
+        (1024,),
+        ((4,), (8,), (4,), None),
+        np.array([1, 0, 0, 0], "float32").tobytes(),
+        1024,
+    )
+    found = get(card, target, np.empty(1024, "float32"))
+    np.testing.assert_array_equal(found, x[::2] + x[:1024])
+    assert not wide_entries(machine)
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 100])

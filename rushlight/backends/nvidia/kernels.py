@@ -21,6 +21,7 @@ THREADS = 256
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
 NARROW = 1 << 31
 WARP = 32
+WIDE_FROM = 1 << 16  # elements, from which on a thread takes several: before, all fit
 EACH = 4  # values of a row that a thread takes at least, where there is a block for it
 MOST_THREADS = 512  # of a block for a row
 MOST_BLOCKS = 1 << 16
@@ -57,6 +58,8 @@ class DeviceKernel:
     Attributes:
         grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
         target: the only generation of cards that it is for, or None for all.
+        widths: of an elementwise kernel, the bytes of each operand's elements.
+        outputs: of an elementwise kernel, how many operands are written.
     """
 
     def __init__(self, name, digest, lower):
@@ -66,6 +69,8 @@ class DeviceKernel:
         self.loops = None
         self.grid = None
         self.target = None
+        self.widths, self.outputs = (), 0
+        self.widths_found = {}
 
     def __repr__(self):
         return f"<DeviceKernel {self.name}>"
@@ -111,26 +116,73 @@ class DeviceKernel:
         places = tuple(k for k, a in enumerate(addresses) if a is None)
         ndim, count = len(sizes), len(addresses)
         narrow = total < NARROW
-        layout = (ndim, places, narrow)
+        wide = None
+        if total >= WIDE_FROM:
+            wide = self.wide(sizes, strides)
+            if wide and not all(
+                a % device.LOAD == 0 for a, w in zip(addresses, wide.widths) if w
+            ):
+                wide = None
+        layout = (ndim, places, narrow, wide)
 
         def build():
-            return device.emit_elements(self.function(), count, ndim, places, narrow)
+            return device.emit_elements(
+                self.function(), count, ndim, places, narrow, wide
+            )
 
-        entry = device.elements_name(self.name, ndim, places, narrow)
+        entry = device.elements_name(self.name, ndim, places, narrow, wide)
         handle = self.handle(card, layout, entry, build)
-        ints = list(sizes)
+        each = wide.each if wide else 1
+        ints = [sizes[0] // each, *sizes[1:]]
         for row in strides:
-            ints += row or (0,) * ndim
+            ints += (row[0] * each, *row[1:]) if row else (0,) * ndim
+        if ndim == 1:
+            ints.append(total)
         self.launch(
             card,
             launch.launch_elements,
             handle,
-            total,
+            max(total > 0, total // each),
             tuple(a or 0 for a in addresses),
             tuple(ints),
             numbers,
-            total,
+            total // each,
         )
+
+    def wide(self, sizes, strides):
+        """How a thread may take several neighbours at once, as far as steps tell.
+
+        Args:
+            sizes: of the loops, innermost first.
+            strides: for each operand its byte steps along them; None for a number.
+        """
+        try:
+            return self.widths_found[sizes, strides]
+        except KeyError:
+            found = self.widths_found[sizes, strides] = self.find_wide(sizes, strides)
+            return found
+
+    def find_wide(self, sizes, strides):
+        """A `Wide`, or None where elements are no neighbours or fill no loads."""
+        from rushlight.codegen.emit import device
+
+        widths = []
+        for row, width in zip(strides, self.widths):
+            if row is None or row[0] == 0:
+                widths.append(0)
+            elif row[0] == width:
+                widths.append(width)
+            else:
+                return None
+        if not any(widths) or 0 in widths[: self.outputs]:
+            return None
+        each = min(device.MOST_EACH, device.LOAD // max(widths))
+        if each < 2 or (len(sizes) > 1 and sizes[0] % each):
+            return None
+        for row, width in zip(strides, widths):
+            if width and any(step % (each * width) for step in row[1:]):
+                return None
+        return device.Wide(each, self.outputs, tuple(widths))
 
     def run_lists(self, card, operands, lists, counts, numbers, fault=0):
         """Runs an elementwise kernel over lists of tensors in this thread's queue.
@@ -146,11 +198,19 @@ class DeviceKernel:
         """
         from rushlight.codegen.emit import device
 
-        def build():
-            return device.emit_lists(self.function(), operands)
+        wide = None
+        if sum(counts) >= WIDE_FROM:
+            rows = tuple(None if item is None else item[1:] for item in operands)
+            wide = self.wide((sum(counts),), rows)
+            read = {item[0] for item in operands if item and item[1]}
+            if any(a % device.LOAD for row in read for a in lists[row]):
+                wide = None
 
-        entry = device.lists_name(self.name, operands)
-        handle = self.handle(card, operands, entry, build)
+        def build():
+            return device.emit_lists(self.function(), operands, wide)
+
+        entry = device.lists_name(self.name, operands, wide)
+        handle = self.handle(card, (operands, wide), entry, build)
         most = device.most_tensors(len(lists))
         chosen = [n for n, count in enumerate(counts) if count]
         for begin in range(0, len(chosen), most):

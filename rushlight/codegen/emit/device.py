@@ -13,7 +13,7 @@ of them are read, and the card loads no others.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import llvm, llvm_groups
@@ -160,6 +160,8 @@ def entry_name(name):
 
 
 NUMBERS = 12  # numbers of 16 bytes that a launch passes by value
+LOAD = 16  # bytes that a thread moves at once, at most
+MOST_EACH = 8  # elements that a thread takes at once, at most
 ELEMENTS = """\
 define ptx_kernel void @{entry}(ptr byval([{data} x ptr]) align 8 %data, \
 ptr byval([{ints} x i64]) align 8 %ints, ptr byval([{numbers} x i128]) align 16 %numbers, \
@@ -175,20 +177,37 @@ head:
   br i1 %more, label %body, label %exit
 body:
 {work}
-  %faults = call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)
 {note}  %next = add i64 %index, %threads
   br label %head
 exit:
-  ret void
+{rest}  ret void
 }}
+"""
+# What does not fill a load is the first threads', an element each
+REST = """\
+  %past = mul i64 %total, {each}
+  %lone = add i64 %past, %thread
+  %beyond = icmp slt i64 %lone, %elements
+  br i1 %beyond, label %one, label %done
+one:
+{work}
+  %faults.one = call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)
+  %wrong.one = icmp ne i32 %faults.one, 0
+  br i1 %wrong.one, label %note.one, label %done
+note.one:
+  %noted.one = atomicrmw or ptr %fault, i32 %faults.one monotonic
+  br label %done
+done:
 """
 
 
-def emit_elements(function, count, ndim, numbers, narrow) -> str:
-    """The PTX of an elementwise kernel whose threads take one element each.
+def emit_elements(function, count, ndim, numbers, narrow, wide=None) -> str:
+    """The PTX of an elementwise kernel whose threads take one element each, or a few.
 
     The kernel is the host's, of rows of one element: a thread finds where its element
-    lies in each operand from the sizes and strides of ``ndim`` loops.
+    lies in each operand from the sizes and strides of ``ndim`` loops. A few elements
+    that are neighbours are read and written at once (`Wide`); then the innermost size and
+    strides are those of such groups, and what one loop leaves over is taken one by one.
 
     Args:
         function: the host's loops; its integers are the length of a row and the steps.
@@ -196,10 +215,12 @@ def emit_elements(function, count, ndim, numbers, narrow) -> str:
         ndim: how many loops; 1 where elements lie behind one another.
         numbers: the positions of operands that are numbers and come by value.
         narrow: whether all indices fit 32 bits.
+        wide: how a thread takes several elements, or None.
     """
     module = llvm._Module(NVIDIA, scratch=False)
-    entry = elements_name(function.name, ndim, numbers, narrow)
-    module.add(replace(function, name=f"{entry}.host"), "internal ")
+    entry = elements_name(function.name, ndim, numbers, narrow, wide)
+    inner = f"{entry}.host"
+    module.add(replace(function, name=inner), "internal ")
     start = []
     for n in range(1 + 2 * count):
         start += [
@@ -224,10 +245,21 @@ def emit_elements(function, count, ndim, numbers, narrow) -> str:
     for k in tensors:
         for d in range(ndim):
             start += _integer(f"stride{k}.{d}", ndim + k * ndim + d)
+    work, rest = _offsets(tensors, ndim, narrow), ""
+    if wide is None:
+        call = f"call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)"
+        work.append(f"  %faults = {call}")
+    else:
+        start += wide.room()
+        work += wide.work(inner)
+        if ndim == 1:
+            start += _integer("elements", ndim + count * ndim)
+            rest = REST.format(
+                each=wide.each, inner=inner, work="\n".join(wide.alone(tensors))
+            )
     module.bodies.append(
         ELEMENTS.format(
             entry=entry,
-            inner=f"{entry}.host",
             data=MOST_DATA,
             ints=MOST_INTS,
             numbers=NUMBERS,
@@ -236,16 +268,102 @@ def emit_elements(function, count, ndim, numbers, narrow) -> str:
             count=count,
             n_steps=1 + 2 * count,
             start="\n".join(start),
-            work="\n".join(_offsets(tensors, ndim, narrow)),
+            work="\n".join(work),
+            rest=rest,
         )
     )
     return assemble(module)
 
 
-def elements_name(name, ndim, numbers, narrow):
+def elements_name(name, ndim, numbers, narrow, wide=None):
     """The entry of an elementwise kernel for a layout."""
     marks = "".join(map(str, numbers)) or "none"
-    return f"{entry_name(name)}_d{ndim}_n{marks}_{32 if narrow else 64}"
+    bits = 32 if narrow else 64
+    return f"{entry_name(name)}_d{ndim}_n{marks}_{bits}{wide.mark if wide else ''}"
+
+
+@dataclass(frozen=True)
+class Wide:
+    """How a thread takes several elements that are neighbours, with one load an operand.
+
+    All are read before the first is written, so that an operand may be the output, too.
+
+    Attributes:
+        each: how many elements.
+        outputs: how many operands are written; they come first.
+        widths: for each operand the bytes of an element, or 0 where it is one and the same
+            for all of them, or a number.
+    """
+
+    each: int
+    outputs: int
+    widths: tuple
+
+    @property
+    def mark(self):
+        """What tells its entries from others'."""
+        alike = "".join("s" if width == 0 else "w" for width in self.widths)
+        return f"_by{self.each}{alike}"
+
+    def moved(self, k):
+        """The type that an operand's elements are moved as, and of how many bytes."""
+        size = self.each * self.widths[k]
+        return (f"i{8 * size}" if size <= 4 else f"<{size // 4} x i32>"), size
+
+    def kept(self):
+        """The operands whose elements lie side by side."""
+        return [k for k, width in enumerate(self.widths) if width]
+
+    def room(self):
+        """The lines that make room for a thread's elements, which become registers."""
+        return [
+            f"  %held{k} = alloca [{self.moved(k)[1]} x i8], align {LOAD}"
+            for k in self.kept()
+        ]
+
+    def work(self, inner):
+        """The lines that read a thread's elements, compute, and write them."""
+        lines = []
+        for k in self.kept():
+            if k >= self.outputs:
+                kind, size = self.moved(k)
+                lines += [
+                    f"  %read{k} = load {kind}, ptr %element{k}, align {size}",
+                    f"  store {kind} %read{k}, ptr %held{k}, align {size}",
+                ]
+        for j in range(self.each):
+            for k in self.kept():
+                at = f"getelementptr i8, ptr %held{k}, i64 {j * self.widths[k]}"
+                lines += [
+                    f"  %one{k}.{j} = {at}",
+                    f"  store ptr %one{k}.{j}, ptr %place{k}",
+                ]
+            call = f"call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)"
+            lines.append(f"  %faults{j} = {call} alwaysinline")
+        found = "%faults0"
+        for j in range(1, self.each):
+            name = "%faults" if j + 1 == self.each else f"%found{j}"
+            lines.append(f"  {name} = or i32 {found}, %faults{j}")
+            found = name
+        for k in self.kept():
+            if k < self.outputs:
+                kind, size = self.moved(k)
+                lines += [
+                    f"  %made{k} = load {kind}, ptr %held{k}, align {size}",
+                    f"  store {kind} %made{k}, ptr %element{k}, align {size}",
+                ]
+        return lines
+
+    def alone(self, tensors):
+        """The lines that find one element, which no load is filled with."""
+        lines = []
+        for k in tensors:
+            lines += [
+                f"  %far{k}.one = mul i64 %lone, {self.widths[k]}",
+                f"  %element{k}.one = getelementptr i8, ptr %base{k}, i64 %far{k}.one",
+                f"  store ptr %element{k}.one, ptr %place{k}",
+            ]
+        return lines
 
 
 ROOM = 440  # 64-bit words of a launch over lists: what tensors have, row by row
@@ -285,7 +403,9 @@ found:
   %far = add i64 %from, {piece}
   %whole = icmp slt i64 %far, %elements
   %to = select i1 %whole, i64 %far, i64 %elements
-  %begins = add i64 %from, %tid.wide
+  %own = mul i64 %tid.wide, {group}
+  %begins = add i64 %from, %own
+  %stride = mul i64 %width.wide, {group}
 {bases}
   br label %each
 each:
@@ -294,10 +414,9 @@ each:
   br i1 %inside, label %body, label %tail.piece
 body:
 {work}
-  %faults = call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)
-{note}  %next = add i64 %index, %width.wide
+{note}  %next = add i64 %index, %stride
   br label %each
-tail.piece:
+{few}tail.piece:
   %piece.next = add i64 %piece, %blocks.wide
   br label %head
 exit:
@@ -306,26 +425,52 @@ exit:
 """
 
 
+# A group that a tensor's end cuts off goes element by element
+GROUP = """\
+  %group.end = add i64 %index, {group}
+  %full = icmp sle i64 %group.end, %to
+  br i1 %full, label %group, label %few
+group:
+"""
+FEW = """\
+few:
+  %lone = phi i64 [%index, %body], [%lone.next, %few.next]
+{alone}
+  %faults.one = call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)
+  %wrong.one = icmp ne i32 %faults.one, 0
+  br i1 %wrong.one, label %note.one, label %few.next
+note.one:
+  %noted.one = atomicrmw or ptr %fault, i32 %faults.one monotonic
+  br label %few.next
+few.next:
+  %lone.next = add i64 %lone, 1
+  %ended.few = icmp sge i64 %lone.next, %to
+  br i1 %ended.few, label %tail.piece, label %few
+"""
+
+
 def most_tensors(lists):
     """Of how many tensors one launch's table has room, for a number of lists."""
     return ROOM // (2 + lists)
 
 
-def emit_lists(function, operands) -> str:
+def emit_lists(function, operands, wide=None) -> str:
     """The PTX of an elementwise kernel over several lists of tensors at once.
 
     The launch's table has a row of where each tensor's pieces begin, one of how many
     elements it has, and one of addresses for each list. A block takes a piece of one
-    tensor, a thread one element at a time.
+    tensor, a thread one element at a time, or a few neighbours.
 
     Args:
         function: the host's loops, as for `emit_elements`.
         operands: for each operand a list's number and the bytes from element to element
             (0: one element for each tensor), or None for a number, which comes by value.
+        wide: how a thread takes several elements, or None.
     """
     module = llvm._Module(NVIDIA, scratch=False)
-    entry = lists_name(function.name, operands)
-    module.add(replace(function, name=f"{entry}.host"), "internal ")
+    entry = lists_name(function.name, operands, wide)
+    inner = f"{entry}.host"
+    module.add(replace(function, name=inner), "internal ")
     count = len(operands)
     each = most_tensors(1 + max(item[0] for item in operands if item))
     start, bases, work, numbers = [], [], [], 0
@@ -354,10 +499,21 @@ def emit_lists(function, operands) -> str:
             f"  %element{k} = getelementptr i8, ptr %base{k}, i64 %far{k}",
             f"  store ptr %element{k}, ptr %place{k}",
         ]
+    few = ""
+    if wide is None:
+        call = f"call i32 @{inner}(ptr %places, ptr %steps, i64 0, i64 1)"
+        work.append(f"  %faults = {call}")
+    else:
+        start += wide.room()
+        group = GROUP.format(group=wide.each)
+        work = [group.rstrip(), *work, *wide.work(inner)]
+        lists = [k for k, item in enumerate(operands) if item is not None]
+        few = FEW.format(alone="\n".join(wide.alone(lists)), inner=inner)
     module.bodies.append(
         LISTS.format(
             entry=entry,
-            inner=f"{entry}.host",
+            group=wide.each if wide else 1,
+            few=few,
             room=ROOM,
             numbers=NUMBERS,
             piece=PIECE,
@@ -374,10 +530,11 @@ def emit_lists(function, operands) -> str:
     return assemble(module)
 
 
-def lists_name(name, operands):
+def lists_name(name, operands, wide=None):
     """The entry of an elementwise kernel over lists, for a layout of its operands."""
     marks = ["n" if item is None else f"{item[0]}w{item[1]}" for item in operands]
-    return f"{entry_name(name)}_lists_{'_'.join(marks)}"
+    how = wide.mark if wide else ""
+    return f"{entry_name(name)}_lists_{'_'.join(marks)}{how}"
 
 
 def _integer(name, position):
