@@ -147,6 +147,15 @@ class Fake:
         found = self.matrix(address, count, 1, max(count, 1), letter, what)
         return lambda: found()[:, 0]
 
+    def each(self, address, count, what):
+        """Addresses that lie on the card; what gives them when the work is done."""
+        held = self.vector(address, count, np.int64, what)
+        return lambda: [int(place) for place in held()]
+
+    def now(self, address, *sizes):
+        """A matrix that is looked for as the work is done."""
+        return self.matrix(address, *sizes)()
+
     def later(self, handle, do):
         """Puts work into a handle's queue."""
         stream = self.known(handle).stream
@@ -193,6 +202,12 @@ class Cusolver(Fake):
         return self.new()
 
     def destroy_gesvdj_info(self, info):
+        self.end(info)
+
+    def create_syevj_info(self):
+        return self.new()
+
+    def destroy_syevj_info(self, info):
         self.end(info)
 
     def create_params(self):
@@ -477,13 +492,85 @@ def _legacy(letter):
 
         self.later(handle, do)
 
+    def potrf_batched(self, handle, uplo, n, aarray, lda, info_array, batch_size):
+        begins = self.each(aarray, batch_size, "aarray")
+        codes = self.vector(info_array, batch_size, np.int32, "info_array")
+
+        def do():
+            for k, place in enumerate(begins()):
+                given = self.now(place, n, n, lda, kind, "a")
+                given[...], codes()[k] = getattr(lapack, kind + "potrf")(
+                    given, lower=uplo == 0, clean=0
+                )
+
+        self.later(handle, do)
+
+    def syevj_batched(
+        self, handle, jobz, uplo, n, a, lda, w, work, lwork, info, params, batch_size
+    ):
+        self.work(work, lwork, self.room(n, n), kind)
+        if params not in self.objects:
+            raise Misuse("options of cusolver's that are not there")
+        given = self.matrix(a, n, n * batch_size, lda, kind, "a")
+        values = self.matrix(w, n, batch_size, n, real, "w")
+        codes = self.vector(info, batch_size, np.int32, "info")
+        name = kind + ("syevd" if kind in "sd" else "heevd")
+
+        def do():
+            for k in range(batch_size):
+                one = given()[:, k * n : k * n + n]
+                found, vectors, status = getattr(lapack, name)(
+                    one, compute_v=jobz, lower=uplo == 0
+                )
+                values()[:, k], codes()[k] = found, status
+                one[...] = vectors if jobz else np.nan
+
+        self.later(handle, do)
+
+    def gesvdj_batched(
+        self, handle, jobz, m, n, a, lda, s, u, ldu, v, ldv, work, lwork, info, params,
+        batch_size,
+    ):  # fmt: skip
+        self.work(work, lwork, self.room(m, n), kind)
+        if params not in self.objects:
+            raise Misuse("options of cusolver's that are not there")
+        if max(m, n) > 32:
+            self.refuse(f"matrices of {m} by {n} in a batch")
+        least = min(m, n)
+        given = self.matrix(a, m, n * batch_size, lda, kind, "a")
+        values = self.matrix(s, least, batch_size, least, real, "s")
+        left = self.matrix(u, m, m * batch_size, ldu, kind, "u")
+        right = self.matrix(v, n, n * batch_size, ldv, kind, "v")
+        codes = self.vector(info, batch_size, np.int32, "info")
+
+        def do():
+            for k in range(batch_size):
+                one = given()[:, k * n : k * n + n]
+                found, own, others, status = getattr(lapack, kind + "gesdd")(one)
+                values()[:, k], codes()[k] = own, status
+                if jobz:
+                    left()[:, k * m : k * m + m] = found
+                    right()[:, k * n : k * n + n] = others.conj().T
+                one[...] = np.nan
+
+        self.later(handle, do)
+
+    syevj_name = "syevj" if letter in "sd" else "heevj"
     orgqr_name = "orgqr" if letter in "sd" else "ungqr"
     ormqr_name = "ormqr" if letter in "sd" else "unmqr"
     syevd_name = "syevd" if letter in "sd" else "heevd"
     found = {
         "potrf": potrf, "potri": potri, "potrs": potrs, "getrf": getrf, "getrs": getrs,
         "geqrf": geqrf, orgqr_name: orgqr, ormqr_name: ormqr, "sytrf": sytrf,
-        syevd_name: syevd, "gesvdj": gesvdj,
+        syevd_name: syevd, "gesvdj": gesvdj, "potrf_batched": potrf_batched,
+        f"{syevj_name}_batched": syevj_batched, "gesvdj_batched": gesvdj_batched,
+        f"{syevj_name}_batched_buffer_size": measured(
+            *("syevj", "jobz", "uplo", "n", "a", "lda", "w", "params", "batch_size")
+        ),
+        "gesvdj_batched_buffer_size": measured(
+            *("gesvdj", "jobz", "m", "n", "a", "lda", "s", "u", "ldu", "v", "ldv"),
+            *("params", "batch_size"),
+        ),
         "potrf_buffer_size": measured("potrf", "uplo", "n", "a", "lda"),
         "potri_buffer_size": measured("potri", "uplo", "n", "a", "lda"),
         "getrf_buffer_size": measured("getrf", "m", "n", "a", "lda"),
@@ -542,8 +629,84 @@ def _trsm(letter):
     return trsm
 
 
+def _batched(letter):
+    """cuBLAS's routines for many matrices, by name: what went wrong is the host's."""
+    kind = np.dtype(KINDS[letter])
+
+    def well(info):
+        ctypes.c_int.from_address(info).value = 0
+
+    def getrf(self, handle, n, a, lda, p, info, batch_size):
+        begins = self.each(a, batch_size, "a")
+        pivots = self.matrix(p, n, batch_size, n, np.int32, "p")
+        codes = self.vector(info, batch_size, np.int32, "info")
+
+        def do():
+            for k, place in enumerate(begins()):
+                given = self.now(place, n, n, lda, letter, "a")
+                found, places, status = getattr(lapack, letter + "getrf")(given)
+                given[...], pivots()[:, k], codes()[k] = found, places + 1, status
+
+        self.later(handle, do)
+
+    def getrs(
+        self, handle, trans, n, nrhs, aarray, lda, dev_ipiv, barray, ldb, info,
+        batch_size,
+    ):  # fmt: skip
+        begins = self.each(aarray, batch_size, "aarray")
+        others = self.each(barray, batch_size, "barray")
+        pivots = self.matrix(dev_ipiv, n, batch_size, n, np.int32, "dev_ipiv")
+        well(info)
+
+        def do():
+            for k, (one, other) in enumerate(zip(begins(), others(), strict=True)):
+                factor = self.now(one, n, n, lda, letter, "a")
+                right = self.now(other, n, nrhs, ldb, letter, "b")
+                routine = getattr(lapack, letter + "getrs")
+                right[...], _ = routine(factor, pivots()[:, k] - 1, right, trans=trans)
+
+        self.later(handle, do)
+
+    def geqrf(self, handle, m, n, aarray, lda, tau_array, info, batch_size):
+        begins = self.each(aarray, batch_size, "aarray")
+        factors = self.each(tau_array, batch_size, "tau_array")
+        well(info)
+
+        def do():
+            for one, other in zip(begins(), factors(), strict=True):
+                given = self.now(one, m, n, lda, letter, "a")
+                own = self.now(other, min(m, n), 1, max(min(m, n), 1), letter, "tau")
+                found, made, _, _ = getattr(lapack, letter + "geqrf")(given)
+                given[...], own[:, 0] = found, made
+
+        self.later(handle, do)
+
+    def trsm(
+        self, handle, side, uplo, trans, diag, m, n, alpha, a, lda, b, ldb, batch_count
+    ):
+        order = n if side else m
+        begins = self.each(a, batch_count, "a")
+        others = self.each(b, batch_count, "b")
+        scale = np.frombuffer(ctypes.string_at(alpha, kind.itemsize), kind)[0]
+
+        def do():
+            for one, other in zip(begins(), others(), strict=True):
+                factor = self.now(one, order, order, lda, letter, "a")
+                right = self.now(other, m, n, ldb, letter, "b")
+                right[...] = getattr(blas, letter + "trsm")(
+                    *(scale, factor, right),
+                    side=side, lower=uplo == 0, trans_a=trans, diag=diag,
+                )  # fmt: skip
+
+        self.later(handle, do)
+
+    return {"getrf": getrf, "getrs": getrs, "geqrf": geqrf, "trsm": trsm}
+
+
 for _letter in KINDS:
     setattr(Cublas, _letter + "trsm", _trsm(_letter))
+    for _name, _method in _batched(_letter).items():
+        setattr(Cublas, f"{_letter}{_name}_batched", _method)
 
 
 class Cufft(Fake):

@@ -221,6 +221,65 @@ def test_a_library_s_error_names_it_the_function_and_the_operator(machine):
     assert rl.linalg.inv(a).tolist() == a.tolist()
 
 
+TOGETHER = {
+    "potrf": lambda a, b: rl.linalg.cholesky(a @ a.mT + 9 * rl.eye(a.shape[-1]).to(a)),
+    "getrf": lambda a, b: rl.linalg.lu_factor(a)[0],
+    "getrs": lambda a, b: rl.linalg.solve(a, b),
+    "trsm": lambda a, b: rl.linalg.solve_triangular(a, b, upper=True),
+    "geqrf": lambda a, b: rl.geqrf(b)[0],
+    "syevj": lambda a, b: rl.linalg.eigvalsh(a + a.mT),
+    "gesvdj": lambda a, b: rl.linalg.svdvals(b),
+}
+
+
+def asked(machine, call, *operands):
+    """The names of routines that a call asks for, but for those that measure."""
+    doors = machine.cusolver, machine.cublas
+    for door in doors:
+        door.calls.clear()
+    call(*operands)
+    names = [
+        (door.module, name)
+        for door in doors
+        for name in door.names()
+        if name[0] == "s" and not name.endswith("size") and name != "set_stream"
+    ]
+    return [name[1:] for module, name in names if name in SIGNATURES[module]]
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_many_small_matrices_are_one_call(machine, name):
+    a, b = (matrices(rl.float32, 5, 8, n, seed=n).to("cuda") for n in (8, 3))
+    found = asked(machine, TOGETHER[name], a, b)
+    assert found.count(f"{name}_batched") == 1 and name not in found
+    assert all(n.endswith("_batched") for n in found)
+    found = asked(machine, TOGETHER[name], a[:1], b[:1])
+    assert not any(n.endswith("_batched") for n in found)
+
+
+@pytest.mark.parametrize(
+    "name, n",
+    [("getrf", 512), ("trsm", 64), ("geqrf", 257), ("syevd", 33), ("gesvdj", 33)],
+)
+def test_large_matrices_of_a_batch_go_one_by_one(machine, name, n):
+    call = TOGETHER[{"syevd": "syevj"}.get(name, name)]
+    a = (rl.eye(n) * 3 + rl.randn(n, n) / n).expand(2, n, n).clone()
+    b = matrices(rl.float32, 2, n, 2)
+    found = asked(machine, call, a.to("cuda"), b.to("cuda"))
+    assert found.count(name) == 2 and not any(f.endswith("_batched") for f in found)
+    alike([call(a.to("cuda"), b.to("cuda"))], [call(a, b)])
+
+
+def test_each_matrix_of_a_batch_has_a_code_of_its_own(machine):
+    a = rl.eye(3).repeat(4, 1, 1)
+    a[1, 1, 1], a[3, 2, 2] = -1, 0
+    there = a.to("cuda")
+    assert rl.linalg.cholesky_ex(there).info.tolist() == [0, 2, 0, 3]
+    assert rl.linalg.lu_factor_ex(there).info.tolist() == [0, 0, 0, 3]
+    with pytest.raises(rl.linalg.LinAlgError, match="Batch element 1"):
+        rl.linalg.cholesky(there)
+
+
 def test_memory_that_is_not_there_is_seen(machine):
     a = rl.eye(3, device="cuda")
     handle = libraries.CUSOLVER.handle(machine.card())

@@ -1,8 +1,9 @@
 """Factorizations on a card, by cuSOLVER and cuBLAS: what `backends.cpu.lapack` is to the host.
 
-Every function takes batches of matrices that lie column by column, and puts one call for
-each matrix into the thread's queue. What went wrong stays on the card, in ``codes``: a
-number for each matrix, zero where all is well.
+Every function takes batches of matrices that lie column by column. Where the libraries
+have a routine for many small matrices at once, several go by one call; else there is a call
+for each in the thread's queue. What went wrong stays on the card, in ``codes``: a number
+for each matrix, zero where all is well.
 """
 
 from __future__ import annotations
@@ -24,6 +25,11 @@ LOWER, UPPER = 0, 1
 FORMS = {"N": 0, "T": 1, "C": 2}
 LEFT, RIGHT = 0, 1
 NO_VECTORS, VECTORS = 0, 1
+# Up to how many rows routines for batches are taken, where PyTorch takes them: factors of
+# LU, reflectors, what Jacobi's method turns in the memory of one block, and triangles,
+# where there are no more than a few.
+MOST_LU, MOST_REFLECTED, MOST_TURNED, MOST_SOLVED = 512, 256, 32, 64
+FEW, ROWS_EACH = 8, 16
 
 
 class Call:
@@ -51,6 +57,20 @@ class Call:
     def room(self, count, dtype=None):
         """Elements to work in, of this type by default; one at least."""
         return empty((max(int(count), 1),), dtype or self.dtype, device=self.device)
+
+    def each(self, tensor, trailing):
+        """Where each matrix, or vector, of a batch begins, as numbers on the card."""
+        from rushlight.ops import call as ops
+
+        found = places(tensor, trailing)
+        step = found[1] - found[0]
+        last = found[-1] + step
+        return ops.arange(found[0], last, step, dtype=INT64, device=self.device)
+
+    def several(self, name, *args):
+        """Calls a routine of cuBLAS's."""
+        handle = CUBLAS.handle(self.card)
+        return CUBLAS.call(self.card, self.letter + name, handle, *args)
 
     def ask(self, name, *args):
         """What a function that measures gives."""
@@ -122,7 +142,12 @@ def _triangle(a, codes, upper, routine):
         return
     columns_of(a)
     call, n, side = Call(a), a.shape[-1], UPPER if upper else LOWER
-    name = call.name(routine, routine)
+    name, many = call.name(routine, routine), _count(a)
+    if routine == "potrf" and many > 1:
+        begins, places_of_codes = call.each(a, 2), codes_of(a, codes)
+        where = address_of(begins), n, places_of_codes[0], many
+        call.run(f"{name}_batched", side, n, *where)
+        return
     count = call.ask(name, side, n, address_of(a), n)
     room = call.room(count)
     for place, code in zip(places(a, 2), codes_of(a, codes), strict=True):
@@ -151,7 +176,12 @@ def lu(a, pivots, codes):
     rows, columns = a.shape[-2:]
     least = min(rows, columns)
     agree(pivots.is_contiguous() and pivots.numel() == _count(a) * least, a, pivots)
-    call = Call(a)
+    call, many = Call(a), _count(a)
+    if many > 1 and rows == columns < MOST_LU:
+        begins, first = call.each(a, 2), codes_of(a, codes)[0]
+        where = address_of(begins), rows, address_of(pivots), first, many
+        call.several("getrf_batched", rows, *where)
+        return
     name = call.name("getrf", "getrf")
     room = call.room(call.ask(name, rows, columns, address_of(a), rows))
     for place, pivot, code in zip(
@@ -168,7 +198,14 @@ def lu_solve(a, pivots, b, form):
     n, wide = b.shape[-2:]
     agree(a.numel() == _count(b) * n * n and a.dtype is b.dtype, a, b)
     agree(pivots.is_contiguous() and pivots.numel() == _count(b) * n, a, pivots)
-    call = Call(a)
+    call, many = Call(a), _count(b)
+    if many > 1 and n < MOST_LU:
+        begins, right, kept = call.each(a, 2), call.each(b, 2), bytearray(4)
+        call.several(
+            *("getrs_batched", FORMS[form], n, wide, address_of(begins), n),
+            *(address_of(pivots), address_of(right), n, _address(kept), many),
+        )
+        return
     code = call.room(1, INT32)
     for factor, pivot, place in zip(
         places(a, 2), places(pivots, 1), places(b, 2), strict=True
@@ -248,15 +285,17 @@ def triangular_solve(a, b, left, upper, form, unit):
     rows, columns = b.shape[-2:]
     order = rows if left else columns
     agree(a.numel() == _count(b) * order * order and a.dtype is b.dtype, a, b)
-    call = Call(a)
-    handle = CUBLAS.handle(call.card)
+    call, many = Call(a), _count(b)
     one = bytearray(_one(call.kind))
+    how = LEFT if left else RIGHT, UPPER if upper else LOWER, FORMS[form], int(unit)
+    whole = *how, rows, columns, _address(one)
+    if many > FEW or many > 1 and order < MOST_SOLVED:
+        factors, right = call.each(a, 2), call.each(b, 2)
+        where = address_of(factors), order, address_of(right), rows
+        call.several("trsm_batched", *whole, *where, many)
+        return
     for factor, place in zip(places(a, 2), places(b, 2), strict=True):
-        CUBLAS.call(
-            *(call.card, call.letter + "trsm", handle, LEFT if left else RIGHT),
-            *(UPPER if upper else LOWER, FORMS[form], int(unit), rows, columns),
-            *(_address(one), factor, order, place, rows),
-        )
+        call.several("trsm", *whole, factor, order, place, rows)
 
 
 def _one(kind):
@@ -272,7 +311,12 @@ def qr(a, tau):
     columns_of(a)
     rows, columns = a.shape[-2:]
     agree(tau.is_contiguous() and tau.numel() == _count(a) * min(rows, columns), a, tau)
-    call = Call(a)
+    call, many = Call(a), _count(a)
+    if rows <= MOST_REFLECTED and many >= max(2, rows // ROWS_EACH):
+        begins, factors, kept = call.each(a, 2), call.each(tau, 1), bytearray(4)
+        where = address_of(begins), rows, address_of(factors), _address(kept), many
+        call.several("geqrf_batched", rows, columns, *where)
+        return
     name, code = call.name("geqrf", "geqrf"), call.room(1, INT32)
     count = call.ask(name, rows, columns, address_of(a), rows)
     room = call.room(count)
@@ -350,6 +394,11 @@ def svd(a, u, s, vh, codes, letter):
     if job == VECTORS:
         columns_of(u)
     # cuSOLVER asks for places of vectors even where none are wanted, and gives V.
+    many = _count(a)
+    small = many > 1 and max(rows, columns) <= MOST_TURNED
+    if small and (rows == columns or letter != "S"):
+        _turn(call, a, u, s, vh, codes, job)
+        return
     left = u if job == VECTORS else call.room(rows * tall)
     right = call.room(columns * wide)
     name = call.name("gesvdj", "gesvdj")
@@ -375,6 +424,25 @@ def svd(a, u, s, vh, codes, letter):
         CUSOLVER.call(call.card, "destroy_gesvdj_info", options)
 
 
+def _turn(call, a, u, s, vh, codes, job):
+    """All singular values, and vectors, of many small matrices by one call."""
+    (rows, columns), many = a.shape[-2:], _count(a)
+    left = u if job == VECTORS else call.room(many * rows * rows)
+    right = call.room(many * columns * columns)
+    name = call.name("gesvdj", "gesvdj") + "_batched"
+    options = CUSOLVER.call(call.card, "create_gesvdj_info")
+    try:
+        head = job, rows, columns, address_of(a), rows, address_of(s)
+        tail = address_of(left), rows, address_of(right), columns
+        count = call.ask(name, *head, *tail, options, many)
+        room, first = call.room(count), codes_of(a, codes)[0]
+        call.run(name, *head, *tail, address_of(room), count, first, options, many)
+    finally:
+        CUSOLVER.call(call.card, "destroy_gesvdj_info", options)
+    if job == VECTORS:  # the columns of V are the conjugate rows of Vh
+        vh.copy_(right.view(*vh.shape).conj())
+
+
 def eigh(a, values, codes, upper, vectors):
     """Eigenvalues in ascending order; vectors, where wanted, replace the matrices."""
     if not a.numel():
@@ -383,6 +451,9 @@ def eigh(a, values, codes, upper, vectors):
     n, call = a.shape[-1], Call(a)
     agree(values.is_contiguous() and values.numel() == _count(a) * n, a, values)
     head = VECTORS if vectors else NO_VECTORS, UPPER if upper else LOWER, n
+    if 1 < _count(a) and n <= MOST_TURNED:
+        _turn_hermitian(call, a, values, codes, head)
+        return
     name = call.name("syevd", "heevd")
     count = call.ask(name, *head, address_of(a), n, address_of(values))
     room = call.room(count)
@@ -390,6 +461,19 @@ def eigh(a, values, codes, upper, vectors):
         places(a, 2), places(values, 1), codes_of(a, codes), strict=True
     ):
         call.run(name, *head, place, n, found, address_of(room), count, code)
+
+
+def _turn_hermitian(call, a, values, codes, head):
+    """The values of many small Hermitian matrices by one call, in ascending order."""
+    n, many, name = a.shape[-1], _count(a), call.name("syevj", "heevj") + "_batched"
+    options = CUSOLVER.call(call.card, "create_syevj_info")
+    try:
+        whole = *head, address_of(a), n, address_of(values)
+        count = call.ask(name, *whole, options, many)
+        room, first = call.room(count), codes_of(a, codes)[0]
+        call.run(name, *whole, address_of(room), count, first, options, many)
+    finally:
+        CUSOLVER.call(call.card, "destroy_syevj_info", options)
 
 
 def eig(a, values, vectors, codes, wanted):
