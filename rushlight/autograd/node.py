@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import cython
+import cython.cimports.rushlight.core.geometry as geometry
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.cpython.ref import Py_REFCNT
 from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.autograd.saved import SavedTensor
-from cython.cimports.rushlight.core import geometry
 from cython.cimports.rushlight.core._python import (
     Py_DECREF,
     Py_INCREF,

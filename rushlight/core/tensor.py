@@ -5,10 +5,10 @@ from __future__ import annotations
 import warnings
 
 import cython
+import cython.cimports.rushlight.core.slots as slots
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.rushlight.core import slots
 from cython.cimports.rushlight.core._python import (
     Py_XDECREF,
     PyObject_GC_Track,

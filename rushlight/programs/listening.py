@@ -8,6 +8,7 @@ once is what it will launch: kernels over places, with integers. What is not hea
 from __future__ import annotations
 
 import cython
+import cython.cimports.rushlight.dispatch.notes as notes
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uintptr_t
@@ -15,7 +16,6 @@ from cython.cimports.libc.stdlib import calloc, free, malloc
 from cython.cimports.libc.string import memcmp, memcpy, memset
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch import notes
 from cython.cimports.rushlight.programs.tape import (
     FRESH,
     NUMBER,

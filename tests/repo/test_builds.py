@@ -1,0 +1,43 @@
+"""The build knows what each compiled module is made from."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("Cython", reason="the build's tools are not installed")
+
+from Cython.Build.Dependencies import create_dependency_tree
+
+ROOT = Path(__file__).parents[2]
+PREFIX = "cython.cimports."
+
+
+def cimported(path):
+    """The declarations that a module takes in, whatever way it says so."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module, *(f"{node.module}.{a.name}" for a in node.names)]
+        for name in names:
+            if name.startswith(PREFIX):
+                parts = name.removeprefix(PREFIX).split(".")
+                found = ROOT.joinpath(*parts).with_suffix(".pxd")
+                if found.exists():
+                    yield found.relative_to(ROOT)
+
+
+def test_a_changed_declaration_rebuilds_every_module_that_takes_it_in(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    tree = create_dependency_tree(quiet=True)
+    seen = 0
+    for path in sorted(ROOT.glob("rushlight/**/*.py")):
+        wanted = set(cimported(path))
+        if not wanted:
+            continue
+        known = {Path(p) for p in tree.all_dependencies(str(path.relative_to(ROOT)))}
+        assert wanted <= known, f"{path}: write `import {PREFIX}...`"
+        seen += len(wanted)
+    assert seen > 100
