@@ -21,6 +21,7 @@ TAGS = {
     "planned",  # its function looks at no element: see `dispatch.plans`
     "twin",  # in place, a function of its own runs, whose name ends in "_"
     "drawn",  # with `out=`, a function of its own runs, whose name ends in "_into"
+    "uncounted",  # in place, nothing was written where its sizes stay what they were
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
     "steps",  # in place, its results belong to the graph, and their gradient is zero
@@ -30,6 +31,7 @@ TAGS = {
     "shown",  # users call it though its name begins with an underscore
     # which types `out=` may have, where it is not what is usual for the kind
     "out_cast", "out_exact", "out_any", "out_joined", "out_kernel", "out_truth", "out_field",
+    "out_lone",
     "out_quiet",  # `out=` is resized without a warning
     "out_plain",  # results, and `out=` when resized, are row by row whatever the layout
     "grows",  # in place, a tensor that is too small takes the result's sizes

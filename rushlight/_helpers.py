@@ -196,7 +196,8 @@ def _refuse_graph(self, name):
 
 def _write_numbers(self, numbers):
     fresh = rl.tensor(numbers, dtype=self.dtype).reshape(self.shape)
-    return self.copy_(fresh)
+    self.data.copy_(fresh)  # autograd does not hear of what these write
+    return self
 
 
 def apply_(self, callable):

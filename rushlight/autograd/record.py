@@ -183,6 +183,14 @@ def count_write(target: object):
             count_write(one)
 
 
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def keeps_sizes(slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+    """Whether the sizes given to a tensor are its own."""
+    target = cython.cast(object, slots[0])
+    return tuple(target.shape) == tuple(cython.cast(object, slots[1]))
+
+
 @cython.final
 @cython.cclass
 class ListFormula:
@@ -570,9 +578,11 @@ class GraphRecorder(Recorder):
         keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
+        idle: cython.bint = op.out_overlap & 16 and keeps_sizes(slots)
         result = run_below(op, slots, keys, st)
         if op.form == INPLACE:
-            count_write(cython.cast(object, slots[0]))
+            if not idle:
+                count_write(cython.cast(object, slots[0]))
         elif op.form == OUT:
             count_write(cython.cast(object, slots[op.n_args - 1]))
         elif op.is_view or op.view_or_copy:

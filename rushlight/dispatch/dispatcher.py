@@ -290,6 +290,7 @@ class Operator:
         """What memory the written tensor may share."""
         self.out_overlap = 2 if "out_alone" in tags else "out_apart" in tags
         self.out_overlap += 4 * ("alone" in tags) + 8 * ("folded" in tags)
+        self.out_overlap += 16 * ("uncounted" in tags)
 
     @cython.cfunc
     def base_name(self) -> str:

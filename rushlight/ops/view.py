@@ -6,7 +6,7 @@ from rushlight.core.views import refuse_many, set_source
 from rushlight.core.views import resize_ as resize_in_place
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
-from rushlight.ops.native import brief, scalar_name
+from rushlight.ops.native import brief, changed, scalar_name
 
 
 def call_slice(tensor, dim, start, end, step):
@@ -517,7 +517,8 @@ def resize_as_(self, the_template, memory_format):
 
 
 def conj_physical_(self):
-    """The values of real tensors stay as they are."""
+    """The values of real tensors stay as they are, and count as written."""
     if self.is_complex() or self.requires_grad:
         return ops._conj_physical_(self)
+    changed([[self]])
     return self
