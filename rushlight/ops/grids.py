@@ -140,6 +140,19 @@ def _cubic_weights(t):
     return far(t + 1), near(t), near(1 - t), far(2 - t)
 
 
+def _cubic_slopes(t):
+    """By how much the four weights change with the position."""
+    a = _CUBIC
+
+    def near(x):
+        return (3 * (a + 2) * x - 2 * (a + 3)) * x
+
+    def far(x):
+        return (3 * a * x - 10 * a) * x + 8 * a
+
+    return far(t + 1), near(t), -near(1 - t), -far(2 - t)
+
+
 def _taps(points, size, mode, padding, align_corners, flat):
     """For one dimension: positions of elements, and their weights (None for one)."""
     points = _unnormalized(points, size, align_corners, flat)
@@ -226,6 +239,19 @@ def sample_nearest(input, grid, padding, align_corners):
     return _found(input, grid, inside, index).contiguous()
 
 
+def sample_cubically(input, grid, padding, align_corners):
+    """The elements around each point under a cubic's weights, four in each dimension."""
+    _check(input, grid, BICUBIC)
+    if _plain(input, grid):
+        return grid_kernels.sample(input, grid, BICUBIC, padding, align_corners)
+    total = None
+    taps = _all_taps(input, grid, BICUBIC, padding, align_corners)
+    for inside, index, weights in _corners(input, grid, taps):
+        part = _found(input, grid, inside, index) * _product(weights)
+        total = part if total is None else total + part
+    return total.contiguous()
+
+
 def nearest_image_gradient(grad, input, grid, padding, align_corners):
     """The sum over the points that an element is the nearest of."""
     return _image_gradient(grad, input, grid, NEAREST, padding, align_corners)
@@ -236,15 +262,23 @@ def linear_image_gradient(grad, input, grid, padding, align_corners):
     return _image_gradient(grad, input, grid, BILINEAR, padding, align_corners)
 
 
+def cubic_image_gradient(grad, input, grid, padding, align_corners):
+    """Each element's share of the points that it weighs on."""
+    return _image_gradient(grad, input, grid, BICUBIC, padding, align_corners)
+
+
 def _image_gradient(grad, input, grid, mode, padding, align_corners):
     points = math.prod(grad.shape[2:])
     flat = grad.reshape(*grad.shape[:2], points)
     total = grad.new_zeros([*input.shape[:2], math.prod(input.shape[2:])])
     taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
-        weight = call.where(inside, _product(weights) if weights else 1.0, 0.0)
-        weight = weight.to(grad.dtype)
-        shares = flat * weight.reshape(grad.shape[0], 1, points)
+        shares = flat
+        if weights:
+            weight = _product(weights).to(grad.dtype)
+            shares = flat * weight.reshape(grad.shape[0], 1, points)
+        # a point outside gives nothing, however large its gradient is
+        shares = call.where(inside.reshape(grad.shape[0], 1, points), shares, 0.0)
         total = total.scatter_add(2, index, shares)
     return total.reshape(input.shape)
 
@@ -277,6 +311,30 @@ def linear_grid_gradient(grad, input, grid, padding, align_corners):
     return call.stack(slopes[::-1], -1)
 
 
+def cubic_grid_gradient(grad, input, grid, padding, align_corners):
+    """The elements under the slopes of their weights, each term multiplied out."""
+    sizes, flat = input.shape[2:], input.dim() == 4
+    points = grid.contiguous().unbind(-1)[::-1]
+    taps = _all_taps(input, grid, BICUBIC, padding, align_corners)
+    slopes = []
+    for point, size in zip(points, sizes):
+        place = _unnormalized(point, size, align_corners, flat)
+        slopes.append(_cubic_slopes(place - place.detach().floor()))
+    totals = [None] * len(sizes)
+    numbers = product(range(4), repeat=len(sizes))
+    for number, (inside, index, weights) in zip(numbers, _corners(input, grid, taps)):
+        found = _found(input, grid, inside, index)
+        for axis in range(len(sizes)):
+            part = found * slopes[axis][number[axis]].unsqueeze(1)
+            for weight in weights[:axis] + weights[axis + 1 :]:
+                part = part * weight.unsqueeze(1)
+            part = (part * grad).sum(1)
+            totals[axis] = part if totals[axis] is None else totals[axis] + part
+    scales = [(size - 1 if align_corners else size) / 2 for size in sizes]
+    moved = [total * scale for total, scale in zip(totals, scales, strict=True)]
+    return call.stack(moved[::-1], -1)
+
+
 def _scale(grid, axis, input, padding, align_corners):
     """How positions move with the grid's numbers: back where they are reflected."""
     size, flat = input.shape[2 + axis], input.dim() == 4
@@ -298,21 +356,11 @@ def _scale(grid, axis, input, padding, align_corners):
 
 def sample_grid(input, grid, mode, padding, align_corners):
     """The elements of an image, or a volume, around the points of a grid, weighted."""
-    if mode == BILINEAR:
-        return call._sample_linearly(input, grid, padding, align_corners)
     if mode == NEAREST:
         return call._sample_nearest(input, grid, padding, align_corners)
-    _check(input, grid, mode)
-    if mode == BICUBIC and _plain(input, grid):
-        if not differentiated(input) and not differentiated(grid):
-            return grid_kernels.sample(input, grid, mode, padding, align_corners)
-    total = None
-    taps = _all_taps(input, grid, mode, padding, align_corners)
-    for inside, index, weights in _corners(input, grid, taps):
-        part = _found(input, grid, inside, index)
-        part = part * _product(weights) if weights else part
-        total = part if total is None else total + part
-    return total.contiguous()
+    if mode == BICUBIC:
+        return call._sample_cubically(input, grid, padding, align_corners)
+    return call._sample_linearly(input, grid, padding, align_corners)
 
 
 def sample_image(input, grid, interpolation_mode, padding_mode, align_corners):

@@ -75,6 +75,11 @@ def unknown_interpolation(case):
     return any(way not in (0, 1, 2) for way in case.args[2:4])
 
 
+def by_cubics(case):
+    """Whether an image is sampled by cubics."""
+    return 2 in case.args[2:3] or case.kwargs.get("mode") == "bicubic"
+
+
 def whole_numbers(case):
     """Whether all arguments are of whole numbers."""
     specs = list(tensors([*case.args, *case.kwargs.values()]))

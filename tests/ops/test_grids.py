@@ -181,3 +181,40 @@ def test_slopes_of_points_are_pytorch_s_at_every_edge_of_a_block(
         for ours, theirs in zip(*slopes, strict=True):
             most = max(1.0, abs(theirs).max())
             np.testing.assert_allclose(ours, theirs, rtol=0, atol=close * most)
+
+
+@pytest.mark.parametrize("corners", [False, True])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_infinities_of_images_and_grids_reach_the_gradients_that_they_reach_on_pytorch(
+    mode, padding, corners
+):
+    generator = np.random.default_rng(7)
+    for trial in range(6):
+        image = generator.standard_normal((1, 2, 6, 7)).astype("float32")
+        grid = (generator.random((1, 4, 5, 2)) * 3 - 1.5).astype("float32")
+        image.reshape(-1)[:: 11 + trial] = np.inf
+        image.reshape(-1)[3 :: 17 + trial] = -np.inf
+        if trial % 2 and mode == "bicubic":
+            grid.reshape(-1)[5::13] = [np.inf, -np.inf, np.nan, 1e30][trial % 4]
+        slopes = []
+        for m in (rl, torch):
+            x, at = (m.tensor(t).requires_grad_() for t in (image, grid))
+            out = m.nn.functional.grid_sample(x, at, mode, padding, corners)
+            along = m.tensor(np.cos(np.arange(40, dtype="float32")))
+            found = m.autograd.grad(out, (x, at), along.reshape(out.shape))
+            slopes.append([t.numpy() for t in found])
+        for ours, theirs in zip(*slopes, strict=True):
+            np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_points_outside_give_an_image_nothing_however_large_their_gradient_is():
+    for mode in ("bilinear", "nearest", "bicubic"):
+        slopes = []
+        for m in (rl, torch):
+            image = m.ones(1, 1, 3, 3, requires_grad=True)
+            grid = m.tensor([[[[9.0, 9.0], [0.5, 0.5]]]])
+            out = m.nn.functional.grid_sample(image, grid, mode, align_corners=True)
+            out.backward(m.tensor([[[[float("inf"), 1.0]]]]))
+            slopes.append(image.grad.numpy())
+        np.testing.assert_allclose(*slopes, rtol=1e-5, atol=1e-6)
