@@ -170,6 +170,33 @@ def _check_types(operator, input, *parameters):
         )
 
 
+def _check_batch(input, weight, bias, mean, var, training):
+    """`_check_types`, and what else PyTorch takes or refuses of batches with strides.
+
+    Raises:
+        RuntimeError: a batch of whole numbers has no mean.
+    """
+    given = [one for one in (weight, bias, mean, var) if one is not None]
+    strided = not input.is_contiguous() and format_of(input) is None
+    if training and strided and input.dtype.category < 2:
+        if not given or given[0].dtype is input.dtype:
+            raise RuntimeError(
+                "mean(): could not infer output dtype. Input dtype must be either a "
+                f"floating point or complex dtype. Got: {scalar_name(input.dtype)}"
+            )
+    strided = strided or not all(one.is_contiguous() for one in given)
+    usual = input.dtype is rushlight.get_default_dtype()
+    if (
+        strided
+        and not training
+        and usual
+        and var is not None
+        and var.dtype.category < 2
+    ):
+        given = given[:-1]  # the root of a whole number is of the usual type
+    _check_types("batch_norm", input, *given)
+
+
 def _kept(input, *parameters):
     """The dtype that statistics are kept in: a parameter's, or the input's."""
     for parameter in parameters:
@@ -615,9 +642,17 @@ def batch_norm(
         result = input.clone()
         result = result if weight is None else result * weight[0]
         return result if bias is None else result + bias[0]
+    if not training:
+        _refuse_no_statistics(running_mean, running_var)
     return ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, training, momentum, eps
     )[0]
+
+
+def _refuse_no_statistics(running_mean, running_var):
+    if running_mean is None or running_var is None:
+        missing = "running_mean" if running_mean is None else "running_var"
+        raise RuntimeError(f"{missing} must be defined in evaluation mode")
 
 
 def _others(input):
@@ -637,6 +672,7 @@ def native_batch_norm(
 
     Raises:
         RuntimeError: there are no channels, or a parameter doesn't have their number.
+        ValueError: one statistic is kept without the other.
     """
     if input.ndim < 2 and input.numel() == 0:
         nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
@@ -645,11 +681,14 @@ def native_batch_norm(
         "native_batch_norm", running_mean=running_mean, running_var=running_var
     )
     wrap_dim(1, input.ndim)
+    if (running_mean is None) != (running_var is None):
+        raise ValueError(
+            "running_mean and running_var must either both be None or neither be None"
+        )
     _check_channels(input, weight, bias, running_mean, running_var)
-    _check_types("batch_norm", input, weight, bias, running_mean, running_var)
-    if not training and (running_mean is None or running_var is None):
-        missing = "running_mean" if running_mean is None else "running_var"
-        raise RuntimeError(f"{missing} must be defined in evaluation mode")
+    _check_batch(input, weight, bias, running_mean, running_var, training)
+    if not training:
+        _refuse_no_statistics(running_mean, running_var)
     if format_of(input) is None:
         input = input.contiguous()
         if 1 in input.shape:  # whose strides may be any

@@ -29,6 +29,42 @@ def test_statistics_of_two_types_go_as_on_pytorch(dtype, training):
         assert outcome(rl, *pair) == outcome(torch, *pair), pair
 
 
+LAYOUTS = {
+    "row-major": lambda m, x: x,
+    "transposed": lambda m, x: x.transpose(1, 2).contiguous().transpose(1, 2),
+    "in gaps": lambda m, x: m.stack([x, x], -1).flatten(2)[:, :, ::2],
+    "parameters in gaps": lambda m, x: x,
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("training", [True, False])
+def test_batches_with_strides_take_the_types_that_pytorch_s_do(training, layout):
+    torch = pytest.importorskip("torch")
+
+    def outcome(m, own, weight, mean, var):
+        x = m.arange(24).reshape(2, 3, 4).to(getattr(m, own))
+        x = LAYOUTS[layout](m, x)
+        given = [
+            None if kind is None else m.ones(6, dtype=getattr(m, kind))
+            for kind in (weight, None, mean, var)
+        ]
+        step = 2 if layout == "parameters in gaps" else 1
+        given = [one if one is None else one[: 3 * step : step] for one in given]
+        try:
+            found = m.native_batch_norm(x, *given, training, 0.1, 1e-5)
+        except (RuntimeError, ValueError, NotImplementedError) as error:
+            return type(error).__name__
+        return [round(v, 2) for v in found[0].reshape(-1).tolist()]
+
+    kinds = (None, "float32", "int64", "float64")
+    for pair in itertools.product(("float32", "float64", "int64"), *[kinds] * 3):
+        lone = (pair[2] is None) != (pair[3] is None)
+        crashes = not training and pair[2] is pair[3] is None
+        if not crashes and not (lone and pair[0] == "int64"):  # of two faults either
+            assert outcome(rl, *pair) == outcome(torch, *pair), pair
+
+
 CALLS = {
     "_native_batch_norm_legit": (True, 0.1, 1e-5),
     "_native_batch_norm_legit_no_training": (0.1, 1e-5),
