@@ -209,6 +209,21 @@ def packet_vectorcall(
     return tuple(result) if type(result) is list else result
 
 
+# Sums of a tensor and a product, whose sizes are told of before what they are made of.
+_PRODUCTS = frozenset(("addmm_", "addmv_", "baddbmm_"))
+
+
+def refuse_product(own, first, second):
+    """Refuse a product of other sizes than the tensor that it is added to in place."""
+    rows = len(first) - 1
+    sizes = [*first[:rows], *second[rows:]]
+    if list(own) != sizes:
+        raise RuntimeError(
+            f"Bad in-place call: input tensor size {list(own)} and output tensor size "
+            f"{sizes} should match"
+        )
+
+
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def refuse_first(
@@ -266,6 +281,8 @@ def refuse_first(
                 target,
                 op.base_name(),
             )
+    if op.form == INPLACE and op.name in _PRODUCTS and len(sizes) == 3:
+        refuse_product(*sizes)
     each: cython.bint = bool(op.entry) and op.entry[BATCHING] == "elementwise"
     if (pointwise or each) and len(sizes) > 1:
         broadcast = broadcast_sizes(sizes)

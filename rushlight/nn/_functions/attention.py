@@ -66,6 +66,8 @@ def _check_shapes(query, key, value, embed_dim, num_heads, key_padding_mask, bat
             f"was expecting embedding dimension of {embed_dim}, but got "
             f"{query.size(-1)}"
         )
+    if not isinstance(num_heads, int):
+        raise TypeError(f"num_heads must be an integer, not {type(num_heads).__name__}")
     if embed_dim % num_heads:
         raise AssertionError(
             f"embed_dim {embed_dim} not divisible by num_heads {num_heads}"
