@@ -72,6 +72,8 @@ from cython.cimports.rushlight.dispatch.operands import (
 )
 from cython.cimports.rushlight.dispatch.outputs import (
     CAST,
+    EXACT,
+    LONE,
     check_output_type,
     fit_output,
     write_folded,
@@ -140,6 +142,19 @@ def steps_freely(t: Tensor) -> cython.bint:
             return True
         step *= t.sizes[d] if t.sizes[d] else 1
     return False
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def type_rule(op: Operator, call: cython.pointer(Call)) -> cython.int:
+    """Which types ``out=`` may have, if that depends on the last operand, too."""
+    last: cython.int = call.n - 1
+    if op.out_rule != LONE:
+        return op.out_rule
+    if call.is_tensor[last]:
+        if cython.cast(Tensor, cython.cast(object, call.values[last])).ndim_:
+            return EXACT
+    return CAST
 
 
 @cython.cfunc
@@ -393,7 +408,7 @@ class PointwiseKernel(Kernel):
         grows: cython.bint = op.form == OUT and not same_sizes(t, call)
         if grows:
             refuse_growth(t, call)
-        rule: cython.int = op.out_rule
+        rule: cython.int = type_rule(op, call)
         if self.rule == 5 and call.result != call.compute:
             rule = CAST  # what is real of complex numbers is copied there
         check_output_type(rule, result, t, op.base_name())
@@ -439,7 +454,7 @@ class PointwiseKernel(Kernel):
         refuse_internal_overlap(target)
         self.refuse_reading(target, call)
         refuse_growth(target, call)
-        check_output_type(op.out_rule, result, target, op.base_name())
+        check_output_type(type_rule(op, call), result, target, op.base_name())
         found: Tensor = op.functional.call(slots)
         fit_output(target, call.ndim, call.sizes, found.strides, op.out_quiet)
         return copy_into(target, found)

@@ -11,6 +11,7 @@ cdef enum:
     KERNEL = 4
     TRUTH = 5
     FIELD = 6
+    LONE = 7
 
 cdef str type_name(DType dtype)
 cdef str plain_name(DType dtype)

@@ -31,6 +31,7 @@ OUT_RULES = {
     "kernel": KERNEL,  # as "cast", refused as a missing kernel
     "truth": TRUTH,  # bool or uint8
     "field": FIELD,  # of any precision, but real or complex as the result
+    "lone": LONE,  # as "exact", or as "cast" where the last operand has no dimensions
 }
 
 

@@ -707,12 +707,24 @@ def inner(self, other):
     """Products summed over the last dimensions of both."""
     if self.ndim == 0 or other.ndim == 0:
         return self * other
+    _refuse_other_lengths(self, other)
+    return tensordot(self, other, [-1], [-1])
+
+
+def inner_into(self, other, out):
+    """`inner`, written by the product or the sum of products that it is."""
+    if self.ndim == 0 or other.ndim == 0:
+        return ops.mul(self, other, out=out)
+    _refuse_other_lengths(self, other)
+    return ops.tensordot(self, other, [-1], [-1], out=out)
+
+
+def _refuse_other_lengths(self, other):
     if self.shape[-1] != other.shape[-1]:
         raise RuntimeError(
             "inner() the last dimension must match on both input tensors but got "
             f"shapes {list(self.shape)} and {list(other.shape)}"
         )
-    return tensordot(self, other, [-1], [-1])
 
 
 def tensordot(self, other, dims_self, dims_other):

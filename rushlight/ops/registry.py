@@ -290,6 +290,9 @@ def attach_kernels(op, inplace, out, entry):
         if module == call.__name__ and out is not None:
             out.set_composite(LazyKernel(module, attribute, make_writer))
             forms.remove(out)
+        elif "drawn" in entry[TAGS]:
+            out.set_composite(LazyKernel(module, f"{attribute}_into"))
+            forms.remove(out)
     elif kind == "cpu":
         make = make_planned if "planned" in entry[TAGS] else None
         for key in _MEMORY:

@@ -1,5 +1,6 @@
 """`out=` of every operator: identity, resizing, types, gradients, as the oracle's."""
 
+import itertools
 import warnings
 
 import numpy as np
@@ -309,3 +310,47 @@ def test_types_and_gradients_of_outputs_are_taken_and_refused_as_on_pytorch(name
                 except (RuntimeError, NotImplementedError, TypeError):
                     found.append("refused")
             assert found[0] == found[1], (own, grad)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("out", ("float32", "float64", "bfloat16", "complex64"))
+def test_a_line_s_output_is_of_its_type_unless_its_weight_is_a_number(out):
+    kinds = ("float32", "float64", "complex64")
+    for own, weight in itertools.product(kinds, repeat=2):
+        for sizes in itertools.product(((), (2,)), repeat=4):
+            found = []
+            for m in (rl, torch):
+                of, weighs = (getattr(m, name) for name in (own, weight))
+                start, end = (m.ones(s, dtype=of) for s in sizes[:2])
+                target = m.ones(sizes[3], dtype=getattr(m, out))
+                found.append(
+                    asked(m.lerp, start, end, m.ones(sizes[2], dtype=weighs), target)
+                )
+            assert found[0] == found[1], (own, weight, sizes)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("out", ("float32", "float64", "complex64", "int64", "bool"))
+@pytest.mark.parametrize("grad", (False, True))
+def test_an_inner_product_with_a_number_is_written_as_a_product_is(grad, out):
+    for own, other in itertools.product(("float32", "complex64", "int64"), repeat=2):
+        if grad and own == "int64":
+            continue
+        for a, b in (((), ()), ((), (2,)), ((2,), ()), ((2, 3), (3,)), ((0,), ())):
+            found = []
+            for m in (rl, torch):
+                first = m.full(a, 2, dtype=getattr(m, own), requires_grad=grad)
+                second = m.full(b, 3, dtype=getattr(m, other))
+                target = m.ones(2, dtype=getattr(m, out))
+                found.append(asked(m.inner, first, second, target))
+            assert found[0] == found[1], (own, other, a, b)
+
+
+def asked(function, *given):
+    """The type, sizes and elements of what is written, or the kind of refusal."""
+    try:
+        result = function(*given[:-1], out=given[-1])
+    except Exception as error:
+        return type(error).__name__
+    dtype = str(result.dtype).rpartition(".")[2]
+    return dtype, tuple(result.shape), result.reshape(-1).tolist()
