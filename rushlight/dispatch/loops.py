@@ -10,7 +10,6 @@ from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
     kernel_t,
-    launched,
     parallel_for,
     run_here,
     tell,
@@ -289,48 +288,86 @@ def turn(
     return True
 
 
+# Where a nest's integers begin: the kernel, its operands, the loops, the width of tiles.
+NEST = cython.declare(cython.int, 4)
+
+
 @cython.cfunc
 @cython.nogil
-@cython.exceptval(-1, check=False)
-def run_tiles(
-    fn: kernel_t,
+@cython.exceptval(check=False)
+def run_nest(
     data: cython.pp_char,
-    ints: cython.pointer(int64_t),
-    plan: cython.pointer(LoopPlan),
-    width: int64_t,
+    ints: cython.pointer(cython.const[int64_t]),
+    begin: int64_t,
+    end: int64_t,
 ) -> cython.int:
-    """The two native loops in tiles that fit the first-level cache."""
+    """A kernel's two native loops for each place of the loops around them.
+
+    It is a kernel itself, over the rows of all places, or over as many blocks of rows where
+    these go in tiles that fit the first-level cache: so one launch is all that is told of,
+    and the pool divides all of it.
+    """
+    fn: kernel_t = cython.cast(kernel_t, cython.cast(uintptr_t, ints[0]))
+    count: cython.int = ints[1]
+    ndim: cython.int = ints[2]
+    width: int64_t = ints[3]
+    sizes: cython.pointer(cython.const[int64_t]) = ints + NEST
+    strides: cython.pointer(cython.const[int64_t]) = sizes + ndim
+    own: int64_t[25]
+    here: cython.p_char[12]
     part: cython.p_char[12]
-    k: cython.int
-    i: int64_t = 0
+    rows: int64_t = sizes[1]
+    faults: cython.int = 0
+    i: int64_t
     j: int64_t
-    rows: int64_t
-    while i < plan.sizes[1]:
-        rows = min(TILE_OUTER, plan.sizes[1] - i)
-        j = 0
-        while j < plan.sizes[0]:
-            ints[0] = min(width, plan.sizes[0] - j)
-            for k in range(plan.n_operands):
-                part[k] = data[k] + i * plan.strides[k][1] + j * plan.strides[k][0]
-            run_here(fn, part, ints, rows)
-            j += width
-        i += TILE_OUTER
-    ints[0] = plan.sizes[0]
-    return 0
+    place: int64_t
+    first: int64_t
+    last: int64_t
+    k: cython.int
+    d: cython.int
+    if width:
+        rows = (rows + TILE_OUTER - 1) // TILE_OUTER
+    own[0] = sizes[0]
+    for k in range(count):
+        own[1 + k] = strides[k * ndim]
+        own[1 + count + k] = strides[k * ndim + 1]
+    while begin < end:
+        place = begin // rows
+        first = begin - place * rows
+        last = min(rows, first + end - begin)
+        begin += last - first
+        for k in range(count):
+            here[k] = data[k]
+        for d in range(2, ndim):
+            for k in range(count):
+                here[k] += place % sizes[d] * strides[k * ndim + d]
+            place = place // sizes[d]
+        if not width:
+            faults |= fn(here, own, first, last)
+            continue
+        i = first * TILE_OUTER
+        while i < min(last * TILE_OUTER, sizes[1]):
+            j = 0
+            while j < sizes[0]:
+                own[0] = min(width, sizes[0] - j)
+                for k in range(count):
+                    part[k] = here[k] + i * own[1 + count + k] + j * own[1 + k]
+                faults |= fn(part, own, 0, min(TILE_OUTER, sizes[1] - i))
+                j += width
+            i += TILE_OUTER
+    return faults
 
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
-    """Strided operands: merge dimensions, loop the outer ones here."""
+    """Strided operands: merge dimensions, run the two innermost, or all as a nest."""
     plan: LoopPlan
     data: cython.p_char[12]
-    index: int64_t[64]
     ints: int64_t[25]
     count: cython.int = call.n + call.n_out
     k: cython.int
-    d: cython.int
-    grain: int64_t
+    numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
     make_plan(cython.address(plan), call.operands, count, call.ndim, call.sizes)
     if plan.ndim == 1:
         plan.sizes[1] = 1
@@ -342,43 +379,69 @@ def run_general(fn: kernel_t, call: cython.pointer(Call)) -> cython.int:
         data[k] = call.operands[k].data
         ints[1 + k] = plan.strides[k][0]
         ints[1 + count + k] = plan.strides[k][1]
-    for d in range(2, plan.ndim):
-        index[d] = 0
-    grain = GRAIN // plan.sizes[0] + 1
-    tiled: cython.bint = turned or crosses(cython.address(plan))
-    width: int64_t = STRIP if turned else TILE_INNER
-    if watched and plan.ndim <= 2 and not tiled:
-        numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
-        total: int64_t = plan.sizes[1]
+    total: int64_t = plan.sizes[1]
+    grain: int64_t = GRAIN // plan.sizes[0] + 1
+    if turned or plan.ndim > 2 or crosses(cython.address(plan)):
+        return run_outer(fn, call, cython.address(plan), data, ints, turned)
+    if watched:
         tell(fn, data, count, ints, 1 + 2 * count, total, grain, numbers, NUMBERS)
-    several: cython.bint = watched >= EVERYTHING and (plan.ndim > 2 or tiled)
-    told: int64_t = 0
-    before: int64_t = launched()
-    if several:
-        told = tell_general(fn, call, cython.address(plan), data, ints, grain)
-    in_tiles: kernel_t = fn
-    if tiled and not turned:
-        in_tiles = for_tiles(fn)
     with cython.nogil:
-        while True:
-            if tiled:
-                run_tiles(in_tiles, data, ints, cython.address(plan), width)
-            else:
-                parallel_for(fn, data, ints, plan.sizes[1], grain)
-            d = 2
-            while d < plan.ndim:
-                index[d] += 1
-                for k in range(count):
-                    data[k] += plan.strides[k][d]
-                if index[d] < plan.sizes[d]:
-                    break
-                for k in range(count):
-                    data[k] -= plan.strides[k][d] * plan.sizes[d]
-                index[d] = 0
-                d += 1
-            if d >= plan.ndim:
-                break
-    if several:  # so many launches more than were told of
-        told = launched() - before - told
-        tell(cython.NULL, data, 0, ints, 0, told, 0, cython.NULL, 0)
+        parallel_for(fn, data, ints, total, grain)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def run_outer(
+    fn: kernel_t,
+    call: cython.pointer(Call),
+    plan: cython.pointer(LoopPlan),
+    data: cython.pp_char,
+    ints: cython.pointer(int64_t),
+    turned: cython.bint,
+) -> cython.int:
+    """More loops than a kernel has, or tiles: one launch of a nest.
+
+    Args:
+        ints: what the kernel itself would be given, without tiles.
+        turned: whether the native loops were swapped.
+    """
+    nest: int64_t[836]
+    count: cython.int = call.n + call.n_out
+    ndim: cython.int = max(plan.ndim, 2)
+    n: cython.int = NEST + ndim * (1 + count)
+    k: cython.int
+    d: cython.int
+    numbers: cython.p_char = cython.cast(cython.p_char, call.scalars)
+    total: int64_t = plan.sizes[1]
+    grain: int64_t = GRAIN // plan.sizes[0] + 1
+    inner: kernel_t = fn
+    nest[3] = 0
+    if turned:
+        nest[3] = STRIP
+    elif crosses(plan):
+        nest[3] = TILE_INNER
+        inner = for_tiles(fn)
+    told: int64_t = 0
+    everything: cython.bint = watched >= EVERYTHING
+    if everything:
+        told = tell_general(fn, call, plan, data, ints, grain)
+    nest[0] = cython.cast(int64_t, cython.cast(uintptr_t, inner))
+    nest[1] = count
+    nest[2] = ndim
+    for d in range(ndim):
+        nest[NEST + d] = plan.sizes[d]
+        for k in range(count):
+            nest[NEST + ndim * (1 + k) + d] = plan.strides[k][d]
+    if nest[3]:
+        total = (total + TILE_OUTER - 1) // TILE_OUTER
+        grain = GRAIN // (plan.sizes[0] * TILE_OUTER) + 1
+    for d in range(2, ndim):
+        total *= plan.sizes[d]
+    if watched and not everything:
+        tell(run_nest, data, count, nest, n, total, grain, numbers, NUMBERS)
+    with cython.nogil:
+        parallel_for(run_nest, data, nest, total, grain)
+    if everything:  # so many launches more, or fewer, than were told of
+        tell(cython.NULL, data, 0, ints, 0, 1 - told, 0, cython.NULL, 0)
     return 0
