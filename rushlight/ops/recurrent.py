@@ -12,7 +12,7 @@ import rushlight
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops import recurrent_kernels as kernels
-from rushlight.ops.shared import followed, readable
+from rushlight.ops.shared import readable
 
 
 def rnn_step(activation):
@@ -53,6 +53,9 @@ _TANH, _RELU = rnn_step(lambda x: x.tanh()), rnn_step(lambda x: x.relu())
 lstm_sequence = kernels.lstm_sequence
 gru_sequence = kernels.gru_sequence
 rnn_sequence = kernels.rnn_sequence
+lstm_sequence_backward = kernels.lstm_backward
+gru_sequence_backward = kernels.gru_backward
+rnn_sequence_backward = kernels.rnn_backward
 
 
 # ---- single steps
@@ -180,7 +183,7 @@ def _whole(kind, form, data, state, weights):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if w_hr is not None or not data.numel() or not data.device.on_host:
         return False
-    if followed() or rushlight.is_autocast_enabled("cpu"):
+    if rushlight.is_autocast_enabled("cpu"):
         return False
     if data.dtype not in (rushlight.float32, rushlight.float64):
         return False
@@ -275,14 +278,16 @@ def lstm_gradients(grads, given, counts, reverse, kept, needs):
     """By kernels, or by operators that can be differentiated again."""
     if is_recording():
         return _differentiable(LSTM, grads, given, counts, reverse, needs)
-    return kernels.lstm_backward(grads, *given[:5], counts, reverse, *kept, needs)
+    rest = counts, reverse, *kept, needs
+    return ops._lstm_sequence_backward(*grads[:3], *given[:5], *rest)
 
 
 def gru_gradients(grads, given, counts, reverse, kept, needs):
     """By kernels, or by operators that can be differentiated again."""
     if is_recording():
         return _differentiable(GRU, grads, given, counts, reverse, needs)
-    return kernels.gru_backward(grads, *given[:4], counts, reverse, *kept, needs)
+    rest = counts, reverse, *kept, needs
+    return ops._gru_sequence_backward(*grads[:2], *given[:4], *rest)
 
 
 def rnn_gradients(grads, given, relu, counts, reverse, kept, needs):
@@ -291,7 +296,7 @@ def rnn_gradients(grads, given, relu, counts, reverse, kept, needs):
         kind = RELU if relu else TANH
         return _differentiable(kind, grads, given, counts, reverse, needs)
     rest = relu, counts, reverse, kept, needs
-    return kernels.rnn_backward(grads, *given[:4], *rest)
+    return ops._rnn_sequence_backward(*grads[:2], *given[:4], *rest)
 
 
 # ---- sequences

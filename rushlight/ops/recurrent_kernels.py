@@ -327,10 +327,41 @@ def sums_of(grad, like):
     return filled(like, like.shape, 0) if grad is None else row_major(grad)
 
 
+def check_back(operator, gates, grads, input, states, w_ih, w_hh, counts, values, kept):
+    """Refuses operands of the way back that don't go together.
+
+    Args:
+        grads: of the hidden states, and of the last of each state.
+        values: the gates' values, and how many each element of a state has.
+        kept: what else each row of the hidden states has one of.
+    """
+    check(operator, gates, input, states, w_ih, w_hh, None, None, counts)
+    size, dtype = w_hh.shape[1], input.dtype
+    rows, first = (input.shape[0], size), (max(counts), size)
+    expect(
+        operator, grad_output=(grads[0], rows, dtype),
+        **{f"grad_{name}": (grad, first, dtype) for name, grad in zip(states, grads[1:])},
+        **{name: (t, rows, dtype) for name, t in kept.items()},
+    )  # fmt: skip
+    if values is not None:
+        made, wide = values
+        expect(operator, gates=(made, (rows[0], wide * size), dtype))
+
+
 def lstm_backward(
-    grads, input, hidden, cell, w_ih, w_hh, counts, reverse, gates, cells, needs
-):
+    grad_output, grad_hidden, grad_cell, input, hidden, cell, w_ih, w_hh, counts, reverse,
+    gates, cells, needs,
+):  # fmt: skip
     """Gradients of the input, both states, both weights and both biases."""
+    grads, states = (
+        (grad_output, grad_hidden, grad_cell),
+        {"hidden": hidden, "cell": cell},
+    )
+    check_back(
+        "_lstm_sequence_backward", 4, grads, input, states, w_ih, w_hh, counts,
+        (gates, 4), {"cells": cells},
+    )  # fmt: skip
+    gates, cells = gates.contiguous(), cells.contiguous()
     steps, size = Steps(counts, reverse), w_hh.shape[1]
     slopes = fresh(gates, gates.shape)
     grad = slope_of(grads[0], cells)
@@ -352,9 +383,16 @@ def lstm_backward(
 
 
 def gru_backward(
-    grads, input, hidden, w_ih, w_hh, counts, reverse, states, gates, needs
-):
+    grad_output, grad_hidden, input, hidden, w_ih, w_hh, counts, reverse, states, gates,
+    needs,
+):  # fmt: skip
     """Gradients of the input, the state, both weights and both biases."""
+    grads = grad_output, grad_hidden
+    check_back(
+        "_gru_sequence_backward", 3, grads, input, {"hidden": hidden}, w_ih, w_hh, counts,
+        (gates, 4), {"states": states},
+    )  # fmt: skip
+    gates, states = gates.contiguous(), states.contiguous()
     steps, size = Steps(counts, reverse), w_hh.shape[1]
     slopes = fresh(input, (input.shape[0], 3 * size))
     shares = fresh(input, slopes.shape)
@@ -372,9 +410,16 @@ def gru_backward(
 
 
 def rnn_backward(
-    grads, input, hidden, w_ih, w_hh, relu, counts, reverse, states, needs
-):
+    grad_output, grad_hidden, input, hidden, w_ih, w_hh, relu, counts, reverse, states,
+    needs,
+):  # fmt: skip
     """Gradients of the input, the state, both weights and both biases."""
+    grads = grad_output, grad_hidden
+    check_back(
+        "_rnn_sequence_backward", 1, grads, input, {"hidden": hidden}, w_ih, w_hh, counts,
+        None, {"states": states},
+    )  # fmt: skip
+    states = states.contiguous()
     steps, size = Steps(counts, reverse), w_hh.shape[1]
     slopes = fresh(states, states.shape)
     grad, d_hidden = slope_of(grads[0], states), sums_of(grads[1], hidden)

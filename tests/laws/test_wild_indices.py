@@ -148,6 +148,30 @@ def steps(states, gates, *flags):
     return {**given, "counts": [2, 2, 2], **rest}
 
 
+def back(states, gates, kept, *between):
+    """Good arguments of the way back through such a direction.
+
+    Args:
+        kept: what was kept for it, by name, and how many elements a state's has of each.
+        between: what stands before the counts.
+    """
+    rows = {f"grad{at}": ones(6 if at == 0 else 2, 5) for at in range(1 + states)}
+    given = steps(states, gates)
+    counts = given.pop("counts")
+    del given["b_ih"], given["b_hh"]
+    more = {f"between{at}": each for at, each in enumerate(between)}
+    there = {name: ones(6, 5 * wide) for name, wide in kept.items()}
+    return {
+        **rows,
+        **given,
+        **more,
+        "counts": counts,
+        "reverse": False,
+        **there,
+        "needs": 127,
+    }
+
+
 def resampled(first):
     return {
         **first, "sizes": [6, 7], "scales": [0.0, 0.0], "mode": "bilinear",
@@ -163,6 +187,9 @@ TRUSTING = {
     "_lstm_sequence": lambda: steps(2, 4, False, True),
     "_gru_sequence": lambda: steps(1, 3, False, True),
     "_rnn_sequence": lambda: steps(1, 1, False, True, False),
+    "_lstm_sequence_backward": lambda: back(2, 4, {"gates": 4, "cells": 1}),
+    "_gru_sequence_backward": lambda: back(1, 3, {"states": 1, "gates": 4}),
+    "_rnn_sequence_backward": lambda: back(1, 1, {"states": 1}, False),
     "_resample": lambda: resampled({"self": ones(1, 2, 4, 5)}),
     "_resample_backward": lambda: resampled(
         {"grad": ones(1, 2, 6, 7), "own": [1, 2, 4, 5]}
@@ -198,6 +225,19 @@ MISFITS = {
     "_lstm_sequence": [("state1", ones(2, 4)), ("state1", ones(2, 5).double())],
     "_gru_sequence": [("w_hh", ones(20, 5)), ("w_ih", ones(0, 4))],
     "_rnn_sequence": [("w_hh", ones(5, 0)), ("b_ih", ones(10))],
+    "_lstm_sequence_backward": [
+        ("gates", ones(6, 5)), ("cells", ones(5, 5)), ("cells", ones(6, 5).double()),
+        ("grad0", ones(2, 5)), ("grad1", ones(6, 5)), ("grad2", ones(2, 5).double()),
+        ("state1", ones(2, 4)), ("input", ones(5, 4)), ("counts", [2, 2]),
+    ],
+    "_gru_sequence_backward": [
+        ("gates", ones(6, 15)), ("states", ones(6, 4)), ("grad0", ones(6, 4)),
+        ("w_hh", ones(20, 5)), ("counts", [3, 4, -1]),
+    ],
+    "_rnn_sequence_backward": [
+        ("states", ones(2, 5)), ("grad1", ones(1, 5)), ("w_ih", ones(5, 9)),
+        ("input", ones(6, 4).half()), ("counts", []),
+    ],
     "_resample": [
         ("sizes", [6]), ("sizes", [6, -1]), ("sizes", [1, 1, 1, 1, 1]), ("scales", []),
         ("mode", "x"), ("self", ones(1, 2, 4, 5, dtype=rl.int64)),

@@ -105,7 +105,8 @@ def test_a_composition_is_one_call_where_nothing_is_recorded(kind):
     path = []
     while call.last is not None:
         path.append(call := call.last)
-    assert any(call.parts and len(call.parts) > 10 for call in path)
+    ops = [str(part.op) for call in path for part in call.parts or ()]
+    assert sum(op.endswith("_sequence.default") for op in ops) == 1
     assert len(path) < 6
     assert layer(x)[0].requires_grad and compiled(x).requires_grad
 
@@ -220,3 +221,37 @@ def test_a_composition_that_cannot_be_one_call_is_followed_by_its_operators():
     compiled = rl.compile(lambda x: rl.logcumsumexp(x, 0))
     for _ in range(4):
         rl.testing.assert_close(slope(compiled), expected)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("both_ways", [False, True], ids=["forwards", "both-ways"])
+def test_a_direction_that_learns_is_one_operator_each_way(kind, both_ways):
+    """Compiled, it has the uncompiled one's bits, and launches without an operator."""
+
+    def made():
+        rl.manual_seed(4)
+        layer = getattr(nn, kind)(3, 5, batch_first=True, bidirectional=both_ways)
+        update = rl.optim.SGD(layer.parameters(), lr=0.1, momentum=0.9)
+        x = noise(2, 4, 3)
+
+        def step():
+            update.zero_grad()
+            loss = layer(x)[0].square().sum()
+            loss.backward()
+            update.step()
+            return loss
+
+        return step, layer
+
+    plain, layer = made()
+    step, other = made()
+    compiled = rl.compile(step)
+    for _ in range(5):
+        assert rl.equal(plain(), compiled())
+    for ours, theirs in zip(layer.parameters(), other.parameters(), strict=True):
+        assert rl.equal(ours, theirs)
+    (program,) = compiled._runner.graphs
+    names = [str(step.op) for step in program.graph.steps]
+    for end in ("_sequence.default", "_sequence_backward.default"):
+        assert sum(name.endswith(end) for name in names) == 1 + both_ways
+    assert not any("_sequence" in str(s.told) for s in program.steps if s.is_call)
