@@ -255,3 +255,19 @@ def test_a_direction_that_learns_is_one_operator_each_way(kind, both_ways):
     for end in ("_sequence.default", "_sequence_backward.default"):
         assert sum(name.endswith(end) for name in names) == 1 + both_ways
     assert not any("_sequence" in str(s.told) for s in program.steps if s.is_call)
+
+
+@pytest.mark.parametrize("dims", [(2, 1, 0), (0, 2, 1, 3), (3, 1, 4, 0, 2), (1, 0)])
+def test_copies_over_any_number_of_loops_are_launches(dims):
+    """Also in tiles, where both operands lie densest along other loops."""
+    sizes = [40, 33] if len(dims) == 2 else [3, 20, 4, 19, 2][: len(dims)]
+
+    def moved(x):
+        return x.permute(*dims).contiguous().exp()
+
+    x = noise(*sizes)
+    compiled = rl.compile(moved)
+    for _ in range(4):
+        assert rl.equal(compiled(x), moved(x))
+    (program,) = compiled._runner.graphs
+    assert not any(step.is_call for step in program.steps)
