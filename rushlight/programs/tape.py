@@ -138,6 +138,7 @@ def value_of(t: Tensor, slot: cython.int) -> Value:
     v.wrapped = t.wrapped_number
     v.lasting = (
         not state().grad_mode
+        and not state().reentrant_depth  # a sweep back: there it does learn
         and not t.inference
         and isinstance(t if t.base is None else t.base, Parameter)
     )

@@ -269,3 +269,44 @@ def test_a_setting_keeps_nothing():
     with rl._inductor.config.patch(keep_prepared=False):
         _, programs = settled(model, x)
     assert kept(programs) == 0
+
+
+def training_step(model, x):
+    """A step whose products read weights across, and which writes to them."""
+    update = rl.optim.SGD(model.parameters(), lr=1e-3)
+
+    def step():
+        update.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        update.step()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("whole", [True, False], ids=["step", "module"])
+def test_programs_that_train_keep_nothing_of_what_learns(whole):
+    """The copies would be made again in each step, and be memory beside the parameters."""
+    rl.compiler.reset()
+    x, model, other = drawn(7, 24), two_layers(), two_layers()
+    mixed = rl.nn.Parameter(drawn(24, 24))
+
+    def product(x):
+        return model(rl.mm(x, mixed.t()))
+
+    def expected(x):
+        return other(rl.mm(x, mixed.detach().t()))
+
+    called = product if whole else rl.compile(product)
+    step = training_step(model, x)
+    if whole:
+        step = rl.compile(step)
+    plain = training_step(other, x)
+    for _ in range(4):
+        assert rl.equal(step(), plain())
+        out = called(x)
+        out.square().mean().backward()
+        assert rl.equal(out, expected(x))
+    programs = [g for r in running._runners for g in r.graphs]
+    assert programs and not kept(programs)
