@@ -88,5 +88,7 @@ cdef class Operator:
 
 # Goes up where an operator is given, or loses, something that runs.
 cdef long long registrations() noexcept
+# The same where a library does it, not an operator that is made on demand.
+cdef long long replacements() noexcept
 cdef void set_recorder(Recorder recorder)
 cdef void set_entry(void* entry) noexcept

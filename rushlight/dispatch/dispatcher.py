@@ -39,6 +39,7 @@ _FALLBACKS = cython.declare(dict, {})  # key number -> Kernel for every operator
 _SERVED = cython.declare(cython.pointer(PyObject)[N_KEYS])
 _EVERY_OPERATOR = cython.declare(list, [])
 _registrations = cython.declare(cython.longlong, 0)
+_replacements = cython.declare(cython.longlong, 0)
 _PACKETS = cython.declare(dict, {})
 _ENTRY = cython.declare(cython.p_void, cython.NULL)  # how CPython calls operators
 
@@ -136,6 +137,29 @@ class Recorder:
 def registrations() -> cython.longlong:
     """How often an operator was given, or lost, something that runs."""
     return _registrations
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def replacements() -> cython.longlong:
+    """How often libraries have changed what runs; what was noted before is no more."""
+    return _replacements
+
+
+_BEFORE = cython.declare(list, [])
+
+
+def before_replacing(function):
+    """Has a function be called before a library changes what runs."""
+    _BEFORE.append(function)
+
+
+def count_replacement():
+    """A library is about to change what runs."""
+    global _replacements
+    for function in _BEFORE:
+        function()
+    _replacements += 1
 
 
 @cython.cfunc

@@ -17,6 +17,7 @@ from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
     Derivative,
     Operator,
+    count_replacement,
     forget,
     forget_packet,
     packets,
@@ -131,6 +132,7 @@ class Library:
             raise TypeError(
                 f"Input function is required to be a callable but found type {type(fn)}"
             )
+        count_replacement()
         op = self._operator(op_name)
         key = dispatch_key or self.dispatch_key or _COMPOSITE
         if key == _COMPOSITE:
@@ -178,6 +180,7 @@ class Library:
         key = dispatch_key or self.dispatch_key
         if not key:
             raise ValueError("fallback needs a dispatch key")
+        count_replacement()
         for one in keys_named(key):
             if isinstance(one, tuple):
                 raise ValueError(f"fallbacks serve keys, not one backend of one: {key}")
@@ -195,6 +198,7 @@ class Library:
         from rushlight.codegen.pointwise import Pointwise, pointwise
         from rushlight.dispatch.kernels import PointwiseKernel
 
+        count_replacement()
         op = self._operator(op_name)
         source = kernel if isinstance(kernel, Pointwise) else pointwise(kernel)
         rows = op.signature.rows
@@ -215,6 +219,7 @@ class Library:
             saved: names of arguments, or ``"result"``, that the formula receives.
             inputs: names of the differentiable inputs; by default all tensors.
         """
+        count_replacement()
         op = self._operator(op_name)
         names = [row[0] for row in op.signature.rows]
         if inputs is None:
@@ -244,6 +249,7 @@ class Library:
 
     def _destroy(self):
         """Take back all that this library registered."""
+        count_replacement()
         while self._undo:
             self._undo.pop()()
 

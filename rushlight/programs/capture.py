@@ -31,7 +31,7 @@ from cython.cimports.rushlight.core.keys import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import Tensor
-from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator, replacements
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
 from cython.cimports.rushlight.programs.noting import (
     any_wants,
@@ -63,8 +63,8 @@ from cython.cimports.rushlight.programs.tape import (
 
 from rushlight.core.device import current_card
 from rushlight.core.state import on_launching, on_reading
+from rushlight.dispatch.dispatcher import before_replacing, serve_all
 from rushlight.dispatch.dispatcher import forget as forget_operator
-from rushlight.dispatch.dispatcher import serve_all
 from rushlight.dispatch.keys import DispatchKey
 
 KEY_RECORDING = cython.declare(cython.int, 7)  # DispatchKey.Recording
@@ -315,6 +315,9 @@ class RecordingKernel(Kernel):
         result: object
         if default_dtype() is not tape.default:
             tape.flush("another default type")
+            begin_path(tape)
+        elif replacements() != tape.replaced:
+            tape.flush("another kernel")
             begin_path(tape)
         if not tape.noting:
             parent = tape.at
@@ -779,10 +782,14 @@ def current() -> Tape:
 def begin_path(tape: Tape):
     """The root of the paths under the current default type."""
     tape.default = default_dtype()
+    tape.replaced = replacements()
     roots: dict = tape.owner.roots
-    key = (tape.default, current_card())
+    key = (tape.default, current_card(), tape.replaced)
     root = roots.get(key)
     if root is None:
+        for known in list(roots):
+            if known[2] != tape.replaced:
+                del roots[known]  # operators ran other kernels then
         root = roots[key] = Call()
     tape.at = tape.root = root
 
@@ -931,6 +938,15 @@ def _launching():
         read_now()
 
 
+def _replacing():
+    """A library is about to give an operator another kernel: what waits has this one."""
+    tape: Tape = current()
+    if tape is not None and tape.parts is not None:
+        tape.read = True
+    elif tape is not None and state().included & _RECORDING:
+        tape.flush("another kernel")
+
+
 _KERNEL = cython.declare(RecordingKernel, RecordingKernel())
 _serving = cython.declare(cython.bint, False)
 _lock = threading.Lock()
@@ -945,4 +961,5 @@ def serve():
             set_formulas(FollowedFormulas())
             on_reading(_read)
             on_launching(_launching)
+            before_replacing(_replacing)
             _serving = True

@@ -63,7 +63,7 @@ class Runner:
     """The paths of one compiled function, or of the sweeps back through one.
 
     Attributes:
-        roots: default type and current card -> the root of the paths.
+        roots: default type, current card and count of replaced kernels -> the paths' root.
         name: what logs call it.
         fullgraph: whether leaving the graph is an error.
         backend: what makes a program of a graph; None for our own.

@@ -271,3 +271,36 @@ def test_copies_over_any_number_of_loops_are_launches(dims):
         assert rl.equal(compiled(x), moved(x))
     (program,) = compiled._runner.graphs
     assert not any(step.is_call for step in program.steps)
+
+
+def test_programs_see_kernels_that_libraries_give_operators_later():
+    """Outside, and in the middle of a call; so they do when a library takes them back."""
+
+    def inner(x):
+        return rl.sin(x.exp() + 1)
+
+    def outer(x):
+        y = inner(x)
+        if change:
+            change.pop()()
+        return y + inner(x)
+
+    def register():
+        library.impl("sin", lambda x: x * 3, "CPU")
+
+    x, change = noise(4, 5), []
+    library = rl.library.Library("aten", "IMPL")
+    compiled, whole = rl.compile(inner), rl.compile(outer)
+    for _ in range(3):
+        before = compiled(x), whole(x)
+    register()
+    for _ in range(3):
+        wanted = (x.exp() + 1) * 3
+        assert rl.equal(compiled(x), wanted) and rl.equal(whole(x), wanted + wanted)
+    library._destroy()
+    for _ in range(3):
+        assert rl.equal(compiled(x), before[0]) and rl.equal(whole(x), before[1])
+    change.append(register)
+    assert rl.equal(whole(x), before[0] + wanted)
+    library._destroy()
+    assert rl.equal(whole(x), before[1])
