@@ -24,6 +24,7 @@ TAGS = {
     "uncounted",  # in place, nothing was written where its sizes stay what they were
     "reshapes",  # gives a tensor another shape in place: no element changes
     "unrelated",  # shares its source's memory and is no view of it all the same
+    "followed",  # in place, it is recorded only where what is written has gradients
     "steps",  # in place, its results belong to the graph, and their gradient is zero
     # of reductions
     "in_parts",  # may be applied to its own results

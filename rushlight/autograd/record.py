@@ -39,7 +39,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 )
 from cython.cimports.rushlight.dispatch.outputs import refuse_gradient
 
-from rushlight.dispatch.declared import IMPLEMENTATION, KIND, RULE
+from rushlight.dispatch.declared import IMPLEMENTATION, KIND, RULE, TAGS
 from rushlight.dispatch.outputs import refuse_count
 
 _ONE = cython.declare(uint64_t, 1)
@@ -545,6 +545,8 @@ class GraphRecorder(Recorder):
         d: Derivative = op.derivative
         target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
         original: object = None
+        if not differentiable(target) and op.entry and "followed" in op.entry[TAGS]:
+            return self.keep_books(op, slots, keys)
         check_inplace(target)
         if op.is_view and target.base is not None and target.base.wants_grad:
             run_below(op, slots, keys, st)  # another shape of the same window

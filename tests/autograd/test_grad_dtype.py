@@ -37,3 +37,19 @@ def test_other_types_are_refused(call):
             call(module)
         found.append(str(error.value)[:40])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", ["bool", "int64", "float16", "complex64"])
+def test_integers_that_numbers_with_gradients_are_copied_into_want_none(name):
+    def wishes(module):
+        source = module.ones(3, requires_grad=True)
+        whole, part, rows = (
+            module.zeros(3, dtype=getattr(module, name)) for _ in range(3)
+        )
+        whole.copy_(source)
+        part[:2].copy_(source[:2])
+        rows[:2] = source[:2]
+        return [tensor.requires_grad for tensor in (whole, part, rows)]
+
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+    assert wishes(rl) == wishes(torch)
