@@ -109,8 +109,21 @@ def _long(values, kind):
 
 
 def _widest(values, kind):
-    found = {value.dtype for value in _tensors(values, kind)}
-    return found.pop() if len(found) == 1 else rl.float32
+    """The short type, or float32 once an operand has it; PyTorch's order of questions.
+
+    Raises:
+        RuntimeError: an operand before the first of float32 is of the other short type.
+    """
+    short = _short(values, kind)
+    for value in _tensors(values, kind):
+        if value.dtype is rl.float32:
+            return rl.float32
+        if value.dtype is not short:
+            raise RuntimeError(
+                "Unexpected floating ScalarType in at::autocast::prioritize: "
+                f"{value.dtype} in a block for {short}"
+            )
+    return short
 
 
 def _summed(values, kind):

@@ -383,12 +383,11 @@ def grid_of_affine(theta, size, align_corners):
             continue
         axis = call.linspace(-1, 1, steps, dtype=theta.dtype, device=theta.device)
         axes.append(axis if align_corners else axis * (steps - 1) / steps)
-    columns = []
+    points = call.ones([*sizes, len(sizes) + 1], dtype=theta.dtype, device=theta.device)
     for k, axis in enumerate(axes):
         shape = [1] * len(sizes)
         shape[k] = -1
-        columns.append(axis.reshape(shape).expand(sizes))
-    one = call.ones([1], dtype=theta.dtype, device=theta.device).expand(sizes)
-    base = call.stack([*columns[::-1], one], -1).reshape(1, -1, len(sizes) + 1)
+        points.select(-1, len(sizes) - 1 - k).copy_(axis.reshape(shape))
+    base = points.reshape(1, -1, len(sizes) + 1)
     moved = base.expand(batch, -1, -1).bmm(theta.transpose(1, 2))
     return moved.reshape(batch, *sizes, len(sizes))

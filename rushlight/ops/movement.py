@@ -102,6 +102,11 @@ def flip(self, dims):
     return laid_as(self, out) if chosen else self.clone()
 
 
+def roll_autocast(self, shifts, dims):
+    """As for `stack`, which joins the rolled parts on PyTorch."""
+    return "widest" if self.numel() else None
+
+
 def roll(self, shifts, dims=()):
     """A copy whose elements move by ``shifts`` along ``dims``, around the end."""
     shifts = [shifts] if isinstance(shifts, int) else list(shifts)

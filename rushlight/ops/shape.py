@@ -347,6 +347,11 @@ def meshgrid(tensors, indexing):
     return tuple(grids)
 
 
+def combinations_autocast(self, r, with_replacement):
+    """As for `stack`, which joins what is chosen on PyTorch."""
+    return "widest" if r else None
+
+
 def combinations(self, r, with_replacement):
     """All choices of ``r`` elements, in order.
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections import namedtuple
+from collections.abc import Iterable
 
 import rushlight as rl
+from rushlight.ops import call
 
 __all__ = [
     "PackedSequence",
@@ -98,62 +101,32 @@ def pack_padded_sequence(input, lengths, batch_first=False, enforce_sorted=True)
     """
     if not isinstance(lengths, rl.Tensor):
         lengths = rl.tensor(lengths, dtype=rl.int64)
-    samples = input.size(0 if batch_first else 1)
-    if lengths.numel() != samples:
-        raise RuntimeError(
-            "Expected `len(lengths)` to be equal to batch_size, but got "
-            f"{lengths.numel()} (batch_size={samples})"
-        )
+    lengths = lengths.to("cpu", rl.int64)
     order = None
     if not enforce_sorted:
         lengths, order = rl.sort(lengths, descending=True)
         input = input.index_select(0 if batch_first else 1, order)
-    sizes = lengths.tolist()
-    if min(sizes) <= 0:
-        raise RuntimeError(
-            "Length of all samples has to be greater than 0, but found an element in "
-            "'lengths' that is <= 0"
-        )
-    if any(a < b for a, b in zip(sizes, sizes[1:])):
-        raise RuntimeError(
-            "`lengths` array must be sorted in decreasing order when `enforce_sorted` "
-            "is True. You can pass `enforce_sorted=False` to pack_padded_sequence "
-            "and/or pack_sequence to sidestep this requirement if you do not need ONNX "
-            "exportability."
-        )
-    steps = input.transpose(0, 1) if batch_first else input
-    counts = [sum(size > time for size in sizes) for time in range(sizes[0])]
-    data = rl.cat([steps[time, :count] for time, count in enumerate(counts)])
-    return PackedSequence(data, rl.tensor(counts, dtype=rl.int64), order)
+    data, counts = call._pack_padded_sequence(input, lengths, batch_first)
+    return PackedSequence(data, counts, order)
 
 
 def pad_packed_sequence(
     sequence, batch_first=False, padding_value=0.0, total_length=None
 ):
     """The padded batch that a packed one was made of, and the lengths."""
-    counts = sequence.batch_sizes.tolist()
-    longest = len(counts)
-    if total_length is not None:
-        if total_length < longest:
-            raise ValueError(
-                "Expected total_length to be at least the length of the longest "
-                f"sequence in input, but got total_length={total_length} and max "
-                f"sequence length being {longest}"
-            )
-    length = longest if total_length is None else total_length
-    samples = counts[0]
-    rest = sequence.data.shape[1:]
-    steps = []
-    for part in sequence.data.split(counts):
-        missing = samples - part.size(0)
-        if missing:
-            part = rl.cat([part, part.new_full((missing, *rest), padding_value)])
-        steps.append(part)
-    for _ in range(length - longest):
-        steps.append(sequence.data.new_full((samples, *rest), padding_value))
-    padded = rl.stack(steps, 1 if batch_first else 0)
-    lengths = rl.tensor(
-        [sum(count > row for count in counts) for row in range(samples)], dtype=rl.int64
+    longest = sequence.batch_sizes.numel()
+    if total_length is not None and total_length < longest:
+        raise ValueError(
+            "Expected total_length to be at least the length of the longest "
+            f"sequence in input, but got total_length={total_length} and max "
+            f"sequence length being {longest}"
+        )
+    padded, lengths = call._pad_packed_sequence(
+        sequence.data,
+        sequence.batch_sizes,
+        batch_first,
+        padding_value,
+        longest if total_length is None else total_length,
     )
     order = sequence.unsorted_indices
     if order is not None:
@@ -168,29 +141,22 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="
     >>> pad_sequence([rl.tensor([1, 2]), rl.tensor([3])], True).tolist()
     [[1, 2], [3, 0]]
     """
-    if padding_side not in ("left", "right"):
+    if not isinstance(sequences, Iterable):
         raise RuntimeError(
-            f'Expected padding_side to be "left" or "right", but got "{padding_side}"'
+            "pad_sequence: Expected iterable for input sequences, but got arg of type: "
+            f"{type(sequences)}"
         )
-    sequences = tuple(sequences)
-    if not sequences:
-        raise RuntimeError("received an empty list of sequences")
-    longest = max(each.size(0) for each in sequences)
-    rest = sequences[0].shape[1:]
-    rows = []
-    for each in sequences:
-        missing = longest - each.size(0)
-        if missing:
-            fill = each.new_full((missing, *rest), padding_value)
-            each = rl.cat([each, fill] if padding_side == "right" else [fill, each])
-        rows.append(each)
-    return rl.stack(rows, 0 if batch_first else 1)
+    return call.pad_sequence(list(sequences), batch_first, padding_value, padding_side)
 
 
 def unpad_sequence(padded_sequences, lengths, batch_first=False):
     """The sequences, each with its own length, of a padded batch."""
     rows = padded_sequences if batch_first else padded_sequences.transpose(0, 1)
-    return [row[:length] for row, length in zip(rows.unbind(0), lengths.tolist())]
+    counts = [max(0, math.ceil(length)) for length in lengths.tolist()]
+    pairs = zip(rows.unbind(0), counts, strict=True)
+    return [
+        row[:count].clone(memory_format=rl.contiguous_format) for row, count in pairs
+    ]
 
 
 def pack_sequence(sequences, enforce_sorted=True):
