@@ -44,6 +44,7 @@ _ELEMENTS = (*_HOST, DispatchKey.CUDA)
 _MEMORY = (DispatchKey.CPU, DispatchKey.CUDA)
 # Tags of functions that ask a device's backend for all that they do with its memory.
 _ANYWHERE = frozenset(("anywhere", "reshapes"))
+# Of coordinates and of compressed tensors, by the module that a kernel is in.
 _SPARSE = (DispatchKey.SparseCPU, DispatchKey.SparseCsrCPU)
 _DERIVED = DerivedKernel()
 
@@ -304,8 +305,8 @@ def attach_kernels(op, inplace, out, entry):
     elif kind == "quantized":
         op.set_kernel(DispatchKey.QuantizedCPU, LazyKernel(module, attribute))
     elif kind == "sparse":
-        for key in _SPARSE:
-            op.set_kernel(key, LazyKernel(module, attribute))
+        key = _SPARSE[module.endswith("compressed")]
+        op.set_kernel(key, LazyKernel(module, attribute))
     else:
         make = make_planned if "planned" in entry[TAGS] else None
         kernel = LazyKernel(module, attribute, make)

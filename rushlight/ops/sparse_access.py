@@ -250,7 +250,7 @@ def _verb(self):
 
 def _coo_of_compressed(self):
     found = sparse.parts_of(self)
-    if self.layout in IN_BLOCKS or found.plain.ndim > 1:
+    if found.plain.ndim > 1:
         return to_sparse_of_dim(
             to_dense(self, None, None), self.ndim - _dense_dim(found, self.layout)
         )
@@ -258,11 +258,21 @@ def _coo_of_compressed(self):
     lines = ops.repeat_interleave(ops.arange(counts.shape[0]), counts)
     plain = found.plain.to(lines.dtype)
     pair = [lines, plain] if self.layout in BY_ROWS else [plain, lines]
+    inner, size = values(self), list(self.shape)
+    if self.layout in IN_BLOCKS:  # every place of a block, in the order of blocks
+        shape, rest = inner.shape[:3], inner.shape[3:]
+        pair = [
+            (start.reshape([-1, 1, 1]) * extent + ops.arange(extent).reshape(along))
+            .expand(shape)
+            .reshape([-1])
+            for start, extent, along in zip(pair, shape[1:], ([-1, 1], [1, -1]))
+        ]
+        inner = inner.reshape([pair[0].shape[0], *rest])
+        blocks = ops._sparse_coo_tensor_unsafe(ops.stack(pair), inner, size)
+        return sparse_coo.coalesced_of(blocks) if self.layout in BY_ROWS else blocks
+    in_order = True if self.layout in BY_ROWS else None
     return ops._sparse_coo_tensor_unsafe(
-        ops.stack(pair),
-        values(self),
-        list(self.shape),
-        is_coalesced=self.layout in BY_ROWS,
+        ops.stack(pair), inner, size, is_coalesced=in_order
     )
 
 
@@ -329,7 +339,15 @@ def masked_like(self, mask):
 
 
 def smm(self, mat2):
-    """A product that is written down as a sparse matrix."""
+    """A product that is written down as a sparse matrix.
+
+    Raises:
+        RuntimeError: they are no matrices.
+    """
+    if self.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(
+            f"smm: matrices expected, got {self.ndim}D and {mat2.ndim}D tensors"
+        )
     none = sparse_coo.empty([self.shape[0], mat2.shape[1]], mat2.dtype, mat2.device)
     return ops.sspaddmm(none, self, mat2)
 

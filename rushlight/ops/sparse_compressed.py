@@ -324,16 +324,30 @@ def div(self, other):
 
 
 def add(self, other, alpha):
-    """Compressed and compressed: the places of both. Dense and compressed: dense.
+    """Compressed and compressed: the places of both. With a dense one: dense.
 
     Raises:
-        RuntimeError: the first is compressed and the second dense.
+        RuntimeError: the sizes differ, or one is a number or of blocks, or has
+            coordinates.
     """
-    if self.layout is layouts.strided:
-        return self + ops.to_dense(other) * alpha
-    if not isinstance(other, rushlight.Tensor) or other.layout is layouts.strided:
+    if not isinstance(other, rushlight.Tensor):
         raise RuntimeError(
             "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
+        )
+    if list(self.shape) != list(other.shape):
+        raise RuntimeError(
+            "torch.add: Expected input tensors to have the same shape, but got tensor "
+            f"`self` with shape {list(self.shape)} and tensor `other` with shape "
+            f"{list(other.shape)}"
+        )
+    if self.layout is layouts.strided:
+        return self + ops.to_dense(other) * alpha
+    if other.layout is layouts.strided and self.layout not in IN_BLOCKS:
+        return ops.add(ops.to_dense(self), other, alpha=alpha)
+    if self.layout not in COMPRESSED or other.layout not in COMPRESSED:
+        raise RuntimeError(
+            f"torch.add: tensors of layouts {self.layout} and {other.layout} are not "
+            "added; convert one of them"
         )
     one, two = parts(self), parts(other)
     if self.layout is other.layout and all(
@@ -365,7 +379,15 @@ def addmm(self, mat1, mat2, beta, alpha):
 
 
 def mv(self, vec):
-    """A compressed matrix by a vector."""
+    """A compressed matrix by a vector.
+
+    Raises:
+        RuntimeError: they are of other dimensions.
+    """
+    if self.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(
+            f"vector + matrix @ vector expected, got 1, {self.ndim}, {vec.ndim}"
+        )
     return mm(self, vec.unsqueeze(1)).squeeze(1)
 
 

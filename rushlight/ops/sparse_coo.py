@@ -90,8 +90,9 @@ def values_at(grad, indices, shape):
 def from_dense(self, sparse_dim):
     """The elements that are not zero; with dense dimensions, the rows that are not."""
     if sparse_dim == 0:
-        indices = ops.empty([0, 1], dtype=rushlight.int64)
-        return made(indices, self.unsqueeze(0).clone(), self.shape, True)
+        there = bool(ops.any(self != 0))  # a number that is zero is not written down
+        indices = ops.empty([0, int(there)], dtype=rushlight.int64)
+        return made(indices, self.unsqueeze(0)[: int(there)].clone(), self.shape, True)
     rows = self != 0
     if sparse_dim < self.ndim:
         rows = ops.any(rows.flatten(sparse_dim), -1)
@@ -350,6 +351,11 @@ def resize_and_clear_(self, size, sparse_dim, dense_dim):
 
 def resize_as_(self, the_template):
     """The sizes of another sparse tensor."""
+    if not is_coo(self) or not is_coo(the_template):
+        raise RuntimeError(
+            f"resize_as_sparse_: expected sparse tensors, but they are {self.layout} and "
+            f"{the_template.layout}"
+        )
     indices, values, _ = parts(the_template)
     return resize_(self, list(the_template.shape), indices.shape[0], values.ndim - 1)
 
@@ -432,12 +438,12 @@ def unsqueeze(self, dim):
         indices = ops.cat([indices[:dim], zeros, indices[dim:]])
     else:
         values = values.unsqueeze(dim - indices.shape[0] + 1)
-    return made(indices, values, size, done)
+    return made(indices, values, size)
 
 
 def select(self, dim, index):
     """One position along a dimension; of a vector, its element."""
-    indices, values, done = parts(coalesced(self))
+    indices, values, done = parts(self)
     dim = wrap_dim(dim, self.ndim)
     size = self.shape[dim]
     if not -size <= index < size:
@@ -456,7 +462,7 @@ def select(self, dim, index):
         return values.sum([0]).to(values.dtype)
     kept = [row for row in range(count) if row != dim]
     rows = ops.index_select(indices, 0, rushlight.tensor(kept, dtype=rushlight.int64))
-    return made(ops.index_select(rows, 1, hit), values, rest, done)
+    return made(ops.index_select(rows, 1, hit), values, rest)
 
 
 def unbind(self, dim):

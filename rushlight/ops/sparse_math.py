@@ -184,8 +184,8 @@ def mul(self, other):
         return like(other, parts(other)[1] * ops.to_dense(self))
     _same_sizes("mul", self, other)
     dtype = rushlight.promote_types(self.dtype, other.dtype)
-    one, two = coalesced_of(self), coalesced_of(other)
-    if _same_places(parts(one)[0], parts(two)[0]):
+    one, two = _met(self, other)
+    if parts(one)[2] and _same_places(parts(one)[0], parts(two)[0]):
         return like(one, parts(one)[1] * parts(two)[1])
     if not parts(one)[1].shape[0] or not parts(two)[1].shape[0]:
         return empty(list(self.shape), dtype, self.device, parts(one)[0].shape[0])
@@ -197,7 +197,18 @@ def mul(self, other):
         parts(two)[1], 0, ops.index_select(at, 0, both)
     )
     places = ops.index_select(mine, 0, both)
-    return made(coordinates(places, sizes), values, self.shape, True)
+    return made(coordinates(places, sizes), values, self.shape, parts(one)[2])
+
+
+def _met(self, other):
+    """Whose values keep their order in a product, and the other in order.
+
+    The one that is not in order stays as it is; where both are alike, the shorter.
+    """
+    mine, theirs = parts(self), parts(other)
+    first = theirs[1].shape[0] > mine[1].shape[0] if mine[2] == theirs[2] else theirs[2]
+    one, two = (self, other) if first else (other, self)
+    return one, coalesced_of(two)
 
 
 def _times_dense(self, other):
@@ -378,9 +389,9 @@ def mm(self, mat2):
     Raises:
         RuntimeError: the sizes don't go together.
     """
+    _check_product(self, mat2)
     if is_coo(self) and is_coo(mat2):
         return multiply_sparse(self, mat2)
-    _check_product(self, mat2)
     if not is_coo(self):
         return mm(ops.t(mat2), self.t()).t().contiguous()
     indices, values, _ = parts(self)
@@ -409,6 +420,14 @@ def _check_product(self, mat2):
         raise RuntimeError(
             f"addmm: Argument #3 (dense): Expected dim 0 size {self.shape[1]}, got "
             f"{mat2.shape[0]}"
+        )
+
+
+def _check_first(name, mat1, mat2):
+    if not is_coo(mat1) or is_coo(mat2):
+        raise RuntimeError(
+            f"{name}: expected 'mat1' to have sparse and 'mat2' to have strided layout, "
+            f"got {mat1.layout} and {mat2.layout}"
         )
 
 
@@ -443,14 +462,14 @@ def addmm(self, mat1, mat2, beta, alpha):
 
 def bmm(self, mat2):
     """Products of the matrices of two batches, the first sparse."""
-    if not is_coo(self):
-        return ops.stack(
-            [ops.mm(self[i], select_dense(mat2, i)) for i in range(self.shape[0])]
-        )
     if self.ndim != 3 or mat2.ndim != 3 or self.shape[0] != mat2.shape[0]:
         raise RuntimeError(
             f"bmm_sparse: Argument 1 must be a 3-D batch like argument 2, but they have "
             f"sizes {list(self.shape)} and {list(mat2.shape)}"
+        )
+    if not is_coo(self):
+        return ops.stack(
+            [ops.mm(self[i], select_dense(mat2, i)) for i in range(self.shape[0])]
         )
     return ops.stack(
         [mm(ops.select(self, 0, i), mat2[i]) for i in range(self.shape[0])]
@@ -462,11 +481,32 @@ def select_dense(tensor, at):
     return ops.to_dense(ops.select(tensor, 0, at))
 
 
+def linear(input, weight, bias):
+    """``input @ weight.T + bias`` where one of them is sparse.
+
+    Raises:
+        RuntimeError: the weight is no matrix, or their sizes don't go together.
+    """
+    if weight.ndim != 2:
+        raise RuntimeError(f"mat2 must be a matrix, got {weight.ndim}-D tensor")
+    rows = input if input.ndim == 2 else input.reshape([-1, *input.shape[-1:]])
+    result = ops.mm(rows, weight.t())
+    if input.ndim != 2:
+        result = result.reshape([*input.shape[:-1], weight.shape[0]])
+    return result if bias is None else result + bias
+
+
 def multiply_sparse(self, mat2):
-    """Each value meets the row of the other matrix that its column names."""
+    """Each value meets the row of the other matrix that its column names.
+
+    Raises:
+        RuntimeError: they are no matrices, or their sizes or types differ.
+    """
+    _check_product(self, mat2)
     if self.layout in COMPRESSED or mat2.layout in COMPRESSED:
         result = multiply_sparse(ops.to_sparse_coo(self), ops.to_sparse_coo(mat2))
-        return ops.to_sparse_csr(result)
+        by_columns = self.layout is mat2.layout is layouts.sparse_csc
+        return ops.to_sparse_csc(result) if by_columns else ops.to_sparse_csr(result)
     if self.shape[1] != mat2.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x"
@@ -477,6 +517,11 @@ def multiply_sparse(self, mat2):
             f"mat1 dtype {self.dtype} does not match mat2 dtype {mat2.dtype}"
         )
     one, two = parts(coalesced_of(self)), parts(coalesced_of(mat2))
+    if one[1].ndim > 1 or two[1].ndim > 1:
+        raise RuntimeError(
+            "sparse_matmul: scalar values expected, got "
+            f"{max(one[1].ndim, two[1].ndim) - 1}D values"
+        )
     size = [self.shape[0], mat2.shape[1]]
     if not one[1].shape[0] or not two[1].shape[0]:
         return empty(size, self.dtype, self.device)
@@ -495,10 +540,19 @@ def multiply_sparse(self, mat2):
 
 
 def hspmm(mat1, mat2):
-    """Rows of the product, for the rows of the first matrix that have values."""
+    """Rows of the product, for the rows of the first matrix that have values.
+
+    Raises:
+        RuntimeError: the first is not sparse, the second is, or they don't go together.
+    """
     _check_product(mat1, mat2)
+    _check_first("hspmm", mat1, mat2)
     source = coalesced_of(mat1)
     indices, values, _ = parts(source)
+    if values.ndim > 1:
+        raise RuntimeError(
+            f"hspmm: scalar values expected, got {values.ndim - 1}D values"
+        )
     dtype = mat2.dtype
     if not values.shape[0]:
         return empty([mat1.shape[0], mat2.shape[1]], dtype, mat2.device, 1)
@@ -518,7 +572,13 @@ def sspaddmm(self, mat1, mat2, beta, alpha):
     """A row of the product is written down whole where the first matrix has values."""
     if not is_coo(self):
         raise RuntimeError("sspaddmm: expected 'self' to be sparse, but it is dense")
+    _check_first("sspaddmm", mat1, mat2)
     _check_product(mat1, mat2)
+    if list(self.shape) != [mat1.shape[0], mat2.shape[1]]:
+        raise RuntimeError(
+            f"sspaddmm: Argument #1: Expected sizes [{mat1.shape[0]}, {mat2.shape[1]}], "
+            f"got {list(self.shape)}"
+        )
     rows = hspmm(mat1, mat2)
     (named,), sums, _ = parts(rows)
     columns = ops.arange(mat2.shape[1])
@@ -613,10 +673,26 @@ def _at_places(grad, result):
 
 
 def stack(tensors, dim):
-    """Sparse tensors along a new dimension."""
+    """Sparse tensors along a new dimension.
+
+    Raises:
+        RuntimeError: their sizes differ, or one is dense.
+    """
     from rushlight.ops.sparse_coo import cat, unsqueeze
 
     dim = wrap_dim(dim, tensors[0].ndim + 1)
+    first = list(tensors[0].shape)
+    for place, tensor in enumerate(tensors):
+        if list(tensor.shape) != first:
+            raise RuntimeError(
+                f"stack expects each tensor to be equal size, but got {first} at entry 0 "
+                f"and {list(tensor.shape)} at entry {place}"
+            )
+        if not is_coo(tensor):
+            raise RuntimeError(
+                "Concatenating sparse tensors, but a dense tensor was found at position "
+                f"{place}."
+            )
     return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
 
 

@@ -17,7 +17,7 @@ _COO, _MATH, _CSR = "sparse_coo", "sparse_math", "sparse_compressed"
 # Operators that leave zeros alone: they are applied to the values.
 ON_VALUES = """
     abs asin asinh atan atanh ceil conj_physical deg2rad erf erfinv expm1 floor frac
-    isinf isnan isneginf isposinf log1p positive rad2deg round sgn sign signbit sin sinh
+    isinf isnan isneginf isposinf log1p rad2deg round sgn sign signbit sin sinh
     sqrt tan tanh trunc relu sin
 """.split()
 # Those that need no order: they are linear.
@@ -44,6 +44,8 @@ ROWS = {
     "bmm": (f"{_MATH}.bmm", None),
     "addmm": (f"{_MATH}.addmm", f"{_CSR}.addmm"),
     "_sparse_addmm": (None, f"{_CSR}.addmm"),
+    "_sparse_sparse_matmul": (None, f"{_MATH}.multiply_sparse"),
+    "linear": (f"{_MATH}.linear", f"{_MATH}.linear"),
     "clone": (f"{_COO}.clone", f"{_CSR}.clone"),
     "copy_": (f"{_COO}.copy_", f"{_CSR}.copy_"),
     "_to_copy": (f"{_COO}.to_copy", f"{_CSR}.to_copy"),

@@ -47,8 +47,11 @@ def mm(mat1, mat2, reduce=None):
     Raises:
         RuntimeError: both are dense, or the sizes don't go together.
     """
-    if reduce is not None and reduce != "sum":
+    if reduce is not None:
         return _reduced(mat1, mat2, reduce)
+    for name, matrix in (("mat1", mat1), ("mat2", mat2)):
+        if matrix.dim() != 2:
+            raise RuntimeError(f"{name} must be a matrix, got {matrix.dim()}-D tensor")
     one = mat1.layout is not layouts.strided
     two = mat2.layout is not layouts.strided
     if one and two:
@@ -62,14 +65,29 @@ def mm(mat1, mat2, reduce=None):
 
 
 def _reduced(mat1, mat2, reduce):
-    if reduce not in ("mean", "amax", "amin"):
+    if reduce not in ("sum", "mean", "amax", "amin"):
         raise RuntimeError(
             f"reduce argument must be either sum, mean, amax or amin, got {reduce}"
         )
-    if mat1.layout is not layouts.sparse_csr:
-        raise RuntimeError(
-            f"Expect self to be a CSR tensor, but got layout {mat1.layout}"
+    if mat1.layout is not layouts.sparse_csr or mat2.layout is not layouts.strided:
+        refusal = RuntimeError if mat1.layout in _COMPRESSED else NotImplementedError
+        raise refusal(
+            "sparse_mm_reduce: expect self to be SparseCsr and other to be Strided, got "
+            f"{mat1.layout} and {mat2.layout}"
         )
+    if mat2.dim() != 2 or mat1.dim() != 2 or mat1.shape[1] != mat2.shape[0]:
+        raise RuntimeError(
+            f"sparse_mm_reduce: a product of sizes {list(mat1.shape)} and "
+            f"{list(mat2.shape)} does not exist"
+        )
+    if mat1.dtype is not mat2.dtype:
+        raise RuntimeError(
+            "sparse_mm_reduce: expect self and other to have the same dtype, got "
+            f"{mat1.dtype} and {mat2.dtype}"
+        )
+    if reduce == "sum":
+        with rl.autocast(mat2.device.type, enabled=False):  # which casts no reduction
+            return mm(mat1, mat2)
     source = mat1.to_sparse_coo()
     rows, columns = source.indices().unbind(0)
     terms = mat2.index_select(0, columns) * source.values().unsqueeze(1)
