@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -153,7 +155,7 @@ def test_shapes_only_on_meta():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((2, 2, 2), "pad should be at most half of effective kernel size"),
+        ((2, 2, 2), "pad should be smaller than or equal to half of kernel size"),
         ((2, 0), "stride should be greater than zero"),
         ((20,), "Output size is too small"),
         (((2, 2, 2),), "must either be a single int, or a tuple of 2 ints"),
@@ -196,3 +198,19 @@ def test_lines_pool_into_pytorchs_layout(shape, strides, places, learns):
         y = module.nn.functional.max_pool1d(x, 3, 2, 1, return_indices=places)
         found.append([(t.stride(), t.tolist()) for t in (y if places else [y])])
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_paddings_are_refused_as_by_pytorch_whatever_the_dilation(count):
+    torch = pytest.importorskip("torch", reason="the oracle is not installed")
+
+    def refused(module, window, pad, dilation):
+        pool = getattr(module.nn.functional, f"max_pool{count}d")
+        try:
+            pool(module.ones([1, 1] + [9] * count), window, 1, pad, dilation)
+        except RuntimeError:
+            return True
+        return False
+
+    for case in itertools.product((1, 2, 3, 4), (0, 1, 2, 3), (1, 2, 3)):
+        assert refused(rl, *case) == refused(torch, *case), case
