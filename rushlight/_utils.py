@@ -104,8 +104,10 @@ def _rebuild_tensor_v2(
     tensor = make_tensor(
         storage.untyped(), tuple(size), tuple(stride), storage_offset, storage.dtype
     )
-    tensor.requires_grad_(requires_grad) if requires_grad else None
-    return tensor
+    for mark, view in (("conj", "conj"), ("neg", "_neg_view")):
+        if metadata and metadata.get(mark):
+            tensor = getattr(tensor, view)()
+    return tensor.requires_grad_(requires_grad) if requires_grad else tensor
 
 
 def _rebuild_parameter(data, requires_grad, backward_hooks):

@@ -132,6 +132,19 @@ def refuse(words):
     raise pickle.UnpicklingError(words)
 
 
+def marked(tensor, metadata):
+    """The tensor as it reads memory: conjugated or negated, where its file says so."""
+    if metadata is None:
+        return tensor
+    if not isinstance(metadata, dict):
+        refuse(f"what is said of a tensor is no dict, but {type(metadata).__name__}")
+    if metadata.get("conj") is True:
+        if not tensor.is_complex():
+            refuse("real numbers that are conjugated")
+        tensor = tensor.conj()
+    return tensor._neg_view() if metadata.get("neg") is True else tensor
+
+
 def _rebuild_tensor(
     place,
     offset,
@@ -139,8 +152,8 @@ def _rebuild_tensor(
     strides,
     requires_grad=False,
     hooks=None,
-    dtype=None,
     metadata=None,
+    dtype=None,
 ):
     if type(place) is not Placed:
         refuse(f"a tensor cannot be made of {type(place).__name__}")
@@ -148,13 +161,16 @@ def _rebuild_tensor(
     if start and type(offset) is int:
         offset += start
     tensor = window(place.storage, offset, sizes, strides, dtype or place.dtype)
+    tensor = marked(tensor, metadata)
     return tensor.requires_grad_() if requires_grad else tensor
 
 
 def _rebuild_untyped(
     place, offset, sizes, strides, requires_grad, hooks, dtype, metadata=None
 ):
-    return _rebuild_tensor(place, offset, sizes, strides, requires_grad, hooks, dtype)
+    return _rebuild_tensor(
+        place, offset, sizes, strides, requires_grad, hooks, metadata, dtype
+    )
 
 
 def _rebuild_parameter(data, requires_grad, hooks, state=None):

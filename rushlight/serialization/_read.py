@@ -119,9 +119,9 @@ class _OldStorages(_Storages):
         return Placed(storage, kind.dtype, start)
 
 
-def _trusting(pickle_module, file, persistent, options):
+def _trusting(pickle_module, file, persistent, options, names=None):
     """A pickle module's own unpickler, with PyTorch's names standing for ours."""
-    names = Globals().names
+    names = Globals().names if names is None else names
 
     class Unpickler(pickle_module.Unpickler):
         def persistent_load(self, value):
@@ -259,9 +259,9 @@ def _read_old(data, title, map_location, trusted):
     """A file from before PyTorch 1.6."""
     file = OldFile(data, title)
     storages = _OldStorages(file, map_location)
+    start, names, early = file.at, Globals(), []
+    names.put_off(early)
     if trusted is None:
-        start, names, early = file.at, Globals(), []
-        names.put_off(early)
         value = file.value(names.find, names.may_call, storages)
         file.fill_storages()
         if early:  # again, now that there are elements to look at
@@ -269,10 +269,17 @@ def _read_old(data, title, map_location, trusted):
             value = file.value(names.find, names.may_call, storages)
     else:
         module, options = trusted
-        value = file.trusted_value(
-            lambda part: _trusting(module, part, storages, options)
-        )
+
+        def read(known):
+            return file.trusted_value(
+                lambda part: _trusting(module, part, storages, options, known)
+            )
+
+        value = read(names.names)
         file.fill_storages()
+        if early:
+            file.at = start
+            value = read(Globals().names)
     return plain(value)
 
 

@@ -77,6 +77,7 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
     def __init__(self, file, protocol, old=False):
         super().__init__(file, protocol)
         self.storages: dict[int, tuple] = {}
+        self.types: dict[int, str] = {}  # of the elements of each storage
         self.more = (None,) if old else ()
 
     def save_foreign(self, name):
@@ -140,9 +141,13 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             tensor.requires_grad,
             hooks,
         )
+        marks = {"conj": tensor.is_conj(), "neg": tensor.is_neg()}
+        marks = {name: True for name, there in marks.items() if there}
+        more = (marks,) if marks else ()
         if tensor.dtype.name in TYPED_STORAGES:
-            return _names[_REBUILD, "_rebuild_tensor_v2"], arguments
-        return _names[_REBUILD, "_rebuild_tensor_v3"], (*arguments, tensor.dtype)
+            return _names[_REBUILD, "_rebuild_tensor_v2"], (*arguments, *more)
+        arguments = *arguments, tensor.dtype, *more
+        return _names[_REBUILD, "_rebuild_tensor_v3"], arguments
 
     def quantized(self, tensor, hooks):
         """The integers of a quantized tensor, and what they stand for."""
@@ -165,8 +170,19 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
         return self.place_of(tensor.untyped_storage(), tensor.dtype)
 
     def place_of(self, storage, dtype):
-        """The persistent id of a storage whose elements have a type, or none."""
+        """The persistent id of a storage whose elements have a type, or none.
+
+        Raises:
+            RuntimeError: elsewhere in the value they have another one, which no reader
+                of PyTorch's would heed.
+        """
         width = 1 if dtype is None else dtype.itemsize
+        named = dtype.name if dtype and dtype.name in TYPED_STORAGES else "uint8"
+        if storage.nbytes() and self.types.setdefault(id(storage), named) != named:
+            raise RuntimeError(
+                "Cannot save multiple tensors or storages that view the same data as "
+                "different types"
+            )
         number, _, _ = self.storages.setdefault(
             id(storage), (str(len(self.storages)), storage, width)
         )

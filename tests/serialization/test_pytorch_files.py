@@ -1,5 +1,8 @@
 """Checkpoints go to PyTorch and come from it with nothing lost."""
 
+import io
+import pickle
+import warnings
 from collections import OrderedDict
 
 import pytest
@@ -102,3 +105,59 @@ def test_a_model_and_its_optimizer_move_between_the_libraries(tmp_path):
     optimizer.load_state_dict(back["optimizer"])
     for name, value in saved["model"].items():
         assert torch.equal(back["model"][name], value), name
+
+
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_conjugates_and_negatives_are_the_same_numbers_on_both_sides(archive, trusted):
+    def values(module):
+        numbers = module.tensor([[1 + 2j, 3 - 4j], [-5j, 6 + 0j]])
+        conjugate = numbers.conj()
+        pairs = [conjugate, conjugate[1:], numbers]
+        return [pairs, conjugate.imag, [conjugate.t().imag]]
+
+    for writer in (rl, torch):
+        for number, value in enumerate(values(writer)):  # of one type in each file
+            file = io.BytesIO()
+            writer.save(value, file, _use_new_zipfile_serialization=archive)
+            for reader in (rl, torch):
+                file.seek(0)
+                read = reader.load(file, weights_only=not trusted)
+                expected = values(reader)[number]
+                assert str(read) == str(expected)
+                if isinstance(expected, list):
+                    read, expected = read[0], expected[0]
+                assert read.is_conj() == expected.is_conj()
+                assert read.is_neg() == expected.is_neg()
+
+
+@pytest.mark.parametrize("marks", [{"conj": True}, 3, [1]])
+def test_marks_that_no_tensor_can_have_are_refused(marks):
+    from rushlight.serialization._names import marked
+
+    with pytest.raises(pickle.UnpicklingError):
+        marked(rl.ones(2), marks)
+
+
+@pytest.mark.parametrize("layout", ["coo", "csr", "bsc"])
+@pytest.mark.parametrize("trusted", [True, False])
+def test_sparse_tensors_come_back_from_old_files(layout, trusted):
+    blocks = ((1, 1),) if layout == "bsc" else ()
+    value = torch.tensor([[0.0, 1], [2, 0]])
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # some layouts are not finished, it says
+        sparse = getattr(value, f"to_sparse_{layout}")(*blocks)
+    torch.save(sparse, file, _use_new_zipfile_serialization=False)
+    file.seek(0)
+    found = rl.load(file, weights_only=not trusted)
+    assert found.to_dense().tolist() == value.tolist()
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_one_memory_of_two_types_is_refused_as_pytorch_would_mistake_it(archive):
+    for module in (rl, torch):
+        numbers = module.arange(4.0)
+        value = [numbers, numbers.view(module.int32)]
+        with pytest.raises(RuntimeError, match="view the same data as different types"):
+            module.save(value, io.BytesIO(), _use_new_zipfile_serialization=archive)
