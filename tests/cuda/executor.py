@@ -61,7 +61,6 @@ PURE = re.compile(
     r"  (%\S+) = ((?:bitcast|zext|shl|or|load|call i32 @llvm\.nvvm\.f2tf32\.rna|"
     r"call \{ float, float, float, float \} @llvm\.nvvm\.mma).*)"
 )
-NUMBERS = itertools.count()
 # What a thread leaves for, in the low byte; above it is how.
 BARRIERS, EXCHANGES, PRODUCTS, COPIES, ROWS, GROUPED, AWAITED = range(1, 8)
 UNITS = ("m16n8k16.row.col.f32.f32", "m16n8k16.row.col.bf16", "m16n8k8.row.col.tf32")
@@ -225,6 +224,9 @@ class Team:
         self.guard = self.room[start + shared : start + shared + GUARD]
         self.units = []
         self.queues = np.zeros((threads, 1 + 3 * QUEUED), np.int64)
+        self.ends = np.zeros(
+            threads, np.int64
+        )  # of groups: copies that were made at once
         self.eager = False
         contexts = self.raw.ctypes.data + CONTEXT * np.arange(threads + 1)
         self.contexts, self.home = contexts[:-1].tolist(), int(contexts[-1])
@@ -262,7 +264,7 @@ class Team:
         that go on beside are made at once, or not before somebody waits for them.
         """
         self.begin(number)
-        self.queues[:, 0] = 0
+        self.queues[:, 0] = self.ends[:] = 0
         self.eager = bool(draw.randrange(2))
         self.units = [
             groups.Units(self.shared, draw.randrange(2))
@@ -294,8 +296,8 @@ class Team:
 
     def meet(self):
         """Who may go on: a block at a barrier, a warp at an exchange or a product."""
-        if self.eager and self.queues[:, 0].any():
-            for n in np.flatnonzero(self.queues[:, 0]).tolist():
+        if self.eager:
+            for n in np.flatnonzero(self.queues[:, 0] > self.ends).tolist():
                 self.copy(n, None)
         if (self.asked == 1).all():
             return list(range(self.threads))
@@ -349,6 +351,7 @@ class Team:
                 ctypes.memmove(target, source, size)
         queue[0] = len(kept)
         queue[1 : 1 + 3 * len(kept)] = kept.ravel()
+        self.ends[n] = len(kept)
 
     def rows(self, words, turned):
         """Each lane's words of four blocks, from where their rows begin."""
@@ -443,9 +446,14 @@ def one_of_each(text):
     return "\n".join(lines)
 
 
-def copy_lines(target, source, size):
-    """The lines of a thread that notes a copy; without a target, the end of a group."""
-    name = f"%copy{next(NUMBERS)}"
+def copy_lines(number, target, source, size):
+    """The lines of a thread that notes a copy; without a target, the end of a group.
+
+    Args:
+        number: of the copy in its text, which is the same for the same kernel: so what the
+            host's compiler made of it is found again.
+    """
+    name = f"%copy{number}"
     return COPY_LINES.format(i=name, target=target, source=source, bytes=size)
 
 
@@ -510,8 +518,9 @@ def host_text(text):
             text,
         )
         text = PRODUCT.sub(product_lines, text)
-        text = COPY.sub(lambda m: copy_lines(*m.groups()), text)
-        text = COMMIT.sub(lambda m: copy_lines("null", "null", 0), text)
+        numbers = itertools.count()
+        text = COPY.sub(lambda m: copy_lines(next(numbers), *m.groups()), text)
+        text = COMMIT.sub(lambda m: copy_lines(next(numbers), "null", "null", 0), text)
         text = AWAIT.sub(lambda m: LEAVE.format(what=int(m[1]) << 8 | COPIES), text)
         text = ROWS_READ.sub(
             lambda m: (

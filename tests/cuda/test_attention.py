@@ -9,6 +9,7 @@ import pytest
 
 import rushlight as rl
 import rushlight.nn.functional as F
+from rushlight.backends.nvidia import modules
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight.ops import attention as family
 from tests.cuda import executor
@@ -19,8 +20,17 @@ HEADS = [(8, 8), (1, 3), (32, 33), (40, 64), (64, 96), (72, 128), (128, 7), (256
 ROUNDING = {"float16": 2e-3, "bfloat16": 1.6e-2}
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """Where machine code is kept from test to test, and the texts that it was made of."""
+    return tmp_path_factory.mktemp("kernels"), {}
+
+
 @pytest.fixture(autouse=True)
-def _machine(machine, monkeypatch):
+def _machine(machine, monkeypatch, request, kept):
+    if "changed" not in request.fixturenames:
+        folder, machine.texts = kept
+        monkeypatch.setattr(modules, "path_of", lambda d: str(folder / d.hex()))
     machine.start(cards=1, memory=1 << 27)
     monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
 
@@ -348,24 +358,29 @@ def test_a_batch_of_batches_is_one_launch(machine):
     assert (found.cpu().double() - wanted).abs().max() < 4e-3
 
 
-def without(machine, monkeypatch, pattern, number):
+@pytest.fixture
+def changed(machine, monkeypatch):
     """Leaves a line out of kernels of attention; returns where such lines were."""
-    places: list = []
-    remember = machine.executor.remember
 
-    def changed(text):
-        if "@attention_" in text:
-            places[:] = [match.span() for match in pattern.finditer(text)]
-            text = text[: places[number][0]] + text[places[number][1] :]
-        remember(text)
+    def without(pattern, number):
+        places: list = []
+        remember = machine.executor.remember
 
-    monkeypatch.setattr(machine.executor, "remember", changed)
-    return places
+        def shortened(text):
+            if "@attention_" in text:
+                places[:] = [match.span() for match in pattern.finditer(text)]
+                text = text[: places[number][0]] + text[places[number][1] :]
+            remember(text)
+
+        monkeypatch.setattr(machine.executor, "remember", shortened)
+        return places
+
+    return without
 
 
 @pytest.mark.parametrize("name, number", [("BARRIER", 0), ("BARRIER", 1), ("AWAIT", 0)])
-def test_every_wait_is_needed(machine, name, number, monkeypatch):
-    places = without(machine, monkeypatch, getattr(executor, name), number)
+def test_every_wait_is_needed(machine, name, number, monkeypatch, changed):
+    places = changed(getattr(executor, name), number)
     operands = [drawn(1, 2, n, 16, seed=n) for n in (70, 150, 150)]
     wanted = exact(*operands)
     there = [t.cuda() for t in operands]
