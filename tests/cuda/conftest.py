@@ -8,6 +8,7 @@ import gc
 import pytest
 
 from rushlight.backends.nvidia import (
+    allocator,
     contexts,
     driver,
     kernels,
@@ -22,6 +23,26 @@ from tests.cuda.driver import FakeDriver
 from tests.cuda.executor import Executor
 from tests.cuda.libraries import Cublas, Cufft, Cusolver
 
+ORPHANS: set = set()  # addresses of tensors that outlived their machines
+
+
+def leave():
+    """Lets go of a machine's cards, and notes what is still in use there."""
+    for card in contexts.opened():
+        ORPHANS.update(card.allocator.blocks)
+    contexts.forget()
+    pinned.forget()
+
+
+class Guarded(allocator.Allocator):
+    """Takes nothing back that was another machine's."""
+
+    def give_back(self, address):
+        if address in ORPHANS:
+            ORPHANS.discard(address)
+        else:
+            super().give_back(address)
+
 
 class Machine:
     """An imagined driver in its place, and the cards behind it."""
@@ -33,8 +54,7 @@ class Machine:
 
     def start(self, **options):
         """Puts a driver in place."""
-        contexts.forget()
-        pinned.forget()
+        leave()
         self.fake = FakeDriver(**options)
         self.fake.executors[None] = self.executor = Executor(
             self.fake.random, self.texts
@@ -67,7 +87,8 @@ def imagined(made, folder=None):
         folder: where machine code is kept; nowhere by default.
     """
     assemble, path_of, known = device.assemble, modules.path_of, kernels._kernels
-    before = driver.replace(None)
+    before, plain = driver.replace(None), contexts.Allocator
+    contexts.Allocator = Guarded
 
     def remember(module):
         made.executor.remember(module.text())
@@ -84,8 +105,8 @@ def imagined(made, folder=None):
     finally:
         for door in libraries.ALL:
             door.forget()
-        contexts.forget()
-        pinned.forget()
+        leave()
+        contexts.Allocator = plain
         driver.replace(before)
         device.assemble, modules.path_of = assemble, path_of
         kernels._kernels = known

@@ -13,12 +13,16 @@ from __future__ import annotations
 
 import ctypes
 import enum
+import itertools
 import random
 import re
 import types
 
 GUARD = 256
-FAR = 1 << 47  # added to a card's addresses: the host dies of using one as its own
+# Added to a card's addresses, once for each machine before and once more: the host dies of
+# using one as its own, and no machine takes another's for one of its.
+FAR = 1 << 47
+MACHINES = 1 << 14
 POISON = 0xA5
 
 
@@ -90,9 +94,12 @@ ATTRIBUTES = {
 MOST_SHARED = 8  # of a function: bytes of shared memory that launches may ask for
 
 
+NUMBERS = itertools.count()
+
+
 def near(address):
     """Where the host finds what lies at an address of a card's, or its own."""
-    return address - FAR if address >= FAR else address
+    return address % FAR
 
 
 class Failure(Exception):
@@ -186,13 +193,13 @@ class Capture:
 class Memory:
     """A run of the host's memory with guards on both sides."""
 
-    def __init__(self, size, where):
+    def __init__(self, size, where, far=FAR):
         self.size = size
         self.where = where
         self.raw = ctypes.create_string_buffer(size + 2 * GUARD + 512)
         base = ctypes.addressof(self.raw) + GUARD
         self.start = -(-base // 512) * 512
-        self.address = self.start + (0 if where == "host" else FAR)
+        self.address = self.start + (0 if where == "host" else far)
         ctypes.memset(ctypes.addressof(self.raw), POISON, len(self.raw))
 
     def check(self):
@@ -258,6 +265,7 @@ class FakeDriver:
     def __init__(self, cards=1, memory=1 << 26, seed=0):
         self.cards = cards
         self.memory = memory
+        self.far = FAR * (1 + next(NUMBERS) % MACHINES)
         self.random = random.Random(seed)
         self.calls: list = []
         self.handles = 0x1000
@@ -408,7 +416,19 @@ class FakeDriver:
                     if address + size > memory.address + memory.size:
                         raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
                     return memory
+        if tables is None:
+            self.own(address)
         return None
+
+    def own(self, address):
+        """Where the host finds what lies at an address of this machine's.
+
+        Raises:
+            Misuse: a tensor outlived the machine whose address it is.
+        """
+        if address >= FAR and address // FAR * FAR != self.far:
+            raise Misuse(f"{address:#x} is another machine's address")
+        return near(address)
 
     def still(self, memory, what):
         """Fails where memory was freed before the work that needs it was done."""
@@ -516,7 +536,7 @@ class FakeDriver:
             raise Failure(CUresult.CUDA_ERROR_INVALID_VALUE)
         if self.taken[device] + size > self.memory:
             raise Failure(CUresult.CUDA_ERROR_OUT_OF_MEMORY)
-        memory = Memory(size, device)
+        memory = Memory(size, device, self.far)
         self.device[memory.address] = memory
         self.taken[device] += size
         return memory.address

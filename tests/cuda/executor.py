@@ -23,7 +23,7 @@ import numpy as np
 
 from rushlight.backends.cpu import cache
 from tests.cuda import groups
-from tests.cuda.driver import POISON, near
+from tests.cuda.driver import POISON
 
 REGISTERS = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
 HEAD = re.compile(r"define ptx_kernel void @(\w+)\((.*?)\) nounwind \{")
@@ -177,9 +177,9 @@ class Executor:
         call, shared = self.function(found.name)
         words = f"{len(values[0]) // 8}Q"  # addresses, and what is too small for one
         values = [
-            struct.pack(words, *map(near, struct.unpack(words, values[0]))),
+            struct.pack(words, *map(driver.own, struct.unpack(words, values[0]))),
             *values[1:-1],
-            struct.pack("Q", near(*struct.unpack("Q", values[-1]))),
+            struct.pack("Q", driver.own(*struct.unpack("Q", values[-1]))),
         ]
         room = [ctypes.create_string_buffer(value, len(value)) for value in values]
         fiber = np.zeros(FIELDS, np.int64)

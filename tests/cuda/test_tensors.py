@@ -8,6 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.backends.nvidia import libraries
+from tests.cuda.driver import Misuse
 
 
 def test_a_tensor_goes_to_a_card_and_comes_back(machine):
@@ -17,6 +18,26 @@ def test_a_tensor_goes_to_a_card_and_comes_back(machine):
     assert there.cpu().tolist() == x.tolist()
     assert rl.cuda.memory_allocated() == 512
     del there
+    gc.collect()
+    assert rl.cuda.memory_allocated() == 0
+
+
+def test_tensors_that_outlive_their_machine_are_nobody_s(machine):
+    old = rl.ones(1000, device="cuda")
+    place = old.data_ptr()
+    machine.start(cards=1)
+    new = [rl.full((1000,), 2.0, device="cuda") for _ in range(4)]
+    taken = rl.cuda.memory_allocated()
+    assert place not in [t.data_ptr() for t in new]
+    with pytest.raises(Misuse, match="another machine's"):
+        old.cpu()
+    with pytest.raises(Misuse, match="another machine's"):
+        old.add_(1).sum().item()
+    del old
+    gc.collect()
+    assert rl.cuda.memory_allocated() == taken
+    assert all(t.cpu().eq(2).all() for t in new)
+    new.clear()
     gc.collect()
     assert rl.cuda.memory_allocated() == 0
 
