@@ -27,7 +27,7 @@ EXPLAINED = [
         "half precision has no factors: PyTorch refuses a product before",
     ),
     (
-        r"searchsorted|bucketize",
+        r"searchsorted|bucketize|where",
         r"accepted",
         r".*got \(.*self=Tensor.*",
         "the operator's own name of an argument, which functions take as well",
