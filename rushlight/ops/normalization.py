@@ -687,6 +687,11 @@ def native_batch_norm(
         )
     _check_channels(input, weight, bias, running_mean, running_var)
     _check_batch(input, weight, bias, running_mean, running_var, training)
+    if training and input.numel() == 0:
+        raise RuntimeError(
+            "input tensor must have at least one element, but got input_sizes = "
+            f"{list(input.shape)}"
+        )
     if not training:
         _refuse_no_statistics(running_mean, running_var)
     if format_of(input) is None:
