@@ -674,7 +674,7 @@ def native_batch_norm(
         RuntimeError: there are no channels, or a parameter doesn't have their number.
         ValueError: one statistic is kept without the other.
     """
-    if input.ndim < 2 and input.numel() == 0:
+    if input.ndim < 2 and input.numel() == 0 and not training:
         nothing = ops.empty((0,), dtype=input.dtype, device=input.device)
         return ops.clone(input), nothing, nothing
     refuse_gradient(
