@@ -1,6 +1,13 @@
 from libc.stdint cimport int64_t, uint32_t, uint64_t
 from rushlight.core.device cimport Device
 
+# A word of the state as it leaves the generator.
+cdef inline uint32_t tempered(uint32_t y) noexcept nogil:
+    y = y ^ (y >> 11)
+    y = y ^ ((y << 7) & <uint32_t>0x9D2C5680)
+    y = y ^ ((y << 15) & <uint32_t>0xEFC60000)
+    return y ^ (y >> 18)
+
 cdef class Generator:
     cdef uint32_t state[624]        # MT19937's
     cdef int left                   # words still unread, plus one (as PyTorch counts)

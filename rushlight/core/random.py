@@ -61,14 +61,9 @@ def temper(
     source: cython.pointer(uint32_t), out: cython.pointer(uint32_t), count: cython.int
 ) -> cython.void:
     """Tempers ``count`` words of the state."""
-    y: uint32_t
     i: cython.int
     for i in range(count):
-        y = source[i]
-        y = y ^ (y >> 11)
-        y = y ^ ((y << 7) & cython.cast(uint32_t, 0x9D2C5680))
-        y = y ^ ((y << 15) & cython.cast(uint32_t, 0xEFC60000))
-        out[i] = y ^ (y >> 18)
+        out[i] = tempered(source[i])
 
 
 # Operators of a thread with this key may wait; see `programs.capture`.

@@ -18,7 +18,7 @@ from cython.cimports.libc.math import (
     pow,
     sqrt,
 )
-from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
 from cython.cimports.rushlight.core.distributions import (
     BLOCK,
     load,
@@ -26,7 +26,11 @@ from cython.cimports.rushlight.core.distributions import (
     uniform_doubles,
 )
 from cython.cimports.rushlight.core.normal import next_normal
-from cython.cimports.rushlight.core.random import Generator, generator_or_default
+from cython.cimports.rushlight.core.random import (
+    Generator,
+    generator_or_default,
+    tempered,
+)
 
 FLOAT = cython.declare(cython.int, 6)
 DOUBLE = cython.declare(cython.int, 7)
@@ -35,6 +39,7 @@ TINY_DOUBLE = cython.declare(cython.double, 2.2250738585072014e-308)
 # Constants of the gamma sampler are single precision, whatever the numbers are.
 THIRD = cython.declare(cython.double, 0.3333333432674408)
 SQUEEZE = cython.declare(cython.double, 0.033100001513957977)
+TWO_TO_MINUS_53 = cython.declare(cython.double, 1.0 / 9007199254740992.0)
 HALF_LOG_TWO_PI = cython.declare(cython.double, 0.9189385332046728)
 
 
@@ -50,10 +55,25 @@ def left_of(count: int64_t, start: int64_t) -> cython.int:
 @cython.inline
 @cython.exceptval(check=False)
 def next_uniform(source: Generator) -> cython.double:
-    """One number in [0, 1) with 53 random bits."""
+    """One number in [0, 1) with 53 random bits: `uniform_doubles` of one.
+
+    The words are taken where they lie, unless they are the state's last.
+    """
     number: cython.double
-    uniform_doubles(source, cython.address(number), 1)
-    return number
+    high: uint32_t
+    low: uint32_t
+    if source.left < 3:
+        uniform_doubles(source, cython.address(number), 1)
+        return number
+    high = tempered(source.state[source.next])
+    low = tempered(source.state[source.next + 1])
+    source.next += 2
+    source.left -= 2
+    # The high word's upper 11 bits fall away: 53 are left.
+    return (
+        cython.cast(cython.double, (cython.cast(int64_t, high & 0x1FFFFF) << 32) | low)
+        * TWO_TO_MINUS_53
+    )
 
 
 # Gamma.
