@@ -1,6 +1,7 @@
 """Functions in pieces: tables that lanes look up, and the series that fill them."""
 
 import math
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -120,6 +121,80 @@ def test_double_precision_is_as_near_at_every_exponent_and_edge(name):
     error = units(result, exact, "float64")
     worst = error.argmax()
     assert error[worst] <= DOUBLE_LIMITS[name], (x[worst], result[worst], exact[worst])
+
+
+LOGARITHMS = {"log": None, "log2": 2, "log10": 10}
+
+
+@pytest.mark.parametrize("name", LOGARITHMS)
+def test_logarithms_of_float64_are_as_near_at_every_exponent_and_beside_one(name):
+    rng = np.random.default_rng(8)
+    x = np.concatenate([
+        arguments(name, "float64", 400), rng.uniform(0.93, 1.07, 600),
+        1 + rng.standard_normal(300) * 2.0 ** rng.integers(-52, -4, 300),
+        [15 / 16, 31 / 32, 17 / 16, 11 / 16, 11 / 8],
+    ])  # fmt: skip
+    result = getattr(rushlight, name)(rushlight.from_numpy(x.copy())).numpy()
+    positive = (x > 0) & (x < math.inf)
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(result[~positive], np.log(x[~positive]))
+    base = LOGARITHMS[name]
+    with mpmath.workprec(140):
+        exact = [
+            mpmath.log(v, base) if base else mpmath.log(v) for v in x[positive].tolist()
+        ]
+        exact = np.array([np.longdouble(mpmath.nstr(v, 32)) for v in exact])
+    error = units(result[positive], exact, "float64")
+    assert error.max() <= 0.54, x[positive][error.argmax()]
+
+
+def log_gamma(value):
+    if not math.isfinite(value):
+        return np.longdouble(abs(value))
+    if value <= 0 and value == math.floor(value):
+        return np.longdouble("inf")
+    with mpmath.workprec(200):
+        v = mpmath.mpf(value)
+        exact = mpmath.log(abs(mpmath.gamma(v))) if v < 1e4 else mpmath.loggamma(v)
+        return np.longdouble(mpmath.nstr(mpmath.re(exact), 32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_lgamma_is_right_to_its_last_digit_in_every_piece_and_beyond_them(dtype):
+    rng = np.random.default_rng(9)
+    largest = 300 if dtype == "float64" else 30
+    x = np.concatenate([
+        rng.uniform(0, 16, 500), rng.uniform(-16, 0, 500), rng.uniform(-200, 200, 200),
+        10.0 ** rng.uniform(2, largest, 200), 1 + rng.standard_normal(200) * 1e-2,
+        2 + rng.standard_normal(200) * 1e-2,
+        10.0 ** rng.uniform(-largest, 0, 200) * rng.choice([-1, 1], 200),
+        [0, -0.0, 1, 2, 3, -1, -2, -14, -15, -16, 15, 14.9999, -14.9999, -15.0001, 7.5],
+        [15 / 16, 1.125, 1.75, 2.25, 2.0**400, 2.0**401, -1e30, math.inf, -math.inf],
+        [math.nan, np.finfo(dtype).max, np.finfo(dtype).smallest_subnormal],
+        [-np.finfo(dtype).smallest_subnormal, np.finfo(dtype).tiny],
+    ])  # fmt: skip
+    with np.errstate(over="ignore"):
+        x = x.astype(dtype)
+    exact = np.array([log_gamma(float(v)) for v in x])
+    result = rushlight.lgamma(rushlight.from_numpy(x.copy())).numpy()
+    error = units(result, exact, dtype)
+    # where it crosses zero below -2, no sum of two parts has digits enough
+    error[(x < -2) & (abs(exact) < 1e-3)] = 0
+    assert error.max() <= 0.53, (x[error.argmax()], result[error.argmax()])
+    for place in (1, 3, 17):  # alone, and among few
+        few = rushlight.lgamma(rushlight.from_numpy(x[:place].copy())).numpy()
+        np.testing.assert_array_equal(few, result[:place])
+
+
+def test_series_of_lgamma_are_its_derivatives():
+    for place in ("1", "1.75", "14"):
+        with mpmath.workprec(300):
+            x = mpmath.mpf(place)
+            terms = series.log_gamma(Decimal(place))
+            assert abs(mpmath.mpf(str(terms[0])) - mpmath.loggamma(x)) < 1e-40
+            for n in (1, 2, 7, 30):
+                exact = mpmath.psi(n - 1, x) / mpmath.factorial(n)
+                assert abs(mpmath.mpf(str(terms[n])) / exact - 1) < 1e-30
 
 
 @pytest.mark.parametrize("span", [(0, 1), (1.4, 1.5), (1, 30), (-0.5, 0), (-9, -0.5)])

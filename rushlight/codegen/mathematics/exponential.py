@@ -33,7 +33,12 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_two,
     times,
 )
-from rushlight.codegen.mathematics.pieces import fine_curve, lookup, pieces
+from rushlight.codegen.mathematics.pieces import (
+    fine_curve,
+    lookup,
+    pieces,
+    shortened,
+)
 
 INF, NAN = math.inf, math.nan
 # ln 2 in two parts; the first has so few bits that its multiples are exact.
@@ -354,76 +359,112 @@ def _log_in_base(x, scale, step):
     return _with_exponent(e, step, product, rest)
 
 
+# One over the logarithm of a base, and the logarithm of two: float32's and float64's.
+SCALES_OF_LOG2 = (
+    (1.4426950216293335, 1.9259629911266175e-08),
+    (LOG2_E, 2.0355273740931033e-17),
+)
+SCALES_OF_LOG10 = (
+    (0.4342944920063019, -1.0103050052231683e-08),
+    (0.4342944819032518, 1.098319650216765e-17),
+)
+STEPS_OF_LOG10 = (
+    (0.301025390625, 4.6050389811952137e-06),
+    (0.30102999566361177, 3.694239077158931e-13),
+)
+
+
 def far_log(x):
-    """`log` of what is not normal and positive, and of every float64."""
+    """`log` of what is not normal and positive."""
     return _log_edges(x, 0.0, _log_of_parts(*_split(x)))
 
 
 def far_log2(x):
     """As `far_log`."""
-    scale = pick(
-        x,
-        (1.4426950216293335, 1.9259629911266175e-08),
-        (LOG2_E, 2.0355273740931033e-17),
-    )
+    scale = pick(x, *SCALES_OF_LOG2)
     return _log_edges(x, 0.0, _log_in_base(x, scale, (1.0, 0.0)))
 
 
 def far_log10(x):
     """As `far_log`."""
-    scale = pick(
-        x,
-        (0.4342944920063019, -1.0103050052231683e-08),
-        (0.4342944819032518, 1.098319650216765e-17),
-    )
-    step = pick(
-        x,
-        (0.301025390625, 4.6050389811952137e-06),
-        (0.30102999566361177, 3.694239077158931e-13),
-    )
+    scale, step = pick(x, *SCALES_OF_LOG10), pick(x, *STEPS_OF_LOG10)
     return _log_edges(x, 0.0, _log_in_base(x, scale, step))
 
 
-LEAST_FRACTION = 45 / 64  # float32's fractions are from here to twice that
-# The inverses of the middles of 32 stretches of the fraction, to ten bits; one near one.
-INVERSES = tuple(
-    1.0 if k in (18, 19) else round(2**10 / ((45.5 + k) / 64)) / 2**10
-    if k < 19
-    else round(2**10 / ((13.5 + k) / 32)) / 2**10
-    for k in range(32)
-)  # fmt: skip
+# Fractions are from here to twice that: for float32, and for float64.
+LEAST_FRACTIONS = (45 / 64, 11 / 16)
 LOG_OF_REST = (-0.5, 0.3333333333, -0.25, 0.2, -0.1666666667)
 
 
 @functools.cache
-def _logs_of_inverses(base):
-    """Of each stretch, in a base or e: to 16 bits behind the point; what that lacks."""
+def _middles(count):
+    """Inverses of the middles of ``count`` stretches of the fraction, to ten bits.
+
+    The two beside one have one.
+    """
+    least = LEAST_FRACTIONS[count == 16] * 2 * count
+    below = int(2 * count - least)  # so many are below one, and half as wide
+    inverses = []
+    for k in range(count):
+        first = least + k if k < below else count + k - below
+        middle = (first + 0.5) / (2 * count if k < below else count)
+        inverses.append(round(2**10 / middle) / 2**10)
+    inverses[below - 1] = inverses[below] = 1.0
+    return tuple(inverses)
+
+
+@functools.cache
+def _logs_of_inverses(base, count):
+    """Of each stretch, in a base or e: to so few bits that sums are exact; the rest."""
+    bits_behind = 16 if count == 32 else 41
     with localcontext() as context:
         context.prec = 40
         scale = Decimal(base).ln() if base else 1
-        logs = [-Decimal(inverse).ln() / scale for inverse in INVERSES]
-        high = [round(float(log) * 2**16) / 2**16 for log in logs]
+        logs = [-Decimal(inverse).ln() / scale for inverse in _middles(count)]
+        high = [round(float(log) * 2**bits_behind) / 2**bits_behind for log in logs]
         return high, [
             float(log - Decimal(h)) for log, h in zip(logs, high, strict=True)
         ]
 
 
+@functools.cache
+def _log_of_rest(first, count):
+    """``log(1 + r)`` from its power ``first`` on, for a float64's stretches."""
+    with localcontext() as context:
+        context.prec = 40
+        terms = [(-1) ** (n + 1) / Decimal(n) for n in range(first, first + 40)]
+        return tuple(float(term) for term in shortened(terms, Decimal("0.0626"), count))
+
+
+def _in_stretches(x):
+    """A normal number as ``2^e (1 + r + lost) / inverse``, by the table's inverse.
+
+    Returns:
+        ``e, r, lost, index``: the last is the stretch's.
+    """
+    short = x.type.name == "float32"
+    count = 32 if short else 16
+    pattern = bits(x) - literal_bits(LEAST_FRACTIONS[not short], x)
+    shift = format_of(x).mantissa
+    e = ir.cast(x.type, pattern >> shift)
+    m = from_bits(bits(x) - (pattern >> shift << shift), x)
+    index = pattern >> (shift - (5 if short else 4))
+    inverse = lookup(index, x, _middles(count))
+    product = m * inverse
+    return e, product - 1.0, fma(m, inverse, -product), index
+
+
 def _log_by_table(x, base, step, scale):
-    """The logarithm of a normal float32: a table's, and a short series of the rest.
+    """The logarithm of a normal number: a table's, and a short series of the rest.
 
     ``step`` is the logarithm of two as a sum of two and ``scale`` that of e.
     """
-    pattern = bits(x) - literal_bits(LEAST_FRACTION, x)
-    e = ir.cast(x.type, pattern >> 23)
-    m = from_bits(bits(x) - (pattern >> 23 << 23), x)
-    index = pattern >> 18
-    high, low = _logs_of_inverses(base)
-    inverse = lookup(index, x, INVERSES)
-    product = m * inverse
-    lost = fma(m, inverse, -product)
-    r = product - 1.0
+    e, r, lost, index = _in_stretches(x)
+    short = x.type.name == "float32"
+    high, low = _logs_of_inverses(base, 32 if short else 16)
     start, rest = fma(e, step[0], lookup(index, x, high)), lookup(index, x, low)
-    curve = fma(polynomial(r, LOG_OF_REST), r * r, fma(-r, lost, lost))
+    series = LOG_OF_REST if short else _log_of_rest(2, 12)
+    curve = fma(polynomial(r, series), r * r, fma(-r, lost, lost))
     line, rest = r, fma(e, step[1], rest) if step[1] else rest
     if scale:
         line = r * scale[0]
@@ -435,10 +476,34 @@ def _log_by_table(x, base, step, scale):
     return total + (lost + rest)
 
 
+def log_of_normal(x):
+    """`log` of a positive normal number; anything for others."""
+    return _log_by_table(x, None, pick(x, LN2, LN2_DOUBLE), None)
+
+
+def fine_log_of_normal(pair):
+    """The logarithm of a float64 and a small second part, to 64 bits: a sum of two."""
+    x, second = pair
+    e, r, lost, index = _in_stretches(x)
+    if second is not None:
+        lost = fma(
+            second * power_of_two(-ir.cast(ir.i64, e), x),
+            lookup(index, x, _middles(16)),
+            lost,
+        )
+    high, low = _logs_of_inverses(None, 16)
+    square, missed = product_of_two(r, r)
+    start = fma(e, LN2_DOUBLE[0], lookup(index, x, high))
+    total, first = sum_of_sorted(start, r)
+    total, more = sum_of_sorted(total, square * -0.5)
+    cubes = fma(polynomial(r, _log_of_rest(3, 11)), square * r, missed * -0.5)
+    rest = fma(e, LN2_DOUBLE[1], lookup(index, x, low))
+    rest = rest + fma(lost, fma(r, r - 1.0, 1.0), cubes)
+    return sum_of_sorted(total, (first + more) + rest)
+
+
 def _log(x, name, *how):
-    """By the table where a float32 is normal and positive."""
-    if x.type.name != "float32":
-        return FAR_LOGS[name](x)
+    """By the table where a number is normal and positive."""
     usual = (x >= format_of(x).tiny) & (x < INF)
     far = ir.Call(f"far_{name}", x.type, x)
     return ir.Rarely(~usual, far, _log_by_table(x, *how))
@@ -446,23 +511,17 @@ def _log(x, name, *how):
 
 def log(x):
     """Exponent and fraction apart; a polynomial on the fraction."""
-    return _log(x, "log", None, LN2, None)
+    return _log(x, "log", None, pick(x, LN2, LN2_DOUBLE), None)
 
 
 def log2(x):
     """The exponent plus the fraction's logarithm over ``ln 2``."""
-    scale = (1.4426950216293335, 1.9259629911266175e-08)
-    return _log(x, "log2", 2, (1.0, 0.0), scale)
+    return _log(x, "log2", 2, (1.0, 0.0), pick(x, *SCALES_OF_LOG2))
 
 
 def log10(x):
     """The exponent times ``log10(2)`` plus the fraction's logarithm over ``ln 10``."""
-    step = (0.301025390625, 4.6050389811952137e-06)
-    scale = (0.4342944920063019, -1.0103050052231683e-08)
-    return _log(x, "log10", 10, step, scale)
-
-
-FAR_LOGS = {"log": far_log, "log2": far_log2, "log10": far_log10}
+    return _log(x, "log10", 10, pick(x, *STEPS_OF_LOG10), pick(x, *SCALES_OF_LOG10))
 
 
 def sigmoid(x):

@@ -14,6 +14,7 @@ from decimal import Decimal, localcontext
 
 from rushlight.codegen.expr import Call, Const
 from rushlight.codegen.mathematics.formats import fma
+from rushlight.codegen.mathematics.pairs import product_of_two, sum_of_two
 from rushlight.codegen.mathematics.series import DIGITS
 
 
@@ -108,3 +109,20 @@ def fine_curve(d, index, rows, low=None):
     lost = fma(d, slope, -step)
     total = start + step
     return total, (step - (total - start)) + (lost + rest)
+
+
+def finer_curve(d, index, rows, steps):
+    """The polynomial as a sum of two, whose last ``steps`` of Horner's rule are."""
+    several = list(zip(*rows, strict=True))
+    *rest, total = ([rounded(c, d) for c in column] for column in several[steps:])
+    total = lookup(index, d, total)
+    for column in reversed(rest):
+        total = fma(total, d, lookup(index, d, column))
+    low = None
+    for column in reversed(several[:steps]):
+        first, second = (lookup(index, d, part) for part in parts(column, d))
+        product, lost = product_of_two(total, d)
+        lost = lost if low is None else fma(low, d, lost)
+        total, more = sum_of_two(first, product)
+        low = more + (lost + second)
+    return total, low

@@ -8,7 +8,9 @@ table that nobody can check.
 from __future__ import annotations
 
 import functools
+import math
 from decimal import Decimal, localcontext
+from fractions import Fraction
 
 DIGITS = 90
 TERMS = 44
@@ -182,4 +184,48 @@ def arc_over_root(z) -> list[Decimal]:
     for n in range(TERMS):
         terms.append((right - (2 * n + 1) * terms[n]) / (2 * z * (n + 1)))
         right = right * (n + HALF) / ((n + 1) * (ONE - z))
+    return terms
+
+
+STEPS = 24  # how far the recurrence leads up before Stirling's series is taken
+
+
+@functools.cache
+def bernoulli(count) -> list[Fraction]:
+    """Bernoulli's numbers of even order, from the second on."""
+    numbers = [Fraction(1), Fraction(-1, 2)]
+    for n in range(2, 2 * count + 1):
+        total = sum(math.comb(n + 1, k) * numbers[k] for k in range(n))
+        numbers.append(-total / (n + 1))
+    return numbers[2::2]
+
+
+@exact
+def log_gamma(x) -> list[Decimal]:
+    """Stirling's series far out, less the logarithms of the factors that lead there."""
+    far = x + STEPS
+    log = [far.ln(), *((-1) ** (n + 1) / (n * far**n) for n in range(1, TERMS + 1))]
+    terms = [(far - HALF) * value for value in log]
+    for n in range(TERMS):
+        terms[n + 1] += log[n]
+    terms[0] += (2 * pi()).ln() / 2 - far
+    terms[1] -= 1
+    for k, number in enumerate(bernoulli(STEPS), 1):
+        power = 2 * k - 1  # of one over the argument
+        term = Decimal(number.numerator) / number.denominator / (2 * k * power)
+        term /= far**power
+        for n in range(TERMS + 1):
+            terms[n] += term
+            term = -term * (power + n) / ((n + 1) * far)
+    product = ONE
+    for step in range(STEPS):
+        product *= x + step
+        inverse = -1 / (x + step)
+        power = ONE
+        for n in range(1, TERMS + 1):
+            power *= inverse
+            terms[n] += power / n
+    terms[0] -= product.ln()
+    if x in (1, 2):
+        terms[0] = ZERO
     return terms
