@@ -15,6 +15,7 @@ ctypedef struct ThreadState:
     bint elsewhere                  # factories go to the device named below
     int device_kind
     int device_index                # -1: none
+    void* written                   # the tensor that the running kernel may write in
 
 # Never NULL.
 cdef ThreadState* state() noexcept

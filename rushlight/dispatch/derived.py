@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.dtype import FLOATING
+from cython.cimports.rushlight.core.keys import KEY_CPU
 from cython.cimports.rushlight.core.overlap import (
     refuse_internal_overlap,
     repeats_elements,
 )
-from cython.cimports.rushlight.core.state import state
+from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import (
     INPLACE,
@@ -39,6 +40,8 @@ from rushlight.dispatch.outputs import refuse_count
 
 _COPY = cython.declare(Operator, None)
 _NON_BLOCKING = cython.declare(object, False)
+_CPU = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_CPU)
+LARGE = cython.declare(int64_t, 1 << 17)  # bytes
 
 
 @cython.final
@@ -79,13 +82,22 @@ class DerivedKernel(Kernel):
             if op.out_overlap & 7 and not op.out_late:
                 refuse_reading(slots, op.n_args - 1, target, op.out_overlap)
         # At the composite level (keys == 0) the functional form dispatches anew.
-        if keys:
+        if (
+            op.out_overlap & 32
+            and op.form == INPLACE
+            and keys == _CPU
+            and large(written)
+        ):
+            result = run_in_place(source, slots, keys, written)
+        elif keys:
             result = source.run(slots, keys)
         elif op.form == OUT and op.out_detached and wants_graph(op, slots):
             result = call_apart(source, slots, op.n_args - 1, target)
         else:
             result = source.call(slots)
         if op.form == INPLACE:
+            if result is written:
+                return written
             refuse_type(op, slots, written, result)
             return overwrite(written, result, op)
         if isinstance(result, (tuple, list)):
@@ -95,6 +107,30 @@ class DerivedKernel(Kernel):
         if op.entry and op.entry[BATCHING] == "elementwise":
             refuse_growing(op, slots, target, result)
         return fill_out(target, result, op, slots)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def large(t: Tensor) -> cython.bint:
+    """Whether two copies of a tensor would take longer than a call without a plan."""
+    return t.row_major and t.numel_ * t.dtype_.itemsize >= LARGE
+
+
+@cython.cfunc
+def run_in_place(
+    source: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
+    written: Tensor,
+) -> object:
+    """Runs a function that may take the tensor for the copy that its result begins as."""
+    st: cython.pointer(ThreadState) = state()
+    st.written = cython.cast(cython.p_void, written)
+    try:
+        return source.run(slots, keys)
+    finally:
+        st.written = cython.NULL
 
 
 @cython.cfunc

@@ -315,6 +315,7 @@ class Operator:
         self.out_overlap = 2 if "out_alone" in tags else "out_apart" in tags
         self.out_overlap += 4 * ("alone" in tags) + 8 * ("folded" in tags)
         self.out_overlap += 16 * ("uncounted" in tags)
+        self.out_overlap += 32 * ("placed" in tags)
 
     @cython.cfunc
     def base_name(self) -> str:

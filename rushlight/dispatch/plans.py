@@ -205,7 +205,8 @@ class PlannedKernel(PythonKernel):
         keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
-        if keys != _CPU or st.included & _PLANNING:
+        # what writes in a tensor given to it is no plan of what gives a fresh one
+        if keys != _CPU or st.included & _PLANNING or st.written != cython.NULL:
             return PythonKernel.run(self, op, slots, keys)
         return self.by_plan(op, slots, keys, _ANY, 0)
 

@@ -13,6 +13,7 @@ from rushlight.ops.indexing_kernels import wrapped
 from rushlight.ops.native import (
     as_pairs,
     brief,
+    copy_to_write,
     fault_flag,
     fault_in,
     filled,
@@ -543,7 +544,7 @@ def put(self, index, source, accumulate=False):
         )
     _check_flat("put_", self, index, "Tried to put elements into an empty tensor")
     require("take_put_cpu", self.dtype, USUAL, self)
-    out, flag = self.contiguous().clone(), fault_flag(self)
+    out, flag = copy_to_write(self, (index, source)), fault_flag(self)
     operands = [out, source.contiguous(), index.contiguous(), flag]
     name, parts = mover(self.dtype)
     if accumulate:
@@ -555,7 +556,7 @@ def put(self, index, source, accumulate=False):
     ints = [self.numel(), types["add"], parts]
     run_whole(put_kernel, operands, ints, index.numel(), **types)
     _raise_fault(flag, self)
-    return laid_as(self, out)
+    return out if out is self else laid_as(self, out)
 
 
 def _check_flat(operator, x, index, nothing):

@@ -16,6 +16,7 @@ from rushlight.ops.indexing_kernels import (
 from rushlight.ops.native import (
     as_pairs,
     brief,
+    copy_to_write,
     fault_flag,
     filled,
     laid_as,
@@ -102,7 +103,7 @@ def index_add(self, dim, index, source, alpha=1):
         return self.contiguous().clone()
     if self.dtype.is_complex:
         return _index_add_complex(self, dim, index, source, alpha)
-    out = self.contiguous().clone()
+    out = copy_to_write(self, (index, source))
     outer, size, inner = around(list(self.shape), dim)
     kind = RuntimeError if wide and index.dtype is rushlight.int64 else IndexError
     factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
@@ -112,7 +113,7 @@ def index_add(self, dim, index, source, alpha=1):
 
 def _index_add_complex(self, dim, index, source, alpha):
     """The same for pairs of real numbers."""
-    out = self.contiguous().clone()
+    out = copy_to_write(self, (index, source))
     scaled = source if alpha == 1 else ops.mul(source, alpha)
     outer, size, inner = around(list(self.shape), dim)
     pairs, real = as_pairs(out), self.dtype.to_real()
@@ -162,9 +163,9 @@ def index_fill(self, dim, index, value):
         raise RuntimeError(f"Index has to be a vector/scalar\n  index: {brief(index)}")
     require("index_fill_cpu", self.dtype, MOVED, self)
     check_number(self.dtype, value)
-    out = self.contiguous().clone()
+    out = copy_to_write(self, (index,))
     _put(out, dim, index, filled(self, (), value), True, "")
-    return laid_as(self, out)
+    return out if out is self else laid_as(self, out)
 
 
 def index_fill_tensor(self, dim, index, value):
@@ -192,7 +193,7 @@ def index_copy(self, dim, index, source):
     dim = wrap_dim(dim, self.dim())
     _check_copy(self, dim, index, source)
     require("index_copy_cpu", self.dtype, MOVED, self)
-    out = self.contiguous().clone()
+    out = copy_to_write(self, (index, source))
     _put(out, dim, index, source.contiguous(), False, "index_copy_(): ")
     return out
 

@@ -4,7 +4,7 @@ import rushlight
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
-from rushlight.ops.native import scalar_name
+from rushlight.ops.native import changed_in_place, scalar_name
 from rushlight.ops.scattering import meetings, narrowed
 
 
@@ -206,7 +206,8 @@ def embedding_gradient(
 def gather_gradient(grad, shape, dim, index, sparse_grad):
     """What was picked, added at the places that it was picked from."""
     if not sparse_grad:
-        return ops.scatter_add(ops.new_zeros(grad, shape), dim, index, grad)
+        zeros = ops.new_zeros(grad, shape)
+        return changed_in_place(ops.scatter_add, zeros, dim, index, grad)
     ndim = len(shape)
     if not ndim:
         return ops._sparse_coo_tensor_unsafe(

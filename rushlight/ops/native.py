@@ -55,6 +55,44 @@ def fresh(like: Tensor, sizes, dtype: DType = None):
     )
 
 
+def copy_to_write(x: Tensor, read):
+    """The row-major tensor that a result begins as: ``x`` again, or ``x`` itself.
+
+    That is where the call changes ``x`` in place, and nothing that is read lies in the
+    same memory (see the tag ``placed``).
+    """
+    st: cython.pointer(ThreadState) = state()
+    other: Tensor
+    if st.written == cython.cast(cython.p_void, x) and x.row_major:
+        st.written = cython.NULL  # what is called from here on makes its copies
+        for item in read:
+            other = item
+            if (
+                other.storage is x.storage
+                or other.storage.data == x.storage.data
+                or not x.storage.device.on_host
+            ):
+                break
+        else:
+            return x
+    return x.contiguous().clone()
+
+
+def changed_in_place(function, x: Tensor, *arguments):
+    """``function(x, ...)`` where nobody else reads ``x``: it may become the result.
+
+    Where what is called is differentiated or transformed, ``x`` is kept.
+    """
+    st: cython.pointer(ThreadState) = state()
+    if st.included or st.grad_mode or st.forward_ad or x.numel_ < (1 << 14):
+        return function(x, *arguments)
+    st.written = cython.cast(cython.p_void, x)
+    try:
+        return function(x, *arguments)
+    finally:
+        st.written = cython.NULL
+
+
 def laid_as(x: Tensor, result: Tensor):
     """A result in the layout of what it was made from, gaps left out."""
     if not (x.row_major and result.row_major):

@@ -8,6 +8,7 @@ from rushlight.codegen.language import reduction
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.native import changed_in_place
 from rushlight.ops.shared import conjugated, count, restore, unreduce, wrap_dims
 
 ROW = 4096  # elements of a row of a sum over all elements
@@ -219,7 +220,8 @@ def scatter_back(grad, shape, dim, index, keepdim):
         return grad
     if not keepdim:
         grad, index = grad.unsqueeze(dim), index.unsqueeze(dim)
-    return ops.scatter(ops.new_zeros(grad, shape), dim, index, grad)
+    zeros = ops.new_zeros(grad, shape)
+    return changed_in_place(ops.scatter, zeros, dim, index, grad)
 
 
 def nanmean(self, dim, keepdim, dtype):

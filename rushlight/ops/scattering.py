@@ -11,6 +11,7 @@ from rushlight.ops.indexing_kernels import COLUMNS, scatter_kernel, scatter_prod
 from rushlight.ops.native import (
     as_pairs,
     brief,
+    copy_to_write,
     fault_flag,
     fault_in,
     filled,
@@ -142,7 +143,7 @@ def scatter(operator, self, dim, index, source, mode, single=False):
 
 def _scatter_real(self, dim, index, source, mode, single):
     """Runs the kernel over the part of the result that the index reaches."""
-    out, index = self.contiguous().clone(), index.contiguous()
+    out, index = copy_to_write(self, (index, source)), index.contiguous()
     size = self.shape[dim] if self.dim() else 1
     corner = narrowed(out, index.shape, dim)
     whole = corner is out
@@ -171,7 +172,7 @@ def _scatter_complex(self, dim, index, source, mode, single):
         source = source.reshape(source.shape or (1,))
     source = source.expand(index.shape) if single else narrowed(source, index.shape)
     if mode == MULTIPLY:
-        out = self.contiguous().clone()
+        out = copy_to_write(self, (index, source))
         corner = narrowed(out, index.shape, dim)
         target = corner.contiguous()
         outer, count, inner = around(list(index.shape), dim)

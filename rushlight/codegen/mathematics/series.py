@@ -193,9 +193,11 @@ STEPS = 24  # how far the recurrence leads up before Stirling's series is taken
 @functools.cache
 def bernoulli(count) -> list[Fraction]:
     """Bernoulli's numbers of even order, from the second on."""
-    numbers = [Fraction(1), Fraction(-1, 2)]
+    numbers = [Fraction(1), Fraction(-1, 2)]  # from the first on
     for n in range(2, 2 * count + 1):
-        total = sum(math.comb(n + 1, k) * numbers[k] for k in range(n))
+        total = Fraction(0)
+        for k in range(n):
+            total += math.comb(n + 1, k) * numbers[k]
         numbers.append(-total / (n + 1))
     return numbers[2::2]
 
@@ -221,10 +223,10 @@ def log_gamma(x) -> list[Decimal]:
     for step in range(STEPS):
         product *= x + step
         inverse = -1 / (x + step)
-        power = ONE
+        raised = ONE
         for n in range(1, TERMS + 1):
-            power *= inverse
-            terms[n] += power / n
+            raised *= inverse
+            terms[n] += raised / n
     terms[0] -= product.ln()
     if x in (1, 2):
         terms[0] = ZERO
