@@ -18,6 +18,7 @@ from rushlight.codegen.mathematics.formats import (
     from_bits,
     in_double,
     in_double_or_short,
+    in_two_chains,
     literal_bits,
     pick,
     polynomial,
@@ -239,7 +240,7 @@ def exp_in_two_parts(x, low):
     square, lost = product_of_two(r, r)
     line, more = sum_of_sorted(r, square * 0.5)
     one, last = sum_of_sorted(Const(x.type, 1.0), line)
-    curve = polynomial(r, EXP_DOUBLE[1:]) * (square * r)
+    curve = in_two_chains(r, square, EXP_DOUBLE[1:]) * (square * r)
     low = fma(rest + low, one + curve, lost * 0.5)
     return (*sum_of_sorted(one, last + (more + (curve + low))), k)
 

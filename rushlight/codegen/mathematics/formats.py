@@ -83,6 +83,21 @@ def polynomial(x, coefficients) -> Expr:
     return result
 
 
+def in_two_chains(x, square, coefficients) -> Expr:
+    """A polynomial as that of its even powers and that of its odd ones.
+
+    Half as many steps wait for one another; coefficients may be values.
+    """
+    chains = []
+    for first in (0, 1):
+        *rest, value = coefficients[first::2]
+        value = ir.unify(value, x)[0]
+        for coefficient in reversed(rest):
+            value = fma(value, square, coefficient)
+        chains.append(value)
+    return fma(chains[1], x, chains[0])
+
+
 def clamp(x, low, high) -> Expr:
     """``x`` within bounds; NaN passes. Each side is one machine instruction."""
     x = ir.select(x > high, high, x)

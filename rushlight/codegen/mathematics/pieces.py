@@ -13,7 +13,7 @@ import struct
 from decimal import Decimal, localcontext
 
 from rushlight.codegen.expr import Call, Const
-from rushlight.codegen.mathematics.formats import fma
+from rushlight.codegen.mathematics.formats import fma, in_two_chains
 from rushlight.codegen.mathematics.pairs import product_of_two, sum_of_two
 from rushlight.codegen.mathematics.series import DIGITS
 
@@ -93,10 +93,13 @@ def fine_curve(d, index, rows, low=None):
     """
     first, line, *more = zip(*rows, strict=True)
     starts, slopes = parts(first, d), parts(line, d)
-    *rest, value = ([rounded(c, d) for c in column] for column in more)
-    value = lookup(index, d, value)
-    for column in reversed(rest):
-        value = fma(value, d, lookup(index, d, column))
+    looked = [lookup(index, d, [rounded(c, d) for c in column]) for column in more]
+    if len(looked) > 8:
+        value = in_two_chains(d, d * d, looked)
+    else:
+        *rest, value = looked
+        for coefficient in reversed(rest):
+            value = fma(value, d, coefficient)
     if any(slopes[1]):
         value = fma(value, d, lookup(index, d, slopes[1]))
     else:
