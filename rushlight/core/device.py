@@ -299,6 +299,17 @@ class Backend:
         """
         self.refuse("run kernels", self.name)
 
+    def run_scan(self, source, kinds, operands, outer, size, inner):
+        """Scans rows by a layout of its own; whether there is one for these sizes.
+
+        Args:
+            source: the reduction whose states are wanted after each element.
+            kinds: the input's dtype, the results', and the one that it is computed in.
+            operands: the results and the input, all of them dense.
+            outer, size, inner: elements before, along and after the dimension.
+        """
+        return False
+
     def sums_apart(self):
         """Whether `run_product` takes results of another dtype than their sums."""
         return False

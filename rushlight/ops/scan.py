@@ -17,6 +17,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     tell,
     watched,
 )
+from cython.cimports.rushlight.core.device import backend_of
 from cython.cimports.rushlight.core.dtype import (
     CODE_BOOL,
     COMPLEX,
@@ -81,8 +82,18 @@ def launch_there(
     ints: list,
     total: int64_t,
 ) -> cython.int:
-    """Launches a scan where another backend has the tensors: a thread for a row."""
+    """Launches a scan where another backend has the tensors.
+
+    It has a layout for what joins states, or takes a thread for a row.
+    """
     source = importlib.import_module("rushlight.ops.scan_kernels")
+    found = source.states_of(name, dtype.name, flag)
+    if found is not None:
+        first: Tensor = tensors[0]
+        size, inner = ints[0], ints[1]
+        extents = total // inner, size, inner
+        if backend_of(first.storage.device).run_scan(*found, tensors, *extents):
+            return 0
     types = choices(name, dtype, frozen, flag)
     run(getattr(source, name), tensors, ints, total, **types)
     return 0

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from math import inf
 
-from rushlight.codegen.language import exp, log1p, log_add_exp, select
+from rushlight.codegen.language import exp, log1p, log_add_exp, reduction, select
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
+from rushlight.codegen.storage import accumulated
 
 
 @loops
@@ -189,3 +190,68 @@ def logcumsumexp_of_complex(
         for k in range(1, size):
             mass = log_add_exp(mass, A(x[base + k * inner]))
             out[base + k * inner] = T(mass)
+
+
+# ---- the same as states that join, for devices whose threads share a row
+
+
+@reduction(identity=0)
+def sums(left, right):
+    """Sums."""
+    return left + right
+
+
+@reduction(identity=1)
+def products(left, right):
+    """Products."""
+    return left * right
+
+
+@reduction(identity=-inf)
+def log_sums(left, right):
+    """Logarithms of sums of exponentials."""
+    x_is_high = (left > right) | (left != left)
+    high, low = select(x_is_high, left, right), select(x_is_high, right, left)
+    total = high + log1p(exp(low - high))
+    return select((low == high) & (abs(high) == inf), high, total)
+
+
+def _extreme(name, identity, reaches):
+    """The extreme so far and its last place; NaN wins and stays."""
+
+    def combine(left, right):
+        (x, i), (y, j) = left, right
+        takes = (j >= 0) & (reaches(y, x) | (y != y))
+        return select(takes, y, x), select(takes, j, i)
+
+    combine.__name__ = name
+    return reduction(identity=(identity, -1), prepare=lambda x, index: (x, index))(
+        combine
+    )
+
+
+largest_so_far = _extreme("largest_so_far", -inf, lambda y, x: y >= x)
+smallest_so_far = _extreme("smallest_so_far", inf, lambda y, x: y <= x)
+STATES = {
+    "cumsum_kernel": sums,
+    "cumprod_kernel": products,
+    "logcumsumexp_kernel": log_sums,
+}
+
+
+def states_of(name, dtype, flag):
+    """The reduction whose states a kernel's results are, and the types of both.
+
+    Returns:
+        The reduction, and the names of the input's dtype, the results' and of the one
+        that states are made in; None where there are no such states: how often a
+        complex logarithm has gone around zero depends on what came first.
+    """
+    if dtype == "complex32" or name == "logcumsumexp_of_complex":
+        return None
+    if name == "cumulative_extreme":
+        dtype = "uint8" if dtype == "bool" else dtype  # 0 and 1 are in the same order
+        source = largest_so_far if flag else smallest_so_far
+        return source, (dtype, (dtype, "int64"), dtype)
+    kind = "float64" if dtype == "float32" else accumulated(dtype)
+    return STATES[name], (dtype, (dtype,), kind)

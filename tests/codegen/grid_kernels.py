@@ -7,6 +7,7 @@ from rushlight.codegen import (
     attention,
     attention_gradients,
     group_units,
+    scans,
     tiles,
     units,
 )
@@ -41,6 +42,7 @@ from rushlight.codegen.lower import lower
 from rushlight.codegen.lower_schedule import lower as lower_schedule
 from rushlight.codegen.nest import Nest, arrange
 from rushlight.codegen.schedules import cuda
+from rushlight.ops import scan_kernels
 from rushlight.ops.reduction import argmax, var_mean
 
 HALVES = ("float16", "bfloat16")
@@ -65,6 +67,19 @@ GRADIENTS = tuple(
         ("bf16", 128, 128, "float32"),
         ("bf16", 192, 192, "float32"),
     )
+)
+# Scans by what they make, and their types
+SCANS = (
+    ("sum_f32", scan_kernels.sums, ("float32", ("float32",), "float64")),
+    ("sum_bf16", scan_kernels.sums, ("bfloat16", ("bfloat16",), "float32")),
+    ("sum_i64", scan_kernels.sums, ("int64", ("int64",), "int64")),
+    ("sum_c128", scan_kernels.sums, ("complex128", ("complex128",), "complex128")),
+    ("log_sum_f32", scan_kernels.log_sums, ("float32", ("float32",), "float64")),
+    (
+        "largest_f64",
+        scan_kernels.largest_so_far,
+        ("float64", ("float64", "int64"), "float64"),
+    ),
 )
 
 ELEMENTWISE = {
@@ -238,6 +253,11 @@ def named():
         for tile in (units.TILE, units.SMALL, units.LARGE):
             name = f"units_{kind}" + ("" if tile is units.TILE else f"_{tile.rows}")
             found[name] = lower(units.product(name, getattr(ir, kind), tile))
+    for name, source, kinds in SCANS:
+        for way in (scans.ALONE, scans.TOTALS, scans.JOINED):
+            key = f"scan_{name}_{way}"
+            made = scans.function(key, source, *kinds, scans.THREADS, way)
+            found[key] = lower(made)
     for kind, depth, width, mask in ATTENTION:
         name = f"attention_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
         tile = attention.tile_for(depth, width)

@@ -12,6 +12,7 @@ from rushlight.backends.nvidia import (
     graphs,
     pinned,
     products,
+    scans,
 )
 from rushlight.backends.nvidia.streams import Event
 from rushlight.backends.roles import Roles
@@ -142,6 +143,11 @@ class Cards(Backend):
         gathering.flush()
         card = self.card(device)
         kernel.run_rows(card, addresses, ints, rows, length, beside, held)
+
+    def run_scan(self, source, kinds, operands, outer, size, inner):
+        gathering.flush()
+        card = self.card(operands[0].device)
+        return scans.run(card, source, kinds, operands, outer, size, inner)
 
     def sums_apart(self):
         return True
