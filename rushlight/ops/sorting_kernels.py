@@ -30,6 +30,7 @@ from rushlight.ops.native import (
     fresh,
     laid_as,
     name_of,
+    place_of,
     require,
     run,
     run_whole,
@@ -101,6 +102,105 @@ def sort_rows(
                 out, index, spare, spare_index, base, size, 2 * width, descending
             )
             width = width * 4
+
+
+@loops
+def sort_runs(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    size: int,
+    runs: int,
+    descending: int,
+    begin: int,
+    end: int,
+):
+    """Sorts runs of 16 neighbours; each row has so many, the last perhaps shorter."""
+    for number in range(begin, end):
+        base = number // runs * size
+        start = base + number % runs * 16
+        stop = min(start + 16, base + size)
+        for k in range(start, stop):
+            v = x[k]
+            j = k
+            while j > start and comes_first(v, out[j - 1], descending):
+                out[j] = out[j - 1]
+                index[j] = index[j - 1]
+                j = j - 1
+            out[j] = v
+            index[j] = k - base
+
+
+@loops
+def merge_by_ranks(
+    out: "T*",
+    index: "i64*",
+    x: "T*",
+    source_index: "i64*",
+    size: int,
+    width: int,
+    descending: int,
+    begin: int,
+    end: int,
+):
+    """Merges neighbouring sorted runs of ``width``, each element on its own.
+
+    It goes as far behind its run's start as it was there, and as many elements of the
+    other run belong before it. Equal elements of the earlier run do.
+    """
+    for at in range(begin, end):
+        base = at // size * size
+        place = at - base
+        pair = place // (2 * width) * (2 * width)
+        middle = min(pair + width, size)
+        later = place >= middle
+        low = pair if later else middle
+        high = middle if later else min(pair + 2 * width, size)
+        first = low
+        v = x[at]
+        while low < high:
+            half = (low + high) // 2
+            w = x[base + half]
+            before = comes_first(w, v, descending)
+            if later:
+                before = not comes_first(v, w, descending)
+            if before:
+                low = half + 1
+            else:
+                high = half
+        start = middle if later else pair
+        to = base + pair + (place - start) + (low - first)
+        out[to] = v
+        index[to] = source_index[at]
+
+
+@loops
+def median_of_sorted(
+    out: "T*",
+    place: "i64*",
+    x: "T*",
+    index: "i64*",
+    size: int,
+    skip: int,
+    begin: int,
+    end: int,
+):
+    """The lower middle of each sorted row, or its first NaN: these are at the end."""
+    for row in range(begin, end):
+        base = row * size
+        low = 0
+        high = size
+        while low < high:
+            half = (low + high) // 2
+            if x[base + half] == x[base + half]:
+                low = half + 1
+            else:
+                high = half
+        found = max(low - 1, 0) // 2
+        if low < size and not skip:
+            found = low
+        out[row] = x[base + found]
+        place[row] = index[base + found]
 
 
 @loops_inline
@@ -352,6 +452,8 @@ def _sorted_rows(rows, size, descending):
     if rows.numel() == 0:
         return values, index
     total, down = rows.numel() // size, int(bool(descending))
+    if size > RUN and not place_of(rows).on_host:
+        return _sorted_by_ranks(values, index, rows, size, down)
     if MANY <= size < 2**31 and rows.dtype is not rushlight.uint64:
         _sort_by_bytes(values, index, rows, size, down)
         return values, index
@@ -360,6 +462,24 @@ def _sorted_rows(rows, size, descending):
     operands = [values, index, rows, spare, spare_index]
     types = {"T": name_of(rows.dtype), "descending": down}
     run(sort_rows, operands, [size, down], total, 8 * size, **types)
+    return values, index
+
+
+def _sorted_by_ranks(values, index, rows, size, down):
+    """The same where there are as many threads as elements: each finds its own place."""
+    runs, total, width = -(-size // RUN), rows.numel(), RUN
+    types = {"T": name_of(rows.dtype), "descending": down}
+    operands = [values, index, rows]
+    run(sort_runs, operands, [size, runs, down], total // size * runs, RUN, **types)
+    spare, spare_index = (
+        fresh(rows, rows.shape),
+        fresh(rows, rows.shape, rushlight.int64),
+    )
+    while width < size:
+        operands = [spare, spare_index, values, index]
+        run(merge_by_ranks, operands, [size, width, down], total, 64, **types)
+        values, index, spare, spare_index = spare, spare_index, values, index
+        width *= 2
     return values, index
 
 
@@ -480,6 +600,11 @@ def _choose(kernel, x, dim, keepdim, ints):
     if shape:
         shape[dim : dim + 1] = [1] if keepdim else []
     out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
+    if kernel is tie_order.median_rows and size > RUN and not place_of(x).on_host:
+        operands = [out, place, *_sorted_rows(rows, size, False)]
+        types = {"T": name_of(x.dtype)}
+        run(median_of_sorted, operands, [size, *ints], prod(shape), 64, **types)
+        return out, place
     spare = fresh(x, rows.shape), fresh(x, rows.shape, rushlight.int64)
     operands = [out, place, rows, *spare]
     run(kernel, operands, [size, *ints], prod(shape), 8 * size, T=name_of(x.dtype))

@@ -1,0 +1,93 @@
+"""Sorting on an imagined card, where each element of two runs finds its own place."""
+
+from __future__ import annotations
+
+import pytest
+
+import rushlight as rl
+from tests.cuda.driver import CUfunction
+
+TYPES = (
+    "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8",
+    "uint8", "uint16", "uint32", "uint64", "bool",
+)  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _machine(machine):
+    machine.start(cards=1, memory=1 << 28)
+
+
+def launched(machine):
+    """The names of the entries that were launched."""
+    calls = machine.fake.calls
+    numbers = [args[0] for name, args in calls if name == "cuLaunchKernel"]
+    return [machine.fake.known(CUfunction, number).name for number in numbers]
+
+
+def same(found, wanted):
+    """Values and places, NaN where there is one."""
+    values, places = (t.cpu() for t in found)
+    assert rl.equal(places, wanted.indices)
+    if not values.is_floating_point():
+        assert rl.equal(values, wanted.values)
+        return
+    assert rl.allclose(values, wanted.values, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+def test_rows_of_every_type_are_sorted_stably_both_ways(kind):
+    rl.manual_seed(0)
+    x = rl.randint(0, 40, (3, 100)).to(getattr(rl, kind))  # many are equal
+    for descending in (False, True):
+        found = rl.sort(x.cuda(), dim=1, descending=descending, stable=True)
+        same(found, rl.sort(x, dim=1, descending=descending, stable=True))
+
+
+@pytest.mark.parametrize("size", [1, 2, 15, 16, 17, 31, 32, 33, 255, 256, 257, 1000])
+def test_rows_of_all_sizes_are_sorted(size):
+    x = rl.randn(3, size)
+    same(rl.sort(x.cuda(), 1), rl.sort(x, 1))
+    same(rl.sort(x.t().cuda(), 0), rl.sort(x.t(), 0))
+    assert rl.equal(rl.argsort(x.cuda(), 1).cpu(), rl.argsort(x, 1))
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_nan_is_the_largest_and_zeros_of_both_signs_are_equal(descending):
+    x = rl.randint(-3, 4, (2, 300)).to(rl.float32)
+    x[0, ::7], x[1, ::5], x[1, 1::5] = float("nan"), -0.0, float("-inf")
+    found = rl.sort(x.cuda(), 1, descending=descending)
+    same(found, rl.sort(x, 1, descending=descending))
+
+
+def test_a_long_row_is_every_threads(machine):
+    x = rl.randn(5000)
+    there = x.cuda()
+    machine.fake.calls.clear()
+    same(rl.sort(there), rl.sort(x))
+    entries = launched(machine)
+    assert not any("sort_rows" in entry or "radix_rows" in entry for entry in entries)
+    # runs of 16 become one of 8,192
+    assert sum("merge_by_ranks" in entry for entry in entries) == 9
+
+
+@pytest.mark.parametrize("size", [1, 16, 17, 64, 1001])
+def test_medians_are_the_hosts_with_their_places(size):
+    rl.manual_seed(0)
+    x = rl.randint(0, 9, (6, size)).to(rl.float32)
+    x[1, size // 2], x[2], x[3, -1] = float("nan"), float("nan"), float("nan")
+    for name in ("median", "nanmedian"):
+        for dim in (1, 0):
+            same(getattr(rl, name)(x.cuda(), dim), getattr(rl, name)(x, dim))
+        found, wanted = getattr(rl, name)(x.cuda()), getattr(rl, name)(x)
+        assert rl.allclose(found.cpu(), wanted, rtol=0, atol=0, equal_nan=True)
+    same(rl.median(x.long().cuda(), 1), rl.median(x.long(), 1))
+
+
+def test_unique_elements_of_a_card_are_the_hosts():
+    x = rl.randint(0, 50, (700,))
+    for a, b in zip(
+        rl.unique(x.cuda(), return_inverse=True, return_counts=True),
+        rl.unique(x, return_inverse=True, return_counts=True),
+    ):
+        assert rl.equal(a.cpu(), b)
