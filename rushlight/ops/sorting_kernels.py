@@ -349,6 +349,54 @@ def unique_runs(
 
 
 @loops
+def begin_runs(new: "i64*", values: "T*", begin: int, end: int):
+    """One where a run of equals begins in a sorted row, else zero."""
+    for k in range(begin, end):
+        begins = True
+        if k > 0:
+            begins = values[k] != values[k - 1]
+        new[k] = 1 if begins else 0
+
+
+@loops
+def place_runs(
+    out: "T*",
+    inverse: "i64*",
+    starts: "i64*",
+    values: "T*",
+    index: "i64*",
+    number: "i64*",
+    begin: int,
+    end: int,
+):
+    """Where every element went, and of each run the element and where it begins.
+
+    Runs are numbered from one: how many have begun up to each element.
+    """
+    for k in range(begin, end):
+        own = number[k]
+        inverse[index[k]] = own - 1
+        before = 0
+        if k > 0:
+            before = number[k - 1]
+        if before != own:
+            out[own - 1] = values[k]
+            starts[own - 1] = k
+
+
+@loops
+def lengths_of_runs(
+    counts: "i64*", starts: "i64*", found: int, size: int, begin: int, end: int
+):
+    """How long each run is: to where the next begins."""
+    for k in range(begin, end):
+        stop = size
+        if k + 1 < found:
+            stop = starts[k + 1]
+        counts[k] = stop - starts[k]
+
+
+@loops
 def count_values(
     out: "A*", x: "i64*", weight: "A*", weighted: int, begin: int, end: int
 ):
@@ -679,7 +727,9 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
     return _runs(flat, values, index, inverse, return_inverse, return_counts)
 
 
-def _runs(flat, values, index, inverse, return_inverse, return_counts):
+def _runs(flat, values, index, inverse, with_inverse, with_counts):
+    if flat.numel() and not place_of(flat).on_host:
+        return _runs_by_numbers(flat, values, index, inverse, with_inverse, with_counts)
     out, counts = fresh(flat, flat.shape), fresh(flat, flat.shape, rushlight.int64)
     found = fresh(flat, (1,), rushlight.int64)
     if not flat.numel():  # the kernel does not run
@@ -690,9 +740,24 @@ def _runs(flat, values, index, inverse, return_inverse, return_counts):
     number = found.item()
     return (
         out.narrow(0, 0, number).clone(),
-        inverse if return_inverse else empty,
-        counts.narrow(0, 0, number).clone() if return_counts else empty,
+        inverse if with_inverse else empty,
+        counts.narrow(0, 0, number).clone() if with_counts else empty,
     )
+
+
+def _runs_by_numbers(flat, values, index, inverse, with_inverse, with_counts):
+    """The same by all threads: a run's number is how many have begun before."""
+    size, types = flat.numel(), {"T": name_of(flat.dtype)}
+    new, starts = (fresh(flat, flat.shape, rushlight.int64) for _ in range(2))
+    run(begin_runs, [new, values], [], size, **types)
+    number, out = new.cumsum(0), fresh(flat, flat.shape)
+    operands = [out, inverse, starts, values, index, number]
+    run(place_runs, operands, [], size, **types)
+    found = number[-1].item()
+    counts = fresh(flat, (found if with_counts else 0,), rushlight.int64)
+    run(lengths_of_runs, [counts, starts], [found, size], counts.numel())
+    empty = fresh(flat, (0,), rushlight.int64)
+    return out.narrow(0, 0, found).clone(), inverse if with_inverse else empty, counts
 
 
 def unique_consecutive(self, return_inverse=False, return_counts=False):

@@ -84,10 +84,22 @@ def test_medians_are_the_hosts_with_their_places(size):
     same(rl.median(x.long().cuda(), 1), rl.median(x.long(), 1))
 
 
-def test_unique_elements_of_a_card_are_the_hosts():
-    x = rl.randint(0, 50, (700,))
-    for a, b in zip(
-        rl.unique(x.cuda(), return_inverse=True, return_counts=True),
-        rl.unique(x, return_inverse=True, return_counts=True),
-    ):
-        assert rl.equal(a.cpu(), b)
+@pytest.mark.parametrize("size", [0, 1, 17, 700])
+def test_unique_elements_of_a_card_are_the_hosts(size):
+    x = rl.randint(0, 50, (size,)).to(rl.float32)
+    x[::9] = float("nan")  # equal to nothing
+    choices = {"return_inverse": True, "return_counts": True}
+    for name in ("unique", "unique_consecutive"):
+        for part in (x, x.sort().values):
+            found = getattr(rl, name)(part.cuda(), **choices)
+            wanted = getattr(rl, name)(part, **choices)
+            for a, b in zip(found, wanted, strict=True):
+                assert a.is_cuda and a.dtype is b.dtype
+                assert rl.allclose(a.cpu(), b, rtol=0, atol=0, equal_nan=True)
+
+
+def test_runs_of_equals_are_not_one_threads(machine):
+    x = rl.randint(0, 50, (700,)).cuda()
+    machine.fake.calls.clear()
+    rl.unique(x, return_inverse=True, return_counts=True)
+    assert not any("unique_runs" in entry for entry in launched(machine))
