@@ -49,7 +49,9 @@ def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
     and optimizer, say. Tensors that it finds elsewhere (parameters, momentum) are what the
     library keeps from run to run. It runs six times here, the library begins where five
     have led, and so does what is here. What it does has to be the same each time: an
-    optimizer whose numbers change from step to step, as Adam's do, is refused.
+    optimizer whose numbers change from step to step is refused, but for Adam and AdamW,
+    whose counters the library keeps and whose numbers a kernel makes of them (in double
+    precision; the last digit of one may differ from that of Python's).
 
     Args:
         program: an `ExportedProgram`, a module, or a function of tensors.

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import rushlight
+from rushlight.backends.cpu.launch import launch
 from rushlight.backends.roles import host
 from rushlight.codegen.language import maximum, pointwise, select, sqrt
 from rushlight.codegen.language import pow as power
+from rushlight.core.state import included_keys
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import together
 
 # Dtypes whose parameters the kernels update; the state has the same dtype.
 FUSED_DTYPES = frozenset({"float32", "float64", "bfloat16", "float16"})
+ROW = 8192  # elements of a row where a tensor is divided among threads
 
 
 def _descent(param, grad, weight_decay, decays, maximize):
@@ -326,6 +331,63 @@ def _guard(grads, grad_scale, found_inf):
     return (scale, found), False
 
 
+def written_down():
+    """Whether somebody writes down what this thread launches, to do it again later."""
+    return (included_keys() >> DispatchKey.Planning) & 1
+
+
+def _run_alone(rule, written, read, compute, static):
+    """An elementwise kernel over one tensor of each list; those of one element are spread.
+
+    So numbers are read where they lie, not handed over.
+    """
+    from rushlight.autograd.graph import increment_version
+
+    each, size = [*written, *read], written[0].numel()
+    names = [[t.dtype.name for t in part] for part in (read, written)]
+    kernel = rule.specialize(*names, compute, static)
+    widths = [t.element_size() if t.numel() == size else 0 for t in each]
+    flat = [t.detach().view(-1) for t in each]
+    rows = size // ROW if size > ROW else 0
+    if rows:
+        launch(
+            kernel, flat, [ROW, *widths, *(ROW * width for width in widths)], rows, 2
+        )
+        flat = [t[rows * ROW :] if width else t for t, width in zip(flat, widths)]
+    if size > rows * ROW:
+        launch(kernel, flat, [size - rows * ROW, *widths, *[0] * len(each)])
+    increment_version(written)
+
+
+def _adam_alone(rule, written, read, counters, numbers, decoupled, static):
+    """Adam's step where what it launches is done again without Python.
+
+    What follows from the counters is computed by a kernel, as on a card.
+    """
+    lr, weight_decay, beta1, beta2, eps = numbers
+    kind = written[0][0].dtype.name
+    compute = rushlight.float64 if kind == "float64" else rushlight.float32
+
+    def held(*values, dtype=compute):
+        return [rushlight.tensor(value, dtype=dtype) for value in values]
+
+    counted_by = held(lr, weight_decay, beta1, beta2, 0.0, dtype=rushlight.float64)
+    decay, rest1, kept, rest2, small = held(
+        weight_decay, 1 - beta1, beta2, 1 - beta2, eps
+    )
+    for at, counter in enumerate(counters):
+        size, correction, shrink = (
+            rushlight.empty((), dtype=compute) for _ in range(3)
+        )
+        _run_alone(
+            adam_counted, [counter, size, correction, shrink], [counter, *counted_by],
+            "float64", (decoupled,),
+        )  # fmt: skip
+        scalars = size, shrink, decay, rest1, kept, rest2, correction, small
+        own, seen = [each[at] for each in written], [each[at] for each in read]
+        _run_alone(rule, own, [*seen, *scalars], compute.name, static)
+
+
 def fused_adam_(
     params,
     grads,
@@ -382,6 +444,11 @@ def fused_adam_(
         )
         read = [params, grads, *state]
         _launch(rule, [params, *state], read, scalars, static, guard)
+        return
+    if written_down():
+        lists = [params, *state], [params, grads, *state], state_steps
+        numbers = float(lr), weight_decay, beta1, beta2, eps
+        _adam_alone(rule, *lists, numbers, bool(decoupled), static)
         return
     lr, shrink = float(lr), 1 - lr * weight_decay if decoupled else 1.0
     steps = host.foreach.advance(state_steps)
