@@ -13,20 +13,67 @@ from rushlight.codegen.expr import Const, Pointer, Type, i64
 from rushlight.codegen.target import current
 
 LONGEST = 32  # places of a row that is turned
+PIECE = 16  # bytes of a vector that shuffles stay within, or move as they are
 ZERO = Const(i64, 0)
 
 
 def transpose(b, vectors):
-    """As many vectors as they have lanes, turned: log2(lanes) rounds of shuffles."""
-    lanes = len(vectors)
-    half = lanes // 2
-    low = [lane for i in range(half) for lane in (i, lanes + i)]
-    high = [lane for i in range(half, lanes) for lane in (i, lanes + i)]
-    for _ in range(lanes.bit_length() - 1):
+    """As many vectors as they have lanes, turned: log2(lanes) rounds of shuffles.
+
+    Elements are exchanged within pieces of vectors first, then pieces as they are: both
+    are what processors have an instruction for, and LLVM finds it soon.
+    """
+    own = vectors[0].type
+    side = min(own.lanes, PIECE // own.itemsize)
+    squares = [_columns(b, vectors[k : k + side]) for k in range(0, own.lanes, side)]
+    columns = [_exchanged(b, pieces) for pieces in zip(*squares, strict=True)]
+    return [
+        b.let("turned", ir.Reinterpret(own, column[place]))
+        for place in range(own.lanes // side)
+        for column in columns
+    ]
+
+
+def _columns(b, rows):
+    """The columns that rows have in each piece, in the place of the piece.
+
+    Elements of neighbouring rows come to lie side by side, and are one element then.
+    """
+    if len(rows) == 1:
+        return rows
+    lanes, each = rows[0].type.lanes, len(rows)
+    firsts = [piece + k for piece in range(0, lanes, each) for k in range(each // 2)]
+    low = [lane for k in firsts for lane in (k, lanes + k)]
+    high = [lane + each // 2 for lane in low]
+    wide = Type(f"uint{16 * rows[0].type.itemsize}", lanes // 2)
+    columns = []
+    for pick in (low, high):
+        mixed = [
+            b.let("mixed", ir.Shuffle(pick, *pair))
+            for pair in zip(rows[::2], rows[1::2], strict=True)
+        ]
+        if each > 2:
+            mixed = [b.let("pairs", ir.Reinterpret(wide, v)) for v in mixed]
+        columns += _columns(b, mixed)
+    return columns
+
+
+def _exchanged(b, vectors):
+    """The same for whole pieces of as many vectors as they have pieces."""
+    count = len(vectors)
+    if count == 1:
+        return vectors
+    halves = vectors[0].type.itemsize * vectors[0].type.lanes // 8
+    words = Type("uint64", halves)
+    vectors = [b.let("words", ir.Reinterpret(words, v)) for v in vectors]
+    even = [lane for k in range(0, 2 * halves, 4) for lane in (k, k + 1)]
+    odd = [lane + 2 for lane in even]
+    for _ in range(count.bit_length() - 1):
+        pairs = list(zip(vectors[::2], vectors[1::2], strict=True))
         vectors = [
-            b.let("mixed", ir.Shuffle(pick, vectors[i], vectors[i + half]))
-            for i in range(half)
-            for pick in (low, high)
+            b.let("mixed", ir.Shuffle(pick, *pair))
+            for pick in (even, odd)
+            for pair in pairs
         ]
     return vectors
 

@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 import rushlight
+from rushlight.backends.cpu.launch import launch
+from rushlight.codegen import expr as ir
+from rushlight.codegen.build import native
+from rushlight.codegen.builder import Builder
+from rushlight.codegen.emit.python import run
 from rushlight.codegen.target import current
+from rushlight.codegen.turned_rows import PIECE, transpose
 from rushlight.nn import functional as F
 from tests.codegen.test_rowwise import softmax, softmax_backward
 
@@ -121,3 +127,55 @@ def test_every_way_is_there_on_every_processor(target, mode):
         # gradients of softmaxes are never worth turning: packs ask for all ways
         assert softmax.softmax_backward_kernel.lowered(*half, mode).body
         assert softmax.softmax_kernel.lowered(*whole, mode).body
+
+
+SQUARES = [
+    (kind, lanes)
+    for kind in ["uint8", "int16", "float16", "float32", "int64", "float64"]
+    for lanes in (1, 2, 4, 8, 16, 32, 64)
+    if lanes * np.dtype(kind).itemsize <= 64
+]
+
+
+def turning(kind, lanes):
+    """A kernel that turns one square, and the shuffles that it is made of."""
+    b = Builder()
+    out, source = (b.let("at", ir.argument(k, ir.Type(kind))) for k in range(2))
+    rows = [b.let("row", ir.load(source, k * lanes, lanes)) for k in range(lanes)]
+    begin = len(b.statements)
+    columns = transpose(b, rows)
+    lets = [s.value for s in b.statements[begin:]]
+    for k, column in enumerate(columns):
+        b.store(out, k * lanes, column)
+    function = ir.kernel(f"turned_{kind}_{lanes}", b.statements)
+    return function, [value for value in lets if isinstance(value, ir.Shuffle)]
+
+
+@pytest.mark.parametrize(("kind", "lanes"), SQUARES)
+def test_squares_of_every_width_are_turned(kind, lanes):
+    function, _ = turning(kind, lanes)
+    random = np.random.default_rng(lanes)
+    size = np.dtype(kind).itemsize
+    bytes = random.integers(0, 256, (lanes, lanes, size), np.uint8)
+    expected = bytes.transpose(1, 0, 2)
+    compiled, read = np.zeros_like(bytes), np.zeros_like(bytes)
+    launch(native(function), [compiled.ctypes.data, bytes.ctypes.data], (), 1, 1)
+    run(function, [read.ctypes.data, bytes.ctypes.data], [], 0, 1)
+    assert (compiled == expected).all() and (read == expected).all()
+
+
+@pytest.mark.parametrize(("kind", "lanes"), SQUARES)
+def test_elements_stay_in_their_piece_or_move_with_all_of_it(kind, lanes):
+    """Other shuffles take registers of indices, and LLVM half a millisecond each."""
+    _, shuffles = turning(kind, lanes)
+    assert len(shuffles) == lanes * (lanes.bit_length() - 1)
+    for shuffle in shuffles:
+        own, size = shuffle.args[0].type.lanes, shuffle.type.itemsize
+        bytes = np.array([
+            lane * size + k for lane in shuffle.lanes for k in range(size)
+        ]).reshape(-1, min(PIECE, own * size))  # fmt: skip
+        pieces = bytes // bytes.shape[1]
+        here = np.arange(len(pieces))[:, None]
+        stays = (pieces % len(pieces) == here).all()
+        whole = (np.diff(bytes) == 1).all() and (pieces == pieces[:, :1]).all()
+        assert stays or whole
