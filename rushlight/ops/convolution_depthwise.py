@@ -101,7 +101,7 @@ def depthwise_weights(name, type, lanes, taps) -> ir.Function:
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
         row = b.let("row", remainder(chunk, n["rows"]))
         part = b.let("part", quotient(chunk, n["rows"]))
-        for k in range(count):
+        with b.loop("k", 0, count) as k:
             b.store(totals, k * lanes, Const(type.vector(lanes), 0))
         begin = b.let("first_image", part * n["part_images"])
         end = ir.binary("min", begin + n["part_images"], n["images"])
@@ -113,7 +113,7 @@ def depthwise_weights(name, type, lanes, taps) -> ir.Function:
             WeightTile(b, n, type, lanes, taps, from_, along).add_to(totals)
         group = part * n["groups"] + quotient(row, n["shared"])
         column = remainder(row, n["shared"])
-        for k in range(count):
+        with b.loop("k", 0, count) as k:
             total = ir.Call("reduce_add", type, load(totals, k * lanes, lanes))
             b.store(out, (group * count + k) * n["shared"] + column, total)
     return ir.kernel(name, rolled(b.statements))
