@@ -8,6 +8,7 @@ in the right side is computed at once.
 from __future__ import annotations
 
 import functools
+import operator
 from dataclasses import fields, replace
 
 from rushlight.codegen import expr as ir
@@ -23,15 +24,22 @@ def map_expr(e: Expr, change, memo=None) -> Expr:
         if id(node) in memo:
             pending.pop()
             continue
-        missing = [arg for arg in node.args if id(arg) not in memo]
+        missing = []
+        for arg in node.args:
+            if id(arg) not in memo:
+                if arg.args:
+                    missing.append(arg)
+                else:
+                    memo[id(arg)] = change(arg), arg
         if missing:
-            pending.extend(reversed(missing))
+            missing.reverse()
+            pending += missing
             continue
         pending.pop()
-        args = tuple(memo[id(arg)][0] for arg in node.args)
-        same = all(a is b for a, b in zip(args, node.args, strict=True))
+        args = [memo[id(arg)][0] for arg in node.args]
+        same = all(map(operator.is_, args, node.args))
         # the node is kept too, so that its id is not reused
-        memo[id(node)] = change(node if same else node.rebuild(args)), node
+        memo[id(node)] = change(node if same else node.rebuild(tuple(args))), node
     return memo[id(e)][0]
 
 
