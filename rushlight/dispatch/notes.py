@@ -350,9 +350,12 @@ class Listener(Kernel):
         slots: cython.pointer(cython.pointer(PyObject)),
         keys: uint64_t,
     ) -> object:
-        notes: Recorder = recorder()
+        notes: Recorder = getattr(_held, "recorder", None)
         result: object
         if notes is None:
+            return op.run(slots, keys & ~_PLANNING)
+        if notes.failed:  # the call above may yet be a step: whether it writes counts
+            notes.writes = notes.writes or writes_given(notes, op, slots)
             return op.run(slots, keys & ~_PLANNING)
         before: int64_t = launched()
         heard: int64_t = notes.heard

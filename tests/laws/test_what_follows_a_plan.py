@@ -7,6 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.dispatch.plans import forget
+from rushlight.ops import normalization
 
 pytest.importorskip("torch")
 
@@ -130,3 +131,19 @@ def test_what_else_changes_changes_what_a_plan_gives(calls, letters):
     forget()
     assert swept > 20
     assert not wrong
+
+
+def test_what_a_call_writes_after_it_reads_a_number_is_written_once(monkeypatch):
+    """Nothing of such a call can be written down, and the call above it is a step."""
+
+    def read(center, source):
+        assert center.sum().item() == 3
+        return center
+
+    monkeypatch.setattr(normalization, "_whole_means", read)
+    forget()
+    for _ in range(4):
+        mean, var = rl.zeros(3), rl.ones(3)
+        rl.nn.functional.batch_norm(rl.ones(2, 3), mean, var, training=True)
+        assert mean.tolist() == rl.full((3,), 0.1).tolist()
+    forget()
