@@ -780,7 +780,9 @@ def batch_norm_without_update(
 def _whole_means(center, source):
     """The means, infinite where single elements are: deviations from them are NaN."""
     if not followed():
-        if not readable(center) or not ops.isnan(center).any().item():
+        # A sum tells of any, though that of infinities of both signs is NaN too: its
+        # kernel is there, where that of `any` is compiled for this alone.
+        if not readable(center) or not ops.isnan(ops.sum(center)).item():
             return center
     return ops.where(ops.isnan(center), source.mean(_others(source)), center)
 
