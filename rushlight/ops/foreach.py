@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import rushlight
-from rushlight.backends.cpu.launch import launch
 from rushlight.backends.roles import host
 from rushlight.codegen.language import maximum, pointwise, select, sqrt
 from rushlight.codegen.language import pow as power
@@ -350,12 +349,12 @@ def _run_alone(rule, written, read, compute, static):
     flat = [t.detach().view(-1) for t in each]
     rows = size // ROW if size > ROW else 0
     if rows:
-        launch(
+        host.launch.launch(
             kernel, flat, [ROW, *widths, *(ROW * width for width in widths)], rows, 2
         )
         flat = [t[rows * ROW :] if width else t for t, width in zip(flat, widths)]
     if size > rows * ROW:
-        launch(kernel, flat, [size - rows * ROW, *widths, *[0] * len(each)])
+        host.launch.launch(kernel, flat, [size - rows * ROW, *widths, *[0] * len(each)])
     increment_version(written)
 
 
