@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from decimal import Decimal, localcontext
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.expr import Const, select
@@ -29,7 +31,7 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_two,
     times,
 )
-from rushlight.codegen.mathematics.pieces import curve, fine_curve, lookup, pieces
+from rushlight.codegen.mathematics.pieces import curve, fine_curve, lookup, pieces, shortened
 
 INF, NAN = math.inf, math.nan
 HALF_ROOT_PI = math.sqrt(math.pi) / 2
@@ -247,25 +249,67 @@ def far_erfc(x):
     return select(a < 0.5, small, value)
 
 
-def _fine_erfc_by_pieces(x):
-    """`erfc` of a float64 whose size is at most 15."""
+# Of a float64: places so near each other that between them it is one short polynomial.
+PLACES = 1024
+PLACES_OF_ONE = 128  # from one whole number to the next
+
+
+@functools.cache
+def _heights_and_slopes():
+    """`erfc` at the places, what rounding takes from it, and its slope's size."""
+    with localcontext() as context:
+        context.prec = 40
+        heights, slopes = [], []
+        for k in range(PLACES):
+            place = Decimal(k) / PLACES_OF_ONE
+            gauss = (-place * place).exp()
+            heights.append(series.scaled_complement(place) * gauss)
+            slopes.append(float(gauss / series.half_root_pi()))
+        high = [float(height) for height in heights]
+        low = [float(n - Decimal(h)) for n, h in zip(heights, high, strict=True)]
+    return high, low, slopes
+
+
+@functools.cache
+def _moment(power, reach, count):
+    """The integral of ``s^power exp(-w s)`` for ``s`` from 0 to 1, in powers of ``w``."""
+    with localcontext() as context:
+        context.prec = 40
+        terms, term = [], Decimal(1)
+        for n in range(30):
+            terms.append(term / (n + power + 1))
+            term = -term / (n + 1)
+        return tuple(map(float, shortened(terms, Decimal(reach), count)))
+
+
+def _erfc_by_places(x):
+    """`erfc` of a float64 whose size is less than 8.
+
+    From the nearest place ``r`` on it falls by its slope there times the integral of
+    ``exp(-2 r t - t^2)`` over the rest of the way.
+    """
     a = abs(x)
-    near = select(a > 15.0, 15.0, a)
-    slow = _slow_by_pieces(near, 13)
-    high, low, k = _gauss(near)
-    high, low = times((high, low), slow)
-    scale = power_of_two(k, x)
-    value, rest = high * scale, low * scale
-    top = sum_of_sorted(Const(x.type, 2.0), -value)
-    return select(x < 0, top[0] + (top[1] - rest), value + rest)
+    end = (PLACES - 1) / PLACES_OF_ONE
+    near = select(a > end, end, a)
+    whole, index = nearest(near * float(PLACES_OF_ONE))
+    r = whole * (1 / PLACES_OF_ONE)
+    d = near - r
+    high, low, slope = (lookup(index, x, column) for column in _heights_and_slopes())
+    w, square = (r + r) * d, d * d
+    way = polynomial(w, _moment(4, 0.0625, 3)) * -0.5
+    way = fma(way, square, polynomial(w, _moment(2, 0.0625, 6)))
+    way = fma(-way, square, polynomial(w, _moment(0, 0.0625, 8)))
+    rest = fma(-slope * d, way, low)
+    top, lost = sum_of_sorted(Const(x.type, 2.0), -high)
+    return select(x < 0, top + (lost - rest), high + rest)
 
 
 def erfc(x):
     """``exp(-x^2)`` times what is left, which is looked up in pieces."""
     short = x.type.name == "float32"
     far = ir.Call("far_erfc", x.type, x)
-    usual = _erfc_by_pieces(x) if short else _fine_erfc_by_pieces(x)
-    return ir.Rarely(abs(x) > pick(x, 9.0, 15.0), far, usual)
+    usual = _erfc_by_pieces(x) if short else _erfc_by_places(x)
+    return ir.Rarely(abs(x) > pick(x, 9.0, 7.9), far, usual)
 
 
 @in_double
