@@ -19,12 +19,12 @@ mpmath = pytest.importorskip("mpmath", reason="the exact values come from it")
 special = pytest.importorskip("scipy.special", reason="exact to float32 and beyond")
 # The largest error in units in the last place, everywhere.
 LIMITS = {
-    "tanh": 0.56, "log": 0.53, "log2": 0.53, "log10": 0.53, "erf": 1.0, "erfc": 0.72,
+    "tanh": 0.56, "log": 0.53, "log2": 0.53, "log10": 0.53, "erf": 1.0, "erfc": 0.58,
     "erfinv": 0.53, "atan": 0.51, "asin": 0.53, "acos": 0.56, "sinh": 0.501,
     "cosh": 0.501, "atanh": 0.51, "tan": 0.501,
 }  # fmt: skip
 DOUBLE_LIMITS = {
-    "erf": 0.56, "erfc": 0.71, "erfinv": 0.76, "sin": 0.54, "cos": 0.54, "expm1": 0.55,
+    "erf": 0.56, "erfc": 0.66, "erfinv": 0.76, "sin": 0.54, "cos": 0.54, "expm1": 0.55,
     "sinh": 0.58, "cosh": 0.53, "tanh": 0.55, "atanh": 0.57, "log1p": 0.58,
 }  # fmt: skip
 INFINITIES = {
@@ -275,8 +275,6 @@ def test_tables_that_no_bits_can_name_are_refused(fault, of, size):
     [
         ("tanh", "tanh", 0.75), ("atan", "atan", 0.875), ("erf", "erf", 2.5),
         ("erfinv", "erfinv", 0.96875), ("erfinv", "erfinv", 0),
-        ("scaled_erfc", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), 3.25),
-        ("scaled_erfc", lambda x: mpmath.exp(x * x) * mpmath.erfc(x), 0.5),
         ("arc_over_root", lambda z: mpmath.asin(mpmath.sqrt(z)) / mpmath.sqrt(z), 0.25),
         ("angle_to_right", lambda x: mpmath.atan(1 / x), 0.5),
     ],

@@ -13,14 +13,12 @@ from rushlight.codegen.mathematics.formats import (
     bits,
     copysign,
     fma,
-    format_of,
     in_double,
     in_double_or_short,
     literal_bits,
     nearest,
     pick,
     polynomial,
-    power_of_two,
     root,
 )
 from rushlight.codegen.mathematics.pairs import (
@@ -31,7 +29,15 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_two,
     times,
 )
-from rushlight.codegen.mathematics.pieces import curve, fine_curve, lookup, pieces, shortened
+from rushlight.codegen.mathematics.pieces import (
+    curve,
+    fine_curve,
+    lookup,
+    parts,
+    pieces,
+    rounded,
+    shortened,
+)
 
 INF, NAN = math.inf, math.nan
 HALF_ROOT_PI = math.sqrt(math.pi) / 2
@@ -191,49 +197,9 @@ def _erfc_parts(x):
     return high, low, k
 
 
-# Of ``exp(a^2) erfc(a)``: pieces of ``1 + a``, eight (four) for each power of two. The
-# first of them is that of 1: where the low bits of the pattern begin.
-def _pieces_of_powers(each, count):
-    return tuple(
-        ((each + k % each + 0.5) / each * 2.0 ** (k // each) - 1.0,
-         0.5 / each * 2.0 ** (k // each))
-        for k in range(count)
-    )  # fmt: skip
-
-
-SLOW_PLACES = _pieces_of_powers(8, 32)
-SLOW_PLACES_DOUBLE = _pieces_of_powers(4, 16)
-
-
-def _slow_by_pieces(a, degree):
-    """``exp(a^2) erfc(a)`` up to 15 as a sum of two."""
-    places, bits_of_piece = pick(a, (SLOW_PLACES, 3), (SLOW_PLACES_DOUBLE, 2))
-    index = bits(a + 1.0) >> (format_of(a).mantissa - bits_of_piece)
-    start = literal_bits(1.0, a) >> (format_of(a).mantissa - bits_of_piece)
-    places = tuple(places[(k - start) % len(places)] for k in range(len(places)))
-    d = a - lookup(index, a, [middle for middle, _ in places])
-    return fine_curve(d, index, pieces(series.scaled_erfc, places, degree))
-
-
-def _erfc_by_pieces(x):
-    """`erfc` of a float32 whose size is at most 9."""
-    a = abs(x)
-    near = select(a > 9.0, 9.0, a)
-    slow, slow_low = _slow_by_pieces(near, 5)
-    square, lost = product_of_two(near, near)
-    gauss, low, k = exponential.exp_in_parts(-square)
-    value, rest = product_of_two(slow, gauss)
-    rest = fma(slow, low, fma(slow_low, gauss + low, rest))
-    rest = fma(-lost, value + rest, rest)
-    scale = power_of_two(k, x)
-    value, rest = value * scale, rest * scale
-    top = sum_of_sorted(Const(x.type, 2.0), -value)
-    return select(x < 0, top[0] + (top[1] - rest), value + rest)
-
-
 @in_double
 def far_erfc(x):
-    """`erfc` of a float32 beyond 9, and every float64."""
+    """`erfc` of any number."""
     a = abs(x)
     near = select(a < 27.3, a, 27.3)
     high, low, k = _erfc_parts(near)
@@ -249,25 +215,35 @@ def far_erfc(x):
     return select(a < 0.5, small, value)
 
 
-# Of a float64: places so near each other that between them it is one short polynomial.
-PLACES = 1024
-PLACES_OF_ONE = 128  # from one whole number to the next
+# From one whole number to the next are so many places, and so far do they go. A float32
+# has twice as many: what lies between is a smaller share, and so are its roundings.
+PLACES_OF_ONE, PLACES_OF_ONE_DOUBLE = 256, 128
+ERFC_END = 8
 
 
 @functools.cache
-def _heights_and_slopes():
-    """`erfc` at the places, what rounding takes from it, and its slope's size."""
+def _heights_and_slopes(each):
+    """`erfc` at the places, and the size of its slope there: in decimals."""
     with localcontext() as context:
         context.prec = 40
+        # From the last place on it rises by what is between, which a series tells.
+        step, place = Decimal(1) / each, Decimal(ERFC_END)
+        gauss = (-place * place).exp() / series.half_root_pi()
+        height = series.scaled_complement(place) * gauss * series.half_root_pi()
+        growth, change = ((2 * place - step) * step).exp(), (-2 * step * step).exp()
         heights, slopes = [], []
-        for k in range(PLACES):
-            place = Decimal(k) / PLACES_OF_ONE
-            gauss = (-place * place).exp()
-            heights.append(series.scaled_complement(place) * gauss)
-            slopes.append(float(gauss / series.half_root_pi()))
-        high = [float(height) for height in heights]
-        low = [float(n - Decimal(h)) for n, h in zip(heights, high, strict=True)]
-    return high, low, slopes
+        for _ in range(ERFC_END * each):
+            # (exp(-(r - t)^2))' = 2 (r - t) exp(-(r - t)^2)
+            before, term, power = Decimal(0), gauss, step
+            for n in range(1, 17):
+                height += term * power / n
+                before, term = term, 2 * (place * term - before) / n
+                power *= step
+            place -= step
+            gauss, growth = gauss * growth, growth * change
+            heights.append(height)
+            slopes.append(gauss)
+        return heights[::-1], slopes[::-1]
 
 
 @functools.cache
@@ -283,33 +259,39 @@ def _moment(power, reach, count):
 
 
 def _erfc_by_places(x):
-    """`erfc` of a float64 whose size is less than 8.
+    """`erfc` of a number whose size is at most `ERFC_END`, less half a step.
 
-    From the nearest place ``r`` on it falls by its slope there times the integral of
-    ``exp(-2 r t - t^2)`` over the rest of the way.
+    From the nearest place ``r`` on it falls by its slope there, times the integral of
+    ``exp(-2 r t - t^2)`` over the way ``d`` that is left; in ``2 r d`` and ``d^2``.
     """
+    each = pick(x, PLACES_OF_ONE, PLACES_OF_ONE_DOUBLE)
     a = abs(x)
-    end = (PLACES - 1) / PLACES_OF_ONE
+    end = ERFC_END - 1 / each
     near = select(a > end, end, a)
-    whole, index = nearest(near * float(PLACES_OF_ONE))
-    r = whole * (1 / PLACES_OF_ONE)
+    whole, index = nearest(near * float(each))
+    r = whole * (1 / each)
     d = near - r
-    high, low, slope = (lookup(index, x, column) for column in _heights_and_slopes())
+    heights, slopes = _heights_and_slopes(each)
+    high, low = (lookup(index, x, part) for part in parts(heights, x))
+    slope = lookup(index, x, [rounded(slope, x) for slope in slopes])
     w, square = (r + r) * d, d * d
-    way = polynomial(w, _moment(4, 0.0625, 3)) * -0.5
-    way = fma(way, square, polynomial(w, _moment(2, 0.0625, 6)))
-    way = fma(-way, square, polynomial(w, _moment(0, 0.0625, 8)))
+    reach = ERFC_END / each
+    if x.type.name == "float32":
+        way = polynomial(w, _moment(2, reach, 1))
+        way = fma(-way, square, polynomial(w, _moment(0, reach, 4)))
+    else:
+        way = polynomial(w, _moment(4, reach, 3)) * -0.5
+        way = fma(way, square, polynomial(w, _moment(2, reach, 6)))
+        way = fma(-way, square, polynomial(w, _moment(0, reach, 8)))
     rest = fma(-slope * d, way, low)
     top, lost = sum_of_sorted(Const(x.type, 2.0), -high)
     return select(x < 0, top + (lost - rest), high + rest)
 
 
 def erfc(x):
-    """``exp(-x^2)`` times what is left, which is looked up in pieces."""
-    short = x.type.name == "float32"
+    """By a table of places; far out ``exp(-x^2)`` times what is left."""
     far = ir.Call("far_erfc", x.type, x)
-    usual = _erfc_by_pieces(x) if short else _erfc_by_places(x)
-    return ir.Rarely(abs(x) > pick(x, 9.0, 7.9), far, usual)
+    return ir.Rarely(abs(x) > ERFC_END - 0.02, far, _erfc_by_places(x))
 
 
 @in_double

@@ -227,13 +227,6 @@ def exp_of_normal(x):
     return scaled(_exp_of_parts(r, low), k)
 
 
-def exp_in_parts(x):
-    """``exp(x)`` as a sum of two to a few bits more, over a power of two."""
-    r, low, k = _reduced(x)
-    one, lost = sum_of_sorted(Const(r.type, 1.0), r)
-    return *sum_of_sorted(one, lost + _curve(r, low)), k
-
-
 def exp_in_two_parts(x, low):
     """``exp(x + low)`` as a sum of two over a power of two, to about 60 bits."""
     r, rest, k = _reduced(x)

@@ -114,6 +114,21 @@ def fine_curve(d, index, rows, low=None):
     return total, (step - (total - start)) + (lost + rest)
 
 
+def steady_curve(d, index, rows):
+    """The same for a function that hardly changes within a piece.
+
+    The second of the sum may be a hundredth of the first: rounding it takes nothing.
+    """
+    first, *more = zip(*rows, strict=True)
+    high, low = parts(first, d)
+    *rest, value = (
+        lookup(index, d, [rounded(c, d) for c in column]) for column in more
+    )
+    for coefficient in reversed(rest):
+        value = fma(value, d, coefficient)
+    return lookup(index, d, high), fma(value, d, lookup(index, d, low))
+
+
 def finer_curve(d, index, rows, steps):
     """The polynomial as a sum of two, whose last ``steps`` of Horner's rule are."""
     several = list(zip(*rows, strict=True))

@@ -132,17 +132,6 @@ def erf(x) -> list[Decimal]:
 
 
 @exact
-def scaled_erfc(x) -> list[Decimal]:
-    """Of ``y = exp(x^2) erfc(x)`` the slope is ``2 x y - 2 / sqrt(pi)``."""
-    terms, before = [scaled_complement(x)], ZERO
-    for n in range(TERMS):
-        slope = 2 * (x * terms[n] + before) - (ONE / half_root_pi() if n == 0 else 0)
-        before = terms[n]
-        terms.append(slope / (n + 1))
-    return terms
-
-
-@exact
 def erfinv(x) -> list[Decimal]:
     """The slope is ``sqrt(pi) / 2 exp(y^2)``."""
     y = _inverse(x)

@@ -34,7 +34,12 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_sorted,
     sum_of_two,
 )
-from rushlight.codegen.mathematics.pieces import fine_curve, lookup, pieces
+from rushlight.codegen.mathematics.pieces import (
+    fine_curve,
+    lookup,
+    pieces,
+    steady_curve,
+)
 
 # (sin(x) - x) / x^3 and (cos(x) - 1 + x^2 / 2) / x^4 in x^2, on |x| < pi / 4.
 # A float32 is computed in float64 with the short ones.
@@ -364,7 +369,7 @@ def _short_arc(s, s_low, z):
     """
     whole, index = nearest(z * (1 / ARC_STEP))
     d = fma(whole, -ARC_STEP, z)
-    high, low = fine_curve(d, index, pieces(series.arc_over_root, ARC_PLACES, 4))
+    high, low = steady_curve(d, index, pieces(series.arc_over_root, ARC_PLACES, 3))
     value, lost = product_of_two(s, high)
     return value, fma(s, low, fma(s_low, high, lost))
 
@@ -382,9 +387,11 @@ def _short_asin(x):
     """Of a float32: `asin`."""
     a = abs(x)
     outer = a > 0.5
-    s, low, z = _half_chord(a)
-    s, low = select(outer, s, a), select(outer, low, 0.0)
-    value, rest = _short_arc(s, low, select(outer, z, a * a))
+    z = (1.0 - a) * 0.5  # exact where it counts
+    s = root(z)
+    low = fma(-s, s, z) * half_inverse_root(z)
+    s, low, z = select(outer, s, a), select(outer, low, 0.0), select(outer, z, a * a)
+    value, rest = _short_arc(s, low, z)
     top, lost = sum_of_sorted(Const(x.type, HALF_PI_SHORT[0]), value * -2.0)
     far = top + (lost + fma(rest, -2.0, HALF_PI_SHORT[1]))
     return copysign(select(outer, far, value + rest), x)
