@@ -20,6 +20,7 @@ from rushlight.codegen.mathematics.formats import (
     in_double_or_short,
     in_two_chains,
     literal_bits,
+    nearest,
     pick,
     polynomial,
     power_of_two,
@@ -37,6 +38,7 @@ from rushlight.codegen.mathematics.pairs import (
 from rushlight.codegen.mathematics.pieces import (
     fine_curve,
     lookup,
+    parts,
     pieces,
     shortened,
 )
@@ -525,15 +527,54 @@ def sigmoid(x):
 
 
 def tanh(x):
-    """``-t / (t + 2)`` with ``t = exp(-2 |x|) - 1``; of a float32, shorter."""
+    """From a table's place by the rule for sums; of a float32, in pieces."""
     a = abs(x)
     if x.type.name == "float32":
         return copysign(_short_tanh(a), x)
-    high, low = sum_of_sorted(*_expm1(a * -2.0))
-    bottom, rest = sum_of_sorted(Const(x.type, 1.0), high)
-    value, rest = over((-high, -low), (bottom, rest + low))
-    value = select(a < format_of(x).tiny, a, value + rest)
-    return copysign(value, x)
+    return copysign(_tanh_by_places(a), x)
+
+
+PLACES_OF_TANH = 64  # from one whole number to the next
+LAST_PLACE = 20 * PLACES_OF_TANH  # the function is one from before here on
+TANH_OF_STEP = (  # tanh(d) / d - 1, in d^2
+    -0.3333333333333333,
+    0.1333333333333333,
+    -0.05396821,
+)
+
+
+@functools.cache
+def _tanh_of_places():
+    """At places, and for as many as make a power of two."""
+    with localcontext() as context:
+        context.prec = 40
+        shrink, small, values = (Decimal(-2) / PLACES_OF_TANH).exp(), Decimal(1), []
+        for _ in range(LAST_PLACE + 1):
+            values.append((1 - small) / (1 + small))
+            small *= shrink
+    return values + [Decimal(1)] * (2048 - len(values))
+
+
+def _tanh_by_places(a):
+    """With ``t`` of a place and ``u`` of what is left: ``(t + u) / (1 + t u)``.
+
+    As what it is more than ``t`` plus what is left.
+    """
+    end = LAST_PLACE / PLACES_OF_TANH
+    near = select(a > end, end, a)
+    whole, index = nearest(near * float(PLACES_OF_TANH))
+    d = fma(whole, -1 / PLACES_OF_TANH, near)
+    t, low = (lookup(index, a, part) for part in parts(_tanh_of_places(), a))
+    total, lost = sum_of_sorted(t, d)
+    z = d * d
+    more = polynomial(z, TANH_OF_STEP) * z
+    line = fma(t, more, t)
+    product = line * d
+    square = product * product
+    inverse = fma(1.0 - product, square, 1.0 - product)
+    inverse = fma(inverse, square * square, inverse)
+    share = fma(-line, total, more) * inverse
+    return total + (fma(d, share, low) + lost)
 
 
 # The middles of four pieces for each power of two from 2^-4 on, and one around zero.
