@@ -10,9 +10,10 @@ from math import prod
 
 from rushlight.codegen.language import floor, fma, fmod, round, select, trunc
 from rushlight.codegen.loops import A, I, T, i64, local, loops, loops_inline
-from rushlight.ops.native import fresh, name_of, run
+from rushlight.ops.native import filled, fresh, name_of, run
 
 BLOCK = 64  # points that share a list
+NEAR = 8  # channels that a task adds to
 CUBIC = -0.75  # the slope that PyTorch's cubic has
 FARTHEST = 2**31 - 1  # elements of an image whose places are of 32 bits
 
@@ -278,6 +279,85 @@ def slope_points(
         for axis in range(axes):
             for j in range(count):
                 out[first + j * axes + axis] = T(mass[axis * 64 + j])
+
+
+@loops
+def spread_points(
+    out: "T*",
+    grad: "T*",
+    grid: "T*",
+    channels: int,
+    depth: int,
+    height: int,
+    width: int,
+    points: int,
+    near: int,
+    groups: int,
+    align: int,
+    axes: int,
+    mode: int,
+    padding: int,
+    taps: int,
+    begin: int,
+    end: int,
+):
+    """Adds what each sample has of an image's elements to them, for some channels."""
+    place = local("I", 768)
+    weight = local("A", 768)
+    index = local("I", 1024)
+    share = local("A", 1024)
+    plane = depth * height * width
+    deep = taps if axes == 3 else 1
+    total = deep * taps * taps
+    for lane in range(begin, end):
+        batch = lane // groups
+        low = lane % groups * near
+        high = min(low + near, channels)
+        for block in range((points + 63) // 64):
+            start = block * 64
+            count = min(points - start, 64)
+            first = (batch * points + start) * axes
+            list_points(
+                place, weight, grid, first, count, depth, height, width, align, axes,
+                mode, padding, taps,
+            )  # fmt: skip
+            list_corners(
+                index, share, place, weight, count, height, width, axes, mode, taps
+            )
+            for channel in range(low, high):
+                base = (batch * channels + channel) * plane
+                source = (batch * channels + channel) * points + start
+                for t in range(total):
+                    for j in range(count):
+                        spot = index[t * 64 + j]
+                        # a point outside gives nothing, however large its gradient is
+                        if spot >= I(0):
+                            part = A(grad[source + j])
+                            if mode != 1:
+                                part = part * share[t * 64 + j]
+                            at = base + i64(spot)
+                            out[at] = T(A(out[at]) + part)
+
+
+def spread(grad, input, grid, mode, padding, align_corners):
+    """The gradient of `sample` by the image; on the host, where additions take turns."""
+    grad, grid = grad.contiguous(), grid.contiguous()
+    batch, channels, *sizes = input.shape
+    out, points, axes = filled(grad, input.shape, 0), prod(grid.shape[1:-1]), len(sizes)
+    taps, groups = {0: 2, 1: 1, 2: 4}[mode], -(-channels // NEAR)
+    depth, height, width = sizes if axes == 3 else (1, *sizes)
+    padding = padding if padding in (1, 2) else 0
+    run(
+        spread_points, [out, grad, grid],
+        [
+            channels, depth, height, width, points, NEAR, groups, int(align_corners),
+            axes, mode, padding, taps,
+        ],
+        batch * groups, points * taps**axes * NEAR,
+        T=name_of(input.dtype), I="int32" if prod(sizes) <= FARTHEST else "int64",
+        axes=axes, mode=mode, padding=padding, taps=taps,
+    )  # fmt: skip
+    return out
 
 
 def slopes(grad, input, grid, padding, align_corners):

@@ -11,6 +11,7 @@ from itertools import product
 
 import rushlight
 from rushlight.ops import call, grid_kernels
+from rushlight.ops.native import place_of
 from rushlight.ops.shared import differentiated, readable
 
 BILINEAR, NEAREST, BICUBIC = 0, 1, 2
@@ -268,6 +269,9 @@ def cubic_image_gradient(grad, input, grid, padding, align_corners):
 
 
 def _image_gradient(grad, input, grid, mode, padding, align_corners):
+    if _plain(input, grid) and _plain(input, grad) and grad.dtype is input.dtype:
+        if place_of(grad).on_host and not any(map(differentiated, (grad, input, grid))):
+            return grid_kernels.spread(grad, input, grid, mode, padding, align_corners)
     points = math.prod(grad.shape[2:])
     flat = grad.reshape(*grad.shape[:2], points)
     total = grad.new_zeros([*input.shape[:2], math.prod(input.shape[2:])])

@@ -40,6 +40,29 @@ def test_samples_and_gradients_are_pytorch_s(space, mode, padding, corners):
             torch.testing.assert_close(torch.from_numpy(a), torch.from_numpy(b))
 
 
+@pytest.mark.parametrize("space, mode, padding, corners", WAYS)
+def test_gradients_of_many_channels_and_points_are_pytorch_s(
+    space, mode, padding, corners
+):
+    torch.manual_seed(0)
+    image = torch.randn(2, 19, *(7, 6, 3)[:space])
+    grid = torch.randn(2, *(9, 17, 2)[:space], space) * 0.7
+
+    def run(m, image, grid):
+        image.requires_grad_()
+        out = m.nn.functional.grid_sample(image, grid, mode, padding, corners)
+        weight = m.arange(out.numel(), dtype=m.float32).reshape(out.shape) / out.numel()
+        (plain,) = m.autograd.grad(out, image, weight, retain_graph=True)
+        # that which has a gradient of its own is put together from other operators
+        (parts,) = m.autograd.grad(out, image, weight, create_graph=True)
+        return plain.detach().numpy(), parts.detach().numpy()
+
+    ours = run(rl, rl.from_numpy(image.numpy()), rl.from_numpy(grid.numpy()))
+    theirs = run(torch, image, grid)
+    for a, b in zip(ours, theirs):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.parametrize("mode", [0, 1, 2])
 @pytest.mark.parametrize("padding", [0, 1, 2])
 @pytest.mark.parametrize("space", [2, 3])
