@@ -369,7 +369,7 @@ def _short_arc(s, s_low, z):
     """
     whole, index = nearest(z * (1 / ARC_STEP))
     d = fma(whole, -ARC_STEP, z)
-    high, low = steady_curve(d, index, pieces(series.arc_over_root, ARC_PLACES, 3))
+    high, low = steady_curve(d, index, pieces(series.arc_over_root, ARC_PLACES, 4))
     value, lost = product_of_two(s, high)
     return value, fma(s, low, fma(s_low, high, lost))
 
