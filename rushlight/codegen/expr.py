@@ -847,10 +847,37 @@ class Store(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Prefetch(Statement):
-    """Asks for the cache line at ``pointer[index]``; never faults."""
+    """Asks for the cache line at ``pointer[index]``, in a level; never faults."""
 
     pointer: Expr
     index: Expr
+    level: int = 1
+
+
+TILE_PRODUCTS = "pairs", "fours", "unsigned_fours"
+TILE_MOVES = "load", "stream", "store"
+TILE_STEPS = ("configure", "zero", *TILE_MOVES, *TILE_PRODUCTS, "release")
+
+
+@dataclass(frozen=True, eq=False)
+class TileStep(Statement):
+    """A step of a processor's unit of tiles: eight squares of 16 rows of 64 bytes.
+
+    A kernel has them between ``configure`` and ``release``. ``zero``, ``load``, ``stream``
+    (a load of what is not read again soon) and ``store`` are of a tile, whose rows lie
+    ``pitch`` bytes apart from ``pointer[index]`` on. The others add to a tile of 32-bit
+    sums a product, of words in the rows of ``left`` with those in the columns of
+    ``right``: ``pairs`` of bfloat16, or ``fours`` of bytes, which are signed, those on
+    the left ``unsigned_fours``.
+    """
+
+    name: str
+    tile: int = 0
+    left: int = 0
+    right: int = 0
+    pointer: Expr | None = None
+    index: Expr | None = None
+    pitch: Expr | None = None
 
 
 LOOP_KINDS = ("serial", "vectorized", "unrolled", "rolled", "parallel")

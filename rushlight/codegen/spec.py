@@ -116,6 +116,21 @@ class _Checker:
         if element != (written if isinstance(written, ir.Pointer) else written.scalar):
             self.fail(f"{written} is stored among {element}", s)
 
+    def tile_step(self, s, names, mutable, in_loop):
+        if s.name not in ir.TILE_STEPS:
+            self.fail(f"{s.name!r} is no step of tiles", s)
+        if self.function.grid or not all(
+            n in range(8) for n in (s.tile, s.left, s.right)
+        ):
+            self.fail("a processor's kernel has eight tiles", s)
+        moves = s.name in ir.TILE_MOVES
+        if moves != all(e is not None for e in (s.pointer, s.index, s.pitch)):
+            self.fail("tiles are loaded from somewhere, and stored there", s)
+        if moves:
+            self.value(s.pointer, names, s)
+            self.value(s.index, names, s, ir.i64)
+            self.value(s.pitch, names, s, ir.i64)
+
     def prefetch(self, s, names, mutable, in_loop):
         self.value(s.pointer, names, s)
         self.value(s.index, names, s)
@@ -296,6 +311,7 @@ CHECKS = {
     ir.Store: _Checker.store,
     ir.For: _Checker.loop,
     ir.Prefetch: _Checker.prefetch,
+    ir.TileStep: _Checker.tile_step,
     ir.While: _Checker.while_,
     ir.If: _Checker.if_,
     ir.Break: _Checker.leave,

@@ -12,7 +12,7 @@ import re
 from dataclasses import replace
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.emit import llvm_groups
+from rushlight.codegen.emit import llvm_groups, llvm_tiles
 from rushlight.codegen.emit.llvm_expressions import Expressions
 from rushlight.codegen.emit.llvm_text import memory_name, type_name
 from rushlight.codegen.rewrite import bodies_of
@@ -481,8 +481,10 @@ class _Emitter(Expressions):
         name = self.module.declare(
             "llvm.prefetch.p0", "void", "ptr", "i32", "i32", "i32"
         )
-        address = self.address(s.pointer, s.index)
-        self.lines.append(f"  call void @{name}(ptr {address}, i32 0, i32 3, i32 1)")
+        address, near = self.address(s.pointer, s.index), 4 - s.level
+        self.lines.append(
+            f"  call void @{name}(ptr {address}, i32 0, i32 {near}, i32 1)"
+        )
 
     def loop(self, s):
         start, stop = self.value(s.start), self.value(s.stop)
@@ -635,6 +637,7 @@ STATEMENTS = {
     ir.Store: _Emitter.store,
     ir.For: _Emitter.loop,
     ir.Prefetch: _Emitter.prefetch,
+    ir.TileStep: llvm_tiles.tile_step,
     ir.While: _Emitter.while_,
     ir.If: _Emitter.if_,
     ir.Break: _Emitter.break_,

@@ -245,6 +245,17 @@ def _copy(s, depth):
     return _line(depth, f"grid.copy_async({', '.join(map(render_expr, parts))})")
 
 
+def _tile_step(s):
+    if s.pointer is not None:
+        place = ", ".join(map(render_expr, (s.pointer, s.index, s.pitch)))
+        return f"tiles.{s.name}({s.tile}, {place})"
+    if s.name in ("configure", "release"):
+        return f"tiles.{s.name}()"
+    if s.name == "zero":
+        return f"tiles.zero({s.tile})"
+    return f"tiles.multiply({s.name!r}, {s.tile}, {s.left}, {s.right})"
+
+
 def _for(s, depth):
     name = LOOPS.get(s.kind, s.kind)
     bounds = [render_expr(s.start), render_expr(s.stop)]
@@ -284,6 +295,7 @@ RENDERERS = {
     ir.Break: lambda s, depth: _line(depth, "break"),
     ir.Continue: lambda s, depth: _line(depth, "continue"),
     ir.Return: lambda s, depth: _line(depth, f"return {render_expr(s.value)}"),
+    ir.TileStep: lambda s, depth: _line(depth, _tile_step(s)),
     ir.Prefetch: lambda s, depth: _line(
         depth, f"prefetch({render_expr(s.pointer)}, {render_expr(s.index)})"
     ),

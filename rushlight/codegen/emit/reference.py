@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from rushlight.codegen.emit import reference_tiles
 from rushlight.codegen.expr import FAULTS, FLOAT8, SHORT_NAMES
 
 EXTRA = ("bfloat16", *FLOAT8)  # NumPy itself does not have them
@@ -271,6 +272,7 @@ def _matched(function):
 
 
 NAMESPACE = {
+    "tiles": reference_tiles.Tiles(),
     **{
         short: Element(name) for name, short in SHORT_NAMES.items() if name not in EXTRA
     },
