@@ -34,8 +34,9 @@ class Target:
         masked: bytes of the elements that it loads and stores by a mask.
         instructions: what else it has: ``fma`` (products and sums in one rounding),
             ``halves`` (float16 to float32 and back), ``rounds`` (floor and its kind),
-            ``dot_bf16`` and ``dot_int8`` (products of pairs and fours, summed), ``v3``
-            and ``v4`` (all that this level of x86-64 asks for).
+            ``dot_bf16`` and ``dot_int8`` (products of pairs and fours, summed),
+            ``tiles_bf16`` and ``tiles_int8`` (the same by a unit of tiles, which a process
+            asks its system for), ``v3`` and ``v4`` (all that this level of x86-64 asks for).
         identity: the text under which its code is filed; by default its name.
         caches: bytes of the first and second level. Blocks are cut by them, and the
             order of sums with the blocks: every target has the same, so that equal
@@ -166,6 +167,9 @@ def described(machine: str, flags, identity: str = "host") -> Target:
         has.add("dot_bf16")
     if "avx512_vnni" in flags:
         has.add("dot_int8")
+    if {"amx_tile", "avx512bw", "avx512vl"} <= flags:
+        names = {"amx_bf16": "tiles_bf16", "amx_int8": "tiles_int8"}
+        has |= {word for flag, word in names.items() if flag in flags}
     if {"avx512f", "avx512bw", "avx512vl"} <= flags:
         shape = 64, 32, ELEMENTS
     elif "avx2" in flags:

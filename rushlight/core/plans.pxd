@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 # In place of a dtype's code where kernels of products are looked for.
 cdef enum:
     PAIRS = 63                      # bfloat16 whose neighbours along the depth go together
+    TILES = 62                      # what the processor's unit of tiles multiplies
 
 # How a product reads its right operand.
 cdef enum:

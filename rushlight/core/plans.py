@@ -55,4 +55,4 @@ RIGHT_MODES = {
     "transposed": TRANSPOSED,
     "gathered": GATHERED,
 }
-PAIRED = PAIRS
+PAIRED, TILED = PAIRS, TILES

@@ -1,5 +1,6 @@
 """Products of matrices of bytes by an instruction that sums four products at once.
 
+A unit of tiles takes them as they are. Where there is none:
 The processor multiplies unsigned bytes by signed ones. Signed left operands are moved up
 by 128, which adds 128 times the sum of a column of the right operand to each of its
 results; that is taken off again behind the sums. All of it wraps as 32 bits do.
@@ -11,7 +12,9 @@ import functools
 
 import rushlight
 from rushlight.backends.roles import host
+from rushlight.core.plans import TILED
 from rushlight.ops import call as ops
+from rushlight.ops import tiled_products
 
 contraction = host.contraction
 FOUR = 4
@@ -49,6 +52,13 @@ def product(a, b, dtype):
     if out.numel() == 0 or a.is_meta:
         return out
     signed = a.dtype.name == "int8"
+    if tiled_products.serves(a, b, "int8"):
+        left, right = tiled_products.lying(a, b)
+        kept = tiled_products.waiting(a, shape, rushlight.int32, "int8")
+        find = _kernels(dtype.name, False, a.dtype.name)
+        return contraction.product_after(
+            out, left, right, rushlight.int32, find, (), kept, TILED
+        )
     left, right = _fours(a), _fours(b.mT)
     if signed:  # the highest bit turned over is 128 more
         left = left ^ rushlight.full([], -0x7F7F7F80, dtype=left.dtype)
@@ -77,8 +87,14 @@ def _fours(x):
 
 
 @functools.cache
-def _kernels(stored, signed):
-    """What finds the one kernel that there is: neither operand is a lone row."""
+def _kernels(stored, signed, tiled=None):
+    """What finds the one kernel that there is: neither operand is a lone row.
+
+    Args:
+        stored: the dtype of the results.
+        signed: whether bytes of the left operand were moved.
+        tiled: their dtype, where they are multiplied by tiles; else None.
+    """
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.ops.contraction import After, kernel_after
 
@@ -89,6 +105,10 @@ def _kernels(stored, signed):
 
     @functools.cache
     def find(kind):
+        if tiled:
+            step = "fours" if tiled == "int8" else "unsigned_fours"
+            types = f"tiles_{step}", tiled, "int8", "int32"
+            return kernel_after(*types, words, after, digest)
         return kernel_after("fours", "int32", "int32", "int32", words, after, digest)
 
     return find

@@ -36,13 +36,14 @@ from rushlight.codegen.expr import (
     load,
 )
 from rushlight.codegen.fingerprint import fingerprint
-from rushlight.codegen.schedules.contraction import Tile, matrix_tile
+from rushlight.codegen.schedules.contraction import Tile, matrix_tile, unit_tile
 from rushlight.codegen.storage import computed
 from rushlight.codegen.target import current
 from rushlight.core.plans import ARRAYS, RIGHT_MODES
 from rushlight.ops.contraction_loops import (
     Behind,
     Operand,
+    apply,
     blocks_of,
     choose,
     lane_mask,
@@ -131,6 +132,19 @@ class Product:
         self.b, self.tile, self.compute, self.add = builder, tile, compute, add
         self.pack = Packers(builder, tile, compute)
         self.waiting = builder.array("waiting", compute, tile.rows * tile.width)
+        self.room = self.converted = self.nothing = None
+
+    def begin(self, a_type, b_type):
+        """Makes room for what is packed, of operands of these types."""
+        b, tile, compute = self.b, self.tile, self.compute
+        if tile.columns:
+            self.room = b.array("packed", compute, tile.depth * tile.columns)
+        if a_type != compute:
+            self.converted = b.array("converted", compute, tile.depth * tile.rows)
+        self.nothing = self.zeros()
+
+    def end(self):
+        """What is behind the last block: nothing."""
 
     def register_tile(self, vectors, lines, right, depth, rows, step, mask=None):
         """As many vectors of sums for each line of the left operand.
@@ -162,6 +176,48 @@ class Product:
         for (target, _), totals in zip(rows, sums, strict=True):
             for j, total in enumerate(totals):
                 b.store(target, j * lanes, total, mask)
+
+    def sweep(self, n, height, width, left, right, results):
+        """Adds up one block of the output over blocks of the depth.
+
+        Args:
+            n: the plan of the product, by name.
+            results: where sums go, and what may be added to those of the first block.
+        """
+        b, tile, compute, room = self.b, self.tile, self.compute, self.room
+        begin = either(b, n["added"] != 0, results.added, self.nothing)
+        with b.loop("k0", 0, n["depth"], tile.depth) as k0:
+            depth = b.let("depth", minimum(n["depth"] - k0, tile.depth))
+            source = named(b, "source", right.at(k0))
+            if room is not None:
+                self.pack.pack_right(n["right_mode"], source, room, depth, width)
+            direct = b.let("direct", n["right_mode"] == RIGHT_MODES["direct"])
+
+            def right_at(j):
+                there = Operand(source.at(0, j).pointer, source.row)
+                if room is None:
+                    return there
+                start = self.pack.packed_index(j, depth)
+                packed = Operand(moved(room, start), Const(i64, tile.width))
+                if source.pointer.type.element != compute:
+                    return packed
+                return choose(b, direct, there, packed)
+
+            def left_at(i, rows):
+                there = left.at(i, k0)
+                if self.converted is None:
+                    return there
+                return self.pack.pack_left(there, self.converted, depth, rows)
+
+            here = Results(
+                results.out,
+                results.sums,
+                either(b, k0 == 0, begin, results.sums),
+                b.let("ended", k0 + tile.depth >= n["depth"]),
+                results.after,
+                results.others,
+            )
+            self.block(height, width, depth, left_at, right_at, here)
 
     def block(self, height, width, depth, left, right_at, results):
         """All tiles of a block.
@@ -293,26 +349,9 @@ class Strip:
             apply(b, after, line, row, count, [o.at(r, 0) for o in results.others])
 
 
-def apply(b, after, line, row, count, others):
-    """Writes ``count`` results to ``row`` from the sums at ``line``.
-
-    Args:
-        others: operands at the first result; a ``column`` of 0 stands for one value.
-    """
-    there = [b.let("other", other.pointer) for other in others]
-    alone = [
-        None if along else b.let("alone", load(pointer, 0))
-        for pointer, (_, along) in zip(there, after.others, strict=True)
-    ]
-    with b.loop("c", 0, count, kind="vectorized") as c:
-        values = [
-            load(pointer, c) if value is None else value
-            for pointer, value in zip(there, alone, strict=True)
-        ]
-        b.store(row, c, after.apply(load(line, c), values))
-
-
-def product(name, a_type, b_type, compute, tile, add=multiply_add, after=None):
+def product(
+    name, a_type, b_type, compute, tile, add=multiply_add, after=None, writer=Product
+):
     """The matrix product; the parallel axis counts blocks of the output.
 
     Blocks are numbered columns first, then rows, then batch. Data: out, a, b, added and
@@ -324,24 +363,17 @@ def product(name, a_type, b_type, compute, tile, add=multiply_add, after=None):
     Args:
         add: what multiplies and adds vectors of the operands.
         after: what is behind the sums, as `After`.
+        writer: what writes the loops of a block, as `Product` does.
     """
     b = Builder()
-    write = Product(b, tile, compute, add)
+    write = writer(b, tile, compute, add)
     n = planned(b, "product")
     stored = compute if after is None else Type(after.stored)
     types = {"out": stored, "a": a_type, "b": b_type, "added": compute, "sums": compute}
     p = {key: b.let(key, ir.argument(at, types[key])) for key, at in ARRAYS.items()}
-    room = (
-        b.array("packed", compute, tile.depth * tile.columns) if tile.columns else None
-    )
-    converted = (
-        b.array("converted", compute, tile.depth * tile.rows)
-        if a_type != compute
-        else None
-    )
     kinds = () if after is None else after.others
     besides = [Beside(b, k, kind, along) for k, (kind, along) in enumerate(kinds)]
-    zeros = write.zeros()
+    write.begin(a_type, b_type)
     across = b.let("across", blocks_of(n["columns"], n["column_block"]))
     down = b.let("down", blocks_of(n["rows"], n["row_block"]))
     with b.loop("chunk", ir.BEGIN, ir.END) as chunk:
@@ -369,9 +401,9 @@ def product(name, a_type, b_type, compute, tile, add=multiply_add, after=None):
         here = tuple(one.at(batch, i0, j0) for one in besides)
         if after is None:
             sums = Operand(out.pointer, out.row, one)
-        begin = either(b, n["added"] != 0, added, zeros)
-        sweep = Results(out, sums, begin, after=after, others=here)
-        sweep_depth(write, n, height, width, left, right, sweep, room, converted)
+        results = Results(out, sums, added, after=after, others=here)
+        write.sweep(n, height, width, left, right, results)
+    write.end()
     return ir.kernel(name, rolled(b.statements))
 
 
@@ -398,47 +430,6 @@ def either(b, condition, yes, no):
     )
 
 
-def sweep_depth(write, n, height, width, left, right, results, room, converted):
-    """Adds up one block of the output over blocks of the depth.
-
-    Args:
-        results: where sums go, and what is added to those of the first block.
-    """
-    b, tile, compute = write.b, write.tile, write.compute
-    with b.loop("k0", 0, n["depth"], tile.depth) as k0:
-        depth = b.let("depth", minimum(n["depth"] - k0, tile.depth))
-        source = named(b, "source", right.at(k0))
-        if room is not None:
-            write.pack.pack_right(n["right_mode"], source, room, depth, width)
-        direct = b.let("direct", n["right_mode"] == RIGHT_MODES["direct"])
-
-        def right_at(j):
-            there = Operand(source.at(0, j).pointer, source.row)
-            if room is None:
-                return there
-            start = write.pack.packed_index(j, depth)
-            packed = Operand(moved(room, start), Const(i64, tile.width))
-            if source.pointer.type.element != compute:
-                return packed
-            return choose(b, direct, there, packed)
-
-        def left_at(i, rows):
-            there = left.at(i, k0)
-            if converted is None:
-                return there
-            return write.pack.pack_left(there, converted, depth, rows)
-
-        here = Results(
-            results.out,
-            results.sums,
-            either(b, k0 == 0, results.added, results.sums),
-            b.let("ended", k0 + tile.depth >= n["depth"]),
-            results.after,
-            results.others,
-        )
-        write.block(height, width, depth, left_at, right_at, here)
-
-
 def ready(function, after):
     """The loops as they are emitted: final as written, but for those that are traced."""
     from rushlight.codegen.lower import lower
@@ -457,7 +448,8 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
 
     Args:
         kind: ``product``, ``pairs`` (of bfloat16, held as float32), ``fours`` (of bytes,
-            held as int32), ``dots``, ``combine`` or ``turned_sum``.
+            held as int32), ``tiles_`` and what a unit of tiles multiplies (bfloat16 is held
+            as int16), ``dots``, ``combine`` or ``turned_sum``.
         a_type, b_type: what the operands hold.
         compute: what sums are.
         named_by: what the kernel's name ends in.
@@ -468,6 +460,8 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
     from rushlight.ops import contraction_vectors as vectors
 
     types = [Type(a_type), Type(b_type), Type(compute)]
+    if kind.startswith("tiles_"):
+        return kernel_of_tiles(kind, types, named_by, after, digest)
     name = "_".join([kind, *dict.fromkeys((a_type, b_type, compute))]) + named_by
     write = {
         "product": lambda tile: product(name, *types, tile, after=after),
@@ -481,6 +475,22 @@ def kernel_after(kind, a_type, b_type, compute, named_by, after, digest=""):
     text = "".join(map(host.cache.source_digest, (*files, vectors.__file__))) + digest
     return host.cache.native(
         name, text, lambda: ready(write(matrix_tile(compute, current())), after)
+    )
+
+
+def kernel_of_tiles(kind, types, named_by, after, digest):
+    """The same by a unit of tiles."""
+    from rushlight.ops import contraction_loops, contraction_tiles
+
+    name = "_".join([kind, *map(str, dict.fromkeys(types))]) + named_by
+    step, tile = kind.removeprefix("tiles_"), unit_tile()
+    files = __file__, contraction_loops.__file__, contraction_tiles.__file__
+    text = "".join(map(host.cache.source_digest, files)) + digest
+    writer = contraction_tiles.TileProduct
+    return host.cache.native(
+        name,
+        text,
+        lambda: ready(product(name, *types, tile, step, after, writer), after),
     )
 
 

@@ -23,8 +23,11 @@ from rushlight.backends.roles import host
 from rushlight.codegen.fingerprint import fingerprint
 from rushlight.codegen.storage import COMPUTED_IN, rounded_to
 from rushlight.core.dtype import all_dtypes
+from rushlight.core.plans import TILED
 from rushlight.ops import call as ops
+from rushlight.ops import tiled_products
 from rushlight.ops.contraction import After, depth_of, kernel_after, paired
+from rushlight.ops.half_products import takes_tiles
 from rushlight.ops.linalg import PAIRS, SUM_TYPES
 
 contraction = host.contraction
@@ -68,8 +71,9 @@ class Behind:
 
             @functools.cache
             def find(kind):
-                operand = "float32" if kind == "pairs" else dtype
+                operand = {"pairs": "float32", "tiles": "int16"}.get(kind, dtype)
                 types = operand, operand, SUM_TYPES[dtype]
+                kind = "tiles_pairs" if kind == "tiles" else kind
                 return kernel_after(kind, *types, words, after, self.digest)
 
             self.found[key] = find
@@ -187,8 +191,10 @@ def multiplied(a, b, behind, seen, dtype, out, shape):
         a = ops.new_zeros(a, (*a.shape[:-1], 1))
         b = ops.new_zeros(b, (*b.shape[:-2], 1, b.shape[-1]))
     sums = all_dtypes()[SUM_TYPES[a.dtype.name]]
-    code = -1
-    if a.dtype.name == "bfloat16" and paired(a, b):
+    code, tiled = -1, takes_tiles(a, b)
+    if tiled:
+        code, (a, b) = TILED, tiled_products.lying(a, b)
+    elif a.dtype.name == "bfloat16" and paired(a, b):
         code = PAIRS
     deep = a.shape[-1] > depth_of(sums.name)
     others = tuple(other for other, _ in seen)
@@ -197,6 +203,8 @@ def multiplied(a, b, behind, seen, dtype, out, shape):
         kind is not sums or any(other.data_ptr() == out.data_ptr() for other in others)
     ):
         kept = fresh(a, shape, sums)
+    if tiled:
+        kept = tiled_products.waiting(a, shape, sums)
     kinds = tuple((other.dtype.name, along) for other, along in seen)
     find = behind.kernels(a.dtype.name, kinds, kind.name)
     return contraction.product_after(out, a, b, sums, find, others, kept, code)

@@ -17,6 +17,7 @@ from rushlight.codegen.expr import (
     bf16,
     cast,
     i32,
+    load,
 )
 from rushlight.codegen.rewrite import map_statement
 from rushlight.codegen.target import current
@@ -128,6 +129,25 @@ def choose(b, condition, yes, no):
         b.let("right", ir.Select(condition, yes.pointer, no.pointer)),
         b.let("right_row", ir.Select(condition, yes.row, no.row)),
     )
+
+
+def apply(b, after, line, row, count, others):
+    """Writes ``count`` results to ``row`` from the sums at ``line``.
+
+    Args:
+        others: operands at the first result; a ``column`` of 0 stands for one value.
+    """
+    there = [b.let("other", other.pointer) for other in others]
+    alone = [
+        None if along else b.let("alone", load(pointer, 0))
+        for pointer, (_, along) in zip(there, after.others, strict=True)
+    ]
+    with b.loop("c", 0, count, kind="vectorized") as c:
+        values = [
+            load(pointer, c) if value is None else value
+            for pointer, value in zip(there, alone, strict=True)
+        ]
+        b.store(row, c, after.apply(load(line, c), values))
 
 
 def rolled(statements):

@@ -7,10 +7,10 @@ from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Call, Const, Type, cast, i64, load
 from rushlight.codegen.turned_rows import transpose
 from rushlight.core.plans import ARRAYS
-from rushlight.ops.contraction import apply
 from rushlight.ops.contraction_loops import (
     Behind,
     Operand,
+    apply,
     blocks_of,
     lane_mask,
     minimum,

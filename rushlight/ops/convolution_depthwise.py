@@ -11,9 +11,9 @@ from __future__ import annotations
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Const, Ramp, Type, cast, i32, i64, load
-from rushlight.ops.contraction import apply
 from rushlight.ops.contraction_loops import (
     Operand,
+    apply,
     lane_mask,
     moved,
     multiply_add,

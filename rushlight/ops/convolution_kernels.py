@@ -32,9 +32,10 @@ from rushlight.codegen.expr import (
 )
 from rushlight.codegen.schedules.contraction import Tile, matrix_tile
 from rushlight.codegen.target import current
-from rushlight.ops.contraction import Product, Results, apply
+from rushlight.ops.contraction import Product, Results
 from rushlight.ops.contraction_loops import (
     Operand,
+    apply,
     blocks_of,
     choose,
     lane_mask,

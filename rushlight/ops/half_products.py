@@ -6,8 +6,9 @@ import functools
 
 import rushlight
 from rushlight.backends.roles import host
-from rushlight.core.plans import PAIRED
+from rushlight.core.plans import PAIRED, TILED
 from rushlight.ops import products_elsewhere as elsewhere
+from rushlight.ops import tiled_products
 
 contraction = host.contraction
 
@@ -47,14 +48,18 @@ def product(a, b, added=None, pairs=False, alpha=1, beta=1):
 def _run(a, b, shape, added, pairs, alpha, beta):
     """The kernel for these operands, on them."""
     name, code = a.dtype.name, -1
-    if name == "bfloat16" and pairs:
+    if takes_tiles(a, b):
+        code, (a, b) = TILED, tiled_products.lying(a, b)
+    elif name == "bfloat16" and pairs:
         a, b = _beside(a), _beside(b.mT).mT
         code = PAIRED if _paired(a, b) else -1
     out = contraction.fresh(a, shape)
     if out.numel() == 0 or a.is_meta:
         return out
     kept = None
-    if a.shape[-1] > _depth():
+    if code == TILED:
+        kept = tiled_products.waiting(a, shape, rushlight.float32)
+    elif a.shape[-1] > _depth():
         kept = contraction.fresh(a, shape, rushlight.float32)
     others = () if added is None else (added,)
     along = None if added is None else added.stride(-1) == 1
@@ -69,11 +74,31 @@ def _run(a, b, shape, added, pairs, alpha, beta):
     )
 
 
+def takes_tiles(a, b):
+    """Whether a unit of tiles multiplies these operands."""
+    here = a.dtype.name == "bfloat16" and a.device.on_host
+    return here and tiled_products.serves(a, b)
+
+
+def sums_by_tiles(a, b):
+    """The sums of a product in float32, as those that are rounded are added up."""
+    shape, kind = (*a.shape[:-1], b.shape[-1]), rushlight.float32
+    out = contraction.fresh(a, shape, kind)
+    if a.is_meta:
+        return out
+    a, b = tiled_products.lying(a, b)
+    kept = tiled_products.waiting(a, shape, kind)
+    find = _kernels("bfloat16", None, False, "float32")
+    return contraction.product_after(out, a, b, kind, find, (), kept, TILED)
+
+
 @functools.cache
-def _kernels(name, along, factors):
+def _kernels(name, along, factors, stored=None):
     """What finds kernels by their kind.
 
     Args:
+        name: the dtype of the operands, and of the results unless they are ``stored``
+            in another one.
         along: whether what is added has a value for each column, or one for each row;
             None where nothing is.
         factors: whether there are such.
@@ -88,15 +113,18 @@ def _kernels(name, along, factors):
         others = (*others, *[number] * (1 + len(others)))
     else:
         function = _rounded if along is None else _biased
-    after = After(function, others, name)
+    stored = stored or name
+    after = After(function, others, stored)
     digits = [] if along is None else [str(int(along))]
-    words = "_".join(["", function.__name__.strip("_"), *digits, name])
-    digest = fingerprint(function)
+    words = "_".join(["", function.__name__.strip("_"), *digits, stored])
+    rest = "float32", words, after, fingerprint(function)
 
     @functools.cache
     def find(kind):
+        if kind == "tiles":
+            return kernel_after("tiles_pairs", "int16", "int16", *rest)
         operand = "float32" if kind == "pairs" else name
-        return kernel_after(kind, operand, operand, "float32", words, after, digest)
+        return kernel_after(kind, operand, operand, *rest)
 
     return find
 

@@ -11,6 +11,7 @@ from rushlight.backends.roles import host
 from rushlight.core.dtype import all_dtypes, by_code
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.plans import PAIRED as PAIRS
+from rushlight.core.plans import TILED
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import byte_products, embedding_of_complex, half_products
 from rushlight.ops import call as ops
@@ -57,10 +58,12 @@ OLD_NAMES = {
 
 def find_kernel(kind, code):
     """The native kernel for a dtype, and its tile; without a kind, the tile alone."""
-    from rushlight.codegen.schedules.contraction import matrix_tile
+    from rushlight.codegen.schedules.contraction import matrix_tile, unit_tile
     from rushlight.codegen.target import current
     from rushlight.ops.contraction import matrix_kernel
 
+    if code == TILED:
+        return None, unit_tile()  # its kernels have something behind them
     name = "float32" if code == PAIRS else by_code(code).name
     sums = SUM_TYPES[name]
     tile = matrix_tile(sums, current())
@@ -117,6 +120,8 @@ def product(a, b, sums, *added):
     """The product in the type of the sums; bfloat16 in pairs where that is to be had."""
     if a.dtype.category == 3:
         return complex_product(a, b, *added)
+    if not added and half_products.takes_tiles(a, b):
+        return half_products.sums_by_tiles(a, b)
     if not added and a.dtype.name == "bfloat16" and has_pairs():
         left = a if a.stride(-1) == 1 else a.contiguous()
         right = b

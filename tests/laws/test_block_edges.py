@@ -1,10 +1,12 @@
 """Kernels that work in blocks are right on both sides of every edge, in every dtype."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 import rushlight
-from rushlight.codegen.schedules.contraction import matrix_tile
+from rushlight.codegen.schedules.contraction import matrix_tile, unit_tile
 from rushlight.codegen.target import current
 from rushlight.ops.contraction_vectors import COMBINED_ROWS, DOT_ROWS, DOT_VECTORS
 from rushlight.ops.convolution_kernels import convolution_tile, weight_block
@@ -95,6 +97,36 @@ def matrix_sizes(dtype):
         yield m, 9, 1
     for n in around(4096):
         yield 1, 2, n
+
+
+def sizes_of_tiles(dtype):
+    """Rows, depths and columns at the edges of what a unit of tiles takes."""
+    tile, together = unit_tile(), 4 // getattr(rushlight, dtype).itemsize
+    deep = tile.depth * together
+    for m in around(2, 16, tile.rows, 2 * tile.rows):
+        yield m, 129, tile.width + 1
+    for n in around(2, 16, tile.width, 2 * tile.width, tile.columns):
+        yield tile.rows + 1, 66, n
+    for k in around(2, 16 * together, 32 * together, deep, 2 * deep):
+        yield 35, k, 47
+    yield 513, 3, 1025  # several blocks of rows and of columns
+
+
+@pytest.mark.parametrize("turned", (*itertools.product((False, True), repeat=2),))
+@pytest.mark.parametrize("dtype", ("bfloat16", "int8", "uint8"))
+def test_products_at_the_edges_of_tiles(dtype, turned):
+    for m, k, n in sizes_of_tiles(dtype):
+        a = values((k, m) if turned[0] else (m, k), dtype, 1)
+        b = values((n, k) if turned[1] else (k, n), dtype.removeprefix("u"), 2)
+        if dtype != "bfloat16":  # all values that there are: sums are exact
+            a, b = a * 42 + 3, b * 42 - 3
+        x, y, p, q = ours(a), ours(b), exact(a), exact(b)
+        x, p = (x.t(), p.t()) if turned[0] else (x, p)
+        y, q = (y.t(), q.t()) if turned[1] else (y, q)
+        if dtype == "bfloat16":
+            assert_near(x @ y, p @ q, dtype, k, f"{m} x {k} x {n}")
+        else:
+            assert rushlight._int_mm(x, y).tolist() == (p @ q).tolist()
 
 
 @pytest.mark.parametrize("turned", ("plain", "left", "right", "both", "stepped"))

@@ -18,8 +18,6 @@ KNOWN = {
     frozenset(("expr", "emit.python", "emit.reference")),
     frozenset(("loops", "loops_reader", "loops_reference")),
     frozenset(("complexes", "complex_functions")),
-    # a tile's kernels, and which of them a product takes
-    frozenset(("contraction", "contraction_vectors")),
     # a `Function` is recorded by a level, which makes Functions
     frozenset(("function", "levels.custom")),
 }

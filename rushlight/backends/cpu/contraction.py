@@ -36,6 +36,7 @@ from cython.cimports.rushlight.core.plans import (
     PAIRS,
     RIGHT,
     SUMS,
+    TILES,
     TRANSPOSED,
     CombineCall,
     CombinePlan,
@@ -152,6 +153,44 @@ def cut(
     bands = min(bands, covering(wanted, across * batch))
     blocks.rows = covering(covering(rows, bands), 6) * 6
     blocks.chunks = across * covering(rows, blocks.rows) * batch
+    return blocks
+
+
+@cython.cfunc
+def cut_for_tiles(
+    rows: int64_t,
+    columns: int64_t,
+    depth: int64_t,
+    batch: int64_t,
+    capacity: int64_t,
+) -> Blocks:
+    """Blocks of whole tiles, near to squares: both operands are packed for each of them.
+
+    No result depends on how blocks are cut: all of the depth is added up alike.
+    """
+    blocks: Blocks
+    work: int64_t = rows * columns * depth * batch
+    wanted: int64_t = 1
+    if work > (1 << 32):
+        wanted = 16
+    elif work > (1 << 30):
+        wanted = 8
+    elif work > (1 << 27):
+        wanted = 4
+    elif work > (1 << 24):
+        wanted = 2
+    wanted = covering(wanted, batch)
+    across: int64_t = covering(columns, capacity)
+    down: int64_t = 1
+    while across * down < wanted:
+        if rows // down > columns // across:
+            down *= 2
+        else:
+            across *= 2
+    blocks.columns = covering(covering(columns, across), 32) * 32
+    blocks.rows = covering(covering(rows, down), 32) * 32
+    blocks.chunks = covering(columns, blocks.columns) * covering(rows, blocks.rows)
+    blocks.chunks *= batch
     return blocks
 
 
@@ -329,15 +368,17 @@ def run_product(
     sums: cython.pointer(Matrix) = cython.NULL,
 ) -> cython.int:
     """A product whose output has adjacent columns, as has what is added."""
-    if a.rows == 1 and b.row == 1 and a.column == 1 and code != PAIRS:
+    words: cython.bint = code == PAIRS or code == TILES
+    if a.rows == 1 and b.row == 1 and a.column == 1 and not words:
         return run_dots(code, out, a, b, d, added, batch, behind)
-    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW and code != PAIRS:
+    if a.rows == 1 and b.column == 1 and b.columns >= SHORT_ROW and not words:
         return run_combine(code, out, a, b, d, added, batch, behind)
     kernel: NativeKernel
     if _widths[code] == 0:
         load_tile(code)
     if behind is not None:
-        kernel = behind.kernels("pairs" if code == PAIRS else "product")
+        kind = "pairs" if code == PAIRS else "product"
+        kernel = behind.kernels("tiles" if code == TILES else kind)
     else:
         if _products[code] is None:
             _products[code] = _find("product", code)[0]
@@ -355,6 +396,8 @@ def run_product(
     blocks: Blocks = cut(
         a.rows, b.columns, a.columns, batch, right, capacity, _widths[code]
     )
+    if code == TILES:
+        blocks = cut_for_tiles(a.rows, b.columns, a.columns, batch, capacity)
     if sums == cython.NULL:
         sums = out
     data: cython.p_char[32]
@@ -914,6 +957,20 @@ def product_after(
             False,
             batch,
             True,
+            behind,
+            cython.address(kept),
+        )
+        return out
+    if code == TILES:
+        run_product(
+            TILES,
+            cython.address(there),
+            cython.address(left),
+            cython.address(right),
+            cython.address(there),
+            False,
+            batch,
+            False,
             behind,
             cython.address(kept),
         )

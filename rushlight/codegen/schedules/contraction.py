@@ -54,3 +54,13 @@ def matrix_tile(dtype: str, target) -> Tile:
     block = target.caches[1] - target.caches[0]
     columns = block // (depth * itemsize) // width * width
     return Tile(lanes, 6, vectors, depth, columns)
+
+
+def unit_tile() -> Tile:
+    """The tile of a processor's unit of them: two by two squares of 16 words.
+
+    Lanes and depth are words of 32 bits. Processors that have such units have 2 MB of
+    second-level cache: a block of the right operand takes half of it, 32 rows of the left
+    one two thirds of the first level.
+    """
+    return Tile(16, 32, 2, 256, 512)
