@@ -209,12 +209,14 @@ class Tables:
         self.offsets = offsets
         self._steps_of(run)
         self.copied = [self._shifted(*one) for one in self.sources]
-        self.features = _features()
+        self.features = _features(self.names)
+        self.tiles = any(name.startswith("tiles_") for name in self.names)
         self.identity = self._identity()
 
     def _code(self, run):
         """All kernels' code, one behind the other, and what is to be filled in."""
         self.code, self.slots, self.functions = bytearray(), [], []
+        self.names = set()
         self.numbers_of: dict = {}
         images: dict = {}
         addresses = dict.fromkeys(
@@ -228,6 +230,7 @@ class Tables:
         for address in addresses:
             kernel = _steps.kernel_of(address)
             image = kernel.owner
+            self.names.add(kernel.name)
             code, symbols, relative, external = image.contents()
             start = images.get(id(image))
             if start is None:
@@ -331,8 +334,19 @@ def _type(tensor):
     return str(tensor.dtype).rpartition(".")[2]
 
 
-def _features():
-    """What gcc's name is for the instructions that the kernels use."""
+# What kernels of contractions need besides, by how their names begin; see
+# `ops.contraction.kernel_after`.
+_STEPS = {
+    "pairs_": ["avx512bf16"],
+    "fours_": ["avx512vnni"],
+    "tiles_pairs_": ["amx-tile", "amx-bf16"],
+    "tiles_fours_": ["amx-tile", "amx-int8"],
+    "tiles_unsigned_fours_": ["amx-tile", "amx-int8"],
+}
+
+
+def _features(names):
+    """What gcc's name is for the instructions that kernels of these names use."""
     from rushlight.codegen.target import current
 
     target = current()
@@ -340,7 +354,11 @@ def _features():
         return []
     wanted = {16: ["sse2"], 32: ["avx2"], 64: ["avx512f", "avx512bw", "avx512vl"]}
     found = list(wanted.get(target.vector_bytes, ()))
-    return [*found, "fma"] if target.has("fma") else found
+    found += ["fma"] if target.has("fma") else []
+    for step, needed in _STEPS.items():
+        if any(name.startswith(step) for name in names):
+            found += needed
+    return list(dict.fromkeys(found))
 
 
 def _written(folder, name, tables):

@@ -391,6 +391,7 @@ _INCLUDES = """\
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 #pragma GCC visibility push(default)
 #include "{name}.h"
@@ -400,6 +401,11 @@ __asm__(".section .rodata\\n.balign 64\\nrl_code:\\n.incbin \\"{name}.kernels\\"
         ".byte 0\\n.previous\\n");
 extern const char rl_code[] __attribute__((visibility("hidden")));
 """
+
+# Linux gives a process room for a processor's tiles if it asks; see `ops.tiled_products`.
+_ASK_FOR_TILES = """
+  if (syscall(SYS_arch_prctl, 0x1023, 18))
+    return fail(NULL, "NAME: the system gives no room for tiles"), NULL;"""
 
 FUNCTIONS_OF_C = {"rushlight_scratch": 1, "memcpy": 2, "memmove": 3, "memset": 4}
 
@@ -458,6 +464,8 @@ def source(name, tables):
         f'return fail(NULL, "NAME: this processor lacks {one}"), NULL;'
         for one in t.features
     )
+    if t.tiles:
+        features += _ASK_FOR_TILES
     parts = [
         _INCLUDES.format(name=name),
         "".join(f"#define {key} {value}\n" for key, value in facts.items()),

@@ -11,9 +11,11 @@ import pytest
 
 import rushlight as rl
 from rushlight import nn
+from rushlight.codegen.target import current
 from rushlight.export import Dim, aot_compile, export
 from rushlight.export._compile import Loaded
 from rushlight.export._steps import NotExportable
+from rushlight.ops import tiled_products
 from tests.export.programs import programs
 
 ROOT = Path(__file__).parents[2]
@@ -287,3 +289,40 @@ def test_a_program_in_c_runs_the_libraries(tmp_path):
     ).stdout
     libraries = {line.split()[1] for line in needed.split("\n") if "NEEDED" in line}
     assert libraries <= {"libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2"}
+
+
+SQUARED = """
+#include <stdio.h>
+#include "squared.h"
+int main(void) {
+  static uint16_t x[4096], y[4096];
+  squared *model = squared_create("squared.weights", NULL);
+  if (!model) return puts(squared_last_error(NULL)), 2;
+  for (int i = 0; i < 4096; i++) x[i] = 0x3f80;
+  squared_tensor in = *squared_input(0), out = *squared_output(0);
+  in.data = x, out.data = y;
+  if (squared_run(model, &in, 1, &out, 1)) return puts(squared_last_error(model)), 3;
+  for (int i = 0; i < 4096; i++) if (y[i] != 0x4280) return 4;
+  return squared_free(model), 0;
+}
+"""
+
+
+def test_a_library_asks_for_what_its_kernels_need(tmp_path):
+    """A process of its own has no room for tiles until it asks."""
+    x = rl.ones(64, 64, dtype=rl.bfloat16)
+    aot_compile(lambda x: x @ x, (x,), directory=tmp_path, name="squared")
+    (tmp_path / "main.c").write_text(SQUARED)
+    subprocess.run(
+        [COMPILER, "-O2", "-Wall", "-Werror", "-I.", "-o", "run", "main.c", "-L.",
+         "-lsquared", "-Wl,-rpath,."],
+        check=True, cwd=tmp_path,
+    )  # fmt: skip
+    done = subprocess.run(["./run"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    text = (tmp_path / "squared.c").read_text()
+    assert ("SYS_arch_prctl" in text) == tiled_products.has("bf16")
+    for name, needed in (("amx-bf16", "bf16"), ("amx-tile", "bf16")):
+        assert (f"lacks {name}" in text) == tiled_products.has(needed)
+    asked = current().has("dot_bf16") and not tiled_products.has("bf16")
+    assert ("lacks avx512bf16" in text) == asked
