@@ -611,6 +611,16 @@ def is_odd(t: Tensor, dim: cython.int) -> cython.bint:
     return (t.sizes[dim] | t.strides[other] | batch) & 1 or t.strides[dim] != 1
 
 
+def on_words(a: Tensor, b: Tensor) -> cython.bint:
+    """Whether two matrices start where words of four bytes do.
+
+    Nobody sees an address by it, so programs that write calls down may go on.
+    """
+    starts: uintptr_t = cython.cast(uintptr_t, a.pointer())
+    starts |= cython.cast(uintptr_t, b.pointer())
+    return (starts & 3) == 0
+
+
 def pair_product(a: Tensor, b: Tensor, compute: DType) -> Tensor:
     """The float32 product of bfloat16 matrices, two steps of the depth at a time.
 
