@@ -13,7 +13,8 @@ against 82). The right one is read in place where its rows are short, and otherw
 copied, or transposed a square of registers at a time, into panels as wide as a tile.
 
 What is behind the sums is any traced expression of them and of further operands; it is
-one loop over a finished tile, which the compiler makes vectors of as of any other.
+one loop, which the compiler makes vectors of as of any other: over each row of a finished
+panel, in place, or over a tile where results are of another type than the sums.
 """
 
 from __future__ import annotations
@@ -99,6 +100,8 @@ class Results:
         ended: whether there is no such block.
         after: what makes them results; None where that is what they are.
         others: its operands.
+        whole: whether that is done to all columns of a few rows at once, which have
+            memory of the same type to wait in.
     """
 
     out: Operand
@@ -107,6 +110,7 @@ class Results:
     ended: Expr | None = None
     after: After | None = None
     others: tuple = ()
+    whole: bool = False
 
     def at(self, b, i, j) -> Results:
         """The same, from another row and column on."""
@@ -117,6 +121,7 @@ class Results:
             self.ended,
             self.after,
             tuple(other.at(i, j) for other in self.others),
+            self.whole,
         )
 
 
@@ -216,6 +221,7 @@ class Product:
                 b.let("ended", k0 + tile.depth >= n["depth"]),
                 results.after,
                 results.others,
+                results.whole,
             )
             self.block(height, width, depth, left_at, right_at, here)
 
@@ -244,6 +250,9 @@ class Product:
                 right = named(b, "panel", right_at(there))
                 strip.tile(width - there, right, across.at(b, Const(i64, 0), there))
                 b.assign(j, j + strip.taken)
+            if across.whole:
+                with b.when(across.ended):
+                    strip.finish(width, across.sums, across)
             b.assign(i, i + rows)
 
     def constant_rows(self, value_of, height, room):
@@ -295,7 +304,7 @@ class Strip:
         target = results.sums
         if results.after is None:
             target = results.out
-        else:
+        elif not results.whole:
             pitch = Const(i64, tile.width)
             waiting = Operand(self.product.waiting, pitch)
             target = choose(b, results.ended, waiting, target)
@@ -307,9 +316,10 @@ class Strip:
             for k in self.places
         ]
         self.heights(tile.heights, left, right, rows)
-        if results.after is not None:
+        if results.after is not None and not results.whole:
             with b.when(results.ended):
-                self.finish(b.let("count", minimum(left, self.taken)), results)
+                count = b.let("count", minimum(left, self.taken))
+                self.finish(count, waiting, results)
 
     def heights(self, heights, left, right, rows):
         """The tile of as many rows as there are."""
@@ -338,13 +348,11 @@ class Strip:
         with b.otherwise():
             self.widths(widths[1:], height, left, right, rows)
 
-    def finish(self, count, results):
-        """Makes results of a tile's sums and writes them."""
+    def finish(self, count, sums, results):
+        """Makes results of so many columns' sums and writes them."""
         b, after = self.b, results.after
         with b.loop("r", 0, self.rows) as r:
-            line = b.let(
-                "line", moved(self.product.waiting, r * self.product.tile.width)
-            )
+            line = b.let("line", moved(sums.pointer, r * sums.row))
             row = b.let("row", moved(results.out.pointer, r * results.out.row))
             apply(b, after, line, row, count, [o.at(r, 0) for o in results.others])
 
@@ -401,7 +409,9 @@ def product(
         here = tuple(one.at(batch, i0, j0) for one in besides)
         if after is None:
             sums = Operand(out.pointer, out.row, one)
-        results = Results(out, sums, added, after=after, others=here)
+        # of one type: sums wait in their results' place, if nothing else does
+        whole = after is not None and stored == compute
+        results = Results(out, sums, added, after=after, others=here, whole=whole)
         write.sweep(n, height, width, left, right, results)
     write.end()
     return ir.kernel(name, rolled(b.statements))

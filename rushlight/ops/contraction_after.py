@@ -177,13 +177,18 @@ def product_behind(a, b, behind, others=(), dtype=None, out=None):
     return multiplied(a, b, behind, seen, dtype, out, shape)
 
 
-def multiplied(a, b, behind, seen, dtype, out, shape):
-    """`product_behind`, of operands that are seen in the result's shape."""
+def multiplied(a, b, behind, seen, dtype, out, shape, added=None):
+    """`product_behind`, of operands that are seen in the result's shape.
+
+    Args:
+        added: what is added to the sums first; of their type, with adjacent columns.
+    """
     if not takes(a, [other for other, _ in seen]):
         kinds = ", ".join(t.dtype.name for t in (a, *(other for other, _ in seen)))
         raise NotImplementedError(f"no product with operands of {kinds} behind it")
     kind = a.dtype if dtype is None else dtype
-    if out is None:
+    given = out is not None
+    if not given:
         out = fresh(a, shape, kind)
     if out.numel() == 0 or a.is_meta:
         return out
@@ -199,15 +204,17 @@ def multiplied(a, b, behind, seen, dtype, out, shape):
     deep = a.shape[-1] > depth_of(sums.name)
     others = tuple(other for other, _ in seen)
     kept = None
-    if deep and (
-        kind is not sums or any(other.data_ptr() == out.data_ptr() for other in others)
-    ):
+    if kind is not sums:
+        wait = deep
+    else:  # in the results' place, unless that is an operand
+        wait = given and any(other.data_ptr() == out.data_ptr() for other in others)
+    if wait:
         kept = fresh(a, shape, sums)
     if tiled:
         kept = tiled_products.waiting(a, shape, sums)
     kinds = tuple((other.dtype.name, along) for other, along in seen)
     find = behind.kernels(a.dtype.name, kinds, kind.name)
-    return contraction.product_after(out, a, b, sums, find, others, kept, code)
+    return contraction.product_after(out, a, b, sums, find, others, kept, code, added)
 
 
 def linear_behind(input, weight, behind, others=(), dtype=None, out=None):
@@ -267,3 +274,26 @@ def convolution_by_name(
     return convolution_behind(
         input, weight, _named[behind], others, *settings, bias, dtype
     )
+
+
+def product_by_name(added, a, b, turned, others, behind, sizes, dtype):
+    """``behind(a @ b + added, *others)`` with the bits of the operators one by one.
+
+    Of types that are summed in themselves, more than one row and more than one column.
+
+    Args:
+        added: a bias, or what else expands to the product's shape; None for nothing.
+        turned: whether ``b`` is a weight, whose rows are columns of the result.
+        behind: the name of a `Behind`.
+        sizes: of the result, which is the product's shape but for dimensions before
+            the last that are one.
+    """
+    behind, b = _named[behind], b.mT if turned else b
+    if turned:
+        rows = a if a.ndim == 2 or a.is_contiguous() else a.contiguous()
+        a = rows.reshape(prod(a.shape[:-1]), a.shape[-1])
+    shape = (*a.shape[:-1], b.shape[-1])
+    if added is not None:
+        added = added.expand(shape)
+    seen = [beside(shape, other.expand(sizes).reshape(shape)) for other in others]
+    return multiplied(a, b, behind, seen, dtype, None, shape, added).view(sizes)

@@ -19,6 +19,7 @@ from rushlight.codegen.expr import (
     i32,
     load,
 )
+from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.rewrite import map_statement
 from rushlight.codegen.target import current
 from rushlight.core.plans import BEHIND, PLACES
@@ -147,7 +148,15 @@ def apply(b, after, line, row, count, others):
             load(pointer, c) if value is None else value
             for pointer, value in zip(there, alone, strict=True)
         ]
-        b.store(row, c, after.apply(load(line, c), values))
+        put(b, row, c, after.apply(load(line, c), values))
+
+
+def put(b, pointer, index, value):
+    """Stores what is behind a sum; what it asks for several times is computed once."""
+    lets, (value,) = name_shared([value], f"{b.fresh('behind')}_")
+    for let in lets:
+        b.add(let)
+    b.store(pointer, index, value)
 
 
 def rolled(statements):

@@ -17,6 +17,7 @@ from rushlight.ops.contraction_loops import (
     moved,
     multiply_add,
     planned,
+    put,
     quotient,
     remainder,
     rolled,
@@ -65,19 +66,19 @@ def dots(name, a_type, b_type, compute, lanes, after=None) -> ir.Function:
         p_now = {key: b.let(key, moved(p[key], batch * n[f"{key}_batch"])) for key in p}
         whole = b.let("whole", stop - remainder(stop - i0, DOT_ROWS))
 
-        def put(i, total):
+        def finished(i, total):
             with b.when(n["added"] != 0):
                 b.assign(total, total + load(p_now["added"], i * n["added_row"]))
             value = total
             if after is not None:
                 values = [load(other.at(batch, i), 0) for other in besides]
                 value = after.apply(total, values)
-            b.store(p_now["out"], i * n["out_row"], value)
+            put(b, p_now["out"], i * n["out_row"], value)
 
         with b.loop("i", i0, whole, DOT_ROWS) as i:
-            dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS, put)
+            dot_rows(b, n, p_now, compute, lanes, i, DOT_ROWS, finished)
         with b.loop("i", whole, stop) as i:
-            dot_rows(b, n, p_now, compute, lanes, i, 1, put)
+            dot_rows(b, n, p_now, compute, lanes, i, 1, finished)
     return ir.kernel(name, rolled(b.statements))
 
 

@@ -25,7 +25,7 @@ def build(tape, leaf, wanted, name):
     attention.recognise(graph, name)
     preparing.prepare(tape, graph, name)
     parts = grouped(graph, lambda value: window(tape, value))
-    parts = epilogues.joined(graph, parts)
+    parts = epilogues.joined(graph, parts, name)
     items = []
     last = last_touched(parts)
     for number, part in enumerate(parts):

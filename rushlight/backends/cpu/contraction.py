@@ -928,8 +928,9 @@ def product_after(
     others: tuple,
     sums: object,
     code: cython.int = -1,
+    addend: Tensor = None,
 ) -> Tensor:
-    """``out = after(a b, *others)`` of two matrices, or of two batches of them.
+    """``out = after(a b + addend, *others)`` of two matrices, or of two batches of them.
 
     Args:
         out: row-major.
@@ -939,6 +940,7 @@ def product_after(
         others: tensors of the result's shape, with adjacent columns or none.
         sums: where sums wait for more depth; None where that may be ``out``.
         code: of the dtype, unless it is that of ``a``.
+        addend: of the type of the sums and the result's shape, with adjacent columns.
     """
     behind: Behind = Behind(kernels)
     n: cython.int = a.ndim_
@@ -987,5 +989,7 @@ def product_after(
         return out
     dtype: DType = a.dtype_
     place: cython.pointer(Matrix) = cython.address(kept)
-    run(dtype, compute, there, left, right, there, False, batch, behind, place)
+    added: cython.bint = addend is not None
+    d: Matrix = matrix_of(addend) if addend is not None else there
+    run(dtype, compute, there, left, right, d, added, batch, behind, place)
     return out
