@@ -329,7 +329,7 @@ def index_put(self, indices, values, accumulate=False):
     indices, values = beside(self, indices), _value_beside(self, values)
     places = Places(self, indices, values)
     out = places.together(self)
-    if out.data_ptr() == self.data_ptr():
+    if shares_storage(out, self):
         out = out.clone()
     _write(places, out, values, accumulate)
     return laid_as(self, places.apart(out))

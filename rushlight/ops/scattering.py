@@ -20,6 +20,7 @@ from rushlight.ops.native import (
     require,
     run,
 )
+from rushlight.ops.picking import shares_storage
 from rushlight.ops.type_groups import REAL, USUAL
 
 ASSIGN, ADD, MULTIPLY, SMALLEST, LARGEST = range(5)
@@ -182,7 +183,7 @@ def _scatter_complex(self, dim, index, source, mode, single):
         work = 4 * count * inner
         run(scatter_products, operands, [count, size, inner], outer, work, **types)
         raise_fault(flag, dim, size)
-        if corner.data_ptr() != target.data_ptr() or not corner.is_contiguous():
+        if not (shares_storage(corner, target) and corner.is_contiguous()):
             corner.copy_(target)
     else:
         pairs = index.unsqueeze(-1).expand([*index.shape, 2])

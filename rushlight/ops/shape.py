@@ -12,6 +12,7 @@ from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, require, scalar_name
+from rushlight.ops.picking import shares_storage
 from rushlight.ops.shared import readable, written
 from rushlight.ops.view import call_slice
 
@@ -597,7 +598,7 @@ def _check_image(name, self, factor_name, factor):
 def _moved(blocks, order, sizes, like):
     """The blocks in another order, in the memory format of ``like``."""
     result = blocks.permute(order).reshape(sizes)
-    if result.data_ptr() == like.data_ptr():
+    if shares_storage(result, like):
         result = result.clone(memory_format=rushlight.contiguous_format)
     return laid_out(result, format_of(like))
 

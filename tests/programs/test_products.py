@@ -255,6 +255,24 @@ def test_products_of_bfloat16_are_part_of_the_program():
     assert "linear" in str(program.graph)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x + 1).index_put((rl.tensor([0, 2]),), x[:2]) * 2,
+        lambda x: F.pixel_shuffle(x + 1, 2) * 2,
+        lambda x: F.channel_shuffle(x + 1, 2) * 2,
+    ],
+)
+def test_operators_that_ask_whether_memory_is_shared_are_part_of_a_program(function):
+    x = drawn(4, 8, 3, 3)
+    rl.compiler.reset()
+    compiled = rl.compile(function)
+    with rl.no_grad():
+        for _ in range(4):
+            assert rl.equal(compiled(x), function(x))
+    assert [len(runner.graphs) for runner in running._runners] == [1]
+
+
 @pytest.mark.parametrize("depth", [5, 384, 385, 800])
 def test_factors_may_go_to_what_they_are_added_to(depth):
     x, w = drawn(13, depth), drawn(65, depth, seed=1)
