@@ -162,12 +162,18 @@ class Windows:
                     f"{self.operator}: {name.replace('_', ' ')} should be greater than"
                     f" zero, but got {tuple(values)}"
                 )
-        for pad, taps in zip(padding, kernel):
+        for pad, taps, gap in zip(padding, kernel, dilation):
             if pad < 0:
                 raise RuntimeError(
                     f"{self.operator}: pad must be non-negative, but got pad: {pad}"
                 )
-            if pad > taps // 2:  # whatever the dilation
+            if pad > ((taps - 1) * gap + 1) // 2:
+                raise RuntimeError(
+                    f"{self.operator}: pad should be at most half of effective kernel"
+                    f" size, but got pad={pad}, kernel_size={taps} and dilation={gap}"
+                )
+        for pad, taps in zip(padding, kernel):
+            if pad > taps // 2:  # of the window itself, whatever the dilation
                 raise RuntimeError(
                     f"{self.operator}: pad should be smaller than or equal to half of"
                     f" kernel size, but got pad={pad}, kernel_size={taps}"

@@ -296,8 +296,8 @@ def normalizing_a_shape_that_the_input_lacks(rl):
 @mistake(
     RuntimeError,
     """
-max_pool2d: pad should be smaller than or equal to half of kernel size, but got pad=2, \
-kernel_size=2
+max_pool2d: pad should be at most half of effective kernel size, but got pad=2, \
+kernel_size=2 and dilation=1
 """,
 )
 def padding_more_than_a_window_covers(rl):

@@ -155,7 +155,8 @@ def test_shapes_only_on_meta():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((2, 2, 2), "pad should be smaller than or equal to half of kernel size"),
+        ((2, 2, 2), "pad should be at most half of effective kernel size"),
+        ((3, 1, 2, 2), "pad should be smaller than or equal to half of kernel size"),
         ((2, 0), "stride should be greater than zero"),
         ((20,), "Output size is too small"),
         (((2, 2, 2),), "must either be a single int, or a tuple of 2 ints"),
@@ -206,11 +207,12 @@ def test_paddings_are_refused_as_by_pytorch_whatever_the_dilation(count):
 
     def refused(module, window, pad, dilation):
         pool = getattr(module.nn.functional, f"max_pool{count}d")
+        x = module.ones([1, 1] + [9] * count)
         try:
-            pool(module.ones([1, 1] + [9] * count), window, 1, pad, dilation)
-        except RuntimeError:
-            return True
-        return False
+            pool(x, window, 1, pad, dilation, return_indices=True)
+        except RuntimeError as error:
+            return "effective" in str(error), "smaller than" in str(error)
+        return None
 
     for case in itertools.product((1, 2, 3, 4), (0, 1, 2, 3), (1, 2, 3)):
         assert refused(rl, *case) == refused(torch, *case), case
