@@ -9,6 +9,12 @@ import rushlight
 from rushlight.backends.roles import host, roles_for
 from rushlight.ops import call as ops
 from rushlight.ops.native import place_of
+from rushlight.ops.spectral_across import (
+    BESIDE,
+    rows_of,
+    transform_across,
+    transform_beside,
+)
 from rushlight.ops.spectral_kernels import (
     COMPLEX,
     HALF,
@@ -18,7 +24,7 @@ from rushlight.ops.spectral_kernels import (
     VECTOR_BYTES,
     lines_kernel,
 )
-from rushlight.ops.spectral_small import IN_REGISTERS, SIZES, transform_short
+from rushlight.ops.spectral_small import SIZES, transform_short
 
 POWERS = (16, 8, 4, 2)  # radices of the kernel that most sizes need
 ALONE = 512  # lines of this length or more have vectors of their own: a block of them,
@@ -71,12 +77,15 @@ class Plan:
         if self.radices is None:
             return
         self.steps = rushlight.tensor(self.radices or (1,), dtype=rushlight.int64)
-        self.roots = self.make_roots()
-        self.halves = self.make_halves()
-        powers = set(self.radices) <= set(POWERS)
-        self.kernel = lines_kernel(dtype.name, POWERS if powers else RADICES)
 
-    def make_roots(self):
+    @functools.cached_property
+    def kernel(self):
+        """The kernel of all sizes, or of powers of two: seconds to build where it is new."""
+        powers = set(self.radices) <= set(POWERS)
+        return lines_kernel(self.dtype.name, POWERS if powers else RADICES)
+
+    @functools.cached_property
+    def roots(self):
         """Roots of one for every step: real parts, then imaginary ones."""
         tables, length = [], self.size
         for radix in self.radices:
@@ -90,7 +99,8 @@ class Plan:
             return rushlight.zeros(1, dtype=self.dtype)
         return ops.cat(tables).to(self.dtype)
 
-    def make_halves(self):
+    @functools.cached_property
+    def halves(self):
         """The first half of the roots for lines of twice the length."""
         angle = ops.arange(self.size // 2 + 1, dtype=rushlight.float64)
         angle = angle * (-math.pi / self.size)
@@ -159,17 +169,27 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         return transform_copies(source, out, dim, forward, scale, size)
     (outer, in_outer, out_outer), (inner, in_line, out_line) = batch
     in_step, out_step = in_step * in_unit, out_step * out_unit
+    steps = in_step, out_step
     if (
-        length in (IN_REGISTERS if out_kind == PAIRED else SIZES)
-        and in_kind == COMPLEX
+        in_kind == COMPLEX
         and out_kind != REAL
-        and in_step == out_step == 2
         and in_count == length
         and out_count == length + (out_kind == PAIRED)
-        and outer == 1
-        and inner >= MANY
     ):
-        return transform_many(source, out, dim, forward, scale, size, plan, batch[1])
+        lines = [(many, near * in_unit, far * 2) for many, near, far in batch]
+        how = (length, source, out, lines)
+        factor = number(scale, parts), scale
+        if steps == (2, 2):
+            if rows_of(length, parts.itemsize):
+                transform_across(*how, forward, factor)
+                return out
+            if length in SIZES and outer == 1 and inner >= MANY:
+                return transform_many(
+                    source, out, dim, forward, scale, size, plan, batch[1]
+                )
+        elif lines[1][1:] == (2, 2) and length in BESIDE and out_kind == COMPLEX:
+            transform_beside(*how, steps, forward, factor)
+            return out
     lanes = VECTOR_BYTES // parts.itemsize
     width = width_of(length, inner, lanes, in_step == out_step == 2)
     blocks = outer * -(-inner // width)

@@ -1,8 +1,7 @@
 """Fourier transforms of many short lines: each stays in registers from load to store.
 
 As many lines as a vector has lanes are loaded whole and turned: then vectors run over
-lines, a vector for each part of each element. A line of 8 or 16 elements is one step, and
-nothing is kept between steps; longer ones go by way of two arrays.
+lines, a vector for each part of each element.
 
     load        lines as they lie, a vector or more each
     turn        as many vectors as lanes, log2(lanes) rounds of shuffles
@@ -24,44 +23,34 @@ from rushlight.ops.spectral_kernels import (
     VECTOR_BYTES,
     entangled,
     small_transform,
-    times,
 )
 
-IN_REGISTERS = (
-    8,
-    16,
-)  # of which a line fills whole vectors, and its parts the registers
-IN_STEPS = (32, 64)  # of which a block of lines stays in the first-level cache
-SIZES = IN_REGISTERS + IN_STEPS
+SIZES = (8, 16)  # of which a line fills whole vectors, and its parts the registers
 
 
 class Short:
     """The kernel of lines of one size, as it is written.
 
-    Data: the result, the source, the scale, roots of one for every step, and for twice the
-    size. Integers: steps from line to line in the source and in the result, in real
-    numbers; elements of a line are adjacent in both. An item is a block of lines, as many
-    as a vector has lanes.
+    Data: the result, the source, the scale, roots of one for twice the size. Integers:
+    steps from line to line in the source and in the result, in real numbers; elements of
+    a line are adjacent in both. An item is a block of lines, as many as a vector has
+    lanes.
 
     Args:
         paired: whether the result is the first half of a real line of twice the length.
     """
 
-    def __init__(self, type, size, radices, forward, paired):
+    def __init__(self, type, size, forward, paired):
         self.b = b = Builder()
-        self.type, self.size, self.radices = type, size, radices
+        self.type, self.size = type, size
         self.order = (0, 1) if forward else (1, 0)  # inverses swap the parts
         self.paired = paired
         self.lanes = VECTOR_BYTES // type.itemsize
-        names = ("out", "source", "scale", "roots", "halves")
+        names = ("out", "source", "scale", "halves")
         pointers = [b.let(n, ir.argument(k, type)) for k, n in enumerate(names)]
-        self.out, self.source, scale, self.roots, self.halves = pointers
+        self.out, self.source, scale, self.halves = pointers
         self.in_line, self.out_line = (b.let("step", ir.integer(k)) for k in range(2))
         self.factor = b.let("factor", self.spread(load(scale, 0)))
-        if size in IN_STEPS:
-            # not a multiple of 4096 bytes apart: what is read would seem just written
-            whole = (2 * size + 11) * self.lanes
-            self.rooms = [b.array(name, type, whole) for name in ("here", "there")]
 
     def spread(self, value):
         return Broadcast(self.lanes, value)
@@ -73,15 +62,12 @@ class Short:
             first = block * self.lanes
             source = b.let("first", moved(self.source, first * self.in_line))
             out = b.let("result", moved(self.out, first * self.out_line))
-            if self.size in IN_REGISTERS:
-                parts = [part for some in self.turned_in(source) for part in some]
-                values = [
-                    tuple(parts[2 * k + part] for part in self.order)
-                    for k in range(self.size)
-                ]
-                self.end(small_transform(b, values), out)
-            else:
-                self.in_steps(source, out)
+            parts = [part for some in self.turned_in(source) for part in some]
+            values = [
+                tuple(parts[2 * k + part] for part in self.order)
+                for k in range(self.size)
+            ]
+            self.end(small_transform(b, values), out)
         return b.statements
 
     def turned_in(self, source):
@@ -132,61 +118,9 @@ class Short:
             result[k], result[size - k] = ends
         return result
 
-    def in_steps(self, source, out):
-        """By way of two arrays, a step of small radices at a time."""
-        b, lanes = self.b, self.lanes
-        here, there = self.rooms
-        for start, some in enumerate(self.turned_in(source)):
-            for k, part in enumerate(some):
-                b.store(here, (start * lanes + k) * lanes, part)
-        length, side, table = self.size, 1, 0
-        for step, radix in enumerate(self.radices):
-            m = length // radix
-            order = self.order if step == 0 else (0, 1)
-            self.step(radix, m, side, table, order, here, there)
-            here, there = there, here
-            length, side, table = m, side * radix, table + (radix - 1) * m * 2
-        for start in range(0, 2 * self.size, lanes):
-            parts = [
-                b.let("part", load(here, self.place(start + k), lanes))
-                for k in range(lanes)
-            ]
-            self.turned_out(parts, out, start)
-
-    def place(self, part):
-        """Where a part of the result is among the vectors."""
-        return (part - part % 2 + self.order[part % 2]) * self.lanes
-
-    def step(self, radix, m, side, table, order, here, there):
-        b, lanes = self.b, self.lanes
-        with b.loop("p", 0, m) as p:
-            roots = [
-                tuple(
-                    b.let("root", self.spread(load(self.roots, p + place)))
-                    for place in (start, start + (radix - 1) * m)
-                )
-                for start in range(table, table + (radix - 1) * m, m)
-            ]
-            with b.loop("q", 0, side) as q:
-                values = []
-                for j in range(radix):
-                    at = ((p + m * j) * side + q) * (2 * lanes)
-                    at = b.let("at", at)
-                    values.append(tuple(
-                        b.let("v", load(here, at + part * lanes, lanes)) for part in order
-                    ))  # fmt: skip
-                values = small_transform(b, values)
-                values[1:] = [
-                    times(b, v, root) for v, root in zip(values[1:], roots, strict=True)
-                ]
-                for k, value in enumerate(values):
-                    at = b.let("to", ((p * radix + k) * side + q) * (2 * lanes))
-                    for part in range(2):
-                        b.store(there, at + part * lanes, value[part])
-
 
 @functools.cache
-def short_kernel(name: str, size: int, radices: tuple, forward: bool, paired: bool):
+def short_kernel(name: str, size: int, forward: bool, paired: bool):
     """The native kernel for parts of one type, one size and direction."""
     from rushlight.codegen.lower import lower
     from rushlight.ops import spectral_kernels
@@ -195,7 +129,7 @@ def short_kernel(name: str, size: int, radices: tuple, forward: bool, paired: bo
     symbol = f"fourier_short_{name}_{size}_{way}{'_paired' * paired}"
 
     def write():
-        body = Short(Type(name), size, radices, forward, paired).write()
+        body = Short(Type(name), size, forward, paired).write()
         return lower(ir.kernel(symbol, rolled(body)))
 
     digest = host.cache.source_digest(__file__) + host.cache.source_digest(
@@ -216,8 +150,8 @@ def transform_short(source, out, count, in_line, out_line, forward, factor, plan
     lanes = VECTOR_BYTES // parts.itemsize
     blocks = count // lanes
     paired = not source.is_complex()
-    kernel = short_kernel(parts.name, plan.size, plan.radices, forward, paired)
+    kernel = short_kernel(parts.name, plan.size, forward, paired)
     grain = max(1, host.launch.SMALLEST_TASK // (8 * plan.size * lanes))
-    operands = (out, source, factor, plan.roots, plan.halves)
+    operands = (out, source, factor, plan.halves)
     host.launch.launch(kernel, operands, (in_line, out_line), blocks, grain)
     return blocks * lanes

@@ -7,7 +7,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.autograd import gradcheck, gradgradcheck
-from rushlight.ops.spectral_plans import radices_of
+from rushlight.ops.spectral_plans import radices_of, transform_lines
 
 LENGTHS = [
     *range(1, 36),
@@ -251,7 +251,7 @@ def test_shapes_are_known_without_data():
 
 
 @pytest.mark.parametrize("count", [64, 70])
-@pytest.mark.parametrize("size", [8, 16, 32, 64])
+@pytest.mark.parametrize("size", [8, 16, 32, 64, 128, 256, 512])
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft"])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_many_short_lines_are_transformed_as_few_are(dtype, name, size, count):
@@ -268,6 +268,49 @@ def test_many_short_lines_are_transformed_as_few_are(dtype, name, size, count):
     turned = x.t().contiguous().t()
     limit = 1e-5 if dtype == "complex64" else 1e-13
     assert (function(turned) - few).abs().max() < limit * size
+
+
+@pytest.mark.parametrize("size", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("sets, beside", [(1, 2), (1, 16), (3, 7), (3, 19), (2, 40)])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_lines_side_by_side_are_transformed_in_place_and_elsewhere(
+    dtype, sets, beside, size
+):
+    rl.manual_seed(size + beside)
+    wide = rl.randn(sets, size, beside + 3, dtype=getattr(rl, dtype))
+    limit = (1e-5 if dtype == "complex64" else 1e-13) * size
+    for x in (wide[..., :beside].contiguous(), wide[..., 1 : beside + 1]):
+        values = x.numpy().astype("complex128")
+        for forward, scale in ((True, 1.0), (False, 1.0), (True, 0.5)):
+            exact = np.fft.fft(values, axis=1)
+            if not forward:
+                exact = np.fft.ifft(values, axis=1) * size
+            out = rl.full((sets, size, beside + 2), 7.0, dtype=x.dtype)
+            transform_lines(x, out[..., 1:-1], 1, forward, scale)
+            assert abs(out[..., 1:-1].numpy() - exact * scale).max() < limit
+            assert (out[..., 0] == 7).all() and (out[..., -1] == 7).all()
+            held = x.clone()
+            transform_lines(held, held, 1, forward, scale)
+            assert rl.equal(held, out[..., 1:-1])
+
+
+@pytest.mark.parametrize("size", [32, 64, 128, 256])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_lines_of_some_vectors_lie_in_sets_and_write_nothing_else(dtype, size):
+    rl.manual_seed(size)
+    wide = rl.randn(3, 7, size + 2, dtype=getattr(rl, dtype))
+    limit = (1e-5 if dtype == "complex64" else 1e-13) * size
+    x = wide[:, 1:6, 1:-1]
+    exact = np.fft.fft(x.numpy().astype("complex128"))
+    held = wide.clone()
+    transform_lines(held[:, 1:6, 1:-1], held[:, 1:6, 1:-1], 2, True, 1.0)
+    assert abs(held[:, 1:6, 1:-1].numpy() - exact).max() < limit
+    inside = rl.zeros(wide.shape, dtype=rl.bool)
+    inside[:, 1:6, 1:-1] = True
+    assert rl.equal(held[~inside], wide[~inside])
+    real = wide.real[:, 1:6, :-2].contiguous()
+    exact = np.fft.rfft(real.numpy().astype("float64"))
+    assert abs(rl.fft.rfft(real).numpy() - exact).max() < limit
 
 
 def test_transforms_of_small_tensors_follow_plans():
