@@ -82,6 +82,22 @@ def modified_bessel_i1(x):
     return L.i1(x)
 
 
+def inside(x, most):
+    """A positive argument up to where a series ends; one instead of others.
+
+    Where there is no logarithm, something close to zero would be slow: processors take a
+    hundred steps for numbers below the smallest normal one.
+    """
+    return L.select(x > 0.0, L.minimum(x, most), 1.0)
+
+
+def log_half(x):
+    """The logarithm of half a positive number, which may be the smallest there is."""
+    small = x < 1.0
+    # no digit is lost: below one, both have one sign
+    return L.log(L.select(small, x, x * 0.5)) - L.select(small, math.log(2), 0.0 * x)
+
+
 def second_kind(x, near, tail, scaled):
     """K from what it is up to two, and the scaled series beyond."""
     far = series(4.0 / L.maximum(x, 2.0) - 1.0, tail) / L.sqrt(x)
@@ -94,17 +110,17 @@ def second_kind(x, near, tail, scaled):
 
 def k0_of(x, scaled):
     """K0, or that times ``exp(x)``."""
-    small = L.minimum(L.maximum(x, 1e-300), 2.0)
+    small = inside(x, 2.0)
     rest = series(small * small * 0.5 - 1.0, tables.K0_NEAR)
-    near = rest - L.log(small * 0.5) * L.i0(small)
+    near = rest - log_half(small) * L.i0(small)
     return second_kind(x, near, tables.K0_FAR, scaled)
 
 
 def k1_of(x, scaled):
     """K1, or that times ``exp(x)``."""
-    small = L.minimum(L.maximum(x, 1e-308), 2.0)
+    small = inside(x, 2.0)
     rest = series(small * small * 0.5 - 1.0, tables.K1_NEAR) / small
-    near = rest + L.log(small * 0.5) * L.i1(small)
+    near = rest + log_half(small) * L.i1(small)
     return second_kind(x, near, tables.K1_FAR, scaled)
 
 
@@ -201,7 +217,7 @@ def bessel_j1(x):
 def bessel_y0(x):
     """The Bessel function of the second kind, of order zero."""
     x = wide(x)
-    a = L.minimum(L.maximum(x, 1e-308), 8.0)
+    a = inside(x, 8.0)
     rest = series(near_square(a), tables.Y0_NEAR)
     near = rest + TWO_OVER_PI * L.log(a) * near_j0(a)
     far = wave(x, tables.P0_FAR, tables.Q0_FAR, 0, True)
@@ -214,7 +230,7 @@ def bessel_y0(x):
 def bessel_y1(x):
     """The Bessel function of the second kind, of order one."""
     x = wide(x)
-    a = L.minimum(L.maximum(x, 1e-308), 8.0)
+    a = inside(x, 8.0)
     rest = series(near_square(a), tables.Y1_NEAR) * a
     near = rest + TWO_OVER_PI * (L.log(a) * near_j1(a) - 1.0 / a)
     far = wave(x, tables.P1_FAR, tables.Q1_FAR, 1, True)

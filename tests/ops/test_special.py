@@ -68,6 +68,18 @@ def test_values_have_nearly_all_their_digits(name, exact, points, ulps):
                 assert abs(value - expected) <= allowed * unit * abs(expected), point
 
 
+@pytest.mark.parametrize(
+    "name", [name for name, *_ in POINTS if name.endswith(("_y0", "_y1", "_k0", "_k1"))]
+)
+def test_tiny_arguments_of_the_second_kind_have_their_own_values(name):
+    exact = next(definition for kind, definition, *_ in POINTS if kind == name)
+    points = [5e-324, 1e-315, 2e-308, 3e-300]
+    x = rl.tensor(points, dtype=rl.float64)
+    for point, value in zip(points, getattr(S, name)(x).tolist(), strict=True):
+        expected = float(exact(mpmath.mpf(point)))  # infinite where that is too large
+        assert value == pytest.approx(expected, rel=1e-15), point
+
+
 GAMMA = [
     (1e-10, 0.01), (0.3, 1e-5), (0.3, 1.05), (0.46, 0.175), (0.5, 30.0), (5.0, 0.1),
     (5.0, 5.0), (19.9, 21.0), (25.0, 20.0), (25.0, 31.0), (100.0, 1.0), (100.0, 400.0),
