@@ -25,15 +25,19 @@ from rushlight.codegen.unit_blocks import (
     Rows,
     larger,
 )
+from rushlight.codegen.unit_dropout import Dropout, kept
 
 INTEGERS = (
     "heads", "shared", "queries", "keys", "depth", "width", "causal", "spans", "parts",
+    "seed", "offset", "least",
 )  # fmt: skip
 FOUR = ("batch", "head", "row", "column")
 FORWARD = ("out", "query", "key", "value", "mask")
 UNIT_ROWS, PAD = 16, 32
 MOST = 256  # elements of a query, a key or a value
-DEEP = 192  # elements of a query, beside more of which fewer sums are kept
+# Elements of a query, beside more of which fewer sums are kept; with dropout.
+DEEP, DROPPING_DEEP = 192, 160
+MOST_DROPPING = 192  # elements of a query or a value with dropout
 MOST_SUMS, FEWER_SUMS = 128, 96  # elements of a value whose sums a block has
 LANES = ("bool", "float16", "bfloat16", "float32")  # types of masks
 
@@ -63,7 +67,7 @@ class Tile:
         return WARP * self.warps
 
 
-def tile_for(depth, width) -> Tile:
+def tile_for(depth, width, dropout=False) -> Tile:
     """The tile for sizes of heads: as many keys at a time as shared memory holds.
 
     Values that are long are divided: a lane has sums of so many of their elements.
@@ -73,16 +77,17 @@ def tile_for(depth, width) -> Tile:
     >>> tile_for(80, 200)
     Tile(slice=32, depth=96, width=128, warps=4)
     """
-    width = -(-width // parts_of(depth, width))
+    width = -(-width // parts_of(depth, width, dropout))
     depth, width = (-(-size // PAD) * PAD for size in (depth, width))
     bytes = 2 * STAGES * (depth + width + 2 * GAP)
     slice = next(n for n in (64, 32, 16) if n * bytes <= SHARED_BYTES)
     return Tile(slice, depth, width)
 
 
-def parts_of(depth, width):
+def parts_of(depth, width, dropout=False):
     """How many parts values are divided into, beside queries of some depth."""
-    return -(-width // (MOST_SUMS if depth <= DEEP else FEWER_SUMS))
+    deep = depth > (DROPPING_DEEP if dropout else DEEP)
+    return -(-width // (FEWER_SUMS if deep else MOST_SUMS))
 
 
 def scale_at(operands):
@@ -90,12 +95,13 @@ def scale_at(operands):
     return len(INTEGERS) + len(FOUR) * len(operands)
 
 
-def forward(name, element, tile, mask=None) -> ir.Function:
+def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
     """``out = softmax(query @ key.T * scale + mask) @ value``, and logarithms of masses.
 
     Args:
         element: the type of queries, keys, values and results.
         mask: the type of the mask, or None.
+        dropout: whether some weights are left out, and the others made larger.
     """
     types = dict.fromkeys(FORWARD, element) | {"mask": mask or element}
     pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in FORWARD}
@@ -103,15 +109,20 @@ def forward(name, element, tile, mask=None) -> ir.Function:
     b = Builder()
     for pointer in (*pointers.values(), *more):
         b.fresh(pointer.name)
-    Forward(b, element, tile, pointers, more, mask).write()
+    Forward(b, element, tile, pointers, more, mask, dropout).write()
     parameters = (*pointers.values(), *more, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
 
 
 class Attention(Block):
-    """What both directions share: the integers of a launch, operands, scores."""
+    """What both directions share: the integers of a launch, operands, scores.
 
-    def __init__(self, b, element, tile, pointers, scale, mask):
+    Attributes:
+        dropout: what draws which weights are kept, or None where all are.
+        growth: what those are multiplied by.
+    """
+
+    def __init__(self, b, element, tile, pointers, scale, mask, dropout, turned=False):
         super().__init__(b, element, tile.threads)
         self.tile, self.pointers, self.mask = tile, pointers, mask
         for k, name in enumerate(INTEGERS):
@@ -128,6 +139,26 @@ class Attention(Block):
         }
         self.scale = b.let("scale", ir.load(scale, 0))
         self.scale2 = b.let("scale", self.scale * LOG2E)
+        self.dropout, self.growth = None, ir.Const(f32, 1)
+        if dropout:
+            sizes = self.heads, self.queries, self.keys
+            drawn = self.seed, self.offset, self.least
+            self.dropout = Dropout(self, *drawn, sizes, turned)
+            self.growth = b.let("growth", ir.load(scale, 1))
+
+    def drawn(self, batch, head, row, column):
+        """The bits of a lane's weights of a slice that begins at a column, or None."""
+        if self.dropout is None:
+            return None
+        return self.dropout.bits(batch, head, row, column, self.tile.slice)
+
+    def drop(self, weights, bits):
+        """Leaves weights out of the product whose bits are not set."""
+        if bits is None:
+            return
+        for n, own in enumerate(weights):
+            for p, weight in enumerate(own):
+                self.b.assign(weight, kept(bits, 4 * n + p, weight))
 
     def rows_of(self, operand, batch, head, limit, columns):
         """A head's rows of an operand."""
@@ -214,9 +245,9 @@ class Attention(Block):
 class Forward(Attention):
     """Writes the program of one block of queries."""
 
-    def __init__(self, b, element, tile, pointers, more, mask):
+    def __init__(self, b, element, tile, pointers, more, mask, dropout):
         self.log_mass, scale = more
-        super().__init__(b, element, tile, pointers, scale, mask)
+        super().__init__(b, element, tile, pointers, scale, mask, dropout)
         self.slices = {
             "key": self.slice("keys", tile.slice, tile.depth),
             "value": self.slice("values", tile.slice, tile.width),
@@ -275,12 +306,14 @@ class Forward(Attention):
             following = b.let("following", start + tile.slice)
             with b.when(following < limit):
                 bring(1 - stage, following)
+            bits = self.drawn(batch, head, mine, start)
             sums = self.zeros(tile.slice // 8)
             keys, values = self.slices["key"], self.slices["value"]
             self.along(sums, lefts, keys, b.let("at", stage * keys.size))
             self.masked(sums, mask, self.mask_steps(), mine, start)
             self.hide(sums, mine, start, following)
             self.soften(sums, tops, masses, totals)
+            self.drop(sums, bits)
             place = b.let("at", stage * values.size)
             self.across(totals, self.rounded(sums), values, place)
         out = self.part_of("out", part, batch, head, self.queries)
@@ -325,6 +358,8 @@ class Forward(Attention):
             mass = self.joined("mass", masses[half], lambda x, y: x + y)
             nothing = b.let("nothing", mass == 0.0)
             factor = ir.select(nothing, 0.0, 1.0 / ir.select(nothing, 1.0, mass))
+            if self.dropout is not None:
+                factor = factor * self.growth
             factors.append(b.let("factor", factor))
             row = mine + self.group + 8 * half
             first = (self.pair == 0) & (part == 0)
@@ -335,7 +370,7 @@ class Forward(Attention):
         return factors
 
 
-def integers(sizes, rows, parts, steps, scale):
+def integers(sizes, rows, parts, steps, scale, drawn=(0, 0, 0)):
     """The integers of a launch, and how many blocks one head of the batch has.
 
     Args:
@@ -344,9 +379,10 @@ def integers(sizes, rows, parts, steps, scale):
         rows: how many queries, or keys, a block has, of how many.
         parts: how many parts values are divided into.
         steps: of the operands in order, in elements.
-        scale: the word of the scale.
+        scale: the word of the scale, and of what dropout makes weights larger by.
+        drawn: seed and offset of dropout, and the least word that keeps a weight.
     """
     each, total = rows
     spans = -(-total // each)
     flat = [step for four in steps for step in four]
-    return [*map(int, sizes), spans, parts, *flat, scale], spans * parts
+    return [*map(int, sizes), spans, parts, *drawn, *flat, scale], spans * parts

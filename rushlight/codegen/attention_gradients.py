@@ -22,13 +22,18 @@ from rushlight.codegen.attention import (
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import END, INTS, Pointer, Var, f32, i32, u16
 from rushlight.codegen.unit_blocks import GAP, LOG2E, LOWEST, STAGES, WARP
+from rushlight.codegen.unit_dropout import kept
 
 KINDS = ("query", "key", "value")  # whose gradient
 OPERANDS = ("result", "query", "key", "value", "grad", "out", "mask")
 VECTORS = ("log_mass", "delta")
 MOST_SUMS, FEWER_SUMS = 128, 32  # elements of a row whose gradients a block has
-WIDE = 128  # elements of a query and a value, beside which fewer rows go past
-MOST = 192  # elements of a query or a value: registers hold no more
+WIDE, WIDER = (
+    128,
+    192,
+)  # elements of a query and a value; beside more fewer rows go past
+# Elements of a query or a value: registers hold no more; with dropout.
+MOST, MOST_DROPPING = 192, 128
 
 
 @dataclass(frozen=True)
@@ -58,7 +63,7 @@ class Tile:
         return WARP * self.warps
 
 
-def tile_for(kind, depth, width, masked=False) -> Tile:
+def tile_for(kind, depth, width, masked=False, dropout=False) -> Tile:
     """The tile for a gradient and sizes of heads.
 
     >>> tile_for("query", 64, 64)
@@ -72,8 +77,11 @@ def tile_for(kind, depth, width, masked=False) -> Tile:
     sizes["width" if kind == "value" else "depth"] = part * parts
     bytes = 2 * STAGES * (sum(sizes.values()) + 2 * GAP)
     slice = next(n for n in (64, 32, 16) if n * bytes <= SHARED_BYTES)
+    size = sum(sizes.values())
     if kind == "key":  # a lane has the logarithms and deltas of all that go past
-        slice = min(slice, 32 if sum(sizes.values()) <= WIDE else 16)
+        slice = min(slice, 32 if size <= WIDE else 16)
+    if dropout and size > WIDE:
+        slice = min(slice, 16 if kind == "query" and size > WIDER else 32)
     return Tile(slice, **sizes, part=part)
 
 
@@ -87,7 +95,7 @@ def part_of(kind, depth, width, masked=False):
     return -(-columns // (parts * PAD)) * PAD, parts
 
 
-def gradient(kind, name, element, tile, mask=None) -> ir.Function:
+def gradient(kind, name, element, tile, mask=None, dropout=False) -> ir.Function:
     """The gradient of queries, keys or values.
 
     That of queries also writes what the others read: for each query the product of its
@@ -97,6 +105,7 @@ def gradient(kind, name, element, tile, mask=None) -> ir.Function:
         kind: one of `KINDS`.
         element: the type of all operands but the mask.
         mask: the type of the mask, or None.
+        dropout: whether some weights were left out.
     """
     types = dict.fromkeys(OPERANDS, element) | {"mask": mask or element}
     pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in OPERANDS}
@@ -104,7 +113,7 @@ def gradient(kind, name, element, tile, mask=None) -> ir.Function:
     b = Builder()
     for pointer in (*pointers.values(), *more):
         b.fresh(pointer.name)
-    Gradient(kind, b, element, tile, pointers, more, mask).write()
+    Gradient(kind, b, element, tile, pointers, more, mask, dropout).write()
     parameters = (*pointers.values(), *more, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
 
@@ -112,10 +121,11 @@ def gradient(kind, name, element, tile, mask=None) -> ir.Function:
 class Gradient(Attention):
     """Writes the program of one block of queries, or keys."""
 
-    def __init__(self, kind, b, element, tile, pointers, more, mask):
+    def __init__(self, kind, b, element, tile, pointers, more, mask, dropout):
         self.kind, self.of_queries = kind, kind == "query"
         self.log_mass, self.delta, scale = more
-        super().__init__(b, element, tile, pointers, scale, mask)
+        given = scale, mask, dropout, not self.of_queries
+        super().__init__(b, element, tile, pointers, *given)
         names = ("keys", "values") if self.of_queries else ("queries", "grads")
         widths = tile.depth, tile.width
         self.slices = [
@@ -176,8 +186,7 @@ class Gradient(Attention):
             theirs, place = self.both_of(passing, batch, other), (batch, query_head)
             self.go_past(first, mine, part, *place, lefts, theirs, vectors, totals)
             b.add(ir.Barrier())
-        one = ir.Const(f32, 1)
-        factor = one if self.kind == "value" else self.scale
+        factor = self.growth if self.kind == "value" else self.scale
         limit = self.queries if self.of_queries else self.keys
         width = self.width if self.kind == "value" else self.depth
         result = self.rows_of("result", batch, head, limit, width - part)
@@ -213,6 +222,7 @@ class Gradient(Attention):
             with b.when(following < limit):
                 bring(following)
             places = [b.let("at", stage * slice.size) for slice in self.slices]
+            bits = self.drawn(batch, head, mine, start)
             weights = self.zeros(tile.slice // 8)
             self.along(weights, lefts[0], self.slices[0], places[0])
             self.weigh(weights, mask, mine, start, following)
@@ -222,20 +232,24 @@ class Gradient(Attention):
                 for p, weight in enumerate(own):
                     b.assign(weight, self.power(weight - logs(n, p)))
             if self.kind == "value":
+                self.drop(weights, bits)
                 factors, place = self.rounded(weights), places[1]
                 self.across(totals, factors, self.slices[1], place + part)
             else:
-                slopes = self.sloped(weights, deltas, lefts[1], places[1])
+                slopes = self.sloped(weights, bits, deltas, lefts[1], places[1])
                 factors = self.rounded(slopes)
                 self.across(totals, factors, self.slices[0], places[0] + part)
 
-    def sloped(self, weights, deltas, lefts, place):
+    def sloped(self, weights, bits, deltas, lefts, place):
         """The gradients of scores."""
         slopes = self.zeros(self.tile.slice // 8)
         self.along(slopes, lefts, self.slices[1], place)
         for n, own in enumerate(slopes):
             for p, slope in enumerate(own):
-                new = weights[n][p] * (slope - deltas(n, p))
+                part = slope
+                if bits is not None:
+                    part = kept(bits, 4 * n + p, slope * self.growth)
+                new = weights[n][p] * (part - deltas(n, p))
                 self.b.assign(slope, new)
         return slopes
 

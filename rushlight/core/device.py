@@ -356,16 +356,19 @@ class Backend:
         """
         return False
 
-    def attends(self, device, dtype, depth, width, masked):
+    def attends(self, device, dtype, depth, width, masked, dropout=False):
         """Whether `run_attention` is there, and wanted, for queries and values.
 
         Args:
             depth, width: elements of a query, and of a value.
             masked: whether there is a mask.
+            dropout: whether weights are left out by chance.
         """
         return False
 
-    def run_attention(self, results, operands, log_mass, is_causal, scale):
+    def run_attention(
+        self, results, operands, log_mass, is_causal, scale, dropout=None
+    ):
         """Attention of four-dimensional tensors that `attends` speaks of.
 
         Args:
@@ -375,18 +378,20 @@ class Backend:
             log_mass: for each query, where the logarithm of its mass is written.
             is_causal: whether keys after a query are hidden.
             scale: of scores.
+            dropout: the chance of a weight to be left out, and the seed and offset of the
+                stream whose words say which; or None.
         """
         self.refuse("attend", results.device)
 
     def run_attention_gradients(
-        self, results, grad, out, operands, log_mass, is_causal, scale
+        self, results, grad, out, operands, log_mass, is_causal, scale, dropout=None
     ):
         """Gradients of `run_attention`; whether there are kernels for them.
 
         Args:
             results: where those of queries, keys and values are written, or None.
             grad: that of what attention gave, which is ``out``; both laid out in runs.
-            operands, log_mass, is_causal, scale: as there.
+            operands, log_mass, is_causal, scale, dropout: as there.
         """
         return False
 

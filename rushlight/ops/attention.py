@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 
@@ -79,7 +80,8 @@ def scaled_dot_product_attention(
         elif attention_elsewhere.serves(query, key, value, attn_mask, dropout_p):
             width = value.shape[-1]
             query, key, value = map(attention_elsewhere.padded, (query, key, value))
-            result = _by_blocks(_elsewhere, query, key, value, *rest)
+            attend = functools.partial(_elsewhere, dropout_p)
+            result = _by_blocks(attend, query, key, value, *rest)
             result = None if result is None else result[..., :width]
     if result is not None:
         return result
@@ -121,7 +123,8 @@ def _weights(query, key, attn_mask, is_causal, scale):
 
 def _fits_blocks(query, key, value, attn_mask, dropout_p):
     """Whether attention by blocks is there for these operands."""
-    if dropout_p > 0 or query.dtype.category != 2:
+    drops = dropout_p > 0 and query.device.on_host
+    if drops or query.dtype.category != 2:
         return False
     if attn_mask is not None and attn_mask.requires_grad and is_recording():
         return False
@@ -166,11 +169,11 @@ def _on_host(query, key, value, attn_mask, is_causal, scale):
     return attend(*given, attn_mask=attn_mask, scale=scale)[0]
 
 
-def _elsewhere(query, key, value, attn_mask, is_causal, scale):
+def _elsewhere(dropout_p, query, key, value, attn_mask, is_causal, scale):
     """Results of attention by another device's units."""
     learns = is_recording() and any(t.requires_grad for t in (query, key, value))
     attend = ops._scaled_dot_product_efficient_attention
-    given = query, key, value, attn_mask, learns, 0.0, is_causal
+    given = query, key, value, attn_mask, learns, max(dropout_p, 0.0), is_causal
     return attend(*given, scale=scale)[0]
 
 
@@ -378,8 +381,14 @@ def attention_gradients(
     return composed_gradients(grad, query, key, value, is_causal, attn_mask, scale)
 
 
-def composed_gradients(grad, query, key, value, is_causal, attn_mask, scale):
-    """By products of whole matrices, which can be differentiated again."""
+def composed_gradients(
+    grad, query, key, value, is_causal, attn_mask, scale, dropout=None
+):
+    """By products of whole matrices, which can be differentiated again.
+
+    Args:
+        dropout: the chance, seed and offset of what left weights out, or None.
+    """
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
     dtypes = [t.dtype for t in (query, key, value)]
@@ -392,11 +401,15 @@ def composed_gradients(grad, query, key, value, is_causal, attn_mask, scale):
         key, value = [t.repeat_interleave(shared, 1) for t in (key, value)]
     weights = _weights(query, key, attn_mask, is_causal, scale)
     slopes = ops.matmul(grad, value.transpose(-2, -1))
+    used = weights
+    if dropout is not None:
+        growths = attention_elsewhere.growths(dropout, weights)
+        used, slopes = weights * growths, slopes * growths
     slopes = weights * (slopes - (weights * slopes).sum(-1, True)) * scale
     results = [
         ops.matmul(slopes, key),
         ops.matmul(slopes.transpose(-2, -1), query),
-        ops.matmul(weights.transpose(-2, -1), grad),
+        ops.matmul(used.transpose(-2, -1), grad),
     ]
     if shared > 1:
         results[1:] = [t.unflatten(1, (groups, shared)).sum(2) for t in results[1:]]
@@ -407,15 +420,26 @@ def composed_gradients(grad, query, key, value, is_causal, attn_mask, scale):
 def efficient_attention(
     query, key, value, attn_bias, compute_log_sumexp, dropout_p, is_causal, scale
 ):
-    """Results, laid out as the queries are, logarithms of masses, and two empty places.
+    """Results, laid out as the queries are, logarithms of masses, seed and offset.
+
+    The latter two say on the host which weights dropout left out; without it they are
+    zeros.
 
     Raises:
         RuntimeError: the operands are none for it.
     """
-    _check_blocks(query, key, value, dropout_p)
+    _check_blocks(query, key, value, dropout_p if query.device.on_host else 0.0)
     batch, heads, queries, depth = query.shape
     given = key.shape[2], value.shape[3]
-    empty = [fresh(query, (), rushlight.int64).zero_() for _ in range(2)]
+    dropout = attention_elsewhere.drawn(query, given[0], dropout_p)
+    if dropout is None:
+        places = [fresh(query, (), rushlight.int64).zero_() for _ in range(2)]
+    else:
+        device = "cpu" if query.device.has_memory else query.device
+        places = [
+            ops.full((), number, dtype=rushlight.int64, device=device)
+            for number in dropout[1:]
+        ]
     if query.device.on_host:
         rest = 0.0, is_causal, attn_bias, scale
         out, log_mass = attention_by_blocks(query, key, value, *rest)
@@ -429,10 +453,11 @@ def efficient_attention(
             if scale is None:
                 scale = 1.0 / math.sqrt(depth)
             tensors = query, key, value
-            attention_elsewhere.attend(out, tensors, mask, log_mass, is_causal, scale)
+            rest = log_mass, is_causal, scale, dropout
+            attention_elsewhere.attend(out, tensors, mask, *rest)
     if not compute_log_sumexp:
         log_mass = fresh(query, (batch, heads, 0), log_mass.dtype)
-    return out, log_mass, *empty
+    return out, log_mass, *places
 
 
 def efficient_attention_backward(
@@ -444,7 +469,7 @@ def efficient_attention_backward(
     Raises:
         RuntimeError: the operands are none for it.
     """
-    _check_blocks(query, key, value, dropout_p)
+    _check_blocks(query, key, value, dropout_p if query.device.on_host else 0.0)
     tensors, wanted = (query, key, value), grad_input_mask[:3]
     if query.device.on_host:
         given = grad_out, *tensors, out, logsumexp, 0.0, is_causal, attn_bias, scale
@@ -465,26 +490,34 @@ def efficient_attention_backward(
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[3])
     mask, logs = _mask_for(attn_bias, query, key), logsumexp.contiguous()
-    given = tensors, mask, logs, is_causal, scale
+    dropout = _drawn_before(dropout_p, seed, offset)
+    given = tensors, mask, logs, is_causal, scale, dropout
     if not attention_elsewhere.differentiate(results, grad_out, out, *given):
-        given = grad_out, *tensors, is_causal, attn_bias, scale
+        given = grad_out, *tensors, is_causal, attn_bias, scale, dropout
         results = composed_gradients(*given)
         results = [t if want else None for t, want in zip(results, wanted, strict=True)]
     return *results, None
 
 
+def _drawn_before(dropout_p, seed, offset):
+    """What `attention_elsewhere.drawn` gave."""
+    return (dropout_p, seed.item(), offset.item()) if dropout_p else None
+
+
 def efficient_gradients(
-    grad, query, key, value, attn_bias, is_causal, scale, results, needs
+    grad, query, key, value, attn_bias, dropout_p, is_causal, scale, results, needs
 ):
     """By a device's units, or by operators that can be differentiated again."""
     out, log_mass, *places = results
     if is_recording() or log_mass.shape != out.shape[:3]:
-        given = query, key, value, is_causal, attn_bias, scale
+        dropout = _drawn_before(dropout_p, *places)
+        given = query, key, value, is_causal, attn_bias, scale, dropout
         return composed_gradients(grad, *given)
     wanted = [bool(needs & 1 << k) for k in range(3)]
     backward = ops._scaled_dot_product_efficient_attention_backward
-    given = query, key, value, attn_bias, out, log_mass, *places, 0.0, [*wanted, False]
-    return tuple(backward(grad, *given, is_causal, scale=scale)[:3])
+    given = query, key, value, attn_bias, out, log_mass, *places
+    rest = dropout_p, [*wanted, False], is_causal
+    return tuple(backward(grad, *given, *rest, scale=scale)[:3])
 
 
 def attention_in_steps(query, key, value, mask, lead, fill, factor, divides):

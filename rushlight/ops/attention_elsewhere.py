@@ -9,23 +9,83 @@ from __future__ import annotations
 
 import rushlight
 from rushlight.core.device import backend_for
+from rushlight.core.state import included_keys
 from rushlight.core.window import address_of
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
+from rushlight.ops import philox
+from rushlight.ops.native import fresh, run
+from rushlight.ops.shared import followed, intercepted
 
 RUN = 8  # elements of a run
+MOST_CHANCE = 1 - 2.0**-24  # the largest number in single precision below 1
 
 
 def serves(query, key, value, attn_mask, dropout_p):
     """Whether a device has a kernel for operands that fit one another."""
-    device = query.device
-    if device.on_host or query.is_meta or dropout_p > 0:
+    device, drops = query.device, dropout_p != 0
+    if device.on_host or query.is_meta or (drops and not draws(query, dropout_p)):
         return False
     masked = attn_mask is not None
     tensors = query, key, value, *((attn_mask,) if masked else ())
     sizes = query.shape[-1], value.shape[-1]
     return all(t.device == device and t.numel() for t in tensors) and (
-        backend_for(device).attends(device, query.dtype, *sizes, masked)
+        backend_for(device).attends(device, query.dtype, *sizes, masked, drops)
     )
+
+
+def draws(query, chance):
+    """Whether kernels may draw which weights are left out.
+
+    Not where a program is made of what is called, or a batch has draws of its own: only
+    operators that draw are known there.
+    """
+    batched = included_keys() >> DispatchKey.Batched & 1
+    return 0 < chance <= MOST_CHANCE and not (
+        batched or followed() or intercepted(query)
+    )
+
+
+def drawn(query, keys, chance):
+    """The chance, and seed and offset of words for all weights; None without dropout.
+
+    Raises:
+        RuntimeError: the chance is none that kernels draw by.
+    """
+    if not chance:
+        return None
+    if not 0 < chance <= MOST_CHANCE:
+        raise RuntimeError(
+            "attention: the probability of dropout has to be at least 0 and below 1, but "
+            f"got {chance}"
+        )
+    if not query.device.has_memory:
+        return chance, 0, 0
+    generator = backend_for(query.device).generator(query.device)
+    seed, offset = generator.take(query.shape[:3].numel() * keys)
+    return chance, seed - (1 << 64) if seed >= 1 << 63 else seed, offset
+
+
+def growths(dropout, like):
+    """What weights are multiplied by, as kernels draw it: zeros, or more than one.
+
+    Args:
+        dropout: the chance, seed and offset.
+        like: a tensor of float32 with an element for each weight.
+    """
+    chance, seed, offset = dropout
+    numbers = fresh(like, like.shape)
+    if like.numel():  # a width of 1: the words of one thread, in order
+        run(
+            philox.philox,
+            [numbers],
+            [seed, offset, 1, 0],
+            like.numel(),
+            T="float32",
+            mode=0,
+        )
+    kept = ops.gt(numbers, ops.full((), chance, dtype=like.dtype, device=like.device))
+    return ops.mul(ops.to(kept, like.dtype), 1.0 / (1.0 - chance))
 
 
 def padded(tensor):
@@ -50,7 +110,7 @@ def in_runs(tensor):
     return tensor if whole else tensor.clone(memory_format=rushlight.contiguous_format)
 
 
-def attend(out, operands, attn_mask, log_mass, is_causal, scale):
+def attend(out, operands, attn_mask, log_mass, is_causal, scale, dropout):
     """Has the device of operands attend.
 
     Raises:
@@ -64,7 +124,7 @@ def attend(out, operands, attn_mask, log_mass, is_causal, scale):
         )
     operands = *map(in_runs, operands), attn_mask
     backend = backend_for(query.device)
-    backend.run_attention(out, operands, log_mass, is_causal, scale)
+    backend.run_attention(out, operands, log_mass, is_causal, scale, dropout)
 
 
 def made_of_runs(query, value):
@@ -72,7 +132,9 @@ def made_of_runs(query, value):
     return query.shape[-1] % RUN == 0 == value.shape[-1] % RUN
 
 
-def differentiate(results, grad, out, operands, attn_mask, log_mass, is_causal, scale):
+def differentiate(
+    results, grad, out, operands, attn_mask, log_mass, is_causal, scale, dropout
+):
     """Has the device write gradients; whether it has kernels for them.
 
     Args:
@@ -85,5 +147,5 @@ def differentiate(results, grad, out, operands, attn_mask, log_mass, is_causal, 
     operands = *map(in_runs, operands), attn_mask
     backend = backend_for(query.device)
     grad, out = in_runs(grad), in_runs(out)
-    rest = operands, log_mass, is_causal, scale
+    rest = operands, log_mass, is_causal, scale, dropout
     return backend.run_attention_gradients(results, grad, out, *rest)

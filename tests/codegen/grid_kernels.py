@@ -68,6 +68,21 @@ GRADIENTS = tuple(
         ("bf16", 192, 192, "float32"),
     )
 )
+# With dropout: what of attention, its halves, sizes of heads and mask
+DROPOUT = (
+    ("forward", "f16", 32, 32, None),
+    ("forward", "bf16", 64, 64, None),
+    ("forward", "f16", 128, 128, "bool"),
+    ("forward", "bf16", 192, 128, "bfloat16"),
+    ("query", "f16", 64, 64, None),
+    ("query", "bf16", 128, 32, "float32"),
+    ("query", "bf16", 128, 128, "float32"),
+    ("key", "f16", 64, 64, None),
+    ("key", "bf16", 128, 128, "float32"),
+    ("value", "f16", 64, 64, None),
+    ("value", "bf16", 32, 128, "float32"),
+    ("value", "bf16", 128, 128, "float32"),
+)
 # Scans by what they make, and their types
 SCANS = (
     ("sum_f32", scan_kernels.sums, ("float32", ("float32",), "float64")),
@@ -268,6 +283,16 @@ def named():
         tile = attention_gradients.tile_for(of, depth, width, mask is not None)
         types = getattr(ir, kind), tile, mask and ir.Type(mask)
         found[name] = lower(attention_gradients.gradient(of, name, *types))
+    for of, kind, depth, width, mask in DROPOUT:
+        name = f"attention_{of}_dropout_{depth}_{width}" + (f"_{mask}" if mask else "")
+        sizes, types = (depth, width), (mask and ir.Type(mask), True)
+        if of == "forward":
+            given = getattr(ir, kind), attention.tile_for(*sizes, True), *types
+            found[name] = lower(attention.forward(name, *given))
+        else:
+            tile = attention_gradients.tile_for(of, *sizes, mask is not None, True)
+            given = getattr(ir, kind), tile, *types
+            found[name] = lower(attention_gradients.gradient(of, name, *given))
     return found
 
 

@@ -15,6 +15,7 @@ from rushlight.codegen.emit.reference_grid import RaceError
 from rushlight.codegen.expr import AwaitCopies, Barrier, Place, Var
 from rushlight.codegen.lower import lower
 from rushlight.codegen.rewrite import map_statement
+from rushlight.codegen.unit_dropout import least_word
 
 TILE = attention.Tile(16, 16, 16, warps=2)
 
@@ -27,7 +28,53 @@ def steps_of(array):
     return [step // array.itemsize for step in array.strides]
 
 
-def run_forward(function, queries, keys, causal=False, mask=None, heads=(2, 1)):
+WORD = (1 << 32) - 1
+
+
+def philox_words(places, seed):
+    """The words at places of the stream of a seed, as Philox's authors describe it."""
+    step = places // 4
+    a, b, c, d = step & WORD, step >> 32, 0 * step, 0 * step
+    k, j = seed & WORD, seed >> 32 & WORD
+    for _ in range(10):
+        first, second = (
+            x.astype(np.uint64) * np.uint64(factor)
+            for x, factor in ((a, 0xD2511F53), (c, 0xCD9E8D57))
+        )
+        halves = [(x & np.uint64(WORD), x >> np.uint64(32)) for x in (first, second)]
+        (low, high), (other_low, other_high) = (
+            [half.astype(np.int64) for half in both] for both in halves
+        )
+        a, b, c, d = other_high ^ b ^ k, other_low, high ^ d ^ j, low
+        k, j = k + 0x9E3779B9 & WORD, j + 0xBB67AE85 & WORD
+    return np.choose(places % 4, [a, b, c, d])
+
+
+def growths(shape, dropout):
+    """What weights are multiplied by: zero, or one over the chance to be kept.
+
+    Args:
+        dropout: the chance to be left out, seed and offset; or None.
+    """
+    if dropout is None:
+        return 1.0
+    chance, seed, offset = dropout
+    words = philox_words(np.arange(np.prod(shape)) + offset, seed).reshape(shape)
+    numbers = words.astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
+    return (numbers > np.float32(chance)) / (1 - chance)
+
+
+def drawn_of(dropout):
+    """The integers of a launch with dropout, and both factors of weights."""
+    if dropout is None:
+        return (0, 0, 0), (0.25, 1.0)
+    chance, seed, offset = dropout
+    return (seed, offset, least_word(chance)), (0.25, 1 / (1 - chance))
+
+
+def run_forward(
+    function, queries, keys, causal=False, mask=None, heads=(2, 1), dropout=None
+):
     """Results and logarithms of masses, and what they should be."""
     batch, shared = 2, heads[0] // heads[1]
     half = [
@@ -44,8 +91,9 @@ def run_forward(function, queries, keys, causal=False, mask=None, heads=(2, 1)):
     scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
     steps = [steps_of(array) for array in (out, *half, spread)]
     rows = TILE.rows, queries
-    ints, blocks = attention.integers(sizes, rows, 1, steps, scale)
-    integers, factor = np.array(ints, np.int64), np.array([0.25], np.float32)
+    places, factors = drawn_of(dropout)
+    ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
+    integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
     operands = [a.ctypes.data for a in (out, *half, mask, log_mass, factor, integers)]
     total = batch * heads[0] * blocks
     reference_grid.run(function, [*operands, total], 3, TILE.threads)
@@ -57,7 +105,8 @@ def run_forward(function, queries, keys, causal=False, mask=None, heads=(2, 1)):
     top = scores.max(-1, keepdims=True)
     mass = np.exp(scores - top)
     total = mass.sum(-1, keepdims=True)
-    np.testing.assert_allclose(out, mass / total @ value, atol=4e-3)
+    weights = mass / total * growths(mass.shape, dropout)
+    np.testing.assert_allclose(out, weights @ value, atol=4e-3)
     np.testing.assert_allclose(log_mass, (top + np.log(total))[..., 0], atol=1e-4)
 
 
@@ -77,7 +126,44 @@ def test_later_keys_are_hidden_and_masks_added(plain):
     run_forward(added, 17, 20, mask=drawn(1, 2, 17, 20).astype(np.float32))
 
 
-def run_gradient(kind, queries, keys, causal=False, mask=None, change=None):
+DROPOUTS = [(33, 40, 0), (40, 33, 8), (20, 36, (1 << 33) + 4), (20, 36, 6)]
+SEED = (1 << 63) - 12345
+
+
+@pytest.fixture(scope="module")
+def dropping():
+    return lower(attention.forward("attend", ir.f16, TILE, dropout=True))
+
+
+@pytest.mark.parametrize("queries, keys, offset", DROPOUTS)
+def test_weights_are_left_out_by_the_words_of_their_places(
+    dropping, queries, keys, offset
+):
+    run_forward(dropping, queries, keys, dropout=(0.3, SEED, offset))
+
+
+def test_without_chance_nothing_is_left_out(dropping):
+    run_forward(dropping, 17, 20, causal=True, dropout=(0.0, -5, 0))
+
+
+@pytest.mark.parametrize("queries, keys, offset", DROPOUTS)
+@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+def test_gradients_leave_out_the_same_weights(kind, queries, keys, offset):
+    run_gradient(kind, queries, keys, dropout=(0.3, SEED, offset))
+
+
+def test_the_least_word_that_keeps_is_the_first_whose_number_is_above():
+    for chance in (0.0, 1e-9, 0.1, 0.25, 1 / 3, 0.999, 1 - 2.0**-24):
+        least = least_word(chance)
+        words = np.array([max(least - 1, 0), min(least, WORD)])
+        numbers = words.astype(np.float32) * np.float32(2.0**-32)
+        above = numbers + np.float32(2.0**-33) > np.float32(chance)
+        assert above.tolist() == [least == 0, True]
+
+
+def run_gradient(
+    kind, queries, keys, causal=False, mask=None, change=None, dropout=None
+):
     """A gradient of attention with two heads for each of keys, and what it should be."""
     batch, heads, groups = 1, 2, 1
     tile = attention_gradients.Tile(16, 16, 16, 16, warps=2)
@@ -97,18 +183,20 @@ def run_gradient(kind, queries, keys, causal=False, mask=None, change=None):
     weights = np.exp(scores - top)
     mass = weights.sum(-1, keepdims=True)
     weights /= mass
-    half["out"] = (weights @ v).astype(np.float16)
+    growth = growths(weights.shape, dropout)
+    half["out"] = (weights * growth @ v).astype(np.float16)
     delta = (half["out"].astype(np.float64) * g).sum(-1)
-    slopes = weights * (g @ v.swapaxes(2, 3) - delta[..., None])
+    slopes = weights * (growth * (g @ v.swapaxes(2, 3)) - delta[..., None])
     wanted = {
         "query": slopes @ k * 0.25,
         "key": (slopes.swapaxes(2, 3) @ q * 0.25).sum(1, keepdims=True),
-        "value": (weights.swapaxes(2, 3) @ g).sum(1, keepdims=True),
+        "value": ((weights * growth).swapaxes(2, 3) @ g).sum(1, keepdims=True),
     }[kind]
     log_mass = np.ascontiguousarray((top + np.log(mass))[..., 0], np.float32)
     deltas = np.full_like(log_mass, np.nan) if kind == "query" else delta.astype("f")
     types = ir.f16, tile, ir.f32
-    function = lower(attention_gradients.gradient(kind, "gradient", *types))
+    drops = dropout is not None
+    function = lower(attention_gradients.gradient(kind, "gradient", *types, drops))
     function = change(function) if change else function
     result = np.full(half[kind].shape, np.nan, np.float16)
     operands = [result, *(half[name] for name in attention_gradients.OPERANDS[1:-1])]
@@ -116,12 +204,13 @@ def run_gradient(kind, queries, keys, causal=False, mask=None, change=None):
     scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
     steps = [steps_of(array) for array in (*operands, spread)]
     rows = tile.rows, counts[kind]
-    ints, blocks = attention.integers(sizes, rows, 1, steps, scale)
-    integers, factor = np.array(ints, np.int64), np.array([0.25], np.float32)
+    places, factors = drawn_of(dropout)
+    ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
+    integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
     arrays = *operands, mask, log_mass, deltas, factor, integers
     total = batch * own[kind] * blocks
-    places = [array.ctypes.data for array in arrays]
-    reference_grid.run(function, [*places, total], 2, tile.threads)
+    addresses = [array.ctypes.data for array in arrays]
+    reference_grid.run(function, [*addresses, total], 2, tile.threads)
     np.testing.assert_allclose(result, wanted, atol=1e-2)
     np.testing.assert_allclose(deltas, delta, atol=1e-3)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import math
+import warnings
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -12,6 +14,7 @@ import rushlight.nn.functional as F
 from rushlight.backends.nvidia import modules
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight.ops import attention as family
+from tests.codegen.test_attention import philox_words
 from tests.cuda import executor
 from tests.cuda.driver import CUfunction
 
@@ -186,7 +189,8 @@ def test_logarithms_of_masses_are_those_of_scores(machine):
     "change",
     [
         {"dtype": rl.float32},
-        {"dropout_p": 0.5},
+        {"dropout_p": 1.0},
+        {"dropout_p": 0.5, "depth": 200},
         {"depth": 264},
         {"keys": 0},
         {"older": True},
@@ -356,6 +360,153 @@ def test_a_batch_of_batches_is_one_launch(machine):
     assert len(by_units(machine)) == 1
     wanted = exact(*operands)
     assert (found.cpu().double() - wanted).abs().max() < 4e-3
+
+
+def growths(shape, chance, offset, seed=0):
+    """What dropout multiplies weights by, made on the host."""
+    places = np.arange(math.prod(shape)) + offset
+    words = philox_words(places, seed).reshape(shape)
+    numbers = words.astype(np.float32) * np.float32(2.0**-32) + np.float32(2.0**-33)
+    return rl.from_numpy((numbers > np.float32(chance)) / (1 - chance))
+
+
+def dropped(query, key, value, growth, mask=None, causal=False):
+    """Attention in double precision, whose weights are multiplied by something."""
+    if key.shape[1] != query.shape[1]:
+        shared = query.shape[1] // key.shape[1]
+        key, value = (t.repeat_interleave(shared, 1) for t in (key, value))
+    scale = 1 / math.sqrt(query.shape[-1])
+    weights = family._weights(query, key, mask, causal, scale)
+    return weights * growth @ value
+
+
+def drops(machine, query, key, value, mask=None, causal=False, times=4, chance=0.3):
+    """Compares results and gradients under dropout with exact ones."""
+    rl.cuda.manual_seed(77)
+    generator = rl.backends.backend_for("cuda").generator(rl.device("cuda", 0))
+    generator.set_offset(8)
+    operands = query, key, value
+    ours = [t.cuda().requires_grad_() for t in operands]
+    theirs = [t.double().requires_grad_() for t in operands]
+    there = None if mask is None else mask.cuda()
+    gqa = key.shape[1] != query.shape[1]
+    machine.fake.calls.clear()
+    out = F.scaled_dot_product_attention(
+        *ours, there, chance, is_causal=causal, enable_gqa=gqa
+    )
+    shape = *query.shape[:3], key.shape[2]
+    assert generator.get_offset() == 8 + -(-math.prod(shape) // 4) * 4
+    grad = drawn(*out.shape, dtype=query.dtype, seed=9)
+    found = rl.autograd.grad(out, ours, grad.cuda())
+    names = by_units(machine)
+    assert len(names) == times and all("_dropout" in name for name in names)
+    growth = growths(shape, chance, 8, 77)
+    mask = mask if mask is None or mask.dtype is rl.bool else mask.double()
+    wanted = dropped(*theirs, growth, mask, causal)
+    gradients = rl.autograd.grad(wanted, theirs, grad.double())
+    for one, other in zip((out, *found), (wanted, *gradients), strict=True):
+        close = 2 * ROUNDING[query.dtype.name] * max(1.0, other.abs().max().item())
+        assert (one.detach().cpu().double() - other).abs().max().item() <= close
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (17, 65), (65, 64), (33, 30)])
+def test_dropout_leaves_the_same_weights_out_of_results_and_gradients(machine, sizes):
+    queries, keys = sizes
+    operands = [drawn(2, 2, n, 16, seed=n) for n in (queries, keys, keys)]
+    drops(machine, *operands)
+    drops(machine, *operands, causal=True)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_dropout_beside_masks_and_shared_heads(machine, dtype):
+    dtype = getattr(rl, dtype)
+    operands = [
+        drawn(2, heads, n, 24, dtype=dtype, seed=n)
+        for heads, n in ((4, 40), (2, 70), (2, 70))
+    ]
+    drops(machine, *operands, drawn(2, 1, 40, 70) > -0.5)
+    drops(machine, *operands, drawn(40, 70, dtype=rl.float32))
+
+
+@pytest.mark.parametrize(
+    "depth, width, times", [(40, 128, 4), (136, 40, 1), (192, 192, 1)]
+)
+def test_dropout_in_every_size_of_a_head(machine, depth, width, times):
+    operands = drawn(1, 1, 20, depth), drawn(1, 1, 40, depth), drawn(1, 1, 40, width)
+    drops(machine, *operands, times=times)
+
+
+def test_dropout_is_the_same_bits_for_the_same_seed_and_other_ones_after(machine):
+    operands = [drawn(1, 2, n, 16, seed=n).cuda() for n in (20, 33, 33)]
+    found = []
+    for seed in (5, 5, 6):
+        rl.cuda.manual_seed(seed)
+        for _ in range(2):
+            found.append(F.scaled_dot_product_attention(*operands, None, 0.5).cpu())
+    same, different = [(0, 2), (1, 3)], [(0, 1), (2, 4), (3, 5)]
+    assert all(rl.equal(found[i], found[j]) for i, j in same)
+    assert not any(rl.equal(found[i], found[j]) for i, j in different)
+
+
+def test_gradients_of_gradients_leave_out_the_same_weights(machine):
+    given = [drawn(1, 1, n, 8, seed=n) for n in (5, 7, 7)]
+    rl.cuda.manual_seed(3)
+    growth = growths((1, 1, 5, 7), 0.4, 0, 3)
+    results = []
+    for operands in ([t.cuda() for t in given], [t.double() for t in given]):
+        operands = [t.requires_grad_() for t in operands]
+        if operands[0].is_cuda:
+            out = F.scaled_dot_product_attention(*operands, None, 0.4)
+        else:
+            out = dropped(*operands, growth)
+        first = rl.autograd.grad(out.square().sum(), operands, create_graph=True)
+        total = sum(g.square().sum() for g in first)
+        results.append(rl.autograd.grad(total, operands))
+    for one, other in zip(*results, strict=True):
+        close = 2e-2 * max(1.0, other.abs().max().item())
+        assert (one.cpu().double() - other).abs().max() < close
+
+
+def test_seeds_and_offsets_of_dropout_are_on_the_host(machine):
+    attend = rl.ops.aten._scaled_dot_product_efficient_attention
+    operands = [drawn(1, 1, n, 8, seed=n).cuda() for n in (5, 6, 6)]
+    rl.cuda.manual_seed((1 << 63) + 9)
+    for offset in (0, 32):
+        *_, seed, place = attend(*operands, None, True, 0.25)
+        assert not seed.is_cuda and seed.item() == 9 - (1 << 63)
+        assert place.item() == offset
+    with pytest.raises(RuntimeError, match="at least 0 and below 1, but got 1.0"):
+        attend(*operands, None, True, 1.0)
+
+
+@pytest.mark.parametrize("randomness", ["different", "same"])
+def test_batches_of_examples_have_draws_of_their_own_where_wanted(machine, randomness):
+    attend = rl.ops.aten._scaled_dot_product_efficient_attention
+    backward = rl.ops.aten._scaled_dot_product_efficient_attention_backward
+    many = [drawn(1, 2, n, 8, seed=n).expand(3, 1, 2, n, 8) for n in (9, 12, 12)]
+    many = [t.cuda() for t in many]
+
+    def gradients(*operands):
+        out, *more = attend(*operands, None, True, 0.5)
+        rest = None, out, *more, 0.5, [True, True, True, False]
+        return out, *backward(rl.ones_like(out), *operands, *rest)[:3], *more[1:]
+
+    rl.cuda.manual_seed(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        *found, seeds, offsets = rl.func.vmap(gradients, randomness=randomness)(*many)
+    same = randomness == "same"
+    assert seeds.tolist() == [1] * 3
+    assert offsets.tolist() == ([0] * 3 if same else [0, 216, 432])
+    rl.cuda.manual_seed(1)
+    for n in range(3):
+        if same:
+            rl.cuda.manual_seed(1)
+        *alone, _, _ = gradients(*(t[n] for t in many))
+        for one, other in zip(found, alone, strict=True):
+            assert rl.equal(one[n].cpu(), other.cpu())
+    with pytest.raises(RuntimeError, match="random operation"):
+        rl.func.vmap(gradients)(*many)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ has no rule runs example by example, and a warning says so once.
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 import rushlight
@@ -22,6 +23,7 @@ from rushlight.autograd.levels.stack import (
     imitate,
     tensors,
 )
+from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import BATCHING, INPLACE, TAGS
 
@@ -30,7 +32,7 @@ RANDOM_REFUSED = (
     "the 'same' or 'different' randomness flags on vmap or perform the randomness "
     "operation out of vmap"
 )
-_warned = set()
+_warned: set = set()
 
 
 class Batched(Stand):
@@ -99,8 +101,8 @@ class BatchLevel(Level):
             if stand is not None and stand.level is self:
                 batched = True
                 break
-        if random and self.randomness == "error":
-            raise RuntimeError(RANDOM_REFUSED)
+        if random:
+            self.refuse_random()
         if not batched and not (random and self.randomness == "different"):
             return self.outside(op, args)
         if op.form == INPLACE and not self.owns(args[0]):
@@ -126,6 +128,20 @@ class BatchLevel(Level):
                         return result
             return self.loop(op, args, random)
 
+    def refuse_random(self):
+        """Refuses to draw where nobody said for whom.
+
+        Raises:
+            RuntimeError: that is so.
+        """
+        if self.randomness == "error":
+            raise RuntimeError(RANDOM_REFUSED)
+
+    def drawn(self, op, args):
+        """Example by example, by an operator that draws for these arguments."""
+        self.refuse_random()
+        return self.loop(op, args, True)
+
     def loop(self, op, args, random=False):
         """Example by example; the results are stacked."""
         if not random and op.name not in _warned:
@@ -141,7 +157,8 @@ class BatchLevel(Level):
                 f"vmap: {op.name} runs example by example, and there is none: its "
                 "result has no shape"
             )
-        state = rushlight.get_rng_state() if self.randomness == "same" else None
+        same = random and self.randomness == "same"
+        again = tuple(self.rewinds(args)) if same else ()
         results = []
         for i in range(self.size):
 
@@ -150,12 +167,22 @@ class BatchLevel(Level):
                     return tensor
                 return tensor._stand.value.select(tensor._stand.dim, i)
 
-            if state is not None:
-                rushlight.set_rng_state(state)
+            for rewind in again:
+                rewind()
             results.append(op.redispatch(None, *each(example, args)))
         if op.form == INPLACE:
             return args[0]
         return self.stacked(op, results)
+
+    def rewinds(self, args):
+        """What brings the generators of the host and the operands' device back to now."""
+        state = rushlight.get_rng_state()
+        yield functools.partial(rushlight.set_rng_state, state)
+        devices = {tensor.device for tensor in tensors(args)}
+        for device in devices:
+            if not device.on_host and device.has_memory:
+                generator = backend_for(device).generator(device)
+                yield functools.partial(generator.restore, generator.state())
 
     def stacked(self, op, results):
         first = results[0]

@@ -487,9 +487,14 @@ def convolution_backward(level, op, args):
 
 
 def attention(level, op, args):
-    """Batches of batches; a mask is spread over every query and key first."""
+    """Batches of batches; a mask is spread over every query and key first.
+
+    Dropout draws for each example, and its gradients need what was drawn for each.
+    """
     names = [row[0] for row in op.entry[ARGUMENTS]]
     given = dict(zip(names, args, strict=True))
+    if given["dropout_p"]:
+        return NotImplemented if "philox_seed" in given else level.drawn(op, args)
     name = "attn_mask" if "attn_mask" in given else "attn_bias"
     mask = given[name]
     if mask is not None:

@@ -15,17 +15,18 @@ NOTHING = (0, 0, 0, 0)
 HALVES = "float16", "bfloat16"
 
 
-def takes(card, element, depth, width, masked):
+def takes(card, element, depth, width, masked, dropout):
     """Whether a card's units attend to queries and values, and PyTorch's switches allow it.
 
     One kernel is both of PyTorch's: its flash kernels take no masks.
     """
     from rushlight.backends import cuda
-    from rushlight.codegen.attention import MOST
+    from rushlight.codegen.attention import MOST, MOST_DROPPING
 
     flash = cuda.flash_sdp_enabled() and not masked
     allowed = flash or cuda.mem_efficient_sdp_enabled()
-    return allowed and fits(card, element, depth, width, MOST)
+    most = MOST_DROPPING if dropout else MOST
+    return allowed and fits(card, element, depth, width, most)
 
 
 def fits(card, element, depth, width, most):
@@ -35,7 +36,7 @@ def fits(card, element, depth, width, most):
 
 
 @functools.cache
-def kernel(kind, element, mask, tile):
+def kernel(kind, element, mask, dropout, tile):
     """The kernel of results, or of one gradient, for types and a tile."""
     from rushlight.codegen import attention, attention_gradients
     from rushlight.codegen.expr import Type
@@ -46,9 +47,10 @@ def kernel(kind, element, mask, tile):
     if kind != "forward":
         sizes = f"{sizes}_{tile.part}"
     name = f"attention_{kind}_{element}_{mask or 'none'}_{sizes}"
+    name = f"{name}_dropout" if dropout else name
 
     def made():
-        types = name, Type(element), tile, mask and Type(mask)
+        types = name, Type(element), tile, mask and Type(mask), dropout
         if kind == "forward":
             return lower(attention.forward(*types))
         return lower(attention_gradients.gradient(kind, *types))
@@ -57,7 +59,7 @@ def kernel(kind, element, mask, tile):
     return DeviceKernel(name, fingerprint(*both), made)
 
 
-def run(card, results, operands, log_mass, is_causal, scale):
+def run(card, results, operands, log_mass, is_causal, scale, dropout):
     """Attends in this thread's queue; see `rushlight.core.device.Backend`.
 
     Raises:
@@ -67,18 +69,23 @@ def run(card, results, operands, log_mass, is_causal, scale):
 
     query, _, value, _ = operands
     depth, width = query.shape[3], value.shape[3]
-    if not fits(card, query.dtype.name, depth, width, attention.MOST):
+    drops = dropout is not None
+    most = attention.MOST_DROPPING if drops else attention.MOST
+    if not fits(card, query.dtype.name, depth, width, most):
         raise NotImplementedError(
             f"the backend 'cuda' has no attention of {query.dtype.name} in heads of "
             f"{depth} and {width} for this card"
         )
-    tile, parts = attention.tile_for(depth, width), attention.parts_of(depth, width)
+    sizes = depth, width, drops
+    tile, parts = attention.tile_for(*sizes), attention.parts_of(*sizes)
     rows = tile.rows, query.shape[2]
-    given = (results, *operands), (log_mass,), is_causal, scale
+    given = (results, *operands), (log_mass,), is_causal, scale, dropout
     launch(card, "forward", tile, *given, rows, parts, query.shape[1])
 
 
-def run_gradients(card, results, grad, out, operands, log_mass, is_causal, scale):
+def run_gradients(
+    card, results, grad, out, operands, log_mass, is_causal, scale, dropout
+):
     """Gradients in this thread's queue; whether there are kernels for them.
 
     That of queries comes first: it leaves what those of keys need.
@@ -87,7 +94,9 @@ def run_gradients(card, results, grad, out, operands, log_mass, is_causal, scale
 
     query, key, value, mask = operands
     depth, width = query.shape[3], value.shape[3]
-    if not fits(card, query.dtype.name, depth, width, gradients.MOST):
+    masked, drops = mask is not None, dropout is not None
+    most = gradients.MOST_DROPPING if drops else gradients.MOST
+    if not fits(card, query.dtype.name, depth, width, most):
         return False
     results = dict(zip(gradients.KINDS, results, strict=True))
     if results["query"] is None and results["key"] is not None:
@@ -97,11 +106,11 @@ def run_gradients(card, results, grad, out, operands, log_mass, is_causal, scale
         if result is None:
             continue
         own = query if kind == "query" else key
-        sizes = kind, depth, width, mask is not None
-        tile, (_, parts) = gradients.tile_for(*sizes), gradients.part_of(*sizes)
+        sizes = kind, depth, width, masked
+        tile, (_, parts) = gradients.tile_for(*sizes, drops), gradients.part_of(*sizes)
         given = result, query, key, value, grad, out, mask
         rows = tile.rows, own.shape[2]
-        rest = is_causal, scale, rows, parts, own.shape[1]
+        rest = is_causal, scale, dropout, rows, parts, own.shape[1]
         launch(card, kind, tile, given, vectors, *rest)
     return True
 
@@ -113,7 +122,9 @@ def room_like(tensor):
     return empty(tuple(tensor.shape), dtype=tensor.dtype, device=tensor.device)
 
 
-def launch(card, kind, tile, operands, vectors, is_causal, scale, rows, parts, heads):
+def launch(
+    card, kind, tile, operands, vectors, is_causal, scale, dropout, rows, parts, heads
+):
     """Runs a kernel over the blocks of all heads.
 
     Args:
@@ -125,6 +136,7 @@ def launch(card, kind, tile, operands, vectors, is_causal, scale, rows, parts, h
         heads: that blocks are counted for.
     """
     from rushlight.codegen import attention
+    from rushlight.codegen.unit_dropout import least_word
 
     mask = operands[-1]
     query, key, value = operands[1:4]
@@ -132,12 +144,14 @@ def launch(card, kind, tile, operands, vectors, is_causal, scale, rows, parts, h
     sizes = all_heads, all_heads // key.shape[1], queries, key.shape[2], depth
     sizes = *sizes, value.shape[3], is_causal
     steps = [NOTHING if t is None else t.stride() for t in operands]
-    word = struct.pack("f", scale).ljust(8, b"\0")
+    chance, seed, offset = dropout or (0.0, 0, 0)
+    word = struct.pack("ff", scale, 1.0 / (1.0 - chance))
     word = int.from_bytes(word, "little", signed=True)
-    ints, blocks = attention.integers(sizes, rows, parts, steps, word)
+    drawn = seed, offset, least_word(chance)
+    ints, blocks = attention.integers(sizes, rows, parts, steps, word, drawn)
     addresses = [0 if t is None else address_of(t) for t in (*operands, *vectors)]
     types = query.dtype.name, None if mask is None else mask.dtype.name
-    kernel(kind, *types, tile).run_blocks(
+    kernel(kind, *types, dropout is not None, tile).run_blocks(
         card,
         (*addresses, 0),
         tuple(ints),

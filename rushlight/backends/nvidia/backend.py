@@ -171,20 +171,23 @@ class Cards(Backend):
         card = self.card(device)
         return blas.run_scaled(card, elements, result, sizes, operands, scales, fast)
 
-    def attends(self, device, dtype, depth, width, masked):
-        return attention.takes(self.card(device), dtype.name, depth, width, masked)
+    def attends(self, device, dtype, depth, width, masked, dropout=False):
+        sizes = depth, width, masked, dropout
+        return attention.takes(self.card(device), dtype.name, *sizes)
 
-    def run_attention(self, results, operands, log_mass, is_causal, scale):
+    def run_attention(
+        self, results, operands, log_mass, is_causal, scale, dropout=None
+    ):
         gathering.flush()
         card = self.card(results.device)
-        attention.run(card, results, operands, log_mass, is_causal, scale)
+        attention.run(card, results, operands, log_mass, is_causal, scale, dropout)
 
     def run_attention_gradients(
-        self, results, grad, out, operands, log_mass, is_causal, scale
+        self, results, grad, out, operands, log_mass, is_causal, scale, dropout=None
     ):
         gathering.flush()
         card = self.card(grad.device)
-        given = results, grad, out, operands, log_mass, is_causal, scale
+        given = results, grad, out, operands, log_mass, is_causal, scale, dropout
         return attention.run_gradients(card, *given)
 
     def convolves(self, dtype):
