@@ -313,7 +313,7 @@ def _methods():
     yield "T", Attribute("T", _t)
     yield "mT", Attribute("mT", _m_t)
     yield "H", Attribute("H", _h)
-    yield "mH", Attribute("mH", call.adjoint)
+    yield "mH", Attribute("mH", _m_h)
     yield "real", Attribute("real", call.real, _set_real)
     yield "imag", Attribute("imag", call.imag, _set_imag)
     yield "ndimension", Tensor.dim
@@ -386,7 +386,12 @@ def _h(self):
     if self.dim() not in (0, 2):
         raise RuntimeError(
             "tensor.H is only supported on matrices (2-D tensors). Got "
-            f"{self.dim()}-D tensor.\n  remedy: mH for batches of matrices"
+            f"{self.dim()}-D tensor."
+            + (
+                ""
+                if self.dim() < 3
+                else " For batches of matrices, consider using tensor.mH"
+            )
         )
     return call.adjoint(self) if self.dim() else self.conj()
 
@@ -417,7 +422,23 @@ def is_neg(input):
 
 
 def _m_t(self):
+    if self.dim() == 1:
+        raise RuntimeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D"
+            " tensor."
+        )
+    if self.dim() == 0:
+        return self
     return self.transpose(-2, -1)
+
+
+def _m_h(self):
+    if self.dim() == 1:
+        raise RuntimeError(
+            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D"
+            " tensor."
+        )
+    return call.adjoint(self)
 
 
 def _t(self):

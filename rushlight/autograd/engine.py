@@ -379,9 +379,12 @@ def evaluate(task: GraphTask, slot: cython.int) -> cython.int:
         frame.grads = cython.NULL
     elif node.n_outputs > 1:
         grads = [None] * node.n_outputs
+    if frame.captured and frame.run:
+        # hooks are for what flows on; where nothing does, they are for what is kept
+        capture(task, slot, node, grads)
     if node.hooks is not None or node.is_accumulator:
         grads = run_tensor_hooks(node, grads)
-    if frame.captured:
+    if frame.captured and not frame.run:
         capture(task, slot, node, grads)
     if not frame.run:
         return 0
