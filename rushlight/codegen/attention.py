@@ -34,7 +34,7 @@ INTEGERS = (
 FOUR = ("batch", "head", "row", "column")
 FORWARD = ("out", "query", "key", "value", "mask")
 UNIT_ROWS, PAD = 16, 32
-MOST = 256  # elements of a query, a key or a value
+MOST, MOST_FLOATS = 256, 128  # elements of a query, a key or a value
 # Elements of a query, beside more of which fewer sums are kept; with dropout.
 DEEP, DROPPING_DEEP = 192, 160
 MOST_DROPPING = 192  # elements of a query or a value with dropout
@@ -67,7 +67,7 @@ class Tile:
         return WARP * self.warps
 
 
-def tile_for(depth, width, dropout=False) -> Tile:
+def tile_for(depth, width, dropout=False, itemsize=2) -> Tile:
     """The tile for sizes of heads: as many keys at a time as shared memory holds.
 
     Values that are long are divided: a lane has sums of so many of their elements.
@@ -77,16 +77,16 @@ def tile_for(depth, width, dropout=False) -> Tile:
     >>> tile_for(80, 200)
     Tile(slice=32, depth=96, width=128, warps=4)
     """
-    width = -(-width // parts_of(depth, width, dropout))
+    width = -(-width // parts_of(depth, width, dropout, itemsize))
     depth, width = (-(-size // PAD) * PAD for size in (depth, width))
-    bytes = 2 * STAGES * (depth + width + 2 * GAP)
+    bytes = STAGES * (itemsize * (depth + width) + 2 * GAP)
     slice = next(n for n in (64, 32, 16) if n * bytes <= SHARED_BYTES)
     return Tile(slice, depth, width)
 
 
-def parts_of(depth, width, dropout=False):
+def parts_of(depth, width, dropout=False, itemsize=2):
     """How many parts values are divided into, beside queries of some depth."""
-    deep = depth > (DROPPING_DEEP if dropout else DEEP)
+    deep = depth * itemsize // 2 > (DROPPING_DEEP if dropout else DEEP)
     return -(-width // (FEWER_SUMS if deep else MOST_SUMS))
 
 
@@ -231,6 +231,9 @@ class Attention(Block):
     def put(self, sums, rows, first, factors):
         """Writes 16 rows of sums, each with its factor."""
         b, name = self.b, f"packed_{self.element.name}"
+        if self.of_floats:
+            self.put_floats(sums, rows, first, factors)
+            return
         words = ir.Reinterpret(Pointer(u32), rows.base)
         for n, own in enumerate(sums):
             for half in range(2):
@@ -240,6 +243,19 @@ class Attention(Block):
                 word = b.let("word", ir.Call(name, u32, *values))
                 with b.when((row < rows.limit) & (column < rows.columns)):
                     b.store(words, (row * rows.step + column) // 2, word)
+
+    def put_floats(self, sums, rows, first, factors):
+        """The same of floats, one by one."""
+        b = self.b
+        for n, own in enumerate(sums):
+            for half in range(2):
+                row = first + self.group + 8 * half
+                column = 8 * n + 2 * self.pair
+                with b.when((row < rows.limit) & (column < rows.columns)):
+                    place = b.let("place", row * rows.step + column)
+                    for i in range(2):
+                        value = own[2 * half + i] * factors[half]
+                        b.store(rows.base, place + i, value)
 
 
 class Forward(Attention):

@@ -33,7 +33,7 @@ WIDE, WIDER = (
     192,
 )  # elements of a query and a value; beside more fewer rows go past
 # Elements of a query or a value: registers hold no more; with dropout.
-MOST, MOST_DROPPING = 192, 128
+MOST, MOST_DROPPING, MOST_FLOATS = 192, 128, 64
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Tile:
         return WARP * self.warps
 
 
-def tile_for(kind, depth, width, masked=False, dropout=False) -> Tile:
+def tile_for(kind, depth, width, masked=False, dropout=False, itemsize=2) -> Tile:
     """The tile for a gradient and sizes of heads.
 
     >>> tile_for("query", 64, 64)
@@ -71,13 +71,13 @@ def tile_for(kind, depth, width, masked=False, dropout=False) -> Tile:
     >>> tile_for("value", 72, 250)
     Tile(slice=32, depth=96, width=256, part=32, warps=4)
     """
-    part, parts = part_of(kind, depth, width, masked)
+    part, parts = part_of(kind, depth, width, masked, itemsize)
     sizes = {"depth": depth, "width": width}
     sizes = {name: -(-size // PAD) * PAD for name, size in sizes.items()}
     sizes["width" if kind == "value" else "depth"] = part * parts
-    bytes = 2 * STAGES * (sum(sizes.values()) + 2 * GAP)
+    bytes = STAGES * (itemsize * sum(sizes.values()) + 2 * GAP)
     slice = next(n for n in (64, 32, 16) if n * bytes <= SHARED_BYTES)
-    size = sum(sizes.values())
+    size = sum(sizes.values()) * itemsize // 2  # as registers count it
     if kind == "key":  # a lane has the logarithms and deltas of all that go past
         slice = min(slice, 32 if size <= WIDE else 16)
     if dropout and size > WIDE:
@@ -85,9 +85,10 @@ def tile_for(kind, depth, width, masked=False, dropout=False) -> Tile:
     return Tile(slice, **sizes, part=part)
 
 
-def part_of(kind, depth, width, masked=False):
+def part_of(kind, depth, width, masked=False, itemsize=2):
     """How many elements of each row a block has, and how many blocks share a row."""
-    most = MOST_SUMS if max(depth, width) <= MOST_SUMS else FEWER_SUMS
+    longest = max(depth, width) * itemsize // 2
+    most = MOST_SUMS if longest <= MOST_SUMS else FEWER_SUMS
     if kind == "key" and masked:  # where the mask is takes registers, too
         most = min(most, MOST_SUMS // 2)
     columns = width if kind == "value" else depth
@@ -278,7 +279,9 @@ class Gradient(Attention):
         out = self.rows_of("out", batch, head, self.queries, self.width)
         sums = [b.declare("delta", ir.Const(f32, 0)) for _ in range(2)]
         for k, share in enumerate(grads):
-            other = self.share(out, mine, 16 * k)  # here: all at once is too much
+            other = self.share(
+                out, mine, self.deep * k
+            )  # here: all at once is too much
             for n, words in enumerate(zip(share, other, strict=True)):
                 halves = [self.floats(word) for word in words]
                 for x, y in zip(*halves, strict=True):
@@ -297,7 +300,9 @@ class Gradient(Attention):
         return (lambda n, p: logs[p // 2]), (lambda n, p: deltas[p // 2])
 
     def floats(self, word):
-        """Both halves of a word."""
+        """Both halves of a word, or the float that it is."""
+        if self.of_floats:
+            return [word]
         halves = ir.cast(u16, word), ir.cast(u16, word >> 16)
         return [
             self.b.let("x", ir.cast(f32, ir.Reinterpret(self.element, half)))

@@ -17,7 +17,7 @@ from rushlight.ops import philox
 from rushlight.ops.native import fresh, run
 from rushlight.ops.shared import followed, intercepted
 
-RUN = 8  # elements of a run
+RUN = 16  # bytes of a run
 MOST_CHANCE = 1 - 2.0**-24  # the largest number in single precision below 1
 
 
@@ -95,17 +95,18 @@ def padded(tensor):
     >>> padded(rl.ones(2, 13)).shape
     rushlight.Size([2, 16])
     """
-    more = -tensor.shape[-1] % RUN
+    more = -tensor.shape[-1] % (RUN // tensor.element_size())
     return ops.constant_pad_nd(tensor, (0, more)) if more else tensor
 
 
 def in_runs(tensor):
     """The tensor, or a copy whose rows are runs that begin at multiples of 16 bytes."""
+    size = tensor.element_size()
     steps = zip(tensor.stride()[:-1], tensor.shape[:-1], strict=True)
     whole = (
         tensor.stride(-1) == 1
-        and address_of(tensor) % (RUN * tensor.element_size()) == 0
-        and all(step % RUN == 0 for step, size in steps if size > 1)
+        and address_of(tensor) % RUN == 0
+        and all(step * size % RUN == 0 for step, count in steps if count > 1)
     )
     return tensor if whole else tensor.clone(memory_format=rushlight.contiguous_format)
 
@@ -119,7 +120,8 @@ def attend(out, operands, attn_mask, log_mass, is_causal, scale, dropout):
     query, _, value = operands
     if not made_of_runs(query, value):
         raise RuntimeError(
-            f"attention: elements of heads come in runs of {RUN}, but queries have "
+            "attention: elements of heads come in runs of "
+            f"{RUN // query.element_size()}, but queries have "
             f"{query.shape[-1]} and values {value.shape[-1]}"
         )
     operands = *map(in_runs, operands), attn_mask
@@ -129,7 +131,8 @@ def attend(out, operands, attn_mask, log_mass, is_causal, scale, dropout):
 
 def made_of_runs(query, value):
     """Whether heads are of whole runs."""
-    return query.shape[-1] % RUN == 0 == value.shape[-1] % RUN
+    size = query.element_size()
+    return query.shape[-1] * size % RUN == 0 == value.shape[-1] * size % RUN
 
 
 def differentiate(

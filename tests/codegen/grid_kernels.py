@@ -55,6 +55,9 @@ ATTENTION = (
     ("bf16", 128, 128, "float32"),
     ("f16", 256, 256, "bool"),
     ("bf16", 32, 256, "bfloat16"),
+    ("f32", 32, 32, None),
+    ("f32", 64, 64, "float32"),
+    ("f32", 128, 128, "float32"),
 )
 GRADIENTS = tuple(
     (of, *rest)
@@ -66,6 +69,8 @@ GRADIENTS = tuple(
         ("f16", 128, 128, None),
         ("bf16", 128, 128, "float32"),
         ("bf16", 192, 192, "float32"),
+        ("f32", 32, 32, None),
+        ("f32", 64, 64, "float32"),
     )
 )
 # With dropout: what of attention, its halves, sizes of heads and mask
@@ -82,6 +87,10 @@ DROPOUT = (
     ("value", "f16", 64, 64, None),
     ("value", "bf16", 32, 128, "float32"),
     ("value", "bf16", 128, 128, "float32"),
+    ("forward", "f32", 128, 128, "float32"),
+    ("query", "f32", 64, 64, "float32"),
+    ("key", "f32", 64, 64, "float32"),
+    ("value", "f32", 64, 64, "float32"),
 )
 # Scans by what they make, and their types
 SCANS = (
@@ -275,25 +284,27 @@ def named():
             found[key] = lower(made)
     for kind, depth, width, mask in ATTENTION:
         name = f"attention_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
-        tile = attention.tile_for(depth, width)
-        types = getattr(ir, kind), tile, mask and ir.Type(mask)
-        found[name] = lower(attention.forward(name, *types))
+        found[name] = attending("forward", name, kind, depth, width, mask)
     for of, kind, depth, width, mask in GRADIENTS:
         name = f"attention_{of}_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
-        tile = attention_gradients.tile_for(of, depth, width, mask is not None)
-        types = getattr(ir, kind), tile, mask and ir.Type(mask)
-        found[name] = lower(attention_gradients.gradient(of, name, *types))
+        found[name] = attending(of, name, kind, depth, width, mask)
     for of, kind, depth, width, mask in DROPOUT:
-        name = f"attention_{of}_dropout_{depth}_{width}" + (f"_{mask}" if mask else "")
-        sizes, types = (depth, width), (mask and ir.Type(mask), True)
-        if of == "forward":
-            given = getattr(ir, kind), attention.tile_for(*sizes, True), *types
-            found[name] = lower(attention.forward(name, *given))
-        else:
-            tile = attention_gradients.tile_for(of, *sizes, mask is not None, True)
-            given = getattr(ir, kind), tile, *types
-            found[name] = lower(attention_gradients.gradient(of, name, *given))
+        name = f"attention_{of}_dropout_{kind}_{depth}_{width}"
+        name += f"_{mask}" if mask else ""
+        found[name] = attending(of, name, kind, depth, width, mask, True)
     return found
+
+
+def attending(of, name, kind, depth, width, mask, dropout=False):
+    """Results of attention, or one of its gradients."""
+    element, known = getattr(ir, kind), mask and ir.Type(mask)
+    if of == "forward":
+        tile = attention.tile_for(depth, width, dropout, element.itemsize)
+        return lower(attention.forward(name, element, tile, known, dropout))
+    sizes = of, depth, width, mask is not None
+    tile = attention_gradients.tile_for(*sizes, dropout, element.itemsize)
+    types = name, element, tile, known
+    return lower(attention_gradients.gradient(of, *types, dropout))
 
 
 def by_groups():

@@ -73,19 +73,26 @@ def drawn_of(dropout):
 
 
 def run_forward(
-    function, queries, keys, causal=False, mask=None, heads=(2, 1), dropout=None
+    function,
+    queries,
+    keys,
+    causal=False,
+    mask=None,
+    heads=(2, 1),
+    dropout=None,
+    kind=np.float16,
 ):
     """Results and logarithms of masses, and what they should be."""
     batch, shared = 2, heads[0] // heads[1]
     half = [
-        drawn(batch, h, n, 16, seed=k).astype(np.float16)
+        drawn(batch, h, n, 16, seed=k).astype(np.float16).astype(kind)
         for k, (h, n) in enumerate(
             [(heads[0], queries), (heads[1], keys), (heads[1], keys)]
         )
     ]
-    out = np.full((batch, heads[0], queries, 16), np.nan, np.float16)
+    out = np.full((batch, heads[0], queries, 16), np.nan, kind)
     log_mass = np.full((batch, heads[0], queries), np.nan, np.float32)
-    mask = np.zeros((1, 1, 1, 1), np.float16) if mask is None else mask
+    mask = np.zeros((1, 1, 1, 1), kind) if mask is None else mask
     spread = np.broadcast_to(mask, (batch, heads[0], queries, keys))
     sizes = heads[0], shared, queries, keys, 16, 16, causal
     scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
@@ -162,15 +169,23 @@ def test_the_least_word_that_keeps_is_the_first_whose_number_is_above():
 
 
 def run_gradient(
-    kind, queries, keys, causal=False, mask=None, change=None, dropout=None
+    kind,
+    queries,
+    keys,
+    causal=False,
+    mask=None,
+    change=None,
+    dropout=None,
+    element=ir.f16,
 ):
     """A gradient of attention with two heads for each of keys, and what it should be."""
     batch, heads, groups = 1, 2, 1
+    dtype = np.dtype(element.name)
     tile = attention_gradients.Tile(16, 16, 16, 16, warps=2)
     counts = {"query": queries, "key": keys, "value": keys, "grad": queries}
     own = {name: groups if name in ("key", "value") else heads for name in counts}
     half = {
-        name: drawn(batch, own[name], n, 16, seed=k).astype(np.float16)
+        name: drawn(batch, own[name], n, 16, seed=k).astype(np.float16).astype(dtype)
         for k, (name, n) in enumerate(counts.items())
     }
     q, k, v, g = (half[name].astype(np.float64) for name in counts)
@@ -184,7 +199,7 @@ def run_gradient(
     mass = weights.sum(-1, keepdims=True)
     weights /= mass
     growth = growths(weights.shape, dropout)
-    half["out"] = (weights * growth @ v).astype(np.float16)
+    half["out"] = (weights * growth @ v).astype(np.float16).astype(dtype)
     delta = (half["out"].astype(np.float64) * g).sum(-1)
     slopes = weights * (growth * (g @ v.swapaxes(2, 3)) - delta[..., None])
     wanted = {
@@ -194,11 +209,11 @@ def run_gradient(
     }[kind]
     log_mass = np.ascontiguousarray((top + np.log(mass))[..., 0], np.float32)
     deltas = np.full_like(log_mass, np.nan) if kind == "query" else delta.astype("f")
-    types = ir.f16, tile, ir.f32
+    types = element, tile, ir.f32
     drops = dropout is not None
     function = lower(attention_gradients.gradient(kind, "gradient", *types, drops))
     function = change(function) if change else function
-    result = np.full(half[kind].shape, np.nan, np.float16)
+    result = np.full(half[kind].shape, np.nan, dtype)
     operands = [result, *(half[name] for name in attention_gradients.OPERANDS[1:-1])]
     sizes = heads, heads // groups, queries, keys, 16, 16, causal
     scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
@@ -219,6 +234,22 @@ def run_gradient(
 @pytest.mark.parametrize("kind", attention_gradients.KINDS)
 def test_blocks_of_rows_have_the_gradients_of_whole_matrices(kind, sizes):
     run_gradient(kind, *sizes)
+
+
+@pytest.mark.parametrize("sizes", [(33, 40), (17, 3)])
+def test_floats_are_rounded_to_products_of_tf32(sizes):
+    function = lower(attention.forward("attend", ir.f32, TILE))
+    run_forward(function, *sizes, causal=True, kind=np.float32)
+    dropping = lower(attention.forward("attend", ir.f32, TILE, ir.f32, True))
+    mask = drawn(1, 2, *sizes).astype(np.float32)
+    dropout = 0.4, SEED, 4
+    run_forward(dropping, *sizes, mask=mask, dropout=dropout, kind=np.float32)
+
+
+@pytest.mark.parametrize("kind", attention_gradients.KINDS)
+def test_gradients_of_floats_are_those_of_whole_matrices(kind):
+    run_gradient(kind, 17, 40, element=ir.f32)
+    run_gradient(kind, 36, 20, causal=True, dropout=(0.3, 5, 0), element=ir.f32)
 
 
 @pytest.mark.parametrize("kind", attention_gradients.KINDS)

@@ -510,6 +510,69 @@ def test_batches_of_examples_have_draws_of_their_own_where_wanted(machine, rando
 
 
 @pytest.fixture
+def rounded(monkeypatch):
+    """Products of float32 may be rounded to TF32, which has the digits of halves."""
+    before = rl.get_float32_matmul_precision()
+    rl.set_float32_matmul_precision("high")
+    monkeypatch.setitem(ROUNDING, "float32", ROUNDING["float16"])
+    yield
+    rl.set_float32_matmul_precision(before)
+
+
+@pytest.mark.parametrize("depth, width", [(1, 3), (16, 128), (72, 40)])
+def test_floats_go_by_units_where_products_may_be_rounded(
+    machine, rounded, depth, width
+):
+    operands = [
+        drawn(2, 2, n, size, dtype=rl.float32, seed=n)
+        for n, size in ((33, depth), (70, depth), (70, width))
+    ]
+    (name,) = agrees(machine, *operands)
+    assert "float32" in name
+    agrees(machine, *operands, causal=True)
+    agrees(machine, *operands, drawn(2, 1, 33, 70) > -0.5)
+    agrees(machine, *operands, drawn(33, 70, dtype=rl.float32))
+
+
+@pytest.mark.parametrize("depth, width", [(1, 3), (16, 64), (64, 40)])
+def test_gradients_of_floats_go_by_units(machine, rounded, depth, width):
+    operands = [
+        drawn(2, heads, n, size, dtype=rl.float32, seed=n)
+        for heads, n, size in ((4, 33, depth), (2, 70, depth), (2, 70, width))
+    ]
+    learns(machine, *operands, causal=True)
+    learns(machine, *operands, drawn(33, 70, dtype=rl.float32))
+    drops(machine, *operands)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_every_layout_of_floats(machine, rounded, number):
+    operands = [
+        list(layouts(drawn(2, 3, n, 12, dtype=rl.float32, seed=n)))[number]
+        for n in (17, 20, 20)
+    ]
+    agrees(machine, *operands)
+
+
+def test_gradients_of_longer_heads_of_floats_are_those_of_whole_matrices(
+    machine, rounded
+):
+    operands = [drawn(1, 1, n, 72, dtype=rl.float32, seed=n) for n in (20, 40, 40)]
+    learns(machine, *operands, times=1)
+    drops(machine, *operands, times=1)
+
+
+def test_floats_are_not_rounded_in_longer_heads_or_by_flash_kernels(machine, rounded):
+    machine.fake.calls.clear()
+    long = [drawn(1, 1, n, 132, dtype=rl.float32, seed=n).cuda() for n in range(1, 4)]
+    F.scaled_dot_product_attention(long[0], long[1], long[1])
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        short = [t[..., :16] for t in long]
+        F.scaled_dot_product_attention(short[0], short[1], short[1])
+    assert not by_units(machine)
+
+
+@pytest.fixture
 def changed(machine, monkeypatch):
     """Leaves a line out of kernels of attention; returns where such lines were."""
 

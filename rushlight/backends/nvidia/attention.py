@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import struct
 
+from rushlight.backends.nvidia.blas import reduced_precision
 from rushlight.backends.nvidia.kernels import DeviceKernel
 from rushlight.backends.nvidia.products import UNITS_SINCE
 from rushlight.core.window import address_of
@@ -15,24 +16,35 @@ NOTHING = (0, 0, 0, 0)
 HALVES = "float16", "bfloat16"
 
 
+def most_of(module, element, drops):
+    """The longest head of a type, with dropout or without."""
+    if element == "float32":
+        return module.MOST_FLOATS
+    return module.MOST_DROPPING if drops else module.MOST
+
+
 def takes(card, element, depth, width, masked, dropout):
     """Whether a card's units attend to queries and values, and PyTorch's switches allow it.
 
-    One kernel is both of PyTorch's: its flash kernels take no masks.
+    One kernel is both of PyTorch's: its flash kernels take no masks, and halves alone.
     """
     from rushlight.backends import cuda
-    from rushlight.codegen.attention import MOST, MOST_DROPPING
+    from rushlight.codegen import attention
 
-    flash = cuda.flash_sdp_enabled() and not masked
+    flash = cuda.flash_sdp_enabled() and not masked and element in HALVES
     allowed = flash or cuda.mem_efficient_sdp_enabled()
-    most = MOST_DROPPING if dropout else MOST
+    most = most_of(attention, element, dropout)
     return allowed and fits(card, element, depth, width, most)
 
 
 def fits(card, element, depth, width, most):
-    """Whether a card has units for a type, and heads are short enough."""
+    """Whether a card has units for a type, and heads are short enough.
+
+    Floats are rounded to TF32, where PyTorch's switches allow that for products.
+    """
     modern = card.properties.major >= UNITS_SINCE
-    return modern and element in HALVES and max(depth, width) <= most
+    known = element in HALVES or element == "float32" and reduced_precision()
+    return modern and known and max(depth, width) <= most
 
 
 @functools.cache
@@ -70,13 +82,13 @@ def run(card, results, operands, log_mass, is_causal, scale, dropout):
     query, _, value, _ = operands
     depth, width = query.shape[3], value.shape[3]
     drops = dropout is not None
-    most = attention.MOST_DROPPING if drops else attention.MOST
+    most = most_of(attention, query.dtype.name, drops)
     if not fits(card, query.dtype.name, depth, width, most):
         raise NotImplementedError(
             f"the backend 'cuda' has no attention of {query.dtype.name} in heads of "
             f"{depth} and {width} for this card"
         )
-    sizes = depth, width, drops
+    sizes = depth, width, drops, query.element_size()
     tile, parts = attention.tile_for(*sizes), attention.parts_of(*sizes)
     rows = tile.rows, query.shape[2]
     given = (results, *operands), (log_mass,), is_causal, scale, dropout
@@ -95,7 +107,7 @@ def run_gradients(
     query, key, value, mask = operands
     depth, width = query.shape[3], value.shape[3]
     masked, drops = mask is not None, dropout is not None
-    most = gradients.MOST_DROPPING if drops else gradients.MOST
+    most = most_of(gradients, query.dtype.name, drops)
     if not fits(card, query.dtype.name, depth, width, most):
         return False
     results = dict(zip(gradients.KINDS, results, strict=True))
@@ -106,8 +118,9 @@ def run_gradients(
         if result is None:
             continue
         own = query if kind == "query" else key
-        sizes = kind, depth, width, masked
-        tile, (_, parts) = gradients.tile_for(*sizes, drops), gradients.part_of(*sizes)
+        sizes, size = (kind, depth, width, masked), query.element_size()
+        tile = gradients.tile_for(*sizes, drops, size)
+        _, parts = gradients.part_of(*sizes, size)
         given = result, query, key, value, grad, out, mask
         rows = tile.rows, own.shape[2]
         rest = is_causal, scale, dropout, rows, parts, own.shape[1]
