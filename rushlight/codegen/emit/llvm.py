@@ -167,7 +167,7 @@ class _Module:
 
         mangled = "_".join([name, *map(str, types)])
         if mangled not in self.helpers:
-            function = mathematics.definition(name, types)
+            function = mathematics.definition(name, types, self.target)
             self.helpers[mangled] = function
             self.bodies.append(_helper_text(self, mangled, function))
         return mangled, self.helpers[mangled].result

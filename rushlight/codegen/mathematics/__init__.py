@@ -23,7 +23,9 @@ from rushlight.codegen.mathematics import (
     rounding,
     trigonometric,
 )
+from rushlight.codegen.mathematics.pieces import tables_in_registers
 from rushlight.codegen.passes.name_shared import name_shared
+from rushlight.codegen.target import Target, using
 
 FUNCTIONS = {
     function.__name__.removesuffix("_"): function
@@ -46,19 +48,24 @@ FUNCTIONS = {
 RARE = frozenset({
     "far_angle", "far_angle_high", "far_angle_low", "far_cos", "far_erfc", "far_erfcinv",
     "far_erfinv",
-    "far_exp", "far_sin",
+    "far_exp", "far_exp2", "far_sin",
     "far_lgamma", "far_log", "far_log10", "far_log2", "far_remainder",
 })  # fmt: skip
 NARROW = ("float16", "bfloat16")
 
 
-@functools.cache
-def definition(name: str, types: tuple) -> ir.Function:
+def definition(name: str, types: tuple, target: Target) -> ir.Function:
     """A helper function that computes ``name`` for operands of these types.
 
     Raises:
         KeyError: there is no such function.
     """
+    with using(target):
+        return _definition(name, types, tables_in_registers())
+
+
+@functools.cache
+def _definition(name, types, in_registers):
     parameters = tuple(map(ir.Var, ("x", "y", "z"), types))
     function, values = FUNCTIONS[name], parameters
     widened = types[0].name in NARROW and name != "from_float16"

@@ -41,6 +41,7 @@ from rushlight.codegen.mathematics.pieces import (
     parts,
     pieces,
     shortened,
+    tables_in_registers,
 )
 
 INF, NAN = math.inf, math.nan
@@ -180,12 +181,61 @@ def scaled(x, k):
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
 
+    Where tables lie in registers, ``k`` counts parts of a power of two.
+
     Close to the ends of the range a float32 takes the way round by float64, and a float64
     is scaled in two steps: so that subnormal results are rounded once.
     """
-    value = exp_in_range(x)
+    value = _exp_by_table(x) if tables_in_registers() else exp_in_range(x)
     far = ir.Call("far_exp", x.type, x)
     return ir.Rarely(abs(x) > pick(x, 87.0, 708.0), far, value)
+
+
+def _parts_of_a_power(x):
+    """How many there are in the table, and the number that leaves them in the low bits.
+
+    A whole number added to that is in the bits above them, and biased as an exponent.
+    """
+    form, count = format_of(x), pick(x, 32, 16)
+    return count, form.magic + form.bias * count
+
+
+@functools.cache
+def _powers(count):
+    """Two to every part of one."""
+    with localcontext() as context:
+        context.prec = 40
+        return [(Decimal(2).ln() * k / count).exp() for k in range(count)]
+
+
+@functools.cache
+def _exp_of_rest(count, terms):
+    """``(exp(r) - 1 - r) / r^2`` for half a part of ln 2."""
+    with localcontext() as context:
+        context.prec = 40
+        series = [Decimal(1) / math.factorial(n) for n in range(2, 20)]
+        reach = Decimal(LOG_OF_TWO) / (2 * count)
+        return tuple(float(term) for term in shortened(series, reach, terms))
+
+
+def _with_power_of_table(r, pattern):
+    """``exp(r)`` times the power of two whose parts the low bits of a pattern are."""
+    count, _ = _parts_of_a_power(r)
+    curve = polynomial(r, _exp_of_rest(count, pick(r, 2, 6)))
+    curve = fma(curve, r * r, r)
+    power, lost = (lookup(pattern, r, part) for part in parts(_powers(count), r))
+    whole = pattern >> count.bit_length() - 1 << format_of(r).mantissa
+    return (power + fma(power, curve, lost)) * from_bits(whole, r)
+
+
+def _exp_by_table(x):
+    """`exp` of what is at most 87, or 708, and of NaN; of other numbers, anything."""
+    count, magic = _parts_of_a_power(x)
+    high, low = (part / count for part in pick(x, LN2, LN2_DOUBLE))
+    shifted = fma(x, LOG2_E * count, magic)
+    whole = shifted - magic
+    r = fma(whole, -low, fma(whole, -high, x))
+    return _with_power_of_table(r, bits(shifted))
 
 
 def far_exp(x):
@@ -242,6 +292,20 @@ def exp_in_two_parts(x, low):
 
 def exp2(x):
     """As `exp`, with an exact reduction."""
+    if not tables_in_registers():
+        return far_exp2(x)
+    count, magic = _parts_of_a_power(x)
+    magic /= count
+    shifted = x + magic
+    r = (x - (shifted - magic)) * LOG_OF_TWO
+    value = _with_power_of_table(r, bits(shifted))
+    return ir.Rarely(
+        abs(x) > pick(x, 126.0, 1022.0), ir.Call("far_exp2", x.type, x), value
+    )
+
+
+def far_exp2(x):
+    """`exp2` of any number."""
     form = format_of(x)
     x = clamp(x, *pick(x, (-151.0, 129.0), (-1076.0, 1025.0)))
     shifted = x + form.magic
@@ -522,7 +586,7 @@ def log10(x):
 
 def sigmoid(x):
     """``1 / (1 + exp(-x))`` through ``exp(-|x|)``, which does not overflow."""
-    small = exp_of_normal(-abs(x))
+    small = exp(-abs(x))
     return select(x < 0, small, 1.0) / (small + 1.0)
 
 
@@ -784,6 +848,7 @@ FUNCTIONS = (
     exp,
     far_exp,
     exp2,
+    far_exp2,
     expm1,
     log,
     far_log,

@@ -16,11 +16,17 @@ from rushlight.codegen.expr import Call, Const
 from rushlight.codegen.mathematics.formats import fma, in_two_chains
 from rushlight.codegen.mathematics.pairs import product_of_two, sum_of_two
 from rushlight.codegen.mathematics.series import DIGITS
+from rushlight.codegen.target import current
 
 
 def lookup(index, like, table):
     """The number at the place of a table that the low bits of an index name."""
     return Call("lookup", like.type, index, *(Const(like.type, v) for v in table))
+
+
+def tables_in_registers():
+    """Whether the processor permutes 16 float64, or 32 float32: a table costs nothing."""
+    return current().has("v4")
 
 
 def rounded(number, x) -> float:
