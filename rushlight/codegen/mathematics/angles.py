@@ -38,6 +38,26 @@ def single_angle(x):
     return fma(k, -HALF_PI[1], fma(k, -HALF_PI[0], wide)), bits(shifted)
 
 
+# Up to here a float32's quarter turns are few: products with these parts are exact.
+NEAR = 50.0
+HALF_PI_NEAR = (1.570796251296997, 7.549533620476723e-08, 2.5633440682570896e-12)
+
+
+def near_angle(x):
+    """A float32 up to `NEAR` as quarter turns and a rest in two parts; the turns' bits.
+
+    The second part may be close to the first where that is small. Zeros keep their sign,
+    as the first two parts of half pi are both positive.
+    """
+    magic = format_of(x).magic
+    shifted = fma(x, TWO_OVER_PI, magic)
+    k = shifted - magic
+    first = fma(k, -HALF_PI_NEAR[0], x)
+    r = fma(k, -HALF_PI_NEAR[1], first)
+    low = fma(k, -HALF_PI_NEAR[1], first - r)
+    return r, fma(k, -HALF_PI_NEAR[2], low), bits(shifted)
+
+
 def single_half_angle(x, ahead):
     """A float32 less half turns: a float64 rest, and the bits of their number.
 

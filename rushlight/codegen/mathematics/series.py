@@ -100,6 +100,16 @@ def tanh(x) -> list[Decimal]:
 
 
 @exact
+def tan(x) -> list[Decimal]:
+    """The slope is one more than the square."""
+    sine, cosine = circle(x)
+    terms = [sine / cosine]
+    for n in range(TERMS):
+        terms.append(((n == 0) + _product(terms, terms, n)) / (n + 1))
+    return terms
+
+
+@exact
 def atan(x) -> list[Decimal]:
     """The slope times ``1 + x^2`` is one."""
     near, size = x, 0

@@ -12,8 +12,10 @@ from rushlight.codegen.mathematics import series
 from rushlight.codegen.mathematics.angles import (
     FAR,
     HALF_PI,
+    NEAR,
     TWO_OVER_PI,
     double_angle,
+    near_angle,
     single_angle,
     single_half_angle,
 )
@@ -22,8 +24,10 @@ from rushlight.codegen.mathematics.formats import (
     copysign,
     fma,
     format_of,
+    from_bits,
     half_inverse_root,
     in_double_or_short,
+    literal_bits,
     nearest,
     polynomial,
     root,
@@ -39,6 +43,7 @@ from rushlight.codegen.mathematics.pieces import (
     lookup,
     pieces,
     steady_curve,
+    tables_in_registers,
 )
 
 # (sin(x) - x) / x^3 and (cos(x) - 1 + x^2 / 2) / x^4 in x^2, on |x| < pi / 4.
@@ -253,12 +258,10 @@ def cos(x):
 def tan(x):
     """Sine over cosine, turned over in odd quadrants."""
     if x.type.name == "float32":
-        r, k = single_angle(x)
-        odd = (k & 1) != 0
-        sine, cosine = _short_sine(r), _short_cosine(r)
-        top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
-        value = top / bottom
-        return select(x == 0, x, ir.cast(x.type, value))
+        if not tables_in_registers():
+            return far_tan(x)
+        far = ir.Call("far_tan", x.type, x)
+        return ir.Rarely(~(abs(x) <= NEAR), far, _tan_by_pieces(x))
     r, low, k = double_angle(x)
     odd = (k & 1) != 0
     pairs = zip(sum_of_sorted(*_sine(r, low)), sum_of_sorted(*_cosine(r, low)))
@@ -267,6 +270,36 @@ def tan(x):
     )
     value, rest = over((top, top_low), (bottom, bottom_low))
     return select(x == 0, x, value + rest)
+
+
+def far_tan(x):
+    """`tan` of any float32, by way of float64."""
+    r, k = single_angle(x)
+    odd = (k & 1) != 0
+    sine, cosine = _short_sine(r), _short_cosine(r)
+    top, bottom = select(odd, -cosine, sine), select(odd, sine, cosine)
+    return select(x == 0, x, ir.cast(x.type, top / bottom))
+
+
+# The middles of pieces up to pi / 4: what is between two of them is exact.
+WIDTH_OF_PIECES = 13 / 512
+TAN_PLACES = tuple((k * WIDTH_OF_PIECES, WIDTH_OF_PIECES / 2) for k in range(32))
+
+
+def _tan_by_pieces(x):
+    """Of what is left of quarter turns; in odd ones, less one over that."""
+    r, low, k = near_angle(x)
+    a, sign = abs(r), bits(r) & literal_bits(-0.0, x)
+    magic = format_of(x).magic
+    shifted = fma(a, 1 / WIDTH_OF_PIECES, magic)
+    d = fma(shifted - magic, -WIDTH_OF_PIECES, a)
+    low = from_bits(bits(low) ^ sign, x)
+    table = pieces(series.tan, TAN_PLACES, 4)
+    high, rest = sum_of_sorted(*fine_curve(d, bits(shifted), table, low))
+    inverse = -1.0 / high
+    missed = fma(inverse, rest, fma(inverse, high, 1.0))
+    value = select((k & 1) != 0, fma(missed, inverse, inverse), high)
+    return from_bits(bits(value) ^ sign, x)
 
 
 def _atan_of_ratio(y, x, short):
@@ -446,4 +479,4 @@ def acos(x):
     return high + (low + fma(rest, signed, start_low))
 
 
-FUNCTIONS = (sin, far_sin, cos, far_cos, tan, atan, atan2, asin, acos)
+FUNCTIONS = (sin, far_sin, cos, far_cos, tan, far_tan, atan, atan2, asin, acos)
