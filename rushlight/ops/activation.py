@@ -76,6 +76,12 @@ def silu(x):
 
 
 @pointwise
+def gate(x, y):
+    """x sigmoid(y)."""
+    return x * L.sigmoid(y)
+
+
+@pointwise
 def silu_backward(grad, x):
     """The product rule."""
     s = L.sigmoid(x)
@@ -362,8 +368,7 @@ def glu(self, dim):
     if self.dtype.category != 2:
         kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
         raise NotImplementedError(f"\"glu_cpu\" not implemented for '{kind}'")
-    first, second = self.chunk(2, dim)
-    return first * ops.sigmoid(second)
+    return ops._gate(*self.chunk(2, dim))
 
 
 def gelu_second_gradient(grad, grad_output, x, approximate):
