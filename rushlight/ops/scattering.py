@@ -15,7 +15,6 @@ from rushlight.ops.native import (
     fault_flag,
     fault_in,
     filled,
-    from_pairs,
     name_of,
     require,
     run,
@@ -143,17 +142,23 @@ def scatter(operator, self, dim, index, source, mode, single=False):
 
 
 def _scatter_real(self, dim, index, source, mode, single):
+    """The copy, or the tensor itself where it is written in place."""
+    out = copy_to_write(self, (index, source))
+    return _scatter_into(out, dim, index, source, mode, single)
+
+
+def _scatter_into(out, dim, index, source, mode, single):
     """Runs the kernel over the part of the result that the index reaches."""
-    out, index = copy_to_write(self, (index, source)), index.contiguous()
-    size = self.shape[dim] if self.dim() else 1
+    index = index.contiguous()
+    size = out.shape[dim] if out.dim() else 1
     corner = narrowed(out, index.shape, dim)
     whole = corner is out
     target = out if whole else corner.contiguous()
     if not single:
         source = narrowed(source, index.shape)
     outer, count, inner, across, total, work, least = divided(index, dim)
-    flag, single = fault_flag(self), int(single)
-    types = {"T": name_of(self.dtype), "across": across, "mode": mode, "single": single}
+    flag, single = fault_flag(out), int(single)
+    types = {"T": name_of(out.dtype), "across": across, "mode": mode, "single": single}
     if inner == 1:
         types["inner"] = 1
     ints = [outer, count, size, inner, across, mode, single]
@@ -168,18 +173,20 @@ def _scatter_real(self, dim, index, source, mode, single):
 def _scatter_complex(self, dim, index, source, mode, single):
     """The same for pairs of real numbers; products have a kernel of their own."""
     rank = self.dim()
-    self, index = self.reshape(self.shape or (1,)), index.reshape(index.shape or (1,))
+    out = copy_to_write(self, (index, source))
+    if not rank:
+        out = out.reshape(1)
+    index = index.reshape(index.shape or (1,))
     if not single:
         source = source.reshape(source.shape or (1,))
     source = source.expand(index.shape) if single else narrowed(source, index.shape)
     if mode == MULTIPLY:
-        out = copy_to_write(self, (index, source))
         corner = narrowed(out, index.shape, dim)
         target = corner.contiguous()
         outer, count, inner = around(list(index.shape), dim)
-        flag, size = fault_flag(self), self.shape[dim]
+        flag, size = fault_flag(out), out.shape[dim]
         operands = [as_pairs(target), as_pairs(source), index.contiguous(), flag]
-        types = {"T": name_of(self.dtype.to_real())}
+        types = {"T": name_of(out.dtype.to_real())}
         work = 4 * count * inner
         run(scatter_products, operands, [count, size, inner], outer, work, **types)
         raise_fault(flag, dim, size)
@@ -187,8 +194,7 @@ def _scatter_complex(self, dim, index, source, mode, single):
             corner.copy_(target)
     else:
         pairs = index.unsqueeze(-1).expand([*index.shape, 2])
-        parts = as_pairs(self), dim, pairs, as_pairs(source)
-        out = from_pairs(_scatter_real(*parts, mode, False), self.dtype)
+        _scatter_into(as_pairs(out), dim, pairs, as_pairs(source), mode, False)
     return out if rank else out.reshape(())
 
 
