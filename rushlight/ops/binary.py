@@ -1,7 +1,6 @@
 """Functions of two or three tensors, element by element."""
 
 import cmath
-import functools
 import math
 
 import rushlight
@@ -129,23 +128,18 @@ def rremainder(x, y):
     return L.remainder(y, x)
 
 
-def in_double(function):
-    """A float32 function of two values that is computed in float64."""
-
-    @functools.wraps(function)
-    def widened(x, y):
-        L.real_only(x, y)
-        if not hasattr(x.type, "name") or x.type.name != "float32":
-            return function(x, y)
-        wide = function(L.cast(x, "float64"), L.cast(y, "float64"))
-        return L.cast(wide, "float32")
-
-    return widened
-
-
 @pointwise
-@in_double
 def hypot(x, y):
+    """The root of the squares, which float64 has room for where they are of float32."""
+    L.real_only(x, y)
+    if getattr(x.type, "name", None) != "float32":
+        return long_hypot(x, y)
+    a, b = L.cast(x, "float64"), L.cast(y, "float64")
+    length = L.cast(L.sqrt(L.fma(a, a, b * b)), "float32")
+    return L.select((abs(x) == math.inf) | (abs(y) == math.inf), math.inf, length)
+
+
+def long_hypot(x, y):
     """The root of the squares and of what their sum lost, scaled within bounds."""
     x, y = abs(x), abs(y)
     high, low = L.maximum(x, y), L.minimum(x, y)
@@ -623,6 +617,8 @@ def scaled_type(dtype, steps):
 
 def powers_of_two(exponents, like=None):
     """Two to the power of each element, the two being of the type of ``like``."""
+    if exponents.dtype.category == 2:
+        return ops.exp2(exponents)
     if like is None or like.dtype.category < 2 or like.dtype is rushlight.float32:
         return ops.pow(2.0, exponents)
     return ops.pow(ops.full((), 2.0, dtype=like.dtype), exponents)

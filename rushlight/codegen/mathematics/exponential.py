@@ -765,20 +765,13 @@ def atanh(x, short):
     return copysign(_log1p(t, rest) * 0.5, x)
 
 
-def log_in_two_parts(x, short):
+def log_in_two_parts(x):
     """``log(x)`` of a positive number as a sum of two.
 
-    About 68 bits are right, which the largest powers need; 56 in the short form.
+    About 68 bits are right, which the largest powers need.
     """
     f, e = _split(x)
     high, low = LN2_DOUBLE
-    if short:
-        s = f / (f + 2.0)
-        z = s * s
-        rest = fma(-s, f + 2.0, f) / (f + 2.0)
-        tail = fma(s * z, polynomial(z, LOG_DOUBLE), rest * 2.0)
-        whole, error = sum_of_two(e * high, s * 2.0)
-        return whole, error + fma(e, low, tail)
     zero, two = Const(x.type, 0.0), Const(x.type, 2.0)
     s = sum_of_sorted(*over((f, zero), sum_of_sorted(two, f)))
     z = times(s, s)
@@ -794,9 +787,18 @@ def _pair(x, parts):
     return tuple(Const(x.type, part) for part in parts)
 
 
-def _power_of_magnitude(x, y, short):
+def _short_power(x, y):
+    """``x`` to ``y`` for positive floats of float32 in float64.
+
+    The logarithm's last digits are no digits of the result.
+    """
+    product = clamp(log_of_normal(x) * y, -200.0, 200.0)
+    return _exp_by_table(product) if tables_in_registers() else plain_exp(product)
+
+
+def _power_of_magnitude(x, y):
     """``x`` to ``y`` for positive finite ``x``."""
-    high, low = log_in_two_parts(x, short)
+    high, low = log_in_two_parts(x)
     product, rest = product_of_two(high, y)
     rest = fma(low, y, rest)
     limited = clamp(product, -800.0, 800.0)
@@ -809,7 +811,7 @@ def _power_of_magnitude(x, y, short):
 def _pow_of_floats(x, y, short):
     """The power of the magnitude, then C's cases by sign, zero and infinity."""
     a = abs(x)
-    value = _power_of_magnitude(a, y, short)
+    value = (_short_power if short else _power_of_magnitude)(a, y)
     grows = (a > 1.0) == (y > 0.0)
     extreme = (abs(y) == INF) | (a == INF) | (a == 0.0)
     value = select(extreme, select(grows, Const(x.type, INF), 0.0), value)

@@ -209,9 +209,8 @@ def _fine_digamma_of_positive(x):
     inverse = 1.0 / shifted
     z = inverse * inverse
     series = polynomial(z, DIGAMMA) * z
-    high, rest = exponential.log_in_two_parts(shifted, True)
     high, rest = _total(
-        (high, fma(low, inverse, rest)),
+        exponential.fine_log_of_normal((shifted, low)),
         (-total, -lost),
         (inverse * -0.5, -series),
     )
