@@ -90,6 +90,8 @@ class Front:
         """Tells a device's kernel what its launches ask beside the loops."""
         if self.has_rows:
             kernel.grid = functools.partial(self.grid, *specialization)
+            kernel.parts = functools.partial(self.parts, *specialization)
+            kernel.find_parted = functools.partial(self.parted, *specialization)
 
     def lowered(self, *specialization):
         """The loops of a specialisation after every pass.
@@ -136,6 +138,19 @@ class Front:
 
         name = self.kernel_name(*specialization)
         return grids.rows(name, *self.program(*specialization), together)
+
+    def parted(self, *specialization):
+        """How the kernel's rows become parts; see `grids.parted`."""
+        from rushlight.codegen import grids
+
+        return grids.parted(*self.program(*specialization))
+
+    def parts(self, *specialization, way, cut):
+        """The kernel where rows are many blocks'; see `grids.parts`."""
+        from rushlight.codegen import grids
+
+        name = self.kernel_name(*specialization)
+        return grids.parts(name, *self.program(*specialization), way, cut)
 
     def stages(self, *specialization) -> Stages:
         """Every stage of a specialisation, for `rushlight.explain`."""

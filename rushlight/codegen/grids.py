@@ -3,10 +3,14 @@
 Elements are divided among all threads. A row is a block's, whose threads take every
 ``threads``-th place of it: each has a state of its own, lanes of a warp join theirs by
 exchanging them, and the warps' states meet in the block's memory. Where rows lie side by
-side, each thread has a row instead.
+side, each thread has a row instead. A long row is many blocks', where it becomes one state:
+one function finds the states of its parts, another joins those.
 """
 
 from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
@@ -24,7 +28,12 @@ from rushlight.codegen.rewrite import bodies_of
 WARP = 32
 WARPS = 32  # of a block, at most
 SHARED_BYTES = 48 << 10  # that any card gives a block
+MOST_DATA, MOST_INTS = 24, 64  # pointers and integers of a launch
 TOTAL = Var("total", i64)
+FINDS, JOINS = "finds", "joins"  # the functions of rows that are many blocks'
+# Where their launches have how many parts a row has and how long those are: behind
+# whatever integers a kernel has.
+PARTS, SPAN = MOST_INTS - 2, MOST_INTS - 1
 
 
 def places_of(body):
@@ -119,6 +128,78 @@ def rows(name, program, layout, together=None) -> ir.Function:
     return ir.Function(name, parameters, b.statements, grid=True)
 
 
+@dataclass(frozen=True)
+class Parted:
+    """What there is to know of a kernel whose rows may be many blocks'.
+
+    Attributes:
+        operands: how many pointers it has before those of states.
+        leaves: how many arrays hold the states of parts.
+        loops: which of its integers are the sizes of the loops along a row.
+    """
+
+    operands: int
+    leaves: int
+    loops: tuple
+
+
+def parted(program, layout):
+    """How a kernel's rows become parts; None where they are not one state each.
+
+    Args:
+        program, layout: as for `rows`.
+    """
+    shape = layout(Builder(), program)
+    varies = any(operand.varies for operand in program.operands[: program.count])
+    if varies or program.picks or len(program.levels) != 1:
+        return None
+    leaves = sum(len(state.monoid.types) for state in program.levels[0])
+    return Parted(len(program.operands), leaves, shape.sizes_at)
+
+
+def parts(name, program, layout, way, cut) -> ir.Function:
+    """A kernel whose rows are many blocks', as one of its two functions of a grid.
+
+    Its parameters are the operands, for each leaf of a state the states of parts, the
+    integers, and how many parts all rows have (`FINDS`), or how many rows there are
+    (`JOINS`).
+
+    Args:
+        program, layout: as for `rows`.
+        way: `FINDS` or `JOINS`.
+        cut: the number of the loop along a row that is divided.
+    """
+    b = Builder()
+    pointers = [
+        Var(f"{operand.name}_base", ir.Pointer(operand.element))
+        for operand in program.operands
+    ]
+    program.pointers = [b.fresh(pointer.name) and pointer for pointer in pointers]
+    (group,) = program.levels
+    types = [type for state in group for type in state.monoid.types]
+    states = [Var(b.fresh(f"state{k}"), ir.Pointer(t)) for k, t in enumerate(types)]
+    shape = layout(b, program)
+    thread, threads = (
+        b.let("thread", Place("thread")),
+        b.let("threads", Place("threads")),
+    )
+    count, span = b.let("parts", ir.integer(PARTS)), b.let("span", ir.integer(SPAN))
+    room = _Room(b, program)
+    with b.loop("at", Place("block"), ir.END, Place("blocks"), kind="rolled") as at:
+        row = b.let("row", at // count) if way == FINDS else at
+        places, _ = shape.segment(row)
+        block = _Block(b, program, shape, places, SINGLE, 1)
+        given = b, program, shape, [block], thread, threads, room
+        if way == FINDS:
+            start = b.let("start", at % count * span)
+            stop = b.let("stop", ir.binary("min", start + span, shape.reduced[cut]))
+            _FindingPasses(*given, states, at, (cut, start, stop)).write()
+        else:
+            _JoiningPasses(*given, states, row * count, count).write()
+    parameters = (*pointers, *states, ir.INTS, ir.END)
+    return ir.Function(name, parameters, b.statements, grid=True)
+
+
 class _Room:
     """The block's memory for the states of its warps: an array for each type."""
 
@@ -187,3 +268,58 @@ class _GridPasses(_Passes):
                 b.assign(variable, value)
         b.add(ir.Barrier())
         return whole
+
+
+class _FindingPasses(_GridPasses):
+    """The pass over one part of a row: its states go to memory."""
+
+    def __init__(self, b, program, shape, blocks, thread, threads, room, states, at, of):
+        super().__init__(b, program, shape, blocks, thread, threads, room)
+        self.states, self.place = iter(states), at
+        self.cut, self.start, self.stop = of
+
+    def bounds(self, loop):
+        """Where a loop along the row begins and ends: one of them is the part's."""
+        if loop == self.cut:
+            return self.start, self.stop
+        return super().bounds(loop)
+
+    def runs(self, copies):
+        """Every ``threads``-th place of the part."""
+        start, stop = self.bounds(len(self.shape.reduced) - 1)
+        yield start + self.thread, stop, self.threads, False
+
+    def folded(self, monoid, states):
+        whole = super().folded(monoid, states)
+        with self.b.when(self.thread == 0):
+            for leaf in whole:
+                self.b.store(next(self.states), self.place, leaf)
+        return whole
+
+    def put_rows(self, block):
+        """Nothing: no row is done."""
+
+
+class _JoiningPasses(_GridPasses):
+    """The pass over the states of a row's parts, each thread's in order."""
+
+    def __init__(
+        self, b, program, shape, blocks, thread, threads, room, states, first, count
+    ):
+        super().__init__(b, program, shape, blocks, thread, threads, room)
+        self.states, self.first, self.count = iter(states), first, count
+
+    def reduce(self, group):
+        b, (block,) = self.b, self.blocks
+        for state, mine in zip(group, self.fresh_states(group), strict=True):
+            arrays = [next(self.states) for _ in mine]
+            with _loop(b, "part", self.thread, self.count, self.threads) as part:
+                place = b.let("place", self.first + part)
+                other = [b.let("other", ir.load(array, place)) for array in arrays]
+                joined = state.monoid.combined(mine, other)
+                joined = [b.let("joined", value) for value in joined]
+                for variable, value in zip(mine, joined, strict=True):
+                    b.assign(variable, value)
+            leaves = self.folded(state.monoid, [mine])
+            for e in state.leaves:
+                block.uniform[id(e)] = leaves[e.leaf]

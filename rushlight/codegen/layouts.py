@@ -46,6 +46,7 @@ class _Layout:
 
     Attributes:
         reduced: the sizes of the loops along a row, outermost first.
+        sizes_at: which integers those are.
         length: the product of them.
         steps: for each operand its byte strides in those loops.
         inner: for each operand its byte stride from row to row in the innermost loop.
@@ -120,7 +121,7 @@ class Rows(_Layout):
     def __init__(self, b, program, mode=None):
         super().__init__(b, program, mode)
         self.length = b.let(LENGTH, ir.integer(0))
-        self.reduced = [self.length]
+        self.reduced, self.sizes_at = [self.length], (0,)
         inner = b.let("inner", ir.integer(1))
         names = [operand.name for operand in program.operands]
         count = len(names)
@@ -163,6 +164,7 @@ class Reduced(_Layout):
         super().__init__(b, program, mode)
         count = program.count
         self.reduced = self.planned("reduced", "r")
+        self.sizes_at = tuple(PLACES["reduction"]["reduced"])
         r0, r1, r2 = self.reduced
         self.length = b.let(LENGTH, r0 * r1 * r2)
         source = self.planned("along", "sr")
@@ -224,6 +226,7 @@ class Listed(_Layout):
         self.flags = flags
         count = len(program.operands)
         self.reduced = self.numbered(0, [f"r{d}" for d in range(rank)])
+        self.sizes_at = tuple(range(rank))
         length = self.reduced[0]
         for size in self.reduced[1:]:
             length = length * size

@@ -370,13 +370,12 @@ class _Passes:
     def over_outer(self):
         """The loops of a row but for the innermost; the number of its first place."""
         b, shape = self.b, self.shape
-        outer = shape.reduced[:-1]
-        if not outer:
+        if len(shape.reduced) == 1:
             yield ZERO
             return
         indices, opened = [], []
-        for k, size in enumerate(outer):
-            opened.append(_loop(b, f"i{k}", 0, size))
+        for k in range(len(shape.reduced) - 1):
+            opened.append(_loop(b, f"i{k}", *self.bounds(k)))
             indices.append(opened[-1].__enter__())
         here = self.moved(indices)
         for block in self.blocks:
@@ -387,6 +386,10 @@ class _Passes:
         yield b.let("base", place * shape.reduced[-1])
         for manager in reversed(opened):
             manager.__exit__(None, None, None)
+
+    def bounds(self, loop):
+        """Where a loop along the row begins and ends."""
+        return ZERO, self.shape.reduced[loop]
 
     def moved(self, indices):
         """Where the innermost loop begins at some indices of those around it."""

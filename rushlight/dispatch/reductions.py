@@ -422,7 +422,8 @@ class ReductionKernel(Kernel):
             return
         there: cython.bint = not x.storage.device.on_host
         if (
-            nr == 1
+            not there  # a backend finds parts itself
+            and nr == 1
             and nk == 0
             and count >= 2 * PART
             and ri[0] == item
@@ -434,10 +435,7 @@ class ReductionKernel(Kernel):
                 1, cython.address(parts), cython.NULL, out.dtype_, out.storage.device
             )
             again = self.find(partial, out.dtype_)
-            if there:
-                parts_there(found, again, x, out, partial, count, number)
-            else:
-                launch_parts(found, again, x, out, partial, count, number)
+            launch_parts(found, again, x, out, partial, count, number)
             return
         put_loops(nr, rs, 1, plan.reduced)
         put_loops(nr, ri, 0, plan.along)
@@ -608,41 +606,6 @@ def run_there(
         plan.kept[2] > 1 and plan.between[2] < plan.along[2],
         ((n, WORDS),),
     )
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def parts_there(
-    first: object,
-    second: object,
-    x: Tensor,
-    out: Tensor,
-    partial: Tensor,
-    count: int64_t,
-    number: cython.double,
-) -> cython.int:
-    """`launch_parts` for a backend: equal parts, the rest, then what they gave."""
-    plan: ReductionPlan
-    data: cython.p_char[2]
-    item: int64_t = x.dtype_.itemsize
-    step: int64_t = out.dtype_.itemsize
-    parts: int64_t = count // PART
-    rest: int64_t = count % PART
-    plan_parts(cython.address(plan), parts, item, step)
-    data[0] = partial.storage.data
-    data[1] = x.storage.data + x.offset * item
-    run_there(first, x.storage.device, data, 2, plan, parts, 1)
-    plan.kept[2] = 1
-    if rest:
-        plan.reduced[2] = rest
-        data[0] += parts * step
-        data[1] += parts * PART * item
-        run_there(first, x.storage.device, data, 2, plan, 1, 1)
-    plan.reduced[2], plan.along[2] = partial.numel_, step
-    data[0] = out.storage.data + out.offset * step
-    data[1] = partial.storage.data
-    run_there(second, x.storage.device, data, 2, plan, 1, number)
     return 0
 
 

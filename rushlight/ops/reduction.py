@@ -466,8 +466,9 @@ def vector_norm(self, ord, dim, keepdim, dtype):
 
 
 def _sum_of_squares(self, dims, keepdim):
-    """In one sweep; very many in rows, which threads divide among themselves."""
-    if len(dims) < self.ndim or self.numel() < 2 * ROW or not self.is_contiguous():
+    """In one sweep; very many in rows, which the host's threads divide among themselves."""
+    few = len(dims) < self.ndim or self.numel() < 2 * ROW
+    if few or not self.device.on_host or not self.is_contiguous():
         return ops._square_sum(self, dims, keepdim)
     flat = self.reshape(-1)
     whole = self.numel() // ROW * ROW

@@ -16,6 +16,7 @@ from dataclasses import replace
 from rushlight.backends.cpu import cache
 from rushlight.backends.cpu.launch import count_launch
 from rushlight.backends.nvidia import contexts, launch, modules
+from rushlight.core.dtype import by_code
 
 THREADS = 256
 WAVES = 16  # blocks for each multiprocessor, at most: the rest is looped over
@@ -26,6 +27,12 @@ EACH = 4  # values of a row that a thread takes at least, where there is a block
 MOST_THREADS = 512  # of a block for a row
 MOST_BLOCKS = 1 << 16
 MANY = 1024  # rows side by side that a thread each is enough for
+LONG = 1 << 16  # a row of so many values is many blocks', where few are
+PART = 1 << 14  # values of a part, at least
+MOST_PARTS = 1024  # of all rows
+
+NOT_YET = object()
+WORD = 4  # the code of int64, which every leaf of a state fits
 
 _kernels: dict = {}
 _lock = threading.Lock()
@@ -57,6 +64,8 @@ class DeviceKernel:
 
     Attributes:
         grid: of a kernel over rows, returns its function of a grid; see `Front.grid`.
+        parts: the same of one whose rows are many blocks'; see `Front.parts`.
+        find_parted: tells how, or that they are not; see `Front.parted`.
         target: the only generation of cards that it is for, or None for all.
         widths: of an elementwise kernel, the bytes of each operand's elements.
         outputs: of an elementwise kernel, how many operands are written.
@@ -67,10 +76,11 @@ class DeviceKernel:
         self.digest = digest
         self.lower = lower
         self.loops = None
-        self.grid = None
+        self.grid = self.parts = self.find_parted = None
         self.target = None
         self.widths, self.outputs = (), 0
         self.widths_found = {}
+        self.parted_found = NOT_YET
 
     def __repr__(self):
         return f"<DeviceKernel {self.name}>"
@@ -262,7 +272,8 @@ class DeviceKernel:
         """Runs a kernel over rows in this thread's queue.
 
         A row is a block's, or a thread's where rows are short, or where many lie side by
-        side: that depends on sizes alone, and so do the bits of its sums.
+        side, or many blocks' where it is long and becomes one state: that depends on sizes
+        alone, and so do the bits of its sums.
 
         Args:
             card: where.
@@ -277,6 +288,8 @@ class DeviceKernel:
         from rushlight.codegen.lower import lower
         from rushlight.codegen.target import NVIDIA, using
 
+        if length >= LONG and self.run_parts(card, addresses, ints, rows, length, held):
+            return
         together = length >= WARP and not (beside and rows >= MANY)
         name = f"{self.name}_{'blocks' if together else 'threads'}"
 
@@ -289,12 +302,65 @@ class DeviceKernel:
         handle = self.handle(card, (together, tuple(held)), entry, build)
         shape = None
         if together:
-            threads = min(MOST_THREADS, -(-length // (WARP * EACH)) * WARP)
-            shape = min(rows, MOST_BLOCKS), threads
+            shape = min(rows, MOST_BLOCKS), threads_for(length)
         self.launch(
             *(card, launch.launch_spans, handle, rows, addresses, ints, rows, 1),
             shape=shape,
         )
+
+    def run_parts(self, card, addresses, ints, rows, length, held):
+        """Runs a kernel whose rows are many blocks': one launch finds the states of parts,
+        another joins those; False where rows are no such."""
+        from rushlight.codegen import grids
+        from rushlight.codegen.emit import device
+        from rushlight.codegen.lower import lower
+        from rushlight.codegen.target import NVIDIA, using
+        from rushlight.core.factories import empty
+        from rushlight.core.window import address_of
+
+        if rows > MOST_PARTS // 2 or len(ints) > grids.PARTS:
+            return False
+        with using(NVIDIA):
+            parted = self.parted()
+        if parted is None or parted.operands + parted.leaves > grids.MOST_DATA:
+            return False
+        sizes = [ints[at] for at in parted.loops]
+        cut = max(range(len(sizes)), key=lambda loop: sizes[loop])
+        parts, span = plan_parts(rows, length, sizes[cut])
+        if parts < 2:
+            return False
+        count = rows * parts
+        # kept until both are launched: eight bytes for each leaf of a state
+        place = f"cuda:{card.index}"
+        room = empty((parted.leaves, count), dtype=by_code(WORD), device=place)
+        start = address_of(room)
+        states = [start + 8 * leaf * count for leaf in range(parted.leaves)]
+        addresses = (*addresses[: parted.operands], *states)
+        held = tuple(pair for pair in held if pair[0] < parted.operands)
+        ints = (*ints, *[0] * (grids.PARTS - len(ints)), parts, span)
+        inner = length // sizes[cut] * span
+        launches = (grids.FINDS, count, inner), (grids.JOINS, rows, parts)
+        for way, total, values in launches:
+            name = f"{self.name}_{way}_{cut}"
+
+            def build(way=way, name=name):
+                with using(NVIDIA):
+                    made = lower(replace(self.parts(way=way, cut=cut), name=name))
+                return device.emit_grid(made, held)
+
+            entry = device.entry_name(name)
+            handle = self.handle(card, (way, cut, held), entry, build)
+            self.launch(
+                *(card, launch.launch_spans, handle, total, addresses, ints, total, 1),
+                shape=(min(total, MOST_BLOCKS), threads_for(values)),
+            )
+        return True
+
+    def parted(self):
+        """How rows become parts, found once; None where they do not."""
+        if self.parted_found is NOT_YET:
+            self.parted_found = self.find_parted()
+        return self.parted_found
 
     def run_blocks(self, card, addresses, ints, blocks, threads, held=(), shared=0):
         """Runs a function of a grid whose axis is divided among blocks.
@@ -346,6 +412,32 @@ class DeviceKernel:
             card.driver.refuse(code, f"cuLaunchKernel({self.name})")
         if BLOCKING:
             stream.synchronize()
+
+
+def threads_for(values):
+    """The threads of a block for so many values.
+
+    >>> threads_for(1), threads_for(300), threads_for(10**6)
+    (32, 96, 512)
+    """
+    return min(MOST_THREADS, -(-values // (WARP * EACH)) * WARP)
+
+
+def plan_parts(rows, length, size):
+    """How many parts each row has, and how far a part goes along the loop that is cut.
+
+    Args:
+        length: the values of a row.
+        size: of the loop that is cut.
+
+    >>> plan_parts(1, 10**6, 10**6), plan_parts(2, 10**9, 10**5)
+    ((61, 16394), (511, 196))
+    >>> plan_parts(1, 1 << 16, 8), plan_parts(300, 1 << 20, 1 << 20)
+    ((4, 2), (3, 349526))
+    """
+    parts = max(1, min(MOST_PARTS // rows, length // PART, size))
+    span = -(-size // parts)
+    return -(-size // span), span
 
 
 BLOCKING = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 
-from rushlight.backends.nvidia.kernels import MANY, DeviceKernel
+from rushlight.backends.nvidia.kernels import MANY, WORD, DeviceKernel
 from rushlight.core.dtype import by_code
 
 SHORT = 64  # a row of fewer elements is a thread's
-WORD = 4  # the code of int64, which every leaf of a state fits
 
 
 @functools.cache

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.emit import llvm, llvm_groups
+from rushlight.codegen.grids import MOST_DATA, MOST_INTS
 from rushlight.codegen.target import NVIDIA
 
-MOST_DATA, MOST_INTS = 24, 64
 # Where a thread is, and how many there are.
 PLACES = ("tid.x", "ctaid.x", "ntid.x", "nctaid.x")
 
