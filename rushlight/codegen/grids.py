@@ -9,7 +9,6 @@ one function finds the states of its parts, another joins those.
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from rushlight.codegen import expr as ir

@@ -8,7 +8,19 @@ from __future__ import annotations
 
 from math import inf
 
-from rushlight.codegen.language import exp, log1p, log_add_exp, reduction, select
+from rushlight.codegen.language import (
+    atan2,
+    cos,
+    exp,
+    log,
+    log1p,
+    log_add_exp,
+    make_complex,
+    maximum,
+    reduction,
+    select,
+    sin,
+)
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
 from rushlight.codegen.storage import accumulated
 
@@ -216,6 +228,31 @@ def log_sums(left, right):
     return select((low == high) & (abs(high) == inf), high, total)
 
 
+def _relative(x):
+    """A logarithm as the real part, and the number without it, of length one."""
+    return x.real, make_complex(cos(x.imag), sin(x.imag))
+
+
+def _logarithm(state):
+    """The logarithm of a number that has been divided by the exponential of another."""
+    high, mass = state
+    return make_complex(log(abs(mass)) + high, atan2(mass.imag, mass.real))
+
+
+@reduction(identity=(-inf, 0), prepare=_relative, finish=_logarithm)
+def log_sums_of_complex(left, right):
+    """The same of complex numbers: the angle is that of the sum, between half turns.
+
+    How many whole turns the sequence of sums has made depends on what came first, so
+    no states know it; on PyTorch's cards it depends on how threads join theirs.
+    """
+    (x, mass), (y, more) = left, right
+    top = maximum(x, y)
+    x, y = (exp(select(high == top, 0, high - top)) for high in (x, y))
+    real = mass.real * x + more.real * y
+    return top, make_complex(real, mass.imag * x + more.imag * y)
+
+
 def _extreme(name, identity, reaches):
     """The extreme so far and its last place; NaN wins and stays."""
 
@@ -236,6 +273,7 @@ STATES = {
     "cumsum_kernel": sums,
     "cumprod_kernel": products,
     "logcumsumexp_kernel": log_sums,
+    "logcumsumexp_of_complex": log_sums_of_complex,
 }
 
 
@@ -244,10 +282,9 @@ def states_of(name, dtype, flag):
 
     Returns:
         The reduction, and the names of the input's dtype, the results' and of the one
-        that states are made in; None where there are no such states: how often a
-        complex logarithm has gone around zero depends on what came first.
+        that states are made in; None where there are no such states.
     """
-    if dtype == "complex32" or name == "logcumsumexp_of_complex":
+    if dtype == "complex32":
         return None
     if name == "cumulative_extreme":
         dtype = "uint8" if dtype == "bool" else dtype  # 0 and 1 are in the same order

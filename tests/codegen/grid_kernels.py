@@ -100,6 +100,11 @@ SCANS = (
     ("sum_c128", scan_kernels.sums, ("complex128", ("complex128",), "complex128")),
     ("log_sum_f32", scan_kernels.log_sums, ("float32", ("float32",), "float64")),
     (
+        "log_sum_c128",
+        scan_kernels.log_sums_of_complex,
+        ("complex128", ("complex128",), "complex128"),
+    ),
+    (
         "largest_f64",
         scan_kernels.largest_so_far,
         ("float64", ("float64", "int64"), "float64"),

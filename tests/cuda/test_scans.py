@@ -104,10 +104,33 @@ def test_short_rows_and_many_side_by_side_are_a_threads_each(machine):
         assert not any(entry.startswith("scan_") for entry in launched(machine))
 
 
-def test_an_angle_that_depends_on_what_came_first_is_a_threads():
-    x = rl.complex(rl.randn(300), 3 * rl.randn(300))
-    found, wanted = rl.logcumsumexp(x.cuda(), 0).cpu(), rl.logcumsumexp(x, 0)
-    assert rl.allclose(found, wanted, rtol=1e-4, atol=1e-4)
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("size", [300, 5 * TILE + 3])
+def test_complex_logarithms_are_a_blocks_but_for_whole_turns(machine, kind, size):
+    rl.manual_seed(0)
+    x = rl.complex(rl.randn(2, size), 3 * rl.randn(2, size)).to(getattr(rl, kind))
+    there = x.cuda()
+    machine.fake.calls.clear()
+    found, wanted = rl.logcumsumexp(there, 1), rl.logcumsumexp(x, 1)
+    assert all(entry.startswith("scan_") for entry in launched(machine))
+    digits = 1e-3 if kind == "complex64" else 1e-10
+    gap = found.cpu() - wanted
+    turns = gap.imag / (2 * rl.pi)
+    assert gap.real.abs().max() < digits
+    assert (turns - turns.round()).abs().max() < digits
+
+
+def test_complex_logarithms_of_infinite_and_unknown_numbers():
+    x = rl.complex(rl.randn(6, 300), rl.randn(6, 300))
+    for row, odd in enumerate((float("nan"), float("inf"), -float("inf"))):
+        x.real[row, 100] = odd
+        x.imag[row + 3, 40] = odd
+    found, wanted = rl.logcumsumexp(x.cuda(), 1).cpu(), rl.logcumsumexp(x, 1)
+    assert rl.allclose(found.real, wanted.real, 1e-4, 1e-4, equal_nan=True)
+    assert rl.equal(found.imag.isfinite(), wanted.imag.isfinite())
+    first = rl.full((1, 200), -float("inf"), dtype=rl.complex64)
+    found = rl.logcumsumexp(first.cuda(), 1).cpu()
+    assert (found.real == -float("inf")).all()
 
 
 def test_nan_and_infinities_go_on_to_the_end():
