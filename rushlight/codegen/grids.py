@@ -272,7 +272,9 @@ class _GridPasses(_Passes):
 class _FindingPasses(_GridPasses):
     """The pass over one part of a row: its states go to memory."""
 
-    def __init__(self, b, program, shape, blocks, thread, threads, room, states, at, of):
+    def __init__(
+        self, b, program, shape, blocks, thread, threads, room, states, at, of
+    ):
         super().__init__(b, program, shape, blocks, thread, threads, room)
         self.states, self.place = iter(states), at
         self.cut, self.start, self.stop = of

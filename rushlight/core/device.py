@@ -310,6 +310,19 @@ class Backend:
         """
         return False
 
+    def run_selection(self, way, operands, extents, rank, descending, skip):
+        """Selects from rows by a layout of its own; whether there is one for these sizes.
+
+        Args:
+            way: which elements; see `rushlight.codegen.selections`.
+            operands: the values, their places, and the rows, all of them dense.
+            extents: how many rows there are, their size, and the parts of each.
+            rank: from zero, of the last element that is wanted.
+            descending: whether the largest come first.
+            skip: whether the middle is that of numbers alone.
+        """
+        return False
+
     def sums_apart(self):
         """Whether `run_product` takes results of another dtype than their sums."""
         return False

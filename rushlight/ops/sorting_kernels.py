@@ -20,7 +20,7 @@ from rushlight.codegen.loops import (
     loops_inline,
 )
 from rushlight.core.geometry import canonical_dim as wrap_dim
-from rushlight.ops import tie_order
+from rushlight.ops import selecting_elsewhere, tie_order
 from rushlight.ops.copying import check_number
 from rushlight.ops.native import (
     brief,
@@ -172,35 +172,6 @@ def merge_by_ranks(
         to = base + pair + (place - start) + (low - first)
         out[to] = v
         index[to] = source_index[at]
-
-
-@loops
-def median_of_sorted(
-    out: "T*",
-    place: "i64*",
-    x: "T*",
-    index: "i64*",
-    size: int,
-    skip: int,
-    begin: int,
-    end: int,
-):
-    """The lower middle of each sorted row, or its first NaN: these are at the end."""
-    for row in range(begin, end):
-        base = row * size
-        low = 0
-        high = size
-        while low < high:
-            half = (low + high) // 2
-            if x[base + half] == x[base + half]:
-                low = half + 1
-            else:
-                high = half
-        found = max(low - 1, 0) // 2
-        if low < size and not skip:
-            found = low
-        out[row] = x[base + found]
-        place[row] = index[base + found]
 
 
 @loops_inline
@@ -604,6 +575,10 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
 
 def _top(out, index, rows, size, k, largest, sorted):
     """The first elements of each row; which of equal ones, as PyTorch has it."""
+    if not place_of(rows).on_host:
+        given = rows, size, k, largest, sorted, _sorted_rows
+        selecting_elsewhere.first_of_rows(out, index, *given)
+        return
     types = {"T": name_of(rows.dtype), "largest": largest}
     ints, total = [size, k, largest], rows.numel() // size
     few = k <= FEW and sorted
@@ -648,15 +623,25 @@ def _choose(kernel, x, dim, keepdim, ints):
     if shape:
         shape[dim : dim + 1] = [1] if keepdim else []
     out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
-    if kernel is tie_order.median_rows and size > RUN and not place_of(x).on_host:
-        operands = [out, place, *_sorted_rows(rows, size, False)]
-        types = {"T": name_of(x.dtype)}
-        run(median_of_sorted, operands, [size, *ints], prod(shape), 64, **types)
-        return out, place
+    if out.numel() and not place_of(x).on_host:
+        if _choose_there(kernel, out, place, rows, size, ints):
+            return out, place
     spare = fresh(x, rows.shape), fresh(x, rows.shape, rushlight.int64)
     operands = [out, place, rows, *spare]
     run(kernel, operands, [size, *ints], prod(shape), 8 * size, T=name_of(x.dtype))
     return out, place
+
+
+def _choose_there(kernel, out, place, rows, size, ints):
+    """The same by all threads of a device; whether it has a layout for that."""
+    if kernel is tie_order.mode_rows:
+        values, index = _sorted_rows(rows, size, False)
+        selecting_elsewhere.mode_of_rows(out, place, values, index, size)
+        return True
+    way, rank, skip = "ranked", *ints, 0
+    if kernel is tie_order.median_rows:
+        way, rank, skip = "middle", 0, *ints
+    return selecting_elsewhere.one_of_rows(way, out, place, rows, size, rank, skip)
 
 
 def mode(self, dim=-1, keepdim=False):

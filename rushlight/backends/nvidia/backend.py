@@ -13,6 +13,7 @@ from rushlight.backends.nvidia import (
     pinned,
     products,
     scans,
+    selections,
 )
 from rushlight.backends.nvidia.streams import Event
 from rushlight.backends.roles import Roles
@@ -148,6 +149,15 @@ class Cards(Backend):
         gathering.flush()
         card = self.card(operands[0].device)
         return scans.run(card, source, kinds, operands, outer, size, inner)
+
+    def run_selection(self, way, operands, extents, rank, descending, skip):
+        rows, size, parts = extents
+        if not selections.takes(operands[2].dtype.name, size):
+            return False
+        gathering.flush()
+        card = self.card(operands[0].device)
+        given = rows, size, parts, rank, descending, skip
+        return selections.run(card, way, operands, *given)
 
     def sums_apart(self):
         return True
