@@ -215,6 +215,15 @@ class Backend:
 
     # -- the rest ----------------------------------------------------------------
 
+    def recorder(self, device):
+        """Who keeps the places of random numbers in work that is being written down.
+
+        Its ``place(source, steps, make)`` gives the place, counted from where the stream
+        is when the work is done, and what ``make`` made: that is called with the seed and
+        the place each time before. None where work is done at once.
+        """
+        return None
+
     def generator(self, device):
         """The generator that a device's random numbers come from."""
         self.refuse("draw random numbers", device)
@@ -508,6 +517,20 @@ def backend_of(device: Device) -> Backend:
     if _BACKENDS[device.kind] is None:
         importlib.import_module(_LATE[device.kind])
     return cython.cast(Backend, _BACKENDS[device.kind])
+
+
+def refuse_written(device) -> None:
+    """Refuses to settle a place in a stream of random numbers for work that is written
+    down: it would draw the same numbers each time.
+
+    Raises:
+        RuntimeError: the thread's work on the device is.
+    """
+    if backend_for(device).recorder(device) is not None:
+        raise RuntimeError(
+            "Random numbers of this operator cannot be written down: a graph would draw "
+            "the same ones each time"
+        )
 
 
 def compiles(kind: cython.int) -> bool:

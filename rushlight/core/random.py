@@ -19,6 +19,7 @@ from cython.cimports.rushlight.core.state import tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.core import naming
+from rushlight.core.device import refuse_written
 
 DEFAULT_SEED = 67280421310721
 STATE_BYTES = 5056
@@ -231,7 +232,12 @@ class Generator:
         self.offset = offset
 
     def take(self, steps):
-        """The seed, and the place for threads that each read some words of 32 bits."""
+        """The seed, and the place for threads that each read some words of 32 bits.
+
+        Raises:
+            RuntimeError: the launch is written down, and would draw the same each time.
+        """
+        refuse_written(self.device)
         place = self.offset
         self.offset += -(-steps // 4) * 4
         return self.first_seed, place

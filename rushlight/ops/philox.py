@@ -18,6 +18,7 @@ from rushlight.codegen.language import cos, log, sin, sqrt
 from rushlight.codegen.loops import T, f32, f64, i64, loops, loops_inline, u32, u64
 from rushlight.core.dtype import by_code
 from rushlight.core.random import Generator
+from rushlight.core.window import address_of
 from rushlight.ops import call as ops
 from rushlight.ops.native import run
 
@@ -41,20 +42,33 @@ def uniform64(low, high):
 
 
 @loops
+def tell_place(state: "i64*", key: int, offset: int, begin: int, end: int):
+    """A seed, and how far its stream was read, for launches that were written down."""
+    for _ in range(begin, end):
+        state[0] = key
+        state[1] = offset
+
+
+@loops
 def philox(
     out: "T*",
+    state: "i64*",
     key: int,
     offset: int,
     width: int,
     close: int,
     mode: int,
+    told: int,
     begin: int,
     end: int,
 ):
     """One element at each place: a number, or its words as an integer.
 
-    Where ``close`` is set a thread's elements are neighbours.
+    Where ``close`` is set a thread's elements are neighbours. Where ``told`` is set, the
+    seed and the place that ``offset`` is counted from are in memory.
     """
+    seed = state[0] if told != 0 else key
+    place = state[1] + offset if told != 0 else offset
     wide = mode == 1 or mode == 3 or mode == 5
     unroll = 2 if wide else 4
     for at in range(begin, end):
@@ -62,13 +76,13 @@ def philox(
         rest = at % (width * unroll)
         part = rest % unroll if close != 0 else rest // width
         thread = rest // unroll if close != 0 else rest % width
-        step = offset // 4 + turn
+        step = place // 4 + turn
         a = u32(step & 4294967295)
         b = u32(step >> 32)
         c = u32(thread & 4294967295)
         d = u32(thread >> 32)
-        k = u32(key & 4294967295)
-        j = u32((key >> 32) & 4294967295)
+        k = u32(seed & 4294967295)
+        j = u32((seed >> 32) & 4294967295)
         for _ in range(10):
             first = u64(a) * u64(3528531795)
             second = u64(c) * u64(3449720151)
@@ -133,11 +147,51 @@ def draw(like, count, mode, generator, close=False):
     out = ops.empty((count,), dtype=by_code(kinds[mode]), device=device)
     width = grid_width(count, *backend.processors(device))
     unroll = 2 if mode in (UNIFORM64, NORMAL64, WORD64) else 4
-    seed, offset = source.take(4 * ((count - 1) // (width * unroll) + 1))
-    key = seed - (1 << 64) if seed >= 1 << 63 else seed
-    ints = [key, offset, width, int(close)]
-    run(philox, [out], ints, count, T=out.dtype.name, mode=mode)
+    key, offset, state = place_for(
+        device, source, 4 * ((count - 1) // (width * unroll) + 1)
+    )
+    types = {"T": out.dtype.name, "mode": mode, "told": int(state is not None)}
+    run(philox, [out, state], [key, offset, width, int(close)], count, **types)
     return out
+
+
+def place_for(device, source, steps):
+    """Where a launch reads a stream.
+
+    Returns:
+        The seed as a signed number, the place, and the tensor of two integers that they
+        are in where the launch is written down, when the place is counted from there;
+        otherwise None.
+    """
+    recorder = backend_for(device.type).recorder(device)
+    if recorder is None:
+        seed, offset = source.take(steps)
+        return signed(seed), offset, None
+    offset, told = recorder.place(source, steps, lambda: Told(device))
+    return 0, offset, told.state
+
+
+class Told:
+    """A seed and a place in memory, for launches that were written down.
+
+    Args:
+        device: where they are read.
+
+    Attributes:
+        queues: that have been told them.
+    """
+
+    def __init__(self, device):
+        self.state = ops.empty((2,), dtype=by_code(INT64), device=device)
+        self.address, self.queues = address_of(self.state), set()
+
+    def __call__(self, seed, offset):
+        run(tell_place, [self.state], [signed(seed), offset], 1)
+
+
+def signed(seed):
+    """A seed's bits as a number with a sign."""
+    return seed - (1 << 64) if seed >= 1 << 63 else seed
 
 
 def uniforms(self, generator):
@@ -186,13 +240,14 @@ def fill_geometric(self, generator, p):
     return ops.ceil(ops.div(ops.log(uniforms(self, generator)), log1p(-p)))
 
 
-def fill_bernoulli(self, generator, p, one=None):
-    """Ones; or, for a dropout's mask, another number, in the order of its kernel."""
-    if one is None:
-        return ops.lt(uniforms(self, generator), p)
-    close = self.dtype.itemsize == 4 and self.numel() % 4 == 0
-    x = draw(self, self.numel(), UNIFORM, generator, close)
-    return ops.mul(ops.to(ops.lt(x, p), self.dtype), one)
+def fill_bernoulli(self, generator, p):
+    return ops.lt(uniforms(self, generator), p)
+
+
+def fill_kept(self, generator, p, itemsize):
+    """Which elements of so many bytes a dropout keeps, in the order of its kernel."""
+    close = itemsize == 4 and self.numel() % 4 == 0
+    return ops.lt(draw(self, self.numel(), UNIFORM, generator, close), p)
 
 
 def bernoulli_of(self, chances, generator):

@@ -654,7 +654,8 @@ def dropout_mask(self, p, shape=None):
         if shape is None
         else _empty(shape, self.dtype, self.device)
     )
-    if intercepted(self) or followed():  # in parts that others can take
+    # in parts that others can take, and as PyTorch draws on cards
+    if intercepted(self) or followed() or not self.device.on_host:
         return ops.bernoulli_(noise, 1 - p).div_(1 - p)
     if self.dtype.category != 2:  # refused for what the mask would be divided by
         return bernoulli_float(noise, 1 - p, None).div_(1 - p)
@@ -681,7 +682,17 @@ def dropout(input, p, train):
         return input
     if p == 1:
         return ops.mul(input, ops.zeros_like(input))
+    if _draws_elsewhere(input):
+        return ops.native_dropout(input, p, True)[0]
     return ops.mul(input, dropout_mask(input, p))
+
+
+def _draws_elsewhere(input):
+    """Whether a dropout is one operator: where numbers are drawn by their places."""
+    device = input.device
+    transformed = state.included_keys() & _TRANSFORMED
+    known = device.has_memory and not device.on_host and input.dtype.category == 2
+    return known and not transformed
 
 
 def dropout_(self, p, train):
@@ -781,7 +792,11 @@ def native_dropout(input, p, train):
             "result type Float can't be cast to the desired output type "
             f"{scalar_name(input.dtype)}"
         )
-    keep = bernoulli_float(ops.empty_like(input, dtype=rushlight.bool), 1 - p, None)
+    keep = ops.empty_like(input, dtype=rushlight.bool)
+    if input.device.on_host or not 0 <= p <= 1:
+        keep = bernoulli_float(keep, 1 - p, None)
+    elif input.device.has_memory:
+        keep = philox.fill(keep, "fill_kept", None, 1 - p, input.dtype.itemsize)
     scale = 0.0 if p == 1 else 1 / (1 - p)
     return ops.mul(ops.mul(input, keep), scale), keep
 

@@ -9,8 +9,11 @@ A graph launches what it launched when it was written down, at the same addresse
   tensor notices;
 - **numbers** are part of the launches: others make another graph, a few times at most.
 
-What cannot be written down (random numbers, reads by the host, several devices) makes the
-program run as it did, and the log `cudagraphs` says why.
+- **random numbers** are read from where the stream is when the graph is launched, and each
+  launch moves it on.
+
+What cannot be written down (reads by the host, several devices) makes the program run as it
+did, and the log `cudagraphs` says why.
 """
 
 from __future__ import annotations
@@ -86,8 +89,6 @@ def reason_against(program, runner):
         return "it keeps what is made of parameters"
     for step in program.graph.steps:
         tags = step.op.entry[TAGS] if step.op.entry else ("unknown",)
-        if "random" in tags:
-            return f"{step.op} draws random numbers"
         if "unknown" in tags:
             return f"{step.op} is an operator from outside"
     if runner.graphed >= MOST:

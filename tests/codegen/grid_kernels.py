@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from rushlight import te
 from rushlight.codegen import (
     attention,
     attention_gradients,
+    grids,
     group_units,
     scans,
+    selections,
     tiles,
     units,
 )
@@ -42,6 +46,8 @@ from rushlight.codegen.lower import lower
 from rushlight.codegen.lower_schedule import lower as lower_schedule
 from rushlight.codegen.nest import Nest, arrange
 from rushlight.codegen.schedules import cuda
+from rushlight.codegen.target import NVIDIA, using
+from rushlight.ops import reduction as reductions
 from rushlight.ops import scan_kernels
 from rushlight.ops.reduction import argmax, var_mean
 
@@ -109,6 +115,23 @@ SCANS = (
         scan_kernels.largest_so_far,
         ("float64", ("float64", "int64"), "float64"),
     ),
+)
+# Reductions of rows that are many blocks'
+PARTS = (
+    ("sum_bf16", reductions.sum, ("bfloat16", ("bfloat16",), "float32")),
+    ("var_f32", reductions.var, ("float32", ("float32",), "float64")),
+    ("argmax_f32", reductions.argmax, ("float32", ("int64",), "float32")),
+    (
+        "min_f64",
+        reductions.min_with_index,
+        ("float64", ("float64", "int64"), "float64"),
+    ),
+)
+SELECTIONS = (
+    ("float32", selections.FIRST, True),
+    ("bfloat16", selections.FIRST, False),
+    ("int64", selections.RANKED, False),
+    ("float64", selections.MIDDLE, False),
 )
 
 ELEMENTWISE = {
@@ -287,6 +310,15 @@ def named():
             key = f"scan_{name}_{way}"
             made = scans.function(key, source, *kinds, scans.THREADS, way)
             found[key] = lower(made)
+    for name, source, kinds in PARTS:
+        for way in (grids.FINDS, grids.JOINS):
+            key = f"parts_{name}_{way}"
+            with using(NVIDIA):
+                made = source.parts(*kinds, way=way, cut=2)
+            found[key] = lower(replace(made, name=key))
+    for kind, way, descending in SELECTIONS:
+        key = f"select_{way}_{kind}"
+        found[key] = lower(selections.function(key, kind, way, descending, 512))
     for kind, depth, width, mask in ATTENTION:
         name = f"attention_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
         found[name] = attending("forward", name, kind, depth, width, mask)

@@ -175,8 +175,8 @@ def test_entries_that_are_launched_assemble_without_spills(architecture, tmp_pat
 
     plain = ("float32",), ("float32",), "float32"
     with using(NVIDIA):
-        words = philox.philox.lower(T="float32", mode=0)
-    texts = [device.emit(words), *over_lists()]
+        words = [philox.philox.lower(T="float32", mode=0, told=told) for told in (0, 1)]
+    texts = [*map(device.emit, words), *over_lists()]
     for together in (True, False):
         texts += [
             grid(reduction.sum, "float32", *plain[1:], together=together),

@@ -155,7 +155,6 @@ def test_other_sizes_have_graphs_of_their_own():
 @pytest.mark.parametrize(
     ("why", "function"),
     [
-        ("random", lambda x: F.dropout(x, 0.5).relu()),
         ("host", lambda x: (rl.ones(4) + x.shape[0]).exp().to("cuda") * x),
     ],
 )
@@ -269,3 +268,90 @@ def test_inside_of_a_users_graph_programs_run_as_they_are():
     x.fill_(2)
     whole.replay()
     assert y.tolist() == [7.0] * 4
+
+
+def drawn(x):
+    """Numbers of several kinds, drawn one after the other."""
+    normal = rl.randn_like(x) + x
+    dropped = F.dropout(normal, 0.5), F.dropout(normal * 1, 0.5, inplace=True)
+    channels = F.dropout1d(normal.view(20, 5, 3), 0.5)
+    return *dropped, channels, rl.rand(3, device="cuda"), rl.randint_like(x, 99)
+
+
+def test_programs_draw_what_their_operators_would_draw(machine):
+    x = rl.randn(300).to("cuda")
+    fast = graphed(drawn)
+    rl.cuda.manual_seed(5)
+    wanted = [[t.cpu() for t in drawn(x)] for _ in range(9)]
+    place = rl.cuda.default_generators[0].get_offset()
+    rl.cuda.manual_seed(5)
+    for number, expected in enumerate(wanted):
+        names, found = work(machine, fast, x)
+        for one, other in zip(expected, found, strict=True):
+            assert rl.equal(one, other.cpu())
+        if number >= 6:  # the seed and the place are told, and the graph launched
+            assert names[-2:] == ["cuLaunchKernel", "cuGraphLaunch"]
+            assert names.count("cuLaunchKernel") == 1
+    assert rl.cuda.default_generators[0].get_offset() == place
+    assert not counters["inductor"]["cudagraph_skips"]
+
+
+def test_a_seed_is_heard_by_graphs_that_were_written_down_before():
+    fast = graphed(lambda x: rl.rand_like(x) + x)
+    x = rl.zeros(20).to("cuda")
+    for _ in range(6):
+        fast(x)
+    for seed in (3, (1 << 64) - 2):
+        rl.cuda.manual_seed(seed)
+        found = [fast(x).cpu() for _ in range(2)]
+        rl.cuda.manual_seed(seed)
+        assert rl.equal(found[0], rl.rand(20, device="cuda").cpu())
+        assert rl.equal(found[1], rl.rand(20, device="cuda").cpu())
+
+
+def test_steps_with_dropout_are_eager_ones():
+    def steps(mode):
+        rl.manual_seed(0)
+        rl.cuda.manual_seed(0)
+        layers = nn.Linear(8, 32), nn.Dropout(0.3), nn.ReLU(), nn.Linear(32, 4)
+        model = nn.Sequential(*layers).to("cuda")
+        fast = model if mode is None else rl.compile(model, mode=mode)
+        sgd = rl.optim.SGD(model.parameters(), 0.1)
+        x, losses = rl.randn(5, 8).to("cuda"), []
+        for _ in range(9):
+            sgd.zero_grad()
+            loss = fast(x).square().mean()
+            loss.backward()
+            sgd.step()
+            losses.append(loss.item())
+        return losses
+
+    assert steps("reduce-overhead") == pytest.approx(steps(None), rel=1e-5)
+
+
+def test_work_that_a_user_writes_down_draws_anew_each_time():
+    graph, x = rl.cuda.CUDAGraph(), rl.zeros(50, device="cuda")
+    own = rl.Generator("cuda").manual_seed(7)
+    with rl.cuda.graph(graph):
+        y = rl.rand(50, device="cuda") + x
+        z = rl.rand(50, device="cuda", generator=own)
+    rl.cuda.manual_seed(3)
+    found = []
+    for _ in range(3):
+        graph.replay()
+        found.append((y.cpu(), z.cpu()))
+    rl.cuda.manual_seed(3)
+    other = rl.Generator("cuda").manual_seed(7)
+    for one, two in found:
+        assert rl.equal(one, rl.rand(50, device="cuda").cpu())
+        assert rl.equal(two, rl.rand(50, device="cuda", generator=other).cpu())
+
+
+def test_a_place_that_is_settled_while_work_is_written_down_is_refused():
+    source = rl.cuda.default_generators[0]
+    before = source.get_offset()
+    with rl.cuda.graph(rl.cuda.CUDAGraph()):
+        rl.zeros(4, device="cuda").exp()
+        with pytest.raises(RuntimeError, match="draw the same ones each time"):
+            source.take(4)
+    assert source.get_offset() == before

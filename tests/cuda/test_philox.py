@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.nn import functional as F
 from rushlight.ops import philox
 
 MASK = (1 << 32) - 1
@@ -129,3 +130,27 @@ def test_laws_have_their_means():
         assert abs(drawn.mean().item() - mean) < 5 * spread / n**0.5
     places = rl.randperm(300, device="cuda")
     assert sorted(places.tolist()) == list(range(300))
+
+
+def test_masks_in_place_and_of_channels_are_bernoulli_numbers_in_their_order():
+    x = rl.ones(4, 4, 6, device="cuda")
+    for function, shape in (
+        (lambda: F.dropout(x.clone(), 0.5, inplace=True), (4, 4, 6)),
+        (lambda: F.dropout1d(x, 0.5), (4, 4, 1)),
+    ):
+        rl.cuda.manual_seed(3)
+        found = function()
+        rl.cuda.manual_seed(3)
+        kept = rl.empty(shape, device="cuda").bernoulli_(0.5)
+        assert rl.equal(found.cpu(), (kept * 2).expand(4, 4, 6).cpu())
+
+
+def test_a_dropout_and_its_operator_with_a_mask_draw_the_same():
+    x = rl.ones(40, device="cuda")
+    rl.cuda.manual_seed(3)
+    found = F.dropout(x, 0.25)
+    rl.cuda.manual_seed(3)
+    other, kept = rl.native_dropout(x, 0.25, True)
+    assert rl.equal(found, other) and rl.equal(found != 0, kept)
+    leaf = x.clone().requires_grad_()
+    assert F.dropout(leaf, 0.25).grad_fn.name() == "NativeDropoutBackward0"

@@ -215,6 +215,9 @@ class Cards(Backend):
     def graph(self, device):
         return graphs.Written(self.card(device))
 
+    def recorder(self, device):
+        return graphs.recorder(contexts.current_stream(self.card(device)))
+
     def is_writing(self, device):
         return self.card(device).allocator.capturing()
 

@@ -13,6 +13,8 @@ import secrets
 import struct
 import threading
 
+from rushlight.core.device import Device, refuse_written
+
 DEFAULT_SEED = 67280421310721
 STATE = struct.Struct("<Qq")  # seed, offset
 
@@ -70,7 +72,11 @@ class PhiloxGenerator:
 
         Args:
             steps: how many numbers of 32 bits a thread reads at most.
+
+        Raises:
+            RuntimeError: the launch is written down, and would draw the same each time.
         """
+        refuse_written(Device("cuda", self.index))
         with self.lock:
             place = self.offset
             self.offset += -(-steps // 4) * 4

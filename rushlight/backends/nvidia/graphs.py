@@ -10,6 +10,12 @@ from rushlight.backends.nvidia import contexts, gathering
 
 MODES = {"global": 0, "thread_local": 1, "relaxed": 2}
 _numbers = itertools.count(1)
+_writing: dict = {}  # the graphs that are being written down, by card and queue
+
+
+def recorder(stream):
+    """The graph that a queue's work is written down in; None where it is done."""
+    return _writing.get((stream.card.index, stream.handle)) if _writing else None
 
 
 def pool_name():
@@ -30,6 +36,7 @@ class Graph:
         self.stream = None
         self.name = None
         self.graph = self.executable = None
+        self.drawn: dict = {}  # sources of random numbers, and how far they are read
 
     def begin(self, stream, pool=None, mode="global"):
         """What goes to the queue from now on is written down and not done."""
@@ -63,6 +70,7 @@ class Graph:
             self.stop_routing()
             self.give_up_memory()
             raise
+        _writing[self.card.index, handle] = self
 
     def end(self):
         """What was written down can be launched from now on."""
@@ -82,12 +90,40 @@ class Graph:
 
     def stop_routing(self):
         """The queue's requests for memory go where others' do."""
+        _writing.pop((self.card.index, self.stream.handle), None)
         self.card.allocator.writing -= 1
         self.card.allocator.end(self.name)
         self.stream = None
 
+    def place(self, source, steps, make):
+        """Where a launch that is written down reads a stream of random numbers.
+
+        The place is counted from where the stream is when the graph is launched, and each
+        launch moves the stream on by all that the graph reads: what the work would draw
+        if it were done then.
+
+        Args:
+            source: of the numbers.
+            steps: how many numbers of 32 bits a thread reads at most.
+            make: makes what is told the seed and the place before each launch.
+
+        Returns:
+            The place, and what ``make`` made.
+        """
+        if source not in self.drawn:
+            # not of the graph's memory: what came before uses that again at each launch
+            before = contexts.use_stream(self.card.default_stream)
+            try:
+                self.drawn[source] = [make(), 0]
+            finally:
+                contexts.use_stream(before)
+        told, place = self.drawn[source]
+        self.drawn[source][1] += -(-steps // 4) * 4
+        return place, told
+
     def give_up_memory(self):
         """Lets go of the pool."""
+        self.drawn.clear()
         if self.name is not None:
             self.card.allocator.let_go(self.name)
             self.name = None
@@ -110,6 +146,12 @@ class Graph:
                 )
             self.instantiate()
         where = contexts.current_stream(self.card)
+        for source, (told, steps) in self.drawn.items():
+            if where not in told.queues and where != self.card.default_stream:
+                told.queues.add(where)
+                where.wait_stream(self.card.default_stream)
+                self.card.allocator.used_by(told.address, where)
+            told(*source.take(steps))
         self.card.call("cuGraphLaunch", self.executable, where.handle)
 
     def reset(self):
