@@ -78,11 +78,12 @@ def growths(dropout, like):
     if like.numel():  # a width of 1: the words of one thread, in order
         run(
             philox.philox,
-            [numbers],
+            [numbers, None],
             [seed, offset, 1, 0],
             like.numel(),
             T="float32",
             mode=0,
+            told=0,
         )
     kept = ops.gt(numbers, ops.full((), chance, dtype=like.dtype, device=like.device))
     return ops.mul(ops.to(kept, like.dtype), 1.0 / (1.0 - chance))
