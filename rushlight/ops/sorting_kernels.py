@@ -304,17 +304,22 @@ def unique_runs(
     begin: int,
     end: int,
 ):
-    """One element of each run of equals in a sorted row, and where all of them went."""
-    last = -1
-    for k in range(begin, end):
-        new = True
-        if k > begin:
-            new = values[k] != values[k - 1]
-        if new:
-            last = last + 1
-            out[last] = values[k]
-            counts[last] = 0
-        counts[last] = counts[last] + 1
+    """One element of each run of equals in a sorted row, and where all of them went.
+
+    Without a branch, which would be guessed wrong: what may be new is written behind the
+    last, and counted if it is.
+    """
+    last = 0
+    first = begin
+    out[0] = values[begin]
+    counts[0] = 1
+    inverse[index[begin]] = 0
+    for k in range(begin + 1, end):
+        new = i64(values[k] != values[k - 1])
+        out[last + 1] = values[k]
+        last = last + new
+        first = first + (k - first) * new
+        counts[last] = k + 1 - first
         inverse[index[k]] = last
     found[0] = last + 1
 
