@@ -30,6 +30,11 @@ def minimum(a, b):
     return Binary("min", *ir.unify(a, b))
 
 
+def maximum(a, b):
+    """The larger of two values."""
+    return Binary("max", *ir.unify(a, b))
+
+
 def quotient(a, b):
     """Integer division of counts."""
     return Binary("tdiv", *ir.unify(a, b))

@@ -4,9 +4,16 @@ Writing a patch element to a block costs as much as seven multiplications. Where
 output channels share it, the register tile reads each vector where it lies instead: a
 tile is some rows of weights times four pieces of lines, and a table says how far each
 channel and tap is from the first. Lines that end within a vector waste its last lanes.
+
+A masked load is two instructions to a processor, and the second takes the place of a
+multiplication. So tiles read whole vectors wherever these lie in the images: what is
+behind a line's end goes to lanes that nobody stores. Sums over positions cannot have it
+so: there pieces that fill their vector are read without masks, and no others.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
@@ -14,6 +21,7 @@ from rushlight.codegen.expr import Broadcast, Call, Const, Select, i64, load
 from rushlight.ops.contraction_loops import (
     blocks_of,
     lane_mask,
+    maximum,
     minimum,
     moved,
     multiply_add,
@@ -35,7 +43,10 @@ from rushlight.ops.convolution_kernels import (
 
 WEIGHT_ROWS = 4  # patch rows and output channels of a tile of weights
 WEIGHT_COLUMNS = 6
-WEIGHT_TILES = 24  # tiles of sums that stay in the first-level cache
+WEIGHT_TILES = 128  # tiles of sums that stay in the second-level cache
+WEIGHT_POSITIONS = 1024  # that a tile's sums go over at a time
+LAST_ROWS = 4, 2, 1  # of the tiles after the last whole one
+MASKED_ROWS = 2, 1  # of tiles at the end of the images
 
 
 def few_channels(name, type, tile, after=None) -> ir.Function:
@@ -60,6 +71,7 @@ def few_channels(name, type, tile, after=None) -> ir.Function:
             strip = Strip(b, n, tile, type, patches, offsets, depth, k0 == 0)
             strip.weights = b.let("weights", moved(block.weight, k0))
             strip.pitch, strip.bias = blocks.depth, block.bias
+            strip.last = b.let("last", block.extent - patches.reach() - tile.lanes)
             with b.loop("piece", 0, patches.pieces + 0, tile.vectors) as piece:
                 strip.all_rows(block.source, block.out, piece, block.height)
         if after is not None:
@@ -94,23 +106,36 @@ class Strip:
         """The strip that starts at a piece, from the first row to the last."""
         b, tile, p = self.b, self.tile, self.patches
         lines, places, masks = [], [], []
+        furthest = Const(i64, 0)
         for j in range(tile.vectors):
-            lines.append(b.let("line", moved(source, load(p.sources, piece + j))))
+            begin = b.let("begin", load(p.sources, piece + j))
+            furthest = b.let("furthest", maximum(furthest, begin))
+            lines.append(b.let("line", moved(source, begin)))
             places.append(b.let("place", load(p.targets, piece + j)))
             masks.append(
                 b.let("mask", lane_mask(tile.lanes, load(p.counts, piece + j)))
             )
-        whole = b.let("whole", height - remainder(height, tile.rows))
-        with b.loop("i", 0, whole, tile.rows) as i:
-            self.rows(i, tile.rows, lines, out, places, masks)
-        position = b.declare("position", whole)
-        for rows in sorted({min(2, tile.rows), 1}, reverse=True):
+        position = b.declare("position", Const(i64, 0))
+
+        def repeated(rows, whole):
             with b.repeat(height - position >= rows):
-                self.rows(b.let("i", position + 0), rows, lines, out, places, masks)
+                i = b.let("i", position + 0)
+                self.rows(i, rows, lines, out, places, masks, whole)
                 b.assign(position, position + rows)
 
-    def rows(self, i, rows, lines, out, places, masks):
-        """One register tile."""
+        with b.when(furthest <= self.last):
+            for rows in sorted({tile.rows, *LAST_ROWS}, reverse=True):
+                repeated(rows, whole=True)
+        with b.otherwise():
+            for rows in MASKED_ROWS:
+                repeated(rows, whole=False)
+
+    def rows(self, i, rows, lines, out, places, masks, whole):
+        """One register tile.
+
+        Args:
+            whole: whether vectors are read beyond the ends of their lines.
+        """
         b, lanes = self.b, self.tile.lanes
         zero = Const(self.type.vector(lanes), 0)
         sums = [[b.declare("sum", zero) for _ in lines] for _ in range(rows)]
@@ -118,7 +143,7 @@ class Strip:
         with b.loop("k", 0, self.depth) as k:
             offset = b.let("offset", load(self.offsets, k))
             along = [
-                b.let("along", load(line, offset, lanes, mask=mask))
+                b.let("along", load(line, offset, lanes, mask=None if whole else mask))
                 for line, mask in zip(lines, masks, strict=True)
             ]
             for r, line in enumerate(sums):
@@ -159,7 +184,7 @@ def few_weights(name, type, tile) -> ir.Function:
     size = WEIGHT_ROWS * WEIGHT_COLUMNS * tile.lanes
     sums = b.array("sums", type, WEIGHT_TILES * size)
     offsets = b.array("offsets", i64, WEIGHT_TILES * WEIGHT_ROWS)
-    patches = Patches(b, n, tile, type)
+    patches = Patches(b, n, replace(tile, columns=WEIGHT_POSITIONS), type)
     positions = b.let("positions", n["grid_z"] * n["grid_y"] * n["grid_x"])
     patches.list_offsets(Const(i64, 0), n["rows"], offsets)
     rows = b.let("rows_all", n["rows"] + 1)
@@ -271,17 +296,27 @@ def weight_tile(b, n, tile, type, patches, offsets, source, grad, k, o, kept):
         for c in range(WEIGHT_COLUMNS)
     ]
     with b.loop("piece", 0, patches.pieces + 0) as piece:
-        mask = b.let("mask", lane_mask(lanes, load(patches.counts, piece)))
-        at, to = (
-            b.let("at", load(table, piece))
-            for table in (patches.sources, patches.targets)
+        count, at, to = (
+            b.let(name, load(table, piece))
+            for name, table in (
+                ("count", patches.counts),
+                ("at", patches.sources),
+                ("to", patches.targets),
+            )
         )
-        grads = [b.let("grad", load(top, to, lanes, mask=mask)) for top in tops]
-        for line, is_ones, row in zip(lines, ones, sums, strict=True):
-            read = load(line, at, lanes, mask=mask)
-            value = b.let("value", Select(is_ones, Const(vector, 1), read))
-            for total, other in zip(row, grads, strict=True):
-                b.assign(total, multiply_add(value, other, total))
+
+        def add(mask):
+            grads = [b.let("grad", load(top, to, lanes, mask=mask)) for top in tops]
+            for line, is_ones, row in zip(lines, ones, sums, strict=True):
+                read = load(line, at, lanes, mask=mask)
+                value = b.let("value", Select(is_ones, Const(vector, 1), read))
+                for total, other in zip(row, grads, strict=True):
+                    b.assign(total, multiply_add(value, other, total))
+
+        with b.when(count == lanes):
+            add(None)
+        with b.otherwise():
+            add(b.let("mask", lane_mask(lanes, count)))
     for r, row in enumerate(sums):
         for c, total in enumerate(row):
             b.store(kept, (r * WEIGHT_COLUMNS + c) * lanes, total)

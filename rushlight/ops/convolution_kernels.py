@@ -39,6 +39,7 @@ from rushlight.ops.contraction_loops import (
     blocks_of,
     choose,
     lane_mask,
+    maximum,
     minimum,
     moved,
     named,
@@ -177,6 +178,16 @@ class Patches:
             for a, tap in zip(AXES, taps, strict=True)
         )
         return channel * n["channel"] + z * n["plane"] + y * n["line"] + x
+
+    def reach(self):
+        """Elements from an image's start to the first that its last channel's taps see,
+        or a bound of them."""
+        n = self.n
+        far = (n["channels"] - 1) * n["channel"]
+        for a, pitch in zip(AXES, (n["plane"], n["line"], Const(i64, 1)), strict=True):
+            last = n[f"first_{a}"] + (n[f"taps_{a}"] - 1) * n[f"tap_{a}"]
+            far = far + maximum(n[f"first_{a}"], last) * pitch
+        return far
 
     def write(self, source, extent, first, depth, target, pitch):
         """Rows ``first`` to ``first + depth`` over the columns last listed.

@@ -12,7 +12,9 @@ BAND = 192  # output channels of a buffered block
 PARALLEL_WORK = 1 << 19  # multiplications worth a second thread
 PACKING = 7  # multiplications that writing a patch element costs
 LANES = 16  # of a vector; fewer on other machines waste fewer lanes
-WEIGHT_TILES = 24  # see `convolution_direct`
+WEIGHT_TILES, WEIGHT_POSITIONS = 128, 1024  # see `convolution_direct`
+NEAR_TILES = 24  # tiles of sums that stay in the first-level cache
+FEW_ROWS = 32  # that patches are not worth being written for, if tiles are further away
 MOST_TAPS = 49  # see `convolution_depthwise`
 NOTHING = ((0, 0), (0, 0), (0, 0))  # no margins
 LARGE_WEIGHT = 1 << 18  # weights of this size are cut by rows, not summed from parts
@@ -71,6 +73,12 @@ class Geometry:
     def is_direct(self, rows, grid):
         """Whether vectors are better read from the images than from patches."""
         return not self.simple and is_direct(rows, grid[2], self.stride[2])
+
+    @property
+    def is_wide(self):
+        """Whether half of the vectors along a line of results are whole ones."""
+        line = self.output[2]
+        return 2 * (line // LANES) >= -(-line // LANES)
 
     @property
     def is_depthwise(self):
@@ -376,9 +384,15 @@ def weight_plan(input, weight, output, stride, padding, dilation, groups, block)
     else:
         parts, bands = min(-(-g.images // held), max(1, 8 // (groups * across))), 1
     tiles = -(-(g.depth + 1) // 4) * -(-columns // 6)
-    direct = tiles <= WEIGHT_TILES and g.is_direct(PACKING, g.output)
+    direct = g.is_direct(PACKING, g.output) and (
+        tiles <= NEAR_TILES
+        or g.is_wide
+        and columns <= FEW_ROWS
+        and tiles <= WEIGHT_TILES
+    )
     if direct:
-        held, bands, across, width = 1, 1, 1, min(COLUMNS, positions)
+        held, bands, across = 1, 1, 1
+        width = -(-positions // -(-positions // WEIGHT_POSITIONS))
         parts = 1 if g.work < PARALLEL_WORK else min(g.images, 8)
     per_part = -(-g.images // (parts * held)) * held
     parts = -(-g.images // per_part)
