@@ -2,20 +2,12 @@
 
 import torch
 import transformers
-from common import tokens, train
+from common import SIZES, tokens, train
 from sentence_transformers import losses
 from sentence_transformers.models import Pooling
 
 torch.manual_seed(0)
-config = transformers.BertConfig(
-    vocab_size=100,
-    hidden_size=32,
-    num_hidden_layers=2,
-    num_attention_heads=4,
-    intermediate_size=64,
-    max_position_embeddings=64,
-)
-bert = transformers.BertModel(config)
+bert = transformers.BertModel(transformers.BertConfig(**SIZES))
 pool = Pooling(32)
 
 

@@ -1,18 +1,8 @@
 """timm's vision transformer."""
 
 import timm
-import torch
-from common import images, train
+from common import train_on_images
 
-torch.manual_seed(0)
-model = timm.create_model("vit_tiny_patch16_224", num_classes=4, img_size=64)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-x, y = images()
-
-
-def loss():
-    return torch.nn.functional.cross_entropy(model(x), y)
-
-
-train(optimizer, loss)
+train_on_images(
+    lambda: timm.create_model("vit_tiny_patch16_224", num_classes=4, img_size=64)
+)

@@ -2,17 +2,9 @@
 
 import torch
 import torchvision
-from common import images, train
+from common import train_on_images
 
-torch.manual_seed(0)
-model = torchvision.models.resnet18(num_classes=4)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
-
-x, y = images()
-
-
-def loss():
-    return torch.nn.functional.cross_entropy(model(x), y)
-
-
-train(optimizer, loss)
+train_on_images(
+    lambda: torchvision.models.resnet18(num_classes=4),
+    change=lambda model: torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9),
+)

@@ -1,10 +1,8 @@
 """ViT of transformers."""
 
-import torch
 import transformers
-from common import images, train
+from common import train_on_images
 
-torch.manual_seed(0)
 config = transformers.ViTConfig(
     hidden_size=32,
     num_hidden_layers=2,
@@ -14,14 +12,6 @@ config = transformers.ViTConfig(
     patch_size=16,
     num_labels=4,
 )
-model = transformers.ViTForImageClassification(config)
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-x, y = images()
-
-
-def loss():
-    return torch.nn.functional.cross_entropy(model(x).logits, y)
-
-
-train(optimizer, loss)
+train_on_images(
+    lambda: transformers.ViTForImageClassification(config), lambda out: out.logits
+)

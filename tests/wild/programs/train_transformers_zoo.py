@@ -2,17 +2,8 @@
 
 import torch
 import transformers as t
-from common import tokens
+from common import GROUPED, SIZES, tokens
 
-SIZES = {
-    "vocab_size": 100,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 64,
-    "max_position_embeddings": 64,
-}
-GROUPED = {**SIZES, "num_key_value_heads": 2}
 RELATIVE = {"relative_attention": True, "pos_att_type": ["p2c", "c2p"]}
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
 words, mask = tokens()
