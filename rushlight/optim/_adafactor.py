@@ -29,6 +29,7 @@ class Adafactor(Elementwise):
         ValueError: an option is out of its range.
     """
 
+    _options = "lr beta2_decay eps d weight_decay foreach maximize"
     _late_defaults = {"foreach": None}
 
     def __init__(
@@ -56,18 +57,7 @@ class Adafactor(Elementwise):
         for rule, value, holds in checks:
             if not holds:
                 raise ValueError(f"{rule} but is: {value}")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "beta2_decay": beta2_decay,
-                "eps": eps,
-                "d": d,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _check_param(self, parameter):
         if parameter.is_complex():

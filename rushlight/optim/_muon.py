@@ -73,6 +73,9 @@ class Muon(Elementwise):
         ValueError: an option is out of its range, or a parameter is no matrix.
     """
 
+    _options = (
+        "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn"
+    )
     _late_defaults: dict = {}
 
     def __init__(
@@ -100,19 +103,7 @@ class Muon(Elementwise):
             raise ValueError(
                 f"Adjust learning rate function {adjust_lr_fn} is not supported"
             )
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "weight_decay": weight_decay,
-                "momentum": momentum,
-                "nesterov": nesterov,
-                "ns_coefficients": ns_coefficients,
-                "eps": eps,
-                "ns_steps": ns_steps,
-                "adjust_lr_fn": adjust_lr_fn,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.ndim != 2:

@@ -106,6 +106,30 @@ def zero_step(group=None, parameter=None):
     )
 
 
+def zero_moments(group, parameter, state):
+    """What a parameter's state has before the first step, where two means are kept."""
+    state["step"] = zero_step(group, parameter)
+    state["exp_avg"] = rl.zeros_like(parameter)
+    state["exp_avg_sq"] = rl.zeros_like(parameter)
+
+
+def counted(state):
+    """The number of the step that begins, which the state counts."""
+    state["step"] += 1
+    return state["step"].item()
+
+
+def decayed(group, parameter, grad):
+    """The gradient with weight decay in it; decoupled, the parameter shrinks instead."""
+    decay = group["weight_decay"]
+    if decay == 0:
+        return grad
+    if not group.get("decoupled_weight_decay"):
+        return grad.add(parameter, alpha=decay)
+    parameter.mul_(1 - number(group["lr"]) * decay)
+    return grad
+
+
 def alike(params, fits):
     """The parameters with gradients, all of them or by device and type; whether they fit."""
     there = [each for each in params if each.grad is not None]
@@ -146,10 +170,24 @@ class Elementwise(Optimizer):
         "maximize": False,
         "differentiable": False,
     }
+    # Of the constructor: the options that groups have, in the order that ``state_dict``
+    # shows; and those that have a range, in the order in which the first wrong is told.
+    _options = _checked = ""
     # Whether the counters are tensors; those of older releases then become some.
     _counts_in_tensors = True
     # What of the state steps that are recorded would need on the GPU, for messages.
     _captured = " and state_steps"
+
+    def _chosen(self, given):
+        """The options for the groups, looked at, from the constructor's ``locals()``."""
+        for name in self._checked.split():
+            if name == "lr":
+                check_lr(given[name])
+            elif name == "betas":
+                check_betas(given[name])
+            else:
+                check_not_negative("epsilon" if name == "eps" else name, given[name])
+        return {name: given[name] for name in self._options.split()}
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -21,6 +21,8 @@ class Adadelta(rules.Elementwise):
     """
 
     _late_defaults = rules.LATE
+    _options = "lr rho eps weight_decay maximize capturable foreach differentiable"
+    _checked = "eps weight_decay"
 
     def __init__(
         self,
@@ -38,21 +40,7 @@ class Adadelta(rules.Elementwise):
         rules.check_lr(lr)
         if not 0.0 <= rho <= 1.0:
             raise ValueError(f"Invalid rho value: {rho}")
-        rules.check_not_negative("epsilon", eps)
-        rules.check_not_negative("weight_decay", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "rho": rho,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "capturable": capturable,
-                "foreach": foreach,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
         state["step"] = rules.zero_step(group, parameter)
@@ -62,8 +50,7 @@ class Adadelta(rules.Elementwise):
     def _update(self, group, parameter, grad, state):
         rho, eps = group["rho"], group["eps"]
         state["step"] += 1
-        if group["weight_decay"] != 0:
-            grad = grad.add(parameter, alpha=group["weight_decay"])
+        grad = rules.decayed(group, parameter, grad)
         square, travelled = state["square_avg"], state["acc_delta"]
         square.mul_(rho).addcmul_(grad, grad, value=1 - rho)
         delta = travelled.add(eps).sqrt() / square.add(eps).sqrt() * grad

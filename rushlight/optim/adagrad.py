@@ -27,6 +27,11 @@ class Adagrad(rules.Elementwise):
         "differentiable": False,
         "fused": None,
     }
+    _options = (
+        "lr lr_decay eps weight_decay initial_accumulator_value foreach "
+        "maximize differentiable fused"
+    )
+    _checked = "lr lr_decay weight_decay initial_accumulator_value eps"
 
     def __init__(
         self,
@@ -42,25 +47,7 @@ class Adagrad(rules.Elementwise):
         differentiable=False,
         fused=None,
     ):
-        rules.check_lr(lr)
-        rules.check_not_negative("lr_decay", lr_decay)
-        rules.check_not_negative("weight_decay", weight_decay)
-        rules.check_not_negative("initial_accumulator_value", initial_accumulator_value)
-        rules.check_not_negative("epsilon", eps)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lr_decay": lr_decay,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "initial_accumulator_value": initial_accumulator_value,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "fused": fused,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
         rules.check_modes(fused, foreach, differentiable)
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -81,8 +68,7 @@ class Adagrad(rules.Elementwise):
         """Sparse gradients are welcome."""
 
     def _update(self, group, parameter, grad, state):
-        state["step"] += 1
-        step = state["step"].item()
+        step = rules.counted(state)
         if group["weight_decay"] != 0:
             if grad.is_sparse:
                 raise RuntimeError(

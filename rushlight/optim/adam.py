@@ -43,6 +43,11 @@ class Adam(rules.Elementwise):
         decoupled_weight_decay: shrink the parameters instead, as ``AdamW`` does.
     """
 
+    _options = (
+        "lr betas eps weight_decay amsgrad maximize foreach capturable differentiable "
+        "fused decoupled_weight_decay"
+    )
+    _checked = "lr eps betas weight_decay"
     _late_defaults = {
         "amsgrad": False,
         "maximize": False,
@@ -74,27 +79,10 @@ class Adam(rules.Elementwise):
             raise ValueError(
                 "lr as a Tensor is not supported for capturable=False and foreach=True"
             )
-        rules.check_lr(lr)
-        rules.check_not_negative("epsilon", eps)
-        rules.check_betas(betas)
-        rules.check_not_negative("weight_decay", weight_decay)
+        chosen = self._chosen(locals())
         _check_kinds(betas, alone)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": tuple(map(rules.number, betas)),
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "amsgrad": amsgrad,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-                "fused": fused,
-                "decoupled_weight_decay": decoupled_weight_decay,
-            },
-        )
+        chosen["betas"] = tuple(map(rules.number, betas))
+        super().__init__(params, chosen)
         rules.check_modes(fused, foreach, differentiable)
         self._step_supports_amp_scaling = bool(fused)
 
@@ -106,9 +94,7 @@ class Adam(rules.Elementwise):
             )
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step(group, parameter)
-        state["exp_avg"] = rl.zeros_like(parameter)
-        state["exp_avg_sq"] = rl.zeros_like(parameter)
+        rules.zero_moments(group, parameter, state)
         if group["amsgrad"]:
             state["max_exp_avg_sq"] = rl.zeros_like(parameter)
 

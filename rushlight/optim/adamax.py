@@ -21,6 +21,8 @@ class Adamax(rules.Elementwise):
     """
 
     _late_defaults = rules.LATE
+    _options = "lr betas eps weight_decay foreach maximize differentiable capturable"
+    _checked = "lr eps betas weight_decay"
 
     def __init__(
         self,
@@ -35,23 +37,7 @@ class Adamax(rules.Elementwise):
         differentiable=False,
         capturable=False,
     ):
-        rules.check_lr(lr)
-        rules.check_not_negative("epsilon", eps)
-        rules.check_betas(betas)
-        rules.check_not_negative("weight_decay", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
         state["step"] = rules.zero_step(group, parameter)
@@ -61,8 +47,7 @@ class Adamax(rules.Elementwise):
     def _update(self, group, parameter, grad, state):
         beta1, beta2 = group["betas"]
         state["step"] += 1
-        if group["weight_decay"] != 0:
-            grad = grad.add(parameter, alpha=group["weight_decay"])
+        grad = rules.decayed(group, parameter, grad)
         mean, largest = state["exp_avg"], state["exp_inf"]
         mean.lerp_(grad, 1 - beta1)
         largest.copy_(rl.maximum(largest * beta2, grad.abs() + group["eps"]))

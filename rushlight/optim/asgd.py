@@ -23,6 +23,10 @@ class ASGD(rules.Elementwise):
 
     _captured = ", mus, etas, and state_steps"
     _late_defaults = rules.LATE
+    _options = (
+        "lr lambd alpha t0 weight_decay foreach maximize differentiable capturable"
+    )
+    _checked = "lr weight_decay"
 
     def __init__(
         self,
@@ -37,22 +41,7 @@ class ASGD(rules.Elementwise):
         differentiable=False,
         capturable=False,
     ):
-        rules.check_lr(lr)
-        rules.check_not_negative("weight_decay", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "lambd": lambd,
-                "alpha": alpha,
-                "t0": t0,
-                "weight_decay": weight_decay,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-                "capturable": capturable,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
         state["step"] = rules.zero_step(group, parameter)
@@ -62,10 +51,8 @@ class ASGD(rules.Elementwise):
 
     def _update(self, group, parameter, grad, state):
         lr, lambd = rules.number(group["lr"]), group["lambd"]
-        state["step"] += 1
-        step = state["step"].item()
-        if group["weight_decay"] != 0:
-            grad = grad.add(parameter, alpha=group["weight_decay"])
+        step = rules.counted(state)
+        grad = rules.decayed(group, parameter, grad)
         eta, share = state["eta"].item(), state["mu"].item()
         parameter.mul_(1 - lambd * eta)
         parameter.add_(grad, alpha=-eta)

@@ -27,6 +27,11 @@ class NAdam(rules.Elementwise):
         **rules.LATE,
         "decoupled_weight_decay": False,
     }
+    _options = (
+        "lr betas eps weight_decay momentum_decay decoupled_weight_decay "
+        "maximize foreach capturable differentiable"
+    )
+    _checked = "lr eps betas weight_decay momentum_decay"
 
     def __init__(
         self,
@@ -43,26 +48,7 @@ class NAdam(rules.Elementwise):
         capturable=False,
         differentiable=False,
     ):
-        rules.check_lr(lr)
-        rules.check_not_negative("epsilon", eps)
-        rules.check_betas(betas)
-        rules.check_not_negative("weight_decay", weight_decay)
-        rules.check_not_negative("momentum_decay", momentum_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "momentum_decay": momentum_decay,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
         state["step"] = rules.zero_step(group, parameter)
@@ -72,14 +58,8 @@ class NAdam(rules.Elementwise):
 
     def _update(self, group, parameter, grad, state):
         beta1, beta2 = group["betas"]
-        lr, decay = rules.number(group["lr"]), group["weight_decay"]
-        state["step"] += 1
-        step = state["step"].item()
-        if decay != 0:
-            if group["decoupled_weight_decay"]:
-                parameter.mul_(1 - lr * decay)
-            else:
-                grad = grad.add(parameter, alpha=decay)
+        lr, step = rules.number(group["lr"]), rules.counted(state)
+        grad = rules.decayed(group, parameter, grad)
 
         def momentum_at(time):
             return beta1 * (1.0 - 0.5 * 0.96 ** (time * group["momentum_decay"]))

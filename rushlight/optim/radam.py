@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight.optim import _rules as rules
 from rushlight.optim._functional import rule
 
@@ -25,6 +24,11 @@ class RAdam(rules.Elementwise):
         **rules.LATE,
         "decoupled_weight_decay": False,
     }
+    _options = (
+        "lr betas eps weight_decay maximize foreach capturable "
+        "decoupled_weight_decay differentiable"
+    )
+    _checked = "lr eps betas weight_decay"
 
     def __init__(
         self,
@@ -40,40 +44,15 @@ class RAdam(rules.Elementwise):
         capturable=False,
         differentiable=False,
     ):
-        rules.check_lr(lr)
-        rules.check_not_negative("epsilon", eps)
-        rules.check_betas(betas)
-        rules.check_not_negative("weight_decay", weight_decay)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "betas": betas,
-                "eps": eps,
-                "weight_decay": weight_decay,
-                "maximize": maximize,
-                "foreach": foreach,
-                "capturable": capturable,
-                "decoupled_weight_decay": decoupled_weight_decay,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
-        state["step"] = rules.zero_step(group, parameter)
-        state["exp_avg"] = rl.zeros_like(parameter)
-        state["exp_avg_sq"] = rl.zeros_like(parameter)
+        rules.zero_moments(group, parameter, state)
 
     def _update(self, group, parameter, grad, state):
         beta1, beta2 = group["betas"]
-        lr, decay = rules.number(group["lr"]), group["weight_decay"]
-        state["step"] += 1
-        step = state["step"].item()
-        if decay != 0:
-            if group["decoupled_weight_decay"]:
-                parameter.mul_(1 - lr * decay)
-            else:
-                grad = grad.add(parameter, alpha=decay)
+        lr, step = rules.number(group["lr"]), rules.counted(state)
+        grad = rules.decayed(group, parameter, grad)
         mean, square = state["exp_avg"], state["exp_avg_sq"]
         mean.lerp_(grad, 1 - beta1)
         square.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)

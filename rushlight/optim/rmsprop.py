@@ -30,6 +30,11 @@ class RMSprop(rules.Elementwise):
         "differentiable": False,
         "capturable": False,
     }
+    _options = (
+        "lr momentum alpha eps centered weight_decay capturable foreach "
+        "maximize differentiable"
+    )
+    _checked = "lr eps momentum weight_decay alpha"
 
     def __init__(
         self,
@@ -45,26 +50,7 @@ class RMSprop(rules.Elementwise):
         maximize=False,
         differentiable=False,
     ):
-        rules.check_lr(lr)
-        rules.check_not_negative("epsilon", eps)
-        rules.check_not_negative("momentum", momentum)
-        rules.check_not_negative("weight_decay", weight_decay)
-        rules.check_not_negative("alpha", alpha)
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "alpha": alpha,
-                "eps": eps,
-                "centered": centered,
-                "weight_decay": weight_decay,
-                "capturable": capturable,
-                "foreach": foreach,
-                "maximize": maximize,
-                "differentiable": differentiable,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
 
     def _init_state(self, group, parameter, state):
         state["step"] = rules.zero_step(group, parameter)
@@ -77,8 +63,7 @@ class RMSprop(rules.Elementwise):
     def _update(self, group, parameter, grad, state):
         alpha, lr = group["alpha"], rules.number(group["lr"])
         state["step"] += 1
-        if group["weight_decay"] != 0:
-            grad = grad.add(parameter, alpha=group["weight_decay"])
+        grad = rules.decayed(group, parameter, grad)
         square = state["square_avg"]
         square.mul_(alpha).addcmul_(grad, grad, value=1 - alpha)
         if group["centered"]:

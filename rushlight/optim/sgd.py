@@ -27,6 +27,19 @@ class SGD(rules.Elementwise):
         differentiable: whether autograd records the step.
     """
 
+    _options = (
+        "lr momentum dampening weight_decay nesterov maximize foreach differentiable "
+        "fused"
+    )
+    _checked = "lr"
+    _late_defaults = {
+        "nesterov": False,
+        "maximize": False,
+        "foreach": None,
+        "differentiable": False,
+        "fused": None,
+    }
+
     def __init__(
         self,
         params,
@@ -41,37 +54,15 @@ class SGD(rules.Elementwise):
         differentiable=False,
         fused=None,
     ):
-        rules.check_lr(lr)
         if momentum < 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")
         if weight_decay < 0.0:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(
-            params,
-            {
-                "lr": lr,
-                "momentum": momentum,
-                "dampening": dampening,
-                "weight_decay": weight_decay,
-                "nesterov": nesterov,
-                "maximize": maximize,
-                "foreach": foreach,
-                "differentiable": differentiable,
-                "fused": fused,
-            },
-        )
+        super().__init__(params, self._chosen(locals()))
         rules.check_modes(fused, foreach, differentiable)
         self._step_supports_amp_scaling = bool(fused)
-
-    _late_defaults = {
-        "nesterov": False,
-        "maximize": False,
-        "foreach": None,
-        "differentiable": False,
-        "fused": None,
-    }
 
     def _step_group(self, group):
         from rushlight.ops import foreach
