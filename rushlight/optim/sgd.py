@@ -54,13 +54,14 @@ class SGD(rules.Elementwise):
         differentiable=False,
         fused=None,
     ):
+        chosen = self._chosen(locals())
         if momentum < 0.0:
             raise ValueError(f"Invalid momentum value: {momentum}")
         if weight_decay < 0.0:
             raise ValueError(f"Invalid weight_decay value: {weight_decay}")
         if nesterov and (momentum <= 0 or dampening != 0):
             raise ValueError("Nesterov momentum requires a momentum and zero dampening")
-        super().__init__(params, self._chosen(locals()))
+        super().__init__(params, chosen)
         rules.check_modes(fused, foreach, differentiable)
         self._step_supports_amp_scaling = bool(fused)
 
