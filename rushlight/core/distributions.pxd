@@ -6,6 +6,10 @@ cdef enum:
     WORDS = 1024                    # the words of a block that takes two for each
     PAIRS = 256
 
+# Length of the block that begins at `start`.
+cdef inline int left_of(int64_t count, int64_t start) noexcept:
+    return <int> min(count - start, <int64_t> BLOCK)
+
 # Writes doubles as elements of a dtype, the way a C cast does.
 cdef int store(int code, char* out, int64_t start, const double* values, int count) except -1
 cdef int store_integers(int code, char* out, int64_t start, const int64_t* values, int count) except -1

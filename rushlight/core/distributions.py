@@ -17,6 +17,14 @@ from cython.cimports.libc.stdint import (
     uintptr_t,
 )
 from cython.cimports.libc.stdlib import free, malloc
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BFLOAT16,
+    CODE_BOOL,
+    CODE_FLOAT16,
+    CODE_FLOAT32,
+    CODE_FLOAT64,
+    CODE_INT64,
+)
 from cython.cimports.rushlight.core.elements import (
     bfloat16_to_float,
     float_to_half,
@@ -29,12 +37,6 @@ from cython.cimports.rushlight.core.tensor import Tensor
 PI = cython.declare(cython.double, 3.14159265358979323846)
 TWO_TO_MINUS_53 = cython.declare(cython.double, 1.0 / 9007199254740992.0)
 TWO_TO_MINUS_24 = cython.declare(cython.float, 1.0 / 16777216.0)
-INT64 = cython.declare(cython.int, 4)
-HALF = cython.declare(cython.int, 5)
-FLOAT = cython.declare(cython.int, 6)
-DOUBLE = cython.declare(cython.int, 7)
-BOOL = cython.declare(cython.int, 11)
-BFLOAT16 = cython.declare(cython.int, 15)
 # From this span on PyTorch takes 64 bits for an integer, not 32.
 WIDE_SPAN = cython.declare(uint64_t, 1 << 28)
 # From this length on a permutation takes 64 bits a step: 2**32 / 20.
@@ -112,7 +114,7 @@ def store_floats(
     i: cython.int
     halves: cython.pointer(uint16_t) = cython.cast(cython.pointer(uint16_t), out)
     halves += start
-    if code == BFLOAT16:
+    if code == CODE_BFLOAT16:
         for i in range(count):
             halves[i] = bfloat16_bits(values[i])
     else:
@@ -132,15 +134,15 @@ def store(
     i: cython.int
     whole: int64_t[BLOCK]
     floats: cython.float[BLOCK]
-    if code == FLOAT:
+    if code == CODE_FLOAT32:
         for i in range(count):
             cython.cast(cython.p_float, out)[start + i] = cython.cast(
                 cython.float, values[i]
             )
-    elif code == DOUBLE:
+    elif code == CODE_FLOAT64:
         for i in range(count):
             cython.cast(cython.p_double, out)[start + i] = values[i]
-    elif code == HALF or code == BFLOAT16:
+    elif code == CODE_FLOAT16 or code == CODE_BFLOAT16:
         for i in range(count):
             floats[i] = cython.cast(cython.float, values[i])
         store_floats(code, out, start, floats, count)
@@ -178,24 +180,16 @@ def store_integers(
     elif code == 0 or code == 1:  # uint8, int8
         for i in range(count):
             out[start + i] = cython.cast(int8_t, values[i])
-    elif code == BOOL:
+    elif code == CODE_BOOL:
         for i in range(count):
             out[start + i] = values[i] != 0
-    elif code in (HALF, FLOAT, DOUBLE, BFLOAT16):
+    elif code in (CODE_FLOAT16, CODE_FLOAT32, CODE_FLOAT64, CODE_BFLOAT16):
         for i in range(count):
             numbers[i] = cython.cast(cython.double, values[i])
         store(code, out, start, numbers, count)
     else:
         raise TypeError(f"random numbers can't be written as dtype number {code}")
     return 0
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def left_of(count: int64_t, start: int64_t) -> cython.int:
-    """Length of the block that begins at ``start``."""
-    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
 
 
 # Uniform.
@@ -221,11 +215,11 @@ def fill_uniform(
     size: cython.int
     while start < count:
         size = left_of(count, start)
-        if code == DOUBLE:
+        if code == CODE_FLOAT64:
             uniform_doubles(source, doubles + start, size)
             if low != 0 or high != 1:
                 stretch_doubles(doubles + start, size, low, high)
-        elif code == FLOAT:
+        elif code == CODE_FLOAT32:
             uniform_floats(source, cython.cast(cython.p_float, out) + start, size)
             if low != 0 or high != 1:
                 stretch(cython.cast(cython.p_float, out) + start, size, low, high)
@@ -375,7 +369,7 @@ def fill_bernoulli(
     while start < count:
         size: cython.int = left_of(count, start)
         source.draw(words, 2 * size)
-        if code == FLOAT:
+        if code == CODE_FLOAT32:
             floats = cython.cast(cython.p_float, address) + start
             for i in range(size):
                 bits = (cython.cast(int64_t, words[2 * i] & 0x1FFFFF) << 32) | words[
@@ -422,7 +416,7 @@ def fill_bernoulli_from(
             chances,
             size,
         )
-        if probability_code == DOUBLE:
+        if probability_code == CODE_FLOAT64:
             uniform_doubles(source, numbers, size)
         else:
             uniform_floats(source, floats, size)
@@ -454,7 +448,7 @@ def fill_slopes(
     are float32 but for float64.
     """
     words: Generator = generator_or_default(generator)
-    if code != DOUBLE:
+    if code != CODE_FLOAT64:
         low, high = cython.cast(cython.float, low), cython.cast(cython.float, high)
     values: cython.double[BLOCK]
     drawn: cython.double[BLOCK]
@@ -493,16 +487,16 @@ def load(
     halves: cython.pointer(uint16_t) = (
         cython.cast(cython.pointer(uint16_t), source) + start
     )
-    if code == FLOAT:
+    if code == CODE_FLOAT32:
         for i in range(count):
             out[i] = cython.cast(cython.p_float, source)[start + i]
-    elif code == DOUBLE:
+    elif code == CODE_FLOAT64:
         for i in range(count):
             out[i] = cython.cast(cython.p_double, source)[start + i]
-    elif code == HALF:
+    elif code == CODE_FLOAT16:
         for i in range(count):
             out[i] = half_to_float(halves[i])
-    elif code == BFLOAT16:
+    elif code == CODE_BFLOAT16:
         for i in range(count):
             out[i] = bfloat16_to_float(halves[i])
     else:
@@ -596,13 +590,13 @@ def write_integers(
     size: cython.int
     while start < count:
         size = left_of(count, start)
-        if code == INT64:
+        if code == CODE_INT64:
             values = cython.cast(cython.pointer(int64_t), address) + start
         if wide:
             wide_integers(source, values, size, span, low)
         else:
             narrow_integers(source, values, size, cython.cast(uint32_t, span), low)
-        if code != INT64:
+        if code != CODE_INT64:
             store_integers(
                 code, cython.cast(cython.p_char, address), start, values, size
             )

@@ -13,9 +13,9 @@ Reparameterization Gradients, 2018; the fractions are in the NIST handbook, 8.9 
 import cython
 from cython.cimports.libc.math import fabs, isfinite, log, sqrt
 from cython.cimports.libc.stdint import int64_t, uintptr_t
-from cython.cimports.rushlight.core.distributions import BLOCK, load, store
+from cython.cimports.rushlight.core.distributions import BLOCK, left_of, load, store
+from cython.cimports.rushlight.core.dtype import CODE_FLOAT32
 
-FLOAT = cython.declare(cython.int, 6)
 STEPS = cython.declare(cython.int, 20000)
 # Where an expansion ends, for elements of float64 and of float32.
 PRECISION = cython.declare(cython.double, 1e-14)
@@ -23,14 +23,6 @@ SINGLE_PRECISION = cython.declare(cython.double, 1e-9)
 # From this shape on the expansions get long, and a normal number's quantile is as good.
 LARGE = cython.declare(cython.double, 1e5)
 NAN = cython.declare(cython.double, float("nan"))
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def left_of(count: int64_t, start: int64_t) -> cython.int:
-    """Length of the block that begins at ``start``."""
-    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
 
 
 @cython.cfunc
@@ -156,7 +148,7 @@ def fill_gamma_gradient(
     """The derivatives of gamma numbers of unit rate by their shapes, element by element."""
     block: cython.double[BLOCK]
     values: cython.double[BLOCK]
-    precision: cython.double = SINGLE_PRECISION if code == FLOAT else PRECISION
+    precision: cython.double = SINGLE_PRECISION if code == CODE_FLOAT32 else PRECISION
     start: int64_t = 0
     i: cython.int
     size: cython.int
@@ -304,7 +296,7 @@ def fill_beta_gradient(
     block: cython.double[BLOCK]
     values: cython.double[BLOCK]
     sums: cython.double[BLOCK]
-    precision: cython.double = SINGLE_PRECISION if code == FLOAT else PRECISION
+    precision: cython.double = SINGLE_PRECISION if code == CODE_FLOAT32 else PRECISION
     start: int64_t = 0
     i: cython.int
     size: cython.int

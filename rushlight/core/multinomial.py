@@ -4,7 +4,17 @@ import cython
 from cython.cimports.libc.math import isfinite
 from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
-from cython.cimports.rushlight.core.distributions import BLOCK, load, uniform_doubles
+from cython.cimports.rushlight.core.distributions import (
+    BLOCK,
+    left_of,
+    load,
+    uniform_doubles,
+)
+from cython.cimports.rushlight.core.dtype import (
+    CODE_FLOAT16,
+    CODE_FLOAT32,
+    CODE_FLOAT64,
+)
 from cython.cimports.rushlight.core.elements import (
     bfloat16_to_float,
     float_to_bfloat16,
@@ -12,18 +22,6 @@ from cython.cimports.rushlight.core.elements import (
     half_to_float,
 )
 from cython.cimports.rushlight.core.random import Generator, generator_or_default
-
-HALF = cython.declare(cython.int, 5)
-FLOAT = cython.declare(cython.int, 6)
-DOUBLE = cython.declare(cython.int, 7)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def left_of(count: int64_t, start: int64_t) -> cython.int:
-    """Length of the block that begins at ``start``."""
-    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
 
 
 def draw_with_replacement(
@@ -80,7 +78,7 @@ def running_sums(
     for i in range(count):
         total = (
             total + sums[i]
-            if code == DOUBLE
+            if code == CODE_FLOAT64
             else cython.cast(cython.float, total + sums[i])
         )
         sums[i] = total
@@ -91,7 +89,7 @@ def running_sums(
     for i in range(count):
         sums[i] = (
             sums[i] / total
-            if code == DOUBLE
+            if code == CODE_FLOAT64
             else cython.cast(cython.float, sums[i] / total)
         )
     sums[count - 1] = 1
@@ -103,11 +101,11 @@ def running_sums(
 @cython.exceptval(check=False)
 def rounded(code: cython.int, value: cython.double) -> cython.double:
     """A double rounded to a floating dtype."""
-    if code == DOUBLE:
+    if code == CODE_FLOAT64:
         return value
-    if code == FLOAT:
+    if code == CODE_FLOAT32:
         return cython.cast(cython.float, value)
-    if code == HALF:
+    if code == CODE_FLOAT16:
         return half_to_float(float_to_half(cython.cast(cython.float, value)))
     return bfloat16_to_float(float_to_bfloat16(cython.cast(cython.float, value)))
 

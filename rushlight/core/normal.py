@@ -11,24 +11,16 @@ from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.distributions import (
     BLOCK,
     PAIRS,
+    left_of,
     store,
     store_floats,
     uniform_doubles,
     uniform_floats,
 )
+from cython.cimports.rushlight.core.dtype import CODE_FLOAT32, CODE_FLOAT64
 from cython.cimports.rushlight.core.random import Generator, generator_or_default
 
 TWO_PI = cython.declare(cython.double, 2.0 * 3.14159265358979323846)
-FLOAT = cython.declare(cython.int, 6)
-DOUBLE = cython.declare(cython.int, 7)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def left_of(count: int64_t, start: int64_t) -> cython.int:
-    """Length of the block that begins at ``start``."""
-    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
 
 
 @cython.cfunc
@@ -93,9 +85,9 @@ def fill_normal(
     source: Generator = generator_or_default(generator)
     if count < 16:
         fill_normal_serial(source, address, count, code, mean, std)
-    elif code == DOUBLE:
+    elif code == CODE_FLOAT64:
         normal_doubles(source, cython.cast(cython.p_double, address), count, mean, std)
-    elif code == FLOAT:
+    elif code == CODE_FLOAT32:
         normal_floats(
             source,
             cython.cast(cython.p_float, address),

@@ -21,10 +21,12 @@ from cython.cimports.libc.math import (
 from cython.cimports.libc.stdint import int64_t, uint32_t, uintptr_t
 from cython.cimports.rushlight.core.distributions import (
     BLOCK,
+    left_of,
     load,
     store,
     uniform_doubles,
 )
+from cython.cimports.rushlight.core.dtype import CODE_FLOAT32
 from cython.cimports.rushlight.core.normal import next_normal
 from cython.cimports.rushlight.core.random import (
     Generator,
@@ -32,8 +34,6 @@ from cython.cimports.rushlight.core.random import (
     tempered,
 )
 
-FLOAT = cython.declare(cython.int, 6)
-DOUBLE = cython.declare(cython.int, 7)
 TINY_FLOAT = cython.declare(cython.double, 1.1754943508222875e-38)
 TINY_DOUBLE = cython.declare(cython.double, 2.2250738585072014e-308)
 # Constants of the gamma sampler are single precision, whatever the numbers are.
@@ -41,14 +41,6 @@ THIRD = cython.declare(cython.double, 0.3333333432674408)
 SQUEEZE = cython.declare(cython.double, 0.033100001513957977)
 TWO_TO_MINUS_53 = cython.declare(cython.double, 1.0 / 9007199254740992.0)
 HALF_LOG_TWO_PI = cython.declare(cython.double, 0.9189385332046728)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def left_of(count: int64_t, start: int64_t) -> cython.int:
-    """Length of the block that begins at ``start``."""
-    return cython.cast(cython.int, min(count - start, cython.cast(int64_t, BLOCK)))
 
 
 @cython.cfunc
@@ -141,7 +133,7 @@ def fill_gamma(
     """
     source: Generator = generator_or_default(generator)
     block: cython.double[BLOCK]
-    least: cython.double = TINY_FLOAT if code == FLOAT else TINY_DOUBLE
+    least: cython.double = TINY_FLOAT if code == CODE_FLOAT32 else TINY_DOUBLE
     start: int64_t = 0
     i: cython.int
     size: cython.int
@@ -381,7 +373,7 @@ def fill_binomial(
     source: Generator = generator_or_default(generator)
     block: cython.double[BLOCK]
     rates: cython.double[BLOCK]
-    single: cython.bint = code == FLOAT
+    single: cython.bint = code == CODE_FLOAT32
     start: int64_t = 0
     i: cython.int
     size: cython.int
