@@ -6,7 +6,7 @@ python examples/distillation.py --backend torch    # the same script on PyTorch
 
 import json
 
-from report import Progress, draw, options, start, torch
+from report import Progress, accuracy, draw, options, start, torch
 from shapes import shapes
 
 nn, F = torch.nn, torch.nn.functional
@@ -56,13 +56,6 @@ def learn(model, data, args, title, teacher=None):
             progress.add(loss.item())
     progress.close()
     return progress.losses
-
-
-def accuracy(model, images, labels):
-    """The share of pictures named rightly, in percent."""
-    model.eval()
-    with torch.no_grad():
-        return 100 * (model(images).argmax(1) == labels).float().mean().item()
 
 
 def main():

@@ -8,7 +8,7 @@ python examples/transfer.py --backend torch           # the same script on PyTor
 import json
 from pathlib import Path
 
-from report import Progress, draw, options, start, torch
+from report import Progress, accuracy, draw, options, start, torch
 from shapes import shapes
 
 nn, F = torch.nn, torch.nn.functional
@@ -78,13 +78,6 @@ def learn(model, images, labels, args, epochs, title):
             progress.add(loss.item())
     progress.close()
     return progress.losses
-
-
-def accuracy(model, images, labels):
-    """The share of pictures named rightly, in percent."""
-    model.eval()
-    with torch.no_grad():
-        return 100 * (model(images).argmax(1) == labels).float().mean().item()
 
 
 def main():

@@ -45,6 +45,7 @@ from rushlight.codegen.language import (
 from rushlight.codegen.lower import lower
 from rushlight.codegen.lower_schedule import lower as lower_schedule
 from rushlight.codegen.nest import Nest, arrange
+from rushlight.codegen.rewrite import map_statement
 from rushlight.codegen.schedules import cuda
 from rushlight.codegen.target import NVIDIA, using
 from rushlight.ops import reduction as reductions
@@ -376,3 +377,28 @@ def texts(architecture):
         parts.append((groups.values(), "sm_90a"))
     texts = [(ptx.emit(*part, target=ptx.device(of)), of) for part, of in parts]
     return texts, {function.name: name for name, function in kernels.items()}
+
+
+def without(function, kind, number=0):
+    """The function with one statement of a kind left out.
+
+    Raises:
+        IndexError: it has no more than ``number`` of them.
+    """
+    count = 0
+
+    def kept(body):
+        nonlocal count
+        result = []
+        for statement in body:
+            if isinstance(statement, kind):
+                count += 1
+                if count - 1 == number:
+                    continue
+            result.append(map_statement(statement, lambda e: e, kept))
+        return tuple(result)
+
+    changed = function.with_body(kept(function.body))
+    if count <= number:
+        raise IndexError(f"{function.name} has {count}, none with the number {number}")
+    return changed

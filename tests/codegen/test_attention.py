@@ -14,8 +14,8 @@ from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import RaceError
 from rushlight.codegen.expr import AwaitCopies, Barrier, Place, Var
 from rushlight.codegen.lower import lower
-from rushlight.codegen.rewrite import map_statement
 from rushlight.codegen.unit_dropout import least_word
+from tests.codegen.grid_kernels import without
 
 TILE = attention.Tile(16, 16, 16, warps=2)
 
@@ -264,26 +264,6 @@ def test_gradients_do_not_flow_to_hidden_keys(kind):
 def test_every_barrier_of_a_gradient_is_needed(kind, number):
     with pytest.raises(RaceError, match="no barrier between"):
         run_gradient(kind, 40, 40, change=lambda f: without(f, Barrier, number))
-
-
-def without(function, kind, number=0):
-    """The function with one statement of a kind left out."""
-    count = 0
-
-    def kept(body):
-        nonlocal count
-        result = []
-        for statement in body:
-            if isinstance(statement, kind):
-                count += 1
-                if count - 1 == number:
-                    continue
-            result.append(map_statement(statement, lambda e: e, kept))
-        return tuple(result)
-
-    changed = function.with_body(kept(function.body))
-    assert count > number
-    return changed
 
 
 @pytest.mark.parametrize("number", range(2))

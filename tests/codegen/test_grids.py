@@ -14,9 +14,8 @@ from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import DivergenceError, RaceError
 from rushlight.codegen.expr import Barrier, Exchange, Place, Var
 from rushlight.codegen.lower import lower
-from rushlight.codegen.rewrite import map_statement
 from tests.codegen import grid_kernels
-from tests.codegen.grid_kernels import ROWS
+from tests.codegen.grid_kernels import ROWS, without
 
 SHAPE = 5, 100
 
@@ -104,26 +103,6 @@ def test_elements_are_divided_among_all_threads(blocks, threads):
     np.testing.assert_allclose(out, x + y * z)
 
 
-def without_barrier(function, number):
-    """The function with one of its barriers left out."""
-    count = 0
-
-    def kept(body):
-        nonlocal count
-        result = []
-        for statement in body:
-            if isinstance(statement, Barrier):
-                count += 1
-                if count - 1 == number:
-                    continue
-            result.append(map_statement(statement, lambda e: e, kept))
-        return tuple(result)
-
-    changed = function.with_body(kept(function.body))
-    assert count > number
-    return changed
-
-
 @pytest.mark.parametrize("number", range(4))
 def test_every_barrier_of_a_softmax_is_needed(number):
     made, found = grid_kernels.over_rows(grid_kernels.softmax)
@@ -131,7 +110,7 @@ def test_every_barrier_of_a_softmax_is_needed(number):
     integers = np.array(found.integers, np.int64)
     operands = [*(a.ctypes.data for a in (out, x, integers)), found.rows]
     with pytest.raises(RaceError, match="no barrier between"):
-        reference_grid.run(without_barrier(made, number), operands, 1, 64)
+        reference_grid.run(without(made, Barrier, number), operands, 1, 64)
 
 
 def run_product(function, rows, columns, depth, tile):
@@ -159,7 +138,7 @@ def test_tiles_of_products_are_computed_by_blocks(sizes):
 def test_every_barrier_of_a_product_is_needed(number):
     function = lower(tiles.product("p", ir.f64, ir.f64, TILE))
     with pytest.raises(RaceError, match="no barrier between"):
-        run_product(without_barrier(function, number), 16, 16, 24, TILE)
+        run_product(without(function, Barrier, number), 16, 16, 24, TILE)
 
 
 def grid_function(write):
@@ -266,7 +245,7 @@ def test_matrix_units_multiply_tiles(sizes, kind):
 
 @pytest.mark.parametrize("number", range(2))
 def test_every_barrier_of_a_product_by_units_is_needed(number):
-    function = without_barrier(lower(units.product("p", ir.f16)), number)
+    function = without(lower(units.product("p", ir.f16)), Barrier, number)
     a, out = np.ones((64, 32), "e"), np.zeros((64, 64), "f")
     steps = [(64, 1, 0), (32, 1, 0), (1, 32, 0), (64, 1, 0)]
     ints, count = tiles.integers(64, 64, 32, False, steps, units.TILE)

@@ -11,29 +11,15 @@ from rushlight.codegen.language import (
     fold,
     largest,
     length,
-    log,
     mean,
     position,
-    reduction,
     rsqrt,
     total,
 )
 from rushlight.codegen.nest import Nest, arrange
 from rushlight.ops.reduction import argmax, var_mean
 from rushlight.ops.reduction import sum as plain_sum
-
-
-@reduction(
-    identity=(-L.inf, 0),
-    prepare=lambda x: (x, 1),
-    finish=lambda state: state[0] + log(state[1]),
-)
-def log_mass(left, right):
-    """The logarithm of a sum of exponentials, rescaled where the largest changes."""
-    (high, mass), (other, more) = left, right
-    top = L.maximum(high, other)
-    floor = L.select(top == -L.inf, 0.0, top)
-    return top, mass * exp(high - floor) + more * exp(other - floor)
+from tests.codegen.grid_kernels import log_mass
 
 
 @Nest

@@ -7,6 +7,7 @@ import gc
 
 import pytest
 
+import rushlight as rl
 from rushlight.backends.nvidia import (
     allocator,
     contexts,
@@ -19,7 +20,7 @@ from rushlight.backends.nvidia import (
 from rushlight.codegen.emit import device
 from tests.cuda.blas import CublasLt
 from tests.cuda.dnn import Cudnn
-from tests.cuda.driver import FakeDriver
+from tests.cuda.driver import CUfunction, FakeDriver
 from tests.cuda.executor import Executor
 from tests.cuda.libraries import Cublas, Cufft, Cusolver
 
@@ -73,6 +74,13 @@ class Machine:
         self.cudnn = libraries.CUDNN.found = Cudnn(self.fake)
         return self.fake
 
+    def launched(self):
+        """The names of the entries that were launched."""
+        numbers = [
+            args[0] for name, args in self.fake.calls if name == "cuLaunchKernel"
+        ]
+        return [self.fake.known(CUfunction, number).name for number in numbers]
+
     def card(self, index=0):
         """One of its cards."""
         return contexts.card(index)
@@ -117,3 +125,13 @@ def machine(tmp_path):
     """A machine with two cards; `start` makes others."""
     with imagined(Machine(), tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def compiling(machine, monkeypatch):
+    """Two cards with room for programs, and none compiled before or kept after."""
+    machine.start(cards=2, memory=1 << 28)
+    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
+    rl._dynamo.reset()
+    yield machine
+    rl._dynamo.reset()

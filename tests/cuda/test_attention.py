@@ -16,7 +16,6 @@ from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight.ops import attention as family
 from tests.codegen.test_attention import philox_words
 from tests.cuda import executor
-from tests.cuda.driver import CUfunction
 
 EDGES = [1, 16, 17, 63, 64, 65]  # around products and blocks
 HEADS = [(8, 8), (1, 3), (32, 33), (40, 64), (64, 96), (72, 128), (128, 7), (256, 136)]
@@ -38,15 +37,8 @@ def _machine(machine, monkeypatch, request, kept):
     monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
 
 
-def launched(machine):
-    """The names of the entries that were launched."""
-    calls = machine.fake.calls
-    numbers = [args[0] for name, args in calls if name == "cuLaunchKernel"]
-    return [machine.fake.known(CUfunction, number).name for number in numbers]
-
-
 def by_units(machine):
-    return [name for name in launched(machine) if name.startswith("attention_")]
+    return [name for name in machine.launched() if name.startswith("attention_")]
 
 
 def drawn(*sizes, dtype=rl.float16, seed=0):
@@ -98,10 +90,8 @@ def test_every_size_of_a_head(machine, depth, width):
     agrees(machine, *operands)
 
 
-@pytest.mark.parametrize("mask", ["", "causal", "bool", "own", "float32", "of keys"])
-@pytest.mark.parametrize("dtype", ROUNDING)
-def test_every_type_and_mask(machine, dtype, mask):
-    dtype = getattr(rl, dtype)
+def masked(dtype):
+    """Queries, keys and values, and masks of every kind by their names."""
     operands = [drawn(2, 2, n, 24, dtype=dtype, seed=n) for n in (70, 90, 90)]
     masks = {
         "bool": drawn(2, 1, 70, 90) > -0.5,
@@ -109,6 +99,13 @@ def test_every_type_and_mask(machine, dtype, mask):
         "float32": drawn(1, 2, 70, 90, dtype=rl.float32),
         "of keys": drawn(2, 1, 1, 90) > -0.5,
     }
+    return operands, masks
+
+
+@pytest.mark.parametrize("mask", ["", "causal", "bool", "own", "float32", "of keys"])
+@pytest.mark.parametrize("dtype", ROUNDING)
+def test_every_type_and_mask(machine, dtype, mask):
+    operands, masks = masked(getattr(rl, dtype))
     agrees(machine, *operands, masks.get(mask), causal=mask == "causal", scale=-0.3)
 
 
@@ -268,14 +265,7 @@ def test_gradients_of_longer_heads_are_those_of_whole_matrices(machine):
 @pytest.mark.parametrize("mask", ["causal", "bool", "own", "float32", "of keys"])
 @pytest.mark.parametrize("dtype", ROUNDING)
 def test_gradients_with_every_type_and_mask(machine, dtype, mask):
-    dtype = getattr(rl, dtype)
-    operands = [drawn(2, 2, n, 24, dtype=dtype, seed=n) for n in (70, 90, 90)]
-    masks = {
-        "bool": drawn(2, 1, 70, 90) > -0.5,
-        "own": drawn(70, 90, dtype=dtype),
-        "float32": drawn(1, 2, 70, 90, dtype=rl.float32),
-        "of keys": drawn(2, 1, 1, 90) > -0.5,
-    }
+    operands, masks = masked(getattr(rl, dtype))
     if mask == "bool":
         masks["bool"][:, :, 3] = False  # a query that sees no key
     learns(machine, *operands, masks.get(mask), causal=mask == "causal", scale=-0.3)

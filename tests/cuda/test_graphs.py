@@ -17,13 +17,7 @@ from tests.cuda.test_training import LeNet
 WORK = ("cuLaunchKernel", "cuGraphLaunch", "cuMemcpyAsync")
 
 
-@pytest.fixture(autouse=True)
-def _machine(machine, monkeypatch):
-    machine.start(cards=2, memory=1 << 28)
-    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
-    rl._dynamo.reset()
-    yield
-    rl._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("compiling")
 
 
 def graphed(function):

@@ -9,7 +9,7 @@ import pytest
 import rushlight as rl
 from rushlight.backends.nvidia import libraries, modules, products
 from rushlight.codegen import group_units
-from tests.cuda.test_units import launched, whole
+from tests.cuda.test_units import whole
 
 SIZES = [(64, 64, 64), (130, 72, 90), (70, 200, 321)]
 HALVES = (rl.float16, rl.bfloat16)
@@ -36,7 +36,7 @@ def by_groups(machine, call, *operands):
     """A call's result, and the entries of groups that were launched for it."""
     machine.fake.calls.clear()
     found = call(*operands).cpu()
-    return found, [n for n in launched(machine) if n.startswith("groups_")]
+    return found, [n for n in machine.launched() if n.startswith("groups_")]
 
 
 @pytest.mark.parametrize("kind", HALVES, ids=lambda k: k.name)

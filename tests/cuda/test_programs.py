@@ -15,13 +15,7 @@ from tests.cuda.test_training import Gpt, LeNet
 LAUNCHES = ("cuLaunchKernel", "cublasLtMatmul")
 
 
-@pytest.fixture(autouse=True)
-def _machine(machine, monkeypatch):
-    machine.start(cards=2, memory=1 << 28)
-    monkeypatch.setenv("RUSHLIGHT_CUDA", "1")
-    rl._dynamo.reset()
-    yield
-    rl._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("compiling")
 
 
 class Encoder(nn.Module):

@@ -7,7 +7,6 @@ import pytest
 
 import rushlight as rl
 from rushlight.codegen.scans import EACH, THREADS
-from tests.cuda.driver import CUfunction
 
 TILE = EACH * THREADS
 SCANS = "cumsum", "cumprod", "logcumsumexp", "cummax", "cummin"
@@ -18,13 +17,6 @@ PAIRS = "complex64", "complex128"
 @pytest.fixture(autouse=True)
 def _machine(machine):
     machine.start(cards=1, memory=1 << 28)
-
-
-def launched(machine):
-    """The names of the entries that were launched."""
-    calls = machine.fake.calls
-    numbers = [args[0] for name, args in calls if name == "cuLaunchKernel"]
-    return [machine.fake.known(CUfunction, number).name for number in numbers]
 
 
 def values(shape, kind):
@@ -68,7 +60,7 @@ def test_a_block_scans_a_row_of_every_type(machine, name):
         there = x.cuda()
         machine.fake.calls.clear()
         same(scan(there, 1), scan(x, 1))
-        assert any(entry.startswith("scan_") for entry in launched(machine))
+        assert any(entry.startswith("scan_") for entry in machine.launched())
 
 
 @pytest.mark.parametrize(
@@ -88,7 +80,7 @@ def test_one_long_row_is_many_blocks(machine, name):
     there = x.cuda()
     machine.fake.calls.clear()
     same(scan(there, 0), scan(x, 0))
-    entries = launched(machine)
+    entries = machine.launched()
     assert [("_totals_" in e, "_joined_" in e) for e in entries] == [
         (True, False),
         (False, True),
@@ -101,7 +93,7 @@ def test_short_rows_and_many_side_by_side_are_a_threads_each(machine):
         there = x.cuda()
         machine.fake.calls.clear()
         same(rl.cumsum(there, dim), rl.cumsum(x, dim))
-        assert not any(entry.startswith("scan_") for entry in launched(machine))
+        assert not any(entry.startswith("scan_") for entry in machine.launched())
 
 
 @pytest.mark.parametrize("kind", PAIRS)

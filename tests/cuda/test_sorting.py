@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 import rushlight as rl
-from tests.cuda.driver import CUfunction
 
 TYPES = (
     "float32", "float64", "float16", "bfloat16", "int64", "int32", "int16", "int8",
@@ -16,13 +15,6 @@ TYPES = (
 @pytest.fixture(autouse=True)
 def _machine(machine):
     machine.start(cards=1, memory=1 << 28)
-
-
-def launched(machine):
-    """The names of the entries that were launched."""
-    calls = machine.fake.calls
-    numbers = [args[0] for name, args in calls if name == "cuLaunchKernel"]
-    return [machine.fake.known(CUfunction, number).name for number in numbers]
 
 
 def same(found, wanted):
@@ -65,7 +57,7 @@ def test_a_long_row_is_every_threads(machine):
     there = x.cuda()
     machine.fake.calls.clear()
     same(rl.sort(there), rl.sort(x))
-    entries = launched(machine)
+    entries = machine.launched()
     assert not any("sort_rows" in entry or "radix_rows" in entry for entry in entries)
     # runs of 16 become one of 8,192
     assert sum("merge_by_ranks" in entry for entry in entries) == 9
@@ -102,4 +94,4 @@ def test_runs_of_equals_are_not_one_threads(machine):
     x = rl.randint(0, 50, (700,)).cuda()
     machine.fake.calls.clear()
     rl.unique(x, return_inverse=True, return_counts=True)
-    assert not any("unique_runs" in entry for entry in launched(machine))
+    assert not any("unique_runs" in entry for entry in machine.launched())

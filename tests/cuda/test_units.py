@@ -8,7 +8,6 @@ import pytest
 import rushlight as rl
 from rushlight.backends.nvidia import libraries
 from tests.cuda import driver, executor
-from tests.cuda.driver import CUfunction
 
 SIZES = [(64, 64, 32), (16, 16, 8), (70, 33, 40), (17, 130, 9), (65, 65, 100)]
 KINDS = (rl.float16, rl.bfloat16, rl.float32)
@@ -25,13 +24,6 @@ def _machine(machine, monkeypatch):
     rl.set_float32_matmul_precision("high")
     yield
     rl.set_float32_matmul_precision("highest")
-
-
-def launched(machine):
-    """The names of the entries that were launched."""
-    calls = machine.fake.calls
-    numbers = [args[0] for name, args in calls if name == "cuLaunchKernel"]
-    return [machine.fake.known(CUfunction, number).name for number in numbers]
 
 
 def whole(*sizes, kind, seed=0):
@@ -57,7 +49,7 @@ def test_units_multiply_what_fills_them(machine, sizes, kind):
     ):
         machine.fake.calls.clear()
         found = call(*there)
-        assert any(name.startswith("units_") for name in launched(machine))
+        assert any(name.startswith("units_") for name in machine.launched())
         wanted = call(*(t.double() for t in (a, b, c)))
         assert rl.allclose(found.cpu().double(), wanted, rtol=near, atol=0)
 
@@ -67,7 +59,7 @@ def test_large_products_are_divided_into_large_tiles(machine):
     b = whole(33, 520, kind=rl.float16, seed=1)
     found = a.cuda() @ b.cuda()
     assert rl.equal(found.cpu(), (a.float() @ b.float()).half())
-    assert any("128_128" in name for name in launched(machine))
+    assert any("128_128" in name for name in machine.launched())
 
 
 def test_float32_is_multiplied_by_units_only_where_it_may_be_rounded(machine):
@@ -76,7 +68,7 @@ def test_float32_is_multiplied_by_units_only_where_it_may_be_rounded(machine):
     rl.set_float32_matmul_precision("highest")
     machine.fake.calls.clear()
     exact = (a.cuda() @ b.cuda()).cpu()
-    assert not any(name.startswith("units_") for name in launched(machine))
+    assert not any(name.startswith("units_") for name in machine.launched())
     gap = (rough - a @ b).abs().max()
     assert 1e-4 < gap < 5e-2 and rl.allclose(exact, a @ b, rtol=1e-4, atol=1e-4)
 
@@ -87,7 +79,7 @@ def test_what_does_not_fill_a_unit_s_product_is_multiplied_by_lanes(machine, siz
     a, b = whole(rows, depth, kind=rl.float16), whole(depth, columns, kind=rl.float16)
     found = a.cuda() @ b.cuda()
     assert rl.equal(found.cpu().float(), (a.float() @ b.float()).half().float())
-    assert not any(name.startswith("units_") for name in launched(machine))
+    assert not any(name.startswith("units_") for name in machine.launched())
 
 
 def test_older_cards_have_no_such_units(machine, monkeypatch):
@@ -96,7 +88,7 @@ def test_older_cards_have_no_such_units(machine, monkeypatch):
     monkeypatch.setattr(products, "UNITS_SINCE", 10)
     a = whole(64, 64, kind=rl.float16)
     assert rl.equal((a.cuda() @ a.cuda()).cpu(), (a.float() @ a.float()).half())
-    assert not any(name.startswith("units_") for name in launched(machine))
+    assert not any(name.startswith("units_") for name in machine.launched())
 
 
 @pytest.mark.parametrize("number", range(2))
@@ -146,4 +138,4 @@ def test_learning_by_units_is_the_host_s(machine):
             optimizer.step()
             losses[device].append(loss.item())
     np.testing.assert_allclose(losses["cuda"], losses["cpu"], rtol=5e-3)
-    assert any(name.startswith("units_") for name in launched(machine))
+    assert any(name.startswith("units_") for name in machine.launched())

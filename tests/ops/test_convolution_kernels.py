@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
-from rushlight.backends.cpu.launch import launch
 from rushlight.codegen import expr as ir
-from rushlight.codegen.build import native
-from rushlight.codegen.emit.python import render
-from rushlight.codegen.emit.reference import execute
 from rushlight.codegen.schedules.contraction import Tile
 from rushlight.ops import convolution_direct as direct
 from rushlight.ops import convolution_kernels as kernels
 from rushlight.ops.convolution_plans import forward_plan, weight_plan
+from tests.ops.test_contraction import run_native, run_reference
 
 TILE = Tile(lanes=4, rows=3, vectors=2, depth=5, columns=320)
 # Input, weight, stride, padding: the sizes of planes, lines and steps that differ.
@@ -25,16 +22,6 @@ CASES = [
 CHOICES = [
     (case, few) for case in CASES for few in (False, True) if case[2][1] == 1 or not few
 ]
-
-
-def run_native(function, arrays, ints, total):
-    kernel = native(function)
-    launch(kernel, [a.ctypes.data for a in arrays], ints, total, 1)
-
-
-def run_reference(function, arrays, ints, total):
-    pointers = [a.ctypes.data for a in arrays]
-    execute(render(function), function.name, pointers, ints, 0, total)
 
 
 def correlate(x, w, stride):

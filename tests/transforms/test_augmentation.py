@@ -8,6 +8,7 @@ import pytest
 import rushlight as rl
 from rushlight import transforms as t
 from rushlight.transforms import functional as F
+from tests.transforms.pictures import inputs
 
 Image = pytest.importorskip("PIL.Image")
 I, P = t.InterpolationMode, t.AutoAugmentPolicy
@@ -93,15 +94,6 @@ MADE = {
         [193186, 195933, 204411, 192249, 201030, 206042],
     ),
 }
-
-
-def inputs():
-    """A picture as a Pillow image and another as a tensor of bytes."""
-    generator = np.random.RandomState(0)
-    picture = generator.randint(0, 255, (37, 29, 3), dtype=np.uint8)
-    generator.rand(3, 37, 29)
-    tensor = generator.randint(0, 255, (3, 37, 29), dtype=np.uint8)
-    return Image.fromarray(picture), rl.from_numpy(tensor)
 
 
 @pytest.mark.parametrize("kind", ["Pillow image", "tensor"])

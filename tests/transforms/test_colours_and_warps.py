@@ -8,8 +8,7 @@ import pytest
 
 import rushlight as rl
 from rushlight import transforms as t
-
-Image = pytest.importorskip("PIL.Image")
+from tests.transforms.pictures import inputs
 
 # What each makes of three images in turn after seed 3, as a checksum of torchvision's
 # 0.15.2 bytes: of a Pillow image, and of a tensor of bytes.
@@ -68,15 +67,6 @@ MADE = {
         3731742529,
     ),
 }
-
-
-def inputs():
-    """A picture as a Pillow image and another as a tensor of bytes."""
-    generator = np.random.RandomState(0)
-    picture = generator.randint(0, 255, (37, 29, 3), dtype=np.uint8)
-    generator.rand(3, 37, 29)
-    tensor = generator.randint(0, 255, (3, 37, 29), dtype=np.uint8)
-    return Image.fromarray(picture), rl.from_numpy(tensor)
 
 
 @pytest.mark.parametrize("kind", ["Pillow image", "tensor"])
