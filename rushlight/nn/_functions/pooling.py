@@ -8,30 +8,54 @@ import rushlight
 from rushlight.ops import call
 
 
-def max_pool1d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
-    ceil_mode=False,
-    return_indices=False,
-):
-    """Largest value of each window along the last dimension."""
-    stride = () if stride is None else stride
-    pool = call.max_pool1d_with_indices if return_indices else call.max_pool1d
-    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+def _named(function, name, text):
+    """A function that was made for a number of dimensions, under its name for them."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    return function
 
 
-def max_pool2d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
-    ceil_mode=False,
-    return_indices=False,
-):
+def _max_pools(dims, text):
+    """``max_pool`` of so many dimensions, and the same that always returns places."""
+    name = f"max_pool{dims}d"
+    values, both = getattr(call, name), getattr(call, f"{name}_with_indices")
+
+    def max_pool(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    ):
+        stride = () if stride is None else stride
+        pool = both if return_indices else values
+        return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
+
+    def with_indices(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        dilation=1,
+        ceil_mode=False,
+        return_indices=False,
+    ):
+        return max_pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+
+    places = f"``{name}`` together with the places of the largest values."
+    return (
+        _named(max_pool, name, text),
+        _named(with_indices, f"{name}_with_indices", places),
+    )
+
+
+max_pool1d, max_pool1d_with_indices = _max_pools(
+    1, "Largest value of each window along the last dimension."
+)
+max_pool2d, max_pool2d_with_indices = _max_pools(
+    2,
     """Largest value of each window over the last two dimensions.
 
     Args:
@@ -42,64 +66,11 @@ def max_pool2d(
         dilation: step between the elements of a window.
         ceil_mode: whether a last, partly covered window counts.
         return_indices: also return where in each plane the largest were.
-    """
-    stride = () if stride is None else stride
-    pool = call.max_pool2d_with_indices if return_indices else call.max_pool2d
-    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool3d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
-    ceil_mode=False,
-    return_indices=False,
-):
-    """Largest value of each window over the last three dimensions."""
-    stride = () if stride is None else stride
-    pool = call.max_pool3d_with_indices if return_indices else call.max_pool3d
-    return pool(input, kernel_size, stride, padding, dilation, ceil_mode)
-
-
-def max_pool1d_with_indices(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
-    ceil_mode=False,
-    return_indices=False,
-):
-    """``max_pool1d`` together with the places of the largest values."""
-    return max_pool1d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-def max_pool2d_with_indices(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
-    ceil_mode=False,
-    return_indices=False,
-):
-    """``max_pool2d`` together with the places of the largest values."""
-    return max_pool2d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
-
-
-def max_pool3d_with_indices(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    dilation=1,
-    ceil_mode=False,
-    return_indices=False,
-):
-    """``max_pool3d`` together with the places of the largest values."""
-    return max_pool3d(input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    """,
+)
+max_pool3d, max_pool3d_with_indices = _max_pools(
+    3, "Largest value of each window over the last three dimensions."
+)
 
 
 def _spread(value, count):
@@ -121,48 +92,36 @@ def avg_pool1d(
     )
 
 
-def avg_pool2d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    ceil_mode=False,
-    count_include_pad=True,
-    divisor_override=None,
-    *,
-    out=None,
-):
-    """Mean of each window over the last two dimensions."""
-    stride = () if stride is None else stride
-    if out is None:
-        return call.avg_pool2d(
-            input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-            divisor_override,
-        )  # fmt: skip
-    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
-    return call.avg_pool2d(input, kernel_size, *settings, out=out)
+def _avg_pool(dims, extent):
+    """``avg_pool`` of so many dimensions."""
+    pool = getattr(call, f"avg_pool{dims}d")
+
+    def avg_pool(
+        input,
+        kernel_size,
+        stride=None,
+        padding=0,
+        ceil_mode=False,
+        count_include_pad=True,
+        divisor_override=None,
+        *,
+        out=None,
+    ):
+        stride = () if stride is None else stride
+        if out is None:
+            return pool(
+                input, kernel_size, stride, padding, ceil_mode, count_include_pad,
+                divisor_override,
+            )  # fmt: skip
+        settings = stride, padding, ceil_mode, count_include_pad, divisor_override
+        return pool(input, kernel_size, *settings, out=out)
+
+    text = f"Mean of each window over the last {extent} dimensions."
+    return _named(avg_pool, f"avg_pool{dims}d", text)
 
 
-def avg_pool3d(
-    input,
-    kernel_size,
-    stride=None,
-    padding=0,
-    ceil_mode=False,
-    count_include_pad=True,
-    divisor_override=None,
-    *,
-    out=None,
-):
-    """Mean of each window over the last three dimensions."""
-    stride = () if stride is None else stride
-    if out is None:
-        return call.avg_pool3d(
-            input, kernel_size, stride, padding, ceil_mode, count_include_pad,
-            divisor_override,
-        )  # fmt: skip
-    settings = stride, padding, ceil_mode, count_include_pad, divisor_override
-    return call.avg_pool3d(input, kernel_size, *settings, out=out)
+avg_pool2d = _avg_pool(2, "two")
+avg_pool3d = _avg_pool(3, "three")
 
 
 def _filled_size(output_size, input, count):
@@ -337,45 +296,6 @@ def max_unpool3d(input, indices, kernel_size, stride=None, padding=0, output_siz
     return call.max_unpool3d(input, indices, sizes, stride, padding)
 
 
-def fractional_max_pool2d_with_indices(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
-    return_indices=False,
-    _random_samples=None,
-):
-    """Largest value of windows at random places of planes, and where it is.
-
-    Args:
-        input: ``(N, C, H, W)`` or ``(C, H, W)``.
-        kernel_size: size of the window, one number or two.
-        output_size: how many windows, or
-        output_ratio: how many for each element of the input, between 0 and 1.
-        return_indices: for `fractional_max_pool2d`: whether places are returned.
-
-    Raises:
-        ValueError: neither a size nor a ratio is given.
-    """
-    return _fractional(
-        2, input, kernel_size, output_size, output_ratio, _random_samples
-    )
-
-
-def fractional_max_pool3d_with_indices(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
-    return_indices=False,
-    _random_samples=None,
-):
-    """As `fractional_max_pool2d_with_indices`, of volumes."""
-    return _fractional(
-        3, input, kernel_size, output_size, output_ratio, _random_samples
-    )
-
-
 def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     if output_size is None and output_ratio is None:
         raise ValueError(
@@ -395,31 +315,59 @@ def _fractional(dims, input, kernel_size, output_size, output_ratio, samples):
     return pool(input, kernel_size, output_size, samples)
 
 
-def fractional_max_pool2d(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
-    return_indices=False,
-    _random_samples=None,
-):
-    """Largest value of windows at random places of planes."""
-    both = fractional_max_pool2d_with_indices(
-        input, kernel_size, output_size, output_ratio, True, _random_samples
+def _fractional_max_pools(dims, text, text_of_both):
+    """``fractional_max_pool`` of so many dimensions, and that which returns places."""
+    name = f"fractional_max_pool{dims}d"
+
+    def with_indices(
+        input,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        return _fractional(
+            dims, input, kernel_size, output_size, output_ratio, _random_samples
+        )
+
+    def fractional_max_pool(
+        input,
+        kernel_size,
+        output_size=None,
+        output_ratio=None,
+        return_indices=False,
+        _random_samples=None,
+    ):
+        both = _fractional(
+            dims, input, kernel_size, output_size, output_ratio, _random_samples
+        )
+        return both if return_indices else both[0]
+
+    return (
+        _named(fractional_max_pool, name, text),
+        _named(with_indices, f"{name}_with_indices", text_of_both),
     )
-    return both if return_indices else both[0]
 
 
-def fractional_max_pool3d(
-    input,
-    kernel_size,
-    output_size=None,
-    output_ratio=None,
-    return_indices=False,
-    _random_samples=None,
-):
-    """Largest value of windows at random places of volumes."""
-    both = fractional_max_pool3d_with_indices(
-        input, kernel_size, output_size, output_ratio, True, _random_samples
-    )
-    return both if return_indices else both[0]
+fractional_max_pool2d, fractional_max_pool2d_with_indices = _fractional_max_pools(
+    2,
+    "Largest value of windows at random places of planes.",
+    """Largest value of windows at random places of planes, and where it is.
+
+    Args:
+        input: ``(N, C, H, W)`` or ``(C, H, W)``.
+        kernel_size: size of the window, one number or two.
+        output_size: how many windows, or
+        output_ratio: how many for each element of the input, between 0 and 1.
+        return_indices: for `fractional_max_pool2d`: whether places are returned.
+
+    Raises:
+        ValueError: neither a size nor a ratio is given.
+    """,
+)
+fractional_max_pool3d, fractional_max_pool3d_with_indices = _fractional_max_pools(
+    3,
+    "Largest value of windows at random places of volumes.",
+    "As `fractional_max_pool2d_with_indices`, of volumes.",
+)
