@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
-from rushlight.distributions import constraints
+from rushlight.distributions._centred import Placed
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import broadcast_all, same_options
+from rushlight.distributions.utils import same_options
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(Placed, Distribution):
     """The Cauchy law: density ``1 / (pi * scale * (1 + ((x - loc) / scale)^2))``.
 
     It is that of a quotient of two centred normal numbers, and has no moments.
@@ -21,15 +21,6 @@ class Cauchy(Distribution):
         loc: median, a number or a tensor of the batch's shape.
         scale: half the distance between the quartiles, positive, likewise.
     """
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    _expandable = ("loc", "scale")
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self):

@@ -9,6 +9,7 @@ from rushlight.distributions import constraints
 from rushlight.distributions.gamma import Gamma
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import PowerTransform
+from rushlight.distributions.utils import of_base
 
 __all__ = ["InverseGamma"]
 
@@ -35,15 +36,8 @@ class InverseGamma(TransformedDistribution):
         reciprocal = PowerTransform(-base.rate.new_ones(()))
         super().__init__(base, reciprocal, validate_args=validate_args)
 
-    @property
-    def concentration(self):
-        """The shape of the gamma law."""
-        return self.base_dist.concentration
-
-    @property
-    def rate(self):
-        """The rate of the gamma law."""
-        return self.base_dist.rate
+    concentration = of_base("concentration", "The shape of the gamma law.")
+    rate = of_base("rate", "The rate of the gamma law.")
 
     @property
     def mean(self):

@@ -3,30 +3,20 @@
 from __future__ import annotations
 
 import rushlight as rl
-from rushlight.distributions import constraints
-from rushlight.distributions._centred import Centred
+from rushlight.distributions._centred import Centred, Placed
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import broadcast_all, same_options
+from rushlight.distributions.utils import same_options
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Centred, Distribution):
+class Laplace(Placed, Centred, Distribution):
     """The Laplace law: density ``exp(-|x - loc| / scale) / (2 * scale)``.
 
     Args:
         loc: mean, a number or a tensor of the batch's shape.
         scale: mean distance from it, positive, likewise.
     """
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    _expandable = ("loc", "scale")
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def variance(self):

@@ -6,6 +6,7 @@ from rushlight.distributions import constraints
 from rushlight.distributions.normal import Normal
 from rushlight.distributions.transformed_distribution import TransformedDistribution
 from rushlight.distributions.transforms import ExpTransform
+from rushlight.distributions.utils import of_base
 
 __all__ = ["LogNormal"]
 
@@ -27,15 +28,8 @@ class LogNormal(TransformedDistribution):
         base = Normal(loc, scale, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    @property
-    def loc(self):
-        """The mean of the logarithm."""
-        return self.base_dist.loc
-
-    @property
-    def scale(self):
-        """The standard deviation of the logarithm."""
-        return self.base_dist.scale
+    loc = of_base("loc", "The mean of the logarithm.")
+    scale = of_base("scale", "The standard deviation of the logarithm.")
 
     @property
     def mean(self):

@@ -8,7 +8,11 @@ import rushlight as rl
 from rushlight.distributions import constraints
 from rushlight.distributions._centred import Centred
 from rushlight.distributions.distribution import Distribution
-from rushlight.distributions.utils import _standard_normal, lazy_property
+from rushlight.distributions.utils import (
+    _standard_normal,
+    lazy_property,
+    the_one_matrix,
+)
 
 __all__ = ["CovarianceParameter", "MultivariateNormal"]
 
@@ -129,18 +133,12 @@ class MultivariateNormal(Centred, CovarianceParameter, Distribution):
     ):
         if loc.dim() < 1:
             raise ValueError("loc must be at least one-dimensional.")
-        matrices = {
-            "scale_tril": scale_tril,
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-        }
-        given = {name: m for name, m in matrices.items() if m is not None}
-        if len(given) != 1:
-            raise ValueError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may "
-                "be specified."
-            )
-        ((name, matrix),) = given.items()
+        name, matrix = the_one_matrix(
+            ValueError,
+            scale_tril=scale_tril,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+        )
         if matrix.dim() < 2:
             label = f"{name} matrix" if name == "scale_tril" else name
             raise ValueError(
@@ -148,7 +146,7 @@ class MultivariateNormal(Centred, CovarianceParameter, Distribution):
                 "dimensions"
             )
         batch_shape = rl.broadcast_shapes(matrix.shape[:-2], loc.shape[:-1])
-        self._take_covariance(batch_shape, **given)
+        self._take_covariance(batch_shape, **{name: matrix})
         self.loc = loc.expand(*batch_shape, -1)
         super().__init__(batch_shape, self.loc.shape[-1:], validate_args=validate_args)
         self._factor(covariance_matrix, precision_matrix, scale_tril)

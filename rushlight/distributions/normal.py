@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 
 import rushlight as rl
-from rushlight.distributions import constraints
-from rushlight.distributions._centred import Centred
+from rushlight.distributions._centred import Centred, Placed
 from rushlight.distributions.exp_family import ExponentialFamily
-from rushlight.distributions.utils import _standard_normal, broadcast_all
+from rushlight.distributions.utils import _standard_normal
 
 __all__ = ["Normal"]
 
 
-class Normal(Centred, ExponentialFamily):
+class Normal(Placed, Centred, ExponentialFamily):
     """The normal law: density ``exp(-((x - loc) / scale)^2 / 2) / (scale * sqrt(2 pi))``.
 
     Args:
@@ -24,15 +23,7 @@ class Normal(Centred, ExponentialFamily):
     tensor(-0.9189)
     """
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0
-    _expandable = ("loc", "scale")
-
-    def __init__(self, loc, scale, validate_args=None):
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def stddev(self):

@@ -11,6 +11,7 @@ from rushlight.distributions.utils import (
     BinaryParameter,
     broadcast_all,
     clamp_probs,
+    of_base,
     same_options,
 )
 
@@ -72,17 +73,6 @@ class RelaxedBernoulli(TransformedDistribution):
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
 
-    @property
-    def temperature(self):
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self):
-        """The log-odds of 1."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self):
-        """The probability of 1."""
-        return self.base_dist.probs
+    temperature = of_base("temperature", "The temperature.")
+    logits = of_base("logits", "The log-odds of 1.")
+    probs = of_base("probs", "The probability of 1.")

@@ -12,6 +12,7 @@ from rushlight.distributions.utils import (
     CategoricalParameter,
     broadcast_all,
     clamp_probs,
+    of_base,
     same_options,
 )
 
@@ -80,17 +81,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
         )
         super().__init__(base, ExpTransform(), validate_args=validate_args)
 
-    @property
-    def temperature(self):
-        """The temperature."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self):
-        """The logarithms of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self):
-        """The probabilities of the categories."""
-        return self.base_dist.probs
+    temperature = of_base("temperature", "The temperature.")
+    logits = of_base("logits", "The logarithms of the probabilities.")
+    probs = of_base("probs", "The probabilities of the categories.")

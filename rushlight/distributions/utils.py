@@ -26,6 +26,26 @@ def is_tensor_like(value):
     return isinstance(value, rl.Tensor) or hasattr(type(value), "__torch_function__")
 
 
+def of_base(name, meaning):
+    """A property that is the base law's, as those of a transformed one often are."""
+    return property(lambda self: getattr(self.base_dist, name), doc=meaning)
+
+
+def the_one_matrix(fault, **matrices):
+    """The name and the value of the only matrix that is given, of those that may be.
+
+    Args:
+        fault: the type of the error where none is, or several are.
+    """
+    given = [(name, m) for name, m in matrices.items() if m is not None]
+    if len(given) != 1:
+        raise fault(
+            "Exactly one of covariance_matrix or precision_matrix or scale_tril may "
+            "be specified."
+        )
+    return given[0]
+
+
 def broadcast_all(*values):
     """Tensors of one shape from tensors and numbers.
 

@@ -14,6 +14,7 @@ from rushlight.distributions.multivariate_normal import (
     CovarianceParameter,
     _log_diagonal,
 )
+from rushlight.distributions.utils import the_one_matrix
 
 __all__ = ["Wishart"]
 
@@ -57,18 +58,12 @@ class Wishart(CovarianceParameter, ExponentialFamily):
         scale_tril=None,
         validate_args=None,
     ):
-        matrices = {
-            "scale_tril": scale_tril,
-            "covariance_matrix": covariance_matrix,
-            "precision_matrix": precision_matrix,
-        }
-        given = {name: m for name, m in matrices.items() if m is not None}
-        if len(given) != 1:
-            raise AssertionError(
-                "Exactly one of covariance_matrix or precision_matrix or scale_tril may "
-                "be specified."
-            )
-        ((name, matrix),) = given.items()
+        name, matrix = the_one_matrix(
+            AssertionError,
+            scale_tril=scale_tril,
+            covariance_matrix=covariance_matrix,
+            precision_matrix=precision_matrix,
+        )
         if matrix.dim() < 2:
             raise ValueError(
                 f"{name} must be at least two-dimensional, with optional leading batch "
@@ -91,7 +86,7 @@ class Wishart(CovarianceParameter, ExponentialFamily):
                 "for ndim - 1 < df < ndim.",
                 stacklevel=2,
             )
-        self._take_covariance(batch_shape, **given)
+        self._take_covariance(batch_shape, **{name: matrix})
         super().__init__(batch_shape, event_shape, validate_args=validate_args)
         self.df = self.df.expand(batch_shape)
         self._factor(covariance_matrix, precision_matrix, scale_tril)
