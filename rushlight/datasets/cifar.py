@@ -9,9 +9,9 @@ from typing import Any
 import rushlight as rl
 from rushlight.core import interop
 from rushlight.core.pickled import Reader, UnpicklingError
+from rushlight.datasets.pictures import Pictures
 from rushlight.datasets.resource import digest
 from rushlight.transforms import ToPILImage
-from rushlight.utils.data import Dataset
 
 SIDE = 32
 
@@ -84,7 +84,7 @@ def read_batch(data: bytes) -> dict:
     return {k.decode() if isinstance(k, bytes) else k: v for k, v in found.items()}
 
 
-class CIFAR10(Dataset):
+class CIFAR10(Pictures):
     """50,000 photographs to train on and 10,000 to test, 32 by 32 pixels, 10 kinds.
 
     ``data`` holds the images as bytes (count, 32, 32, 3), ``targets`` the kinds as a
@@ -125,12 +125,7 @@ class CIFAR10(Dataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ):
-        self.root = os.path.expanduser(os.fspath(root))
-        self.train = train
-        self.transform = transform
-        self.target_transform = target_transform
-        if download:
-            self.download()
+        self._begin(root, train, transform, target_transform, download)
         files = self.train_list if train else self.test_list
         batches = [self._read(*entry) for entry in files]
         self.targets: list[int] = sum((list(b[self.label_key]) for b in batches), [])
@@ -192,11 +187,7 @@ class CIFAR10(Dataset):
         image, target = self.data[index], self.targets[index]
         if not getattr(self.transform, "takes_tensor", False):
             image = ToPILImage()(image.permute(2, 0, 1))
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._changed(image, target)
 
     def __len__(self):
         return len(self.data)

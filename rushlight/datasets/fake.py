@@ -1,11 +1,11 @@
 """Noise in the form of a data set, to try programs with."""
 
 import rushlight as rl
+from rushlight.datasets.pictures import Pictures
 from rushlight.transforms import ToPILImage
-from rushlight.utils.data import Dataset
 
 
-class FakeData(Dataset):
+class FakeData(Pictures):
     """Images of noise with random classes; an index always means the same ones.
 
     Args:
@@ -46,11 +46,7 @@ class FakeData(Dataset):
             image = rl.randn(*self.image_size)
             target = int(rl.randint(0, self.num_classes, (1,)))
         image = ToPILImage()(image)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._changed(image, target)
 
     def __len__(self):
         return self.size

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from rushlight.utils.data import Dataset
+from rushlight.datasets.pictures import Pictures
 
 IMAGES = (
     ".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp",
@@ -23,7 +23,7 @@ def pil_loader(path):
         return Image.open(file).convert("RGB")
 
 
-class DatasetFolder(Dataset):
+class DatasetFolder(Pictures):
     """Files in one folder for each class: ``root/cat/1.png``.
 
     ``classes`` has the folders' names in order, ``class_to_idx`` their numbers,
@@ -104,11 +104,7 @@ class DatasetFolder(Dataset):
     def __getitem__(self, index):
         path, target = self.samples[index]
         sample = self.loader(path)
-        if self.transform is not None:
-            sample = self.transform(sample)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return sample, target
+        return self._changed(sample, target)
 
     def __len__(self):
         return len(self.samples)

@@ -6,12 +6,12 @@ from typing import Any
 
 import rushlight as rl
 from rushlight.datasets.idx import read_idx
+from rushlight.datasets.pictures import Pictures
 from rushlight.datasets.resource import NpmPackage, Resource, is_good
 from rushlight.transforms import ToPILImage, Transform
-from rushlight.utils.data import Dataset
 
 
-class MNIST(Dataset):
+class MNIST(Pictures):
     """60,000 handwritten digits to train on and 10,000 to test, 28 by 28 grey pixels.
 
     ``data`` holds the images as bytes, ``targets`` the digits as int64. An item is an
@@ -61,12 +61,7 @@ class MNIST(Dataset):
         target_transform: Callable | None = None,
         download: bool = False,
     ):
-        self.root = os.path.expanduser(os.fspath(root))
-        self.train = train
-        self.transform = transform
-        self.target_transform = target_transform
-        if download:
-            self.download()
+        self._begin(root, train, transform, target_transform, download)
         self.data, self.targets = self._read()
 
     @property
@@ -120,11 +115,7 @@ class MNIST(Dataset):
         image, target = self.data[index], int(self.targets[index])
         if not getattr(self.transform, "takes_tensor", False):
             image = ToPILImage()(image)
-        if self.transform is not None:
-            image = self.transform(image)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return image, target
+        return self._changed(image, target)
 
     def __len__(self):
         return len(self.data)
