@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight._absent import refusing
+
 __all__ = [
     "current_accelerator",
     "current_device_idx",
@@ -61,14 +63,11 @@ class device_index:
         return False
 
 
-def _needs_one(name):
-    def function(*args, **kwargs):
-        raise RuntimeError("Cannot access accelerator device when none is available.")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises:\n    RuntimeError: there is no accelerator."
-    globals()[name] = function
+def _refuse():
+    raise RuntimeError("Cannot access accelerator device when none is available.")
 
 
 for _name in set(__all__) - set(globals()):
-    _needs_one(_name)
+    globals()[_name] = refusing(
+        __name__, _name, _refuse, "RuntimeError: there is no accelerator."
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rushlight._absent import refusing
+
 __all__ = [
     "current_allocated_memory",
     "device_count",
@@ -40,13 +42,11 @@ def seed():
     """Seed the device's generator at random; without a device, nothing happens."""
 
 
-def _needs_one(name, inner):
-    def function(*args, **kwargs):
+def _refusal(inner):
+    def refuse():
         raise RuntimeError(f"Cannot execute {inner}() without MPS backend.")
 
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises:\n    RuntimeError: there is no such device."
-    globals()[name] = function
+    return refuse
 
 
 for _name, _inner in {
@@ -59,4 +59,6 @@ for _name, _inner in {
     "recommended_max_memory": "getRecommendedMaxMemory",
     "set_per_process_memory_fraction": "setMemoryFraction",
 }.items():
-    _needs_one(_name, _inner)
+    globals()[_name] = refusing(
+        __name__, _name, _refusal(_inner), "RuntimeError: there is no such device."
+    )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import collections
 
+from rushlight._absent import refusing
+
 default_generators: tuple = ()
 
 
@@ -103,21 +105,14 @@ def empty_cache():
     """Release cached memory; without a device, nothing happens."""
 
 
-def _needs_one(name):
-    def function(*args, **kwargs):
-        _refuse()
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises:\n    AssertionError: there is no such device."
-    globals()[name] = function
-
-
 for _name in """
     synchronize current_device get_device_name get_device_capability get_device_properties
     get_rng_state set_rng_state initial_seed current_stream set_stream mem_get_info init
     reset_peak_memory_stats reset_accumulated_memory_stats set_device
 """.split():
-    _needs_one(_name)
+    globals()[_name] = refusing(
+        __name__, _name, _refuse, "AssertionError: there is no such device."
+    )
 
 
 class device:

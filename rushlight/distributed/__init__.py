@@ -9,6 +9,8 @@ from __future__ import annotations
 import enum
 import os
 
+from rushlight._absent import refusing
+
 __all__ = [
     "Backend",
     "DistBackendError",
@@ -242,16 +244,7 @@ def destroy_process_group(group=None):
         raise ValueError("Invalid process group specified")
 
 
-def _needs_group(name):
-    def function(*args, **kwargs):
-        _no_group()
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises:\n    ValueError: this process has joined no others."
-    globals()[name] = function
-    __all__.append(name)
-
-
+NO_OTHERS = "ValueError: this process has joined no others."
 for _name in """
     all_gather all_gather_into_tensor all_gather_object all_reduce all_to_all
     all_to_all_single barrier batch_isend_irecv broadcast broadcast_object_list gather
@@ -259,7 +252,8 @@ for _name in """
     monitored_barrier new_group recv reduce reduce_scatter reduce_scatter_tensor scatter
     scatter_object_list send
 """.split():
-    _needs_group(_name)
+    globals()[_name] = refusing(__name__, _name, _no_group, NO_OTHERS)
+    __all__.append(_name)
 
 
 def __getattr__(name):

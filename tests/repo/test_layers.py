@@ -56,7 +56,7 @@ LAYERS = (
         "_functorch",
         "_tensor_str",
     ),
-    ("accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
+    ("_absent", "accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
     ("_higher_order_ops",),
     (
         *("futures", "fx", "jit", "onnx", "profiler", "ao"),

@@ -1,6 +1,7 @@
 """The collective operations; each raises while this process has joined no others."""
 
-from rushlight.distributed import ReduceOp, _no_group, group
+from rushlight._absent import refusing
+from rushlight.distributed import NO_OTHERS, ReduceOp, _no_group, group
 
 __all__ = [
     "ReduceOp",
@@ -18,12 +19,7 @@ __all__ = [
 
 
 def _collective(name):
-    def function(*args, **kwargs):
-        _no_group()
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises:\n    ValueError: this process has joined no others."
-    return function
+    return refusing(__name__, name, _no_group, NO_OTHERS)
 
 
 all_gather = _collective("all_gather")

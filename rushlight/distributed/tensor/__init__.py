@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import rushlight as rl
+from rushlight._absent import refusing
 from rushlight.distributed import _unavailable
 
 __all__ = [
@@ -74,12 +75,12 @@ class Partial(Placement):
 
 
 def _refusing(name):
-    def function(*args, **kwargs):
-        _unavailable(f"tensor.{name}")
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = "Raises:\n    NotImplementedError: it is not available yet."
-    return function
+    return refusing(
+        __name__,
+        name,
+        lambda: _unavailable(f"tensor.{name}"),
+        "NotImplementedError: it is not available yet.",
+    )
 
 
 distribute_module = _refusing("distribute_module")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import rushlight as rl
 from rushlight.utils.data.datapipes._decorator import functional_datapipe
 from rushlight.utils.data.datapipes.datapipe import IterDataPipe
-from rushlight.utils.data.datapipes.utils.common import length_of
+from rushlight.utils.data.datapipes.utils.common import Shuffled, length_of
 from rushlight.utils.data.sampler import Sampler, SequentialSampler
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
@@ -53,7 +53,7 @@ class SamplerIterDataPipe(IterDataPipe[T_co]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[T_co]):
+class ShufflerIterDataPipe(Shuffled, IterDataPipe[T_co]):
     """The samples in a random order, as far as a buffer allows.
 
     Args:
@@ -90,16 +90,6 @@ class ShufflerIterDataPipe(IterDataPipe[T_co]):
         self._enabled = True
         self._seed: int | None = None
         self._rng = random.Random()
-
-    def set_shuffle(self, shuffle=True):
-        """Says whether the order is random at all."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int):
-        """Says which seed the next pass has."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[T_co]:
         if not self._enabled:

@@ -6,13 +6,14 @@ from typing import TypeVar
 
 import rushlight as rl
 from rushlight.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
+from rushlight.utils.data.datapipes.utils.common import Shuffled
 
 __all__ = ["ShufflerIterDataPipe"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class ShufflerIterDataPipe(IterDataPipe[T_co]):
+class ShufflerIterDataPipe(Shuffled, IterDataPipe[T_co]):
     """The samples one after another, in a random order.
 
     Args:
@@ -39,16 +40,6 @@ class ShufflerIterDataPipe(IterDataPipe[T_co]):
         self._seed: int | None = None
         self._rng = random.Random()
         self._shuffled_indices: list = self.indices
-
-    def set_shuffle(self, shuffle=True):
-        """Says whether the order is random at all."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int):
-        """Says which seed the next pass has."""
-        self._seed = seed
-        return self
 
     def __iter__(self) -> Iterator[T_co]:
         if not self._enabled:

@@ -34,6 +34,23 @@ def length_of(pipe, source) -> int:
     raise TypeError(f"{type(pipe).__name__} instance doesn't have valid length")
 
 
+class Shuffled:
+    """What a loader asks of the pipes whose order is random."""
+
+    _enabled: bool
+    _seed: int | None
+
+    def set_shuffle(self, shuffle=True):
+        """Says whether the order is random at all."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int):
+        """Says which seed the next pass has."""
+        self._seed = seed
+        return self
+
+
 def chosen(data, columns):
     """The arguments of a function: a sample, one column of it, or several."""
     if columns is None:

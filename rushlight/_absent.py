@@ -1,0 +1,28 @@
+"""Functions of what is not there: each is to be found, and raises when it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+
+def refusing(module: str, name: str, refuse: Callable[..., object], because: str):
+    """A function of a module that raises.
+
+    Args:
+        module: its name, as in ``__name__``.
+        refuse: raises the exception; it is called without arguments.
+        because: the exception's type and the reason, for the documentation.
+
+    >>> import sys
+    >>> leave = refusing("place", "leave", sys.exit, "SystemExit: there is no staying.")
+    >>> leave.__module__, leave.__name__
+    ('place', 'leave')
+    """
+
+    def function(*args, **kwargs):
+        refuse()
+
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = module
+    function.__doc__ = f"Raises:\n    {because}"
+    return function
