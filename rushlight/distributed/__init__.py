@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import os
 
-from rushlight._absent import refusing
+from rushlight import _absent
 
 __all__ = [
     "Backend",
@@ -252,7 +252,7 @@ for _name in """
     monitored_barrier new_group recv reduce reduce_scatter reduce_scatter_tensor scatter
     scatter_object_list send
 """.split():
-    globals()[_name] = refusing(__name__, _name, _no_group, NO_OTHERS)
+    globals()[_name] = _absent.refusing(__name__, _name, _no_group, NO_OTHERS)
     __all__.append(_name)
 
 

@@ -1,6 +1,6 @@
 """The collective operations; each raises while this process has joined no others."""
 
-from rushlight._absent import refusing
+from rushlight import _absent
 from rushlight.distributed import NO_OTHERS, ReduceOp, _no_group, group
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
 
 
 def _collective(name):
-    return refusing(__name__, name, _no_group, NO_OTHERS)
+    return _absent.refusing(__name__, name, _no_group, NO_OTHERS)
 
 
 all_gather = _collective("all_gather")

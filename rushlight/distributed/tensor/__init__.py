@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import rushlight as rl
-from rushlight._absent import refusing
+from rushlight import _absent
 from rushlight.distributed import _unavailable
 
 __all__ = [
@@ -75,7 +75,7 @@ class Partial(Placement):
 
 
 def _refusing(name):
-    return refusing(
+    return _absent.refusing(
         __name__,
         name,
         lambda: _unavailable(f"tensor.{name}"),
