@@ -10,23 +10,13 @@ import pytest
 import rushlight as rl
 from rushlight import optim
 
-NAMES = [
-    "ASGD",
-    "Adadelta",
-    "Adafactor",
-    "Adagrad",
-    "Adam",
-    "AdamW",
-    "Adamax",
-    "LBFGS",
-    "Muon",
-    "NAdam",
-    "RAdam",
-    "RMSprop",
-    "Rprop",
-    "SGD",
-    "SparseAdam",
-]
+NAMES = sorted(
+    name
+    for name in optim.__all__
+    if isinstance(kind := getattr(optim, name), type)
+    and issubclass(kind, optim.Optimizer)
+    and kind is not optim.Optimizer
+)
 # Values by the name of the argument; a function is called with the module.
 VALUES = {
     "lr": [-1.0, 0, 0.5, lambda m: m.tensor(0.1), lambda m: m.tensor([0.1, 0.2])],

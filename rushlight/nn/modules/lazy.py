@@ -46,16 +46,7 @@ class LazyModuleMixin:
             if buffer is not None and name not in self._non_persistent_buffers_set:
                 add(name, buffer)
 
-    def _lazy_load_hook(
-        self,
-        state_dict,
-        prefix,
-        local_metadata,
-        strict,
-        missing_keys,
-        unexpected_keys,
-        error_msgs,
-    ):
+    def _lazy_load_hook(self, state_dict, prefix, *_):
         """Take the shapes of what is about to be loaded."""
         for name, tensor in chain(self._parameters.items(), self._buffers.items()):
             loaded = state_dict.get(prefix + name)

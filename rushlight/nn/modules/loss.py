@@ -322,14 +322,18 @@ class HingeEmbeddingLoss(_Loss):
         )
 
 
-class MarginRankingLoss(_Loss):
-    """``max(0, -target * (input1 - input2) + margin)``."""
+class _MarginLoss(_Loss):
+    """What the losses of pairs keep that are apart by a margin."""
 
     __constants__ = ["margin", "reduction"]
 
     def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         self.margin = margin
+
+
+class MarginRankingLoss(_MarginLoss):
+    """``max(0, -target * (input1 - input2) + margin)``."""
 
     def forward(self, input1, input2, target):
         return F.margin_ranking_loss(
@@ -337,14 +341,8 @@ class MarginRankingLoss(_Loss):
         )
 
 
-class CosineEmbeddingLoss(_Loss):
+class CosineEmbeddingLoss(_MarginLoss):
     """``1 - cos`` where the target is 1, ``max(0, cos - margin)`` where it is -1."""
-
-    __constants__ = ["margin", "reduction"]
-
-    def __init__(self, margin=0.0, size_average=None, reduce=None, reduction="mean"):
-        super().__init__(size_average, reduce, reduction)
-        self.margin = margin
 
     def forward(self, input1, input2, target):
         return F.cosine_embedding_loss(

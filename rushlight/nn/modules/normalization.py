@@ -81,7 +81,27 @@ def _shape_of(normalized_shape):
     return tuple(normalized_shape)
 
 
-class LayerNorm(Module):
+class _Affine(Module):
+    """A normalisation whose results are scaled and shifted, if wanted."""
+
+    def _make_affine(self, shape, scales, shifts, device, dtype):
+        self.register_parameter("weight", None)
+        self.register_parameter("bias", None)
+        if scales:
+            self.weight = Parameter(rl.empty(shape, device=device, dtype=dtype))
+            if shifts:
+                self.bias = Parameter(rl.empty(shape, device=device, dtype=dtype))
+        self.reset_parameters()
+
+    def reset_parameters(self):
+        """Set scale and shift to one and zero."""
+        if self.weight is not None:
+            init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
+
+
+class LayerNorm(_Affine):
     """Normalises over the last dimensions, then scales and shifts.
 
     Args:
@@ -106,24 +126,12 @@ class LayerNorm(Module):
         dtype=None,
     ):
         super().__init__()
-        options = {"device": device, "dtype": dtype}
         self.normalized_shape = _shape_of(normalized_shape)
         self.eps = eps
         self.elementwise_affine = elementwise_affine
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
-        if elementwise_affine:
-            self.weight = Parameter(rl.empty(self.normalized_shape, **options))
-            if bias:
-                self.bias = Parameter(rl.empty(self.normalized_shape, **options))
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        """Set scale and shift to one and zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make_affine(
+            self.normalized_shape, elementwise_affine, bias, device, dtype
+        )
 
     def forward(self, input):
         return F.layer_norm(
@@ -138,7 +146,7 @@ class LayerNorm(Module):
         )
 
 
-class GroupNorm(Module):
+class GroupNorm(_Affine):
     """Normalises each sample over groups of its channels.
 
     Args:
@@ -167,25 +175,11 @@ class GroupNorm(Module):
                 f"num_channels ({num_channels}) must be divisible by num_groups "
                 f"({num_groups})"
             )
-        options = {"device": device, "dtype": dtype}
         self.num_groups = num_groups
         self.num_channels = num_channels
         self.eps = eps
         self.affine = affine
-        self.register_parameter("weight", None)
-        self.register_parameter("bias", None)
-        if affine:
-            self.weight = Parameter(rl.empty(num_channels, **options))
-            if bias:
-                self.bias = Parameter(rl.empty(num_channels, **options))
-        self.reset_parameters()
-
-    def reset_parameters(self):
-        """Set scale and shift to one and zero."""
-        if self.weight is not None:
-            init.ones_(self.weight)
-        if self.bias is not None:
-            init.zeros_(self.bias)
+        self._make_affine(num_channels, affine, bias, device, dtype)
 
     def forward(self, input):
         return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)

@@ -48,6 +48,15 @@ def _check_eval(layer, bn):
         raise AssertionError("Fusion only for eval!")
 
 
+def _fused_copy(layer, bn, fuse, *options):
+    fused = copy.deepcopy(layer)
+    statistics = bn.running_mean, bn.running_var, bn.eps
+    fused.weight, fused.bias = fuse(
+        fused.weight, fused.bias, *statistics, bn.weight, bn.bias, *options
+    )
+    return fused
+
+
 def fuse_conv_bn_eval(conv, bn, transpose=False):
     """A copy of a convolution that norms its result as the batch norm would.
 
@@ -61,18 +70,7 @@ def fuse_conv_bn_eval(conv, bn, transpose=False):
     True
     """
     _check_eval(conv, bn)
-    fused = copy.deepcopy(conv)
-    fused.weight, fused.bias = fuse_conv_bn_weights(
-        fused.weight,
-        fused.bias,
-        bn.running_mean,
-        bn.running_var,
-        bn.eps,
-        bn.weight,
-        bn.bias,
-        transpose,
-    )
-    return fused
+    return _fused_copy(conv, bn, fuse_conv_bn_weights, transpose)
 
 
 def fuse_linear_bn_eval(linear, bn):
@@ -86,14 +84,4 @@ def fuse_linear_bn_eval(linear, bn):
         raise AssertionError(
             "To fuse, linear.out_features == bn.num_features or bn.num_features == 1"
         )
-    fused = copy.deepcopy(linear)
-    fused.weight, fused.bias = fuse_linear_bn_weights(
-        fused.weight,
-        fused.bias,
-        bn.running_mean,
-        bn.running_var,
-        bn.eps,
-        bn.weight,
-        bn.bias,
-    )
-    return fused
+    return _fused_copy(linear, bn, fuse_linear_bn_weights)
