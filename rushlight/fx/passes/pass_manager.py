@@ -6,7 +6,7 @@ import logging
 from functools import wraps
 
 from rushlight.fx.passes.infra.pass_manager import (
-    _validate_pass_schedule_constraint,
+    Ordered,
     this_before_that_pass_constraint,
 )
 
@@ -85,7 +85,7 @@ def these_before_those_pass_constraint(these, those):
     return depends_on
 
 
-class PassManager:
+class PassManager(Ordered):
     """Runs functions over a module, each on what the one before gave.
 
     Args:
@@ -102,16 +102,6 @@ class PassManager:
     def build_from_passlist(cls, passes):
         """A manager of given passes."""
         return cls(passes)
-
-    def add_pass(self, _pass):
-        """Adds a pass at the end."""
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint):
-        """Adds a rule."""
-        self.constraints.append(constraint)
-        self._validated = False
 
     def remove_pass(self, _passes):
         """Takes out the passes of given names."""
@@ -132,11 +122,7 @@ class PassManager:
         Raises:
             RuntimeError: it breaks one.
         """
-        if self._validated:
-            return
-        for constraint in self.constraints:
-            _validate_pass_schedule_constraint(constraint, self.passes)
-        self._validated = True
+        self._check_order()
 
     def __call__(self, source):
         self.validate()

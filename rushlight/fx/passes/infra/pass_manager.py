@@ -88,7 +88,33 @@ def _topological_sort_passes(passes, constraints):
     return done
 
 
-class PassManager:
+class Ordered:
+    """Passes that are to keep to rules of their order."""
+
+    passes: list
+    constraints: list
+    _validated = False
+
+    def add_pass(self, _pass):
+        """Adds a pass at the end."""
+        self.passes.append(_pass)
+        self._validated = False
+
+    def add_constraint(self, constraint):
+        """Adds a rule."""
+        self.constraints.append(constraint)
+        self._validated = False
+
+    def _check_order(self):
+        """Refuses an order that breaks a rule, with a RuntimeError."""
+        if self._validated:
+            return
+        for constraint in self.constraints:
+            _validate_pass_schedule_constraint(constraint, self.passes)
+        self._validated = True
+
+
+class PassManager(Ordered):
     """Runs passes over a module.
 
     Args:
@@ -117,27 +143,13 @@ class PassManager:
         self.suppress_check_failures = suppress_check_failures
         self._validated = False
 
-    def add_pass(self, _pass):
-        """Adds a pass at the end."""
-        self.passes.append(_pass)
-        self._validated = False
-
-    def add_constraint(self, constraint):
-        """Adds a rule."""
-        self.constraints.append(constraint)
-        self._validated = False
-
     def validate_constraints(self):
         """Checks the order by the rules.
 
         Raises:
             RuntimeError: it breaks one.
         """
-        if self._validated:
-            return
-        for constraint in self.constraints:
-            _validate_pass_schedule_constraint(constraint, self.passes)
-        self._validated = True
+        self._check_order()
 
     def solve_constraints(self):
         """Brings the passes into an order that keeps the rules.
