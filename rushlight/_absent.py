@@ -5,6 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 
 
+def none_there(module: str):
+    """``is_available`` and ``device_count`` of a module whose devices are not there.
+
+    >>> is_available, device_count = none_there("rushlight.mps")
+    >>> is_available(), device_count()
+    (False, 0)
+    """
+
+    def is_available():
+        """Whether tensors can live there: no."""
+        return False
+
+    def device_count():
+        """The number of usable devices."""
+        return 0
+
+    for function in (is_available, device_count):
+        function.__module__, function.__qualname__ = module, function.__name__
+    return is_available, device_count
+
+
 def refusing(module: str, name: str, refuse: Callable[..., object], because: str):
     """A function of a module that raises.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight._absent import refusing
+from rushlight._absent import none_there, refusing
 
 __all__ = [
     "current_accelerator",
@@ -30,18 +30,7 @@ __all__ = [
 ]
 
 
-def is_available():
-    """Whether there is one: no.
-
-    >>> is_available()
-    False
-    """
-    return False
-
-
-def device_count():
-    """The number of usable devices."""
-    return 0
+is_available, device_count = none_there(__name__)
 
 
 def current_accelerator(check_available=False):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 
-from rushlight._absent import refusing
+from rushlight._absent import none_there, refusing
 
 default_generators: tuple = ()
 
@@ -16,18 +16,7 @@ def _refuse():
     )
 
 
-def is_available():
-    """Whether tensors can live there: no.
-
-    >>> is_available()
-    False
-    """
-    return False
-
-
-def device_count():
-    """The number of usable devices."""
-    return 0
+is_available, device_count = none_there(__name__)
 
 
 def is_initialized():
