@@ -6,7 +6,6 @@ import pytest
 
 import rushlight as rl
 from rushlight.backends.nvidia.kernels import LONG, MOST_PARTS, plan_parts
-from tests.cuda.driver import CUfunction
 
 SIZE = 3 * LONG + 5
 PLACED = {
@@ -29,19 +28,12 @@ def _machine(machine):
     machine.start(cards=1, memory=1 << 28)
 
 
-def launched(machine):
-    """The names of the entries that were launched."""
-    calls = machine.fake.calls
-    numbers = [args[0] for name, args in calls if name == "cuLaunchKernel"]
-    return [machine.fake.known(CUfunction, number).name for number in numbers]
-
-
 def in_two(machine, function, x):
     """What a call gives on a card, where it is two launches: parts, then all."""
     there = x.cuda()
     machine.fake.calls.clear()
     found = function(there)
-    entries = launched(machine)
+    entries = machine.launched()
     sums = [e for e in entries if e.startswith(("reduce_", "nest_"))]
     kinds = ["_finds_" in e and "finds" or "_joins_" in e and "joins" for e in sums]
     assert kinds == ["finds", "joins"] * (len(sums) // 2) and sums, entries
@@ -99,7 +91,7 @@ def test_the_longest_of_several_loops_along_a_row_is_cut(machine, sizes):
     machine.fake.calls.clear()
     found, wanted = (rl.var(part) for part in parts)
     near(found, wanted, 1e-4)
-    assert "_finds_" in launched(machine)[0]
+    assert "_finds_" in machine.launched()[0]
 
 
 def test_rows_that_are_short_are_a_blocks_each(machine):
@@ -107,7 +99,7 @@ def test_rows_that_are_short_are_a_blocks_each(machine):
         there = x.cuda()
         machine.fake.calls.clear()
         assert rl.equal(rl.argmax(there, -1).cpu(), rl.argmax(x, -1))
-        (entry,) = launched(machine)
+        (entry,) = machine.launched()
         assert entry.endswith("_blocks")
 
 

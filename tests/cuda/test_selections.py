@@ -6,7 +6,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.ops.selecting_elsewhere import LONG
-from tests.cuda.test_sorting import TYPES, launched, same
+from tests.cuda.test_sorting import TYPES, same
 
 NUMBERS = [kind for kind in TYPES if kind not in ("uint16", "uint32", "uint64", "bool")]
 
@@ -40,7 +40,7 @@ def test_the_first_of_rows_of_every_type_are_a_blocks(machine, kind, largest):
     for k in (1, 7, 100, 500):
         machine.fake.calls.clear()
         same(rl.topk(there, k, 1, largest), first_of(x, k, largest))
-        entries = launched(machine)
+        entries = machine.launched()
         assert entries[0].startswith("select_first"), entries
         assert not any("first_by" in e or "top_rows" in e for e in entries)
 
@@ -64,7 +64,7 @@ def test_a_long_row_is_selected_from_in_parts(machine):
     there = x.cuda()
     machine.fake.calls.clear()
     same(rl.topk(there, 20), first_of(x, 20, True))
-    assert sum(e.startswith("select_first") for e in launched(machine)) == 2
+    assert sum(e.startswith("select_first") for e in machine.launched()) == 2
     same(rl.topk(there, 20, largest=False), first_of(x, 20, False))
 
 
@@ -76,7 +76,7 @@ def test_the_element_of_a_rank_is_where_a_stable_order_has_it(machine, kind):
         machine.fake.calls.clear()
         found, order = rl.kthvalue(there, k, 1), rl.sort(x, dim=1, stable=True)
         same(found, type(order)((order.values[:, k - 1], order.indices[:, k - 1])))
-        assert [e.startswith("select_ranked") for e in launched(machine)] == [True]
+        assert [e.startswith("select_ranked") for e in machine.launched()] == [True]
     held = rl.kthvalue(there.t(), 5, 0, keepdim=True)
     assert held.values.shape == (1, 3)
 
@@ -86,7 +86,7 @@ def test_a_middle_is_found_without_sorting(machine):
     there = x.cuda()
     machine.fake.calls.clear()
     same(rl.nanmedian(there, 1), rl.nanmedian(x, 1))
-    assert [e.startswith("select_middle") for e in launched(machine)] == [True]
+    assert [e.startswith("select_middle") for e in machine.launched()] == [True]
 
 
 @pytest.mark.parametrize("size", [1, 17, 300])
@@ -97,7 +97,7 @@ def test_the_most_frequent_element_is_the_smallest_of_several(machine, kind, siz
     there = x.cuda()
     machine.fake.calls.clear()
     found, place = rl.mode(there, 1)
-    assert not any("mode_rows" in e for e in launched(machine))
+    assert not any("mode_rows" in e for e in machine.launched())
     for row, one, at in zip(x.tolist(), found.tolist(), place.tolist(), strict=True):
         wanted = min(row, key=lambda v, row=row: (-row.count(v), v))
         assert one == wanted and at == max(k for k, v in enumerate(row) if v == one)
