@@ -27,7 +27,7 @@ from rushlight.dispatch.overridable import (
     open_functions,
     watch_attributes,
 )
-from rushlight.ops import call
+from rushlight.ops import call, view
 
 
 def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=False):
@@ -310,10 +310,10 @@ def _methods():
     yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
     yield "__dlpack__", interop.to_dlpack
     yield "__dlpack_device__", interop.dlpack_device
-    yield "T", Attribute("T", _t)
-    yield "mT", Attribute("mT", _m_t)
-    yield "H", Attribute("H", _h)
-    yield "mH", Attribute("mH", _m_h)
+    yield "T", Attribute("T", view.reversed_dims)
+    yield "mT", Attribute("mT", view.transposed)
+    yield "H", Attribute("H", view.matrix_h)
+    yield "mH", Attribute("mH", view.matrices_h)
     yield "real", Attribute("real", call.real, _set_real)
     yield "imag", Attribute("imag", call.imag, _set_imag)
     yield "ndimension", Tensor.dim
@@ -382,20 +382,6 @@ def _xpu(self, device=None, non_blocking=False, memory_format=None):
     raise AssertionError("Torch not compiled with XPU enabled")
 
 
-def _h(self):
-    if self.dim() not in (0, 2):
-        raise RuntimeError(
-            "tensor.H is only supported on matrices (2-D tensors). Got "
-            f"{self.dim()}-D tensor."
-            + (
-                ""
-                if self.dim() < 3
-                else " For batches of matrices, consider using tensor.mH"
-            )
-        )
-    return call.adjoint(self) if self.dim() else self.conj()
-
-
 def _set_real(self, value):
     _write_part(call.real(self), value)
 
@@ -419,30 +405,6 @@ def is_conj(input):
 def is_neg(input):
     """Whether the tensor is a negative that was put off."""
     return input.is_neg()
-
-
-def _m_t(self):
-    if self.dim() == 1:
-        raise RuntimeError(
-            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D"
-            " tensor."
-        )
-    if self.dim() == 0:
-        return self
-    return self.transpose(-2, -1)
-
-
-def _m_h(self):
-    if self.dim() == 1:
-        raise RuntimeError(
-            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D"
-            " tensor."
-        )
-    return call.adjoint(self)
-
-
-def _t(self):
-    return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
 # What is about gradients and places, not about values: it stays as it is.

@@ -66,7 +66,8 @@ def unravel_index(indices, shape):
     if any(size < 0 for size in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
     kind = rl.promote_types(indices.dtype, rl.int64)
-    return tuple(call.unravel_index(indices.to(kind), [int(n) for n in sizes]))
+    indices = indices if indices.dtype is kind else indices.to(kind)
+    return tuple(call.unravel_index(indices, [int(n) for n in sizes]))
 
 
 # ---- memory of others

@@ -41,7 +41,8 @@ def chain_matmul(*matrices, out=None):
 
 def meshgrid(*tensors, indexing=None):
     """Coordinate grids: each vector along a dimension of its own."""
-    indexing = "ij" if indexing is None else indexing
+    if indexing is None:
+        return tuple(call.meshgrid(_listed(tensors)))
     return tuple(call.meshgrid(_listed(tensors), indexing=indexing))
 
 
@@ -58,10 +59,7 @@ def cartesian_prod(*tensors):
             raise RuntimeError(
                 f"Expect a 1D vector, but got shape {list(tensor.shape)}"
             )
-    if len(tensors) == 1:
-        return tensors[0]
-    grids = meshgrid(*tensors)
-    return call.stack([grid.flatten() for grid in grids], 1)
+    return call.cartesian_prod(tensors)
 
 
 def _atleast(operator, tensors):

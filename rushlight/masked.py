@@ -67,7 +67,7 @@ def _filled(name, input, mask, *details):
 
 
 def _put(mask, input, value):
-    other = _call.scalar_tensor(value, dtype=input.dtype, device=input.device)
+    other = rushlight.tensor(value, dtype=input.dtype, device=input.device)
     return _call.where(mask, input, other)
 
 
@@ -140,14 +140,15 @@ def cumsum(input, dim, *, dtype=None, mask=None):
     """Sums so far of what counts."""
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
-    return _call.cumsum(_filled("sum", input, mask), dim, dtype=dtype)
+    return _call.cumsum(_filled("sum", input, mask), dim, dtype=dtype).to(dtype=dtype)
 
 
 def cumprod(input, dim, *, dtype=None, mask=None):
     """Products so far of what counts."""
     dtype = input.dtype if dtype is None else dtype
     dim = _dims(input, dim)[0]
-    return _call.cumprod(_filled("prod", input, mask), dim, dtype=dtype)
+    result = _call.cumprod(_filled("prod", input, mask), dim, dtype=dtype)
+    return result.to(dtype=dtype)
 
 
 def amax(input, dim=None, *, keepdim=False, dtype=None, mask=None):
@@ -275,15 +276,16 @@ def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
         kind = rushlight.float32
     precise = kind if kind.category > 1 else rushlight.float32
     count, total = _counted(input, dim, True, kind, mask)
-    gap = _call.sub(input, total / count)
+    gap = _call.subtract(input, _call.divide(total, count))
     square = gap * gap.conj()
     total = sum(square, dim, keepdim=keepdim, dtype=precise, mask=mask)
     if not keepdim:
         count = count.reshape(total.shape)
     if lost:
         count = count.to(precise.to_real())
-        count = _call.maximum(count - lost, count.new_zeros([]))
-    return (total / count).to(dtype=kind)
+        count = _call.subtract(count, lost)
+        count = _call.maximum(count, count.new_zeros([]))
+    return _call.divide(total, count).to(dtype=kind)
 
 
 def softmax(input, dim, *, dtype=None, mask=None):
@@ -311,7 +313,7 @@ def normalize(input, ord, dim, *, eps=1e-12, dtype=None, mask=None):
     """What counts over its norm; zero elsewhere."""
     whole = _filled("sum", input, mask)
     length = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
-    return whole / _call.maximum(length, length.new_full([], eps))
+    return _call.divide(whole, _call.maximum(length, length.new_full([], eps)))
 
 
 def logaddexp(input, other, *, dtype=None, input_mask=None, other_mask=None):

@@ -71,6 +71,7 @@ OWN = (
     "export._serialize",
     "export._sizes",
     "fx._codegen",
+    "fx.experimental.as_called",
     "fx.experimental.pre_dispatch",
     "fx._names",
     "jit._types",

@@ -39,6 +39,7 @@ __all__ = [
 
 
 META = Device("meta")
+_ALL, _END = slice(None), 2**63 - 1
 OTHERS = (1, 2, 3)  # worlds beside the one whose sizes fake tensors have themselves
 
 
@@ -135,6 +136,8 @@ class FakeTensor(Tensor):
         return int(self.shape[0])
 
     def __getitem__(self, index):
+        if python_key.recording() and isinstance(index, slice) and index == _ALL:
+            return call.slice(self, 0, 0, _END)
         return super().__getitem__(_as_arguments(index))
 
     def __setitem__(self, index, value):
@@ -510,6 +513,40 @@ class FakeTensorMode(TorchDispatchMode):
         for one, twin in zip(flat, twins):
             if isinstance(one, FakeTensor) and one is not twin:
                 self._twins.follow(one, twin)
+
+
+def _as_recorded(name, operator):
+    """A method that is an operator of its own in programs that are written down."""
+    plain = getattr(Tensor, name)
+
+    def method(self, *others):
+        if python_key.recording():
+            try:
+                return operator(self, *others)
+            except TypeError:
+                return NotImplemented if others else plain(self)
+        return plain(self, *others)
+
+    return method
+
+
+for _name in "and or xor lshift rshift iand ior ixor ilshift irshift".split():
+    _name = f"__{_name}__"
+    setattr(FakeTensor, _name, _as_recorded(_name, getattr(call, _name)))
+
+
+def _property_as_recorded(name, operator):
+    plain = vars(Tensor)[name]
+
+    def value(self):
+        return operator(self) if python_key.recording() else plain.__get__(self)
+
+    return property(value)
+
+
+for _name, _operator in (("T", call.numpy_T), ("mT", call.mT), ("mH", call.mH),
+                         ("H", call.matrix_H)):  # fmt: skip
+    setattr(FakeTensor, _name, _property_as_recorded(_name, _operator))
 
 
 def _as_arguments(index):

@@ -6,6 +6,7 @@ import operator
 import warnings
 
 import cython
+from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core.dtype import (
     CODE_BOOL,
     CODE_INT64,
@@ -13,7 +14,9 @@ from cython.cimports.rushlight.core.dtype import (
     INTEGER,
     dtype_of,
 )
+from cython.cimports.rushlight.core.keys import KEY_PREDISPATCH
 from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
+from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.tensor import Tensor
 
 _SELECT = cython.declare(object, None)
@@ -27,6 +30,7 @@ _FILL = cython.declare(object, None)
 _AS_TENSOR = cython.declare(object, None)
 _FULL = cython.declare(object, None)
 LARGEST = cython.declare(object, 2**63 - 1)
+_RECORDED = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PREDISPATCH)
 
 
 def bind_operators(
@@ -321,6 +325,10 @@ def setitem(self: Tensor, index, value):
     indices: list = []
     target: object
     number: cython.bint = is_number(value, self)
+    recorded: cython.bint = (state().included & _RECORDED) != 0
+    if number and recorded and isinstance(value, (int, float, complex)):
+        # a program that is written down has numbers as constants
+        value, number = _AS_TENSOR(value, dtype=self.dtype_), False
     if number and (index is False or type(value) is complex):
         # It is converted before any index is looked at, and if nobody sees it.
         _FULL((), value, dtype=self.dtype_, device=self.storage.device)
@@ -345,6 +353,12 @@ def setitem(self: Tensor, index, value):
         _INDEX_PUT(target, [i for i in indices if i is not Ellipsis], value)
     elif number:
         refuse_internal_overlap(target)
+        _FILL(target, value)
+    elif (
+        recorded
+        and cython.cast(Tensor, target).ndim_
+        and not cython.cast(Tensor, value).ndim_
+    ):
         _FILL(target, value)
     else:
         value = fit_value(value, target)

@@ -81,6 +81,11 @@ def active() -> bool:
     return state().included & (_PYTHON | _PRE_DISPATCH) != 0
 
 
+def recording() -> bool:
+    """Whether a tracer writes down what this thread calls, compositions whole."""
+    return state().included & ~state().excluded & _PRE_DISPATCH != 0
+
+
 def modes():
     """This thread's dispatch modes; the last runs first."""
     return tuple(_MODES.stack)

@@ -12,7 +12,7 @@ from rushlight.ops import call as ops
 from rushlight.ops import operand_types
 from rushlight.ops.copying import check_number
 from rushlight.ops.native import brief
-from rushlight.ops.shared import conjugated
+from rushlight.ops.shared import conjugated, intercepted
 
 LN2 = math.log(2)
 LEAST_LIMIT = 127  # every integer type holds the numbers up to it
@@ -587,14 +587,40 @@ def masked_fill_tensor(self, mask, value):
             "masked_fill_ only supports a 0-dimensional value tensor, but got tensor "
             f"with {value.ndim} dimension(s).\n  value: {brief(value)}"
         )
-    if value._stand is not None or (value.requires_grad and self.dtype.category >= 2):
-        if value._stand is None and value.device.has_memory:
+    unread = value._stand is not None or intercepted(value)
+    if unread or (value.requires_grad and self.dtype.category >= 2):
+        if not unread and value.device.has_memory:
             check_number(self.dtype, value.item())
         if mask.dtype.category == 0:
             # row by row, however the mask lies
             return ops.where(mask, value.to(self.dtype), self).contiguous()
     number = 0 if not value.device.has_memory else value.item()
     return ops.masked_fill(self, mask, number)
+
+
+def bitwise_and_here(self, other):
+    """What Python's own operator does in place."""
+    return self.bitwise_and_(other)
+
+
+def bitwise_or_here(self, other):
+    """What Python's own operator does in place."""
+    return self.bitwise_or_(other)
+
+
+def bitwise_xor_here(self, other):
+    """What Python's own operator does in place."""
+    return self.bitwise_xor_(other)
+
+
+def bitwise_left_shift_here(self, other):
+    """What Python's own operator does in place."""
+    return self.bitwise_left_shift_(other)
+
+
+def bitwise_right_shift_here(self, other):
+    """What Python's own operator does in place."""
+    return self.bitwise_right_shift_(other)
 
 
 def copysign_gradient(grad, self, result):

@@ -493,7 +493,7 @@ def _check_deviations(std):
     if isinstance(std, rushlight.Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
-        known = std.numel() and std.device.has_memory
+        known = std.numel() and readable(std)
         if known and not ops.min(std).item() >= 0:
             raise RuntimeError("normal expects all elements of std >= 0.0")
     elif not std >= 0:

@@ -96,6 +96,14 @@ def column_stack(tensors):
     return hstack(columns)
 
 
+def cartesian_prod(tensors):
+    """Grids of the vectors, side by side."""
+    if len(tensors) == 1:
+        return tensors[0]
+    grids = ops.meshgrid(tensors)
+    return ops.stack([ops.flatten(grid) for grid in grids], 1)
+
+
 def block_diag(tensors):
     """Zeros, with every matrix below and right of the one before.
 
@@ -314,6 +322,11 @@ def rot90(self, k, dims):
         return ops.clone(self, memory_format=rushlight.contiguous_format)
     turned = self.flip([second if turns == 1 else first]).transpose(first, second)
     return ops._unsafe_view(turned, turned.shape)
+
+
+def plain_meshgrid(tensors):
+    """Each vector along a dimension of its own, in their order."""
+    return meshgrid(tensors, "ij")
 
 
 def meshgrid(tensors, indexing):

@@ -8,6 +8,7 @@ import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
+from rushlight.ops.shared import readable
 from rushlight.ops.spectral import BY_ROOT, BY_SIZE, PLAIN
 
 _NO_WINDOW = (
@@ -228,7 +229,7 @@ def istft(
     if length is None and center:
         end = whole - n_fft // 2
     signal, envelope = signal[:, start:end], envelope[:, start:end]
-    if ops.min(ops.abs(envelope)).item() < LEAST_ENVELOPE:
+    if readable(envelope) and ops.min(ops.abs(envelope)).item() < LEAST_ENVELOPE:
         raise RuntimeError(f"{call} window overlap add min: 1")
     signal = signal / envelope
     if self.ndim == 2:

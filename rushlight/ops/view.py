@@ -182,6 +182,58 @@ def common_shape(shapes):
     return result
 
 
+def reversed_dims(self):
+    """The dimensions in the opposite order."""
+    return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+
+
+def transposed(self):
+    """Matrices transposed; a number as it is.
+
+    Raises:
+        RuntimeError: the tensor is a vector.
+    """
+    if self.dim() == 1:
+        raise RuntimeError(
+            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D"
+            " tensor."
+        )
+    return self.transpose(-2, -1) if self.dim() else self
+
+
+def matrices_h(self):
+    """Matrices transposed and conjugated.
+
+    Raises:
+        RuntimeError: the tensor is a vector.
+    """
+    if self.dim() == 1:
+        raise RuntimeError(
+            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D"
+            " tensor."
+        )
+    return ops.adjoint(self)
+
+
+def matrix_h(self):
+    """A matrix transposed and conjugated.
+
+    Raises:
+        RuntimeError: the tensor is neither a matrix nor a number.
+    """
+    if self.dim() not in (0, 2):
+        raise RuntimeError(
+            "tensor.H is only supported on matrices (2-D tensors). Got "
+            f"{self.dim()}-D tensor."
+            + (
+                ""
+                if self.dim() < 3
+                else " For batches of matrices, consider using tensor.mH"
+            )
+        )
+    return ops.adjoint(self) if self.dim() else self.conj()
+
+
 def adjoint(self):
     """The last two dimensions exchanged.
 

@@ -13,6 +13,8 @@ from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+from rushlight.core.layout import Size
+
 __all__ = [
     "Context",
     "DumpableContext",
@@ -327,6 +329,7 @@ def _register_own():
     keys = _sequence_keys(_flatten_sequence)
     own(tuple, _flatten_sequence, lambda c, _: tuple(c), keys, "builtins.tuple")
     own(list, _flatten_sequence, lambda c, _: list(c), keys, "builtins.list")
+    own(Size, _flatten_sequence, lambda c, _: Size(c), keys, "torch.Size")
     own(
         dict,
         _flatten_dict,

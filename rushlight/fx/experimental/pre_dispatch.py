@@ -11,11 +11,11 @@ import linecache
 import os
 import sys
 
-import rushlight as rl
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
+from rushlight.fx.experimental.as_called import TAKEN_APART, WITHOUT_ELEMENTS
 from rushlight.fx.experimental.proxy_tensor import ProxyTorchDispatchMode
 from rushlight.fx.graph import Graph
 from rushlight.fx.passes.shape_prop import _extract_tensor_metadata
@@ -28,12 +28,8 @@ __all__ = ["PreDispatchTracer", "placeholder", "user_frames", "user_stack"]
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 _MODULES = os.path.join(_PACKAGE, "nn", "modules")
 _FOREVER = 9223372036854775807
-_CASTS = {
-    "float": rl.float32, "double": rl.float64, "half": rl.float16,
-    "bfloat16": rl.bfloat16, "int": rl.int32, "long": rl.int64,
-    "short": rl.int16, "char": rl.int8, "byte": rl.uint8, "bool": rl.bool,
-    "cfloat": rl.complex64, "cdouble": rl.complex128,
-}  # fmt: skip
+# Where one dimension is told by its number, not by a list of one.
+_ONE_DIMENSION = frozenset(("squeeze", "squeeze_", "squeeze_copy"))
 # Questions that have an answer without running anything.
 _SILENT = frozenset(("sym_size", "sym_stride", "sym_numel", "sym_storage_offset"))
 
@@ -98,6 +94,8 @@ def written_arguments(op, args, kwargs):
         args[2] = 0 if args[2] is None else args[2]
         args[3] = _FOREVER if args[3] is None else args[3]
     args = [list(one) if type(one) is tuple else one for one in args]
+    if op._opname in _ONE_DIMENSION and len(args) == 2 and len(args[1]) == 1:
+        args[1] = args[1][0]
     kept = {
         row[0]: kwargs[row[0]]
         for row in rows
@@ -149,15 +147,18 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
             return op(*args, **kwargs)
         if op._opname in ("lift_fresh", "lift_fresh_copy"):
             return self._lift(op, args)
-        if op._opname in _CASTS:
-            # methods that PyTorch's programs have as the operator that they call
+        apart = TAKEN_APART.get(op._opname)
+        if apart is not None:
+            result = None
             with python_key.traced_again():
-                return args[0].to(_CASTS[op._opname], **kwargs)
+                result = apart(*args, **kwargs)
+            if result is not NotImplemented:
+                return result
         given, kept = written_arguments(op, args, kwargs)
         self.note_grad_mode()
         nodes = tree_map(self.node_of, given), tree_map(self.node_of, kept)
         node = self.create(op, *nodes, op._opname)
-        result = op(*args, **kwargs)
+        result = WITHOUT_ELEMENTS.get(op._opname, op)(*args, **kwargs)
         if isinstance(result, Tensor) or isinstance(result, (list, tuple)):
             self._track_all(result, node)
         return result

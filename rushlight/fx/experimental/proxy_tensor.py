@@ -270,8 +270,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
                 part = self.graph.create_node(
                     "call_function", operator.getitem, (node, at)
                 )
-                if isinstance(one, Tensor):
-                    self.track(one, part)
+                self._track_all(one, part)
 
 
 def _placeholders(f, args):

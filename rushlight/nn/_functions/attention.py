@@ -6,9 +6,12 @@ import math
 import warnings
 
 import rushlight as rl
+from rushlight.dispatch.python_key import recording
 from rushlight.nn._functions.dropout import dropout
 from rushlight.nn._functions.padding import pad
 from rushlight.ops import call
+
+_MANY_SCORES = 64 * 64  # of a head, from which gradients take less time by tiles
 
 
 def _canonical_mask(
@@ -29,7 +32,7 @@ def _canonical_mask(
         )
     if mask.is_floating_point():
         return mask
-    zeros = rl.zeros(mask.shape, dtype=target_type, device=mask.device)
+    zeros = rl.zeros_like(mask, dtype=target_type)
     return zeros.masked_fill_(mask, float("-inf"))
 
 
@@ -41,12 +44,37 @@ def _project_inputs(query, key, value, weight, bias, separate):
     """Queries, keys and values after the input projection, packed or separate."""
     if separate is not None:
         weights = separate
+    elif key is value and recording():
+        return _project_together(query, key, weight, bias)
     else:
         weights = weight.chunk(3)
     biases = (None,) * 3 if bias is None else bias.chunk(3)
     return [
         call.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases)
     ]
+
+
+def _project_together(query, key, weight, bias):
+    """Packed projections: one product where inputs are one tensor.
+
+    PyTorch's programs have these steps. Three products are faster here: what one gives
+    has to be copied apart.
+    """
+    width = query.size(-1)
+    if query is key:
+        return _parts_of(call.linear(query, weight, bias), 3, width)
+    sizes = [width, 2 * width]
+    own, both = weight.split(sizes)
+    biases = (None, None) if bias is None else bias.split(sizes)
+    q = call.linear(query, own, biases[0])
+    return [q, *_parts_of(call.linear(key, both, biases[1]), 2, width)]
+
+
+def _parts_of(packed, count, width):
+    """Projections that were computed side by side, each in memory of its own."""
+    packed = packed.unflatten(-1, (count, width)).unsqueeze(0).transpose(0, -2)
+    packed = packed.squeeze(-2).contiguous()
+    return [packed[at] for at in range(count)]
 
 
 def _check_shapes(query, key, value, embed_dim, num_heads, key_padding_mask, batched):
@@ -128,6 +156,9 @@ def multi_head_attention_forward(
         "attn_mask",
         query.dtype,
     )
+    is_causal = is_causal and key_padding_mask is None and not need_weights
+    if is_causal:
+        attn_mask = None  # the hint says it all, and needs no memory
     attn_mask = _canonical_mask(
         attn_mask, "attn_mask", None, "", query.dtype, check_other=False
     )
@@ -144,14 +175,13 @@ def multi_head_attention_forward(
         v = rl.cat([v, bias_v.repeat(1, samples, 1)])
         attn_mask, key_padding_mask = _one_more(attn_mask, key_padding_mask)
     q, k, v = (
-        x.reshape(x.size(0), samples * num_heads, width // num_heads).transpose(0, 1)
+        x.view(x.size(0), samples * num_heads, width // num_heads).transpose(0, 1)
         for x in (q, k, v)
     )
     k = k if static_k is None else static_k
     v = v if static_v is None else static_v
     if add_zero_attn:
-        zeros = k.new_zeros((k.size(0), 1, k.size(2)))
-        k, v = rl.cat([k, zeros], 1), rl.cat([v, zeros], 1)
+        k, v = (_with_zeros(one) for one in (k, v))
         attn_mask, key_padding_mask = _one_more(attn_mask, key_padding_mask)
     if key_padding_mask is not None:
         padding = (
@@ -160,17 +190,21 @@ def multi_head_attention_forward(
             .reshape(samples * num_heads, 1, k.size(1))
         )
         attn_mask = padding if attn_mask is None else attn_mask + padding
+    dropout_p = dropout_p if training else 0.0
+    if not need_weights and (is_causal or _goes_by_tiles(q, k)):
+        output = _without_weights(q, k, v, attn_mask, dropout_p, samples, is_causal)
+        output = call.linear(output, out_proj_weight, out_proj_bias)
+        output = output.view(length, samples, output.size(1))
+        return (output if batched else output.squeeze(1)), None
     scaled = q * math.sqrt(1.0 / q.size(-1))
     if attn_mask is None:
-        scores = scaled @ k.transpose(-2, -1)
-    elif need_weights:
-        scores = call.baddbmm(attn_mask, scaled, k.transpose(-2, -1))
+        scores = call.bmm(scaled, k.transpose(-2, -1))
     else:
-        scores = scaled @ k.transpose(-2, -1) + attn_mask
+        scores = call.baddbmm(attn_mask, scaled, k.transpose(-2, -1))
     weights = call.softmax(scores, -1)
-    if training and dropout_p > 0.0:
+    if dropout_p > 0.0:
         weights = dropout(weights, dropout_p)
-    output = (weights @ v).transpose(0, 1).reshape(length * samples, width)
+    output = call.bmm(weights, v).transpose(0, 1).reshape(length * samples, width)
     output = call.linear(output, out_proj_weight, out_proj_bias)
     output = output.view(length, samples, output.size(1))
     if not need_weights:
@@ -181,6 +215,34 @@ def multi_head_attention_forward(
     if batched:
         return output, weights
     return output.squeeze(1), weights.squeeze(0)
+
+
+def _goes_by_tiles(q, k):
+    """Whether nobody loses by it: short rows' gradients take longer so."""
+    many = q.size(1) * k.size(1) >= _MANY_SCORES
+    return many or not q.requires_grad or recording()
+
+
+def _without_weights(q, k, v, mask, dropout_p, samples, is_causal):
+    """What attention gives, as rows; nobody asks how it was weighed."""
+    heads, length, width = q.shape
+    heads //= samples
+    if mask is not None:
+        whole = mask.size(0) == 1 and mask.dim() == 3
+        mask = mask.unsqueeze(0) if whole else mask.view(samples, heads, -1, k.size(1))
+    q = q.view(samples, heads, length, width)
+    k = k.view(samples, heads, k.size(1), width)
+    v = v.view(samples, heads, v.size(1), width)
+    output = call.scaled_dot_product_attention(q, k, v, mask, dropout_p, is_causal)
+    output = output.permute(2, 0, 1, 3)
+    return output.reshape(samples * length, heads * width)
+
+
+def _with_zeros(rows):
+    """The rows with one more, of zeros."""
+    sizes = (rows.size(0), 1, rows.size(2))
+    zeros = rl.zeros(sizes, dtype=rows.dtype, device=rows.device)
+    return rl.cat([rows, zeros], 1)
 
 
 def _shaped_mask(mask, length, keys, heads):

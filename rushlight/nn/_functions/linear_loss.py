@@ -78,12 +78,11 @@ def linear_cross_entropy(
             f"out_features={tuple(sizes[1:])}.",
             stacklevel=2,
         )
-    count = math.prod(sizes)
-    scores = call.linear(
-        input,
-        linear_weight.reshape((count, linear_weight.shape[-1])),
-        None if linear_bias is None else linear_bias.reshape(count),
-    )
+    if len(sizes) > 1:
+        count = math.prod(sizes)
+        linear_weight = linear_weight.reshape((count, linear_weight.shape[-1]))
+        linear_bias = None if linear_bias is None else linear_bias.reshape(count)
+    scores = call.linear(input, linear_weight, linear_bias)
     return cross_entropy(
         scores.reshape(scores_shape),
         target,

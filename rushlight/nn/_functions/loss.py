@@ -6,6 +6,7 @@ import math
 import warnings
 
 import rushlight as rl
+from rushlight.dispatch.python_key import recording
 from rushlight.nn._functions.reduction import (
     chosen_reduction,
     reduce_loss,
@@ -64,7 +65,8 @@ def nll_loss(
 def _same_size(input, target):
     """Both broadcast to one shape, with a warning where they differ."""
     if input.shape == target.shape:
-        return input, target
+        # a recorded program may be run with other sizes: there it is a step
+        return rl.broadcast_tensors(input, target) if recording() else (input, target)
     warnings.warn(
         f"Using a target size ({target.size()}) that is different to the input size "
         f"({input.size()}). This will likely lead to incorrect results due to "

@@ -115,10 +115,17 @@ def local_response_norm(input, size, alpha=1e-4, beta=0.75, k=1.0):
         )
     if input.numel() == 0:
         return input
-    samples, channels = input.shape[:2]
-    squares = input.mul(input).reshape(samples, 1, channels, -1)
-    squares = rl.nn.functional.pad(squares, (0, 0, size // 2, (size - 1) // 2))
-    means = call.avg_pool2d(squares, (size, 1), (1, 1)).reshape(input.shape)
+    squares = input.mul(input)
+    sides = (size // 2, (size - 1) // 2)
+    if ndim == 3:
+        squares = rl.nn.functional.pad(squares.unsqueeze(1), (0, 0, *sides))
+        means = call.avg_pool2d(squares, (size, 1), (1, 1)).squeeze(1)
+    else:
+        samples, channels, rows = input.shape[:3]
+        squares = squares.view(samples, 1, channels, rows, -1)
+        squares = rl.nn.functional.pad(squares, (0, 0, 0, 0, *sides))
+        means = call.avg_pool3d(squares, (size, 1, 1), (1, 1, 1)).squeeze(1)
+        means = means.view(input.shape)
     return input / means.mul(alpha).add(k).pow(beta)
 
 

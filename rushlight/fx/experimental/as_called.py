@@ -1,0 +1,133 @@
+"""Calls that PyTorch answers before an operator sees them, or by other operators.
+
+What is one operator here may be some lines of Python there, or a question of its own.
+An exported program has then the operators that those lines call. Each function takes the
+operator's arguments and calls what is to be recorded; `NotImplemented` has the operator
+recorded after all.
+"""
+
+from __future__ import annotations
+
+import rushlight as rl
+from rushlight.core.tensor import Tensor
+from rushlight.ops import call
+
+__all__ = ["TAKEN_APART", "WITHOUT_ELEMENTS"]
+
+_CASTS = {
+    "float": rl.float32, "double": rl.float64, "half": rl.float16,
+    "bfloat16": rl.bfloat16, "int": rl.int32, "long": rl.int64,
+    "short": rl.int16, "char": rl.int8, "byte": rl.uint8, "bool": rl.bool,
+    "cfloat": rl.complex64, "cdouble": rl.complex128,
+}  # fmt: skip
+
+
+def _cast(dtype):
+    """A method that is a conversion to one type."""
+
+    def cast(self, **kwargs):
+        return self.to(dtype, **kwargs)
+
+    return cast
+
+
+def _conj(self):
+    return call._conj(self) if self.is_complex() else self
+
+
+def _contiguous(self, *, memory_format=rl.contiguous_format):
+    already = self.is_contiguous(memory_format=memory_format)
+    return self if already else NotImplemented
+
+
+def _stft(self, n_fft, *rest, **kwargs):
+    """Padding is a step of its own, on a signal of three dimensions."""
+    names = (
+        "hop_length", "win_length", "window", "center", "pad_mode", "normalized",
+        "onesided", "return_complex", "align_to_window",
+    )  # fmt: skip
+    given = {**dict(zip(names, rest)), **kwargs}
+    if not given.pop("center", True) or given.get("align_to_window") is not None:
+        return NotImplemented
+    mode = given.pop("pad_mode", "reflect")
+    rank = self.dim()
+    sizes = [1] * (3 - rank) + list(self.shape)
+    side = n_fft // 2
+    padded = rl.nn.functional.pad(self.view(sizes), [side, side], mode)
+    flat = padded.view(padded.shape[-rank:])
+    values = [given.get(one) for one in ("hop_length", "win_length", "window")]
+    values += [False, "reflect", given.get("normalized", False)]
+    values += [given.get(one) for one in ("onesided", "return_complex")]
+    return call.stft(flat, n_fft, *values)
+
+
+def _unravel_index(indices, shape):
+    if not shape:
+        return NotImplemented
+    steps = [1]
+    for size in reversed(shape[1:]):
+        steps.insert(0, steps[0] * size)
+    places = indices.unsqueeze(-1).floor_divide(rl.tensor(steps))
+    return places.remainder(rl.tensor(list(shape))).unbind(-1)
+
+
+def _to(self, device=None, dtype=None, *rest, **kwargs):
+    """A device alone goes with all else that a tensor is."""
+    if isinstance(device, rl.dtype):
+        return NotImplemented
+    if isinstance(device, Tensor):
+        return self.to(device.device, device.dtype, bool(dtype), *rest, **kwargs)
+    if dtype is not None or device is None and "layout" in kwargs:
+        return NotImplemented
+    names = "non_blocking", "copy", "memory_format"
+    given = {**dict(zip(names, rest)), **kwargs}
+    device = self.device if device is None else device
+    place = {"dtype": self.dtype, "layout": self.layout, "device": device}
+    return call.to(self, **{**place, **given})
+
+
+# Operators by name; the same tracer records what these call.
+TAKEN_APART = {
+    **{name: _cast(dtype) for name, dtype in _CASTS.items()},
+    "_rmatmul": lambda self, other: call.matmul(other, self),
+    "_rdiv": lambda self, other: call.mul(call.reciprocal(self), other),
+    "_rfloor_divide": lambda self, other: call.floor_divide(other, self),
+    "_rpow": lambda self, other: call.pow(other, self),
+    "_rremainder": lambda self, other: call.remainder(other, self),
+    "_rbitwise_left_shift": lambda self, other: call.bitwise_left_shift(other, self),
+    "_rbitwise_right_shift": lambda self, other: call.bitwise_right_shift(other, self),
+    "_segment_reduce": call.segment_reduce,
+    "conj": _conj,
+    "contiguous": _contiguous,
+    "stft": _stft,
+    "to": _to,
+    "unravel_index": _unravel_index,
+}
+
+
+def _spaced(start, end, steps, base=None, **kwargs):
+    """Numbers between two tensors' numbers."""
+    wide = any(isinstance(one, Tensor) and one.is_complex() for one in (start, end))
+    return call.linspace(0j if wide else 0, 1, steps, **kwargs)
+
+
+def _histogram(self, bins=100, **_):
+    counts = bins if isinstance(bins, int) else bins.shape[0] - 1
+    return self.new_empty(counts), self.new_empty(counts + 1)
+
+
+def _histogramdd(self, bins, *_, **__):
+    rank = self.shape[-1]
+    counts = [bins] * rank if isinstance(bins, int) else bins
+    counts = [one if isinstance(one, int) else one.shape[0] - 1 for one in counts]
+    return self.new_empty(counts), [self.new_empty(one + 1) for one in counts]
+
+
+# Compositions that look at elements: what has the same results but for those.
+WITHOUT_ELEMENTS = {
+    "histogram": _histogram,
+    "histogramdd": _histogramdd,
+    "linspace": _spaced,
+    "logspace": _spaced,
+    "rrelu": lambda self, *_, **__: call.clone(self),
+}
