@@ -219,7 +219,10 @@ def watch_back(result, runner, leaf):
     """Has sweeps be followed that come back through a function's results."""
     behind = None
     for tensor in _tensors(result, []):
-        node = tensor.grad_fn
+        try:
+            node = tensor.grad_fn
+        except RuntimeError:  # a view that was changed: refused where it is used
+            continue
         if node is not None:
             if behind is None:
                 behind = functools.partial(_follow_back, runner.behind(leaf))
