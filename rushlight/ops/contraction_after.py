@@ -25,7 +25,7 @@ from rushlight.codegen.storage import COMPUTED_IN, rounded_to
 from rushlight.core.dtype import all_dtypes
 from rushlight.core.plans import TILED
 from rushlight.ops import call as ops
-from rushlight.ops import tiled_products
+from rushlight.ops import products_elsewhere, tiled_products
 from rushlight.ops.contraction import After, depth_of, kernel_after, paired
 from rushlight.ops.half_products import takes_tiles
 from rushlight.ops.linalg import PAIRS, SUM_TYPES
@@ -279,7 +279,8 @@ def convolution_by_name(
 def product_by_name(added, a, b, turned, others, behind, sizes, dtype):
     """``behind(a @ b + added, *others)`` with the bits of the operators one by one.
 
-    Of types that are summed in themselves, more than one row and more than one column.
+    Of types that are summed in themselves, more than one row and more than one column. On
+    a card ``behind`` is a function's name in its library, and sums are rounded after it.
 
     Args:
         added: a bias, or what else expands to the product's shape; None for nothing.
@@ -288,12 +289,16 @@ def product_by_name(added, a, b, turned, others, behind, sizes, dtype):
         sizes: of the result, which is the product's shape but for dimensions before
             the last that are one.
     """
-    behind, b = _named[behind], b.mT if turned else b
+    b = b.mT if turned else b
     if turned:
         rows = a if a.ndim == 2 or a.is_contiguous() else a.contiguous()
         a = rows.reshape(prod(a.shape[:-1]), a.shape[-1])
     shape = (*a.shape[:-1], b.shape[-1])
     if added is not None:
         added = added.expand(shape)
+    if not a.device.on_host:
+        kinds = "float32", dtype, added, 1, 1, behind
+        return products_elsewhere.product(a, b, *kinds).view(sizes)
+    behind = _named[behind]
     seen = [beside(shape, other.expand(sizes).reshape(shape)) for other in others]
     return multiplied(a, b, behind, seen, dtype, None, shape, added).view(sizes)

@@ -14,8 +14,6 @@ from __future__ import annotations
 from math import prod
 
 from rushlight._inductor import config
-from rushlight.ops.contraction_after import Behind
-from rushlight.ops.contraction_after import name as name_of
 from rushlight.programs import logs
 from rushlight.programs.fusion import Group, Joined, is_place
 from rushlight.programs.heads import head_of, is_dense, key_of
@@ -53,14 +51,13 @@ class Pair:
     Attributes:
         head: see `rushlight.programs.heads`.
         result: the window that the group stores.
-        key, stored: where the group says that the sums and the result lie.
+        behind: the name of the group's function.
         inputs: key -> window of what else the group reads, in their order.
     """
 
-    def __init__(self, head, group, result, keys, inputs):
+    def __init__(self, head, group, result, behind, inputs):
         self.head, self.group, self.result, self.inputs = head, group, result, inputs
-        self.step = head.step
-        self.key, self.stored = keys
+        self.step, self.behind = head.step, behind
 
     @classmethod
     def of(cls, graph, parts, group):
@@ -120,17 +117,18 @@ class Pair:
             is_window(one) and head.reads(one, group.sizes) for one in inputs.values()
         ):
             return None
-        return cls(head, group, result, (lone[0], key), inputs)
+        keys = [lone[0], *inputs]
+        behind = head.behind(group, Fold(group.members, keys, [key]))
+        if behind is None:
+            return None
+        return cls(head, group, result, behind, inputs)
 
     def one(self):
         """The step that is both."""
         from rushlight.dispatch.dispatcher import packets
 
-        keys = [self.key, *self.inputs]
-        function = Fold(self.group.members, keys, [self.stored])
-        behind = Behind(function, function.joined.digest, function.joined.name)
         others = list(self.inputs.values())
-        arguments = self.head.arguments(others, name_of(behind), self.result)
+        arguments = self.head.arguments(others, self.behind, self.result)
         op = packets()["aten", self.head.operator].default
         kinds, values = map(list, zip(*arguments, strict=True))
         return step_of(made_call(op, values, kinds, self.step.call, self.result))

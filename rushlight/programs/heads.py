@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from math import prod
 
-from rushlight.ops.contraction_after import OTHERS
+from rushlight.core.device import backend_for
+from rushlight.ops.contraction_after import OTHERS, Behind
+from rushlight.ops.contraction_after import name as name_of
 from rushlight.programs.member import steps_of
 from rushlight.programs.steps import CONSTANT, FRESH, TENSOR, TENSORS
 
 WIDE = ("float32", "float64")  # halves round their sums in a pass of their own
 FLOATS = (*WIDE, "float16", "bfloat16")
+APPLIED = (
+    "float32",
+    "float16",
+    "bfloat16",
+)  # that a card's library applies functions to
 # Bytes of a product's results from which on a second pass over them is worth saving: what
 # is smaller is read again from the second-level cache, and kernels take time to compile.
 FAR = 1 << 21
@@ -21,8 +28,9 @@ FAR = 1 << 21
 
 def head_of(step):
     """The head that a step is; None where it is none."""
-    kind = HEADS.get(str(step.op))
-    if kind is None or len(step.call.results) != 1 or not step.call.device.on_host:
+    on_host = step.call.device.on_host
+    kind = (HEADS if on_host else HEADS_OF_CARDS).get(str(step.op))
+    if kind is None or len(step.call.results) != 1:
         return None
     ((made, sums),) = step.call.results
     if made != FRESH or not sums.count or not is_dense(sums):
@@ -47,6 +55,11 @@ class Head:
     def __init__(self, step, sums):
         self.step, self.sums = step, sums
         self.values, self.kind = step.call.values, step.call.kind
+
+    def behind(self, group, function):
+        """The name of a group's function as the operator takes it; None for none."""
+        found = Behind(function, function.joined.digest, function.joined.name)
+        return name_of(found)
 
 
 class Convolution(Head):
@@ -175,6 +188,56 @@ class Product(Head):
         ]
 
 
+class ProductOfCard(Product):
+    """A product whose library applies a function to what it writes.
+
+    Its sums are of 32 bits, and what is added is a vector: others' functions may not be
+    there, and a kernel of ours would take the product's place as well.
+    """
+
+    def serves(self):
+        """Whether the library multiplies and applies."""
+        self.columns, self.rows = self.sums.sizes[-1], 0
+        left, right, added = self.left, self.right, self.added
+        if not backend_for(self.sums.device).sums_apart():
+            return False
+        if right.ndim != 2 or left.dtype is not self.sums.dtype:
+            return False
+        if left.ndim != 2 and not (self.turned and left.ndim > 2 and is_dense(left)):
+            return False
+        if self.step.op.name == "addmm":
+            for at in (3, 4):
+                if self.kind(at) != CONSTANT or self.values[at] != 1:
+                    return False
+        if added is not None and (
+            added.dtype is not self.sums.dtype or added.sizes != (self.columns,)
+        ):
+            return False
+        return self.sums.dtype.name in APPLIED and left.sizes[-1] > 0
+
+    def spreads_over(self, sizes):
+        """Whether a group over some sizes goes over the sums."""
+        return prod(sizes) == self.sums.count
+
+    def stores(self, dtype):
+        """Results are of the sums' dtype as they are stored."""
+        return dtype is self.sums.dtype
+
+    def reads(self, one, sizes):
+        """The library has nothing of other operands."""
+        return False
+
+    def behind(self, group, function):
+        """The library's name of a group's one step."""
+        if len(group.members) != 1:
+            return None
+        step = group.members[0].step
+        if str(step.op) == "aten.relu.default":
+            return "relu"
+        tanh = str(step.op) == "aten.gelu.default" and step.call.values[1] == "tanh"
+        return "gelu" if tanh else None
+
+
 HEADS = {
     "aten.convolution.default": Convolution,
     "aten.linear.default": Product,
@@ -182,6 +245,9 @@ HEADS = {
     "aten.addmm.default": Product,
     "aten.bmm.default": Product,
     "aten.baddbmm.default": Product,
+}
+HEADS_OF_CARDS = {
+    f"aten.{name}.default": ProductOfCard for name in ("linear", "mm", "addmm")
 }
 
 

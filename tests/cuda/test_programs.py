@@ -234,3 +234,75 @@ def test_a_bad_index_is_told_by_its_operator():
     with pytest.raises(IndexError, match="index out of range in self"):
         fast(bad)
     assert rl.allclose(fast(good).cpu(), table[good].cpu().exp() + 1)
+
+
+ACTIVATIONS = {
+    "relu": F.relu,
+    "gelu": lambda x: F.gelu(x, approximate="tanh"),
+    "exact gelu": F.gelu,
+    "relu and more": lambda x: F.relu(x) * 2 + 1,
+}
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_an_activation_is_the_librarys_behind_a_product(machine, name, kind):
+    after, dtype = ACTIVATIONS[name], getattr(rl, kind)
+    rl.manual_seed(0)
+    x, w, b = (rl.randn(*n).to("cuda", dtype) for n in ((6, 16), (24, 16), (24,)))
+    deep = rl.randn(2, 3, 16).to("cuda", dtype)
+    calls = {
+        "linear": lambda: after(F.linear(x, w, b)),
+        "of batches": lambda: after(F.linear(deep, w, b)),
+        "mm": lambda: after(x @ w.t()),
+        "addmm": lambda: after(rl.addmm(b, x, w.t())),
+        "scaled": lambda: after(rl.addmm(b, x, w.t(), alpha=2)),
+        "of a matrix": lambda: after(rl.addmm(x @ w.t(), x, w.t())),
+    }
+    digits = {"float32": 1e-5, "float16": 4e-3, "bfloat16": 3e-2}[kind]
+    for words, call in calls.items():
+        with rl.no_grad():
+            wanted, fast = call().cpu(), rl.compile(call)
+            for _ in range(4):
+                begun = len(machine.fake.calls)
+                found = fast()
+            calls_made = [name for name, _ in machine.fake.calls[begun:]]
+        assert found.shape == wanted.shape and found.dtype is dtype
+        assert rl.allclose(found.cpu(), wanted, rtol=digits, atol=digits)
+        applied = name in ("relu", "gelu")
+        if applied and words not in ("scaled", "of a matrix"):
+            assert "cuLaunchKernel" not in calls_made, words
+
+
+def test_sums_that_others_read_have_nothing_behind_them():
+    x, w = rl.randn(6, 16).to("cuda"), rl.randn(24, 16).to("cuda")
+
+    def both():
+        sums = F.linear(x, w)
+        return F.relu(sums), sums + 1
+
+    with rl.no_grad():
+        wanted, fast = both(), rl.compile(both)
+        for _ in range(4):
+            found = fast()
+    for one, other in zip(found, wanted, strict=True):
+        assert rl.allclose(one.cpu(), other.cpu(), atol=1e-5)
+
+
+def test_steps_with_activations_behind_products_are_eager_ones():
+    def steps(compiled):
+        rl.manual_seed(0)
+        layers = nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 16), nn.GELU("tanh")
+        model = nn.Sequential(*layers).to("cuda")
+        fast = rl.compile(model) if compiled else model
+        sgd = rl.optim.SGD(model.parameters(), 0.1)
+        x, losses = rl.randn(5, 8).to("cuda"), []
+        for _ in range(6):
+            sgd.zero_grad()
+            loss = fast(x).square().mean()
+            loss.backward()
+            sgd.step()
+            losses.append(loss.item())
+        return losses
+
+    assert steps(True) == pytest.approx(steps(False), rel=1e-4)
