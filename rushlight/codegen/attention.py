@@ -264,6 +264,11 @@ class Forward(Attention):
     def __init__(self, b, element, tile, pointers, more, mask, dropout):
         self.log_mass, scale = more
         super().__init__(b, element, tile, pointers, scale, mask, dropout)
+        self.rooms()
+
+    def rooms(self):
+        """Shared memory for what goes past."""
+        tile = self.tile
         self.slices = {
             "key": self.slice("keys", tile.slice, tile.depth),
             "value": self.slice("values", tile.slice, tile.width),

@@ -141,7 +141,7 @@ class Dropout:
         step = b.let("step", place >> 2)
         values = [ir.cast(u32, step), ir.cast(u32, step >> 32), Const(u32, 0)]
         values.append(Const(u32, 0))
-        values = [b.declare("word", value) for value in values]
+        values = [b.declare("drawn_word", value) for value in values]
         key = [b.declare("key", value) for value in self.key]
         with b.loop("round", 0, ROUNDS, kind="rolled"):
             first, second = (

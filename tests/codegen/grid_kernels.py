@@ -8,6 +8,7 @@ from rushlight import te
 from rushlight.codegen import (
     attention,
     attention_gradients,
+    attention_groups,
     grids,
     group_units,
     scans,
@@ -79,6 +80,14 @@ GRADIENTS = tuple(
         ("f32", 32, 32, None),
         ("f32", 64, 64, "float32"),
     )
+)
+# By groups: halves, sizes of heads, mask, and whether there is dropout
+ATTENTION_BY_GROUPS = (
+    ("f16", 64, 64, None, False),
+    ("bf16", 128, 128, None, False),
+    ("bf16", 64, 128, "float32", True),
+    ("bf16", 128, 64, "bool", True),
+    ("f16", 128, 128, "bfloat16", True),
 )
 # With dropout: what of attention, its halves, sizes of heads and mask
 DROPOUT = (
@@ -357,6 +366,11 @@ def by_groups():
         name = f"groups_f16_{'_'.join('turned' if s else 'plain' for s in sides)}"
         types = ir.f16, group_units.TILES[0], sides, ir.f32
         found[name] = lower(group_units.product(name, *types))
+    for kind, depth, width, mask, dropout in ATTENTION_BY_GROUPS:
+        name = f"attention_groups_{kind}_{depth}_{width}" + (f"_{mask}" if mask else "")
+        tile = attention_groups.tile_for(depth, width)
+        types = getattr(ir, kind), tile, mask and ir.Type(mask), dropout
+        found[name] = lower(attention_groups.forward(name, *types))
     return found
 
 

@@ -7,12 +7,12 @@ import struct
 import numpy as np
 import pytest
 
-from rushlight.codegen import attention, attention_gradients, spec
+from rushlight.codegen import attention, attention_gradients, attention_groups, spec
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit import reference_grid
 from rushlight.codegen.emit.reference_grid import RaceError
-from rushlight.codegen.expr import AwaitCopies, Barrier, Place, Var
+from rushlight.codegen.expr import AwaitCopies, Barrier, Place, ShowUnits, Var
 from rushlight.codegen.lower import lower
 from rushlight.codegen.unit_dropout import least_word
 from tests.codegen.grid_kernels import without
@@ -81,6 +81,7 @@ def run_forward(
     heads=(2, 1),
     dropout=None,
     kind=np.float16,
+    tile=TILE,
 ):
     """Results and logarithms of masses, and what they should be."""
     batch, shared = 2, heads[0] // heads[1]
@@ -97,13 +98,13 @@ def run_forward(
     sizes = heads[0], shared, queries, keys, 16, 16, causal
     scale = int.from_bytes(struct.pack("f", 0.25).ljust(8, b"\0"), "little")
     steps = [steps_of(array) for array in (out, *half, spread)]
-    rows = TILE.rows, queries
+    rows = tile.rows, queries
     places, factors = drawn_of(dropout)
     ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
     integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
     operands = [a.ctypes.data for a in (out, *half, mask, log_mass, factor, integers)]
     total = batch * heads[0] * blocks
-    reference_grid.run(function, [*operands, total], 3, TILE.threads)
+    reference_grid.run(function, [*operands, total], 3, tile.threads)
     query, key, value = (array.astype(np.float64) for array in half)
     key, value = (np.repeat(array, shared, 1) for array in (key, value))
     scores = query @ key.swapaxes(2, 3) * 0.25 + spread
@@ -133,8 +134,36 @@ def test_later_keys_are_hidden_and_masks_added(plain):
     run_forward(added, 17, 20, mask=drawn(1, 2, 17, 20).astype(np.float32))
 
 
-DROPOUTS = [(33, 40, 0), (40, 33, 8), (20, 36, (1 << 33) + 4), (20, 36, 6)]
 SEED = (1 << 63) - 12345
+GROUPS = attention_groups.tile_for(16, 16)
+
+
+@pytest.fixture(scope="module")
+def by_groups():
+    made = attention_groups.forward("attend", ir.f16, GROUPS, ir.f32, True)
+    return lower(made)
+
+
+def run_groups(function, queries, keys, causal=False):
+    mask = drawn(1, 1, queries, keys).astype(np.float32)
+    mask[..., 0] = -np.inf
+    mask[..., 0, 0] = 0.0
+    rest = {"heads": (1, 1), "dropout": (0.2, SEED, 4), "tile": GROUPS}
+    run_forward(function, queries, keys, causal, mask, **rest)
+
+
+@pytest.mark.parametrize("sizes", [(70, 68), (3, 130)])
+def test_groups_of_queries_attend_to_slices_of_keys(by_groups, sizes):
+    run_groups(by_groups, *sizes)
+
+
+@pytest.mark.parametrize("kind, number", [(Barrier, 0), (Barrier, 1), (ShowUnits, 1)])
+def test_what_groups_wait_for_is_needed(by_groups, kind, number):
+    with pytest.raises(RaceError):
+        run_groups(without(by_groups, kind, number), 3, 130)
+
+
+DROPOUTS = [(33, 40, 0), (40, 33, 8), (20, 36, (1 << 33) + 4), (20, 36, 6)]
 
 
 @pytest.fixture(scope="module")

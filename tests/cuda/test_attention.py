@@ -15,7 +15,7 @@ from rushlight.backends.nvidia import modules
 from rushlight.nn.attention import SDPBackend, sdpa_kernel
 from rushlight.ops import attention as family
 from tests.codegen.test_attention import philox_words
-from tests.cuda import executor
+from tests.cuda import driver, executor
 
 EDGES = [1, 16, 17, 63, 64, 65]  # around products and blocks
 HEADS = [(8, 8), (1, 3), (32, 33), (40, 64), (64, 96), (72, 128), (128, 7), (256, 136)]
@@ -497,6 +497,43 @@ def test_batches_of_examples_have_draws_of_their_own_where_wanted(machine, rando
             assert rl.equal(one[n].cpu(), other.cpu())
     with pytest.raises(RuntimeError, match="random operation"):
         rl.func.vmap(gradients)(*many)
+
+
+def names_of_groups(names):
+    return [name for name in names if name.startswith("attention_groups_")]
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("depth, width", [(16, 24), (72, 128)])
+def test_many_queries_go_by_groups(machine, depth, width, dtype):
+    dtype = getattr(rl, dtype)
+    operands = [
+        drawn(1, 2, n, size, dtype=dtype, seed=n)
+        for n, size in ((129, depth), (70, depth), (70, width))
+    ]
+    assert names_of_groups(agrees(machine, *operands))
+    agrees(machine, *operands, causal=True)
+    agrees(machine, *operands, drawn(1, 1, 129, 70) > -0.5)
+    agrees(machine, *operands, drawn(129, 70, dtype=rl.float32))
+
+
+def test_gradients_and_dropout_of_what_groups_gave(machine):
+    operands = [
+        drawn(1, heads, n, 24, seed=n) for heads, n in ((2, 130), (1, 66), (1, 66))
+    ]
+    learns(machine, *operands, causal=True)
+    assert names_of_groups(by_units(machine))
+    drops(machine, *operands)
+    assert names_of_groups(by_units(machine))
+
+
+@pytest.mark.parametrize("major", [8, 10])
+def test_other_generations_attend_by_warps(machine, major, monkeypatch):
+    facts = driver.ATTRIBUTES | {75: major, 76: 0}
+    monkeypatch.setattr(driver, "ATTRIBUTES", facts)
+    machine.start(cards=1, memory=1 << 27)
+    operands = [drawn(1, 1, 130, 16, seed=n) for n in range(3)]
+    assert not names_of_groups(agrees(machine, *operands))
 
 
 @pytest.fixture

@@ -7,13 +7,14 @@ import struct
 
 from rushlight.backends.nvidia.blas import reduced_precision
 from rushlight.backends.nvidia.kernels import DeviceKernel
-from rushlight.backends.nvidia.products import UNITS_SINCE
+from rushlight.backends.nvidia.products import GROUPS_NAME, GROUPS_OF, UNITS_SINCE
 from rushlight.core.window import address_of
 
 NOTHING = (0, 0, 0, 0)
 
 
 HALVES = "float16", "bfloat16"
+LEAST_OF_GROUPS = 128  # queries: as many as a block of groups has
 
 
 def most_of(module, element, drops):
@@ -49,14 +50,15 @@ def fits(card, element, depth, width, most):
 
 @functools.cache
 def kernel(kind, element, mask, dropout, tile):
-    """The kernel of results, or of one gradient, for types and a tile."""
-    from rushlight.codegen import attention, attention_gradients
+    """The kernel of results (by warps or groups), or of one gradient."""
+    from rushlight.codegen import attention, attention_gradients, attention_groups
+    from rushlight.codegen.emit import ptx
     from rushlight.codegen.expr import Type
     from rushlight.codegen.fingerprint import fingerprint
     from rushlight.codegen.lower import lower
 
     sizes = f"{tile.slice}_{tile.depth}_{tile.width}"
-    if kind != "forward":
+    if kind in attention_gradients.KINDS:
         sizes = f"{sizes}_{tile.part}"
     name = f"attention_{kind}_{element}_{mask or 'none'}_{sizes}"
     name = f"{name}_dropout" if dropout else name
@@ -65,10 +67,15 @@ def kernel(kind, element, mask, dropout, tile):
         types = name, Type(element), tile, mask and Type(mask), dropout
         if kind == "forward":
             return lower(attention.forward(*types))
+        if kind == "groups":
+            return lower(attention_groups.forward(*types))
         return lower(attention_gradients.gradient(kind, *types))
 
-    both = attention.forward, attention_gradients.gradient
-    return DeviceKernel(name, fingerprint(*both), made)
+    sources = attention.forward, attention_groups.forward, attention_gradients.gradient
+    found = DeviceKernel(name, fingerprint(*sources), made)
+    if kind == "groups":
+        found.target = ptx.device(GROUPS_NAME)
+    return found
 
 
 def run(card, results, operands, log_mass, is_causal, scale, dropout):
@@ -77,7 +84,7 @@ def run(card, results, operands, log_mass, is_causal, scale, dropout):
     Raises:
         NotImplementedError: there is no kernel for operands of the type or on the card.
     """
-    from rushlight.codegen import attention
+    from rushlight.codegen import attention, attention_groups
 
     query, _, value, _ = operands
     depth, width = query.shape[3], value.shape[3]
@@ -88,11 +95,31 @@ def run(card, results, operands, log_mass, is_causal, scale, dropout):
             f"the backend 'cuda' has no attention of {query.dtype.name} in heads of "
             f"{depth} and {width} for this card"
         )
+    if by_groups(card, query, value):
+        tile = attention_groups.tile_for(depth, width)
+        given = (results, *operands), (log_mass,), is_causal, scale, dropout
+        rest = (tile.rows, query.shape[2]), 1, query.shape[1]
+        shared = attention_groups.shared_of(tile)
+        launch(card, "groups", tile, *given, *rest, shared)
+        return
     sizes = depth, width, drops, query.element_size()
     tile, parts = attention.tile_for(*sizes), attention.parts_of(*sizes)
     rows = tile.rows, query.shape[2]
     given = (results, *operands), (log_mass,), is_causal, scale, dropout
     launch(card, "forward", tile, *given, rows, parts, query.shape[1])
+
+
+def by_groups(card, query, value):
+    """Whether units of warpgroups attend: there are enough queries for a block."""
+    from rushlight.codegen.attention_groups import MOST
+
+    facts = card.properties
+    return (
+        (facts.major, facts.minor) == GROUPS_OF
+        and query.dtype.name in HALVES
+        and max(query.shape[3], value.shape[3]) <= MOST
+        and query.shape[2] >= LEAST_OF_GROUPS
+    )
 
 
 def run_gradients(
@@ -136,8 +163,9 @@ def room_like(tensor):
 
 
 def launch(
-    card, kind, tile, operands, vectors, is_causal, scale, dropout, rows, parts, heads
-):
+    card, kind, tile, operands, vectors, is_causal, scale, dropout, rows, parts, heads,
+    shared=0,
+):  # fmt: skip
     """Runs a kernel over the blocks of all heads.
 
     Args:
@@ -147,6 +175,7 @@ def launch(
         rows: how many queries, or keys, a block has, of how many.
         parts: into how many blocks their results are divided.
         heads: that blocks are counted for.
+        shared: bytes of shared memory, where they are a launch's.
     """
     from rushlight.codegen import attention
     from rushlight.codegen.unit_dropout import least_word
@@ -171,4 +200,5 @@ def launch(
         batch * heads * blocks,
         tile.threads,
         ((len(addresses), len(ints) - 1),),
+        shared,
     )
