@@ -778,7 +778,9 @@ def _alpha_noise(input, p, channels):
         noise = ops.empty_like(input)
         if channels:
             noise = _empty(sizes, input.dtype, input.device)
-        noise = bernoulli_float(noise, 1 - p, None)
+        noise = ops.bernoulli_(
+            noise, 1 - p
+        )  # an operator: the noise may wait for memory
     shift = ops.add(noise, -1).mul_(alpha * scale).add_(alpha * scale * p)
     return noise.mul_(scale), shift
 

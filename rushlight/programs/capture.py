@@ -35,6 +35,8 @@ from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator, repl
 from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
 from cython.cimports.rushlight.programs.noting import (
     any_wants,
+    draws,
+    drops,
     keep_roots,
     keeps_looks,
     loaded,
@@ -385,6 +387,7 @@ class RecordingKernel(Kernel):
             or not followed(keys)
             or keys & ~(_BELOW | _BACKENDS | _RECORDING)
             or not may_be_one(op)
+            or drops(op, slots)
             or (st.grad_mode and any_wants(op, slots))
         ):
             return op.composite.run(op, slots, 0)
@@ -498,7 +501,7 @@ class RecordingKernel(Kernel):
         result: object
         launches: int64_t
         parts: list = tape.parts
-        if not followed(keys) or keys & _ABSENT or tape.broken:
+        if not followed(keys) or keys & _ABSENT or tape.broken or draws(op):
             tape.broken = True
             return past(op, slots, keys)
         tape.varies = False  # its numbers follow from the function's

@@ -10,6 +10,8 @@ cdef object loaded(Operator op, uint64_t keys)
 cdef bint may_be_parts(Operator op, uint64_t keys) except -1
 cdef bint may_be_one(Operator op) except -1
 cdef int never_one(Operator op) except -1
+cdef bint draws(Operator op) except -1
+cdef bint drops(Operator op, PyObject** slots) except -1
 cdef bint any_wants(Operator op, PyObject** slots) except -1
 cdef bint sizes_hang_on_elements(Operator op, PyObject** slots) except -1
 

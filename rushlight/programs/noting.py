@@ -34,6 +34,7 @@ _CPU = cython.declare(uint64_t, 1)
 # on the host or not -> operator -> whether it may be noted as parts
 _PARTED = cython.declare(tuple, ({}, {}))
 _WHOLE = cython.declare(dict, {})  # composition -> whether it may be one call
+_SHARES = cython.declare(dict, {})  # composition -> where shares of what to drop are
 _WAITS = cython.declare(dict, {})  # operator -> whether its floats may vary
 
 
@@ -108,11 +109,36 @@ def may_be_one(op: Operator) -> cython.bint:
             and not op.view_or_copy
             and bool(op.entry)
             and isinstance(kernel, PythonKernel)
-            and "random" not in op.entry[TAGS]
             and "data_dependent" not in op.entry[TAGS]
         )
         _WHOLE[op] = found
     return found
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def draws(op: Operator) -> cython.bint:
+    """Whether an operator may draw random numbers; so may all from outside."""
+    return not op.entry or "random" in op.entry[TAGS]
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def drops(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -> cython.bint:
+    """Whether a composition may draw, as its arguments are: it has a share of what to drop.
+
+    Such ones are their parts on paths, so that each draw is an operator of its own.
+    """
+    i: cython.int
+    found = _SHARES.get(op)
+    if found is None:
+        names = op.signature.names
+        found = [i for i in range(op.n_args) if names[i] in ("p", "dropout_p")]
+        _SHARES[op] = found = found if draws(op) else []
+    for i in found:
+        if cython.cast(object, slots[i]) != 0:
+            return True
+    return False
 
 
 @cython.cfunc

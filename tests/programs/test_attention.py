@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.ops import attention
 from rushlight.programs import running
 
 INFINITY = float("inf")
@@ -161,3 +162,64 @@ def test_numbers_may_change():
                 ours = compiled(q, k, v, mask, factor, fill)
                 exact = function(q, k, v, mask, factor, fill)
                 np.testing.assert_allclose(ours.numpy(), exact.numpy(), atol=2e-6)
+
+
+def attended(q, k, v, share):
+    y = rl.nn.functional.scaled_dot_product_attention(q, k, v, None, share, True)
+    return y * 2
+
+
+def test_attention_that_drops_nothing_skips_its_python(monkeypatch):
+    q, k, v = (drawn(2, 3, LENGTH, 16, seed=seed) for seed in range(3))
+    expected = attended(q, k, v, 0.0)
+    rl._dynamo.reset()
+    compiled = rl.compile(attended)
+    counts = []
+    check = attention.check_attention
+    monkeypatch.setattr(
+        attention, "check_attention", lambda *a: counts.append(1) or check(*a)
+    )
+    with rl.no_grad():
+        for share in (0.5, 0.0, 0.0):
+            compiled(q, k, v, share)
+        assert counts
+        del counts[:]
+        assert all(rl.equal(compiled(q, k, v, 0.0), expected) for _ in range(3))
+    assert not counts
+
+
+@pytest.mark.parametrize("shares", [(0.0, 0.5), (0.5, 0.0), (0.5, 0.25)])
+def test_attention_that_drops_weights_draws_anew_in_each_call(shares):
+    q, k, v = (drawn(2, 3, LENGTH, 16, seed=seed) for seed in range(3))
+    rl._dynamo.reset()
+    compiled = rl.compile(attended)
+    for share in (*shares, *shares):
+        rl.manual_seed(5)
+        with rl.no_grad():
+            found = [compiled(q, k, v, share) for _ in range(4)]
+        rl.manual_seed(5)
+        with rl.no_grad():
+            expected = [attended(q, k, v, share) for _ in range(4)]
+        for one, other in zip(found, expected, strict=True):
+            assert rl.equal(one, other), share
+        assert share == 0 or not rl.equal(found[0], found[1])
+
+
+@pytest.mark.parametrize("train", [True, False])
+@pytest.mark.parametrize(
+    "name", ["dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"]
+)
+def test_compositions_that_draw_draw_anew_in_each_call(name, train):
+    x = drawn(4, 6, 5)
+    rl._dynamo.reset()
+
+    def function(x):
+        return getattr(rl, name)(x + 1, 0.5, train) * 2
+
+    compiled = rl.compile(function)
+    with rl.no_grad():
+        rl.manual_seed(3)
+        found = [compiled(x) for _ in range(5)]
+        rl.manual_seed(3)
+        expected = [function(x) for _ in range(5)]
+    assert all(map(rl.equal, found, expected))
