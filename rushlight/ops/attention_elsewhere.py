@@ -37,12 +37,13 @@ def serves(query, key, value, attn_mask, dropout_p):
 def draws(query, chance):
     """Whether kernels may draw which weights are left out.
 
-    Not where a program is made of what is called, or a batch has draws of its own: only
-    operators that draw are known there.
+    Not where a program is made of what is called, a graph is written down, or a batch has
+    draws of its own: only operators that draw are known there.
     """
     batched = included_keys() >> DispatchKey.Batched & 1
+    written = backend_for(query.device).recorder(query.device) is not None
     return 0 < chance <= MOST_CHANCE and not (
-        batched or followed() or intercepted(query)
+        batched or written or followed() or intercepted(query)
     )
 
 
@@ -76,15 +77,9 @@ def growths(dropout, like):
     chance, seed, offset = dropout
     numbers = fresh(like, like.shape)
     if like.numel():  # a width of 1: the words of one thread, in order
-        run(
-            philox.philox,
-            [numbers, None],
-            [seed, offset, 1, 0],
-            like.numel(),
-            T="float32",
-            mode=0,
-            told=0,
-        )
+        types = {"T": "float32", "mode": philox.UNIFORM, "told": 0}
+        ints = [seed, offset, 1, 0]
+        run(philox.philox, [numbers, None], ints, like.numel(), **types)
     kept = ops.gt(numbers, ops.full((), chance, dtype=like.dtype, device=like.device))
     return ops.mul(ops.to(kept, like.dtype), 1.0 / (1.0 - chance))
 
