@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.ops.sampling import bernoulli_float
 from tests.laws.histories import DRAWN, VIEWS, alike, numbers, seen
 
 MARKS = {"hook", "retain_grad", "requires_grad_"}  # they outlive a call
@@ -90,3 +91,18 @@ def test_a_view_that_was_changed_is_refused_where_it_is_used():
         view = rl.compile(function)(x)
         with pytest.raises(RuntimeError, match="output of a function that returns"):
             view.sum()
+
+
+def test_what_waits_has_memory_where_its_address_is_asked_for():
+    def function(x):
+        noise = rl.empty_like(x)  # waits for the program, which an address can't
+        return bernoulli_float(noise, 0.5, None) * 1
+
+    x = rl.ones(300, 300)
+    compiled = rl.compile(function)
+    with rl.no_grad():
+        for _ in range(3):
+            rl.manual_seed(1)
+            wanted = function(x)
+            rl.manual_seed(1)
+            assert rl.equal(compiled(x), wanted)
