@@ -174,7 +174,7 @@ def least_word(chance):
     """The least word of Philox that keeps a weight: its number in (0, 1] is above.
 
     >>> least_word(0.5), least_word(0.1)
-    (2147483776, 429496721)
+    (2147483777, 429496752)
     """
 
     def rounded(x):
