@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 import rushlight as rl
-from rushlight.export import _names
+from tests.export.steps import our_steps, their_steps
 from tests.fuzz import draw, judge
 from tests.fuzz.specs import Buffer, Side, TensorSpec
 from tests.programs.sweep import near
@@ -25,10 +25,6 @@ from tests.programs.sweep import near
 SKIPPED = ("data_ptr", "numpy", "tolist", "pin_memory")
 UNDEFINED = ("empty", "resize")
 DTYPES = ("float32", "complex64", "int64", "bool")
-# Numbers that a program writes down are detached by a step of its own there, and checks
-# of what is known here are steps.
-LEFT_OUT = ("detach_.default", "_assert_tensor_metadata.default")
-
 
 # What is to be known, or mended.
 BAD = ("differs", "refused", "wrong")
@@ -137,30 +133,6 @@ def outcome(lib, case):
             return Outcome(error=("export", error))
     steps = our_steps if lib is rl else their_steps
     return Outcome(steps(program.graph), None, program)
-
-
-def their_steps(graph):
-    """What the steps of a graph of PyTorch's call."""
-    return [
-        str(node.target)
-        .replace("<built-in function ", "_operator.")
-        .rstrip(">")
-        .removeprefix("aten.")
-        for node in graph.nodes
-        if node.op == "call_function" and not str(node.target).endswith(LEFT_OUT)
-    ]
-
-
-def our_steps(graph):
-    """What the steps of a graph call, by PyTorch's names."""
-    return [
-        _names.name_of(node)
-        .removeprefix("torch.ops.")
-        .removeprefix("aten.")
-        .removeprefix("higher_order.")
-        for node in graph.nodes
-        if node.op == "call_function"
-    ]
 
 
 def run(call, tensors):

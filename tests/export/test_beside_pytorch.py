@@ -5,38 +5,13 @@ import io
 import pytest
 
 import rushlight as rl
-from rushlight.export import _names
 from tests.export.programs import NAMES, programs
+from tests.export.steps import our_steps, their_steps
 
 torch = pytest.importorskip("torch")
 
-# Numbers that a program writes down are detached by a step of its own there, and checks
-# of what is known here are steps.
-LEFT_OUT = ("detach_.default", "_assert_tensor_metadata.default")
 # Modules that call other operators than PyTorch's do: attention's fast way, zeros.
 OTHERWISE = {"encoder", "lstm"}
-
-
-def their_steps(graph):
-    return [
-        str(node.target)
-        .replace("<built-in function ", "_operator.")
-        .rstrip(">")
-        .removeprefix("aten.")
-        for node in graph.nodes
-        if node.op == "call_function" and not str(node.target).endswith(LEFT_OUT)
-    ]
-
-
-def our_steps(graph):
-    return [
-        _names.name_of(node)
-        .removeprefix("torch.ops.")
-        .removeprefix("aten.")
-        .removeprefix("higher_order.")
-        for node in graph.nodes
-        if node.op == "call_function"
-    ]
 
 
 def signature(program):

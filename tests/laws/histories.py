@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 
+import numpy as np
+
 VALUES = {
     "sin": lambda x, c: x.sin(),
     "tanh": lambda x, c: x.tanh(),
@@ -133,3 +135,19 @@ def alike(left, right):
         near = abs(left - right) <= 1e-9 * max(abs(left), abs(right), 1e-3)
         return near or left == right or (left != left and right != right)
     return left == right
+
+
+def starts(module, choose, seed, scale=1):
+    """Three tensors to begin with, all real or all complex, some that learn."""
+    values = np.random.default_rng(seed)
+    complex_numbers = choose.random() < 0.3
+    dtype = module.complex128 if complex_numbers else module.float64
+    found = []
+    for _ in range(3):
+        start = values.standard_normal(choose.choice([(3, 4), (4,), (2, 3, 2), (3, 3)]))
+        if complex_numbers:
+            start = start + 1j * values.standard_normal(start.shape)
+        wants = choose.random() < 0.6
+        start = (start * scale).tolist()
+        found.append(module.tensor(start, dtype=dtype, requires_grad=wants))
+    return found

@@ -11,11 +11,10 @@ from __future__ import annotations
 import random
 import warnings
 
-import numpy as np
 import pytest
 
 import rushlight as rl
-from tests.laws.histories import DRAWN, VIEWS, alike, numbers, seen
+from tests.laws.histories import DRAWN, VIEWS, alike, numbers, seen, starts
 
 torch = pytest.importorskip("torch", reason="the oracle is not installed")
 
@@ -23,16 +22,7 @@ torch = pytest.importorskip("torch", reason="the oracle is not installed")
 def history(module, seed):
     """Each step's name, its exception, and what is there afterwards."""
     choose = random.Random(seed)
-    values = np.random.default_rng(seed)
-    complex_numbers = choose.random() < 0.3
-    there = []
-    for _ in range(3):
-        start = values.standard_normal(choose.choice([(3, 4), (4,), (2, 3, 2), (3, 3)]))
-        if complex_numbers:
-            start = start + 1j * values.standard_normal(start.shape)
-        dtype = module.complex128 if complex_numbers else module.float64
-        wants = choose.random() < 0.6
-        there.append(module.tensor(start.tolist(), dtype=dtype, requires_grad=wants))
+    there = starts(module, choose, seed)
     for _ in range(choose.randint(3, 14)):
         operands, (name, step) = choose.choice(DRAWN)
         x, y = choose.choice(there), choose.choice(there)

@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 import rushlight as rl
 from rushlight.ops.sampling import bernoulli_float
-from tests.laws.histories import DRAWN, VIEWS, alike, numbers, seen
+from tests.laws.histories import DRAWN, VIEWS, alike, numbers, seen, starts
 
 MARKS = {"hook", "retain_grad", "requires_grad_"}  # they outlive a call
-
-
-def operands(seed, scale):
-    choose = random.Random(seed)
-    values = np.random.default_rng(seed)
-    complex_numbers = choose.random() < 0.2
-    found = []
-    for _ in range(3):
-        start = values.standard_normal(choose.choice([(3, 4), (4,), (2, 3, 2), (3, 3)]))
-        if complex_numbers:
-            start = start + 1j * values.standard_normal(start.shape)
-        dtype = rl.complex128 if complex_numbers else rl.float64
-        wants = choose.random() < 0.5
-        start = (start * scale).tolist()
-        found.append(rl.tensor(start, dtype=dtype, requires_grad=wants))
-    return found
 
 
 def program(seed):
@@ -56,7 +39,7 @@ def program(seed):
 
 def outcome(function, seed, scale):
     """All that is seen of results and operands, versions apart, and the gradients."""
-    given = operands(seed, scale)
+    given = starts(rl, random.Random(seed), seed, scale)
     results = function(*given)
     told = [seen(t) for t in (*results, *given)]
     told = [(*of[:6], *of[7:]) for of in told]

@@ -1,0 +1,31 @@
+"""What the steps of exported programs call, by PyTorch's names."""
+
+from rushlight.export import _names
+
+# Numbers that a program writes down are detached by a step of its own there, and checks
+# of what is known here are steps.
+LEFT_OUT = ("detach_.default", "_assert_tensor_metadata.default")
+
+
+def their_steps(graph):
+    """What the steps of a graph of PyTorch's call."""
+    return [
+        str(node.target)
+        .replace("<built-in function ", "_operator.")
+        .rstrip(">")
+        .removeprefix("aten.")
+        for node in graph.nodes
+        if node.op == "call_function" and not str(node.target).endswith(LEFT_OUT)
+    ]
+
+
+def our_steps(graph):
+    """What the steps of a graph call, by PyTorch's names."""
+    return [
+        _names.name_of(node)
+        .removeprefix("torch.ops.")
+        .removeprefix("aten.")
+        .removeprefix("higher_order.")
+        for node in graph.nodes
+        if node.op == "call_function"
+    ]
