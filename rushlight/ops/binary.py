@@ -643,10 +643,13 @@ def scaled_type(dtype, steps):
 
 def powers_of_two(exponents, like=None):
     """Two to the power of each element, the two being of the type of ``like``."""
-    if exponents.dtype.category == 2:
-        return ops.exp2(exponents)
-    if like is None or like.dtype.category < 2 or like.dtype is rushlight.float32:
-        return ops.pow(2.0, exponents)
+    if (
+        like is None
+        or like.dtype.category < 2
+        or like.dtype in (rushlight.float32, exponents.dtype)
+    ):
+        whole = exponents.dtype.category < 2
+        return ops.pow(2.0, exponents) if whole else ops.exp2(exponents)
     return ops.pow(ops.full((), 2.0, dtype=like.dtype), exponents)
 
 
