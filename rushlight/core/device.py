@@ -368,12 +368,13 @@ class Backend:
 
         Args:
             elements: the names of the dtypes of the left and right operand.
-            result: that of the result and of the vector.
+            result: that of the result, and of the vector or None.
             sizes: rows, columns and depth.
             operands: out, left and right as `run_product` has them; then the address of a
                 vector that is added to every row, or None.
             scales: of the left and right operand, the address of float32, and whether there
-                is one for each row, or column, or one for all.
+                is one for each row, or column, or one for all; then the address of what
+                an eight-bit result is multiplied by, or None.
             fast: whether sums may be rounded on their way.
         """
         return False

@@ -1,5 +1,7 @@
 """Products of matrices in groups, and of eight-bit matrices with scales."""
 
+from math import prod
+
 import rushlight
 from rushlight.core.device import backend_for
 from rushlight.core.window import address_of
@@ -11,6 +13,9 @@ from rushlight.ops.linalg import check_matrices, expanded
 
 _GROUPED = ("bfloat16", "float16", "float32")
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
+# By a result's type: of vectors that a library adds as it multiplies.
+_SHORT = rushlight.float16, rushlight.bfloat16
+_VECTORS = {kind.name: (kind,) for kind in _SHORT} | dict.fromkeys(_EIGHT_BITS, _SHORT)
 
 
 def grouped_mm(self, mat2, offs, bias, out_dtype):
@@ -144,77 +149,149 @@ def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
 def scaled_mm(
     self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
 ):
-    """Scales of one number, of a number a row of the first and a column of the second.
+    """Scales of one number, or of a number a row of the first and a column of the second.
 
     Raises:
         RuntimeError: the operands' types or shapes aren't right.
+        ValueError: the scales' are not.
+    """
+    check_factors(self, mat2)
+    rows, columns = self.shape[0], mat2.shape[1]
+    whole = scale_a.numel() == scale_b.numel() == 1
+    if not whole or self.dtype is not mat2.dtype:
+        each = all(
+            list(scale.shape) == shape and scale.is_contiguous()
+            for scale, shape in ((scale_a, [rows, 1]), (scale_b, [1, columns]))
+        )
+        if not (whole or each) or not have_floats(self, mat2, scale_a, scale_b):
+            refuse_scales(self, mat2, scale_a, scale_b)
+    one = scale_result
+    if one is not None and (one.numel() != 1 or one.dtype is not rushlight.float32):
+        raise RuntimeError("scale_result must be a float scalar")
+    if bias is not None and bias.numel() != columns:
+        raise RuntimeError(f"Bias must be size {columns} but got {bias.numel()}")
+    if self.dtype.name not in _EIGHT_BITS:
+        kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
+        raise RuntimeError(f"Expected mat1 to be Float8 matrix got {kind}")
+    if self.device.on_host and out_dtype is None:
+        scale_result = None  # as on PyTorch's host
+    given = scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
+    return multiply_scaled(self, mat2, *given)
+
+
+def check_factors(self, mat2):
+    """Refuses factors of a scaled product whose shapes aren't right.
+
+    Raises:
+        RuntimeError: they aren't.
     """
     for name, matrix in (("mat1", self), ("mat2", mat2)):
         if matrix.ndim != 2:
             raise RuntimeError(f"{name} must be a matrix")
-        if matrix.dtype.name not in _EIGHT_BITS:
-            raise RuntimeError(
-                f"Expected {name} to be Float8 matrix got {matrix.dtype.name}"
-            )
     if self.shape[1] != mat2.shape[0]:
         raise RuntimeError(
             f"mat1 and mat2 shapes cannot be multiplied ({self.shape[0]}x"
             f"{self.shape[1]} and {mat2.shape[0]}x{mat2.shape[1]})"
         )
-    if scale_a.numel() not in (1, self.shape[0]):
-        raise RuntimeError(
-            f"scale_a must have 1 or {self.shape[0]} elements, got {scale_a.numel()}"
+
+
+def have_floats(self, mat2, *scales):
+    """Whether matrices are of eight-bit floats, and their scales float32."""
+    eight = all(matrix.dtype.name in _EIGHT_BITS for matrix in (self, mat2))
+    return eight and all(scale.dtype is rushlight.float32 for scale in scales)
+
+
+def refuse_scales(self, mat2, scale_a, scale_b):
+    """Says which scales a product of eight-bit floats takes.
+
+    Raises:
+        ValueError: always.
+    """
+    told = ", ".join(
+        f"{name} {item.dtype} {list(item.shape)} with steps {list(item.stride())}"
+        for name, item in zip(
+            ("mat_a", "scale_a", "mat_b", "scale_b"),
+            (self, scale_a, mat2, scale_b),
+            strict=True,
         )
-    if scale_b.numel() not in (1, mat2.shape[1]):
-        raise RuntimeError(
-            f"scale_b must have 1 or {mat2.shape[1]} elements, got {scale_b.numel()}"
-        )
-    kind = self.dtype if out_dtype is None else out_dtype
-    product = by_library(self, mat2, scale_a, scale_b, bias, kind, use_fast_accum)
-    if product is not None:
-        return product
-    product = ops.mm(self.float(), mat2.float())
-    product = (
-        product * scale_a.reshape([-1, 1]).float() * scale_b.reshape([1, -1]).float()
     )
+    raise ValueError(
+        "Invalid scaling configuration.\n"
+        "  matrices: of eight-bit floats\n"
+        "  scales: one number for each matrix, or contiguous float32 of "
+        f"({self.shape[0]}, 1) for the first and (1, {mat2.shape[1]}) for the second\n"
+        f"  given: {told}"
+    )
+
+
+def multiply_scaled(
+    self, mat2, scale_a, scale_b, bias, scale_result, out_dtype, use_fast_accum
+):
+    """The product times its scales, with a vector added to each row.
+
+    A result of eight bits is divided by its scale on the host, and multiplied by it
+    elsewhere: PyTorch's kernels for both devices read that scale so.
+    """
+    elsewhere.check_together(self, mat2, scale_a, scale_b, bias, scale_result)
+    kind = self.dtype if out_dtype is None else out_dtype
+    scales = scale_a, scale_b, scale_result if kind.itemsize == 1 else None
+    inside = bias is not None and bias.dtype in _VECTORS.get(kind.name, ())
+    if bias is None or inside:  # what the library writes is the result
+        product = by_library(self, mat2, scales, bias, kind, use_fast_accum)
+        if product is not None:
+            return product
+    product = None
+    if kind is not rushlight.float32 or bias is not None:
+        without = (scale_a, scale_b, None), None, rushlight.float32
+        product = by_library(self, mat2, *without, use_fast_accum)
+    if product is None:
+        product = ops.mm(self.float(), mat2.float())
+        product = product * scale_a.reshape([-1, 1]).float()
+        product = product * scale_b.reshape([1, -1]).float()
     if bias is not None:
-        product = product + bias.float()
-    if scale_result is not None and out_dtype is not None and out_dtype.itemsize == 1:
-        product = product * scale_result.float()
-    return product.to(self.dtype if out_dtype is None else out_dtype)
+        product = product + bias.reshape(-1).float()
+    if scales[2] is not None:
+        scale = scale_result.float()
+        product = product / scale if self.device.on_host else product * scale
+    if kind.itemsize == 1 and not self.device.on_host:  # infinities are not kept there
+        limit = rushlight.finfo(kind).max
+        product = product.clamp(-limit, limit)
+    return product.to(kind)
 
 
-def by_library(self, mat2, scale_a, scale_b, bias, dtype, fast):
-    """`scaled_mm` by a library of the device's; None where that does not do it.
+def by_library(self, mat2, scales, bias, dtype, fast):
+    """A scaled product by a library of the device's; None where that does not do it.
 
-    A vector that is not of the result's type is added to the result.
+    Args:
+        scales: of both factors and of the result, which may be None.
+        bias: added to each row; of a type that goes with the result's.
     """
     device, sizes = self.device, (self.shape[0], mat2.shape[1], self.shape[1])
-    if device.on_host or self.is_meta or dtype.itemsize == 1 or 0 in sizes:
+    if device.on_host or self.is_meta or 0 in sizes:
         return None
-    each = scale_a.numel() > 1 or scale_b.numel() > 1
-    scales = []
-    for scale, count in ((scale_a, sizes[0]), (scale_b, sizes[1])):
+    *factors, scale_result = scales
+    each = any(scale.numel() > 1 for scale in factors)
+    known = []
+    for scale, count in zip(factors, sizes, strict=False):
         scale = scale.reshape(-1).float()
-        scales.append((scale.expand(count) if each else scale).contiguous())
-    inside = bias is not None and bias.dtype is dtype and dtype.itemsize == 2
-    vector = bias.contiguous() if inside else None
+        known.append((scale.expand(count) if each else scale).contiguous())
+    vector = None if bias is None else bias.contiguous()
+    told = [(address_of(scale), each) for scale in known]
+    told.append(None if scale_result is None else address_of(scale_result))
     out = elsewhere.fresh(self, sizes[:2], dtype)
     done = backend_for(device).run_scaled_product(
         device,
         (self.dtype.name, mat2.dtype.name),
-        dtype.name,
+        (dtype.name, None if bias is None else bias.dtype.name),
         sizes,
         (
             *map(elsewhere.steps, (out, self, mat2)),
             None if vector is None else address_of(vector),
         ),
-        [(address_of(scale), each) for scale in scales],
+        told,
         fast,
     )
-    if not done:
-        return None
-    return out if bias is None or inside else out.add_(bias)
+    return out if done else None
 
 
 def scaled_mm_by_recipe(
@@ -224,15 +301,28 @@ def scaled_mm_by_recipe(
     """Recipes 0 and 1: one scale for all, or one for each row and column.
 
     Raises:
-        RuntimeError: there is another recipe, or an order of scales.
+        RuntimeError: the operands' shapes aren't right, or there is an order of scales.
+        ValueError: there is another recipe, or the scales or vector don't go with theirs.
     """
-    if list(recipe_a) != list(recipe_b) or list(recipe_a) not in ([0], [1]):
-        raise RuntimeError(
-            "Invalid scaling configuration. Only TensorWise and RowWise scales of both "
-            f"matrices are supported, got recipes {list(recipe_a)} and {list(recipe_b)}"
-        )
+    check_factors(self, mat2)
+    recipes = list(recipe_a)
+    known = recipes == list(recipe_b) and recipes in ([0], [1])
+    known = known and len(scale_a) == len(scale_b) == 1
+    if not known or not have_floats(self, mat2, *scale_a, *scale_b):
+        refuse_scales(self, mat2, scale_a[0], scale_b[0])
     if any(swizzle_a) or any(swizzle_b):
         raise RuntimeError("Scales have to be in their own order, not swizzled")
-    return scaled_mm(
-        self, mat2, scale_a[0], scale_b[0], bias, None, out_dtype, use_fast_accum
-    )
+    (first,), (second,), columns = scale_a, scale_b, mat2.shape[1]
+    wanted = ([self.shape[0], 1], [1, columns]) if recipes == [1] else ([1], [1])
+    for name, scale, shape in zip("ab", (first, second), wanted, strict=True):
+        if scale.numel() == prod(shape):
+            continue
+        if recipes == [0]:
+            raise ValueError(f"scale_{name} must have 1 Float element")
+        raise ValueError(
+            f"scale_{name} must have shape {shape}, got [{list(scale.shape)}]"
+        )
+    if bias is not None and bias.numel() != columns:
+        raise ValueError(f"Bias must be size {columns} but got {bias.numel()}")
+    given = first, second, bias, None, out_dtype, use_fast_accum
+    return multiply_scaled(self, mat2, *given)

@@ -41,13 +41,7 @@ def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):
         NotImplementedError: the device does not multiply such values.
     """
     device = a.device
-    for other in (b, added):
-        if other is not None and other.device != device:
-            raise RuntimeError(
-                "Expected all tensors to be on the same device, but found at least two "
-                f"devices, {device} and {other.device}!\n"
-                "  remedy: move one of them with .to(device)"
-            )
+    check_together(a, b, added)
     a, b = (x.resolve_conj() for x in (a, b))
     rows, depth, columns = *a.shape[-2:], b.shape[-1]
     out = fresh(a, (*a.shape[:-1], columns), dtype)
@@ -68,6 +62,22 @@ def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):
     elif behind == "gelu" and not done:
         return ops.gelu(out, approximate="tanh")
     return out
+
+
+def check_together(first, *others):
+    """Refuses operands of different devices; those that are None are none.
+
+    Raises:
+        RuntimeError: there are some.
+    """
+    device = first.device
+    for other in others:
+        if other is not None and other.device != device:
+            raise RuntimeError(
+                "Expected all tensors to be on the same device, but found at least two "
+                f"devices, {device} and {other.device}!\n"
+                "  remedy: move one of them with .to(device)"
+            )
 
 
 def steps(x):

@@ -22,7 +22,7 @@ KINDS = {
     28: np.uint8,
     29: np.uint8,
 }  # bfloat16: the upper half of float32
-EIGHTS = tuple((kind, result) for kind in (28, 29) for result in (0, 2, 14))
+EIGHTS = tuple((kind, result) for kind in (28, 29) for result in (0, 2, 14, 28, 29))
 # By how sums are taken: the types of scales, and of factors and results beside one another.
 COMPUTED = {
     68: {0: (*EIGHTS, (0, 0), (2, 2), (2, 0), (14, 14), (14, 0)), 4: ((4, 4),)},
@@ -31,7 +31,9 @@ COMPUTED = {
     72: {10: ((3, 10),)},
 }
 # Attributes and how many bytes each takes: of products, of matrices, of preferences.
-PRODUCT = {2: 4, 3: 4, 4: 4, 7: 4, 8: 8, 17: 8, 18: 8, 25: 1, 26: 4, 31: 4, 32: 4}
+PRODUCT = {
+    2: 4, 3: 4, 4: 4, 7: 4, 8: 8, 17: 8, 18: 8, 20: 8, 25: 1, 26: 4, 31: 4, 32: 4,
+}  # fmt: skip
 MATRIX = {5: 4, 6: 8}
 PREFERENCE = {1: 8}
 
@@ -119,8 +121,15 @@ class CublasLt(Fake):
         both = {a.type, b.type}
         eight = both <= {28, 29}
         known = known and (len(both) == 1 or eight)
-        if wrong or not known or c.type != d.type:
+        small = d.type in EIGHT
+        beside = c.type in (2, 14) if small else c.type == d.type
+        if wrong or not known or not beside:
             self.refuse("sizes or types that do not go together")
+        if 20 in found.attributes and not small:
+            self.refuse("a scale of a result that is not of eight bits")
+        modes = [found.attributes.get(place, 0) for place in (31, 32)]
+        if small and (d.type not in both or any(modes)):
+            raise LibraryError(15, "no algorithm for such results of eight bits")
         if len({x.attributes.get(5, 1) for x in (a, b, c, d)}) > 1:
             self.refuse("batches of different sizes")
         if eight and (both == {29} or flags != [1, 0] or (m | n | k) & 15):
@@ -184,16 +193,16 @@ class CublasLt(Fake):
             for place in (alpha, beta)
         )
         spans = [
-            self.span(address, matrix, what)
+            self.span(address, matrix, what) if other or what != "c" else None
             for address, matrix, what in zip((a, b, c, d), seen, "abcd", strict=True)
-        ]
+        ]  # what is times nothing is not read
         bias, epilogue = None, found.attributes.get(7, 1)
         behind = {2: relu, 32: gelu}.get(epilogue & ~5, lambda values: values)
         if epilogue not in (1, 2, 4, 6, 32, 36):
             self.refuse("an epilogue")
         if epilogue & 4:
-            kind = np.dtype(KINDS[seen[3].type])
-            if found.attributes[26] != seen[3].type or kind.kind == "c":
+            kind = np.dtype(KINDS[seen[2].type])
+            if found.attributes[26] != seen[2].type or kind.kind == "c":
                 self.refuse("a vector of another type")
             address, length = found.attributes[8], sizes[0] * kind.itemsize
             held = self.memory(address, length, "vector")
@@ -209,6 +218,10 @@ class CublasLt(Fake):
             count = {0: 1, 3: count}[mode]
             place = found.attributes[17 + side]
             scales.append(self.vector(place, count, np.float32, "scale"))
+
+        mark = found.attributes.get(20)
+        if mark is not None:
+            mark = self.vector(mark, 1, np.float32, "scale of the result")
 
         def do():
             self.driver.still(room, "cublasLt (work space)")
@@ -227,6 +240,8 @@ class CublasLt(Fake):
             if other:
                 result = result + other * widened(spans[2]()).astype(sums)
             result = behind(result if bias is None else result + bias())
+            if mark is not None:
+                result = result * mark()
             spans[3]()[...] = stored(result, seen[3].type)
 
         self.driver.put(stream, Work(do, what="cublasLt"))
@@ -245,6 +260,18 @@ def eight_bits(exponent, middle, infinite):
             value = np.nan
         found[n] = -value if n > 127 else value
     return found
+
+
+def nearest(values, table):
+    """The bits of the nearest number, of two the even one, and of none beyond them."""
+    known = table[:128][np.isfinite(table[:128])].astype(np.float64)
+    wide = np.abs(values.astype(np.float64)).clip(max=known[-1])
+    above = np.searchsorted(known, np.nan_to_num(wide)).clip(1, len(known) - 1)
+    low, high = wide - known[above - 1], known[above] - wide
+    up = (high < low) | ((high == low) & (above % 2 == 0))
+    bits = np.where(up, above, above - 1)
+    bits = np.where(np.isnan(wide), 127, bits)
+    return (bits | np.signbit(values) << 7).astype(np.uint8)
 
 
 EIGHT = {28: eight_bits(4, 7, False), 29: eight_bits(5, 15, True)}
@@ -271,6 +298,8 @@ def widened(values):
 
 def stored(values, kind):
     """Numbers as a matrix of a type holds them."""
+    if kind in EIGHT:
+        return nearest(values, EIGHT[kind])
     if kind != 14:
         return values
     bits = np.ascontiguousarray(values, np.float32).view(np.uint32)

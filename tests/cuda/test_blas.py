@@ -183,19 +183,27 @@ def test_activations_are_epilogues(machine, kind, gelu, why):
         assert not launches or why == "ours"
 
 
+EIGHTS = {number: name for name, number in blas.EIGHT.items()}
 EIGHT = {
     "one": lambda m, a, b, r, c, v: m._scaled_mm(
-        a, b, r[:1], c[:1], out_dtype=m.bfloat16
+        a, b, r[:1], c[0, 0], out_dtype=m.bfloat16
     ),
     "each": lambda m, a, b, r, c, v: m._scaled_mm(a, b, r, c, out_dtype=m.float32),
-    "mixed": lambda m, a, b, r, c, v: m._scaled_mm(
-        a, b, r, c[:1], bias=v.half(), out_dtype=m.float16, use_fast_accum=True
+    "half": lambda m, a, b, r, c, v: m._scaled_mm(
+        a, b, r, c, bias=v.half(), out_dtype=m.float16, use_fast_accum=True
+    ),
+    "wide vector": lambda m, a, b, r, c, v: m._scaled_mm(
+        a, b, r[:1], c[:, :1], bias=v, out_dtype=m.bfloat16
     ),
     "vector": lambda m, a, b, r, c, v: m._scaled_mm(
-        a, b, r[:1], c[:1], bias=v.bfloat16(), out_dtype=m.float32
+        a, b, r[:1], c[:, :1], bias=v.bfloat16(), out_dtype=m.float32
     ),
     "other": lambda m, a, b, r, c, v: m._scaled_mm(
-        a, b.to(m.float8_e5m2), r[:1], c[:1], out_dtype=m.float32
+        a, b.to(m.float8_e5m2), r[:1], c[:, :1], out_dtype=m.float32
+    ),
+    "recipe": lambda m, a, b, r, c, v: m.nn.functional.scaled_mm(
+        *(a, b, r, m.nn.functional.ScalingType.RowWise, c),
+        m.nn.functional.ScalingType.RowWise,
     ),
 }
 
@@ -204,13 +212,80 @@ EIGHT = {
 @pytest.mark.parametrize("name", EIGHT)
 def test_eight_bit_floats_are_multiplied_with_their_scales(machine, name, why):
     machine.cublas_lt.supported = why == "library"
-    a, b = made((32, 48), rl.float8_e4m3fn), made((16, 48), rl.float8_e4m3fn, 1).t()
-    r, c, v = (rl.rand(n) + 0.5 for n in (32, 16, 16))
-    wanted = EIGHT[name](rl, a, b, r, c, v)
+    given = eight(rl.float8_e4m3fn)
+    wanted = EIGHT[name](rl, *given)
     machine.fake.calls.clear()
-    found = EIGHT[name](rl, *(t.cuda() for t in (a, b, r, c, v)))
+    found = EIGHT[name](rl, *(t.cuda() for t in given))
     close(found, wanted)
     assert ("matmul" in machine.cublas_lt.names()) == (why == "library")
+
+
+def eight(kind, sizes=(32, 16)):
+    """Two matrices of eight-bit floats, scales of their rows and columns, and a vector."""
+    rows, columns = sizes
+    a, b = made((rows, 48), kind), made((columns, 48), rl.float8_e4m3fn, 1).t()
+    r, c, v = (rl.rand(n) + 0.5 for n in (rows, columns, columns))
+    return a, b, r[:, None], c[None], v
+
+
+VECTORS = {
+    "none": lambda v: None,
+    "bfloat16": lambda v: v.bfloat16(),
+    "halves": lambda v: v.half(),
+    "floats": lambda v: v,
+}
+
+
+@pytest.mark.parametrize("why", ["library", "ours"])
+@pytest.mark.parametrize("kinds", [(28, 28), (28, 29), (29, 28), (29, 29)], ids=str)
+@pytest.mark.parametrize("vector", [*VECTORS, "each"])
+def test_results_of_eight_bits_are_the_host_s(machine, vector, kinds, why):
+    machine.cublas_lt.supported = why == "library"
+    first, kind = (getattr(rl, EIGHTS[number]) for number in kinds)
+    a, b, r, c, v = eight(first)
+    if vector != "each":
+        r, c, v = r[:1], c[0, :1], VECTORS[vector](v)
+    wanted = rl._scaled_mm(a, b, r, c, bias=v, out_dtype=kind)
+    given = [None if t is None else t.cuda() for t in (a, b, r, c, v)]
+    machine.fake.calls.clear()
+    found = rl._scaled_mm(*given, out_dtype=kind)
+    assert found.dtype is kind and rl.equal(found.cpu().float(), wanted.float())
+    if why == "library":
+        at_once = kind in (first, b.dtype) and vector not in ("floats", "each")
+        assert machine.cublas_lt.names().count("matmul") == 1
+        assert (machine.launched() == []) == at_once
+
+
+def test_a_result_s_scale_divides_on_the_host_and_multiplies_on_a_card(machine):
+    a, b, r, c, v = given = eight(rl.float8_e4m3fn)
+    scale, kind = rl.tensor(0.25), rl.float8_e4m3fn
+
+    def call(given, scale, kind):
+        a, b, r, c, v = given
+        options = {"bias": v.half(), "scale_result": scale, "out_dtype": kind}
+        return rl._scaled_mm(a, b, r[:1], c[0, :1], **options)
+
+    there = [t.cuda() for t in given]
+    wanted = call(given, 1 / scale, kind).float()
+    for supported in (True, False):
+        machine.cublas_lt.supported = supported
+        machine.card().products.clear()
+        assert rl.equal(call(there, scale.cuda(), kind).cpu().float(), wanted)
+        close(call(there, scale.cuda(), rl.float16), call(given, scale, rl.float16))
+        by_default = call(there, scale.cuda(), None)
+        assert rl.equal(by_default.cpu().float(), wanted), "which the host leaves out"
+
+
+def test_what_eight_bits_do_not_hold_is_their_largest_on_a_card(machine):
+    a, b, r, c, v = (t.cuda() for t in eight(rl.float8_e5m2))
+    high = rl.full((1,), 1e9, device="cuda")
+    for supported in (True, False):
+        machine.cublas_lt.supported = supported
+        machine.card().products.clear()
+        for kind in (rl.float8_e4m3fn, rl.float8_e5m2):
+            found = rl._scaled_mm(a, b, high, high, out_dtype=kind).float().abs()
+            assert found.max().item() == rl.finfo(kind).max and not found.isnan().any()
+        assert rl._scaled_mm(a, b, high * rl.nan, high).float().isnan().all()
 
 
 def test_eight_bit_floats_of_other_sizes_or_layouts_are_ours(machine):
@@ -220,11 +295,24 @@ def test_eight_bit_floats_of_other_sizes_or_layouts_are_ours(machine):
         a = made((rows, depth), rl.float8_e4m3fn)
         b = made((depth, columns), rl.float8_e4m3fn, 1)
         b = b.t().contiguous().t() if turned else b
-        wanted = rl._scaled_mm(a, b, one, one, out_dtype=rl.float32)
-        given = [t.cuda() for t in (a, b, one, one)]
-        close(rl._scaled_mm(*given, out_dtype=rl.float32), wanted)
-    with pytest.raises(RuntimeError, match="Expected mat1 to be Float8"):
-        rl._scaled_mm(one.cuda()[None], one.cuda()[None], one.cuda(), one.cuda())
+        for kind in (rl.float32, rl.float8_e4m3fn):
+            wanted = rl._scaled_mm(a, b, one, one, out_dtype=kind)
+            given = [t.cuda() for t in (a, b, one, one)]
+            close(rl._scaled_mm(*given, out_dtype=kind).float(), wanted.float())
+
+
+def test_scales_that_do_not_go_with_their_matrices_are_refused(machine):
+    a, b, r, c, v = (t.cuda() for t in eight(rl.float8_e4m3fn))
+    one = rl.ones(1, device="cuda")
+    for given in ((a, b, r, one), (a, b, r[:, 0], c[0]), (a.float(), b, one, one)):
+        with pytest.raises(ValueError, match="Invalid scaling configuration"):
+            rl._scaled_mm(*given)
+    with pytest.raises(RuntimeError, match="Bias must be size 16 but got 3"):
+        rl._scaled_mm(a, b, one, one, bias=v[:3])
+    with pytest.raises(RuntimeError, match="scale_result must be a float scalar"):
+        rl._scaled_mm(a, b, one, one, scale_result=v)
+    with pytest.raises(RuntimeError, match="same device"):
+        rl._scaled_mm(a, b, one, one.cpu())
 
 
 def test_the_eight_bits_of_the_imagined_library_are_those_numbers():
@@ -234,6 +322,11 @@ def test_the_eight_bits_of_the_imagined_library_are_those_numbers():
         found = rl.tensor(imagined.EIGHT[number])
         assert rl.equal(found.isnan(), wanted.isnan())
         assert rl.equal(found.nan_to_num(0), wanted.nan_to_num(0))
+        kind = getattr(rl, name)
+        values = rl.randn(4096).exp() * rl.tensor([1.0, -1.0, 1e-2, 1e-5])[:, None]
+        values = values.clamp(-rl.finfo(kind).max, rl.finfo(kind).max)
+        bits = imagined.nearest(values.numpy(), imagined.EIGHT[number])
+        assert rl.equal(rl.tensor(bits), values.to(kind).view(rl.uint8))
 
 
 def test_tf32_is_by_pytorch_s_switches(machine):

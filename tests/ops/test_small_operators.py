@@ -187,6 +187,17 @@ CALLS = {
         m.tensor(2.0),
         out_dtype=m.float32,
     ),
+    "rows": lambda m: eight_bits(
+        m, scale_a=m.arange(16.0)[:, None], scale_b=m.ones(1, 16), out_dtype=m.float32
+    ),
+    "result's scale": lambda m: eight_bits(
+        m, scale_result=m.tensor(3.0), bias=m.arange(16.0), out_dtype=m.float8_e4m3fn
+    ).float(),
+    "small": lambda m: eight_bits(
+        m, scale_result=m.tensor(3.0), out_dtype=m.float8_e5m2
+    ).float(),
+    "no type": lambda m: eight_bits(m, scale_result=m.tensor(3.0)).float(),
+    "wide": lambda m: eight_bits(m, scale_result=m.tensor(3.0), out_dtype=m.float16),
     "branch": lambda m: m.cond(False, lambda x: x, lambda x: -x, (m.ones(2),)),
 }
 
@@ -199,6 +210,22 @@ def test_small_operators_give_what_pytorchs_give(name):
     theirs = theirs if isinstance(theirs, (tuple, list)) else [theirs]
     for mine, other in zip(ours, theirs, strict=True):
         assert_agrees(mine, other)
+
+
+def eight_bits(m, kind="float8_e4m3fn", **options):
+    """A product of eight-bit floats, with scales of one number where none are given."""
+    a = ((m.arange(512.0).reshape(16, 32) % 7) - 3).to(getattr(m, kind))
+    scales = {"scale_a": m.ones(1), "scale_b": m.ones(())}
+    return m._scaled_mm(a, a.t(), **(scales | options))
+
+
+def by_recipe(m, one, other, scale_a=(1,), scale_b=(1,), kind="float32", bias=None):
+    """The same by a recipe, with scales of such shapes."""
+    a = m.ones(16, 32).to(m.float8_e4m3fn)
+    scales = [[m.ones(size, dtype=getattr(m, kind))] for size in (scale_a, scale_b)]
+    bias = bias and m.ones(bias)
+    recipes = (scales[0], one, [], scales[1], other, [])
+    return m._scaled_mm_v2(a, a.t(), *recipes, bias, m.float32)
 
 
 REFUSED = {
@@ -222,6 +249,30 @@ REFUSED = {
     "ends": lambda m: m.nn.functional.grouped_mm(
         m.ones(8, 8), m.ones(2, 8, 8), offs=m.tensor([4, 8])
     ),
+    "scales": lambda m: eight_bits(m, scale_a=m.ones(3)),
+    "scales of rows": lambda m: eight_bits(m, scale_a=m.ones(16), scale_b=m.ones(16)),
+    "double scales": lambda m: eight_bits(
+        m, scale_a=m.ones(16, 1).double(), scale_b=m.ones(1, 16)
+    ),
+    "not eight bits": lambda m: eight_bits(m, "float16"),
+    "half of them not": lambda m: m._scaled_mm(
+        *(m.ones(16, 16).to(m.float8_e5m2), m.ones(16, 16), m.ones(1), m.ones(1))
+    ),
+    "two types": lambda m: m._scaled_mm(
+        *(m.ones(16, 16).to(m.float8_e5m2), m.ones(16, 16).to(m.float8_e4m3fn)),
+        *(m.ones(1).double(), m.ones(1)),
+    ),
+    "a matrix": lambda m: m._scaled_mm(
+        *[m.ones(2).to(m.float8_e5m2)] * 2, *[m.ones(1)] * 2
+    ),
+    "result's scale": lambda m: eight_bits(m, scale_result=m.ones(2)),
+    "wide scale": lambda m: eight_bits(m, scale_result=m.ones(1).double()),
+    "short vector": lambda m: eight_bits(m, bias=m.ones(1)),
+    "recipes": lambda m: by_recipe(m, [0], [1]),
+    "one scale": lambda m: by_recipe(m, [0], [0], (3,)),
+    "row scales": lambda m: by_recipe(m, [1], [1], (15, 1), (1, 16)),
+    "recipe's type": lambda m: by_recipe(m, [0], [0], kind="float64"),
+    "recipe's vector": lambda m: by_recipe(m, [0], [0], bias=3),
     "channels": lambda m: m.conv_tbc(m.ones(5, 2, 3), m.ones(2, 4, 4), m.ones(4)),
     "resized": lambda m: m.ones(2, 3).resize(7),
     "truth": lambda m: m.cond(m.ones(2), lambda: 1, lambda: 2),

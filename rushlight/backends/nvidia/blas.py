@@ -23,7 +23,13 @@ TYPES = {
     "complex128": 5, "int32": 10, "bfloat16": 14,
 }  # fmt: skip
 EIGHT = {"float8_e4m3fn": 28, "float8_e5m2": 29}
-SCALED_RESULTS = ("float16", "bfloat16", "float32")
+SCALED_RESULTS = {
+    "float16": "float16",
+    "bfloat16": "bfloat16",
+    "float32": "float32",
+    "float8_e4m3fn": "float16",
+    "float8_e5m2": "float16",
+}  # and the type of what would be added, where that is not told
 IN_32F_TF32 = 77
 # The type of sums, and in which one the library takes them; of scales: words, and of what.
 SUMS = {
@@ -35,7 +41,7 @@ SUMS = {
 }
 SHORT = ("float16", "bfloat16")
 TRANSA, TRANSB, EPILOGUE, BIAS_POINTER, BIAS_TYPE = 3, 4, 7, 8, 26
-A_SCALE, B_SCALE, FAST, A_MODE, B_MODE = 17, 18, 25, 31, 32
+A_SCALE, B_SCALE, D_SCALE, FAST, A_MODE, B_MODE = 17, 18, 20, 25, 31, 32
 ONE_FOR_ALL, ONE_FOR_EACH = 0, 3  # scales
 BATCH_COUNT, BATCH_OFFSET = 5, 6
 MOST_WORKSPACE = 1
@@ -94,11 +100,15 @@ class Scaled:
     Attributes:
         other: the type of the right factor.
         each: of both factors, whether every row, or column, has a scale of its own.
+        added: the type of a vector, and of what would be added.
+        marked: whether the result has a scale.
         fast: whether sums may be rounded on their way.
     """
 
     other: str
     each: tuple
+    added: str
+    marked: bool
     fast: bool
 
 
@@ -218,8 +228,11 @@ def run_scaled(card, elements, result, sizes, operands, scales, fast):
     `Backend.run_scaled_product` takes.
     """
     rows, columns, depth = sizes
-    known = all(element in EIGHT for element in elements) and result in SCALED_RESULTS
-    if not known or 0 in sizes or not CUBLAS_LT.present():
+    (first, left_each), (second, right_each), third = scales
+    kind, added = result
+    if 0 in sizes or not scales_to(elements, kind, left_each or right_each):
+        return False
+    if not CUBLAS_LT.present():
         return False
     *items, vector = operands
     out, left, right = map(turned, items)
@@ -230,15 +243,29 @@ def run_scaled(card, elements, result, sizes, operands, scales, fast):
     )
     if None in seen or [side.turned for side in seen] != [True, False, False]:
         return False
-    (first, left_each), (second, right_each) = scales
-    told = Scaled(elements[0], (right_each, left_each), bool(fast))
+    added = added or SCALED_RESULTS[kind]
+    each = right_each, left_each
+    told = Scaled(elements[0], each, added, third is not None, bool(fast))
     product = Product(
-        *(elements[1], "float32", result, False, *seen, None, vector is not None, 1),
+        *(elements[1], "float32", kind, False, *seen, None, vector is not None, 1),
         scaled=told,
     )
     factors = ctypes.c_float(1), ctypes.c_float(0)
     order = out, right, left, out
-    return start(card, product, order, vector, factors, (second, first))
+    return start(card, product, order, vector, factors, (second, first, third))
+
+
+def scales_to(elements, result, each):
+    """Whether the library multiplies such eight-bit floats and writes such numbers.
+
+    Args:
+        each: whether a factor has scales of rows or columns.
+    """
+    if not all(element in EIGHT for element in elements):
+        return False
+    if result in EIGHT:  # of another type than both factors it is none
+        return not each and result in elements
+    return result in SCALED_RESULTS
 
 
 def start(card, product, operands, vector, factors, scales=None):
@@ -250,7 +277,7 @@ def start(card, product, operands, vector, factors, scales=None):
         operands: out, left, right and added, in the library's order.
         vector: the address of what is added to each column, or None.
         factors: of the product and of what is added.
-        scales: the addresses of those of both operands, or None.
+        scales: the addresses of those of both operands and of the result, or None.
     """
     out, left, right, added = operands
     alpha, beta = factors
@@ -282,7 +309,8 @@ class Plan:
         self.result = (ctypes.c_uint64 * (RESULT // 8))()
         self.algorithm, self.n_bytes = ctypes.addressof(self.result), 0
         self.product = product
-        number = TYPES[product.result]
+        number = (TYPES | EIGHT)[product.result]
+        beside = number if product.scaled is None else TYPES[product.scaled.added]
         compute = IN_32F_TF32 if product.tf32 else SUMS[product.compute][0]
         sums = TYPES[product.compute]
         self.described = self.make(card, "matmul_desc", compute, sums)
@@ -290,7 +318,7 @@ class Plan:
             self.set(card, place, ctypes.c_int32(side.turned))
         self.set(card, EPILOGUE, ctypes.c_uint32(product.epilogue))
         if product.bias:
-            self.set(card, BIAS_TYPE, ctypes.c_int32(number))
+            self.set(card, BIAS_TYPE, ctypes.c_int32(beside))
         first = second = (TYPES | EIGHT)[product.element]
         if product.scaled is not None:
             second = EIGHT[product.scaled.other]
@@ -302,6 +330,8 @@ class Plan:
         self.right = self.matrix(card, product.right, second)
         self.out = self.matrix(card, product.out, number)
         self.added = self.out
+        if product.result in EIGHT:  # nothing of eight bits is added
+            self.added = self.matrix(card, product.out, beside)
         if product.added is not None:
             self.added = self.matrix(card, product.added, number)
 
@@ -339,9 +369,10 @@ class Plan:
         self.set(card, BIAS_POINTER, ctypes.c_uint64(address))
 
     def set_scales(self, card, addresses):
-        """Says where the scales of both operands are."""
-        for place, address in zip((A_SCALE, B_SCALE), addresses, strict=True):
-            self.set(card, place, ctypes.c_uint64(address))
+        """Says where the scales of both operands are, and the result's if it has one."""
+        for place, address in zip((A_SCALE, B_SCALE, D_SCALE), addresses, strict=True):
+            if address is not None:
+                self.set(card, place, ctypes.c_uint64(address))
 
     def choose(self, card):
         """Asks for an algorithm; whether there is one."""
