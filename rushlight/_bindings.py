@@ -324,7 +324,9 @@ def _methods():
     yield "cpu", lambda self, memory_format=None: self.to("cpu")
     yield (
         "cuda",
-        lambda self, device=None, non_blocking=False: self.to(device or "cuda"),
+        lambda self, device=None, non_blocking=False: self.to(
+            "cuda" if device is None else device
+        ),
     )
     # Kinds of memory that there are elsewhere.
     for kind in "ipu maia mkldnn mps mtia vulkan xla xpu".split():

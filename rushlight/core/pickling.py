@@ -80,12 +80,17 @@ def reduce_storage(storage):
     """How Python's pickle takes a storage apart: its bytes, or how many on ``meta``."""
     if not storage.device.has_memory:
         return rebuild_storage, (storage.nbytes(), storage.device)
-    return rebuild_storage, (storage.bytes(), None)
+    where = None if storage.device.on_host else storage.device
+    return rebuild_storage, (storage.bytes(), where)
 
 
 def rebuild_storage(contents, device):
-    """The storage that ``reduce_storage`` took apart."""
-    return UntypedStorage(contents, device=device)
+    """The storage that ``reduce_storage`` took apart, on the device where it was."""
+    if device is None or not device.has_memory:
+        return UntypedStorage(contents, device=device)
+    here, there = UntypedStorage(contents), UntypedStorage(len(contents), device=device)
+    there.copy_(here)
+    return there
 
 
 copyreg.pickle(UntypedStorage, reduce_storage)

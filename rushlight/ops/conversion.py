@@ -42,6 +42,9 @@ def to_options(
     self, dtype, layout, device, pin_memory, non_blocking, copy, memory_format
 ):
     """Itself where nothing changes, else a converted copy."""
+    if device is not None and device.index is None and device.type == self.device.type:
+        if device.has_memory and not device.on_host:  # the current one is meant
+            device = backend_for(device).place(device)
     same = dtype is None or dtype == self.dtype
     same = same and (device is None or device == self.device)
     if same and not copy and memory_format in (None, rushlight.preserve_format):

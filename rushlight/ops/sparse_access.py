@@ -255,14 +255,17 @@ def _coo_of_compressed(self):
             to_dense(self, None, None), self.ndim - _dense_dim(found, self.layout)
         )
     counts = ops.diff(found.compressed)
-    lines = ops.repeat_interleave(ops.arange(counts.shape[0]), counts)
+    lines = sparse_coo.numbered(counts)
     plain = found.plain.to(lines.dtype)
     pair = [lines, plain] if self.layout in BY_ROWS else [plain, lines]
     inner, size = values(self), list(self.shape)
     if self.layout in IN_BLOCKS:  # every place of a block, in the order of blocks
         shape, rest = inner.shape[:3], inner.shape[3:]
         pair = [
-            (start.reshape([-1, 1, 1]) * extent + ops.arange(extent).reshape(along))
+            (
+                start.reshape([-1, 1, 1]) * extent
+                + sparse_coo.up_to(extent, start).reshape(along)
+            )
             .expand(shape)
             .reshape([-1])
             for start, extent, along in zip(pair, shape[1:], ([-1, 1], [1, -1]))
@@ -376,9 +379,9 @@ def empty_in_layout(size, dtype, layout, device):
     batch, lines = size[:-2], size[-2] if layout in BY_ROWS else size[-1]
     whole = rushlight.int64
     return ops._sparse_compressed_tensor_unsafe(
-        ops.zeros([*batch, lines + 1], dtype=whole),
-        ops.empty([*batch, 0], dtype=whole),
-        ops.empty([*batch, 0], dtype=dtype),
+        ops.zeros([*batch, lines + 1], dtype=whole, device=device),
+        ops.empty([*batch, 0], dtype=whole, device=device),
+        ops.empty([*batch, 0], dtype=dtype, device=device),
         size,
         layout=layout,
     )

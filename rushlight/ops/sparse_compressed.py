@@ -11,6 +11,7 @@ from rushlight.ops.sparse_access import (
     IN_BLOCKS,
     to_sparse_coo,
 )
+from rushlight.ops.sparse_coo import moved, numbered
 
 
 class Compressed:
@@ -78,7 +79,7 @@ def with_values(self, values):
 def lines_of(compressed):
     """The row, or column, of each value."""
     counts = ops.diff(compressed)
-    return ops.repeat_interleave(ops.arange(counts.shape[-1]), counts)
+    return numbered(counts)
 
 
 def block_of(tensor):
@@ -115,11 +116,11 @@ def to_dense(self):
         down, across = (lines, plain) if self.layout in BY_ROWS else (plain, lines)
         rest = values.shape[3:] if self.layout in IN_BLOCKS else values.shape[1:]
         if self.layout not in IN_BLOCKS:
-            out = ops.zeros([rows, columns, *rest], dtype=self.dtype)
+            out = ops.new_zeros(values, [rows, columns, *rest])
             found.append(ops.index_put_(out, [down, across], values))
             continue
-        blocks = ops.zeros(
-            [rows // high, columns // wide, high, wide, *rest], dtype=self.dtype
+        blocks = ops.new_zeros(
+            values, [rows // high, columns // wide, high, wide, *rest]
         )
         blocks = ops.index_put_(blocks, [down, across], values)
         moved = blocks.transpose(1, 2).reshape([rows, columns, *rest])
@@ -261,10 +262,13 @@ def clone(self, memory_format):
 
 
 def to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format):
-    """The values in another type."""
-    return like(
-        self, parts(self)[2].to(self.dtype if dtype is None else dtype, copy=True)
-    )
+    """The parts elsewhere, the values in another type."""
+    kinds = None, None, dtype
+    fresh = [
+        moved(part, kind, device, non_blocking)
+        for part, kind in zip(parts(self), kinds, strict=True)
+    ]
+    return made(*fresh, self.shape, self.layout)
 
 
 def copy_(self, src, non_blocking):
@@ -283,20 +287,24 @@ def copy_(self, src, non_blocking):
         )
     compressed, plain, values = parts(src)
     fresh = Compressed(
-        compressed.clone(), plain.clone(), values.to(self.dtype, copy=True)
+        *(moved(part, None, self.device, non_blocking) for part in (compressed, plain)),
+        moved(values, self.dtype, self.device, non_blocking),
     )
     return sparse.put(self, list(self.shape), fresh)
 
 
 def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
     """The same places with zeros, or a dense tensor where that is asked for."""
+    there = {"device": self.device if device is None else device}
     kind = self.dtype if dtype is None else dtype
-    if layout is layouts.strided:
-        return ops.zeros(list(self.shape), dtype=kind)
     compressed, plain, values = parts(self)
-    none = ops.new_empty(plain, [*plain.shape[:-1], 0])
-    empty = ops.empty([*plain.shape[:-1], 0, *values.shape[plain.ndim :]], dtype=kind)
-    return made(ops.zeros_like(compressed), none, empty, self.shape, self.layout)
+    if layout is layouts.strided:
+        return ops.new_zeros(values, list(self.shape), dtype=kind, **there)
+    none = ops.new_empty(plain, [*plain.shape[:-1], 0], **there)
+    size = [*plain.shape[:-1], 0, *values.shape[plain.ndim :]]
+    empty = ops.new_empty(values, size, dtype=kind, **there)
+    starts = ops.zeros_like(compressed, **there)
+    return made(starts, none, empty, self.shape, self.layout)
 
 
 def mul(self, other):

@@ -55,6 +55,22 @@ def parts(tensor):
     return found.indices, found.values, found.coalesced
 
 
+def rows_at(indices, dims):
+    """Rows of coordinates, in the order of ``dims``."""
+    rows = [indices.select(0, dim) for dim in dims]
+    return ops.stack(rows) if rows else indices[:0]
+
+
+def up_to(count, beside):
+    """The numbers from 0 to ``count``, where a tensor is."""
+    return ops.arange(count, device=beside.device)
+
+
+def numbered(counts):
+    """Each number from 0, as often as its count says."""
+    return ops.repeat_interleave(up_to(counts.shape[-1], counts), counts)
+
+
 def like(tensor, values):
     """A sparse tensor with the same coordinates and other values."""
     indices, old, coalesced = parts(tensor)
@@ -81,7 +97,7 @@ def values_at(grad, indices, shape):
     """The gradient's elements at the coordinates."""
     if is_coo(grad):
         size = list(grad.shape)
-        ones = ops.ones([indices.shape[1], *shape[1:]], dtype=grad.dtype)
+        ones = ops.new_ones(parts(grad)[1], [indices.shape[1], *shape[1:]])
         mask = made(indices, ones, size)
         return ops._values(ops._masked_by_coo(grad, mask))
     return ops.index(grad, list(indices.unbind(0)))
@@ -91,7 +107,7 @@ def from_dense(self, sparse_dim):
     """The elements that are not zero; with dense dimensions, the rows that are not."""
     if sparse_dim == 0:
         there = bool(ops.any(self != 0))  # a number that is zero is not written down
-        indices = ops.empty([0, int(there)], dtype=rushlight.int64)
+        indices = ops.new_empty(self, [0, int(there)], dtype=rushlight.int64)
         return made(indices, self.unsqueeze(0)[: int(there)].clone(), self.shape, True)
     rows = self != 0
     if sparse_dim < self.ndim:
@@ -152,7 +168,7 @@ def coalesced_of(tensor):
 
 def flat_places(indices, sizes):
     """One number for each coordinate, in the order of the elements."""
-    place = ops.zeros([indices.shape[1]], dtype=rushlight.int64)
+    place = ops.new_zeros(indices, [indices.shape[1]])
     for row, size in zip(indices.unbind(0), sizes):
         place = place * size + row
     return place
@@ -165,7 +181,7 @@ def coordinates(places, sizes):
         rows.append(ops.remainder(places, max(size, 1)))
         places = ops.floor_divide(places, max(size, 1))
     if not rows:
-        return ops.empty([0, places.shape[0]], dtype=rushlight.int64)
+        return ops.new_empty(places, [0, places.shape[0]])
     return ops.stack(rows[::-1])
 
 
@@ -193,7 +209,7 @@ def coalesced(self):
 def _sum_groups(values, group, count):
     shape = [count, *values.shape[1:]]
     if values.dtype is rushlight.bool:
-        total = ops.zeros(shape, dtype=rushlight.uint8)
+        total = ops.new_zeros(values, shape, dtype=rushlight.uint8)
         return total.index_add(0, group, values.to(rushlight.uint8)) != 0
     return ops.new_zeros(values, shape).index_add(0, group, values)
 
@@ -252,35 +268,50 @@ def copy_(self, src, non_blocking):
             f"and {list(src.shape)}"
         )
     indices, values, done = parts(src)
-    fresh = Coo(indices.clone(), values.to(self.dtype, copy=True), done)
+    fresh = Coo(
+        moved(indices, None, self.device, non_blocking),
+        moved(values, self.dtype, self.device, non_blocking),
+        done,
+    )
     return sparse.put(self, list(self.shape), fresh)
 
 
 def to_copy(self, dtype, layout, device, pin_memory, non_blocking, memory_format):
-    """The values in another type; the coordinates stay."""
+    """The parts elsewhere, the values in another type."""
     indices, values, done = parts(self)
-    fresh = values.to(self.dtype if dtype is None else dtype, copy=True)
-    return made(indices.clone(), fresh, self.shape, done)
+    indices = moved(indices, None, device, non_blocking)
+    return made(indices, moved(values, dtype, device, non_blocking), self.shape, done)
+
+
+def moved(part, dtype, device, non_blocking=False):
+    """A copy of a part, in another type and elsewhere where those are told."""
+    kind = part.dtype if dtype is None else dtype
+    there = part.device if device is None else device
+    return part.to(there, kind, non_blocking=non_blocking, copy=True)
 
 
 def empty_like(self, dtype, layout, device, pin_memory, memory_format):
     """No values, the same sizes."""
     kind = self.dtype if dtype is None else dtype
+    there = self.device if device is None else device
     if layout is layouts.strided:
-        return ops.empty(list(self.shape), dtype=kind)
-    return empty(list(self.shape), kind, self.device, parts(self)[0].shape[0])
+        return ops.empty(list(self.shape), dtype=kind, device=there)
+    return empty(list(self.shape), kind, there, parts(self)[0].shape[0])
 
 
 def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
     """No values, the same sizes."""
     if layout is layouts.strided:
-        return ops.zeros(list(self.shape), dtype=self.dtype if dtype is None else dtype)
+        kind = self.dtype if dtype is None else dtype
+        there = self.device if device is None else device
+        return ops.zeros(list(self.shape), dtype=kind, device=there)
     return empty_like(self, dtype, layout, device, pin_memory, memory_format)
 
 
 def new_empty(self, size, dtype, layout, device, pin_memory):
     """No values, other sizes."""
-    return empty(list(size), self.dtype if dtype is None else dtype, self.device)
+    there = self.device if device is None else device
+    return empty(list(size), self.dtype if dtype is None else dtype, there)
 
 
 def zero_(self):
@@ -420,9 +451,7 @@ def permute(self, dims):
         )
     if order == list(range(self.ndim)):
         return made(indices, values, self.shape, done)
-    rows = ops.index_select(
-        indices, 0, rushlight.tensor(order[:count], dtype=rushlight.int64)
-    )
+    rows = rows_at(indices, order[:count])
     moved = values.permute([0, *(dim - count + 1 for dim in order[count:])])
     in_order = done and order[:count] == list(range(count))
     return made(rows, moved, [self.shape[dim] for dim in order], in_order)
@@ -461,7 +490,7 @@ def select(self, dim, index):
     if count == 1:
         return values.sum([0]).to(values.dtype)
     kept = [row for row in range(count) if row != dim]
-    rows = ops.index_select(indices, 0, rushlight.tensor(kept, dtype=rushlight.int64))
+    rows = rows_at(indices, kept)
     return made(ops.index_select(rows, 1, hit), values, rest)
 
 
@@ -506,7 +535,8 @@ def narrow_copy(self, dim, start, length):
             "Invalid range to narrow. range(start, start+length) must be a subset of "
             f"range(0, {size}).\n  start: {start}, length: {length}"
         )
-    result = index_select(self, dim, ops.arange(start, start + length))
+    wanted = up_to(length, parts(self)[0]) + start
+    result = index_select(self, dim, wanted)
     sparse.parts_of(result).coalesced = parts(self)[2]
     return result
 

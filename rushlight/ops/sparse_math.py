@@ -19,8 +19,11 @@ from rushlight.ops.sparse_coo import (
     is_coo,
     like,
     made,
+    numbered,
     parts,
     permute,
+    rows_at,
+    up_to,
 )
 
 # ---- element by element
@@ -303,7 +306,7 @@ def sum_along(self, dim):
     size = [self.shape[d] for d in range(self.ndim) if d not in dims]
     if len(kept) == count:
         return made(indices, values, size, done)
-    rows = ops.index_select(indices, 0, rushlight.tensor(kept, dtype=rushlight.int64))
+    rows = rows_at(indices, kept)
     return coalesced_of(made(rows, values, size))
 
 
@@ -528,9 +531,9 @@ def multiply_sparse(self, mat2):
     lengths = ops.bincount(two[0][0], minlength=mat2.shape[0])
     starts = ops.cumsum(lengths, 0) - lengths
     counts = ops.index_select(lengths, 0, one[0][1])
-    left = ops.repeat_interleave(ops.arange(counts.shape[0]), counts)
+    left = numbered(counts)
     first = ops.cumsum(counts, 0) - counts
-    within = ops.arange(left.shape[0]) - ops.index_select(first, 0, left)
+    within = up_to(left.shape[0], left) - ops.index_select(first, 0, left)
     right = ops.index_select(starts, 0, ops.index_select(one[0][1], 0, left)) + within
     indices = ops.stack(
         [ops.index_select(one[0][0], 0, left), ops.index_select(two[0][1], 0, right)]
@@ -563,7 +566,7 @@ def hspmm(mat1, mat2):
     group = ops.cumsum(fresh.to(rushlight.int64), 0) - 1
     named = ops.masked_select(rows, fresh)
     terms = ops.index_select(mat2, 0, indices[1]) * values.unsqueeze(1)
-    out = ops.zeros([named.shape[0], mat2.shape[1]], dtype=dtype)
+    out = ops.new_zeros(mat2, [named.shape[0], mat2.shape[1]])
     sums = ops.index_add_(out, 0, group, terms)
     return made(named.unsqueeze(0), sums, [mat1.shape[0], mat2.shape[1]])
 
@@ -581,7 +584,7 @@ def sspaddmm(self, mat1, mat2, beta, alpha):
         )
     rows = hspmm(mat1, mat2)
     (named,), sums, _ = parts(rows)
-    columns = ops.arange(mat2.shape[1])
+    columns = up_to(mat2.shape[1], named)
     pair = ops.stack(
         [
             ops.repeat_interleave(named, mat2.shape[1]),
@@ -602,7 +605,7 @@ def _pools(self, dim):
     indices = parts(self)[0]
     sizes = [size for d, size in enumerate(self.shape[: indices.shape[0]]) if d != dim]
     rows = [d for d in range(indices.shape[0]) if d != dim]
-    kept = ops.index_select(indices, 0, rushlight.tensor(rows, dtype=rushlight.int64))
+    kept = rows_at(indices, rows)
     return flat_places(kept, sizes), math.prod(sizes)
 
 

@@ -196,9 +196,11 @@ class _Maker:
 def _unavailable(key):
     def refuse(op, *args):
         known = ", ".join(DispatchKey(each).name for each in sorted(op.kernels))
+        on_card = any(getattr(item, "is_cuda", False) for item in args)
+        name = key.name.replace("CPU", "CUDA") if on_card else key.name
         raise NotImplementedError(
             f"Could not run '{op.namespace}::{op.name}' with arguments from the "
-            f"'{key.name}' backend.\n  '{op.namespace}::{op.name}' is available for: "
+            f"'{name}' backend.\n  '{op.namespace}::{op.name}' is available for: "
             f"{known or 'nothing'}\n  remedy: to_dense()"
         )
 

@@ -187,7 +187,9 @@ def spdiags(diagonals, offsets, shape, layout=None):
             "Only output layouts (Sparse, SparseCsc, SparseCsr) are supported, got "
             f"{layout}"
         )
-    columns = rl.arange(diagonals.shape[1]).expand(diagonals.shape)
+    columns = rl.arange(diagonals.shape[1], device=diagonals.device).expand(
+        diagonals.shape
+    )
     rows = columns - offsets.unsqueeze(1)
     inside = (rows >= 0) & (rows < shape[0]) & (columns < shape[1])
     places = rl.stack([rows[inside], columns[inside]])

@@ -16,13 +16,13 @@ from rushlight.sparse.invariants import (
 
 def _values(values, dtype, device):
     if isinstance(values, Tensor):
-        return values if dtype is None else values.to(dtype)
+        return values.to(device=device, dtype=dtype)
     return rl.tensor(values, dtype=dtype, device=device)
 
 
 def _indices(indices, device):
     if isinstance(indices, Tensor):
-        return indices.to(rl.int64)
+        return indices.to(device=device, dtype=rl.int64)
     return rl.tensor(indices, dtype=rl.int64, device=device)
 
 
@@ -63,10 +63,13 @@ def sparse_coo_tensor(
         sizes = list(indices)
         values = rl.empty(0, dtype=dtype, device=device)
         result = call._sparse_coo_tensor_unsafe(
-            rl.empty((len(sizes), 0), dtype=rl.int64), values, sizes, is_coalesced=True
+            *(rl.empty((len(sizes), 0), dtype=rl.int64, device=device), values, sizes),
+            is_coalesced=True,
         )
         return _leaf(result, requires_grad)
     values = _values(values, dtype, device)
+    if device is None and not isinstance(indices, Tensor):
+        device = values.device
     indices = _indices(indices, device)
     if values.dim() == 0:
         values = values.reshape(1)
@@ -153,7 +156,9 @@ def sparse_compressed_tensor(
     dtype = None if dtype is None else by_python_type(dtype)
     values = _values(values, dtype, device)
     parts = [
-        part if isinstance(part, Tensor) else rl.tensor(part, dtype=rl.int64)
+        part.to(device=device)
+        if isinstance(part, Tensor)
+        else rl.tensor(part, dtype=rl.int64, device=values.device)
         for part in (compressed_indices, plain_indices)
     ]
     if size is None:

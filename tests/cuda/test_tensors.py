@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import pickle
 
 import pytest
 
@@ -48,6 +49,32 @@ def test_windows_and_other_orders_come_back_as_they_are_seen(machine):
     assert x.permute(2, 0, 1).cpu().tolist() == x.cpu().permute(2, 0, 1).tolist()
     assert x[:, ::2, 1].cpu().tolist() == x.cpu()[:, ::2, 1].tolist()
     assert x[1, 2, 3].item() == 23.0
+
+
+def test_what_is_on_the_card_that_is_meant_is_not_copied(machine):
+    x = rl.arange(4.0).cuda()
+    assert x.cuda() is x.to("cuda") is x.to(rl.device("cuda")) is x.cuda(0) is x
+    assert x.to("cuda", rl.float32) is x and x.to("cuda", copy=True) is not x
+    assert rl.as_tensor(x, device="cuda") is x
+    assert rl.asarray(x, device="cuda").data_ptr() == x.data_ptr()
+    layer = rl.nn.Linear(2, 2).cuda()
+    place = layer.weight.data_ptr()
+    assert layer.to("cuda").weight.data_ptr() == place
+    with rl.cuda.device(1):
+        assert x.cuda().device.index == x.to("cuda").device.index == 1
+        assert x.cuda(0) is x
+        assert rl.ones(2).cuda(0).device.index == 0
+
+
+def test_pickles_bring_tensors_back_to_their_cards(machine):
+    x = rl.arange(6.0).reshape(2, 3).to("cuda:1")
+    for given in (x, x.t(), x[:0], rl.nn.Parameter(x)):
+        again = pickle.loads(pickle.dumps(given))
+        assert again.device == x.device and again.tolist() == given.tolist()
+        assert type(again) is type(given) and again.stride() == given.stride()
+    layer = rl.nn.Linear(2, 2).cuda()
+    weight = pickle.loads(pickle.dumps(layer)).weight
+    assert weight.is_cuda and rl.equal(weight, layer.weight)
 
 
 def test_cards_exchange_tensors(machine):
