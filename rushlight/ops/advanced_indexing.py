@@ -258,7 +258,8 @@ def index(self, indices):
     if len(indices) == 1 and _covers(given[0], self):
         return masked_select(self, given[0])
     places = Places(self, indices)
-    if not has_plain_steps(self) or not all(map(has_plain_steps, given)):
+    empty = places.count * places.outer * places.inner == 0
+    if empty or not all(map(has_plain_steps, (self, *given))):
         order = order_of_result(self, places)
         if order is not None:
             return _in_order(self, places, order)
@@ -292,11 +293,14 @@ def _in_order(x, places, order):
 
 
 def _laid(x, sizes, order):
-    """An uninitialised tensor whose dimensions lie in an order, the last in steps of one."""
+    """An uninitialised tensor whose dimensions lie in an order, the last in steps of one.
+
+    Around a dimension without elements steps are zero, as on PyTorch.
+    """
     strides, step = [0] * len(sizes), 1
     for d in reversed(order):
         strides[d] = step
-        step *= max(sizes[d], 1)
+        step *= sizes[d]
     return rushlight.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
 
 

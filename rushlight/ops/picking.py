@@ -327,7 +327,8 @@ def beside(self: Tensor, indices):
 def index(self: Tensor, indices):
     """The elements at the places that broadcast index tensors and masks name.
 
-    One tensor of integers is read here; other cases, in `rushlight.ops.advanced_indexing`.
+    One tensor of integers is read here; other cases, and results without elements, whose
+    steps follow rules of their own, in `rushlight.ops.advanced_indexing`.
 
     Args:
         indices: for each leading dimension an int64, int32 or bool tensor, or None.
@@ -353,6 +354,8 @@ def index(self: Tensor, indices):
         and (place.dtype_.code == CODE_INT64 or place.dtype_.code == CODE_INT32)
         and has_plain_steps(self)
         and has_plain_steps(place)
+        and self.numel_
+        and place.numel_
     ):
         return index_one(self, at, place)
     if _INDEX is None:

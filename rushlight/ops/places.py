@@ -211,10 +211,13 @@ def order_of_result(x, places):
 
     Where the source lies otherwise than row-major, so does the result: dimensions with
     longer steps lie further out. Steps of zero, as the index's dimensions have in the
-    source, say nothing: then the next operand is asked.
+    source, say nothing: then the next operand is asked. Operands without elements, all of
+    one shape, lie row by row whatever their steps are.
     """
     sizes = places.result_shape()
     before, kept = len(places.before), len(places.shape)
+    if 0 in sizes and all(size == 1 for size in places.before + places.after):
+        return None
     steps = x.stride()
     indexed = len(places.order) - before - len(places.after)
     source = [steps[d] for d in places.order]

@@ -133,8 +133,7 @@ def outcome(run, *args):
     wide = "complex128" if result.is_complex() else "float64"
     m = m_of(result)
     values = result.detach().to(getattr(m, wide)).numpy()
-    dense = result.numel() > 0
-    return str(result.dtype).split(".")[-1], dense and result.stride(), values
+    return str(result.dtype).split(".")[-1], result.stride(), values
 
 
 def read(x, index):
@@ -183,6 +182,22 @@ def test_an_index_reads_and_writes_as_in_pytorch(seed):
         if pair[0].is_floating_point():
             found = [outcome(slope, x, at) for x, at in zip(pair, index)]
             assert_alike(*found, told)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_several_ellipses_stand_for_what_they_do_in_pytorch(seed):
+    draw = Draw(seed)
+    for case in range(200):
+        pair = draw.tensor()
+        items = [draw.item(draw.r.randint(0, 4)) for _ in range(draw.r.randint(0, 3))]
+        items.insert(draw.r.randint(0, len(items)), [..., ...])
+        items.append([..., ...])  # behind it PyTorch reads sizes that there are none of
+        index = [tuple(item[m] for item in items) for m in (0, 1)]
+        told = (seed, case, list(pair[0].shape), pair[0].stride(), index[0])
+        found = [outcome(read, x, at) for x, at in zip(pair, index)]
+        assert_alike(*found, told)
+        found = [outcome(written, x, at, 3) for x, at in zip(pair, index)]
+        assert_alike(*found, told)
 
 
 def test_an_index_of_nothing_is_not_compared_with_the_size():
