@@ -8,4 +8,5 @@ cdef class OperatorPacket:
     cdef Operator first
     cdef readonly str doc
     cdef readonly bint method       # what tensors call: types and modes are told so
-    cdef bint strict                # as a function: `permute(x, 0, 1)` is refused
+    cdef bint strict                # a function: `permute(x, 0, 1)` and `self=` are refused
+    cdef OperatorPacket function    # what `as_function` made

@@ -73,18 +73,19 @@ class OperatorPacket:
         self.overloads.remove(op)
 
     def as_function(self):
-        """The packet of the functions, which take integers one by one first at most.
+        """The packet of the functions, which call their tensor ``input``, not ``self``.
 
-        As methods they may follow the tensor: ``x.permute(0, 1)``.
+        Integers they take one by one first at most: as methods they may follow the
+        tensor, ``x.permute(0, 1)``.
         """
-        op: Operator
-        for op in self.overloads:
-            if any(row[5] & 4 and row[1] > 3 for row in op.signature.rows[1:]):
-                twin = OperatorPacket(op.namespace, self.name, self.overloads)
-                cython.cast(OperatorPacket, twin).strict = True
-                cython.cast(OperatorPacket, twin).overloads = self.overloads
-                return twin
-        return self
+        if self.function is None:
+            twin: OperatorPacket = OperatorPacket(
+                self.first.namespace, self.name, self.overloads
+            )
+            twin.overloads = self.overloads
+            twin.strict = True
+            self.function = twin
+        return self.function
 
     def as_method(self):
         """The packet of the methods: modes and types can tell it from the function."""
@@ -133,7 +134,13 @@ class OperatorPacket:
     def __reduce__(self):
         if self.method:
             return (getattr, (Tensor, self.name))
-        return (find_packet, (self.first.namespace, self.first.name.split(".")[0]))
+        find = find_function if self.strict else find_packet
+        return (find, (self.first.namespace, self.first.name.split(".")[0]))
+
+
+def find_function(namespace, name):
+    """The packet that users call as a function, by name: what pickles refer to."""
+    return find_packet(namespace, name).as_function()
 
 
 @cython.final

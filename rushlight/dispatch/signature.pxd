@@ -8,7 +8,7 @@ ctypedef struct Bound:
     PyObject* slots[24]
     PyObject* made[24]
     int n_made
-    int strict                      # lists of integers are given as lists
+    int strict                      # a function's: lists are lists, `self` is `input`
     int exotic                      # an argument takes calls by its type
     PyObject* fault                 # a value of the right type that cannot be converted
 

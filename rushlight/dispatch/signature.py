@@ -372,7 +372,7 @@ class Signature:
         self, key: object, value: cython.pointer(PyObject), bound: cython.pointer(Bound)
     ) -> cython.int:
         i: cython.int = self.find(key)
-        if i < 0:
+        if i < 0 or (bound.strict and key == "self" and is_tensor(value)):
             return UNKNOWN_KEYWORD
         if bound.slots[i] != cython.NULL:
             return REPEATED + i
@@ -481,7 +481,7 @@ class Signature:
                 f"{'was' if len(args) == 1 else 'were'} given"
             )
         if kind == UNKNOWN_KEYWORD:
-            wrong = [key for key in keywords if self.find(key) < 0]
+            wrong = [key for key in keywords if self.find(key) < 0] or ["self"]
             return f"{base}() got an unexpected keyword argument '{wrong[0]}'"
         if kind == REPEATED:
             return f"{base}() got multiple values for argument '{self.names[i]}'"

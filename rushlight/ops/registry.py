@@ -107,7 +107,7 @@ def define_packet(entries, namespace="aten"):
     name = entries[0][NAME]
     operators = [make_operator(entry, namespace) for entry in entries]
     packet = OperatorPacket(namespace, name, operators)
-    setattr(call, name, packet)
+    setattr(call, name, packet.as_function())
     variants = 0
     dunders = []
     for entry in entries:
@@ -117,7 +117,7 @@ def define_packet(entries, namespace="aten"):
     inplace_packet = None
     if inplace:
         inplace_packet = OperatorPacket(namespace, name + "_", inplace)
-        setattr(call, name + "_", inplace_packet)
+        setattr(call, name + "_", inplace_packet.as_function())
     own = packet.as_method()
     own_inplace = inplace_packet and inplace_packet.as_method()
     shown = "shown" in entries[0][TAGS]
@@ -160,7 +160,7 @@ def publish(name, packet, inplace_packet, variants, namespace, shown):
     prefix = "" if namespace is None else namespace.replace(".", "_") + "_"
     target[name.removeprefix(prefix)] = packet.as_function()
     if inplace_packet is not None:
-        target[name.removeprefix(prefix) + "_"] = inplace_packet
+        target[name.removeprefix(prefix) + "_"] = inplace_packet.as_function()
 
 
 def bind_dunders(packet, inplace_packet, dunders):

@@ -10,6 +10,7 @@ import ast
 import builtins
 import importlib
 import inspect
+import pickle
 import re
 import warnings
 from pathlib import Path
@@ -367,6 +368,35 @@ def test_older_orders_are_warned_of_once(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         x.add_(2, x)
+
+
+NAMED_SELF = """
+    where(a > 0, self=a, other=b) | where(a > 0, input=a, other=b) | add(self=a, other=b)
+    where(a > 0, self=2.0, other=b) | sum(self=a) | relu(self=a) | permute(self=a, dims=(0, 1))
+    pow(self=2.0, exponent=a) | relu_(self=o) | linalg.det(self=a) | nn.functional.gelu(self=a)
+    ops.aten.relu(self=a) | ops.aten.add(self=a, other=b) | a.where(condition=a > 0, other=b)
+    ops.aten.add.Tensor(self=a, other=b) | sum(input=a) | cat(self=[a, b])
+"""
+
+
+@pytest.mark.parametrize(
+    "text", [t.strip() for t in re.split(r"[|\n]", NAMED_SELF) if t.strip()]
+)
+def test_functions_call_their_tensor_input_and_operators_call_it_self(text):
+    outcomes = []
+    for library in (torch, rl):
+        names = {"a": library.ones(2, 2), "b": library.ones(2, 2), "o": library.ones(2)}
+        run = text if text.startswith("a.") else f"m.{text}"
+        try:
+            outcomes.append(eval(run, {"m": library, **names}).tolist())
+        except Exception as error:
+            outcomes.append(type(error))
+    assert outcomes[1] == outcomes[0]
+
+
+def test_functions_are_pickled_as_themselves():
+    for function in (rl.add, rl.linalg.det, rl.relu_, rl.ops.aten.add, rl.Tensor.add):
+        assert pickle.loads(pickle.dumps(function)) is function
 
 
 def test_kernels_from_python_are_replaced_unless_told():
