@@ -103,7 +103,7 @@ def set_deterministic_debug_mode(debug_mode):
 
 
 def set_warn_always(b, /):
-    """Notes whether warnings are to come each time; Python's own filters decide."""
+    """Whether warnings that come once come each time; Python's own filters hold beside."""
     _state["warn_always"] = bool(b)
 
 

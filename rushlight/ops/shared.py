@@ -216,8 +216,8 @@ def convolution_second_gradients(
 _told = set()
 
 
-def warn_once(message):
-    """Gives a warning the first time that it is due."""
-    if message not in _told:
+def warn_once(message, stacklevel=3):
+    """Gives a warning the first time that it is due: each time after ``set_warn_always``."""
+    if message not in _told or rushlight.is_warn_always_enabled():
         _told.add(message)
-        warnings.warn(message, UserWarning, stacklevel=3)
+        warnings.warn(message, UserWarning, stacklevel=stacklevel)

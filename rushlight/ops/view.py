@@ -7,6 +7,7 @@ from rushlight.core.views import resize_ as resize_in_place
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
 from rushlight.ops.native import brief, changed, scalar_name
+from rushlight.ops.shared import warn_once
 
 
 def call_slice(tensor, dim, start, end, step):
@@ -183,8 +184,21 @@ def common_shape(shapes):
 
 
 def reversed_dims(self):
-    """The dimensions in the opposite order."""
+    """The dimensions in the opposite order; deprecated but for matrices."""
+    if self.dim() == 0:
+        _tell_numbers_are_none("Tensor.T", "the tensor itself")
+    elif self.dim() != 2:
+        warn_once(
+            "The use of `x.T` on tensors of dimension other than 2 to reverse their shape "
+            "is deprecated. Consider `x.mT` to transpose batches of matrices or "
+            "`x.permute(*range(x.ndim - 1, -1, -1))` to reverse the dimensions"
+        )
     return self.permute(tuple(range(self.dim() - 1, -1, -1)))
+
+
+def _tell_numbers_are_none(name, instead):
+    """Warns of transposing a tensor without dimensions."""
+    warn_once(f"{name} is deprecated on 0-D tensors. Consider using {instead}.", 4)
 
 
 def transposed(self):
@@ -198,7 +212,10 @@ def transposed(self):
             "tensor.mT is only supported on matrices or batches of matrices. Got 1-D"
             " tensor."
         )
-    return self.transpose(-2, -1) if self.dim() else self
+    if not self.dim():
+        _tell_numbers_are_none("Tensor.mT", "the tensor itself")
+        return self
+    return self.transpose(-2, -1)
 
 
 def matrices_h(self):
@@ -212,6 +229,9 @@ def matrices_h(self):
             "tensor.mH is only supported on matrices or batches of matrices. Got 1-D"
             " tensor."
         )
+    if not self.dim():
+        _tell_numbers_are_none("Tensor.mH", "x.conj()")
+        return self.conj()
     return ops.adjoint(self)
 
 
@@ -231,7 +251,10 @@ def matrix_h(self):
                 else " For batches of matrices, consider using tensor.mH"
             )
         )
-    return ops.adjoint(self) if self.dim() else self.conj()
+    if not self.dim():
+        _tell_numbers_are_none("Tensor.H", "x.conj()")
+        return self.conj()
+    return ops.adjoint(self)
 
 
 def adjoint(self):
@@ -245,7 +268,10 @@ def adjoint(self):
             "tensor.adjoint() is only supported on matrices or batches of matrices. "
             "Got 1-D tensor."
         )
-    return (self.transpose(-2, -1) if self.ndim else self).conj()
+    if not self.ndim:
+        _tell_numbers_are_none("adjoint()", "x.conj()")
+        return self.conj()
+    return self.transpose(-2, -1).conj()
 
 
 def point_at(self, source):
