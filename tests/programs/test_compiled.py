@@ -297,3 +297,21 @@ def test_learning_rates_are_parameters_of_programs():
     for rate in (0.1, 0.2, 0.3, 0.4):
         assert rl.allclose(compiled(rl.ones(3), rate), rl.ones(3) * rate + 1)
     assert len(compiled._runner.graphs) == 1
+
+
+def test_a_tensor_that_repeats_its_elements_takes_itself():
+    """Copied into itself nothing is written; another tensor is refused each time."""
+
+    def itself(x):
+        repeated = (x + 1).expand(3, 4)
+        return repeated.copy_(repeated) * 2
+
+    def another(x):
+        return x.expand(3, 4).copy_(x.expand(3, 4))
+
+    for ours, expected in thrice(itself, noise(4)):
+        assert ours.equal(expected)
+    compiled = rl.compile(another)
+    for _ in range(3):
+        with pytest.raises(RuntimeError, match="more than one element"):
+            compiled(rl.ones(4))
