@@ -27,7 +27,6 @@ from rushlight.ops.native import (
     scalar_name,
 )
 from rushlight.ops.scattering import REDUCTIONS, raise_fault
-from rushlight.ops.shared import differentiated, followed, readable
 from rushlight.ops.type_groups import REAL, USUAL
 
 MOVED = USUAL | {8}  # types whose elements are only moved
@@ -268,23 +267,27 @@ def _put(out, dim, index, source, single, before):
     raise_fault(flag, dim, size, IndexError, before)
 
 
-def _in_one_sweep(self, index, source):
-    """Whether a kernel puts slices together: plain numbers that nobody differentiates by."""
+def along(index, dim, shape):
+    """An index of slices as ``scatter`` takes it: a place for each of their elements."""
+    sizes = [1] * len(shape)
+    if sizes:
+        sizes[dim] = -1
+    return index.reshape(sizes).expand(shape)
+
+
+def _in_one_sweep(self, index):
+    """Whether a kernel of its own puts slices together, which has plain numbers only."""
     return (
         self.dtype in (rushlight.float32, rushlight.float64)
         and self.dim() > 0
         and self.numel() > 0
         and index.numel() > 0
         and self.device.on_host
-        and not followed()
-        and all(t._stand is None and readable(t) for t in (self, index, source))
-        and not differentiated(self)
-        and not differentiated(source)
     )
 
 
 def _reduced_slices(self, dim, index, source, reduce, include_self):
-    out = self.contiguous().clone()
+    out = copy_to_write(self, (index, source))
     outer, size, inner = around(list(self.shape), dim)
     mode, identity = REDUCTIONS[reduce]
     across = int(outer == 1 and inner > 1)
@@ -331,14 +334,9 @@ def index_reduce(self, dim, index, source, reduce, include_self):
         require(kernel, self.dtype, real, self)
     if reduce == "mean":
         require("div_floor_cpu", self.dtype, USUAL - {11}, self)
-    if _in_one_sweep(self, index, source):
+    if _in_one_sweep(self, index):
         return _reduced_slices(self, dim, index, source, reduce, include_self)
-    sizes = [1] * max(self.dim(), 1)
-    sizes[dim] = -1
-    if not self.dim():
-        places = index.reshape(())
-    else:
-        places = index.reshape(sizes).expand(source.shape)
+    places = along(index, dim, source.shape)
     try:
         return ops.scatter_reduce(
             self, dim, places, source, reduce, include_self=include_self

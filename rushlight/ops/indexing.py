@@ -4,6 +4,7 @@ import rushlight
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
+from rushlight.ops.index_slices import along
 from rushlight.ops.native import changed_in_place, scalar_name
 from rushlight.ops.scattering import meetings, narrowed
 
@@ -131,6 +132,16 @@ def scatter_reduce_gradients(
         to_self = ops.scatter(to_self, dim, index, 0)
     to_src = padded(to_src, src.shape) if needs & 2 else None
     return to_self if needs & 1 else None, to_src
+
+
+def index_reduce_gradients(
+    grad, self, dim, index, source, reduce, include_self, result, needs
+):
+    """Gradients of ``index_reduce``, which is ``scatter_reduce`` of whole slices."""
+    places = along(index, wrap_dim(dim, self.dim()), source.shape)
+    return scatter_reduce_gradients(
+        grad, self, dim, places, source, reduce, include_self, result, needs
+    )
 
 
 def _product_gradients(grad, self, dim, index, src, include_self, result):
