@@ -25,6 +25,7 @@ from rushlight.ops.spectral_kernels import (
     lines_kernel,
 )
 from rushlight.ops.spectral_small import SIZES, transform_short
+from rushlight.ops.spectral_steps import radices_for, transform_steps
 
 POWERS = (16, 8, 4, 2)  # radices of the kernel that most sizes need
 ALONE = 512  # lines of this length or more have vectors of their own: a block of them,
@@ -171,23 +172,31 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     in_step, out_step = in_step * in_unit, out_step * out_unit
     steps = in_step, out_step
     if (
-        in_kind == COMPLEX
+        in_kind in (COMPLEX, PAIRED)
         and out_kind != REAL
-        and in_count == length
+        and in_count == length + (in_kind == PAIRED)
         and out_count == length + (out_kind == PAIRED)
     ):
-        lines = [(many, near * in_unit, far * 2) for many, near, far in batch]
+        lines = [(many, near * in_unit, far * out_unit) for many, near, far in batch]
         how = (length, source, out, lines)
         factor = number(scale, parts), scale
         if steps == (2, 2):
-            if rows_of(length, parts.itemsize):
+            import os
+            if not os.environ.get("NOSTEPS") and radices_for(length, parts.itemsize):
+                transform_steps(*how, forward, factor)
+                return out
+            if rows_of(length, parts.itemsize) and in_kind == COMPLEX:
                 transform_across(*how, forward, factor)
                 return out
-            if length in SIZES and outer == 1 and inner >= MANY:
+            if in_kind == COMPLEX and length in SIZES and outer == 1 and inner >= MANY:
                 return transform_many(
                     source, out, dim, forward, scale, size, plan, batch[1]
                 )
-        elif lines[1][1:] == (2, 2) and length in BESIDE and out_kind == COMPLEX:
+        elif (
+            lines[1][1:] == (2, 2)
+            and length in BESIDE
+            and in_kind == out_kind == COMPLEX
+        ):
             transform_beside(*how, steps, forward, factor)
             return out
     lanes = VECTOR_BYTES // parts.itemsize
