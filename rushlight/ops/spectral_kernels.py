@@ -14,7 +14,6 @@ apart while a line is worked on.
 
 from __future__ import annotations
 
-import cmath
 import functools
 import math
 
@@ -22,6 +21,7 @@ from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Shuffle, Type, i64, load
+from rushlight.ops import call as ops
 from rushlight.ops.contraction_loops import (
     blocks_of,
     minimum,
@@ -44,6 +44,28 @@ INTS = (
 )  # fmt: skip
 
 
+def root(turns, count):
+    """A root of one, ``exp(-2 pi i turns / count)``, of an angle of an eighth turn at most.
+
+    >>> root(3, 4), root(-7, 7)
+    (1j, (1+0j))
+    """
+    quarters = round(4 * turns / count)
+    angle = (4 * turns - quarters * count) * (math.pi / (2 * count))
+    return complex(math.cos(angle), -math.sin(angle)) * (1, -1j, -1, 1j)[quarters % 4]
+
+
+def roots(turns, count):
+    """The same of a tensor of turns, integers in float64: real parts and imaginary ones."""
+    quarters = ops.round(turns * (4 / count))
+    angle = (turns * 4 - quarters * count) * (math.pi / (2 * count))
+    near, far = ops.cos(angle), -ops.sin(angle)
+    place = ops.remainder(quarters, 4)
+    across = ops.remainder(place, 2) == 1  # times -i
+    back = 1 - 2 * (place >= 2).to(turns.dtype)
+    return ops.where(across, far, near) * back, ops.where(across, -near, far) * back
+
+
 def small_transform(b, values):
     """The transform of a few complex values, each a pair of expressions.
 
@@ -59,7 +81,8 @@ def small_transform(b, values):
         return four(b, values)
     for first in (4, 2, 3, 5):
         if n % first == 0 and n > first:
-            return composed(b, values, first, n // first)
+            apart = math.gcd(first, n // first) == 1
+            return (crossed if apart else composed)(b, values, first, n // first)
     return odd(b, values)
 
 
@@ -98,6 +121,22 @@ def composed(b, values, first, second):
     return result
 
 
+def crossed(b, values, first, second):
+    """The same for lengths without a common factor: nothing is turned (Good's order)."""
+    n = first * second
+    rows = [
+        small_transform(b, [values[(j * first + i * second) % n] for i in range(first)])
+        for j in range(second)
+    ]
+    result = [None] * n
+    for k in range(first):
+        for at, value in enumerate(small_transform(b, [row[k] for row in rows])):
+            # the place that leaves k of first, and at of second
+            place = next(e for e in range(at, n, second) if e % first == k)
+            result[place] = value
+    return result
+
+
 def turned(b, x, power, n):
     """A constant root of one, ``exp(-2 pi i power / n)``, times a value."""
     power %= n
@@ -113,8 +152,8 @@ def turned(b, x, power, n):
     if 8 * power == 3 * n:
         half = math.sqrt(0.5)
         return b.let("t", (x[1] - x[0]) * half), b.let("t", (x[0] + x[1]) * -half)
-    root = cmath.exp(-2j * math.pi * power / n)
-    return times(b, x, (constant(x, root.real), constant(x, root.imag)))
+    w = root(power, n)
+    return times(b, x, (constant(x, w.real), constant(x, w.imag)))
 
 
 def constant(x, value):
@@ -143,8 +182,8 @@ def odd(b, values):
         real, imag = values[0]
         left = right = None
         for j, add, gap in zip(half, sums, gaps, strict=True):
-            angle = 2 * math.pi * (j * k % n) / n
-            c, s = constant(add, math.cos(angle)), constant(add, math.sin(angle))
+            w = root(-j * k, n)
+            c, s = constant(add, w.real), constant(add, w.imag)
             real, imag = multiply_add(add[0], c, real), multiply_add(add[1], c, imag)
             left = gap[1] * s if left is None else multiply_add(gap[1], s, left)
             right = gap[0] * s if right is None else multiply_add(gap[0], s, right)

@@ -9,12 +9,6 @@ import rushlight
 from rushlight.backends.roles import host, roles_for
 from rushlight.ops import call as ops
 from rushlight.ops.native import place_of
-from rushlight.ops.spectral_across import (
-    BESIDE,
-    rows_of,
-    transform_across,
-    transform_beside,
-)
 from rushlight.ops.spectral_kernels import (
     COMPLEX,
     HALF,
@@ -23,9 +17,15 @@ from rushlight.ops.spectral_kernels import (
     REAL,
     VECTOR_BYTES,
     lines_kernel,
+    roots,
 )
 from rushlight.ops.spectral_small import SIZES, transform_short
-from rushlight.ops.spectral_steps import radices_for, transform_steps
+from rushlight.ops.spectral_steps import (
+    steps_beside,
+    table_of,
+    transform_along,
+    transform_beside,
+)
 
 POWERS = (16, 8, 4, 2)  # radices of the kernel that most sizes need
 ALONE = 512  # lines of this length or more have vectors of their own: a block of them,
@@ -93,8 +93,7 @@ class Plan:
             rows = length // radix
             k = ops.arange(1, radix, dtype=rushlight.float64).unsqueeze(1)
             turns = k * ops.arange(rows, dtype=rushlight.float64)
-            angle = turns * (-2 * math.pi / length)
-            tables += [ops.cos(angle).flatten(), ops.sin(angle).flatten()]
+            tables += [part.flatten() for part in roots(turns, length)]
             length = rows
         if not tables:
             return rushlight.zeros(1, dtype=self.dtype)
@@ -103,9 +102,8 @@ class Plan:
     @functools.cached_property
     def halves(self):
         """The first half of the roots for lines of twice the length."""
-        angle = ops.arange(self.size // 2 + 1, dtype=rushlight.float64)
-        angle = angle * (-math.pi / self.size)
-        return ops.cat([ops.cos(angle), ops.sin(angle)]).to(self.dtype)
+        turns = ops.arange(self.size // 2 + 1, dtype=rushlight.float64)
+        return ops.cat(roots(turns, 2 * self.size)).to(self.dtype)
 
 
 @functools.lru_cache(KEPT)
@@ -181,12 +179,8 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         how = (length, source, out, lines)
         factor = number(scale, parts), scale
         if steps == (2, 2):
-            import os
-            if not os.environ.get("NOSTEPS") and radices_for(length, parts.itemsize):
-                transform_steps(*how, forward, factor)
-                return out
-            if rows_of(length, parts.itemsize) and in_kind == COMPLEX:
-                transform_across(*how, forward, factor)
+            if table_of(length, parts.itemsize):
+                transform_along(*how, forward, factor)
                 return out
             if in_kind == COMPLEX and length in SIZES and outer == 1 and inner >= MANY:
                 return transform_many(
@@ -194,8 +188,8 @@ def transform_lines(source, out, dim, forward, scale, size=None):
                 )
         elif (
             lines[1][1:] == (2, 2)
-            and length in BESIDE
             and in_kind == out_kind == COMPLEX
+            and steps_beside(length, parts.itemsize)
         ):
             transform_beside(*how, steps, forward, factor)
             return out
@@ -283,8 +277,7 @@ def batches(source, out, dim):
 def chirp(size, dtype, forward):
     """``exp(-i pi k^2 / size)``, and the transform of its conjugate, for `transform_primes`."""
     turns = ops.remainder(ops.arange(size) ** 2, 2 * size).double()
-    angle = turns * (math.pi / size * (-1 if forward else 1))
-    wave = ops.complex(ops.cos(angle), ops.sin(angle))
+    wave = ops.complex(*roots(turns if forward else -turns, 2 * size))
     room = good_size(2 * size - 1)
     around = rushlight.zeros(room, dtype=wave.dtype)
     mirror = wave.conj()
