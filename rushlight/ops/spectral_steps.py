@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import nullcontext
 
 import rushlight
 from rushlight.backends.roles import host
@@ -204,9 +205,7 @@ class Steps:
     def step(self, radix, length, side, table, read, keep):
         """One step; its roots, a number for every place and result, lie at ``table``."""
         b = self.b
-        with b.loop("p", 0, length) as p, b.loop("q", 0, side) as q:
-            if length * side == 1:
-                p = q = 0  # places that are known when the kernel is written
+        with self.each("p", length) as p, self.each("q", side) as q:
             values = [read((p + length * j) * side + q) for j in range(radix)]
             for k, value in enumerate(small_transform(b, values)):
                 if k and length > 1:
@@ -215,9 +214,13 @@ class Steps:
                     value = times(b, value, [self.spread(part) for part in pair])
                 keep((p * radix + k) * side + q, value)
 
+    def each(self, name, count):
+        """A loop; a lone place is a number that is known when the kernel is written."""
+        return nullcontext(0) if count == 1 else self.b.loop(name, 0, count)
+
     def held(self, array, place):
         """Both parts of a vector of an array."""
-        at, b = place * (2 * self.lanes), self.b
+        at, b = ir.as_expr(place * (2 * self.lanes), i64), self.b
         return tuple(
             b.let("v", load(array, at + part * self.lanes, self.lanes))
             for part in range(2)
@@ -331,14 +334,14 @@ class Along(Steps):
     def some_columns(self, lines, first):
         """The transforms of columns from one on."""
         b, count = self.b, (self.rows - 1) * self.columns
-        turns = [
-            self.roots_at(first + k * self.columns, count) for k in range(self.rows - 1)
-        ]
         values = []
         for line in lines:
             read = [self.column(line, first, row) for row in range(self.rows)]
             head, *rest = small_transform(b, read)
-            values += [head, *(times(b, *two) for two in zip(rest, turns, strict=True))]
+            values.append(head)
+            for k, value in enumerate(rest):
+                turn = self.roots_at(first + k * self.columns, count)
+                values.append(times(b, value, turn))
         parts = [transpose(b, list(part)) for part in zip(*values, strict=True)]
         return list(zip(*parts, strict=True))
 
@@ -428,7 +431,7 @@ class Along(Steps):
             turned = gap[1], b.let("n", -gap[0])
             rest = times(b, turned, self.held(table, u))
             self.store(lines, u, plus(b, even, rest))
-        value = self.held(array, Const(i64, 0))
+        value = self.held(array, 0)
         last, _ = minus(b, value, value[::-1])
         last = b.let("last", (last + last) * self.factor)
         for k, line in enumerate(lines):
@@ -483,7 +486,7 @@ class Beside(Steps):
 
     def read(self, source, place):
         """An element of every line."""
-        at = self.b.let("at", moved(source, place * self.n["in_step"]))
+        at = self.b.let("at", moved(source, ir.as_expr(place, i64) * self.n["in_step"]))
         parts = self.parted([
             self.b.let("v", load(at, half * self.lanes, self.lanes, mask=mask))
             for half, mask in enumerate(self.masks)
@@ -493,7 +496,7 @@ class Beside(Steps):
     def store(self, out, place, value):
         """An element of every line, scaled."""
         lanes, parts = self.lanes, self.result(value)
-        to = self.b.let("to", moved(out, place * self.n["out_step"]))
+        to = self.b.let("to", moved(out, ir.as_expr(place, i64) * self.n["out_step"]))
         for half, mask in enumerate(self.masks):
             pick = [
                 k // 2 + k % 2 * lanes
