@@ -418,6 +418,8 @@ CASES = {
     "fft2": case(lambda m, a: m.fft.fft2(a), (8, 128, 128), kind="complex64"),
     "rfft": case(lambda m, a: m.fft.rfft(a), (64, 4096)),
     "irfft": case(lambda m, a: m.fft.irfft(a), (64, 2049), kind="complex64"),
+    "fft of 96": case(lambda m, a: m.fft.fft(a), (1000, 96), kind="complex64"),
+    "fft of 512": case(lambda m, a: m.fft.fft(a), (200, 512), kind="complex64"),
     "fft of 1000": case(lambda m, a: m.fft.fft(a), (100, 1000), kind="complex64"),
     "istft": case(
         lambda m, a, w: m.istft(a, 256, window=w), (8, 129, 200, {"kind": "complex64"}), (256,)

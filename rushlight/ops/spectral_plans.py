@@ -179,13 +179,14 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         how = (length, source, out, lines)
         factor = number(scale, parts), scale
         if steps == (2, 2):
-            if table_of(length, parts.itemsize):
+            if in_kind == COMPLEX and length in SIZES:
+                if outer == 1 and inner >= MANY:
+                    return transform_many(
+                        source, out, dim, forward, scale, size, plan, batch[1]
+                    )
+            elif table_of(length, parts.itemsize):
                 transform_along(*how, forward, factor)
                 return out
-            if in_kind == COMPLEX and length in SIZES and outer == 1 and inner >= MANY:
-                return transform_many(
-                    source, out, dim, forward, scale, size, plan, batch[1]
-                )
         elif (
             lines[1][1:] == (2, 2)
             and in_kind == out_kind == COMPLEX

@@ -122,10 +122,10 @@ def steps_beside(size, itemsize):
 def table_roots(rows, steps, halves, dtype):
     """Roots of one in the order in which they are read.
 
-    Those of columns: for every result but the first the columns' real parts, then the
-    imaginary ones. Of other steps: for every place a pair for every result but the first.
-    Then those of mirrors: for every element of a line that is half of a longer one; or
-    of what is written for every vector, its lanes.
+    Those of mirrors: for every element of a line that is half of a longer one; or, of what
+    is written, for every vector its lanes. Those of columns: for every result but the
+    first the columns' real parts, then the imaginary ones. Those of other steps: for every
+    place a pair for every result but the first.
     """
     lanes = VECTOR_BYTES // dtype.itemsize
     columns = length = math.prod(steps)
@@ -135,18 +135,18 @@ def table_roots(rows, steps, halves, dtype):
     def count(*ends):
         return ops.arange(*ends, dtype=rushlight.float64)
 
-    if rows > 1:
-        tables += roots(count(1, rows).unsqueeze(1) * count(columns), size)
-    for radix in steps[:-1]:
-        turns = count(length // radix).unsqueeze(1) * count(1, radix)
-        tables.append(ops.stack(roots(turns, length), -1))
-        length //= radix
     if halves == FROM_HALF:
         tables += roots(count(size), 2 * size)
     if halves == TO_HALF:
         turns = count(size).reshape([columns, 1, rows])
         turns = turns.expand([columns, lanes // rows, rows])
         tables.append(ops.stack(roots(turns, 2 * size), 1))
+    if rows > 1:
+        tables += roots(count(1, rows).unsqueeze(1) * count(columns), size)
+    for radix in steps[:-1]:
+        turns = count(length // radix).unsqueeze(1) * count(1, radix)
+        tables.append(ops.stack(roots(turns, length), -1))
+        length //= radix
     # vectors of fewer columns than lanes read beyond their own
     tables.append(ops.zeros([lanes], dtype=rushlight.float64))
     return ops.cat([table.flatten() for table in tables]).to(dtype)
@@ -166,7 +166,7 @@ class Steps:
 
     def __init__(self, type, steps, forward, scaled, names):
         self.b = b = Builder()
-        self.type, self.steps = type, steps
+        self.type, self.steps, self.arrays = type, steps, []
         self.order = (0, 1) if forward else (1, 0)  # inverses swap the parts
         self.lanes = VECTOR_BYTES // type.itemsize
         pointers = ("out", "source", "scale", "roots")
@@ -180,27 +180,34 @@ class Steps:
         return self.b.let("spread", Broadcast(self.lanes, value))
 
     def array(self):
-        """Room for lines: a vector of real parts, one of imaginary ones, and so on."""
-        return self.b.array("room", self.type, 2 * math.prod(self.steps) * self.lanes)
+        """Room for lines: a vector of real parts, one of imaginary ones, and so on.
 
-    def all_steps(self, table, read, keep):
+        There are two, which take turns: what is in one is read while the other is written.
+        """
+        if len(self.arrays) == 2:
+            self.arrays.reverse()
+        else:
+            size = 2 * math.prod(self.steps) * self.lanes
+            self.arrays.insert(0, self.b.array("room", self.type, size))
+        return self.arrays[0]
+
+    def all_steps(self, table, read, keep=None):
         """From a function that reads vectors by their places to one that keeps them.
 
         Args:
             table: where the roots begin.
+            keep: by default what it would keep is left in an array, which is returned.
         """
         length, side = math.prod(self.steps), 1
-        for radix in self.steps[:-1]:
+        for radix in self.steps:
             length //= radix
-            held = self.array()
-            self.step(
-                radix, length, side, table, read, functools.partial(self.hold, held)
-            )
+            held = self.array() if length > 1 or keep is None else None
+            put = keep if held is None else functools.partial(self.hold, held)
+            self.step(radix, length, side, table, read, put)
             read = functools.partial(self.held, held)
             table += 2 * (radix - 1) * length
             side *= radix
-        self.step(self.steps[-1], 1, side, table, read, keep)
-        return table
+        return held
 
     def step(self, radix, length, side, table, read, keep):
         """One step; its roots, a number for every place and result, lie at ``table``."""
@@ -275,11 +282,8 @@ class Along(Steps):
         self.lines = self.lanes // self.rows
         if halves == TO_HALF:
             self.factor = self.spread(load(self.scale, 0) * 0.5)
-        self.mirrors = 2 * (self.rows - 1) * self.columns  # where their roots begin
-        length = self.columns
-        for radix in self.steps[:-1]:
-            length //= radix
-            self.mirrors += 2 * (radix - 1) * length
+        # where the roots of columns begin, behind those of mirrors
+        self.turns = (0, 2 * size, 2 * self.columns * self.lanes)[halves]
 
     def write(self):
         """The statements of the whole kernel."""
@@ -287,11 +291,9 @@ class Along(Steps):
         with b.loop("item", ir.BEGIN, ir.END) as item:
             ins, outs = self.places(item)
             read = self.all_columns(ins)
-            table = 2 * (self.rows - 1) * self.columns
+            table = self.turns + 2 * (self.rows - 1) * self.columns
             if self.halves == TO_HALF:
-                held = self.array()
-                self.all_steps(table, read, functools.partial(self.hold, held))
-                self.mirrored(held, outs)
+                self.mirrored(self.all_steps(table, read), outs)
             else:
                 self.all_steps(table, read, functools.partial(self.store, outs))
         return b.statements
@@ -340,7 +342,7 @@ class Along(Steps):
             head, *rest = small_transform(b, read)
             values.append(head)
             for k, value in enumerate(rest):
-                turn = self.roots_at(first + k * self.columns, count)
+                turn = self.roots_at(first + (self.turns + k * self.columns), count)
                 values.append(times(b, value, turn))
         parts = [transpose(b, list(part)) for part in zip(*values, strict=True)]
         return list(zip(*parts, strict=True))
@@ -402,7 +404,7 @@ class Along(Steps):
             )
         even = b.let("a", near[0] + far[0]), b.let("a", near[1] - far[1])
         gap = b.let("s", near[0] - far[0]), b.let("s", near[1] + far[1])
-        real, imag = self.roots_at(start + self.mirrors, self.size)
+        real, imag = self.roots_at(start, self.size)
         back = times(b, gap, (real, b.let("n", -imag)))
         return b.let("z", even[0] - back[1]), b.let("z", even[1] + back[0])
 
@@ -418,7 +420,6 @@ class Along(Steps):
             for first in range(0, lanes, rows)
             for k in range(rows)
         ]
-        table = moved(self.roots, Const(i64, self.mirrors))
         with b.loop("u", 0, count) as u:
             after = b.let("after", remainder(count - u, Const(i64, count)))
             places = u, count - 1 - u, after
@@ -429,7 +430,7 @@ class Along(Steps):
             even = b.let("a", near[0] + far[0]), b.let("a", near[1] - far[1])
             gap = b.let("s", near[0] - far[0]), b.let("s", near[1] + far[1])
             turned = gap[1], b.let("n", -gap[0])
-            rest = times(b, turned, self.held(table, u))
+            rest = times(b, turned, self.held(self.roots, u))
             self.store(lines, u, plus(b, even, rest))
         value = self.held(array, 0)
         last, _ = minus(b, value, value[::-1])

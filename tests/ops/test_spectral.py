@@ -1,5 +1,6 @@
 """Fourier transforms: laws, every length and layout, and PyTorch's answers."""
 
+import math
 import warnings
 
 import numpy as np
@@ -7,7 +8,9 @@ import pytest
 
 import rushlight as rl
 from rushlight.autograd import gradcheck, gradgradcheck
+from rushlight.ops.spectral_kernels import root, roots
 from rushlight.ops.spectral_plans import radices_of, transform_lines
+from rushlight.ops.spectral_steps import steps_beside, table_of
 
 LENGTHS = [
     *range(1, 36),
@@ -240,6 +243,61 @@ def test_plans_multiply_to_the_size():
             assert np.prod(radices, initial=1) == size
 
 
+def test_steps_multiply_to_the_size():
+    for itemsize in (4, 8):
+        for size in range(1, 600):
+            for steps in (table_of(size, itemsize), steps_beside(size, itemsize)):
+                assert steps is None or np.prod(steps, initial=1) == size
+    assert table_of(1 << 20, 4) is None  # lines that would not stay close by
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8, 12, 49, 96, 1000, 1009])
+def test_roots_of_one_are_the_closest_numbers(count):
+    turns = np.arange(-count, 3 * count)
+    angle = 2 * np.longdouble(np.pi) * turns / count
+    # what pi of float64 lacks counts in the last digits
+    angle += 2 * np.longdouble(1.2246467991473532e-16) * turns / count
+    exact = np.cos(angle), -np.sin(angle)
+    for part, wide in zip(
+        roots(rl.from_numpy(turns).double(), count), exact, strict=True
+    ):
+        assert abs(part.numpy() - wide).max() < 1.7e-16
+    own = np.array([root(int(k), count) for k in turns])
+    assert abs(own.real - exact[0]).max() < 1.7e-16
+    assert abs(own.imag - exact[1]).max() < 1.7e-16
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("size", [24, 64, 96, 360, 512, 1000, 2048])
+def test_errors_are_no_larger_than_the_oracles(size, dtype):
+    torch = pytest.importorskip("torch")
+    x = numbers(40, size, dtype=dtype)
+    wide = x.numpy().astype("clongdouble")
+    real = np.ascontiguousarray(x.real.numpy())
+    half = x[:, : size // 2 + 1].contiguous()
+    for name, ours, exact in (
+        ("fft", x, np.fft.fft(wide)),
+        ("ifft", x, np.fft.ifft(wide)),
+        ("rfft", rl.from_numpy(real), np.fft.rfft(real.astype("longdouble"))),
+        ("irfft", half, np.fft.irfft(wide[:, : size // 2 + 1])),
+    ):
+        theirs = getattr(torch.fft, name)(torch.from_numpy(ours.numpy())).numpy()
+        ours = getattr(rl.fft, name)(ours).numpy()
+        spread = [np.sqrt((abs(one - exact) ** 2).mean()) for one in (ours, theirs)]
+        assert spread[0] < 1.2 * spread[1], name
+
+
+@pytest.mark.parametrize("size", [24, 64, 192, 1000])
+def test_imaginary_parts_of_what_is_real_do_not_count(size):
+    for dtype in ("complex64", "complex128"):
+        half = numbers(9, size // 2 + 1, dtype=dtype)
+        plain = half.clone()
+        for end in (0, -1):
+            rl.imag(plain)[:, end] = 0.0
+            rl.imag(half)[:, end] = math.inf
+        assert rl.equal(rl.fft.irfft(half), rl.fft.irfft(plain))
+
+
 def test_shapes_are_known_without_data():
     x = rl.empty(3, 10, device="meta")
     assert rl.fft.rfft(x).shape == (3, 6)
@@ -251,7 +309,7 @@ def test_shapes_are_known_without_data():
 
 
 @pytest.mark.parametrize("count", [64, 70])
-@pytest.mark.parametrize("size", [8, 16, 32, 64, 128, 256, 512])
+@pytest.mark.parametrize("size", [8, 16, 24, 32, 64, 96, 100, 128, 256, 360, 512])
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft"])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_many_short_lines_are_transformed_as_few_are(dtype, name, size, count):
@@ -270,7 +328,7 @@ def test_many_short_lines_are_transformed_as_few_are(dtype, name, size, count):
     assert (function(turned) - few).abs().max() < limit * size
 
 
-@pytest.mark.parametrize("size", [16, 32, 64, 128, 256])
+@pytest.mark.parametrize("size", [2, 7, 16, 32, 64, 100, 128, 256, 480])
 @pytest.mark.parametrize("sets, beside", [(1, 2), (1, 16), (3, 7), (3, 19), (2, 40)])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_lines_side_by_side_are_transformed_in_place_and_elsewhere(
@@ -294,7 +352,7 @@ def test_lines_side_by_side_are_transformed_in_place_and_elsewhere(
             assert rl.equal(held, out[..., 1:-1])
 
 
-@pytest.mark.parametrize("size", [32, 64, 128, 256])
+@pytest.mark.parametrize("size", [18, 20, 24, 30, 32, 64, 96, 128, 200, 256, 1000])
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 def test_lines_of_some_vectors_lie_in_sets_and_write_nothing_else(dtype, size):
     rl.manual_seed(size)
@@ -311,6 +369,15 @@ def test_lines_of_some_vectors_lie_in_sets_and_write_nothing_else(dtype, size):
     real = wide.real[:, 1:6, :-2].contiguous()
     exact = np.fft.rfft(real.numpy().astype("float64"))
     assert abs(rl.fft.rfft(real).numpy() - exact).max() < limit
+    # nothing is read beside half a line, nor written beside the whole one
+    half = rl.full((3, 7, size // 2 + 3), math.nan, dtype=wide.dtype)
+    half[:, 1:6, 1:-1] = wide[:, 1:6, : size // 2 + 1]
+    exact = np.fft.irfft(half[:, 1:6, 1:-1].numpy().astype("complex128"), size)
+    held = rl.full(wide.shape, 7.0, dtype=real.dtype)
+    lines = held[:, 1:6, 1:-1]
+    transform_lines(half[:, 1:6, 1:-1], lines, 2, False, 1 / size, size)
+    assert abs(lines.numpy() - exact).max() < limit
+    assert (held[~inside] == 7).all()
 
 
 def test_transforms_of_small_tensors_follow_plans():
