@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
-from rushlight.codegen.expr import END, INTS, Pointer, Var, f32, i32, u32
+from rushlight.codegen.expr import END, INTS, Pointer, Var, f32, i32, i64, u32
 from rushlight.codegen.grids import SHARED_BYTES
 from rushlight.codegen.unit_blocks import (
     GAP,
@@ -103,15 +103,28 @@ def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
         mask: the type of the mask, or None.
         dropout: whether some weights are left out, and the others made larger.
     """
-    types = dict.fromkeys(FORWARD, element) | {"mask": mask or element}
-    pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in FORWARD}
-    more = [Var(n, Pointer(f32)) for n in ("log_mass", "scale")]
     b = Builder()
-    for pointer in (*pointers.values(), *more):
-        b.fresh(pointer.name)
-    Forward(b, element, tile, pointers, more, mask, dropout).write()
+    types = element, mask, dropout
+    pointers, more = pointers_of(b, FORWARD, ("log_mass",), *types)
+    Forward(b, element, tile, pointers, more, mask).write()
     parameters = (*pointers.values(), *more, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
+
+
+def pointers_of(b, operands, vectors, element, mask, dropout):
+    """What a launch points to: operands by name, then vectors and words.
+
+    The words are the scale and what dropout makes weights larger by; with dropout also seed
+    and offset, in the launch's own integers or in memory.
+    """
+    types = dict.fromkeys(operands, element) | {"mask": mask or element}
+    pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in operands}
+    more = [Var(name, Pointer(f32)) for name in (*vectors, "scale")]
+    if dropout:
+        more.append(Var("stream", Pointer(i64)))
+    for pointer in (*pointers.values(), *more):
+        b.fresh(pointer.name)
+    return pointers, more
 
 
 class Attention(Block):
@@ -122,7 +135,7 @@ class Attention(Block):
         growth: what those are multiplied by.
     """
 
-    def __init__(self, b, element, tile, pointers, scale, mask, dropout, turned=False):
+    def __init__(self, b, element, tile, pointers, words, mask, turned=False):
         super().__init__(b, element, tile.threads)
         self.tile, self.pointers, self.mask = tile, pointers, mask
         for k, name in enumerate(INTEGERS):
@@ -137,13 +150,14 @@ class Attention(Block):
             ]
             for k, operand in enumerate(pointers)
         }
+        scale, *stream = words
         self.scale = b.let("scale", ir.load(scale, 0))
         self.scale2 = b.let("scale", self.scale * LOG2E)
         self.dropout, self.growth = None, ir.Const(f32, 1)
-        if dropout:
+        if stream:
             sizes = self.heads, self.queries, self.keys
-            drawn = self.seed, self.offset, self.least
-            self.dropout = Dropout(self, *drawn, sizes, turned)
+            told = [b.let("told", ir.load(stream[0], k)) for k in range(2)]
+            self.dropout = Dropout(self, *told, self.least, sizes, turned)
             self.growth = b.let("growth", ir.load(scale, 1))
 
     def drawn(self, batch, head, row, column):
@@ -261,9 +275,9 @@ class Attention(Block):
 class Forward(Attention):
     """Writes the program of one block of queries."""
 
-    def __init__(self, b, element, tile, pointers, more, mask, dropout):
-        self.log_mass, scale = more
-        super().__init__(b, element, tile, pointers, scale, mask, dropout)
+    def __init__(self, b, element, tile, pointers, more, mask):
+        self.log_mass, *words = more
+        super().__init__(b, element, tile, pointers, words, mask)
         self.rooms()
 
     def rooms(self):
@@ -389,6 +403,11 @@ class Forward(Attention):
                 log = ir.select(nothing, LOWEST, log)
                 b.store(self.log_mass, row_of_head + row, log)
         return factors
+
+
+def stream_at():
+    """The position of seed and offset among the integers of a launch."""
+    return INTEGERS.index("seed")
 
 
 def integers(sizes, rows, parts, steps, scale, drawn=(0, 0, 0)):

@@ -18,9 +18,10 @@ from rushlight.codegen.attention import (
     SHARED_BYTES,
     UNIT_ROWS,
     Attention,
+    pointers_of,
 )
 from rushlight.codegen.builder import Builder
-from rushlight.codegen.expr import END, INTS, Pointer, Var, f32, i32, u16
+from rushlight.codegen.expr import END, INTS, f32, i32, u16
 from rushlight.codegen.unit_blocks import GAP, LOG2E, LOWEST, STAGES, WARP
 from rushlight.codegen.unit_dropout import kept
 
@@ -108,13 +109,9 @@ def gradient(kind, name, element, tile, mask=None, dropout=False) -> ir.Function
         mask: the type of the mask, or None.
         dropout: whether some weights were left out.
     """
-    types = dict.fromkeys(OPERANDS, element) | {"mask": mask or element}
-    pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in OPERANDS}
-    more = [Var(n, Pointer(f32)) for n in (*VECTORS, "scale")]
     b = Builder()
-    for pointer in (*pointers.values(), *more):
-        b.fresh(pointer.name)
-    Gradient(kind, b, element, tile, pointers, more, mask, dropout).write()
+    pointers, more = pointers_of(b, OPERANDS, VECTORS, element, mask, dropout)
+    Gradient(kind, b, element, tile, pointers, more, mask).write()
     parameters = (*pointers.values(), *more, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
 
@@ -122,11 +119,10 @@ def gradient(kind, name, element, tile, mask=None, dropout=False) -> ir.Function
 class Gradient(Attention):
     """Writes the program of one block of queries, or keys."""
 
-    def __init__(self, kind, b, element, tile, pointers, more, mask, dropout):
+    def __init__(self, kind, b, element, tile, pointers, more, mask):
         self.kind, self.of_queries = kind, kind == "query"
-        self.log_mass, self.delta, scale = more
-        given = scale, mask, dropout, not self.of_queries
-        super().__init__(b, element, tile, pointers, *given)
+        self.log_mass, self.delta, *words = more
+        super().__init__(b, element, tile, pointers, words, mask, not self.of_queries)
         names = ("keys", "values") if self.of_queries else ("queries", "grads")
         widths = tile.depth, tile.width
         self.slices = [

@@ -10,7 +10,7 @@ them fastest; see `rushlight.codegen.group_units`.
 from __future__ import annotations
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.attention import FORWARD, UNIT_ROWS, Forward, Tile
+from rushlight.codegen.attention import FORWARD, UNIT_ROWS, Forward, Tile, pointers_of
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.emit.reference_groups import APART, DEPTH, GROUP, ROWS, RUN
 from rushlight.codegen.expr import END, INTS, Pointer, Var, f32, u32
@@ -40,13 +40,10 @@ def shared_of(tile):
 
 def forward(name, element, tile, mask=None, dropout=False) -> ir.Function:
     """As `attention.forward`, of halves."""
-    types = dict.fromkeys(FORWARD, element) | {"mask": mask or element}
-    pointers = {o: Var(f"{o}_base", Pointer(types[o])) for o in FORWARD}
-    more = [Var(n, Pointer(f32)) for n in ("log_mass", "scale")]
     b = Builder()
-    for pointer in (*pointers.values(), *more):
-        b.fresh(pointer.name)
-    Groups(b, element, tile, pointers, more, mask, dropout).write()
+    types = element, mask, dropout
+    pointers, more = pointers_of(b, FORWARD, ("log_mass",), *types)
+    Groups(b, element, tile, pointers, more, mask).write()
     parameters = (*pointers.values(), *more, INTS, END)
     return ir.Function(name, parameters, b.statements, grid=True)
 

@@ -401,8 +401,9 @@ class Backend:
             log_mass: for each query, where the logarithm of its mass is written.
             is_causal: whether keys after a query are hidden.
             scale: of scores.
-            dropout: the chance of a weight to be left out, and the seed and offset of the
-                stream whose words say which; or None.
+            dropout: the chance of a weight to be left out, and where the stream's words
+                are that say which: seed and offset, or two integers in the device's
+                memory; or None.
         """
         self.refuse("attend", results.device)
 

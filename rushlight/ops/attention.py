@@ -387,7 +387,7 @@ def composed_gradients(
     """By products of whole matrices, which can be differentiated again.
 
     Args:
-        dropout: the chance, seed and offset of what left weights out, or None.
+        dropout: what left weights out, as `attention_elsewhere.drawn` gives it.
     """
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
@@ -423,7 +423,7 @@ def efficient_attention(
     """Results, laid out as the queries are, logarithms of masses, seed and offset.
 
     The latter two say on the host which weights dropout left out; without it they are
-    zeros.
+    zeros. Where a graph is written down they are the device's, and each launch tells them.
 
     Raises:
         RuntimeError: the operands are none for it.
@@ -434,12 +434,14 @@ def efficient_attention(
     dropout = attention_elsewhere.drawn(query, given[0], dropout_p)
     if dropout is None:
         places = [fresh(query, (), rushlight.int64).zero_() for _ in range(2)]
-    else:
+    elif isinstance(dropout[1], tuple):
         device = "cpu" if query.device.has_memory else query.device
         places = [
             ops.full((), number, dtype=rushlight.int64, device=device)
-            for number in dropout[1:]
+            for number in dropout[1]
         ]
+    else:
+        places = dropout[1].unbind(0)
     if query.device.on_host:
         rest = 0.0, is_causal, attn_bias, scale
         out, log_mass = attention_by_blocks(query, key, value, *rest)
@@ -490,7 +492,7 @@ def efficient_attention_backward(
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[3])
     mask, logs = _mask_for(attn_bias, query, key), logsumexp.contiguous()
-    dropout = _drawn_before(dropout_p, seed, offset)
+    dropout = attention_elsewhere.drawn_before(dropout_p, seed, offset)
     given = tensors, mask, logs, is_causal, scale, dropout
     if not attention_elsewhere.differentiate(results, grad_out, out, *given):
         given = grad_out, *tensors, is_causal, attn_bias, scale, dropout
@@ -499,18 +501,13 @@ def efficient_attention_backward(
     return *results, None
 
 
-def _drawn_before(dropout_p, seed, offset):
-    """What `attention_elsewhere.drawn` gave."""
-    return (dropout_p, seed.item(), offset.item()) if dropout_p else None
-
-
 def efficient_gradients(
     grad, query, key, value, attn_bias, dropout_p, is_causal, scale, results, needs
 ):
     """By a device's units, or by operators that can be differentiated again."""
     out, log_mass, *places = results
     if is_recording() or log_mass.shape != out.shape[:3]:
-        dropout = _drawn_before(dropout_p, *places)
+        dropout = attention_elsewhere.drawn_before(dropout_p, *places)
         given = query, key, value, is_causal, attn_bias, scale, dropout
         return composed_gradients(grad, *given)
     wanted = [bool(needs & 1 << k) for k in range(3)]

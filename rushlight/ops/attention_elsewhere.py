@@ -37,18 +37,20 @@ def serves(query, key, value, attn_mask, dropout_p):
 def draws(query, chance):
     """Whether kernels may draw which weights are left out.
 
-    Not where a program is made of what is called, a graph is written down, or a batch has
-    draws of its own: only operators that draw are known there.
+    Not where a program is made of what is called, or a batch has draws of its own: only
+    operators that draw are known there.
     """
     batched = included_keys() >> DispatchKey.Batched & 1
-    written = backend_for(query.device).recorder(query.device) is not None
     return 0 < chance <= MOST_CHANCE and not (
-        batched or written or followed() or intercepted(query)
+        batched or followed() or intercepted(query)
     )
 
 
 def drawn(query, keys, chance):
-    """The chance, and seed and offset of words for all weights; None without dropout.
+    """The chance, and where words for all weights begin; None without dropout.
+
+    That is a pair of seed and offset. Where a graph is written down they are known when it
+    is launched: then it is a tensor of both, which the graph fills.
 
     Raises:
         RuntimeError: the chance is none that kernels draw by.
@@ -61,25 +63,39 @@ def drawn(query, keys, chance):
             f"got {chance}"
         )
     if not query.device.has_memory:
-        return chance, 0, 0
+        return chance, (0, 0)
     generator = backend_for(query.device).generator(query.device)
-    seed, offset = generator.take(query.shape[:3].numel() * keys)
-    return chance, seed - (1 << 64) if seed >= 1 << 63 else seed, offset
+    steps = query.shape[:3].numel() * keys
+    seed, offset, state = philox.place_for(query.device, generator, steps)
+    if state is None:
+        return chance, (seed, offset)
+    return chance, philox.place_in(state, offset)
+
+
+def drawn_before(chance, seed, offset):
+    """What `drawn` gave, of the seed and the offset that an operator has given since."""
+    if not chance:
+        return None
+    if seed.device.on_host:
+        return chance, (seed.item(), offset.item())
+    return chance, ops.stack([seed, offset])
 
 
 def growths(dropout, like):
     """What weights are multiplied by, as kernels draw it: zeros, or more than one.
 
     Args:
-        dropout: the chance, seed and offset.
+        dropout: as `drawn` gives it.
         like: a tensor of float32 with an element for each weight.
     """
-    chance, seed, offset = dropout
+    chance, place = dropout
+    told = not isinstance(place, tuple)
+    seed, offset = (0, 0) if told else place
     numbers = fresh(like, like.shape)
     if like.numel():  # a width of 1: the words of one thread, in order
-        types = {"T": "float32", "mode": philox.UNIFORM, "told": 0}
-        ints = [seed, offset, 1, 0]
-        run(philox.philox, [numbers, None], ints, like.numel(), **types)
+        types = {"T": "float32", "mode": philox.UNIFORM, "told": int(told)}
+        operands = [numbers, place if told else None]
+        run(philox.philox, operands, [seed, offset, 1, 0], like.numel(), **types)
     kept = ops.gt(numbers, ops.full((), chance, dtype=like.dtype, device=like.device))
     return ops.mul(ops.to(kept, like.dtype), 1.0 / (1.0 - chance))
 

@@ -50,6 +50,14 @@ def tell_place(state: "i64*", key: int, offset: int, begin: int, end: int):
 
 
 @loops
+def tell_place_after(place: "i64*", state: "i64*", offset: int, begin: int, end: int):
+    """A seed, and a place that is counted from where its stream is."""
+    for _ in range(begin, end):
+        place[0] = state[0]
+        place[1] = state[1] + offset
+
+
+@loops
 def philox(
     out: "T*",
     state: "i64*",
@@ -169,6 +177,13 @@ def place_for(device, source, steps):
         return signed(seed), offset, None
     offset, told = recorder.place(source, steps, lambda: Told(device))
     return 0, offset, told.state
+
+
+def place_in(state, offset):
+    """A tensor of a seed and a place, counted from those that ``state`` tells then."""
+    place = ops.empty_like(state)
+    run(tell_place_after, [place, state], [offset], 1)
+    return place
 
 
 class Told:

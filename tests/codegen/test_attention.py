@@ -72,6 +72,12 @@ def drawn_of(dropout):
     return (seed, offset, least_word(chance)), (0.25, 1 / (1 - chance))
 
 
+def words_of(dropout, factor, integers):
+    """What kernels read words from: factors, and with dropout seed and offset."""
+    at = attention.stream_at()
+    return (factor,) if dropout is None else (factor, integers[at : at + 2])
+
+
 def run_forward(
     function,
     queries,
@@ -102,7 +108,8 @@ def run_forward(
     places, factors = drawn_of(dropout)
     ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
     integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
-    operands = [a.ctypes.data for a in (out, *half, mask, log_mass, factor, integers)]
+    words = words_of(dropout, factor, integers)
+    operands = [a.ctypes.data for a in (out, *half, mask, log_mass, *words, integers)]
     total = batch * heads[0] * blocks
     reference_grid.run(function, [*operands, total], 3, tile.threads)
     query, key, value = (array.astype(np.float64) for array in half)
@@ -251,7 +258,8 @@ def run_gradient(
     places, factors = drawn_of(dropout)
     ints, blocks = attention.integers(sizes, rows, 1, steps, scale, places)
     integers, factor = np.array(ints, np.int64), np.array(factors, np.float32)
-    arrays = *operands, mask, log_mass, deltas, factor, integers
+    words = words_of(dropout, factor, integers)
+    arrays = *operands, mask, log_mass, deltas, *words, integers
     total = batch * own[kind] * blocks
     addresses = [array.ctypes.data for array in arrays]
     reference_grid.run(function, [*addresses, total], 2, tile.threads)

@@ -349,3 +349,126 @@ def test_a_place_that_is_settled_while_work_is_written_down_is_refused():
         with pytest.raises(RuntimeError, match="draw the same ones each time"):
             source.take(4)
     assert source.get_offset() == before
+
+
+def attended(leaves, chance=0.4, twice=False):
+    """Results of attention with dropout, and gradients; or gradients of those."""
+    drawn = rl.rand(3, device="cuda")  # the stream is somewhere else by then
+    out = F.scaled_dot_product_attention(*leaves, None, chance)
+    grads = rl.autograd.grad(out.float().square().sum(), leaves, create_graph=twice)
+    if twice:
+        total = sum(grad.float().square().sum() for grad in grads)
+        grads = rl.autograd.grad(total, leaves)
+    return drawn, out.detach(), *grads
+
+
+def leaves_of(*sizes):
+    sizes = sizes or (20, 33)
+    counts = sizes[0], sizes[1], sizes[1]
+    made = [rl.randn(1, 2, count, 16).half().to("cuda") for count in counts]
+    return [t.requires_grad_() for t in made]
+
+
+def written(call, *args):
+    """A graph of a call, and what its launches write to."""
+    graph = rl.cuda.CUDAGraph()
+    with rl.cuda.graph(graph):
+        found = call(*args)
+    return graph, found
+
+
+@pytest.mark.parametrize("sizes", [(20, 33), (130, 32)])
+def test_attention_with_dropout_in_a_graph_is_by_units_and_draws_anew(machine, sizes):
+    leaves = leaves_of(*sizes)
+    graph, found = written(attended, leaves)
+    rl.cuda.manual_seed((1 << 63) + 3)
+    seen, places = [], []
+    for _ in range(3):
+        graph.replay()
+        seen.append([t.cpu() for t in found])
+        places.append(rl.cuda.default_generators[0].get_offset())
+    assert not rl.equal(seen[0][1], seen[1][1])
+    rl.cuda.manual_seed((1 << 63) + 3)
+    begun = len(machine.launched())
+    for results, place in zip(seen, places, strict=True):
+        for one, other in zip(results, attended(leaves), strict=True):
+            assert rl.equal(one, other.cpu())
+        assert rl.cuda.default_generators[0].get_offset() == place
+    kinds = {
+        name.split("_")[1] for name in machine.launched()[begun:] if "_drop" in name
+    }
+    assert kinds == {"groups" if sizes[0] > 100 else "forward", "query", "key", "value"}
+
+
+def test_a_graph_of_attention_holds_no_matrix_of_weights(machine):
+    leaves = [t.detach() for t in leaves_of(400, 500)]
+    rl.cuda.reset_peak_memory_stats()
+    before = rl.cuda.memory_allocated()
+    graph, found = written(lambda: F.scaled_dot_product_attention(*leaves, None, 0.5))
+    assert rl.cuda.max_memory_allocated() - before < 2 * 400 * 500
+    graph.replay()
+    assert found.isfinite().all()
+
+
+def test_gradients_in_a_graph_of_their_own_leave_out_what_results_did(machine):
+    leaves = leaves_of()
+    grad = rl.randn(1, 2, 20, 16).half().to("cuda")
+    first, out = written(lambda: F.scaled_dot_product_attention(*leaves, None, 0.4))
+    second, found = written(
+        lambda: rl.autograd.grad(out, leaves, grad, retain_graph=True)
+    )
+    rl.cuda.manual_seed(11)
+    seen = []
+    for _ in range(2):
+        first.replay()
+        second.replay()
+        seen.append([t.detach().cpu() for t in (out, *found)])
+        eager = rl.autograd.grad(out, leaves, grad, retain_graph=True)
+        for one, other in zip(seen[-1][1:], eager, strict=True):
+            assert rl.equal(one, other.cpu())
+    rl.cuda.manual_seed(11)
+    for results in seen:
+        again = F.scaled_dot_product_attention(*leaves, None, 0.4)
+        wanted = again, *rl.autograd.grad(again, leaves, grad)
+        for one, other in zip(results, wanted, strict=True):
+            assert rl.equal(one, other.detach().cpu())
+
+
+def test_gradients_of_gradients_in_a_graph_leave_out_the_same_weights(machine):
+    leaves = leaves_of(5, 7)
+    graph, found = written(lambda: attended(leaves, twice=True))
+    rl.cuda.manual_seed(9)
+    graph.replay()
+    seen = [t.cpu() for t in found]
+    rl.cuda.manual_seed(9)
+    for one, other in zip(seen, attended(leaves, twice=True), strict=True):
+        assert rl.equal(one, other.cpu())
+
+
+def test_callables_with_dropout_in_attention_are_graphed(machine):
+    layer = nn.MultiheadAttention(16, 2, dropout=0.5, batch_first=True)
+    layer = layer.to("cuda", rl.float16)
+
+    class Attending(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = layer
+
+        def forward(self, x):
+            return self.inner(x, x, x, need_weights=False)[0]
+
+    def step(model, x):
+        layer.zero_grad()
+        out = model(x)
+        out.float().square().sum().backward()
+        return [out.detach().cpu(), *(p.grad.cpu() for p in layer.parameters())]
+
+    x = rl.randn(2, 12, 16).half().to("cuda")
+    model = Attending()
+    rl.cuda.manual_seed(4)
+    wanted = [step(model, x) for _ in range(2)]
+    fast = rl.cuda.make_graphed_callables(model, (x.clone(),))
+    rl.cuda.manual_seed(4)
+    for expected in wanted:
+        for one, other in zip(step(fast, x), expected, strict=True):
+            assert rl.allclose(one, other, atol=2e-3, rtol=2e-2)

@@ -49,8 +49,12 @@ def fits(card, element, depth, width, most):
 
 
 @functools.cache
-def kernel(kind, element, mask, dropout, tile):
-    """The kernel of results (by warps or groups), or of one gradient."""
+def kernel(kind, element, mask, dropout, told, tile):
+    """The kernel of results (by warps or groups), or of one gradient.
+
+    Args:
+        told: whether seed and offset are in memory, not among the integers of a launch.
+    """
     from rushlight.codegen import attention, attention_gradients, attention_groups
     from rushlight.codegen.emit import ptx
     from rushlight.codegen.expr import Type
@@ -61,7 +65,7 @@ def kernel(kind, element, mask, dropout, tile):
     if kind in attention_gradients.KINDS:
         sizes = f"{sizes}_{tile.part}"
     name = f"attention_{kind}_{element}_{mask or 'none'}_{sizes}"
-    name = f"{name}_dropout" if dropout else name
+    name = f"{name}_dropout{'_told' * told}" if dropout else name
 
     def made():
         types = name, Type(element), tile, mask and Type(mask), dropout
@@ -186,19 +190,27 @@ def launch(
     sizes = all_heads, all_heads // key.shape[1], queries, key.shape[2], depth
     sizes = *sizes, value.shape[3], is_causal
     steps = [NOTHING if t is None else t.stride() for t in operands]
-    chance, seed, offset = dropout or (0.0, 0, 0)
+    chance, place = dropout or (0.0, (0, 0))
+    told = not isinstance(place, tuple)  # it is in memory when the kernel runs
+    seed, offset = (0, 0) if told else place
     word = struct.pack("ff", scale, 1.0 / (1.0 - chance))
     word = int.from_bytes(word, "little", signed=True)
     drawn = seed, offset, least_word(chance)
     ints, blocks = attention.integers(sizes, rows, parts, steps, word, drawn)
     addresses = [0 if t is None else address_of(t) for t in (*operands, *vectors)]
     types = query.dtype.name, None if mask is None else mask.dtype.name
-    kernel(kind, *types, dropout is not None, tile).run_blocks(
+    held = [(len(addresses), len(ints) - 1)]
+    addresses.append(0)
+    if dropout is not None:
+        if not told:
+            held.append((len(addresses), attention.stream_at()))
+        addresses.append(address_of(place) if told else 0)
+    kernel(kind, *types, dropout is not None, told, tile).run_blocks(
         card,
-        (*addresses, 0),
+        tuple(addresses),
         tuple(ints),
         batch * heads * blocks,
         tile.threads,
-        ((len(addresses), len(ints) - 1),),
+        tuple(held),
         shared,
     )
