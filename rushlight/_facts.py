@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 
 import rushlight as rl
+from rushlight._subclasses.unbacked import SymBool
 from rushlight.core.device import Device
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
@@ -213,16 +214,17 @@ def _assert_async(condition, message=None):
     Raises:
         RuntimeError: it is not.
     """
-    if not bool(condition):
-        raise RuntimeError(
-            message or "Expected Tensor with single nonzero value, but got zero"
-        )
+    given = () if message is None else (message,)
+    rl.ops.call._assert_async(condition, *given)
 
 
 def _checker(name, error, text):
     def check(cond, message=None):
         if not isinstance(cond, bool) and not isinstance(cond, SymBool):
             raise TypeError(f"cond must be a bool, but got {type(cond)}")
+        if isinstance(cond, SymBool):
+            cond.env.elements.check(cond.expr)
+            return
         if cond:
             return
         if message is not None and not callable(message):
@@ -268,24 +270,7 @@ def _shape_as_tensor(tensor):
     return rl.tensor(tuple(tensor.shape), dtype=rl.int64)
 
 
-# -- numbers that a tracer does not know yet: none is made, functions take plain ones ------
-
-
-class _Unknown:
-    """A number that a tracer leaves open; no tracer here makes one."""
-
-    def __init__(self, node):
-        raise RuntimeError(
-            f"{type(self).__name__}: numbers are not left open here: pass a plain one"
-        )
-
-
-class SymFloat(_Unknown):
-    """A number that a tracer leaves open: there is none."""
-
-
-class SymBool(_Unknown):
-    """A truth value that a tracer leaves open: there is none."""
+# -- numbers that a recording does not know, or knows as plain ones ------------------------
 
 
 def sym_int(a):
@@ -300,7 +285,7 @@ def sym_float(a):
 
 def sym_not(a):
     """The opposite of a truth value."""
-    return not a
+    return ~a if isinstance(a, SymBool) else not a
 
 
 def sym_max(a, b):

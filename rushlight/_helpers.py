@@ -129,6 +129,9 @@ def sym_constrain_range(size, *, min=None, max=None):
         raise RuntimeError(
             f"Max must be greater than or equal to min, got min={low} and max={high}"
         )
+    if isinstance(size, rl.SymInt) and size.follows:
+        size.env.elements.within(size, low, high)
+        return
     if not low <= size <= high:
         raise RuntimeError(f"Invalid value range for {size} between [{low}, {high}].")
 

@@ -42,7 +42,7 @@ NAMES = {
     "lowrank": ("lobpcg", "pca_lowrank", "svd_lowrank"),
     "_facts": tuple(
         """
-        Event Stream SymBool SymFloat _assert
+        Event Stream _assert
         _assert_async _check _check_index _check_is_size _check_not_implemented
         _check_type _check_value _shape_as_tensor are_deterministic_algorithms_enabled
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
@@ -76,6 +76,7 @@ NAMES = {
     ),
     "_higher_order_ops": ("cond", "while_loop"),
     "_subclasses.symbolic": ("SymInt",),
+    "_subclasses.unbacked": ("SymBool", "SymFloat"),
     "amp.grad_scaler": ("GradScaler",),
     "ops.extensions": ("classes",),
     "core.qscheme": (

@@ -229,10 +229,7 @@ def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=No
 
 def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
     """The elements without repetitions next to each other."""
-    if dim is None:
-        found = call._unique_consecutive(input, return_inverse, return_counts)
-    else:
-        found = call.unique_dim_consecutive(input, dim, return_inverse, return_counts)
+    found = call.unique_consecutive(input, return_inverse, return_counts, dim)
     return _asked_for(found, return_inverse, return_counts)
 
 

@@ -12,7 +12,8 @@ import math
 import weakref
 
 from rushlight._subclasses.converting import Twins, place_of, sizes_of
-from rushlight._subclasses.symbolic import GuardError, SymInt, in_world
+from rushlight._subclasses.symbolic import GuardError, SymInt, Unbacked, in_world
+from rushlight._subclasses.varying import RULES
 from rushlight.core.device import Device
 from rushlight.core.dtype import get_default_dtype
 from rushlight.core.layout import Size, strided
@@ -40,6 +41,7 @@ __all__ = [
 
 META = Device("meta")
 _ALL, _END = slice(None), 2**63 - 1
+_READS = "_local_scalar_dense"
 OTHERS = (1, 2, 3)  # worlds beside the one whose sizes fake tensors have themselves
 
 
@@ -130,6 +132,12 @@ class FakeTensor(Tensor):
         """How many elements the real tensor would have."""
         return math.prod(self.shape)
 
+    def item(self):
+        """The one element: a number of the recording, if it may have such."""
+        if self.constant is None and python_key.recording() and self.numel() == 1:
+            return call.item(self)
+        return super().item()
+
     def __len__(self):
         if not self.dim():
             raise TypeError("len() of a 0-d tensor")
@@ -166,7 +174,8 @@ class FakeTensor(Tensor):
         """
         if self.dim() == 0:
             return self.item()
-        return [one.tolist() for one in self]
+        parts = call.unbind(self) if python_key.recording() else self
+        return [one.tolist() for one in parts]
 
     def __deepcopy__(self, memo):
         copied = self.detach().clone().requires_grad_(self.requires_grad)
@@ -370,6 +379,81 @@ class FakeTensorMode(TorchDispatchMode):
             f"{func}: works for some sizes only: {', '.join(map(str, shown))}\n  {error}"
         ) from error
 
+    # -- sizes that follow from elements -----------------------------------------------
+
+    @property
+    def elements(self):
+        """The `Elements` of the recording; None where it may have none."""
+        return None if self.shape_env is None else self.shape_env.elements
+
+    def in_worlds(self, metas, device):
+        """The fake tensor of ``meta`` ones, one for each world."""
+        made = self._wrap(metas[0], device)
+        if any(one.shape != metas[0].shape for one in metas[1:]):
+            made._worlds = metas[1:]
+            self._are_sizes(made)
+        return made
+
+    def worlds_of(self, fake):
+        """The ``meta`` tensors that stand for a fake one, one for each world."""
+        twin = self._twins.of_fake(fake)
+        return [twin, *(fake.__dict__.get("_worlds") or [twin] * len(OTHERS))]
+
+    def _are_sizes(self, fake):
+        """Sizes of a result that follow from elements are none below zero."""
+        if self.elements is not None and self.elements.reads:
+            for size in fake.shape:
+                if isinstance(size, SymInt) and size.follows:
+                    self.elements.natural(size)
+
+    def _made_equal(self, func, flat, spec, device):
+        """Looks for two sizes that have to be one for a call to be right.
+
+        Raises:
+            MustBeEqual: there are such.
+        """
+        if self.elements is None or not self.elements.reads:
+            return
+        sizes = list(
+            dict.fromkeys(
+                size
+                for one in flat
+                if isinstance(one, FakeTensor)
+                for size in one.shape
+                if size not in (0, 1)
+            )
+        )
+        for one in reversed(sizes):
+            if not isinstance(one, SymInt) or not isinstance(one.expr, Unbacked):
+                continue
+            for other in sizes:
+                if other is not one and self._fits(
+                    func, flat, spec, device, one, other
+                ):
+                    self.elements.merge(one.expr, getattr(other, "expr", other))
+
+    def _fits(self, func, flat, spec, device, one, other):
+        """Whether a call is right where a size is what another is."""
+
+        def placed(value, world):
+            if isinstance(value, FakeTensor):
+                sizes = [other if size is one else size for size in value.shape]
+                numbers = [in_world(size, world) for size in sizes]
+                return call.empty(numbers, dtype=value.dtype, device=META)
+            if isinstance(value, Device):
+                return META
+            return in_world(self.shape_env.recognized(value), world)
+
+        for world in (0, *OTHERS):
+            args, kwargs = tree_unflatten([placed(each, world) for each in flat], spec)
+            if device:
+                kwargs["device"] = META
+            try:
+                func(*args, **kwargs)
+            except Exception:  # whatever is wrong: the two need not be one
+                return False
+        return True
+
     # -- operators ---------------------------------------------------------------------
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
@@ -382,10 +466,19 @@ class FakeTensorMode(TorchDispatchMode):
         flat = [self._admitted(func, one, args, kwargs) for one in flat]
         fakes = [one for one in flat if isinstance(one, FakeTensor)]
         constant = self._constant(func, name, flat, spec, fakes)
+        elements = self.elements
         if says(func, "number"):
+            if constant is None and elements is not None and name == _READS:
+                dtype = args[0].dtype
+                return elements.once(args[0], "item", lambda: elements.read(dtype))
             if constant is None:
                 raise DataDependentOutputException(func)
             return constant
+        if elements is not None and name in RULES:
+            args, kwargs = tree_unflatten(flat, spec)
+            made = RULES[name](self, *args, **kwargs)
+            if made is not NotImplemented:
+                return made
         if says(func, "data_dependent") or _repeats_by_tensor(name, flat):
             raise DynamicOutputShapeException(func)
         if name == "index" and any(not one.dtype.itemsize - 1 for one in fakes[1:]):
@@ -408,6 +501,7 @@ class FakeTensorMode(TorchDispatchMode):
             raise UnsupportedOperatorException(func) from error
         except Exception as error:
             if symbolic:
+                self._made_equal(func, flat, spec, placed)
                 self._run(func, flat, spec, placed, 1)  # does the program itself work?
                 self._refuse(func, flat, error)
             raise
@@ -416,6 +510,7 @@ class FakeTensorMode(TorchDispatchMode):
             try:
                 others = [self._run(func, flat, spec, placed, w) for w in OTHERS]
             except Exception as error:
+                self._made_equal(func, flat, spec, placed)
                 self._refuse(func, flat, error)
             made = tree_flatten(result)[0]
             if {len(one) for one in others} != {len(made)}:
@@ -435,6 +530,7 @@ class FakeTensorMode(TorchDispatchMode):
             group = elsewhere.get(id(value))
             if group is not None and any(one.shape != value.shape for one in group):
                 fake._worlds = group
+                self._are_sizes(fake)
             return fake
 
         return tree_map(wrapped, result)
@@ -551,6 +647,8 @@ for _name, _operator in (("T", call.numpy_T), ("mT", call.mT), ("mH", call.mH),
 
 def _as_arguments(index):
     """An index whose numbers are those that operators are called with."""
+    if isinstance(index, FakeTensor) and _is_read(index):
+        index = index.item()
     if isinstance(index, SymInt):
         return index._as_argument()
     if isinstance(index, slice):
@@ -559,6 +657,18 @@ def _as_arguments(index):
     if isinstance(index, tuple):
         return tuple(map(_as_arguments, index))
     return index
+
+
+def _is_read(index):
+    """Whether a tensor is a number that is read out of it, as an index."""
+    return (
+        python_key.recording()
+        and index.constant is None
+        and index.fake_mode.elements is not None
+        and index.dim() == 0
+        and index.dtype.is_signed
+        and not (index.dtype.is_floating_point or index.dtype.is_complex)
+    )
 
 
 def _repeats_by_tensor(name, flat):

@@ -19,22 +19,28 @@ __all__ = ["GuardError", "ShapeEnv", "SymInt"]
 # What a size is multiplied by in the worlds beside the one of the recording, symbol by
 # symbol. Multiples divide as the size itself does; and no number that a program would
 # write down has factors like these.
-_MOST = 16
+_MOST = 64
 
 
 @functools.cache
 def _factors():
-    primes = [n for n in range(503, 1000) if all(n % d for d in range(2, 32))]
+    primes = [n for n in range(503, 2000) if all(n % d for d in range(2, 45))]
     return [primes[3 * i : 3 * i + 3] for i in range(_MOST)]
 
 
 _NATIVE, _RECORDED = 0, 1  # whose strides the fake tensor itself has; the program's own
 _WORLDS = 4
 _LEAST = 1000  # a number from here on is a size, if it is one that is known
+_FOLLOWS = 12  # what a number that follows from elements is a multiple of
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**",
     "eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">=",
+    "truediv": "/", "and_": "&", "or_": "|",
 }  # fmt: skip
+# What makes integers of integers.
+DOES = {
+    name: getattr(operator, name) for name in "add sub mul floordiv mod pow".split()
+}
 
 
 class GuardError(RuntimeError):
@@ -57,13 +63,34 @@ class Symbol:
         return self.name
 
 
+class Unbacked(Symbol):
+    """A name for a number that follows from elements.
+
+    Attributes:
+        index: which of them it is.
+        kind: ``"size"``, ``"int"``, ``"float"`` or ``"bool"``.
+        low: it is no less; no more than ``high``.
+    """
+
+    __slots__ = ("high", "index", "kind", "low")
+
+    def __init__(self, name, index, kind, low, high):
+        super().__init__(name, None)
+        self.index, self.kind, self.low, self.high = index, kind, low, high
+
+
 class Size:
-    """A size of a result of which no more is known."""
+    """A size of a result of which no more is known.
 
-    __slots__ = ("dim", "name", "tensor", "values")
+    Attributes:
+        follows: whether it may follow from elements.
+    """
 
-    def __init__(self, name, tensor, dim, values):
+    __slots__ = ("dim", "follows", "name", "tensor", "values")
+
+    def __init__(self, name, tensor, dim, values, follows=False):
         self.name, self.tensor, self.dim, self.values = name, tensor, dim, values
+        self.follows = follows
 
     def __str__(self):
         return self.name
@@ -118,11 +145,16 @@ class SymInt:
 
     __int__ = __index__
 
+    @property
+    def follows(self):
+        """Whether it follows from elements."""
+        return number_in(self.expr)
+
     def __float__(self):
         return float(self.env.specialized(self))
 
     def __bool__(self):
-        return self != 0
+        return bool(self != 0)
 
     def __repr__(self):
         return str(self.expr)
@@ -144,6 +176,9 @@ def _binary(name, function, swapped=False):
     def method(self, other):
         if isinstance(other, bool) or not isinstance(other, (int, SymInt)):
             if isinstance(other, float):
+                if self.follows:
+                    pair = (other, self) if swapped else (self, other)
+                    return self.env.elements.float_of(name, *pair)
                 number = float(self)
                 return function(other, number) if swapped else function(number, other)
             return NotImplemented
@@ -176,10 +211,14 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
 
 def _divided(self, other):
     """A float, which stands for itself only; what tensors are divided by stays open."""
+    if self.follows and isinstance(other, (int, float, SymInt)):
+        return self.env.elements.float_of("truediv", self, other)
     return float(self) / other if isinstance(other, (int, float)) else NotImplemented
 
 
 def _dividing(self, other):
+    if self.follows and isinstance(other, (int, float)):
+        return self.env.elements.float_of("truediv", other, self)
     return other / float(self) if isinstance(other, (int, float)) else NotImplemented
 
 
@@ -203,6 +242,8 @@ class ShapeEnv:
     Attributes:
         guards: what was found true of sizes, as ``(text, outcome)``.
         fixed: sizes that the program has read as numbers.
+        elements: the `Elements` of numbers that follow from elements; None where there
+            may be none.
 
     >>> env = ShapeEnv()
     >>> n = env.symbol(5)
@@ -222,7 +263,10 @@ class ShapeEnv:
         self.guards: list = []
         self.formulas: list = []  # the same, before they are text
         self.fixed: list = []
+        self.elements = None
+        self.floats: dict = {}  # what operators are called with, and texts -> the number
         self._ducks: dict = {}
+        self._opaque: dict = {}  # a formula's text -> the number
         self._known: dict = {}  # values -> the number
         self._numbers: dict = {}  # what operators are called with -> the number
 
@@ -234,26 +278,61 @@ class ShapeEnv:
             return actual
         if name is None and self.duck_shape and actual in self._ducks:
             return self._ducks[actual]
-        count = len(self.symbols)
-        if count == _MOST:
-            raise GuardError(f"more than {count} sizes are symbols")
-        native, *others = [actual * factor for factor in _factors()[count]]
-        values = (native, actual, *others)
-        symbol = Symbol(name or f"s{count}", values)
+        count = sum(not isinstance(one, Unbacked) for one in self.symbols)
+        symbol = Symbol(name or f"s{count}", self._fresh(actual))
         self.symbols.append(symbol)
-        made = self._noted(SymInt(self, symbol, values))
+        made = self._noted(SymInt(self, symbol, symbol.values))
         if name is None:
             self._ducks[actual] = made
         return made
 
+    def _fresh(self, actual):
+        """Values that no other number has."""
+        count = len(self.symbols) + len(self._opaque)
+        if count >= len(_factors()):
+            raise GuardError(f"more than {count} sizes are symbols")
+        native, *others = [actual * factor for factor in _factors()[count]]
+        return native, actual, *others
+
+    def take(self, symbol):
+        """A number that follows from elements."""
+        symbol.values = self._fresh(_FOLLOWS)
+        self.symbols.append(symbol)
+        return self._noted(SymInt(self, symbol, symbol.values))
+
+    def rebuilt(self, expr):
+        """The number of an expression that another recording has had."""
+        if isinstance(expr, int):
+            return expr
+        if isinstance(expr, Symbol):
+            named = {one.name: one for one in self.symbols}
+            return self._known[named[expr.name].values]
+        sides = map(self.rebuilt, (expr.left, expr.right))
+        return getattr(operator, expr.name)(*sides)
+
+    def native(self, expr):
+        """What operators are called with for an expression; None for floats."""
+        if isinstance(expr, (int, Symbol, Size)):
+            return _value(expr, _NATIVE)
+        found = self._opaque.get(str(expr))
+        if found is not None:
+            return found.values[_NATIVE]
+        if expr.name not in DOES:
+            return None
+        sides = [self.native(one) for one in (expr.left, expr.right)]
+        return None if None in sides else DOES[expr.name](*sides)
+
     def _noted(self, number):
         self._known.setdefault(number.values, number)
-        if number.values[_NATIVE] >= _LEAST:
+        if abs(number.values[_NATIVE]) >= _LEAST:
             self._numbers.setdefault(number.values[_NATIVE], number)
         return self._known[number.values]
 
     def computed(self, name, function, left, right):
         """An operator on two numbers."""
+        if name in ("floordiv", "mod") and self._follow(left, right):
+            # of multiples both would be known, and they are multiples here only
+            return self._as_it_is(name, left, right)
         values = tuple(
             function(in_world(left, world), in_world(right, world))
             for world in range(_WORLDS)
@@ -269,8 +348,24 @@ class ShapeEnv:
         left, right = sides
         return self._noted(SymInt(self, Formula(name, left, right), values))
 
+    @staticmethod
+    def _follow(*numbers):
+        return any(isinstance(one, SymInt) and one.follows for one in numbers)
+
+    def _as_it_is(self, name, left, right):
+        """A number of which no more is known than how it is computed."""
+        sides = [one.expr if isinstance(one, SymInt) else one for one in (left, right)]
+        formula = Formula(name, *sides)
+        found = self._opaque.get(str(formula))
+        if found is None:
+            found = SymInt(self, formula, self._fresh(_FOLLOWS))
+            self._opaque[str(formula)] = self._noted(found)
+        return found
+
     def decided(self, name, function, left, right):
         """The answer of a comparison in the recording; noted, if it may be another."""
+        if self._follow(left, right):
+            return self.elements.compared(name, left, right)
         values = [
             function(in_world(left, world), in_world(right, world))
             for world in range(_WORLDS)
@@ -289,6 +384,8 @@ class ShapeEnv:
 
     def specialized(self, number):
         """A size as the number that it is in the recording."""
+        if number.follows:
+            raise self.elements.refused(f"expression {number.expr}")
         if all(number.values != one.values for one in self.fixed):
             self.fixed.append(number)
             self._guard(Formula("eq", number.expr, number.hint), True)
@@ -296,8 +393,10 @@ class ShapeEnv:
 
     def recognized(self, value):
         """The number that operators know as a plain integer; others as they are."""
-        if type(value) is int and value >= _LEAST:
+        if type(value) is int and abs(value) >= _LEAST:
             return self._numbers.get(value, value)
+        if type(value) is float and self.floats:
+            return self.floats.get(value, value)
         return value
 
     def number(self, values, tensor, dim):
@@ -308,19 +407,37 @@ class ShapeEnv:
         if found is None:
             expr = self._fitted(values)
             if expr is None:
-                expr = Size(f"u{len(self._known)}", tensor, dim, values)
+                follows = self.elements is not None and bool(self.elements.reads)
+                expr = Size(f"d{len(self._known)}", tensor, dim, values, follows)
             found = self._noted(SymInt(self, expr, values))
         return found
 
     def number_of(self, expr):
         """The number of an expression."""
+        found = self._opaque.get(str(expr))
+        if found is not None:
+            return found
         return self._known[tuple(_value(expr, world) for world in range(_WORLDS))]
+
+    def number_or_none(self, expr):
+        """The number of an expression of integers; None for others."""
+        if isinstance(expr, Formula) and expr.name not in DOES:
+            return None
+        found = self._opaque.get(str(expr))
+        if found is not None:
+            return found
+        try:
+            values = tuple(_value(expr, world) for world in range(_WORLDS))
+        except (TypeError, AttributeError):  # of floats
+            return None
+        return self._known.get(values)
 
     def _fitted(self, values):
         """A formula of symbols, where a simple one has these values in every world."""
         for symbol in self.symbols:
             s = symbol.values
-            for divisor in range(1, 9):
+            most = 1 if isinstance(symbol, Unbacked) else 8
+            for divisor in range(1, most + 1):
                 for factor in range(1, 9):
                     rests = [v * divisor - factor * n for v, n in zip(values, s)]
                     rest = max(rests)
@@ -329,6 +446,10 @@ class ShapeEnv:
                         return _line(symbol, factor, rest, divisor)
         for i, one in enumerate(self.symbols):
             for other in self.symbols[i:]:
+                sums = [v - a - b for v, a, b in zip(values, one.values, other.values)]
+                if len(set(sums)) == 1 and one is not other:
+                    made = Formula("add", one, other)
+                    return _line(made, 1, sums[0], 1)
                 products = [a * b for a, b in zip(one.values, other.values)]
                 factor = values[0] // products[0]
                 if factor and [factor * p for p in products] == list(values):
@@ -364,6 +485,13 @@ def symbols_of(expr):
         return []
     found = [*symbols_of(expr.left), *symbols_of(expr.right)]
     return list(dict.fromkeys(found))
+
+
+def number_in(expr):
+    """Whether a number that follows from elements is in an expression."""
+    if isinstance(expr, Formula):
+        return number_in(expr.left) or number_in(expr.right)
+    return isinstance(expr, Unbacked) or isinstance(expr, Size) and expr.follows
 
 
 def _value(expr, world):

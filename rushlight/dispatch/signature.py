@@ -607,7 +607,7 @@ def is_number(item: object) -> cython.bint:
         t: Tensor = item
         return t.ndim_ == 0 and t.numel_ == 1 and t.dtype_.category == INTEGER
     if isinstance(item, int) or hasattr(item, "_as_argument"):
-        return True
+        return hasattr(type(item), "__index__")
     return is_numpy(item) and hasattr(type(item), "__index__")
 
 
@@ -720,6 +720,14 @@ def as_integer(item: object) -> object:
 
 
 @cython.cfunc
+def as_argument(number: object) -> object:
+    """A number as operators are called with it, which may be one that stands for any."""
+    if isinstance(number, (int, float, complex)):
+        return number
+    return as_integer(number) if hasattr(number, "_as_argument") else number
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def accept_tensors(
     i: cython.int, kind: cython.int, item: object, bound: cython.pointer(Bound)
@@ -759,7 +767,7 @@ def accept_number(
         if not t.device.has_memory:  # a form for tensors asks for no number
             return WRONG_TYPE + i
         if t.ndim_ == 0 and not t.wants_grad and not stands_in(t):
-            own(bound, i, t.item())
+            own(bound, i, as_argument(t.item()))
             return 0
         return WRONG_TYPE + i
     if is_numpy(item):
@@ -833,7 +841,7 @@ def accept_rare(
             good = cython.cast(Tensor, item).ndim_ == 0 and not item.requires_grad
             good = good and not stands_in(item)
             if good:
-                number = item.item()
+                number = as_argument(item.item())
                 if isinstance(number, complex):
                     fault = RuntimeError(
                         "value cannot be converted to type double without overflow"
@@ -846,7 +854,8 @@ def accept_rare(
             own(bound, i, float(item))
             return 0
         if not good and hasattr(type(item), "_as_argument"):
-            own(bound, i, float(item))
+            number = as_argument(item)
+            own(bound, i, number if isinstance(number, float) else float(item))
             return 0
         if not good and is_numpy(item):
             number = item.item()

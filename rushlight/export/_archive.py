@@ -174,7 +174,8 @@ def load(f, *, extra_files=None, expected_opset_version=None):
 
 _DAMAGE = (
     ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError,
-    NotImplementedError, RecursionError, RuntimeError, SyntaxError, TypeError, ValueError,
+    NotImplementedError, RecursionError, RuntimeError, StopIteration, SyntaxError,
+    TypeError, ValueError,
 )  # fmt: skip
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight._facts import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensor
-from rushlight._subclasses.symbolic import SymInt
+from rushlight._subclasses.symbolic import SymInt, Unbacked
+from rushlight._subclasses.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.autograd.levels.functional import FunctionalLevel
 from rushlight.core.tensor import Tensor
+from rushlight.dispatch.dispatcher import Operator
+from rushlight.export._results import argument_of
 from rushlight.export.exported_program import ExportedProgram, writes
 from rushlight.export.graph_signature import (
     ConstantArgument,
@@ -14,7 +18,6 @@ from rushlight.export.graph_signature import (
     InputKind,
     OutputKind,
     OutputSpec,
-    SymIntArgument,
     TensorArgument,
 )
 from rushlight.fx.experimental.pre_dispatch import placeholder
@@ -35,6 +38,21 @@ def decomposed(program, table):
         table: what to record in place of operators, by operator.
     """
     table = {**_core(), **table}
+    values = [node.meta.get("val") for node in program.graph.nodes]
+    fakes = [one.fake_mode for one in values if isinstance(one, FakeTensor)]
+    elements = fakes[0].elements if fakes else None
+    before = None if elements is None else (len(elements.reads), len(elements.checks))
+    while True:
+        if elements is not None:
+            elements.rounds += 1
+        try:
+            return _decomposed(program, table)
+        except MustBeEqual as error:
+            elements.equal[error.index] = error.expr
+            del elements.reads[before[0] :], elements.checks[before[1] :]
+
+
+def _decomposed(program, table):
     graph = Graph()
     tracer = _Tracer(graph, Module(), "fake", table)
     values, fake = [], None
@@ -81,16 +99,16 @@ def _finished(program, tracer, written, results):
         specs.append(OutputSpec(kind, TensorArgument(node.name), target))
     before = writes(signature)
     for spec, value in zip(signature.output_specs, results):
-        if not isinstance(value, (Tensor, SymInt)):
+        if not isinstance(value, (Tensor, *_NUMBERS)):
             outputs.append(value)
             specs.append(OutputSpec(spec.kind, ConstantArgument("", value), None))
             continue
         node = tracer.node_of(value)
         outputs.append(node)
-        kind = TensorArgument if isinstance(value, Tensor) else SymIntArgument
         target = spec.target if spec in before else None
-        specs.append(OutputSpec(spec.kind, kind(node.name), target))
+        specs.append(OutputSpec(spec.kind, argument_of(node), target))
     graph.output(tuple(outputs))
+    tracer.write_checks()
     _without_dead(graph)
     module = GraphModule(tracer.root, graph)
     return ExportedProgram(
@@ -108,10 +126,18 @@ def _finished(program, tracer, written, results):
 
 
 def _without_dead(graph):
-    """Takes out steps that nothing needs: none of them writes."""
+    """Takes out steps that nothing needs: none of them writes, but those that check."""
     for node in reversed(list(graph.nodes)):
+        if node.target is _CHECK:
+            continue
         if node.op in ("call_function", "get_attr") and not node.users:
             graph.erase_node(node)
+
+
+_NUMBERS = (SymInt, SymFloat, SymBool)
+_READS = frozenset((call.item.overloads[0], call._local_scalar_dense.overloads[0]))
+_SIZE = call.sym_size.overloads[0]
+_CHECK = call._assert_scalar.overloads[0]
 
 
 class _Tracer(ProxyTorchDispatchMode):
@@ -135,7 +161,45 @@ class _Replay(Interpreter):
 
     def run_node(self, n: Node):
         self.tracer.notes = n.meta
+        elements = self.tracer.elements
+        if elements is not None and n.op == "call_function":
+            if n.target is _CHECK:
+                return None  # what it checks is checked behind the number again
+            if n.target is sym_ite:
+                return self._as_number(self.map_nodes_to_values(n.args[0], n))
+            value = n.meta.get("val")
+            known = isinstance(value, (*_NUMBERS, bool)) and n.target not in _READS
+            if known and (n.target is _SIZE or not isinstance(n.target, Operator)):
+                return self._as_it_is_now(value)
+            elements.again = list(n.meta.get("reads", ()))
         return super().run_node(n)
+
+    @staticmethod
+    def _as_number(truth):
+        """A truth that follows from elements, as 1 or 0."""
+        if isinstance(truth, bool):
+            return int(truth)
+        return truth.env.rebuilt(truth.expr.left)
+
+    @staticmethod
+    def _as_it_is_now(value):
+        """A number as the recording has it: another may have taken its place."""
+        if isinstance(value, SymInt) and isinstance(value.expr, Unbacked):
+            reads = value.env.elements.reads
+            return reads[value.expr.index].number
+        return value
+
+    def get_attr(self, target, args, kwargs):
+        """A function that is an argument is run step by step, too."""
+        found = super().get_attr(target, args, kwargs)
+        if not isinstance(found, GraphModule):
+            return found
+
+        def run(*given):
+            inner = _Replay(found, self.tracer)
+            return inner.run(*given, enable_io_processing=False)
+
+        return run
 
 
 def _core():

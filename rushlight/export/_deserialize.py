@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import keyword
+import math
 import operator
 import re
 import sys
 
 import rushlight as rl
+from rushlight._facts import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensorMode
-from rushlight._subclasses.symbolic import ShapeEnv, SymInt
+from rushlight._subclasses.symbolic import Formula, ShapeEnv, SymInt
+from rushlight._subclasses.unbacked import Elements, SymBool
 from rushlight.core.device import Device
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export import _names
@@ -29,22 +32,35 @@ from rushlight.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
+    SymBoolArgument,
+    SymFloatArgument,
     SymIntArgument,
     TensorArgument,
 )
 from rushlight.fx.experimental.pre_dispatch import placeholder
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
+from rushlight.fx.node import Node
 from rushlight.nn.modules.module import Module
+from rushlight.ops import call
 from rushlight.utils._pytree import is_namedtuple_class, treespec_loads
 
 _TYPES = {
     number: getattr(rl, name) for name, number in TYPES.items() if hasattr(rl, name)
 }
 _FORMATS = {number: getattr(rl, name) for name, number in FORMATS.items()}
+_OPEN = re.compile(r"(zuf|z)?u?\d+")  # names of numbers that follow from elements
 _EXPR = 4_000  # characters of an expression of sizes, at most
 _PATH = re.compile(r"\w+(\.\w+)*")
 _FLOATS = {"Infinity": float("inf"), "-Infinity": -float("inf"), "NaN": float("nan")}
+
+
+_SYMBOLIC = {
+    "as_sym_int": SymIntArgument, "as_sym_float": SymFloatArgument,
+    "as_sym_bool": SymBoolArgument,
+}  # fmt: skip
+_NUMBERS = frozenset((call.item.overloads[0], call._local_scalar_dense.overloads[0]))
+_SIZE = call.sym_size.overloads[0]
 
 
 class SerializeError(RuntimeError):
@@ -87,17 +103,79 @@ def whole(value, low=0):
     return value
 
 
+def _parsed(text):
+    """The tree of an expression in a file.
+
+    Raises:
+        SerializeError: it is none, or too long.
+    """
+    if not isinstance(text, str) or len(text) > _EXPR:
+        raise SerializeError("an expression of sizes is too long")
+    return ast.parse(text, mode="eval").body
+
+
 class _Sizes:
     """Sizes with symbols."""
 
     _CALLS = {
         "Add": operator.add, "Mul": operator.mul, "FloorDiv": operator.floordiv,
         "Mod": operator.mod, "Pow": operator.pow, "PythonMod": operator.mod,
+        "IntTrueDiv": operator.truediv, "FloatTrueDiv": operator.truediv,
     }  # fmt: skip
+    _TRUTHS = {
+        "Equality": "eq", "Unequality": "ne", "GreaterThan": "ge", "LessThan": "le",
+        "StrictGreaterThan": "gt", "StrictLessThan": "lt",
+    }  # fmt: skip
+    _BOTH = {"And": "and_", "Or": "or_"}
 
-    def __init__(self):
+    def __init__(self, ranges, truths=()):
         self.env = ShapeEnv(duck_shape=False, specialize_zero_one=False)
+        self.env.elements = Elements(self.env)
         self.symbols: dict = {}
+        self.ranges, self.truths = ranges, truths
+        self.same: dict = {}  # what a number is, if a check says so, by its name
+        for text in truths:
+            self._note_same(_parsed(text))
+
+    def _note_same(self, tree):
+        """Notes of an equation that is checked which number is which."""
+        if not isinstance(tree, ast.Call) or getattr(tree.func, "id", "") != "Equality":
+            return
+        names = [
+            one.args[0].value
+            if isinstance(one, ast.Call) and getattr(one.func, "id", "") == "Symbol"
+            else ""
+            for one in tree.args
+        ]
+        for name, other in zip(names[::-1], tree.args):
+            if _OPEN.fullmatch(str(name)) and name not in self.same:
+                self.same[name] = other
+                return
+
+    def truth(self, given):
+        """A truth: known, or a condition on numbers."""
+        if "as_bool" in given:
+            return bool(given["as_bool"])
+        formula = self.condition(_parsed(given["as_expr"]["expr_str"]))
+        return SymBool(self.env, formula)
+
+    def condition(self, tree):
+        """A condition on numbers, as a formula."""
+        name = getattr(getattr(tree, "func", None), "id", None)
+        if name in self._BOTH and len(tree.args) == 2:
+            left, right = map(self.condition, tree.args)
+            return Formula(self._BOTH[name], left, right)
+        if name not in self._TRUTHS or len(tree.args) != 2:
+            raise SerializeError("a condition on sizes has another form")
+        sides = [self._value(one, 2) for one in tree.args]
+        sides = [getattr(one, "expr", one) for one in sides]
+        return Formula(self._TRUTHS[name], *sides)
+
+    def float(self, given):
+        """A float that follows from elements."""
+        if "as_float" in given:
+            return float(given["as_float"])
+        return self._value(_parsed(given["as_expr"]["expr_str"]), 2)
 
     def size(self, given):
         """A size: an integer or a `SymInt`."""
@@ -105,9 +183,7 @@ class _Sizes:
             return whole(given["as_int"], -(1 << 62))
         expr = given["as_expr"]
         text, hint = expr["expr_str"], (expr.get("hint") or {}).get("as_int", 2)
-        if not isinstance(text, str) or len(text) > _EXPR:
-            raise SerializeError("an expression of sizes is too long")
-        return self._value(ast.parse(text, mode="eval").body, hint)
+        return self._value(_parsed(text), hint)
 
     def _value(self, tree, hint):
         if isinstance(tree, ast.Constant) and type(tree.value) is int:
@@ -123,7 +199,20 @@ class _Sizes:
             return self._value(tree.args[0], hint)
         if name == "Symbol":
             return self._symbol(tree.args[0].value, hint)
+        if name == "Float":
+            return float(tree.args[0].value)
+        if name not in self._CALLS and name != "Max":
+            raise SerializeError("an expression of sizes has another form")
         values = [self._value(one, hint) for one in tree.args]
+        if name == "Max":  # of 1 and a size: so strides of nothing are written
+            kept = [one for one in values if not isinstance(one, int) or one > 1]
+            if len(kept) > 1:
+                raise SerializeError("an expression of sizes has another form")
+            return kept[0] if kept else 1
+        if name == "Pow" and not all(
+            isinstance(one, int) and 0 <= one < 64 for one in values[1:]
+        ):
+            raise SerializeError("an expression of sizes has a power that is too large")
         made = values[0]
         for value in values[1:]:
             made = self._CALLS[name](made, value)
@@ -132,10 +221,42 @@ class _Sizes:
     def _symbol(self, name, hint):
         checked_name(name)
         if name not in self.symbols:
-            if len(self.symbols) > 12:
+            if len(self.symbols) > 40:
                 raise SerializeError("a program has too many open sizes")
-            self.symbols[name] = self.env.symbol(max(whole(hint), 2), name)
+            found = _OPEN.fullmatch(name)
+            self.symbols[name] = (
+                self._read(name, found)
+                if found
+                else self.env.symbol(max(whole(hint), 2), name)
+            )
         return self.symbols[name]
+
+    def _read(self, name, found):
+        """A number that follows from elements."""
+        low, high = self.ranges.get(name, (-math.inf, math.inf))
+        if name in self.same:
+            tree = self.same.pop(name)
+            other = self._value(tree, 2)
+            elements = self.env.elements
+            elements.equal[len(elements.reads)] = getattr(other, "expr", other)
+        kind = "float" if found[1] else "size"
+        return self.env.elements.named(name, kind, low, high)
+
+
+def _bounds_of(one):
+    """The bounds of a number in a file."""
+    low, high = one["min_val"], one["max_val"]
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _checked(graph):
+    """The texts of conditions that a graph of a file checks."""
+    values = graph.get("sym_bool_values", {})
+    for node in graph["nodes"]:
+        if node["target"] == "torch.ops.aten._assert_scalar.default":
+            name = node["inputs"][0]["arg"].get("as_sym_bool", {}).get("as_name")
+            if "as_expr" in values.get(name, ()):
+                yield values[name]["as_expr"]["expr_str"]
 
 
 class Reader:
@@ -147,7 +268,10 @@ class Reader:
 
     def __init__(self, plain):
         self.plain = plain
-        self.sizes = _Sizes()
+        ranges = {
+            name: _bounds_of(one) for name, one in plain["range_constraints"].items()
+        }
+        self.sizes = _Sizes(ranges, _checked(plain["graph_module"]["graph"]))
         self.fake = FakeTensorMode(
             allow_non_fake_inputs=True, shape_env=self.sizes.env, static_shapes=True
         )
@@ -183,10 +307,7 @@ class Reader:
             signature,
             state,
             {
-                checked_name(name): ValueRange(
-                    -float("inf") if one["min_val"] is None else one["min_val"],
-                    float("inf") if one["max_val"] is None else one["max_val"],
-                )
+                checked_name(name): ValueRange(*_bounds_of(one))
                 for name, one in plain["range_constraints"].items()
             },
             [self._entry(one) for one in given["module_call_graph"]],
@@ -243,8 +364,9 @@ class Reader:
         ((kind, one),) = plain.items()
         if kind == "as_tensor":
             return TensorArgument(checked_name(one["name"]))
-        if kind == "as_sym_int" and "as_name" in one:
-            return SymIntArgument(checked_name(one["as_name"]))
+        for name, made in _SYMBOLIC.items():
+            if kind == name and "as_name" in one:
+                return made(checked_name(one["as_name"]))
         return ConstantArgument("", self.constant(plain))
 
     def _entry(self, plain):
@@ -378,11 +500,46 @@ class _GraphReader:
         elif name in numbers:
             node.meta["val"] = self.reader.sizes.size(numbers[name])
         elif name in self.plain.get("sym_bool_values", ()):
-            node.meta["val"] = True
+            given = self.plain["sym_bool_values"][name]
+            node.meta["val"] = self.reader.sizes.truth(given)
+        elif name in self.plain.get("sym_float_values", ()):
+            given = self.plain["sym_float_values"][name]
+            node.meta["val"] = self.reader.sizes.float(given)
+        self._tie(node)
+
+    def _tie(self, node):
+        """Ties a step to the number that it gives, and that to the step behind it."""
+        value, first = node.meta.get("val"), node
+        expr = getattr(value, "expr", None)
+        if node.op != "call_function":
+            return
+        elements = self.reader.sizes.env.elements
+        given = isinstance(value, int)
+        if given and (node.target in _NUMBERS or node.target is _SIZE):
+            elements.equal[len(elements.reads)] = int(value)
+            elements.named(f"u{len(elements.reads)}", "int", value, value)
+        for read in elements.reads:
+            plain = (
+                read.symbol is expr
+                or read.number is value
+                or (given and read is elements.reads[-1])
+            )
+            if read.node is not None or not plain or node.target in _names.COMPUTE:
+                continue
+            read.node = read.last = node
+            read.graph = self.graph
+            if node.target is _SIZE or node.target is sym_ite:
+                first = node.args[0]
+            while first.target is operator.getitem:
+                first = first.args[0]
+            first.meta.setdefault("reads", []).append(read)
+            return
 
     def _step(self, plain):
         if plain["target"] in _names.CHECKS:
             return
+        if plain["target"] == "torch.ops.aten._assert_scalar.default":
+            self._note_check(plain)
         target = _names.function_named(plain["target"])
         args, kwargs = [], {}
         for one in plain["inputs"]:
@@ -426,6 +583,13 @@ class _GraphReader:
             values.append(part.meta.get("val"))
         if names:
             node.meta["val"] = values if kinds == ["as_tensors"] else tuple(values)
+
+    def _note_check(self, plain):
+        """Notes what a step checks, for when the program is taken apart."""
+        condition = self.argument(plain["inputs"][0]["arg"])
+        value = condition.meta.get("val") if isinstance(condition, Node) else None
+        if isinstance(value, SymBool):
+            self.reader.sizes.env.elements.checks.append(value.expr)
 
     @staticmethod
     def _note(node, key, text):

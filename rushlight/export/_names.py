@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 
+from rushlight._facts import sym_ite, sym_not
 from rushlight._higher_order_ops.base import OPERATORS
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator, find_packet
@@ -70,12 +71,14 @@ _FUNCTIONS = {
         "lshift rshift getitem".split()
     )
 }
+COMPUTE = frozenset(_FUNCTIONS.values())  # steps that compute with numbers
+_FUNCTIONS |= {f"torch.{one.__name__}": one for one in (sym_ite, sym_not)}
 _ALIKE = {"detach_.default": "detach.default"}
 
 # Steps that only check what is checked here in another way, or not at all.
 CHECKS = frozenset(
     f"torch.ops.aten.{name}.default"
-    for name in ("_assert_tensor_metadata", "_assert_scalar", "sym_constrain_range",
+    for name in ("_assert_tensor_metadata", "sym_constrain_range",
                  "sym_constrain_range_for_size")
 )  # fmt: skip
 

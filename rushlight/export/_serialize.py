@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 import rushlight as rl
-from rushlight._subclasses.symbolic import Formula, SymInt
+from rushlight._facts import sym_ite
+from rushlight._subclasses.symbolic import Formula, SymInt, Unbacked, number_in
+from rushlight._subclasses.unbacked import SymBool, SymFloat, has_floats
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.tensor import Tensor
@@ -16,9 +18,12 @@ from rushlight.export.graph_signature import (
     ConstantArgument,
     InputKind,
     OutputKind,
+    SymBoolArgument,
+    SymFloatArgument,
     SymIntArgument,
 )
 from rushlight.fx.node import Node
+from rushlight.ops import call
 from rushlight.utils._pytree import treespec_dumps
 
 SCHEMA = {"major": 8, "minor": 20}
@@ -34,10 +39,18 @@ FORMATS = {
     "preserve_format": 4,
 }  # fmt: skip
 STRIDED = 7
+_SIZE = call.sym_size.overloads[0]
 _POSITIONAL, _KEYWORD = 1, 2
-_OPERATORS = {"add": "Add({}, {})", "mul": "Mul({}, {})", "floordiv": "FloorDiv({}, {})",
-              "mod": "Mod({}, {})", "pow": "Pow({}, {})",
-              "sub": "Add({}, Mul(Integer(-1), {}))"}  # fmt: skip
+_OPERATORS = {
+    "add": "Add({}, {})", "mul": "Mul({}, {})", "floordiv": "FloorDiv({}, {})",
+    "mod": "Mod({}, {})", "pow": "Pow({}, {})", "sub": "Add({}, Mul(Integer(-1), {}))",
+    "eq": "Equality({}, {})", "ne": "Unequality({}, {})", "ge": "GreaterThan({}, {})",
+    "gt": "StrictGreaterThan({}, {})", "le": "LessThan({}, {})",
+    "lt": "StrictLessThan({}, {})", "and_": "And({}, {})", "or_": "Or({}, {})",
+}  # fmt: skip
+# The same where numbers follow from elements, which may be below zero.
+_OF_ANY = {"mod": "PythonMod({}, {})", "truediv": "IntTrueDiv({}, {})"}
+_OF_FLOATS = {"truediv": "FloatTrueDiv({}, {})"}
 
 
 def program_as_json(program):
@@ -86,14 +99,30 @@ def size_json(size):
     """A size: a number, or an expression of symbols."""
     if not isinstance(size, SymInt):
         return {"as_int": int(size)}
+    if size.follows:
+        return number_json(size)
     return {"as_expr": {"expr_str": _text(size.expr), "hint": {"as_int": size.hint}}}
+
+
+def number_json(number):
+    """A number that follows from elements: an expression without a value."""
+    return {"as_expr": {"expr_str": _text(number.expr), "hint": None}}
 
 
 def _text(expr):
     if isinstance(expr, int):
         return f"Integer({expr})"
+    if isinstance(expr, float):
+        return f"Float('{expr!r}', precision=53)"
     if isinstance(expr, Formula):
-        return _OPERATORS[expr.name].format(_text(expr.left), _text(expr.right))
+        any_ = _OF_ANY if number_in(expr) else {}
+        any_ = _OF_FLOATS if has_floats(expr) else any_
+        form = any_.get(expr.name) or _OPERATORS.get(expr.name)
+        if form is None:
+            raise NotImplementedError(f"files have no expressions like {expr}")
+        return form.format(_text(expr.left), _text(expr.right))
+    if isinstance(expr, Unbacked):
+        return f"Symbol('{expr.name}'{'' if has_floats(expr) else ', integer=True'})"
     return f"Symbol('{expr.name}', positive=True, integer=True)"
 
 
@@ -135,9 +164,16 @@ class _Graph:
     def __init__(self, module, constants=None):
         self.module, self.constants = module, constants or {}
         self.graph = module.graph
+        self.own: dict = {}  # sizes that are taken for others, by tensor and dimension
+        for node in self.graph.nodes:
+            value = node.meta.get("val")
+            if node.target is _SIZE and isinstance(value, SymInt) and value.follows:
+                tensor, dim = node.args
+                self.own.setdefault(tensor.name, {})[dim] = value
         self.tensors: dict = {}
         self.numbers: dict = {}
         self.truths: dict = {}
+        self.floats: dict = {}
 
     def json(self):
         """The graph as objects of JSON."""
@@ -166,7 +202,7 @@ class _Graph:
             "sym_bool_values": self.truths,
             "is_single_tensor_return": single,
             "custom_obj_values": {},
-            "sym_float_values": {},
+            "sym_float_values": self.floats,
         }
 
     def _placeholder(self, node):
@@ -185,6 +221,12 @@ class _Graph:
     def named(self, node):
         """A value, by the name of its step."""
         value = node.meta.get("val")
+        if isinstance(value, SymFloat):
+            self.floats[node.name] = number_json(value)
+            return {"as_sym_float": {"as_name": node.name}}
+        if isinstance(value, SymBool):
+            self.truths[node.name] = number_json(value)
+            return {"as_sym_bool": {"as_name": node.name}}
         if isinstance(value, bool):
             self.truths[node.name] = {"as_bool": value}
             return {"as_sym_bool": {"as_name": node.name}}
@@ -198,6 +240,8 @@ class _Graph:
         """Notes a tensor's sizes and type."""
         if isinstance(value, Tensor):
             self.tensors[name] = tensor_meta(value)
+            for dim, own in self.own.get(name, {}).items():
+                self.tensors[name]["sizes"][dim] = number_json(own)
 
     def _step(self, node):
         target = node.target
@@ -213,6 +257,8 @@ class _Graph:
         else:
             plain = getattr(target, "namespace", None) != "higher_order"
             names = ["a", "b"] if plain else [""] * len(node.args)
+            if target is sym_ite:
+                names = ["b", "t", "f"]
             inputs = [
                 self._given(name, one, _POSITIONAL)
                 for name, one in zip(names, node.args)
@@ -354,6 +400,10 @@ def _argument(arg):
         return constant_json(arg.value)
     if isinstance(arg, SymIntArgument):
         return {"as_sym_int": {"as_name": arg.name}}
+    if isinstance(arg, SymFloatArgument):
+        return {"as_sym_float": {"as_name": arg.name}}
+    if isinstance(arg, SymBoolArgument):
+        return {"as_sym_bool": {"as_name": arg.name}}
     return {"as_tensor": {"name": arg.name}}
 
 

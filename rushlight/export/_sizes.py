@@ -12,6 +12,7 @@ from rushlight._subclasses.symbolic import (
     evaluated,
     symbols_of,
 )
+from rushlight._subclasses.unbacked import Elements
 from rushlight.core.tensor import Tensor
 from rushlight.export.dynamic_shapes import Dim
 from rushlight.export.exported_program import ValueRange
@@ -51,16 +52,13 @@ class OpenSizes:
         self.sources: dict = {}  # key -> L['x'].size()[0]
         self.kinds: dict = {}  # key -> AUTO, DYNAMIC or the Dim
         self.env = None
+        self.equal: dict = {}  # numbers that follow from elements -> what they are
+        self.places: dict = {}  # and where they are in the results of their steps
 
     def start(self):
         """Begins a recording."""
-        self.env = None
-        if any(
-            isinstance(one.spec, Dim) or getattr(one.spec, "type", "STATIC") != "STATIC"
-            for sizes in self.wanted.values()
-            for one in sizes
-        ):
-            self.env = ShapeEnv(duck_shape=False)
+        self.env = ShapeEnv(duck_shape=False)
+        self.env.elements = Elements(self.env, self.equal, self.places)
         self.symbols: dict = {}
         self.rest: list = []  # derived sizes whose names have no size of their own
         self.ranges: dict = {}
@@ -280,8 +278,6 @@ class OpenSizes:
         """
         if self.attempt.verdict is not None:
             raise self.attempt.verdict
-        if self.env is None:
-            return True
         keys = {number.expr: key for key, number in self.symbols.items()}
         for formula, outcome in self.env.formulas:
             symbols = symbols_of(formula)
@@ -366,11 +362,12 @@ class OpenSizes:
 
     def finish(self, program):
         """Tells a program the bounds of its sizes, and what it has to check."""
-        if self.env is None:
-            return
         program._range_constraints = {
             number.expr.name: ValueRange(*self.ranges[key])
             for key, number in self.symbols.items()
+        } | {
+            read.symbol.name: ValueRange(read.symbol.low, read.symbol.high)
+            for read in self.env.elements.reads
         }
         program._guards = [
             guard_of(_shown(formula, outcome), formula, outcome, program)

@@ -13,9 +13,16 @@ from rushlight._subclasses.fake_tensor import (
     FakeTensorMode,
 )
 from rushlight._subclasses.symbolic import GuardError, SymInt
+from rushlight._subclasses.unbacked import (
+    GuardOnDataDependentSymNode,
+    MustBeEqual,
+    SymBool,
+    SymFloat,
+)
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.export._grad_mode import wrap_grad_mode
+from rushlight.export._results import argument_of
 from rushlight.export._sizes import OpenSizes
 from rushlight.export.dynamic_shapes import (
     AdditionalInputs,
@@ -35,7 +42,6 @@ from rushlight.export.graph_signature import (
     InputSpec,
     OutputKind,
     OutputSpec,
-    SymIntArgument,
     TensorArgument,
 )
 from rushlight.fx.experimental.pre_dispatch import (
@@ -44,10 +50,8 @@ from rushlight.fx.experimental.pre_dispatch import (
     user_frames,
     user_stack,
 )
-from rushlight.fx.experimental.symbolic_shapes import GuardOnDataDependentSymNode
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
-from rushlight.fx.node import Node
 from rushlight.nn.modules.module import (
     Module,
     register_module_forward_hook,
@@ -60,6 +64,7 @@ from rushlight.utils._pytree import (
     tree_unflatten,
 )
 
+_NUMBERS = (SymInt, SymFloat, SymBool)
 _CONSTANTS = (int, float, bool, str, type(None), complex)
 
 
@@ -132,6 +137,9 @@ def export(
         recording = Recording(mod, args, kwargs, sizes.start())
         try:
             program = recording.program(preserve_module_call_signature)
+        except MustBeEqual as error:
+            sizes.equal[error.index] = error.expr
+            continue
         except GuardError as error:
             if not sizes.give_way():
                 raise sizes.refusal(error) from error
@@ -364,6 +372,8 @@ class Recording:
                 result = self._run(args, kwargs, noted)
             except (DataDependentOutputException, DynamicOutputShapeException) as error:
                 raise _data_dependent(error) from error
+            except GuardOnDataDependentSymNode as error:
+                raise _not_known(error) from error
             except GuardError as error:
                 error.frames = _frames_of(error)
                 raise
@@ -379,7 +389,7 @@ class Recording:
         leaves, out_spec = tree_flatten(result)
         outputs = []
         for one in leaves:
-            if not isinstance(one, (Tensor, SymInt, *_CONSTANTS)):
+            if not isinstance(one, (Tensor, *_NUMBERS, *_CONSTANTS)):
                 raise UserError(
                     UserErrorType.INVALID_OUTPUT,
                     f"It looks like one of the outputs with type `{type(one)}` is not "
@@ -397,11 +407,12 @@ class Recording:
             self.kept[name] = tensor
         inputs = [*self.inputs, *constants, *(spec for spec, _ in self.users)]
         self._order([one.arg.name for one in inputs])
+        self.tracer.write_checks()
         _drop_unused(self.graph)
         module = GraphModule(self.tracer.root, self.graph)
         wrap_grad_mode(module)
         specs = [
-            OutputSpec(OutputKind.USER_OUTPUT, _argument_of(one), None)
+            OutputSpec(OutputKind.USER_OUTPUT, argument_of(one), None)
             for one in self.graph.output_node().args[0]
         ]
         return ExportedProgram(
@@ -450,17 +461,11 @@ class Recording:
         )
 
 
-def _argument_of(one):
-    """A result of the graph, as its signature has it."""
-    if not isinstance(one, Node):
-        return ConstantArgument("", one)
-    number = isinstance(one.meta.get("val"), (SymInt, int))
-    return SymIntArgument(one.name) if number else TensorArgument(one.name)
-
-
 def _drop_unused(graph):
     """Takes out what the recording has asked for by itself: sizes, and views again."""
-    silent = {call.sym_size.overloads[0], call.as_strided.overloads[0]}
+    silent = {
+        call.sym_size.overloads[0], call.as_strided.overloads[0], call.item.overloads[0],
+    }  # fmt: skip
     for node in reversed(list(graph.nodes)):
         if node.op == "call_function" and not node.users and node.target in silent:
             graph.erase_node(node)
@@ -513,6 +518,20 @@ def _frames_of(error):
         trace = trace.tb_next
         found = [last, trace.tb_lineno if trace else None]
     return user_stack(user_frames(found[0])) if found else ""
+
+
+_REMEDIES = (
+    "torch.cond for `if`, torch.while_loop for `while`, torch.where for a choice "
+    "of elements; torch._check(condition) for what always holds"
+)
+
+
+def _not_known(error):
+    """What is said of a program that decides by a number that it has read."""
+    return GuardOnDataDependentSymNode(
+        f"{error}\nThe following call raised this error:\n{_frames_of(error)}"
+        f"  remedy: {_REMEDIES}"
+    )
 
 
 def _data_dependent(error):

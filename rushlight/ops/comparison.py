@@ -169,6 +169,33 @@ def local_scalar_dense(self):
     return make_subclass(Tensor, self).item()
 
 
+def item(self):
+    """The one element as a number."""
+    return ops._local_scalar_dense(self)
+
+
+def assert_scalar(self, assert_msg):
+    """Checks what a recorded program has promised.
+
+    Raises:
+        RuntimeError: the number is zero, or the truth false.
+    """
+    if not self:
+        raise RuntimeError(assert_msg)
+
+
+def assert_async(self, assert_msg=None):
+    """Checks the only element: the host waits for it.
+
+    Raises:
+        RuntimeError: it is zero.
+    """
+    if not self.item():
+        raise RuntimeError(
+            assert_msg or "Expected Tensor with single nonzero value, but got zero"
+        )
+
+
 def is_nonzero(self):
     """The truth of the only element.
 

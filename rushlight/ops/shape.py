@@ -224,7 +224,7 @@ def repeat_interleave_tensor(self, repeats, dim, output_size):
             f"repeats.size(0) = {repeats.numel()} and input.size({dim}) = "
             f"{self.shape[dim]}"
         )
-    places = repeat_interleave_positions(repeats, output_size)
+    places = ops.repeat_interleave(repeats, output_size=output_size)
     return ops.index_select(self, dim, places)
 
 

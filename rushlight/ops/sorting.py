@@ -23,6 +23,13 @@ def msort(self):
     return ops.sort(self, 0)[0]
 
 
+def unique_consecutive(self, return_inverse, return_counts, dim):
+    """Elements, or slices, without repetitions next to each other."""
+    if dim is None:
+        return ops._unique_consecutive(self, return_inverse, return_counts)
+    return ops.unique_dim_consecutive(self, dim, return_inverse, return_counts)
+
+
 def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     """The position of one number."""
     value = rushlight.tensor(self, device=sorted_sequence.device)

@@ -100,6 +100,20 @@ def programs(torch):
                 lambda i, x: i < 3, lambda i, x: (i + 1, x * 2), (torch.tensor(0), x)
             )
 
+    class Numbers(nn.Module):
+        def forward(self, x, i):
+            mask, count = x > 0, i[0].item()
+            torch._check(count >= 0)
+            torch._check(count <= 3)
+            picked = x[mask] * 2 + x[mask]
+            return (
+                picked,
+                x[:count],
+                x * x.max().item(),
+                torch.zeros(count),
+                i.nonzero(),
+            )
+
     torch.manual_seed(0)
     image = torch.randn(2, 1, 28, 28)
     ones = torch.ones
@@ -117,6 +131,7 @@ def programs(torch):
         "attention": (Attention(), (torch.randint(0, 11, (2, 5)),), {}),
         "branch": (Branch(), (ones(1, 2),), {}),
         "loop": (Loop(), (ones(2),), {}),
+        "numbers": (Numbers(), (torch.randn(5), torch.arange(3)), {}),
         "layers": (
             nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1), nn.Sigmoid()),
             (torch.randn(3, 4),),
@@ -132,5 +147,5 @@ def programs(torch):
 
 
 NAMES = """
-    lenet nested tied views block block_eval attention branch loop layers encoder lstm
+    lenet nested tied views block block_eval attention branch loop numbers layers encoder lstm
 """.split()

@@ -1,16 +1,20 @@
 """What the steps of exported programs call, by PyTorch's names."""
 
+import re
+
 from rushlight.export import _names
 
 # Numbers that a program writes down are detached by a step of its own there, and checks
 # of what is known here are steps.
 LEFT_OUT = ("detach_.default", "_assert_tensor_metadata.default")
 
+_FUNCTION = re.compile(r"<function (\w+) at 0x\w+>")
+
 
 def their_steps(graph):
     """What the steps of a graph of PyTorch's call."""
     return [
-        str(node.target)
+        _FUNCTION.sub(r"torch.\1", str(node.target))
         .replace("<built-in function ", "_operator.")
         .rstrip(">")
         .removeprefix("aten.")

@@ -69,7 +69,7 @@ def read(file):
     "record",
     ["models/model.json", "model_weights_config.json", "constants_config.json"],
 )
-@pytest.mark.parametrize("name", ["nested", "branch"])
+@pytest.mark.parametrize("name", ["nested", "branch", "numbers"])
 def test_any_value_of_a_file_may_be_anything(name, record):
     data = written(name)
     generator = random.Random(f"{name} {record}")

@@ -669,5 +669,6 @@ def varying(level, op, args):
     )
 
 
-SHOWN = {"nonzero_numpy": "where"}  # whom users have called
+# whom users have called
+SHOWN = {"nonzero_numpy": "where", "_unique_consecutive": "unique_consecutive"}
 pooling_1d, pooling_2d, pooling_3d = map(pooling, (1, 2, 3))

@@ -44,7 +44,9 @@ def user_frames(start=None):
             break
         name = code.co_filename
         if not name.startswith(_PACKAGE) or (
-            name.startswith(_MODULES) and not code.co_name.startswith(("_", "__call"))
+            name.startswith(_MODULES)
+            and not code.co_name.startswith("_")
+            and not os.path.basename(name).startswith("_")
         ):
             found.append((name, frame.f_lineno, code.co_name))
         frame = frame.f_back
@@ -161,6 +163,9 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         result = WITHOUT_ELEMENTS.get(op._opname, op)(*args, **kwargs)
         if isinstance(result, Tensor) or isinstance(result, (list, tuple)):
             self._track_all(result, node)
+        else:
+            node.meta["val"] = result
+        self.bind(node, result)
         return result
 
     def create(self, target, args, kwargs=None, name=None):
@@ -211,6 +216,12 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
         if self.grad_mode is not None and now != self.grad_mode:
             self.graph.create_node("call_function", set_grad_enabled, (now,))
         self.grad_mode = now
+
+    def record_function(self, function, operands):
+        """The program of a function that is an argument, with its own checks."""
+        child, result = super().record_function(function, operands)
+        child.write_checks()
+        return child, result
 
     # -- tensors from elsewhere --------------------------------------------------------
 

@@ -12,9 +12,11 @@ import operator
 
 from rushlight._subclasses.converting import sizes_of
 from rushlight._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from rushlight._subclasses.symbolic import GuardError, ShapeEnv, Size, Symbol, SymInt
+from rushlight._subclasses.symbolic import GuardError, ShapeEnv, SymInt
+from rushlight._subclasses.unbacked import SymBool, SymFloat
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
+from rushlight.fx.experimental.numbers import NumberSteps
 from rushlight.fx.graph import Graph, _PyTreeCodeGen, _PyTreeInfo
 from rushlight.fx.graph_module import GraphModule
 from rushlight.nn.modules.module import Module
@@ -41,7 +43,7 @@ def _window(tensor):
     return storage, tensor.storage_offset(), sizes, strides, tensor.dtype
 
 
-class ProxyTorchDispatchMode(TorchDispatchMode):
+class ProxyTorchDispatchMode(NumberSteps, TorchDispatchMode):
     """Writes the operators of its block into a graph, and runs them.
 
     Args:
@@ -103,43 +105,11 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         if not isinstance(value, Tensor):
             if self.shape_env is not None:
                 value = self.shape_env.recognized(value)
+            if isinstance(value, (SymFloat, SymBool)):
+                return self.step_of(value.expr)
             return self.size_of(value) if isinstance(value, SymInt) else value
         found = self.find(value)
         return self._constant(value) if found is None else found
-
-    def size_of(self, number):
-        """The step that computes a size, from those of tensors that are there."""
-        known = self._sizes.get(number.values)
-        if known is None and self.parent is not None:
-            known = self._argument_from(self.parent.size_of(number))
-            self._sizes[number.values] = known
-        if known is not None:
-            return known
-        expr = number.expr
-        if isinstance(expr, (Symbol, Size)):
-            tensor, dim = (
-                expr.source if isinstance(expr, Symbol) else (expr.tensor, expr.dim)
-            )
-            node = self.graph.create_node(
-                "call_function",
-                call.sym_size.overloads[0],
-                (self.find(tensor), dim),
-                name="sym_size_int",
-            )
-        else:
-            function = getattr(operator, expr.name)
-            sides = tuple(
-                self.size_of(self._number(one)) if not isinstance(one, int) else one
-                for one in (expr.left, expr.right)
-            )
-            node = self.graph.create_node("call_function", function, sides)
-        node.meta["val"] = number
-        self._sizes[number.values] = node
-        return node
-
-    def _number(self, expr):
-        """The number of an expression within another."""
-        return self.shape_env.number_of(expr)
 
     def _constant(self, tensor):
         """A step that reads a tensor from the module, or from the program around."""
@@ -244,7 +214,8 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         recorded = any(
             isinstance(one, Tensor) and self.find(one) is not None for one in flat
         )
-        if name == "_local_scalar_dense" and recorded and not self.reading:
+        unknown = self.elements is None and not self.reading
+        if name == "_local_scalar_dense" and recorded and unknown:
             raise RuntimeError(
                 "It appears that you're trying to get value out of a tracing tensor with "
                 f"{func} - erroring out! It's likely that this is caused by data-dependent "
@@ -260,6 +231,7 @@ class ProxyTorchDispatchMode(TorchDispatchMode):
         )
         result = func(*args, **kwargs)
         self._track_all(result, node)
+        self.bind(node, result)
         return result
 
     def _track_all(self, result, node):

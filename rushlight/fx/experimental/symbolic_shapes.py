@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rushlight._subclasses.symbolic import GuardError, ShapeEnv, SymInt
+from rushlight._subclasses.unbacked import GuardOnDataDependentSymNode
 
 __all__ = [
     "ConstraintViolationError",
@@ -31,10 +32,6 @@ def hint_int(a, fallback=None):
     6
     """
     return a.hint if isinstance(a, SymInt) else a
-
-
-class GuardOnDataDependentSymNode(RuntimeError):
-    """A program asks for numbers that a recording does not have."""
 
 
 class ConstraintViolationError(RuntimeError):

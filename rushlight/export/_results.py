@@ -1,0 +1,37 @@
+"""What a graph gives, as its signature has it."""
+
+from __future__ import annotations
+
+from rushlight._subclasses.symbolic import SymInt
+from rushlight._subclasses.unbacked import SymBool, SymFloat
+from rushlight.export.graph_signature import (
+    ConstantArgument,
+    SymBoolArgument,
+    SymFloatArgument,
+    SymIntArgument,
+    TensorArgument,
+)
+from rushlight.fx.node import Node
+
+__all__ = ["argument_of"]
+
+_KINDS = (
+    (SymFloat, SymFloatArgument),
+    ((SymBool, bool), SymBoolArgument),
+    ((SymInt, int), SymIntArgument),
+)
+
+
+def argument_of(one):
+    """A result of the graph.
+
+    Args:
+        one: a step, or a constant.
+    """
+    if not isinstance(one, Node):
+        return ConstantArgument("", one)
+    value = one.meta.get("val")
+    for kind, argument in _KINDS:
+        if isinstance(value, kind):
+            return argument(one.name)
+    return TensorArgument(one.name)
