@@ -813,70 +813,37 @@ def _check_output_padding(output_padding, stride, dilation):
             )
 
 
-# The functions that users call
+# The operators that users call: they come with all their arguments, in the schemas' order
 
 
-def conv1d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv1d(input, weight, *given):
     """Convolution over one dimension."""
-    return _convolve(1, input, weight, bias, stride, padding, dilation, groups)
+    return _convolve(1, input, weight, *given)
 
 
-def conv2d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv2d(input, weight, *given):
     """Convolution over two dimensions."""
-    return _convolve(2, input, weight, bias, stride, padding, dilation, groups)
+    return _convolve(2, input, weight, *given)
 
 
-def conv3d(input, weight, bias=None, stride=1, padding=0, dilation=1, groups=1):
+def conv3d(input, weight, *given):
     """Convolution over three dimensions."""
-    return _convolve(3, input, weight, bias, stride, padding, dilation, groups)
+    return _convolve(3, input, weight, *given)
 
 
-def conv_transpose1d(
-    input,
-    weight,
-    bias=None,
-    stride=1,
-    padding=0,
-    output_padding=0,
-    groups=1,
-    dilation=1,
-):
+def conv_transpose1d(input, weight, *given):
     """Transposed convolution over one dimension."""
-    return _transpose(
-        1, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _transpose(1, input, weight, *given)
 
 
-def conv_transpose2d(
-    input,
-    weight,
-    bias=None,
-    stride=1,
-    padding=0,
-    output_padding=0,
-    groups=1,
-    dilation=1,
-):
+def conv_transpose2d(input, weight, *given):
     """Transposed convolution over two dimensions."""
-    return _transpose(
-        2, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _transpose(2, input, weight, *given)
 
 
-def conv_transpose3d(
-    input,
-    weight,
-    bias=None,
-    stride=1,
-    padding=0,
-    output_padding=0,
-    groups=1,
-    dilation=1,
-):
+def conv_transpose3d(input, weight, *given):
     """Transposed convolution over three dimensions."""
-    return _transpose(
-        3, input, weight, bias, stride, padding, output_padding, groups, dilation
-    )
+    return _transpose(3, input, weight, *given)
 
 
 def batched(input, n, name):

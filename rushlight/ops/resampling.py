@@ -504,75 +504,39 @@ def _upsample(
     return ops._resample(input, sizes, factors, mode, align_corners, antialias)
 
 
-def upsample_nearest1d(input, output_size, scale_factors):
-    """The element before each position."""
-    return _upsample("nearest", 1, input, output_size, scale_factors)
+def _without_corners(mode, axes):
+    """The operator of a mode without corners, over so many dimensions."""
+
+    def upsample(input, output_size, scale_factors):
+        return _upsample(mode, axes, input, output_size, scale_factors)
+
+    return upsample
 
 
-def _upsample_nearest_exact1d(input, output_size, scale_factors):
-    """The element whose centre is nearest."""
-    return _upsample("nearest-exact", 1, input, output_size, scale_factors)
+def _with_corners(mode, axes, antialias=False):
+    """The operator of a mode that makes pixels up between pixels."""
+
+    def upsample(input, output_size, align_corners, scale_factors):
+        return _upsample(
+            mode, axes, input, output_size, scale_factors, align_corners, antialias
+        )
+
+    return upsample
 
 
-def upsample_nearest2d(input, output_size, scale_factors):
-    """The element before each position."""
-    return _upsample("nearest", 2, input, output_size, scale_factors)
-
-
-def _upsample_nearest_exact2d(input, output_size, scale_factors):
-    """The element whose centre is nearest."""
-    return _upsample("nearest-exact", 2, input, output_size, scale_factors)
-
-
-def upsample_nearest3d(input, output_size, scale_factors):
-    """The element before each position."""
-    return _upsample("nearest", 3, input, output_size, scale_factors)
-
-
-def _upsample_nearest_exact3d(input, output_size, scale_factors):
-    """The element whose centre is nearest."""
-    return _upsample("nearest-exact", 3, input, output_size, scale_factors)
-
-
-def upsample_linear1d(input, output_size, align_corners, scale_factors):
-    """Linear interpolation."""
-    return _upsample("linear", 1, input, output_size, scale_factors, align_corners)
-
-
-def upsample_bilinear2d(input, output_size, align_corners, scale_factors):
-    """Linear interpolation."""
-    return _upsample("bilinear", 2, input, output_size, scale_factors, align_corners)
-
-
-def upsample_trilinear3d(input, output_size, align_corners, scale_factors):
-    """Linear interpolation."""
-    return _upsample("trilinear", 3, input, output_size, scale_factors, align_corners)
-
-
-def upsample_bicubic2d(input, output_size, align_corners, scale_factors):
-    """Cubic interpolation."""
-    return _upsample("bicubic", 2, input, output_size, scale_factors, align_corners)
-
-
-def _upsample_bilinear2d_aa(input, output_size, align_corners, scale_factors):
-    """Linear interpolation, antialiased."""
-    return _upsample(
-        "bilinear", 2, input, output_size, scale_factors, align_corners, True
-    )
-
-
-def _upsample_bicubic2d_aa(input, output_size, align_corners, scale_factors):
-    """Cubic interpolation, antialiased."""
-    return _upsample(
-        "bicubic", 2, input, output_size, scale_factors, align_corners, True
-    )
-
-
-def _upsample_lanczos2d_aa(input, output_size, align_corners, scale_factors):
-    """Lanczos interpolation, antialiased."""
-    return _upsample(
-        "lanczos", 2, input, output_size, scale_factors, align_corners, True
-    )
+upsample_nearest1d = _without_corners("nearest", 1)
+upsample_nearest2d = _without_corners("nearest", 2)
+upsample_nearest3d = _without_corners("nearest", 3)
+_upsample_nearest_exact1d = _without_corners("nearest-exact", 1)
+_upsample_nearest_exact2d = _without_corners("nearest-exact", 2)
+_upsample_nearest_exact3d = _without_corners("nearest-exact", 3)
+upsample_linear1d = _with_corners("linear", 1)
+upsample_bilinear2d = _with_corners("bilinear", 2)
+upsample_trilinear3d = _with_corners("trilinear", 3)
+upsample_bicubic2d = _with_corners("bicubic", 2)
+_upsample_bilinear2d_aa = _with_corners("bilinear", 2, antialias=True)
+_upsample_bicubic2d_aa = _with_corners("bicubic", 2, antialias=True)
+_upsample_lanczos2d_aa = _with_corners("lanczos", 2, antialias=True)
 
 
 def antialiased_to_size(self, output_size, align_corners, scales_h, scales_w):
