@@ -171,14 +171,19 @@ def _check_reflectors(operator, input, tau):
             f"{operator}: Expected tau to have one dimension less than input, but got "
             f"tau.ndim equal to {tau.ndim} and input.ndim is equal to {input.ndim}"
         )
-    if tuple(tau.shape[:-1]) != tuple(input.shape[:-2]):
+    _check_beside(operator, "tau", tau, tau.shape[:-1], input)
+
+
+def _check_beside(operator, name, x, batch, input):
+    """Refuses an operand of another batch or another type than the matrices have."""
+    if tuple(batch) != tuple(input.shape[:-2]):
         raise RuntimeError(
-            f"{operator}: Expected batch dimensions of tau to be equal to "
-            f"input.shape[:-2], but got {list(tau.shape[:-1])}"
+            f"{operator}: Expected batch dimensions of {name} to be equal to "
+            f"input.shape[:-2], but got {list(batch)}"
         )
-    if tau.dtype is not input.dtype:
+    if x.dtype is not input.dtype:
         raise RuntimeError(
-            f"{operator}: tau dtype {tau.dtype.name} does not match input dtype "
+            f"{operator}: {name} dtype {x.dtype.name} does not match input dtype "
             f"{input.dtype.name}"
         )
 
@@ -245,16 +250,7 @@ def ormqr(self, input2, input3, left, transpose):
             f"but got other.ndim equal to {input3.ndim} and input.ndim is equal to "
             f"{self.ndim}"
         )
-    if tuple(input3.shape[:-2]) != tuple(self.shape[:-2]):
-        raise RuntimeError(
-            f"{operator}: Expected batch dimensions of other to be equal to "
-            f"input.shape[:-2], but got {list(input3.shape[:-2])}"
-        )
-    if input3.dtype is not self.dtype:
-        raise RuntimeError(
-            f"{operator}: other dtype {input3.dtype.name} does not match input dtype "
-            f"{self.dtype.name}"
-        )
+    _check_beside(operator, "other", input3, input3.shape[:-2], self)
     check_kernel("ormqr_cpu", self)
     result = by_columns(input3)
     count = input2.shape[-1]

@@ -219,15 +219,7 @@ def _all_taps(input, grid, mode, padding, align_corners):
 
 def sample_linearly(input, grid, padding, align_corners):
     """The weighted elements around each point, two in each dimension."""
-    _check(input, grid, BILINEAR)
-    if _plain(input, grid):
-        return grid_kernels.sample(input, grid, BILINEAR, padding, align_corners)
-    total = None
-    taps = _all_taps(input, grid, BILINEAR, padding, align_corners)
-    for inside, index, weights in _corners(input, grid, taps):
-        part = _found(input, grid, inside, index) * _product(weights)
-        total = part if total is None else total + part
-    return total.contiguous()
+    return _weighted(BILINEAR, input, grid, padding, align_corners)
 
 
 def sample_nearest(input, grid, padding, align_corners):
@@ -242,11 +234,16 @@ def sample_nearest(input, grid, padding, align_corners):
 
 def sample_cubically(input, grid, padding, align_corners):
     """The elements around each point under a cubic's weights, four in each dimension."""
-    _check(input, grid, BICUBIC)
+    return _weighted(BICUBIC, input, grid, padding, align_corners)
+
+
+def _weighted(mode, input, grid, padding, align_corners):
+    """The sum of the elements around each point by a mode's weights."""
+    _check(input, grid, mode)
     if _plain(input, grid):
-        return grid_kernels.sample(input, grid, BICUBIC, padding, align_corners)
+        return grid_kernels.sample(input, grid, mode, padding, align_corners)
     total = None
-    taps = _all_taps(input, grid, BICUBIC, padding, align_corners)
+    taps = _all_taps(input, grid, mode, padding, align_corners)
     for inside, index, weights in _corners(input, grid, taps):
         part = _found(input, grid, inside, index) * _product(weights)
         total = part if total is None else total + part

@@ -45,8 +45,10 @@ def log_softmax_backward_kernel(grad, y, dim):
     return grad - exp(y) * total(grad, over=dim)
 
 
-def _of_nothing(self, dim, name):
-    """What is not floating has a softmax only where it has no elements."""
+def _forward(self, dim, kernel, name):
+    """What a kernel makes; what is not floating has that only without elements."""
+    if self.is_floating_point():
+        return over(kernel, [self], dim)
     wrap_dim(dim, self.ndim)
     if self.numel():
         kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
@@ -75,9 +77,7 @@ def softmax_forward(self, dim, half_to_float):
         NotImplementedError: the input isn't floating.
         IndexError: there is no such dimension.
     """
-    if not self.is_floating_point():
-        return _of_nothing(self, dim, "softmax_lastdim_kernel_impl")
-    return over(softmax_kernel, [self], dim)
+    return _forward(self, dim, softmax_kernel, "softmax_lastdim_kernel_impl")
 
 
 def log_softmax_forward(self, dim, half_to_float):
@@ -87,9 +87,7 @@ def log_softmax_forward(self, dim, half_to_float):
         NotImplementedError: the input isn't floating.
         IndexError: there is no such dimension.
     """
-    if not self.is_floating_point():
-        return _of_nothing(self, dim, "log_softmax_lastdim_kernel_impl")
-    return over(log_softmax_kernel, [self], dim)
+    return _forward(self, dim, log_softmax_kernel, "log_softmax_lastdim_kernel_impl")
 
 
 def _check_gradient(name, grad_output, output, input_dtype):
@@ -154,6 +152,4 @@ def safe_softmax_forward(self, dim, dtype):
     """
     if dtype is not None:
         self = self.to(dtype)
-    if not self.is_floating_point():
-        return _of_nothing(self, dim, "softmax_lastdim_kernel_impl")
-    return over(safe_softmax_kernel, [self], dim)
+    return _forward(self, dim, safe_softmax_kernel, "softmax_lastdim_kernel_impl")

@@ -196,9 +196,17 @@ def reversed_dims(self):
     return self.permute(tuple(range(self.dim() - 1, -1, -1)))
 
 
-def _tell_numbers_are_none(name, instead):
+def _tell_numbers_are_none(name, instead, stacklevel=4):
     """Warns of transposing a tensor without dimensions."""
-    warn_once(f"{name} is deprecated on 0-D tensors. Consider using {instead}.", 4)
+    message = f"{name} is deprecated on 0-D tensors. Consider using {instead}."
+    warn_once(message, stacklevel)
+
+
+def _refuse_vectors(x, name):
+    if x.dim() == 1:
+        raise RuntimeError(
+            f"{name} is only supported on matrices or batches of matrices. Got 1-D tensor."
+        )
 
 
 def transposed(self):
@@ -207,11 +215,7 @@ def transposed(self):
     Raises:
         RuntimeError: the tensor is a vector.
     """
-    if self.dim() == 1:
-        raise RuntimeError(
-            "tensor.mT is only supported on matrices or batches of matrices. Got 1-D"
-            " tensor."
-        )
+    _refuse_vectors(self, "tensor.mT")
     if not self.dim():
         _tell_numbers_are_none("Tensor.mT", "the tensor itself")
         return self
@@ -224,15 +228,8 @@ def matrices_h(self):
     Raises:
         RuntimeError: the tensor is a vector.
     """
-    if self.dim() == 1:
-        raise RuntimeError(
-            "tensor.mH is only supported on matrices or batches of matrices. Got 1-D"
-            " tensor."
-        )
-    if not self.dim():
-        _tell_numbers_are_none("Tensor.mH", "x.conj()")
-        return self.conj()
-    return ops.adjoint(self)
+    _refuse_vectors(self, "tensor.mH")
+    return _turned_conjugate(self, "Tensor.mH")
 
 
 def matrix_h(self):
@@ -251,10 +248,7 @@ def matrix_h(self):
                 else " For batches of matrices, consider using tensor.mH"
             )
         )
-    if not self.dim():
-        _tell_numbers_are_none("Tensor.H", "x.conj()")
-        return self.conj()
-    return ops.adjoint(self)
+    return _turned_conjugate(self, "Tensor.H")
 
 
 def adjoint(self):
@@ -263,15 +257,16 @@ def adjoint(self):
     Raises:
         RuntimeError: the tensor has exactly one dimension.
     """
-    if self.ndim == 1:
-        raise RuntimeError(
-            "tensor.adjoint() is only supported on matrices or batches of matrices. "
-            "Got 1-D tensor."
-        )
-    if not self.ndim:
-        _tell_numbers_are_none("adjoint()", "x.conj()")
-        return self.conj()
-    return self.transpose(-2, -1).conj()
+    _refuse_vectors(self, "tensor.adjoint()")
+    return _turned_conjugate(self, "adjoint()")
+
+
+def _turned_conjugate(x, name):
+    """Conjugated matrices transposed; the conjugate of a number, with a warning."""
+    if not x.ndim:
+        _tell_numbers_are_none(name, "x.conj()", 5)
+        return x.conj()
+    return x.transpose(-2, -1).conj()
 
 
 def point_at(self, source):
