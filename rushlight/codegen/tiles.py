@@ -144,6 +144,16 @@ class Writer:
         bytes = batch * self.steps[operand][2] * itemsize
         return self.b.let(operand, ir.Offset(self.pointers[operand], bytes))
 
+    def bring_both(self, left, first_row, right, first_column, start):
+        """Slices of both operands, which are there for all threads behind the barrier."""
+        row_step, depth_step, _ = self.steps["left"]
+        place = first_row, self.rows, row_step, start, depth_step
+        self.bring("left", left, self.tile.rows, *place)
+        depth_step, column_step, _ = self.steps["right"]
+        place = first_column, self.columns, column_step, start, depth_step
+        self.bring("right", right, self.tile.columns, *place)
+        self.b.add(Barrier())
+
     def multiply(self, first_row, first_column, batch):
         b, tile = self.b, self.tile
         left, right = self.base("left", batch), self.base("right", batch)
@@ -154,13 +164,7 @@ class Writer:
         row = b.let("row", self.thread // wide * tile.each)
         column = b.let("column", self.thread % wide * tile.each)
         with b.loop("begun", 0, self.depth, tile.depth, kind="rolled") as start:
-            row_step, depth_step, _ = self.steps["left"]
-            place = first_row, self.rows, row_step, start, depth_step
-            self.bring("left", left, tile.rows, *place)
-            depth_step, column_step, _ = self.steps["right"]
-            place = first_column, self.columns, column_step, start, depth_step
-            self.bring("right", right, tile.columns, *place)
-            b.add(Barrier())
+            self.bring_both(left, first_row, right, first_column, start)
             with b.loop("k", 0, tile.depth, kind="rolled") as k:
                 lefts, rights = (
                     [

@@ -112,13 +112,7 @@ class Units(Writer):
             for n in range(SPAN // COLUMNS)
         }
         with b.loop("begun", 0, self.depth, tile.depth, kind="rolled") as start:
-            row_step, depth_step, _ = self.steps["left"]
-            place = first_row, self.rows, row_step, start, depth_step
-            self.bring("left", left, tile.rows, *place)
-            depth_step, column_step, _ = self.steps["right"]
-            place = first_column, self.columns, column_step, start, depth_step
-            self.bring("right", right, tile.columns, *place)
-            b.add(Barrier())
+            self.bring_both(left, first_row, right, first_column, start)
             for k in range(0, tile.depth, depth):
                 lefts = [
                     self.lefts(row + m * ROWS, k, pair, halves)

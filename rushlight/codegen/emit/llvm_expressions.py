@@ -339,29 +339,21 @@ class Expressions:
 
     def dot_bf16(self, e):
         """``accumulator + a0 b0 + a1 b1`` over pairs of bfloat16 lanes."""
-        accumulator, a, b = e.args
-        lanes, result = e.type.lanes, type_name(e.type)
-        pair = f"<{a.type.lanes} x bfloat>"
-        name = self.module.declare(
-            f"llvm.x86.avx512bf16.dpbf16ps.{32 * lanes}", result, result, pair, pair
-        )
-        pairs = [
-            f"{pair} " + self.fresh(f"bitcast {self.typed(side)} to {pair}")
-            for side in (a, b)
-        ]
-        operands = ", ".join([self.typed(accumulator), *pairs])
-        return self.fresh(f"call {result} @{name}({operands})")
+        return self.dot(e, "avx512bf16.dpbf16ps", f"<{e.args[1].type.lanes} x bfloat>")
 
     def dot_int8(self, e):
         """``accumulator`` plus the products of four unsigned and four signed bytes."""
+        return self.dot(e, "avx512.vpdpbusd", f"<{4 * e.type.lanes} x i8>")
+
+    def dot(self, e, instruction, several):
+        """One of x86's sums of products: both sides are taken for vectors of ``several``."""
         accumulator, a, b = e.args
         lanes, result = e.type.lanes, type_name(e.type)
-        fours = f"<{4 * lanes} x i8>"
         name = self.module.declare(
-            f"llvm.x86.avx512.vpdpbusd.{32 * lanes}", result, result, fours, fours
+            f"llvm.x86.{instruction}.{32 * lanes}", result, result, several, several
         )
         sides = [
-            f"{fours} " + self.fresh(f"bitcast {self.typed(side)} to {fours}")
+            f"{several} " + self.fresh(f"bitcast {self.typed(side)} to {several}")
             for side in (a, b)
         ]
         operands = ", ".join([self.typed(accumulator), *sides])
