@@ -4,3 +4,5 @@ from cpython.object cimport PyObject
 cdef object ask(object function, tuple args, dict keywords, list values)
 cdef object intercept(object function, PyObject** args, Py_ssize_t n, PyObject* kwnames)
 cdef str name_of(object function)
+# Notes a value in the order in which those who take calls are asked.
+cdef object put_in_line(list found, type kind, object value)

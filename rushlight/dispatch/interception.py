@@ -36,10 +36,16 @@ def add_askers(found: list, arg: object):
 
 @cython.cfunc
 def add_asker(found: list, value: object):
-    i: cython.Py_ssize_t
     kind = type(value)
     if kind is Tensor or kind is int or kind is float or not asks(value):
         return
+    put_in_line(found, kind, value)
+
+
+@cython.cfunc
+def put_in_line(found: list, kind: type, value: object):
+    """Notes a value of a type that asks, before the first of its bases, unless one is."""
+    i: cython.Py_ssize_t
     at: cython.Py_ssize_t = len(found)
     for i in range(len(found)):
         if type(found[i]) is kind:

@@ -346,7 +346,7 @@ class PointwiseKernel(Kernel):
         d: cython.int
         if self.kept and call.is_tensor[0]:
             t = cython.cast(Tensor, cython.cast(object, call.values[0]))
-            if (self.kept >> t.dtype_.category) & 1 and whole(t, call):
+            if (self.kept >> t.dtype_.category) & 1 and same_sizes(t, call):
                 if not (t.row_major or is_dense(t.ndim_, t.sizes, t.strides)):
                     return output_strides(
                         cython.address(call.operands[call.n_out]),
@@ -874,19 +874,6 @@ def widen(call: cython.pointer(Call), target: Tensor):
     call.numel = target.numel_
     for d in range(target.ndim_):
         call.sizes[d] = target.sizes[d]
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def whole(t: Tensor, call: cython.pointer(Call)) -> cython.bint:
-    """Whether an operand has the sizes of the result: others were broadcast to it."""
-    d: cython.int
-    if t.ndim_ != call.ndim:
-        return False
-    for d in range(call.ndim):
-        if t.sizes[d] != call.sizes[d]:
-            return False
-    return True
 
 
 def empty_like_dtype(like: Tensor, dtype: DType):

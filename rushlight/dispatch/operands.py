@@ -346,6 +346,7 @@ def device_of_call(call: cython.pointer(Call)) -> Device:
 @cython.cfunc
 @cython.exceptval(check=False)
 def same_sizes(t: Tensor, call: cython.pointer(Call)) -> cython.bint:
+    """Whether a tensor has the sizes of the result: others are broadcast to it."""
     d: cython.int
     if t.ndim_ != call.ndim:
         return False

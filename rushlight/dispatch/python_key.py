@@ -20,6 +20,7 @@ from cython.cimports.rushlight.core.keys import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.dispatcher import Kernel, Operator
+from cython.cimports.rushlight.dispatch.interception import put_in_line
 
 from rushlight.core.subclass import has_dispatch
 from rushlight.dispatch.dispatcher import serve_all
@@ -157,19 +158,12 @@ def find_askers(op: Operator, slots: cython.pointer(cython.pointer(PyObject))) -
 
 @cython.cfunc
 def add_asker(found: list, value: object):
-    i: cython.Py_ssize_t
     if not isinstance(value, Tensor) or not cython.cast(Tensor, value).keys & _PYTHON:
         return
     kind = type(value)
     if not has_dispatch(kind):
         return
-    at: cython.Py_ssize_t = len(found)
-    for i in range(len(found)):
-        if type(found[i]) is kind:
-            return
-        if at == len(found) and issubclass(kind, type(found[i])):
-            at = i
-    found.insert(at, value)
+    put_in_line(found, kind, value)
 
 
 @cython.cfunc
