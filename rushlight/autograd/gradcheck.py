@@ -532,33 +532,27 @@ class _Check:
 
     # -- missing gradients -----------------------------------------------------
 
-    def check_multiplied(self):
-        """A gradient of zero must give one of zero."""
+    def is_moved_by_zeros(self, behind):
+        """Whether gradients of zero, past ``behind`` each output, give others."""
         outputs = _differentiable(self.func(*self.inputs))
         if not outputs:
-            return
+            return False
         found = grad(
-            outputs,
+            [behind(out) for out in outputs],
             [one for _i, one in self.checked],
             [rushlight.zeros_like(out) for out in outputs],
             allow_unused=True,
         )
-        if any(value is not None and bool((value != 0).any()) for value in found):
+        return any(value is not None and bool((value != 0).any()) for value in found)
+
+    def check_multiplied(self):
+        """A gradient of zero must give one of zero."""
+        if self.is_moved_by_zeros(lambda out: out):
             raise GradcheckError("backward not multiplied by grad_output")
 
     def check_undefined(self):
         """A gradient that does not arrive must count as zero."""
-        outputs = _differentiable(self.func(*self.inputs))
-        if not outputs:
-            return
-        hidden = [_Undefined.apply(out) for out in outputs]
-        found = grad(
-            hidden,
-            [one for _i, one in self.checked],
-            [rushlight.zeros_like(out) for out in outputs],
-            allow_unused=True,
-        )
-        if any(value is not None and bool((value != 0).any()) for value in found):
+        if self.is_moved_by_zeros(_Undefined.apply):
             raise GradcheckError(
                 "Expected backward function to handle undefined output grads: a "
                 "missing gradient gave one that is not zero"

@@ -313,11 +313,7 @@ class CopySlices(Node):
         result.copy_(grads)
         window: Tensor = self.view_of(result)
         inside = self.inner.apply(window.clone(), needs)
-        gradients: list = [None] * self.n_edges
-        if type(inside) is tuple:
-            gradients = list(inside)
-        elif self.n_edges == 1:
-            gradients[0] = inside
+        gradients: list = listed(inside, self.n_edges)
         if needs & 1:
             self.fill_window(window, gradients[0])
             gradients[0] = result
@@ -328,11 +324,7 @@ class CopySlices(Node):
         sizes, strides, _ = self.base_geometry
         result = grads.new_empty_strided(sizes, strides).copy_(grads)
         inside = self.inner.apply(self.view_of(result).clone(), needs)
-        gradients: list = [None] * self.n_edges
-        if type(inside) is tuple:
-            gradients = list(inside)
-        elif self.n_edges == 1:
-            gradients[0] = inside
+        gradients: list = listed(inside, self.n_edges)
         if needs & 1:
             own = gradients[0]
             if level_of(own) > level_of(result):
@@ -363,6 +355,17 @@ class CopySlices(Node):
 
     def name(self):
         return "CopySlices"
+
+
+@cython.cfunc
+def listed(inside: object, count: cython.int) -> list:
+    """What a formula gave, as a list of ``count`` gradients; one may come alone."""
+    if type(inside) is tuple:
+        return list(inside)
+    gradients: list = [None] * count
+    if count == 1:
+        gradients[0] = inside
+    return gradients
 
 
 @cython.cclass

@@ -187,15 +187,19 @@ class FunctionalLevel(Level):
 
     # -- writes ------------------------------------------------------------------------
 
+    def refuse_own(self, args):
+        """Refuses to write what is the level's into a tensor that is not."""
+        if any(self.owns(t) for t in tensors(args)):
+            raise RuntimeError(
+                "mutating a non-functional tensor with a functional tensor is not "
+                "allowed. Please ensure that all of your inputs are wrapped inside "
+                "of a functionalize() call."
+            )
+
     def write(self, op, args, values):
         target = args[0]
         if not self.owns(target):
-            if any(self.owns(t) for t in tensors(args)):
-                raise RuntimeError(
-                    "mutating a non-functional tensor with a functional tensor is not "
-                    "allowed. Please ensure that all of your inputs are wrapped inside "
-                    "of a functionalize() call."
-                )
+            self.refuse_own(args)
             self.outside(op, values)
             return target
         if op.is_view:
@@ -210,12 +214,7 @@ class FunctionalLevel(Level):
         given = args[-1]
         targets = [given] if isinstance(given, Tensor) else list(given)
         if not all(self.owns(t) for t in targets):
-            if any(self.owns(t) for t in tensors(args)):
-                raise RuntimeError(
-                    "mutating a non-functional tensor with a functional tensor is not "
-                    "allowed. Please ensure that all of your inputs are wrapped inside "
-                    "of a functionalize() call."
-                )
+            self.refuse_own(args)
             self.outside(op, values)
             return given
         made = self.outside(op.functional, values[:-1])
