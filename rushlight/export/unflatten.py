@@ -71,14 +71,7 @@ class UnflattenedModule(Module):
         self.call_spec = export_module.call_spec
         self.flat_args_adapter = flat_args_adapter
         self.graph_signature = export_module.graph_signature
-        own = own_module(export_module)
-        for name, tensor in own._parameters.items():
-            self.register_parameter(name, tensor)
-        for name, tensor in own._buffers.items():
-            kept = name not in own._non_persistent_buffers_set
-            self.register_buffer(name, tensor, persistent=kept)
-        for name, child in own._modules.items():
-            self.add_module(name, child)
+        _with_children(self, own_module(export_module))
         _Tree(self, export_module).build()
 
     def forward(self, *args, **kwargs):

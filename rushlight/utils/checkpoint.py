@@ -117,23 +117,23 @@ _debug: list = [None]
 
 
 @contextlib.contextmanager
+def _held(switch, value):
+    """A switch at a value, for a block."""
+    before, switch[0] = switch[0], value
+    try:
+        yield
+    finally:
+        switch[0] = before
+
+
 def set_checkpoint_early_stop(enable):
     """Says for a block whether a part stops once all that is needed is computed."""
-    before, _early_stop[0] = _early_stop[0], enable
-    try:
-        yield
-    finally:
-        _early_stop[0] = before
+    return _held(_early_stop, enable)
 
 
-@contextlib.contextmanager
 def set_checkpoint_debug_enabled(enabled):
     """Says for a block whether differences are told at length; None leaves it open."""
-    before, _debug[0] = _debug[0], enabled
-    try:
-        yield
-    finally:
-        _debug[0] = before
+    return _held(_debug, enabled)
 
 
 class _Surroundings:

@@ -307,6 +307,18 @@ def test_only_wanted_gradients_are_computed(machine, wanted, times):
     assert [g.shape for g in found] == [t.shape for t in learning]
 
 
+def second_gradients(out, operands):
+    """Gradients of the squares of the gradients of a result's squares."""
+    first = rl.autograd.grad(out.square().sum(), operands, create_graph=True)
+    return rl.autograd.grad(sum(g.square().sum() for g in first), operands)
+
+
+def assert_close_to_exact(found, exact):
+    for one, other in zip(found, exact, strict=True):
+        close = 2e-2 * max(1.0, other.abs().max().item())
+        assert (one.cpu().double() - other).abs().max() < close
+
+
 def test_gradients_of_gradients_are_those_of_whole_matrices(machine):
     given = [drawn(1, 1, n, 8, seed=n) for n in (5, 7, 7)]
     results = []
@@ -314,12 +326,8 @@ def test_gradients_of_gradients_are_those_of_whole_matrices(machine):
         operands = [t.requires_grad_() for t in operands]
         attend = F.scaled_dot_product_attention if operands[0].is_cuda else exact
         out = attend(*operands)
-        first = rl.autograd.grad(out.square().sum(), operands, create_graph=True)
-        total = sum(g.square().sum() for g in first)
-        results.append(rl.autograd.grad(total, operands))
-    for one, other in zip(*results, strict=True):
-        close = 2e-2 * max(1.0, other.abs().max().item())
-        assert (one.cpu().double() - other).abs().max() < close
+        results.append(second_gradients(out, operands))
+    assert_close_to_exact(*results)
 
 
 def test_gradients_of_a_batch_of_batches_are_one_launch_each(machine):
@@ -449,12 +457,8 @@ def test_gradients_of_gradients_leave_out_the_same_weights(machine):
             out = F.scaled_dot_product_attention(*operands, None, 0.4)
         else:
             out = dropped(*operands, growth)
-        first = rl.autograd.grad(out.square().sum(), operands, create_graph=True)
-        total = sum(g.square().sum() for g in first)
-        results.append(rl.autograd.grad(total, operands))
-    for one, other in zip(*results, strict=True):
-        close = 2e-2 * max(1.0, other.abs().max().item())
-        assert (one.cpu().double() - other).abs().max() < close
+        results.append(second_gradients(out, operands))
+    assert_close_to_exact(*results)
 
 
 def test_seeds_and_offsets_of_dropout_are_on_the_host(machine):

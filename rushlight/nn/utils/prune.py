@@ -252,18 +252,22 @@ class Identity(BasePruningMethod):
         return super().apply(module, name)
 
 
-class RandomUnstructured(BasePruningMethod):
-    """Prunes elements at random.
-
-    Args:
-        amount: how many, or, as a float, which share of them.
-    """
+class _Unstructured(BasePruningMethod):
+    """Prunes elements, wherever they stand."""
 
     PRUNING_TYPE = "unstructured"
 
     def __init__(self, amount):
         _validate_pruning_amount_init(amount)
         self.amount = amount
+
+
+class RandomUnstructured(_Unstructured):
+    """Prunes elements at random.
+
+    Args:
+        amount: how many, or, as a float, which share of them.
+    """
 
     def compute_mask(self, t, default_mask):
         """The mask without as many elements as asked."""
@@ -275,18 +279,12 @@ class RandomUnstructured(BasePruningMethod):
         return super().apply(module, name, amount=amount)
 
 
-class L1Unstructured(BasePruningMethod):
+class L1Unstructured(_Unstructured):
     """Prunes the elements of the smallest size.
 
     Args:
         amount: how many, or, as a float, which share of them.
     """
-
-    PRUNING_TYPE = "unstructured"
-
-    def __init__(self, amount):
-        _validate_pruning_amount_init(amount)
-        self.amount = amount
 
     def compute_mask(self, t, default_mask):
         """The mask without as many elements as asked."""
