@@ -152,12 +152,9 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         if size % 2 == 0 and out_step == 1:
             in_kind, out_kind = PAIRED, COMPLEX
             length, out_count, out_step = size // 2, size // 2, 2
-    elif (
-        in_kind == REAL
-        and size % 2 == 0
-        and in_step == 1
-        and out_count <= size // 2 + 1
-    ):
+    elif in_kind == REAL and size % 2 == 0 and in_step == 1:
+        if out_count > size // 2 + 1:
+            return transform_whole(source, out, dim, forward, scale)
         in_kind, out_kind = COMPLEX, PAIRED
         length, in_count, in_step = size // 2, size // 2, 2
     plan = plan_for(length, parts)
@@ -230,6 +227,15 @@ def transform_many(source, out, dim, forward, scale, size, plan, batch):
             for x, step in ((source, in_line), (out, out_line))
         ]
         transform_lines(*rest, 1, forward, scale, size)
+    return out
+
+
+def transform_whole(source, out, dim, forward, scale):
+    """Real lines, whose transform's second half mirrors the first."""
+    half = source.shape[dim] // 2
+    transform_lines(source, out.narrow(dim, 0, half + 1), dim, forward, scale)
+    mirrored = ops.flip(out.narrow(dim, 1, half - 1), [dim])
+    out.narrow(dim, half + 1, half - 1).copy_(ops.conj(mirrored))
     return out
 
 

@@ -287,6 +287,20 @@ def test_errors_are_no_larger_than_the_oracles(size, dtype):
         assert spread[0] < 1.2 * spread[1], name
 
 
+@pytest.mark.parametrize("size", [2, 4, 6, 24, 64, 1000, 1 << 18])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_whole_transforms_of_real_lines_mirror_themselves(dtype, size):
+    x = numbers(3, size, dtype=dtype)
+    whole, half = rl.fft.fft(x), rl.fft.rfft(x)
+    assert rl.equal(whole[:, : size // 2 + 1], half)
+    assert rl.equal(whole[:, 1:].flip(1), whole[:, 1:].conj())
+    assert (whole.imag[:, :: size // 2] == 0).all()
+    sets = numbers(2, 3, size + 1, dtype=dtype)[:, 1:, 1:]
+    exact = np.fft.ifft(sets.numpy().astype("longdouble"))
+    back = rl.fft.ifft(sets).resolve_conj()
+    assert error(back, exact) < (1e-6 if dtype == "float32" else 1e-14)
+
+
 @pytest.mark.parametrize("size", [24, 64, 192, 1000])
 def test_imaginary_parts_of_what_is_real_do_not_count(size):
     for dtype in ("complex64", "complex128"):
