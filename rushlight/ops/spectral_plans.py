@@ -153,8 +153,6 @@ def transform_lines(source, out, dim, forward, scale, size=None):
             in_kind, out_kind = PAIRED, COMPLEX
             length, out_count, out_step = size // 2, size // 2, 2
     elif in_kind == REAL and size % 2 == 0 and in_step == 1:
-        if out_count > size // 2 + 1:
-            return transform_whole(source, out, dim, forward, scale)
         in_kind, out_kind = COMPLEX, PAIRED
         length, in_count, in_step = size // 2, size // 2, 2
     plan = plan_for(length, parts)
@@ -166,23 +164,25 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     (outer, in_outer, out_outer), (inner, in_line, out_line) = batch
     in_step, out_step = in_step * in_unit, out_step * out_unit
     steps = in_step, out_step
+    whole = out_kind == PAIRED and out_count == 2 * length
+    whole = whole and length > 1  # of two elements half of the transform is all
     if (
         in_kind in (COMPLEX, PAIRED)
         and out_kind != REAL
         and in_count == length + (in_kind == PAIRED)
-        and out_count == length + (out_kind == PAIRED)
+        and (whole or out_count == length + (out_kind == PAIRED))
     ):
         lines = [(many, near * in_unit, far * out_unit) for many, near, far in batch]
         how = (length, source, out, lines)
         factor = number(scale, parts), scale
         if steps == (2, 2):
             if in_kind == COMPLEX and length in SIZES:
-                if outer == 1 and inner >= MANY:
+                if outer == 1 and inner >= MANY and not whole:
                     return transform_many(
                         source, out, dim, forward, scale, size, plan, batch[1]
                     )
             elif table_of(length, parts.itemsize):
-                transform_along(*how, forward, factor)
+                transform_along(*how, forward, factor, whole)
                 return out
         elif (
             lines[1][1:] == (2, 2)
@@ -191,6 +191,8 @@ def transform_lines(source, out, dim, forward, scale, size=None):
         ):
             transform_beside(*how, steps, forward, factor)
             return out
+    if whole:
+        return transform_whole(source, out, dim, forward, scale)
     lanes = VECTOR_BYTES // parts.itemsize
     width = width_of(length, inner, lanes, in_step == out_step == 2)
     blocks = outer * -(-inner // width)

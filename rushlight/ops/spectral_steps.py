@@ -47,7 +47,9 @@ ROOM = (
     1 << 17
 )  # bytes of an array of lines, at most: two stay in the second-level cache
 KEPT = 64  # tables that are remembered
-NEITHER, FROM_HALF, TO_HALF = 0, 1, 2  # which is half a line whose transform is real
+# Which is half a line whose transform is real, or the transform of a real line, of which
+# the half is made and perhaps its mirror.
+NEITHER, FROM_HALF, TO_HALF, TO_WHOLE = 0, 1, 2, 3
 
 
 @functools.cache
@@ -137,7 +139,7 @@ def table_roots(rows, steps, halves, dtype):
 
     if halves == FROM_HALF:
         tables += roots(count(size), 2 * size)
-    if halves == TO_HALF:
+    if halves in (TO_HALF, TO_WHOLE):
         turns = count(size).reshape([columns, 1, rows])
         turns = turns.expand([columns, lanes // rows, rows])
         tables.append(ops.stack(roots(turns, 2 * size), 1))
@@ -221,9 +223,10 @@ class Steps:
                     value = times(b, value, [self.spread(part) for part in pair])
                 keep((p * radix + k) * side + q, value)
 
-    def each(self, name, count):
+    def each(self, name, stop, start=0):
         """A loop; a lone place is a number that is known when the kernel is written."""
-        return nullcontext(0) if count == 1 else self.b.loop(name, 0, count)
+        alone = stop - start == 1
+        return nullcontext(start) if alone else self.b.loop(name, start, stop)
 
     def held(self, array, place):
         """Both parts of a vector of an array."""
@@ -269,8 +272,8 @@ class Along(Steps):
 
     Args:
         halves: `FROM_HALF` where the source is the first half of a line whose transform
-            is real, `TO_HALF` where the result is that of the transform of a real line;
-            the line is of twice the size.
+            is real, `TO_HALF` where the result is that of the transform of a real line,
+            `TO_WHOLE` where it is all of it; the line is of twice the size.
     """
 
     def __init__(self, type, size, forward, scaled, halves):
@@ -280,10 +283,10 @@ class Along(Steps):
         self.size, self.halves = size, halves
         self.columns = size // self.rows
         self.lines = self.lanes // self.rows
-        if halves == TO_HALF:
+        if halves in (TO_HALF, TO_WHOLE):
             self.factor = self.spread(load(self.scale, 0) * 0.5)
         # where the roots of columns begin, behind those of mirrors
-        self.turns = (0, 2 * size, 2 * self.columns * self.lanes)[halves]
+        self.turns = (0, 2 * size, *[2 * self.columns * self.lanes] * 2)[halves]
 
     def write(self):
         """The statements of the whole kernel."""
@@ -292,7 +295,7 @@ class Along(Steps):
             ins, outs = self.places(item)
             read = self.all_columns(ins)
             table = self.turns + 2 * (self.rows - 1) * self.columns
-            if self.halves == TO_HALF:
+            if self.halves in (TO_HALF, TO_WHOLE):
                 self.mirrored(self.all_steps(table, read), outs)
             else:
                 self.all_steps(table, read, functools.partial(self.store, outs))
@@ -420,18 +423,23 @@ class Along(Steps):
             for first in range(0, lanes, rows)
             for k in range(rows)
         ]
-        with b.loop("u", 0, count) as u:
-            after = b.let("after", remainder(count - u, Const(i64, count)))
-            places = u, count - 1 - u, after
-            near, *sides = [self.held(array, place) for place in places]
-            far = [
-                b.let("m", Shuffle(pick, *side)) for side in zip(*sides, strict=True)
-            ]
-            even = b.let("a", near[0] + far[0]), b.let("a", near[1] - far[1])
-            gap = b.let("s", near[0] - far[0]), b.let("s", near[1] + far[1])
-            turned = gap[1], b.let("n", -gap[0])
-            rest = times(b, turned, self.held(self.roots, u))
-            self.store(lines, u, plus(b, even, rest))
+        # the first vector, whose first element is its own mirror, then the others
+        for start, stop in ((0, 1), (1, count)):
+            with self.each("u", stop, start) as u:
+                places = u, count - 1 - u, count - u if start else 0
+                near, *sides = [self.held(array, place) for place in places]
+                far = [
+                    b.let("m", Shuffle(pick, *side))
+                    for side in zip(*sides, strict=True)
+                ]
+                even = b.let("a", near[0] + far[0]), b.let("a", near[1] - far[1])
+                gap = b.let("s", near[0] - far[0]), b.let("s", near[1] + far[1])
+                turned = gap[1], b.let("n", -gap[0])
+                rest = times(b, turned, self.held(self.roots, u))
+                value = plus(b, even, rest)
+                self.store(lines, u, value)
+                if self.halves == TO_WHOLE:
+                    self.store_mirror(lines, u, value)
         value = self.held(array, 0)
         last, _ = minus(b, value, value[::-1])
         last = b.let("last", (last + last) * self.factor)
@@ -449,6 +457,26 @@ class Along(Steps):
             pick = [k // 2 + k % 2 * lanes for k in range(start, start + width)]
             pairs = Shuffle(pick, *parts)
             self.b.store(lines[line], place * (2 * rows) + rest, pairs)
+
+    def store_mirror(self, lines, place, value):
+        """Conjugates of a vector's elements, as far from the end as those from the start.
+
+        The first element of all has none: it would be the first of the next line.
+        """
+        b, lanes, rows = self.b, self.lanes, self.rows
+        real, imag = self.result(value)
+        parts = real, b.let("n", -imag)
+        width = min(2 * rows, lanes)
+        ramp = ir.Ramp(width, Const(i64, 0), Const(i64, 1))
+        for start in range(0, 2 * lanes, width):
+            line, rest = divmod(start, 2 * rows)
+            last = (line + 1) * rows - 1
+            pick = [last - k // 2 + k % 2 * lanes for k in range(rest, rest + width)]
+            mask = None
+            if isinstance(place, int) and not place and rest + width == 2 * rows:
+                mask = b.let("mask", ramp < Broadcast(width, Const(i64, width - 2)))
+            at = 4 * self.size + 2 - 2 * rows + rest - place * (2 * rows)
+            b.store(lines[line], at, Shuffle(pick, *parts), mask=mask)
 
 
 class Beside(Steps):
@@ -525,7 +553,7 @@ def kernel_of(kind, name: str, *how):
     return host.cache.native(symbol, digest, write)
 
 
-def transform_along(size, source, out, batch, forward, scale):
+def transform_along(size, source, out, batch, forward, scale, whole=False):
     """Transforms lines whose elements are adjacent.
 
     Args:
@@ -533,16 +561,17 @@ def transform_along(size, source, out, batch, forward, scale):
         batch: sets of lines, and lines: how many, and the steps between them in the
             source and in the result, in real numbers.
         scale: a tensor of what results are multiplied by, and that number.
+        whole: whether of real lines more is wanted than the first half.
     """
     (outer, in_outer, out_outer), (count, in_line, out_line) = batch
     factor, number = scale
     dtype = factor.dtype
     halves = NEITHER if out.is_complex() else FROM_HALF
     if not source.is_complex():
-        halves = TO_HALF
+        halves = TO_WHOLE if whole else TO_HALF
     rows, *steps = table_of(size, dtype.itemsize)
     lines = VECTOR_BYTES // dtype.itemsize // rows
-    scaled = number != 1.0 and halves != TO_HALF
+    scaled = number != 1.0 and halves in (NEITHER, FROM_HALF)
     kernel = kernel_of(Along, dtype.name, size, forward, scaled, halves)
     blocks = -(-count // lines)
     grain = max(1, host.launch.SMALLEST_TASK // (8 * size * lines))

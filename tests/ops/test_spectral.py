@@ -383,6 +383,11 @@ def test_lines_of_some_vectors_lie_in_sets_and_write_nothing_else(dtype, size):
     real = wide.real[:, 1:6, :-2].contiguous()
     exact = np.fft.rfft(real.numpy().astype("float64"))
     assert abs(rl.fft.rfft(real).numpy() - exact).max() < limit
+    held = wide.clone()
+    transform_lines(real, held[:, 1:6, 1:-1], 2, True, 0.5)
+    exact = np.fft.fft(real.numpy().astype("float64")) / 2
+    assert abs(held[:, 1:6, 1:-1].numpy() - exact).max() < limit
+    assert rl.equal(held[~inside], wide[~inside])
     # nothing is read beside half a line, nor written beside the whole one
     half = rl.full((3, 7, size // 2 + 3), math.nan, dtype=wide.dtype)
     half[:, 1:6, 1:-1] = wide[:, 1:6, : size // 2 + 1]
