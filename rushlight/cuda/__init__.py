@@ -196,7 +196,9 @@ class device_of(device):
 def synchronize(device=None):
     """Waits until everything that was asked of a GPU is done."""
     tell_of_reading(None)
-    _where.card_of(device).synchronize()
+    card = _where.card_of(device)
+    card.synchronize()
+    card.look()
 
 
 def ipc_collect():

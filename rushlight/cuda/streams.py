@@ -88,6 +88,7 @@ class Stream:
         """Waits until all of its work is done."""
         tell_of_reading(None)
         self._queue.synchronize()
+        self._queue.card.look(self._queue)
 
     def wait_event(self, event):
         """What is put in later waits for a moment in another queue."""

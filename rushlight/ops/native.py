@@ -352,6 +352,9 @@ def fault_flag(like: Tensor):
     if not like.storage.device.on_host:
         flags = _gathering.flags
         if flags is None:
+            graph = written_in(like)
+            if graph is not None:
+                return graph.noted(lambda: Noted(like)).flag
             return filled(like, (1,), NO_FAULT, dtype_of(4))
         where = str(like.storage.device)
         if where not in flags:
@@ -368,7 +371,8 @@ def fault_in(flag: Tensor):
     if not flag.storage.device.has_memory:
         return None
     if not flag.storage.device.on_host:
-        return None if _gathering.flags is not None else found_in(flag)
+        later = _gathering.flags is not None or written_in(flag) is not None
+        return None if later else found_in(flag)
     fault: int64_t = 0
     if recording:
         note_check()
@@ -385,6 +389,41 @@ def found_in(flag: Tensor):
     finally:
         st.included = before
     return None if found == NO_FAULT else found
+
+
+def written_in(tensor: Tensor):
+    """The graph that work on a tensor's device is written down in, or None."""
+    device: Device = tensor.storage.device
+    if not device.has_memory or device.on_host:
+        return None
+    return backend_of(device).recorder(device)
+
+
+class Noted:
+    """A flag for work that was written down, which is looked at when that was done.
+
+    Attributes:
+        address: of the flag.
+        queues: that know that it is there.
+    """
+
+    def __init__(self, like):
+        self.flag = new_flag(like)
+        self.address = self.flag.data_ptr()
+        self.queues = set()
+
+    def clear(self):
+        """Has the flag say that there was nothing."""
+        self.flag.fill_(NO_FAULT)
+
+    def found(self):
+        """What was noted since, or None."""
+        return found_in(self.flag)
+
+
+def new_flag(like: Tensor):
+    """Memory for a flag, with nothing in it yet."""
+    return fresh(like, (1,), dtype_of(4))
 
 
 class _Gathering(threading.local):

@@ -472,3 +472,72 @@ def test_callables_with_dropout_in_attention_are_graphed(machine):
     for expected in wanted:
         for one, other in zip(step(fast, x), expected, strict=True):
             assert rl.allclose(one, other, atol=2e-3, rtol=2e-2)
+
+
+def test_a_step_of_training_with_indices_is_a_graph():
+    def made():
+        rl.manual_seed(0)
+        model = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 9)).to("cuda")
+        return model, rl.optim.SGD(model.parameters(), 0.5)
+
+    def step(model, sgd, x, y):
+        sgd.zero_grad(set_to_none=False)
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        sgd.step()
+        return loss.detach()
+
+    batches = [(rl.randint(9, (5,)), rl.randint(9, (5,))) for _ in range(4)]
+    model, sgd = made()
+    wanted = [step(model, sgd, *(t.cuda() for t in pair)).item() for pair in batches]
+    model, sgd = made()
+    x, y = (t.cuda() for t in batches[0])
+    F.cross_entropy(model(x), y).backward()  # there are gradients
+    graph, loss = written(step, model, sgd, x, y)
+    found = []
+    for one, other in batches:
+        x.copy_(one)
+        y.copy_(other)
+        graph.replay()
+        found.append(loss.item())
+    assert found == pytest.approx(wanted, rel=1e-5)
+
+
+WAITS = {
+    "card": lambda out: rl.cuda.synchronize(),
+    "device": lambda out: rl.backends.backend_for("cuda").synchronize(out.device),
+    "queue": lambda out: rl.cuda.current_stream().synchronize(),
+    "number": lambda out: out[0, 0].item(),
+    "another": lambda out: rl.ones(2, device="cuda").tolist(),
+}
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("name", WAITS)
+def test_an_index_that_is_none_is_told_when_a_graph_is_waited_for(name, own):
+    table, index = rl.arange(10.0).reshape(5, 2).to("cuda"), rl.tensor([4, 0]).cuda()
+    graph, out = written(lambda: (table[index] * 2, F.embedding(index, table)))
+    queue = rl.cuda.Stream() if own else rl.cuda.current_stream()
+    with rl.cuda.stream(queue):
+        graph.replay()
+        WAITS[name](out[0])
+        for wrong in (7, -6):
+            index[1] = wrong
+            graph.replay()
+            graph.replay()  # what was noted stays until somebody looks
+            with pytest.raises(IndexError, match=f"{wrong}, in a CUDA graph"):
+                WAITS[name](out[0])
+            WAITS[name](out[0])
+            index[1] = 2
+            graph.replay()
+            assert out[1].tolist() == [[8.0, 9.0], [4.0, 5.0]]
+
+
+def test_faults_of_a_graph_that_is_gone_are_nobody_s():
+    table, index = rl.ones(5, 2).to("cuda"), rl.tensor([4, 0]).cuda()
+    graph, _ = written(lambda: F.embedding(index, table))
+    index[1] = 9
+    graph.replay()
+    graph.reset()
+    rl.cuda.synchronize()
+    assert rl.ones(2, device="cuda").tolist() == [1.0, 1.0]

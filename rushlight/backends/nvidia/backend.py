@@ -80,6 +80,8 @@ class Cards(Backend):
                 pinned.used_by(host, queue)
             else:
                 queue.synchronize()
+                if to.on_host and card.launched:
+                    card.look(queue)
             return
         first, last = self.card(of), self.card(to)
         if first is last:
@@ -234,7 +236,9 @@ class Cards(Backend):
 
     def synchronize(self, device):
         gathering.flush()
-        self.card(device).synchronize()
+        card = self.card(device)
+        card.synchronize()
+        card.look()
 
     def stream(self, device, priority=0):
         return self.card(device).streams.give(priority)

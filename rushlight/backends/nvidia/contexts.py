@@ -108,6 +108,7 @@ class Card:
         self._properties = None
         self._fault = 0
         self._writer = None
+        self.launched: dict = {}  # graphs whose faults were not looked for, and where
 
     def attribute(self, number):
         """One of the driver's figures of this card."""
@@ -166,6 +167,18 @@ class Card:
     def synchronize(self):
         """Waits until everything that was asked of the card is done."""
         self.call("cuCtxSynchronize")
+
+    def look(self, queue=None):
+        """Looks for faults of graphs that are done: all, or those of one queue.
+
+        Raises:
+            IndexError: a graph's kernel met an index that is none.
+        """
+        done = [g for g, where in self.launched.items() if queue in (None, where)]
+        for graph in done:
+            del self.launched[graph]
+        for graph in done:
+            graph.look()
 
     def reaches(self, other):
         """Whether this card can read the other's memory by itself."""

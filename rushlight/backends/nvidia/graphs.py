@@ -37,6 +37,8 @@ class Graph:
         self.name = None
         self.graph = self.executable = None
         self.drawn: dict = {}  # sources of random numbers, and how far they are read
+        self.flag = None  # where its kernels note indices that are none
+        self.clear = False  # whether that was cleared
 
     def begin(self, stream, pool=None, mode="global"):
         """What goes to the queue from now on is written down and not done."""
@@ -121,9 +123,35 @@ class Graph:
         self.drawn[source][1] += -(-steps // 4) * 4
         return place, told
 
+    def noted(self, make):
+        """Where kernels note indices that are none: what ``make`` makes at first."""
+        if self.flag is None:
+            before = contexts.use_stream(self.card.default_stream)
+            try:
+                self.flag = make()
+            finally:
+                contexts.use_stream(before)
+        return self.flag
+
+    def look(self):
+        """Refuses indices that launches have noted since it was looked last.
+
+        Raises:
+            IndexError: there are some.
+        """
+        fault = None if self.flag is None else self.flag.found()
+        if fault is not None:
+            self.clear = False
+            raise IndexError(
+                f"index out of range: {fault}, in a CUDA graph that was launched before"
+            )
+
     def give_up_memory(self):
         """Lets go of the pool."""
         self.drawn.clear()
+        self.flag = None
+        if self.card is not None:
+            self.card.launched.pop(self, None)
         if self.name is not None:
             self.card.allocator.let_go(self.name)
             self.name = None
@@ -147,12 +175,22 @@ class Graph:
             self.instantiate()
         where = contexts.current_stream(self.card)
         for source, (told, steps) in self.drawn.items():
-            if where not in told.queues and where != self.card.default_stream:
-                told.queues.add(where)
-                where.wait_stream(self.card.default_stream)
-                self.card.allocator.used_by(told.address, where)
+            self.bring(told, where)
             told(*source.take(steps))
+        if self.flag is not None:
+            self.bring(self.flag, where)
+            if not self.clear:
+                self.flag.clear()
+                self.clear = True
+            self.card.launched[self] = where
         self.card.call("cuGraphLaunch", self.executable, where.handle)
+
+    def bring(self, item, where):
+        """Lets a queue use memory that is the default one's."""
+        if where not in item.queues and where != self.card.default_stream:
+            item.queues.add(where)
+            where.wait_stream(self.card.default_stream)
+            self.card.allocator.used_by(item.address, where)
 
     def reset(self):
         """Lets go of what was written down and of its memory."""
