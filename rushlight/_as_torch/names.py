@@ -40,6 +40,7 @@ OWN = (
     "autograd.saved",
     "_dynamo.explaining",
     "_dynamo.stance",
+    "_inductor.options",
     "_absent",
     "_facts",
     "_on_demand",

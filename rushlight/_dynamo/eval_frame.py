@@ -7,19 +7,13 @@ import functools
 from rushlight._dynamo import config
 from rushlight._dynamo.backends import find_backend
 from rushlight._dynamo.stance import _ever_set, current_stance, is_disabled
+from rushlight._inductor.options import MODES, checked, settings
 from rushlight.nn import Module
 from rushlight.programs import running
 from rushlight.programs.capture import run as run_followed
 from rushlight.programs.running import watch_back
 
 __all__ = ["OptimizedModule", "compile", "optimize"]
-
-MODES = (
-    "default",
-    "max-autotune",
-    "max-autotune-no-cudagraphs",
-    "reduce-overhead",
-)
 
 
 def compile(
@@ -45,16 +39,22 @@ def compile(
         model: a module, which becomes the ``_orig_mod`` of what comes back, or a
             function.
         fullgraph: whether needing an element in the middle is an error.
-        dynamic: kept for PyTorch's programs: sizes are parameters of the kernels.
+        dynamic: kept for PyTorch's programs: sizes are parameters of the kernels, so that
+            other sizes compile nothing, whatever it is.
         backend: ``"inductor"`` (our own, as None is), ``"eager"``, or a function that is given a
             `GraphModule` of operators and example inputs, and gives a function.
         mode: one of PyTorch's; not together with ``options``. With ``"reduce-overhead"`` and
             ``"max-autotune"`` programs of a GPU are launched as one CUDA graph.
-        options: kept for PyTorch's programs; ``triton.cudagraphs`` asks for these graphs.
+        options: a dict by PyTorch's names (``torch._inductor.list_options()``).
+            ``triton.cudagraphs`` asks for these graphs; ``epilogue_fusion``, ``fuse`` and
+            ``keep_prepared`` say how programs are built; the others are kept for PyTorch's
+            programs. A backend that is a function is given them.
         disable: whether to give the model back as it is.
 
     Raises:
-        RuntimeError: the backend or mode is unknown, or both mode and options are given.
+        RuntimeError: the backend, the mode or an option is unknown, an option is of
+            another kind, or both mode and options are given.
+        AssertionError: ``dynamic`` is neither a truth nor None.
 
     >>> import rushlight as rl
     >>> @rl.compile
@@ -72,14 +72,27 @@ def compile(
         raise RuntimeError(
             f"Unrecognized mode={mode}, should be one of: {', '.join(MODES)}"
         )
-    if options and options.get("triton.cudagraphs"):
-        mode = "reduce-overhead"
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
+    given = {}
+    if callable(backend):
+        if mode not in (None, "default"):
+            given["mode"] = mode
+        if options:
+            given["options"] = options
+        backend = functools.partial(backend, **given) if given else backend
+    built = {}
+    if options and backend in (None, "inductor"):
+        options = checked(options)
+        built = settings(options)
+        if options.get("triton.cudagraphs"):
+            mode = "reduce-overhead"
     if model is None:
-        return lambda found: _compiled(found, backend, disable, fullgraph, mode)
-    return _compiled(model, backend, disable, fullgraph, mode)
+        return lambda found: _compiled(found, backend, disable, fullgraph, mode, built)
+    return _compiled(model, backend, disable, fullgraph, mode, built)
 
 
-def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
+def _compiled(model, backend, disable=False, fullgraph=False, mode=None, built=None):
     if not callable(model):
         raise RuntimeError("A callable function is expected, got None.")
     backend = find_backend("inductor" if backend is None else backend)
@@ -88,7 +101,7 @@ def _compiled(model, backend, disable=False, fullgraph=False, mode=None):
     else:
         name = getattr(model, "__qualname__", type(model).__qualname__)
         chosen = None if isinstance(backend, str) else backend
-        follow = running.make_runner(name, fullgraph, chosen, mode)
+        follow = running.make_runner(name, fullgraph, chosen, mode, built)
     if disable:
         return model
     if isinstance(model, Module):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from typing import NamedTuple
 
 from rushlight.programs import capture, running
 
@@ -99,11 +100,54 @@ def graph_break(msg=""):
         capture.flush(msg or "torch._dynamo.graph_break()")
 
 
-def mark_dynamic(t, index, **options):
-    """Notes that a size may change: kernels take sizes as they come."""
+def _note(t, name, index):
+    """Adds dimensions to those that a tensor has under a name."""
+    known = t.__dict__.setdefault(name, set())
+    known.update(index if isinstance(index, (list, tuple)) else [index])
+    t._has_dynamo_dim_marking = True
 
 
-maybe_mark_dynamic = mark_static = mark_dynamic
+class _DimRange(NamedTuple):
+    """The bounds of a size that may change."""
+
+    dim: int
+    min: int | None
+    max: int | None
+
+
+def mark_dynamic(t, index, *, min=None, max=None, **options):
+    """Notes on a tensor that a size may change: kernels take sizes as they come.
+
+    Args:
+        t: the tensor.
+        index: the dimension, or a list of them.
+        min: the size is no less; no more than ``max``.
+
+    >>> import rushlight as rl
+    >>> x = rl.ones(3, 4)
+    >>> mark_dynamic(x, 0)
+    >>> x._dynamo_dynamic_indices
+    {0}
+    """
+    _note(t, "_dynamo_dynamic_indices", index)
+    ranges = t.__dict__.setdefault("_dynamo_dynamic_range", set())
+    for dim in index if isinstance(index, (list, tuple)) else [index]:
+        ranges.add(_DimRange(dim, min, max))
+
+
+def maybe_mark_dynamic(t, index, **options):
+    """Notes on a tensor that a size may change, if that can be."""
+    _note(t, "_dynamo_weak_dynamic_indices", index)
+
+
+def mark_static(t, index=None):
+    """Notes on a tensor that a size, or each, stays as it is.
+
+    Args:
+        t: the tensor.
+        index: the dimension, or a list of them; all where it is left out.
+    """
+    _note(t, "_dynamo_static_indices", list(range(t.dim())) if index is None else index)
 
 
 def mark_static_address(t, guard=True):

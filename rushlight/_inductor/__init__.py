@@ -1,20 +1,35 @@
 """PyTorch's names for the compiler of captured programs: here `rushlight.programs`."""
 
-from rushlight._inductor import config
+from rushlight._inductor import config, options
 
-__all__ = ["config", "list_mode_options", "list_options"]
+__all__ = ["config", "list_mode_options", "list_options", "options"]
 
 
 def list_mode_options(mode=None, dynamic=None):
-    """What each mode of ``torch.compile`` sets: nothing, there is one way.
+    """What each mode of ``torch.compile`` sets, by PyTorch's names.
 
-    >>> list_mode_options("max-autotune")
-    {}
+    Args:
+        mode: the mode; all where it is left out.
+
+    Raises:
+        RuntimeError: there is no such mode.
+
+    >>> list_mode_options("reduce-overhead")
+    {'triton.cudagraphs': True}
     """
-    modes = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
-    return {} if mode else {name: {} for name in modes}
+    if mode is None:
+        return {name: dict(one) for name, one in options.MODES.items()}
+    if mode not in options.MODES:
+        raise RuntimeError(
+            f"Unrecognized mode={mode}, should be one of: {', '.join(options.MODES)}"
+        )
+    return dict(options.MODES[mode])
 
 
 def list_options():
-    """The names of the settings in `config`."""
-    return sorted(name for name in vars(config) if name.islower() and name[0] != "_")
+    """The names that ``torch.compile(options=...)`` takes: PyTorch's, and our own.
+
+    >>> "epilogue_fusion" in list_options()
+    True
+    """
+    return list(options.OPTIONS)

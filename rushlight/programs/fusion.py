@@ -184,6 +184,10 @@ class Group:
             for value in step.writes
         )
 
+    def has_room(self):
+        """Whether it may have one more member."""
+        return len(self.members) < config.max_fusion_size
+
     def takes(self, member):
         """Whether a member can be computed with the others, in the same loops."""
         axes = self.axes
@@ -283,7 +287,8 @@ def grouped(steps, members, holding=None):
     for number, (step, member) in enumerate(zip(steps, members, strict=True)):
         mine = None
         if member is not None and config.fuse:
-            mine = next((one for one in open_groups if one.takes(member)), None)
+            room = [one for one in open_groups if one.has_room()]
+            mine = next((one for one in room if one.takes(member)), None)
         for group in [one for one in open_groups if one is not mine]:
             waits = holding is not None and holding.is_too_much(group, number)
             if waits or group.conflicts(step):

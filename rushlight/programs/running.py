@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections import Counter
 
+from rushlight._inductor import config
 from rushlight.autograd.engine import when_ending
 from rushlight.core.tensor import Tensor
 from rushlight.programs import capture, logs
@@ -68,13 +69,15 @@ class Runner:
         fullgraph: whether leaving the graph is an error.
         backend: what makes a program of a graph; None for our own.
         mode: PyTorch's name of what is wanted of programs; some ask for graphs of a card's.
+        settings: what of `rushlight._inductor.config` is otherwise for its programs.
         graphed: how many programs are launched as one.
     """
 
-    def __init__(self, name, fullgraph=False, backend=None, mode=None):
+    def __init__(self, name, fullgraph=False, backend=None, mode=None, settings=None):
         self.roots: dict = {}
         self.name, self.fullgraph = name, fullgraph
         self.backend, self.mode = backend, mode
+        self.settings = settings or {}
         self.graphed = 0
         self.backwards: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
         self.breaks: list = []
@@ -148,7 +151,8 @@ class Runner:
             return exporting.program(self, leaf, wanted, tape.slots)
         from rushlight.programs import building
 
-        made = building.build(tape, leaf, wanted, self.name)
+        with config.patch(self.settings):
+            made = building.build(tape, leaf, wanted, self.name)
         counters["stats"]["unique_graphs"] += 1
         counters["stats"]["calls_captured"] += len(leaf.path)
         self.graphs.append(made)
@@ -163,7 +167,7 @@ class Runner:
         found = self.backwards.get(leaf)
         if found is None:
             name = f"{self.name}, backward"
-            found = Runner(name, backend=self.backend, mode=self.mode)
+            found = Runner(name, False, self.backend, self.mode, self.settings)
             self.backwards[leaf] = found
         return found
 
@@ -237,14 +241,14 @@ def run(runner, function, args, kwargs):
 _ready: list = []
 
 
-def make_runner(name, fullgraph=False, backend=None, mode=None):
+def make_runner(name, fullgraph=False, backend=None, mode=None, settings=None):
     """The runner of a function that is to be compiled."""
     if not _ready:
         capture.serve()
         importlib.import_module("rushlight.programs.stretches")
         when_ending(_swept)
         _ready.append(True)
-    return Runner(name, fullgraph, backend, mode)
+    return Runner(name, fullgraph, backend, mode, settings)
 
 
 __all__ = ["Runner", "Unsupported", "counters", "make_runner", "reset", "run"]
