@@ -72,6 +72,7 @@ OWN = (
     "export._names",
     "export._registering",
     "export._results",
+    "export._core",
     "export._serialize",
     "export._sizes",
     "fx._codegen",

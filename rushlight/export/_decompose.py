@@ -10,6 +10,7 @@ from rushlight._subclasses.unbacked import MustBeEqual, SymBool, SymFloat
 from rushlight.autograd.levels.functional import FunctionalLevel
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
+from rushlight.export._core import core
 from rushlight.export._results import argument_of
 from rushlight.export.exported_program import ExportedProgram, writes
 from rushlight.export.graph_signature import (
@@ -37,7 +38,7 @@ def decomposed(program, table):
         program: the `ExportedProgram`.
         table: what to record in place of operators, by operator.
     """
-    table = {**_core(), **table}
+    table = {**core(), **table}
     values = [node.meta.get("val") for node in program.graph.nodes]
     fakes = [one.fake_mode for one in values if isinstance(one, FakeTensor)]
     elements = fakes[0].elements if fakes else None
@@ -200,31 +201,3 @@ class _Replay(Interpreter):
             return inner.run(*given, enable_io_processing=False)
 
         return run
-
-
-def _core():
-    """What PyTorch's core set has in place of operators that are primitive here."""
-
-    def linear(input, weight, bias=None):
-        turned = weight.permute([1, 0])
-        if input.dim() == 2:
-            if bias is None:
-                return input.mm(turned)
-            return rl.addmm(bias, input, turned)
-        flat = input.reshape([-1, input.shape[-1]])
-        made = flat.mm(turned) if bias is None else rl.addmm(bias, flat, turned)
-        return made.view([*input.shape[:-1], weight.shape[0]])
-
-    def reshape(input, shape):
-        if input.is_contiguous():
-            return input.view(shape)
-        return NotImplemented
-
-    def total(input, *, dtype=None):
-        return rl.sum(input, [], dtype=dtype)
-
-    return {
-        call.linear.overloads[0]: linear,
-        call.reshape.overloads[0]: reshape,
-        call.sum.overloads[0]: total,
-    }
