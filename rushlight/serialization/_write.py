@@ -176,8 +176,8 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             RuntimeError: elsewhere in the value they have another one, which no reader
                 of PyTorch's would heed.
         """
-        width = 1 if dtype is None else dtype.itemsize
-        named = dtype.name if dtype and dtype.name in TYPED_STORAGES else "uint8"
+        typed = dtype and TYPED_STORAGES.get(dtype.name)
+        width, named = (dtype.itemsize, dtype.name) if typed else (1, "uint8")
         if storage.nbytes() and self.types.setdefault(id(storage), named) != named:
             raise RuntimeError(
                 "Cannot save multiple tensors or storages that view the same data as "
@@ -187,7 +187,6 @@ class _Pickler(pickle._Pickler):  # type: ignore[name-defined]
             id(storage), (str(len(self.storages)), storage, width)
         )
         location = location_tag(storage)
-        typed = dtype and TYPED_STORAGES.get(dtype.name)
         if typed is None:
             kind = _names["torch.storage", "UntypedStorage"]
             return _StorageId(number, kind, location, storage.nbytes())

@@ -12,7 +12,8 @@ torch = pytest.importorskip("torch", reason="the oracle is not installed")
 
 DTYPES = [
     "float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8",
-    "uint8", "bool", "complex64", "complex128",
+    "uint8", "bool", "complex64", "complex128", "uint16", "uint32", "uint64",
+    "float8_e4m3fn", "float8_e5m2",
 ]  # fmt: skip
 ALLOWED = (RuntimeError, EOFError, pickle.UnpicklingError)
 
@@ -34,6 +35,20 @@ def test_every_type_comes_back_from_an_old_file(name, trusted):
     found = load(old_bytes({"x": value}), weights_only=not trusted)["x"]
     assert found.dtype is getattr(rl, name)
     assert found.tolist() == value.tolist()
+
+
+@pytest.mark.parametrize("trusted", [False, True])
+@pytest.mark.parametrize("name", DTYPES)
+def test_every_type_is_written_to_an_old_file_as_pytorch_writes_it(name, trusted):
+    file = io.BytesIO()
+    value = rl.tensor([0, 1, 3]).to(getattr(rl, name))
+    rl.save({"x": value}, file, _use_new_zipfile_serialization=False)
+    found = load(file.getvalue(), weights_only=not trusted)["x"]
+    assert found.dtype is value.dtype
+    assert found.tolist() == value.tolist()
+    theirs = old_bytes({"x": torch.tensor([0, 1, 3]).to(getattr(torch, name))})
+    end = -8 - value.numel() * value.element_size()  # the count of elements, and they
+    assert file.getvalue()[end:] == theirs[end:]
 
 
 def test_views_and_parameters_come_back_from_an_old_file():
