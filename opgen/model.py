@@ -49,6 +49,7 @@ TAGS = {
     # of elementwise kernels
     "wide_last",  # a lone last operand is not rounded to half precision
     "strict",  # numbers beside tensors must be within the type's range
+    "halves_round",  # but halves, which take what is too large for infinite
     "wrapped",  # numbers that are no operands need not be
     "rounded",  # numbers that are no operands are, too
     "swapped",  # the second operand comes first where layouts differ

@@ -9,3 +9,5 @@ cdef float half_to_float(unsigned short bits) noexcept nogil
 cdef unsigned short float_to_half(float value) noexcept nogil
 cdef float bfloat16_to_float(unsigned short bits) noexcept nogil
 cdef unsigned short float_to_bfloat16(float value) noexcept nogil
+# The largest number of a floating or complex type narrower than a double; else 0.
+cdef double largest(int code) noexcept

@@ -11,9 +11,11 @@ from cython.cimports.rushlight.core.dtype import (
     CODE_BOOL,
     CODE_INT64,
     CODE_UINT8,
+    FLOATING,
     INTEGER,
     dtype_of,
 )
+from cython.cimports.rushlight.core.elements import largest
 from cython.cimports.rushlight.core.keys import KEY_PREDISPATCH
 from cython.cimports.rushlight.core.overlap import refuse_internal_overlap
 from cython.cimports.rushlight.core.state import state
@@ -288,9 +290,7 @@ def is_number(value: object, self: Tensor) -> cython.int:
     if isinstance(value, int):
         whole(value)
         return 1
-    if isinstance(value, (float, complex)) and (
-        not hasattr(value, "dtype") or isinstance(value, float)
-    ):
+    if isinstance(value, (float, complex)):
         return 1
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     if kind in ("i", "u", "f") and not hasattr(value, "__len__"):
@@ -320,6 +320,16 @@ def fills(self: Tensor, indices: list) -> cython.bint:
     return mask.storage.device is self.storage.device and self.ndim_ > 0
 
 
+@cython.cfunc
+def element_of(self: Tensor, value: object) -> object:
+    """A number as an element of a half is it: what is too large is infinite."""
+    if self.dtype_.category != FLOATING or isinstance(value, complex):
+        return value
+    if abs(float(value)) <= largest(self.dtype_.code):
+        return value
+    return _FULL((), value, dtype=self.dtype_).item()
+
+
 def setitem(self: Tensor, index, value):
     """``self[index] = value``, broadcast to the indexed part."""
     indices: list = []
@@ -334,6 +344,8 @@ def setitem(self: Tensor, index, value):
         _FULL((), value, dtype=self.dtype_, device=self.storage.device)
     if index is False:
         return
+    if number and self.dtype_.itemsize == 2:
+        value = element_of(self, value)
     if index is True:
         index = None
     target = apply_basic(self, as_items(index), indices)

@@ -56,6 +56,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 from cython.cimports.rushlight.dispatch.loops import Call, run_call, run_elsewhere
 from cython.cimports.rushlight.dispatch.operands import (
     BESIDE_NUMBER,
+    HALVES_ROUND,
     add_operand,
     code_of_number,
     describe,
@@ -222,6 +223,8 @@ class PointwiseKernel(Kernel):
                 self.wide |= 1 << i
             if (lone and "wrapped" not in tags) or "strict" in tags:
                 self.strict |= 1 << i
+        if "halves_round" in tags:
+            self.strict |= HALVES_ROUND
         self.wide_lone = self.n_operands - 1 if "wide_last" in tags else -1
         if self.wide_lone >= 0:
             self.wide |= 1 << self.wide_lone

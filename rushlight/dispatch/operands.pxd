@@ -5,6 +5,7 @@ from rushlight.dispatch.loops cimport Call
 
 cdef enum:
     BESIDE_NUMBER = 1 << 12  # of `shaped`: results are laid out as beside a number
+    HALVES_ROUND = 1 << 30   # of `strict`: a half takes what is too large for infinite
 
 cdef int code_of_number(object value) except -2
 cdef int promote_call(Call* call, unsigned int promoting) except -1

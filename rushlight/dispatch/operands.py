@@ -8,6 +8,8 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import CPU_DEVICE, Device
 from cython.cimports.rushlight.core.dtype import (
     BOOLEAN,
+    CODE_BFLOAT16,
+    CODE_FLOAT16,
     COMPLEX,
     FLOATING,
     DType,
@@ -250,7 +252,10 @@ def store_numbers(
             at = cython.cast(cython.p_char, cython.address(call.scalars[2 * i]))
             call.operands[call.n_out + i].data = at
             call.operands[call.n_out + i].itemsize = dtype_of(code).itemsize
-            if (strict >> i) & 1:
+            if (strict >> i) & 1 and not (
+                strict & HALVES_ROUND
+                and (code == CODE_FLOAT16 or code == CODE_BFLOAT16)
+            ):
                 write_element(code, at, cython.cast(object, call.values[i]))
             else:
                 write_wrapped(code, at, cython.cast(object, call.values[i]))
