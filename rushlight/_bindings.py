@@ -56,7 +56,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         import numpy
 
-        result = interop.from_numpy(numpy.array(data))
+        if isinstance(data, numpy.generic):
+            result = from_sequence(data, dtype, device)
+        else:
+            result = interop.seen_array(numpy.asarray(data)).clone()
         if dtype is not None or device is not None:
             result = result.to(dtype=dtype or result.dtype, device=device)
     else:
@@ -72,7 +75,7 @@ def as_tensor(data, dtype=None, device=None):
         device = get_default_device()
     if isinstance(data, Tensor):
         result = data
-    elif hasattr(data, "__array_interface__"):
+    elif hasattr(data, "__array_interface__") and hasattr(data, "__len__"):
         import numpy
 
         result = interop.from_numpy(numpy.asarray(data))
@@ -108,12 +111,14 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = interop.from_numpy(obj)
     elif hasattr(obj, "__dlpack__"):
         result = interop.from_dlpack(obj)
-    elif isinstance(obj, (bytes, bytearray, memoryview)):
+    elif hasattr(obj, "__array_interface__"):
+        shared, result = False, tensor(obj)  # one number of NumPy's is cast
+    elif interop.has_buffer(obj):
         result = interop.frombuffer(obj, dtype=dtype or get_default_dtype())
     else:
-        shared, result = False, tensor(obj, dtype=dtype, device=device)
         if copy is False:
             raise ValueError("can't alias arbitrary sequence into a tensor.")
+        shared, result = False, tensor(obj, dtype=dtype, device=device)
     wanted = dtype or result.dtype
     if copy is False and wanted is not result.dtype:
         raise ValueError(

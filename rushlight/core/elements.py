@@ -7,6 +7,7 @@ from cython.cimports.cpython.long import (
     PyLong_AsLongLongAndOverflow,
     PyLong_AsUnsignedLongLong,
 )
+from cython.cimports.cpython.number import PyNumber_Index
 from cython.cimports.libc.float import FLT_MAX
 from cython.cimports.libc.math import INFINITY, NAN, fabs, frexp, ldexp, rint
 from cython.cimports.libc.stdint import (
@@ -33,6 +34,29 @@ def refuse_kind(kernel, code):
     raise NotImplementedError(
         f"\"{kernel}\" not implemented for '{TYPE_NAMES[by_code(code).name]}'"
     )
+
+
+def converted(tensor, kind):
+    """The one element of a tensor as a number of a type of Python's that holds it.
+
+    Raises:
+        ValueError: the tensor has more elements, or none.
+        RuntimeError: it has an imaginary part, and the type has none.
+    """
+    if tensor.numel() != 1:
+        raise ValueError(
+            "only one element tensors can be converted to Python scalars, not one of "
+            f"sizes {list(tensor.shape)}"
+        )
+    value = tensor.item()
+    if kind is not complex and isinstance(value, complex):
+        if value.imag:
+            to = "double" if kind is float else "int64_t"
+            raise RuntimeError(
+                f"value cannot be converted to type {to} without overflow: {value}"
+            )
+        value = value.real
+    return kind(value)
 
 
 @cython.cfunc
@@ -549,30 +573,34 @@ def write_wrapped(code: cython.int, data: cython.p_char, value: object) -> cytho
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def write_item(code: cython.int, data: cython.p_char, value: object) -> cython.int:
-    """Store an item of a sequence that is made a tensor.
+    """Store an item of a sequence that is made a tensor, if it says to be a number.
 
     Raises:
         RuntimeError: the number is beyond the type's range.
-        TypeError: it is complex, and the type is not.
+        TypeError: it is none, or no real one or integer where the type wants that.
         ValueError: it is an integer of more bits than the type can have.
     """
-    if code == 29:
-        if isinstance(value, (float, complex)):
-            raise TypeError(f"an integer is required, not {value}")
-        if value < 0:
-            raise OverflowError(f"can't convert negative int to unsigned: {value}")
+    number: cython.doublecomplex
+    if code == 11:
+        if not isinstance(value, (int, float, complex)):
+            # NumPy's logical values are no integers
+            one = getattr(value, "dtype", None)
+            if getattr(one, "name", None) != "bool" or hasattr(value, "__len__"):
+                value = PyNumber_Index(value)
+        data[0] = 1 if value else 0
+        return 0
     if integer_width(code):
-        if isinstance(value, complex):
-            raise TypeError(
-                f"'complex' object cannot be interpreted as an integer: {value}"
-            )
-        if code != 29 and isinstance(value, int) and not -LARGE <= value < LARGE:
+        if code == 29 and isinstance(value, float):
+            raise TypeError(f"an integer is required, not {value}")
+        if not isinstance(value, (int, float)):
+            value = PyNumber_Index(value)
+        if code == 29:
+            if value < 0:
+                raise OverflowError(f"can't convert negative int to unsigned: {value}")
+        elif isinstance(value, int) and not -LARGE <= value < LARGE:
             raise ValueError(f"Overflow when unpacking long long: {value}")
         return write_element(code, data, value)
-    if isinstance(value, int):
-        value = bool(value) if code == 11 else float(value)
-    elif isinstance(value, complex) and not 8 <= code <= 11:
-        if not hasattr(type(value), "__float__"):  # NumPy's have one: the real part
-            raise TypeError(f"must be real number, not complex: {value}")
-        value = value.real
-    return write_wrapped(code, data, value)
+    if 8 <= code <= 10:
+        number = value
+        return write_wrapped(code, data, number)
+    return write_wrapped(code, data, cython.cast(cython.double, value))

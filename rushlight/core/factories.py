@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import cython
+from cython.cimports.cpython.sequence import PySequence_Check
 from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.core.device import (
     CPU_DEVICE,
@@ -11,7 +12,6 @@ from cython.cimports.rushlight.core.device import (
     default_device,
 )
 from cython.cimports.rushlight.core.dtype import (
-    INTEGER,
     DType,
     default_dtype,
     dtype_of,
@@ -33,14 +33,8 @@ from rushlight.core.views import bind_fill_of_tails
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def is_sequence(data: object) -> cython.bint:
-    """Whether data has elements, in order: no tensor, text, mapping or number."""
-    if isinstance(data, (list, tuple)):
-        return True
-    if isinstance(data, (Tensor, str, bytes, dict, int, float, complex)):
-        return False
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
-        return False
-    return getattr(data, "ndim", None) != 0
+    """Whether data has elements, in order: no tensor, mapping or number."""
+    return not isinstance(data, Tensor) and PySequence_Check(data)
 
 
 @cython.cfunc
@@ -49,15 +43,13 @@ def find_shape(data: object, sizes: cython.pointer(int64_t)) -> cython.int:
     """Sizes along the first elements; returns how many dimensions."""
     n: cython.int = 0
     while is_sequence(data):
-        if n == MAX_DIMS:
-            raise ValueError(f"too many dimensions: at most {MAX_DIMS}")
+        if n == MAX_DIMS:  # where a text's first letter has a first letter, too
+            raise ValueError(f"too many dimensions '{type(data).__name__}'")
         sizes[n] = len(data)
         n += 1
         if sizes[n - 1] == 0:
             return n
         data = data[0]
-    if n and isinstance(data, (str, bytes)):
-        raise ValueError(f"too many dimensions '{type(data).__name__}'")
     return n
 
 
@@ -87,6 +79,11 @@ def code_of(item: object) -> cython.int:
         return default_dtype().to_complex().code
     if isinstance(item, (str, bytes)):
         raise TypeError(f"new(): invalid data type '{kind.__name__}'")
+    if given is not None and type(given).__module__.startswith("numpy"):
+        raise TypeError(
+            f"can't convert np.ndarray of type {kind.__module__}.{kind.__name__}: no "
+            "tensor has elements of that type"
+        )
     raise RuntimeError(f"Could not infer dtype of {kind.__name__}")
 
 
@@ -99,16 +96,23 @@ def common_code(data: object, depth: cython.int) -> cython.int:
     """The number of the dtype that holds all leaves; -1 where there are none."""
     best: cython.int = -1
     code: cython.int
-    if depth == 0 or isinstance(data, Tensor):
+    kind = type(data)
+    if kind is float or kind is int or isinstance(data, (Tensor, str, bytes)):
         return code_of(data)
     given = getattr(data, "dtype", None)
     if given is not None and getattr(given, "name", None) in _KINDS:
         return _KINDS[given.name]
+    if not PySequence_Check(data):
+        return code_of(data)
+    if depth == MAX_DIMS:
+        raise ValueError(f"too many dimensions '{kind.__name__}'")
     for item in data:
-        code = common_code(item, depth - 1)
+        code = common_code(item, depth + 1)
+        if code < 0:  # an empty sequence is of the default type
+            code = default_dtype().code
         if best < 0:
             best = code
-        elif code >= 0 and code != best:
+        elif code != best:
             best = promote_codes(best, code)
     return best
 
@@ -128,13 +132,12 @@ def fill(
     """Write nested data row by row; ``step`` is the bytes of one item of this level."""
     i: int64_t
     if dim == ndim:
-        if isinstance(data, Tensor):
-            data = only_element(data)
-        elif hasattr(data, "item") and not isinstance(data, (int, float, complex)):
-            data = data.item()
         return write_item(code, at, data)
-    if isinstance(data, (str, bytes)) or not hasattr(data, "__len__"):
-        raise TypeError("not a sequence")
+    if not isinstance(data, (list, tuple)):
+        try:
+            data = list(data)
+        except TypeError:
+            raise TypeError("not a sequence") from None
     if len(data) != sizes[dim]:
         raise ValueError(
             f"expected sequence of length {sizes[dim]} at dim {dim} (got {len(data)})"
@@ -148,24 +151,8 @@ def fill(
 
 
 @cython.cfunc
-def only_element(data: Tensor) -> object:
-    """The one element of a tensor among numbers."""
-    if data.numel_ == 1:
-        return data.item()
-    if data.dtype_.category <= INTEGER:
-        raise TypeError(
-            "only integer tensors of a single element can be converted to an index, not"
-            f" one of sizes {list(data.shape)}"
-        )
-    raise ValueError(
-        "only one element tensors can be converted to Python scalars, not one of sizes"
-        f" {list(data.shape)}"
-    )
-
-
-@cython.cfunc
-def infer_dtype(data: object, ndim: cython.int) -> DType:
-    code: cython.int = common_code(data, ndim)
+def infer_dtype(data: object) -> DType:
+    code: cython.int = common_code(data, 0)
     return default_dtype() if code < 0 else dtype_of(code)
 
 
@@ -176,8 +163,10 @@ def from_sequence(data, dtype, device):
         ValueError: sequences of one level differ in length.
     """
     sizes: int64_t[64]
+    if isinstance(data, (str, bytes)):
+        raise TypeError(f"new(): invalid data type '{type(data).__name__}'")
     n: cython.int = find_shape(data, sizes)
-    kind: DType = infer_dtype(data, n) if dtype is None else dtype
+    kind: DType = infer_dtype(data) if dtype is None else dtype
     target: Device = as_device(device)
     result: Tensor = new_empty(n, sizes, cython.NULL, kind, CPU_DEVICE)
     if result.numel_:

@@ -362,6 +362,23 @@ def from_numpy(array):
 
     if not isinstance(array, numpy.ndarray):
         raise TypeError(f"expected np.ndarray (got {type(array).__name__})")
+    result = seen_array(array)
+    if not array.flags.writeable:
+        warn_not_writable("NumPy array")
+    return result
+
+
+def has_buffer(value):
+    """Whether a value shows others its bytes."""
+    try:
+        memoryview(value)
+    except TypeError:
+        return False
+    return True
+
+
+def seen_array(array):
+    """A tensor over an array's memory, for who only reads it."""
     dtype = _BY_NUMPY_KIND.get(array.dtype.str[1:])
     if dtype is None:
         raise TypeError(
@@ -373,8 +390,6 @@ def from_numpy(array):
             "given numpy array has byte order different from the native byte order. "
             "Conversion between byte orders is currently not supported."
         )
-    if not array.flags.writeable:
-        warn_not_writable("NumPy array")
     return over_array(array, dtype)
 
 
@@ -393,7 +408,7 @@ def equal_to_array(tensor, other):
 def over_array(array, dtype: DType):
     """The tensor over an array whose type has been found."""
     shape, steps, size = array.shape, array.strides, array.dtype.itemsize
-    if any(step < 0 for step, extent in zip(steps, shape) if extent > 1):
+    if array.size and any(step < 0 for step in steps):
         raise ValueError(
             "At least one stride in the given numpy array is negative, and tensors "
             "with negative strides are not currently supported. (You can probably work "

@@ -59,6 +59,7 @@ from cython.cimports.rushlight.core.storage import (
     shared_counter,
 )
 
+from rushlight.core.elements import converted
 from rushlight.core.layout import sparse_coo, sparse_csr, strided
 from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS
 from rushlight.core.slots import PASS_BY, SLOT_NAMES
@@ -138,7 +139,7 @@ def as_number(self: Tensor, name: str, kind: object) -> object:
         answer = taken(name, (self,))
         if answer is not PASS_BY:
             return answer
-    return kind(self.item())
+    return converted(self, kind)
 
 
 ONE = cython.declare(uint64_t, 1)
@@ -755,11 +756,7 @@ class Tensor:
             answer = taken("__index__", (self,))
             if answer is not PASS_BY:
                 return answer
-        if self.dtype_.category > INTEGER:
-            raise TypeError(
-                "only integer tensors of a single element can be converted to an index"
-            )
-        if self.numel_ != 1:
+        if self.dtype_.category > INTEGER or self.numel_ != 1:
             raise TypeError(
                 "only integer tensors of a single element can be converted to an index"
             )

@@ -620,6 +620,7 @@ def is_numpy(item: object) -> cython.bint:
         kind.__module__ == "numpy"
         and hasattr(kind, "item")
         and not hasattr(kind, "__len__")
+        and item.dtype.kind in "biufc"  # a date is no number
     )
 
 
