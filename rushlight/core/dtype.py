@@ -97,8 +97,17 @@ class DType:
         return _REAL.get(self.name, self)
 
     def to_complex(self):
-        """The complex type with the same precision."""
-        return _COMPLEX.get(self.name, self)
+        """The complex type with the same precision.
+
+        Raises:
+            RuntimeError: there is none.
+        """
+        if self.name in _REAL:
+            return self
+        if self.name not in _COMPLEX:
+            name = TYPE_NAMES.get(self.name, self.name)
+            raise RuntimeError(f"Unknown Complex ScalarType for {name}")
+        return _COMPLEX[self.name]
 
     def __repr__(self):
         return f"{naming.package}.{self.name}"

@@ -596,10 +596,14 @@ class PointwiseKernel(Kernel):
         count: cython.int = self.n_operands
         for _ in range(self.n_optional):
             item = cython.cast(object, slots[self.positions[count - 1]])
-            if item is not self.defaults[count - 1] and (
-                item is True or item != self.defaults[count - 1]
-            ):
+            default = self.defaults[count - 1]
+            if item is not default and (item is True or item != default):
                 break
+            if self.checker is not None and type(item) is not type(default):
+                # 1.0 changes nothing where 1 does not, but may be refused
+                self.checker(
+                    *[cython.cast(object, slots[self.positions[i]]) for i in range(count)]
+                )
             count -= 1
         if count <= 3 and self.n_outputs == 1:
             quick: Tensor = self.run_uniform(op, slots, count)

@@ -339,7 +339,9 @@ def cross_entropy_loss(self, target, weight, reduction, ignore_index, label_smoo
     Raises:
         RuntimeError: the smoothing is outside of [0, 1], or shapes don't fit.
     """
-    if not 0.0 <= label_smoothing <= 1.0:
+    if not label_smoothing > 0.0:
+        label_smoothing = 0.0  # as PyTorch has it, of negative numbers and NaN
+    elif label_smoothing > 1.0:
         raise RuntimeError(
             f"label_smoothing must be between 0.0 and 1.0. Got: {label_smoothing}"
         )
