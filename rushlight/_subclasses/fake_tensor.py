@@ -43,6 +43,7 @@ META = Device("meta")
 _ALL, _END = slice(None), 2**63 - 1
 _READS = "_local_scalar_dense"
 OTHERS = (1, 2, 3)  # worlds beside the one whose sizes fake tensors have themselves
+PASSING = (4, 5, 6)  # and those that a program need not run in
 
 
 class UnsupportedFakeTensorException(RuntimeError):
@@ -328,7 +329,7 @@ class FakeTensorMode(TorchDispatchMode):
 
         fake = self._wrap(made(0), tensor.device)
         if any(isinstance(size, SymInt) for size in sizes):
-            fake._worlds = [made(world) for world in OTHERS]
+            fake._worlds = [made(world) for world in OTHERS + PASSING]
         for dim, size in enumerate(sizes):
             symbol = size.expr if isinstance(size, SymInt) else None
             if getattr(symbol, "source", 0) is None:
@@ -351,6 +352,21 @@ class FakeTensorMode(TorchDispatchMode):
         if device:
             kwargs["device"] = META
         return tree_flatten(func(*args, **kwargs))[0]
+
+    def _passing(self, func, flat, spec, device, recorded):
+        """The results in the passing worlds; of those that are gone, the recorded ones."""
+        env, results = self.shape_env, []
+        for world in PASSING:
+            result = None
+            if world not in env.gone:
+                try:
+                    result = self._run(func, flat, spec, device, world)
+                except Exception:  # whatever is wrong: no program has such sizes
+                    env.pass_by(world)
+                if result is not None and len(result) != len(recorded):
+                    result = env.pass_by(world)
+            results.append(recorded if result is None else result)
+        return results
 
     def _is_symbolic(self, flat):
         env = self.shape_env
@@ -397,7 +413,8 @@ class FakeTensorMode(TorchDispatchMode):
     def worlds_of(self, fake):
         """The ``meta`` tensors that stand for a fake one, one for each world."""
         twin = self._twins.of_fake(fake)
-        return [twin, *(fake.__dict__.get("_worlds") or [twin] * len(OTHERS))]
+        others = len(OTHERS + PASSING)
+        return [twin, *(fake.__dict__.get("_worlds") or [twin] * others)]
 
     def _are_sizes(self, fake):
         """Sizes of a result that follow from elements are none below zero."""
@@ -515,6 +532,7 @@ class FakeTensorMode(TorchDispatchMode):
             made = tree_flatten(result)[0]
             if {len(one) for one in others} != {len(made)}:
                 self._refuse(func, flat, RuntimeError("results differ in number"))
+            others += self._passing(func, flat, spec, placed, others[0])
             elsewhere = {id(one): group for one, *group in zip(made, *others)}
         self._update(flat, twins, func)
         originals = {id(t): one for t, one in zip(twins, flat) if t is not one}

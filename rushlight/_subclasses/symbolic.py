@@ -6,6 +6,11 @@ tensors live in all of them at once. A size of a result is what it is in each wo
 sizes are the same expression where all worlds agree. So operators need no second rules
 for sizes, and a number that was taken for constant on the way shows in the next operator,
 where a world does not fit.
+
+Of multiples alone, halves that are rounded up would be halves that are rounded down, and
+twice a half the whole. So there are passing worlds, too, whose sizes are a little more
+than a multiple. Where an operator does not run in one of those, the program has no such
+sizes, and the world is gone: from then on the others decide.
 """
 
 from __future__ import annotations
@@ -29,8 +34,10 @@ def _factors():
 
 
 _NATIVE, _RECORDED = 0, 1  # whose strides the fake tensor itself has; the program's own
-_WORLDS = 4
+_LASTING = 4  # worlds of multiples; those behind them pass
+_WORLDS = 7
 _LEAST = 1000  # a number from here on is a size, if it is one that is known
+_SMALL = 100  # so is one from here on, once an operator was called with it
 _FOLLOWS = 12  # what a number that follows from elements is a multiple of
 _SIGNS = {
     "add": "+", "sub": "-", "mul": "*", "floordiv": "//", "mod": "%", "pow": "**",
@@ -138,6 +145,7 @@ class SymInt:
 
     def _as_argument(self):
         """What operators are called with: a number that is recognised as this one."""
+        self.env.alone(self)
         return self.values[_NATIVE]
 
     def __index__(self):
@@ -160,7 +168,7 @@ class SymInt:
         return str(self.expr)
 
     def __hash__(self):
-        return hash(self.values)
+        return hash(self.values[:_LASTING])
 
     def __neg__(self):
         return 0 - self
@@ -226,6 +234,16 @@ for _name, _function in (("truediv", _divided), ("rtruediv", _dividing)):
     setattr(SymInt, f"__{_name}__", _function)
 
 
+def _done(function, left, right, world):
+    """A result in a world; any number where a passing one has none."""
+    try:
+        return function(left, right)
+    except ZeroDivisionError:
+        if world < _LASTING:
+            raise
+        return 0
+
+
 def in_world(value, world):
     """A number in a world."""
     return value.values[world] if isinstance(value, SymInt) else value
@@ -267,8 +285,9 @@ class ShapeEnv:
         self.floats: dict = {}  # what operators are called with, and texts -> the number
         self._ducks: dict = {}
         self._opaque: dict = {}  # a formula's text -> the number
-        self._known: dict = {}  # values -> the number
-        self._numbers: dict = {}  # what operators are called with -> the number
+        self._known: dict = {}  # what is known of a number -> the number
+        self._numbers: dict = {}  # what operators are called with -> the numbers
+        self.gone: set = set()  # the worlds that have passed
 
     def symbol(self, actual, name=None):
         """A new size that is ``actual`` in the recording; an int where it is constant."""
@@ -281,24 +300,26 @@ class ShapeEnv:
         count = sum(not isinstance(one, Unbacked) for one in self.symbols)
         symbol = Symbol(name or f"s{count}", self._fresh(actual))
         self.symbols.append(symbol)
-        made = self._noted(SymInt(self, symbol, symbol.values))
+        made = self._met(self._noted(SymInt(self, symbol, symbol.values)))
         if name is None:
             self._ducks[actual] = made
         return made
 
-    def _fresh(self, actual):
+    def _fresh(self, actual, follows=False):
         """Values that no other number has."""
         count = len(self.symbols) + len(self._opaque)
         if count >= len(_factors()):
             raise GuardError(f"more than {count} sizes are symbols")
         native, *others = [actual * factor for factor in _factors()[count]]
-        return native, actual, *others
+        more = 0 if follows else 1
+        passing = [others[-1] + more * n for n in range(1, _WORLDS - _LASTING + 1)]
+        return native, actual, *others, *passing
 
     def take(self, symbol):
         """A number that follows from elements."""
-        symbol.values = self._fresh(_FOLLOWS)
+        symbol.values = self._fresh(_FOLLOWS, True)
         self.symbols.append(symbol)
-        return self._noted(SymInt(self, symbol, symbol.values))
+        return self._met(self._noted(SymInt(self, symbol, symbol.values)))
 
     def rebuilt(self, expr):
         """The number of an expression that another recording has had."""
@@ -306,7 +327,7 @@ class ShapeEnv:
             return expr
         if isinstance(expr, Symbol):
             named = {one.name: one for one in self.symbols}
-            return self._known[named[expr.name].values]
+            return self._known[self._key(named[expr.name].values)]
         sides = map(self.rebuilt, (expr.left, expr.right))
         return getattr(operator, expr.name)(*sides)
 
@@ -322,11 +343,67 @@ class ShapeEnv:
         sides = [self.native(one) for one in (expr.left, expr.right)]
         return None if None in sides else DOES[expr.name](*sides)
 
+    def _key(self, values):
+        """What is known of a number with these values."""
+        return tuple([v for at, v in enumerate(values) if at not in self.gone])
+
     def _noted(self, number):
-        self._known.setdefault(number.values, number)
+        return self._known.setdefault(self._key(number.values), number)
+
+    def _met(self, number):
+        """Has operators' integers recognised as this number."""
         if abs(number.values[_NATIVE]) >= _LEAST:
-            self._numbers.setdefault(number.values[_NATIVE], number)
-        return self._known[number.values]
+            same = self._numbers.setdefault(number.values[_NATIVE], [])
+            if all(one is not number for one in same):
+                same.append(number)
+        return number
+
+    def pass_by(self, world):
+        """The program does not run in a world: it says nothing of numbers any more."""
+        self.gone.add(world)
+        known = list(self._known.values())
+        self._known = {}
+        for number in known:
+            self._known.setdefault(self._key(number.values), number)
+        for native, same in self._numbers.items():
+            found = [self._known[self._key(one.values)] for one in same]
+            self._numbers[native] = list({id(one): one for one in found}.values())
+
+    def alone(self, number):
+        """Sees to it that an operator is called with a number that is no other's.
+
+        Numbers that differ in passing worlds only would be taken for one another, or for
+        constants. The program is then for sizes where they are the same.
+
+        Raises:
+            GuardError: it is so small a number that it would be taken for a constant.
+        """
+        native = number.values[_NATIVE]
+        if len(set(number.values[:_LASTING])) == 1:
+            self._is(number, native, [native] * _WORLDS)
+            return
+        if abs(native) < _SMALL:
+            raise GuardError(
+                f"{number.expr}: an operator is called with it, and it is too little of "
+                "a size to be known again\n  remedy: a larger example"
+            )
+        same = self._numbers.setdefault(native, [])
+        if all(one is not number for one in same):
+            same.append(number)
+        for other in same[:]:
+            self._is(number, other.expr, other.values)
+
+    def _is(self, number, expr, values):
+        """Notes that a number is another, where passing worlds have them differ."""
+        passing = range(_LASTING, _WORLDS)
+        differ = [at for at in passing if values[at] != number.values[at]]
+        differ = [at for at in differ if at not in self.gone]
+        if differ:
+            if _is_read(number.expr) or _is_read(expr):
+                raise GuardError(f"{number.expr} is not told from {expr}")
+            self._guard(Formula("eq", number.expr, expr), True)
+        for world in differ:
+            self.pass_by(world)
 
     def computed(self, name, function, left, right):
         """An operator on two numbers."""
@@ -334,15 +411,15 @@ class ShapeEnv:
             # of multiples both would be known, and they are multiples here only
             return self._as_it_is(name, left, right)
         values = tuple(
-            function(in_world(left, world), in_world(right, world))
+            _done(function, in_world(left, world), in_world(right, world), world)
             for world in range(_WORLDS)
         )
         sides = [one.expr if isinstance(one, SymInt) else one for one in (left, right)]
-        if len(set(values)) == 1:
+        if len(set(self._key(values))) == 1:
             if name == "mod":  # of a multiple, what it is of the size itself
                 self._guard(Formula("eq", Formula(name, *sides), values[0]), True)
             return values[0]
-        found = self._known.get(values)
+        found = self._known.get(self._key(values))
         if found is not None:
             return found
         left, right = sides
@@ -358,23 +435,22 @@ class ShapeEnv:
         formula = Formula(name, *sides)
         found = self._opaque.get(str(formula))
         if found is None:
-            found = SymInt(self, formula, self._fresh(_FOLLOWS))
-            self._opaque[str(formula)] = self._noted(found)
+            found = SymInt(self, formula, self._fresh(_FOLLOWS, True))
+            self._opaque[str(formula)] = self._met(self._noted(found))
         return found
 
     def decided(self, name, function, left, right):
         """The answer of a comparison in the recording; noted, if it may be another."""
         if self._follow(left, right):
             return self.elements.compared(name, left, right)
-        values = [
-            function(in_world(left, world), in_world(right, world))
-            for world in range(_WORLDS)
-        ]
-        same = isinstance(right, SymInt) and left.values == right.values
+        answer = function(in_world(left, _RECORDED), in_world(right, _RECORDED))
+        same = isinstance(right, SymInt) and (
+            self._key(left.values) == self._key(right.values)
+        )
         if not same and not _certain(name, left, right):
             right = right.expr if isinstance(right, SymInt) else right
-            self._guard(Formula(name, left.expr, right), values[_RECORDED])
-        return values[_RECORDED]
+            self._guard(Formula(name, left.expr, right), answer)
+        return answer
 
     def _guard(self, formula, outcome):
         guard = str(formula), outcome
@@ -386,38 +462,41 @@ class ShapeEnv:
         """A size as the number that it is in the recording."""
         if number.follows:
             raise self.elements.refused(f"expression {number.expr}")
-        if all(number.values != one.values for one in self.fixed):
+        key = self._key(number.values)
+        if all(key != self._key(one.values) for one in self.fixed):
             self.fixed.append(number)
             self._guard(Formula("eq", number.expr, number.hint), True)
         return number.hint
 
     def recognized(self, value):
         """The number that operators know as a plain integer; others as they are."""
-        if type(value) is int and abs(value) >= _LEAST:
-            return self._numbers.get(value, value)
+        if type(value) is int and abs(value) >= _SMALL:
+            return self._numbers.get(value, (value,))[0]
         if type(value) is float and self.floats:
             return self.floats.get(value, value)
         return value
 
     def number(self, values, tensor, dim):
         """The number with these values, which is a size of a tensor."""
-        if len(set(values)) == 1:
+        key = self._key(values)
+        if len(set(key)) == 1:
             return values[0]
-        found = self._known.get(values)
+        found = self._known.get(key)
         if found is None:
             expr = self._fitted(values)
             if expr is None:
                 follows = self.elements is not None and bool(self.elements.reads)
                 expr = Size(f"d{len(self._known)}", tensor, dim, values, follows)
             found = self._noted(SymInt(self, expr, values))
-        return found
+        return self._met(found)
 
     def number_of(self, expr):
         """The number of an expression."""
         found = self._opaque.get(str(expr))
         if found is not None:
             return found
-        return self._known[tuple(_value(expr, world) for world in range(_WORLDS))]
+        values = tuple(_value(expr, world) for world in range(_WORLDS))
+        return self._noted(SymInt(self, expr, values))
 
     def number_or_none(self, expr):
         """The number of an expression of integers; None for others."""
@@ -430,12 +509,13 @@ class ShapeEnv:
             values = tuple(_value(expr, world) for world in range(_WORLDS))
         except (TypeError, AttributeError):  # of floats
             return None
-        return self._known.get(values)
+        return self._known.get(self._key(values))
 
     def _fitted(self, values):
         """A formula of symbols, where a simple one has these values in every world."""
+        values = self._key(values)
         for symbol in self.symbols:
-            s = symbol.values
+            s = self._key(symbol.values)
             most = 1 if isinstance(symbol, Unbacked) else 8
             for divisor in range(1, most + 1):
                 for factor in range(1, 9):
@@ -446,11 +526,12 @@ class ShapeEnv:
                         return _line(symbol, factor, rest, divisor)
         for i, one in enumerate(self.symbols):
             for other in self.symbols[i:]:
-                sums = [v - a - b for v, a, b in zip(values, one.values, other.values)]
+                own, its = self._key(one.values), self._key(other.values)
+                sums = [v - a - b for v, a, b in zip(values, own, its)]
                 if len(set(sums)) == 1 and one is not other:
                     made = Formula("add", one, other)
                     return _line(made, 1, sums[0], 1)
-                products = [a * b for a, b in zip(one.values, other.values)]
+                products = [a * b for a, b in zip(own, its)]
                 factor = values[0] // products[0]
                 if factor and [factor * p for p in products] == list(values):
                     made = Formula("mul", one, other)
@@ -485,6 +566,13 @@ def symbols_of(expr):
         return []
     found = [*symbols_of(expr.left), *symbols_of(expr.right)]
     return list(dict.fromkeys(found))
+
+
+def _is_read(expr):
+    """Whether an expression has sizes that are read from results."""
+    if isinstance(expr, Formula):
+        return _is_read(expr.left) or _is_read(expr.right)
+    return isinstance(expr, Size)
 
 
 def number_in(expr):

@@ -17,7 +17,7 @@ from rushlight.ops import call
 __all__ = ["RULES", "new_fake"]
 
 META = rl.device("meta")
-_WORLDS = 4
+_WORLDS = 7
 
 
 def new_fake(mode, like, sizes, dtype=None, last_first=False):
