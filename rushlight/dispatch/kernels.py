@@ -602,7 +602,10 @@ class PointwiseKernel(Kernel):
             if self.checker is not None and type(item) is not type(default):
                 # 1.0 changes nothing where 1 does not, but may be refused
                 self.checker(
-                    *[cython.cast(object, slots[self.positions[i]]) for i in range(count)]
+                    *[
+                        cython.cast(object, slots[self.positions[i]])
+                        for i in range(count)
+                    ]
                 )
             count -= 1
         if count <= 3 and self.n_outputs == 1:

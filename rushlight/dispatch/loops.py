@@ -233,6 +233,70 @@ def for_tiles(fn: kernel_t) -> kernel_t:
 
 TILE_INNER = cython.declare(int64_t, 16)
 TILE_OUTER = cython.declare(int64_t, 64)
+TURNED = cython.declare(int64_t, 16384)  # bytes of a tile's operands that lie across
+
+# The kernels that turn elements of four and of eight bytes, and what gives them.
+_turning = cython.declare(kernel_t[2])
+_turn_by = cython.declare(object, None)
+
+
+def bind_turning(function):
+    """Name what gives the kernel that turns tiles of elements of so many bytes."""
+    global _turn_by
+    _turn_by = function
+    _turning[0] = _turning[1] = cython.NULL
+
+
+@cython.cfunc
+def turning(width: int64_t) -> kernel_t:
+    """The kernel that turns tiles of elements of four or eight bytes; or none."""
+    k: cython.int = width // 8
+    if _turning[k] == cython.NULL and _turn_by is not None:
+        made: NativeKernel = _turn_by(width)
+        _turning[k] = made.fn
+    return _turning[k]
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def lies_across(plan: cython.pointer(LoopPlan), k: cython.int) -> cython.bint:
+    """Whether an operand lies densest along the outer of the two native loops."""
+    return (
+        plan.strides[k][1] != 0
+        and plan.strides[k][1] <= 16
+        and plan.strides[k][0] >= 64 * plan.strides[k][1]
+    )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def turn_first(
+    nest: cython.pointer(int64_t),
+    call: cython.pointer(Call),
+    plan: cython.pointer(LoopPlan),
+) -> cython.int:
+    """Has tiles of inputs that lie across turned before the kernel reads them."""
+    k: cython.int
+    size: int64_t
+    bits: int64_t = 0
+    room: int64_t = 0
+    for k in range(call.n_out, call.n + call.n_out):
+        size = call.operands[k].itemsize
+        if not lies_across(plan, k) or plan.strides[k][1] != size:
+            continue
+        if (size == 4 or size == 8) and turning(size) != cython.NULL:
+            bits |= cython.cast(int64_t, size) << (4 * k)
+            room += size
+    if 0 < room * TILE_OUTER * TILE_INNER <= TURNED:
+        nest[3] = TURNED // (room * TILE_OUTER) // TILE_INNER * TILE_INNER
+        nest[4] = bits
+        nest[5] = cython.cast(int64_t, cython.cast(uintptr_t, _turning[0]))
+        nest[6] = cython.cast(int64_t, cython.cast(uintptr_t, _turning[1]))
+    return 0
+
+
 SHORT = cython.declare(int64_t, 8)  # elements of a row whose start costs more than they
 SHORTEST = cython.declare(int64_t, 3)  # the same where no operand needs a buffer
 STRIP = cython.declare(int64_t, 1024)  # elements of a column taken at a time
@@ -250,11 +314,7 @@ def crosses(plan: cython.pointer(LoopPlan)) -> cython.bint:
     if plan.sizes[0] < TILE_INNER or plan.sizes[1] < TILE_INNER:
         return False
     for k in range(plan.n_operands):
-        if (
-            plan.strides[k][1] != 0
-            and plan.strides[k][1] <= 16
-            and (plan.strides[k][0] >= 64 * plan.strides[k][1])
-        ):
+        if lies_across(plan, k):
             return True
     return False
 
@@ -288,8 +348,9 @@ def turn(
     return True
 
 
-# Where a nest's integers begin: the kernel, its operands, the loops, the width of tiles.
-NEST = cython.declare(cython.int, 4)
+# Where a nest's loops begin, behind the kernel, its operands, how many loops, the width of
+# tiles, which operands are turned (four bits for each: its bytes), and the kernels for it.
+NEST = cython.declare(cython.int, 7)
 
 
 @cython.cfunc
@@ -314,8 +375,10 @@ def run_nest(
     sizes: cython.pointer(cython.const[int64_t]) = ints + NEST
     strides: cython.pointer(cython.const[int64_t]) = sizes + ndim
     own: int64_t[25]
+    laid: int64_t[25]
     here: cython.p_char[12]
     part: cython.p_char[12]
+    room: cython.char[16448]
     rows: int64_t = sizes[1]
     faults: cython.int = 0
     i: int64_t
@@ -352,10 +415,59 @@ def run_nest(
                 own[0] = min(width, sizes[0] - j)
                 for k in range(count):
                     part[k] = here[k] + i * own[1 + count + k] + j * own[1 + k]
-                faults |= fn(part, own, 0, min(TILE_OUTER, sizes[1] - i))
+                if ints[4]:
+                    turn_tile(part, own, laid, count, sizes[1] - i, width, ints, room)
+                    faults |= fn(part, laid, 0, min(TILE_OUTER, sizes[1] - i))
+                else:
+                    faults |= fn(part, own, 0, min(TILE_OUTER, sizes[1] - i))
                 j += width
             i += TILE_OUTER
     return faults
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def turn_tile(
+    part: cython.pp_char,
+    own: cython.pointer(int64_t),
+    laid: cython.pointer(int64_t),
+    count: cython.int,
+    rows: int64_t,
+    width: int64_t,
+    ints: cython.pointer(cython.const[int64_t]),
+    room: cython.p_char,
+) -> cython.void:
+    """Copies a tile of each operand that lies across to where it lies along.
+
+    Args:
+        part: where the operands' tiles begin; those of the copies afterwards.
+        own: the tile's size and the operands' steps.
+        laid: takes them, with the copies' steps.
+        rows: how many there are from the tile on.
+        ints: as ``run_nest`` has them.
+        room: for the copies.
+    """
+    fn: kernel_t
+    pair: cython.p_char[2]
+    steps: int64_t[5]
+    size: int64_t
+    k: cython.int
+    at: cython.p_char = room + (64 - cython.cast(uintptr_t, room) % 64) % 64
+    for k in range(1 + 2 * count):
+        laid[k] = own[k]
+    for k in range(count):
+        size = (ints[4] >> (4 * k)) & 15
+        if not size:
+            continue
+        pair[0], pair[1] = at, part[k]
+        steps[0], steps[1], steps[2] = own[0], size, own[1 + k]
+        steps[3], steps[4] = width * size, own[1 + count + k]
+        fn = cython.cast(kernel_t, cython.cast(uintptr_t, ints[4 + size // 4]))
+        fn(pair, steps, 0, min(TILE_OUTER, rows))
+        part[k] = at
+        laid[1 + k], laid[1 + count + k] = size, width * size
+        at += width * size * TILE_OUTER
 
 
 @cython.cfunc
@@ -406,7 +518,7 @@ def run_outer(
         ints: what the kernel itself would be given, without tiles.
         turned: whether the native loops were swapped.
     """
-    nest: int64_t[836]
+    nest: int64_t[839]
     count: cython.int = call.n + call.n_out
     ndim: cython.int = max(plan.ndim, 2)
     n: cython.int = NEST + ndim * (1 + count)
@@ -416,12 +528,14 @@ def run_outer(
     total: int64_t = plan.sizes[1]
     grain: int64_t = GRAIN // plan.sizes[0] + 1
     inner: kernel_t = fn
-    nest[3] = 0
+    nest[3] = nest[4] = nest[5] = nest[6] = 0
     if turned:
         nest[3] = STRIP
     elif crosses(plan):
         nest[3] = TILE_INNER
         inner = for_tiles(fn)
+        if inner == fn:
+            turn_first(nest, call, plan)
     told: int64_t = 0
     everything: cython.bint = watched >= EVERYTHING
     if everything:

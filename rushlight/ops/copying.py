@@ -37,6 +37,7 @@ from rushlight.core.dtype import promote_types
 from rushlight.core.factories import empty, empty_like, from_sequence
 from rushlight.core.layout import strided
 from rushlight.core.storage import copy_span
+from rushlight.dispatch import loops
 from rushlight.ops.formats import format_of
 from rushlight.ops.registry import call as ops
 
@@ -63,6 +64,9 @@ def turned_copy(width):
     from rushlight.ops.turned_copies import turning_kernel
 
     return turning_kernel(width)
+
+
+loops.bind_turning(turned_copy)
 
 
 @cython.cfunc
