@@ -600,7 +600,9 @@ def write_item(code: cython.int, data: cython.p_char, value: object) -> cython.i
         elif isinstance(value, int) and not -LARGE <= value < LARGE:
             raise ValueError(f"Overflow when unpacking long long: {value}")
         return write_element(code, data, value)
-    if 8 <= code <= 10:
-        number = value
-        return write_wrapped(code, data, number)
+    if 8 <= code <= 10 and not isinstance(value, (int, float)):
+        if not isinstance(value, complex):
+            number = value
+            value = complex(number.real, number.imag)
+        return write_wrapped(code, data, value)
     return write_wrapped(code, data, cython.cast(cython.double, value))

@@ -48,6 +48,8 @@ MEANT = {
     "memory_format": "likewise",
     "qscheme": "likewise",
     "SymInt": "likewise",
+    "SymBool": "likewise",
+    "SymFloat": "likewise",
     "div": "one overload with the mode, and one without",
     "linspace": "the stub has a default that the parser refuses",
     "logspace": "likewise",
