@@ -53,13 +53,12 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         result = data.detach().clone().to(dtype=dtype or data.dtype)
         if device is not None:
             result = result.to(device)
+    elif interop.is_numpy_number(data):
+        result = from_sequence(data, dtype, device)
     elif hasattr(data, "__array_interface__") or hasattr(data, "__array__"):
         import numpy
 
-        if isinstance(data, numpy.generic):
-            result = from_sequence(data, dtype, device)
-        else:
-            result = interop.seen_array(numpy.asarray(data)).clone()
+        result = interop.seen_array(numpy.asarray(data)).clone()
         if dtype is not None or device is not None:
             result = result.to(dtype=dtype or result.dtype, device=device)
     else:
@@ -75,7 +74,7 @@ def as_tensor(data, dtype=None, device=None):
         device = get_default_device()
     if isinstance(data, Tensor):
         result = data
-    elif hasattr(data, "__array_interface__") and hasattr(data, "__len__"):
+    elif hasattr(data, "__array_interface__") and not interop.is_numpy_number(data):
         import numpy
 
         result = interop.from_numpy(numpy.asarray(data))
@@ -111,8 +110,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = interop.from_numpy(obj)
     elif hasattr(obj, "__dlpack__"):
         result = interop.from_dlpack(obj)
-    elif hasattr(obj, "__array_interface__"):
-        shared, result = False, tensor(obj)  # one number of NumPy's is cast
+    elif interop.is_numpy_number(obj):
+        shared, result = False, tensor(obj)  # of its own type, then cast
     elif interop.has_buffer(obj):
         result = interop.frombuffer(obj, dtype=dtype or get_default_dtype())
     else:

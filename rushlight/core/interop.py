@@ -368,6 +368,15 @@ def from_numpy(array):
     return result
 
 
+def is_numpy_number(value):
+    """Whether a value is one number of NumPy's, which shows an array of its own, too."""
+    if not hasattr(value, "__array_interface__"):
+        return False
+    import numpy
+
+    return isinstance(value, numpy.generic)
+
+
 def has_buffer(value):
     """Whether a value shows others its bytes."""
     try:
