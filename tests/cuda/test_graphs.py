@@ -11,7 +11,7 @@ from rushlight import nn
 from rushlight.nn import functional as F
 from rushlight.programs import logs
 from rushlight.programs.running import counters
-from tests.cuda.test_programs import MODELS
+from tests.cuda.test_programs import MODELS, losses_of
 from tests.cuda.test_training import LeNet
 
 WORK = ("cuLaunchKernel", "cuGraphLaunch", "cuMemcpyAsync")
@@ -310,15 +310,7 @@ def test_steps_with_dropout_are_eager_ones():
         layers = nn.Linear(8, 32), nn.Dropout(0.3), nn.ReLU(), nn.Linear(32, 4)
         model = nn.Sequential(*layers).to("cuda")
         fast = model if mode is None else rl.compile(model, mode=mode)
-        sgd = rl.optim.SGD(model.parameters(), 0.1)
-        x, losses = rl.randn(5, 8).to("cuda"), []
-        for _ in range(9):
-            sgd.zero_grad()
-            loss = fast(x).square().mean()
-            loss.backward()
-            sgd.step()
-            losses.append(loss.item())
-        return losses
+        return losses_of(model, fast, 9)
 
     assert steps("reduce-overhead") == pytest.approx(steps(None), rel=1e-5)
 

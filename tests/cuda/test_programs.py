@@ -289,20 +289,24 @@ def test_sums_that_others_read_have_nothing_behind_them():
         assert rl.allclose(one.cpu(), other.cpu(), atol=1e-5)
 
 
+def losses_of(model, called, count):
+    """What some steps of training lose that call a model as it is or compiled."""
+    sgd = rl.optim.SGD(model.parameters(), 0.1)
+    x, losses = rl.randn(5, 8).to("cuda"), []
+    for _ in range(count):
+        sgd.zero_grad()
+        loss = called(x).square().mean()
+        loss.backward()
+        sgd.step()
+        losses.append(loss.item())
+    return losses
+
+
 def test_steps_with_activations_behind_products_are_eager_ones():
     def steps(compiled):
         rl.manual_seed(0)
         layers = nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 16), nn.GELU("tanh")
         model = nn.Sequential(*layers).to("cuda")
-        fast = rl.compile(model) if compiled else model
-        sgd = rl.optim.SGD(model.parameters(), 0.1)
-        x, losses = rl.randn(5, 8).to("cuda"), []
-        for _ in range(6):
-            sgd.zero_grad()
-            loss = fast(x).square().mean()
-            loss.backward()
-            sgd.step()
-            losses.append(loss.item())
-        return losses
+        return losses_of(model, rl.compile(model) if compiled else model, 6)
 
     assert steps(True) == pytest.approx(steps(False), rel=1e-4)
