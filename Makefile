@@ -7,7 +7,7 @@ export PYTHONPATH := $(CURDIR)
 STAMPS := $(VENV)/.stamps
 TEST_SETUP := $(STAMPS)/test
 
-.PHONY: demo test build lint docs bench fuzz sanitize wild suites suites-quick clean
+.PHONY: demo test build lint docs bench fuzz mutants sanitize wild suites suites-quick clean
 
 demo: build $(STAMPS)/demo          ## train LeNet on MNIST, draw its curves
 	$(RUN) -m rushlight.backends.cpu.warm
@@ -38,6 +38,10 @@ sanitize: build $(TEST_SETUP)       ## the tests on a core with every check comp
 
 fuzz: build $(TEST_SETUP)            ## random calls of operators, beside PyTorch
 	$(RUN) -m tests.fuzz
+
+# Half an hour of two cores to measure which tests reach which line, then some 5 s a mutant.
+mutants: build $(TEST_SETUP) $(STAMPS)/mutants   ## faults put in: which does no test see?
+	$(RUN) -m tools.mutants $(MUTANTS)
 
 wild: build $(STAMPS)/wild           ## models of well-known packages, installed apart
 	WILD_PYTHON=$(abspath $(VENV)-wild/bin/python) $(RUN) -m pytest -q tests/wild

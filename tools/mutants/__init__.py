@@ -1,0 +1,1 @@
+"""Mutation testing of the modules that Python runs as they are written."""

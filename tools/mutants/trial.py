@@ -1,0 +1,68 @@
+"""Runs the tests that reach a mutant, in a process that is forked with PyTorch loaded."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+KILLED, SURVIVED, TIMED_OUT = "killed", "survived", "timed out"
+
+
+def preload():
+    """Imports what most tests need, so that each trial starts in a fork of it.
+
+    Plugins of pytest are not among it: their assertions are rewritten at import.
+    """
+    import contextlib
+
+    for name in ("numpy", "pytest", "torch"):
+        with contextlib.suppress(ImportError):
+            __import__(name)
+    if "rushlight" in sys.modules:
+        raise RuntimeError("the package under test was imported before the mutant")
+
+
+def run(tree: Path, tests: list[str], limit: float) -> str:
+    """Whether the tests see what was changed in the tree.
+
+    Args:
+        tree: the tree with the mutant in it; nothing of the package is imported yet.
+        tests: the tests' ids.
+        limit: seconds before the mutant counts as one that does not end.
+
+    Returns:
+        ``killed``, ``survived`` or ``timed out``.
+    """
+    child = os.fork()
+    if not child:
+        _run_tests(tree, tests)
+    deadline = time.monotonic() + limit
+    while time.monotonic() < deadline:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return KILLED if status else SURVIVED
+        time.sleep(0.02)
+    os.killpg(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return TIMED_OUT
+
+
+def _run_tests(tree, tests):
+    """Ends the process with what pytest says."""
+    os.setpgid(0, 0)
+    os.chdir(tree)
+    sys.path[:] = [str(tree), *(p for p in sys.path if p not in ("", os.getcwd()))]
+    os.environ["PYTHONPATH"] = str(tree)
+    quiet = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(quiet, 1)
+    os.dup2(quiet, 2)
+    status = 1
+    try:
+        import pytest
+
+        status = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests]))
+    finally:
+        os._exit(status)
