@@ -54,16 +54,13 @@ def test_a_mutant_differs_from_its_source_and_keeps_its_lines():
 
 
 @pytest.mark.parametrize(
-    "body, result",
+    "body, limit, result, failed",
     [
-        ("assert 1 + 1 == 2", trial.SURVIVED),
-        ("assert 1 + 1 == 3", trial.KILLED),
-        ("while True: pass", trial.TIMED_OUT),
+        ("assert 1 + 1 == 2", 60, trial.SURVIVED, None),
+        ("assert 1 + 1 == 3", 60, trial.KILLED, "test_one.py::test_one"),
+        ("while True: pass", 3, trial.TIMED_OUT, None),
     ],
 )
-def test_a_trial_says_what_the_tests_said(tmp_path, body, result):
+def test_a_trial_says_what_the_tests_said(tmp_path, body, limit, result, failed):
     (tmp_path / "test_one.py").write_text(f"def test_one():\n    {body}\n")
-    assert (
-        trial.run(tmp_path, ["test_one.py"], limit=10 if "while" not in body else 3)
-        == result
-    )
+    assert trial.run(tmp_path, ["test_one.py"], limit) == (result, failed)

@@ -20,7 +20,6 @@ import random
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from tools.mutants import coverage_by_test, trial
@@ -115,31 +114,54 @@ def main():
     chosen, candidates = drawn(tree, options, reached)
     print(f"{len(chosen)} mutants of {candidates}; {len(seconds)} tests", flush=True)
     trial.preload()
-    control, total = tests_of(chosen[0], reached, seconds)
-    if trial.run(tree, control, 60 + 5 * total) != trial.SURVIVED:
-        raise SystemExit("the tests fail without a mutant: nothing can be concluded")
-    survivors = []
+    judge = Judge(tree, reached, seconds)
+    survivors = 0
     for number, mutant in enumerate(chosen, 1):
-        path = tree / mutant.path
-        source = path.read_bytes()
-        wanted, total = tests_of(mutant, reached, seconds)
-        path.write_bytes(mutant.apply(source))
-        try:
-            started = time.monotonic()
-            result = trial.run(tree, wanted, 60 + 5 * total)
-        finally:
-            path.write_bytes(source)
-        if result == trial.SURVIVED:
-            survivors.append(mutant)
-            took = time.monotonic() - started
-            print(
-                f"survived {mutant.describe(source)}  "
-                f"[{len(wanted)} tests, {took:.0f} s; {number}/{len(chosen)}]",
-                flush=True,
-            )
-    killed = len(chosen) - len(survivors)
+        result = judge.judge(mutant)
+        if result != trial.KILLED:
+            text = mutant.describe((tree / mutant.path).read_bytes())
+            print(f"{result} {text}  [{number}/{len(chosen)}]", flush=True)
+        survivors += result == trial.SURVIVED
+    killed = len(chosen) - survivors
     print(f"{killed} of {len(chosen)} mutants killed")
     return 0 if killed >= GOAL * len(chosen) else 1
+
+
+class Judge:
+    """Tries mutants, one after another, in one tree.
+
+    A test that also fails without the mutant, run alone, says nothing: it is left out
+    from then on.
+    """
+
+    def __init__(self, tree, reached, seconds):
+        self.tree = tree
+        self.reached = reached
+        self.seconds = dict(seconds)
+        self.sound: set[str] = set()
+
+    def judge(self, mutant):
+        """What the tests that reach a mutant say of it."""
+        path = self.tree / mutant.path
+        source = path.read_bytes()
+        while True:
+            wanted, total = tests_of(mutant, self.reached, self.seconds)
+            path.write_bytes(mutant.apply(source))
+            try:
+                result, failed = trial.run(self.tree, wanted, 60 + 5 * total)
+            finally:
+                path.write_bytes(source)
+            if result != trial.KILLED or failed is None or self.passes(failed):
+                return result
+            del self.seconds[failed]
+
+    def passes(self, test):
+        """Whether a test passes without a mutant."""
+        if test not in self.sound:
+            limit = 60 + 5 * self.seconds[test]
+            if trial.run(self.tree, [test], limit)[0] == trial.SURVIVED:
+                self.sound.add(test)
+        return test in self.sound
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ def preload():
         raise RuntimeError("the package under test was imported before the mutant")
 
 
-def run(tree: Path, tests: list[str], limit: float) -> str:
+def run(tree: Path, tests: list[str], limit: float) -> tuple[str, str | None]:
     """Whether the tests see what was changed in the tree.
 
     Args:
@@ -34,23 +34,47 @@ def run(tree: Path, tests: list[str], limit: float) -> str:
         limit: seconds before the mutant counts as one that does not end.
 
     Returns:
-        ``killed``, ``survived`` or ``timed out``.
+        ``killed``, ``survived`` or ``timed out``, and the test that failed, or None
+        where it was not one test.
     """
+    reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        _run_tests(tree, tests)
-    deadline = time.monotonic() + limit
+        os.close(reading)
+        _run_tests(tree, tests, writing)
+    os.close(writing)
+    status = _wait(child, time.monotonic() + limit)
+    with os.fdopen(reading) as answer:
+        failed = answer.readline() or None
+    if status is None:
+        return TIMED_OUT, failed
+    return (KILLED if status else SURVIVED), failed
+
+
+def _wait(child, deadline):
+    """The status of a process, or None for one that was ended at the deadline."""
     while time.monotonic() < deadline:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return KILLED if status else SURVIVED
+            return status
         time.sleep(0.02)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return TIMED_OUT
+    return None
 
 
-def _run_tests(tree, tests):
+class _Failures:
+    """Writes the name of a test that fails to a pipe."""
+
+    def __init__(self, descriptor):
+        self.descriptor = descriptor
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            os.write(self.descriptor, report.nodeid.encode())
+
+
+def _run_tests(tree, tests, descriptor):
     """Ends the process with what pytest says."""
     os.setpgid(0, 0)
     os.chdir(tree)
@@ -63,6 +87,7 @@ def _run_tests(tree, tests):
     try:
         import pytest
 
-        status = int(pytest.main(["-q", "-x", "-p", "no:cacheprovider", *tests]))
+        options = ["-q", "-x", "-p", "no:cacheprovider", *tests]
+        status = int(pytest.main(options, plugins=[_Failures(descriptor)]))
     finally:
         os._exit(status)
