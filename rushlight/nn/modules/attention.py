@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.core.state import is_grad_enabled
 from rushlight.nn import functional as F
 from rushlight.nn import init
 from rushlight.nn.modules.linear import NonDynamicallyQuantizableLinear
@@ -107,6 +108,12 @@ class MultiheadAttention(Module):
         state.setdefault("_qkv_same_embed_dim", True)
         super().__setstate__(state)
 
+    def _ignores_causal_hint(self, query, key, value, attn_mask):
+        """Whether PyTorch's inference path runs, which attends to all without a mask."""
+        inference = not (self.training or is_grad_enabled())
+        alone = query is key and key is value
+        return attn_mask is None and alone and inference and self.batch_first
+
     def forward(
         self,
         query,
@@ -118,6 +125,8 @@ class MultiheadAttention(Module):
         average_attn_weights=True,
         is_causal=False,
     ):
+        if is_causal and self._ignores_causal_hint(query, key, value, attn_mask):
+            is_causal = False
         swap = self.batch_first and query.dim() == 3
         if swap:
             query, key, value = (x.transpose(0, 1) for x in (query, key, value))

@@ -123,7 +123,7 @@ class TransformerEncoderLayer(_Layer):
                     x,
                     src_mask,
                     src_key_padding_mask,
-                    is_causal and src_mask is not None,
+                    is_causal,
                 )
             )
 
@@ -205,7 +205,7 @@ class TransformerDecoderLayer(_Layer):
                     x,
                     tgt_mask,
                     tgt_key_padding_mask,
-                    tgt_is_causal and tgt_mask is not None,
+                    tgt_is_causal,
                 )
             )
 
@@ -217,7 +217,7 @@ class TransformerDecoderLayer(_Layer):
                     memory,
                     memory_mask,
                     memory_key_padding_mask,
-                    memory_is_causal and memory_mask is not None,
+                    memory_is_causal,
                 )
             )
 
