@@ -68,7 +68,7 @@ from rushlight.autograd.grad_mode import (
 from rushlight import _bindings, _storages, legacy as _legacy
 from rushlight._storages import tensor_from_file as from_file
 from rushlight.legacy import TypedStorage, set_default_tensor_type, tensortype
-from rushlight._bindings import (
+from rushlight.ops.functions import (
     as_tensor,
     asarray,
     broadcast_shapes,

@@ -11,10 +11,12 @@ import warnings
 
 import rushlight as rl
 from rushlight._subclasses.unbacked import SymBool
-from rushlight.core.device import Device
+from rushlight.core.device import Device, get_default_device
+from rushlight.core.dtypes import int64
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.legacy import TypedStorage
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.utils import deterministic
 
 has_lapack = True
@@ -23,7 +25,7 @@ has_openmp = False
 has_spectral = True
 
 
-_state: dict = {"matmul": "highest", "warn_always": False, "interop": None}
+_state: dict = {"matmul": "highest", "interop": None}
 _PRECISIONS = ("highest", "high", "medium")
 _MODES = {"default": 0, "warn": 1, "error": 2}
 
@@ -103,16 +105,6 @@ def set_deterministic_debug_mode(debug_mode):
     deterministic.ask_for(debug_mode)
 
 
-def set_warn_always(b, /):
-    """Whether warnings that come once come each time; Python's own filters hold beside."""
-    _state["warn_always"] = bool(b)
-
-
-def is_warn_always_enabled():
-    """What ``set_warn_always`` was told."""
-    return _state["warn_always"]
-
-
 def set_flush_denormal(mode):
     """Whether tiny numbers can be made zero: False, kernels keep them."""
     return False
@@ -178,7 +170,7 @@ def get_device_module(device=None):
     elif isinstance(device, str):
         kind = Device(device).type
     elif device is None:
-        kind = rl.get_default_device().type
+        kind = get_default_device().type
     else:
         raise RuntimeError(
             f"Invalid value of device '{device}', expect torch.device, str, or None"
@@ -267,7 +259,7 @@ def _shape_as_tensor(tensor):
     >>> _shape_as_tensor(rl.ones(2, 3))
     tensor([2, 3])
     """
-    return rl.tensor(tuple(tensor.shape), dtype=rl.int64)
+    return make_tensor(tuple(tensor.shape), dtype=int64)
 
 
 # -- numbers that a recording does not know, or knows as plain ones ------------------------

@@ -5,14 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-import rushlight as rl
 from rushlight import legacy
 from rushlight.autograd.node import expect_other_types
 from rushlight.core import state
+from rushlight.core.dtype import DType, promote_types
+from rushlight.core.dtypes import int64
+from rushlight.core.interop import from_numpy
 from rushlight.core.interop import to_dlpack as _to_dlpack
-from rushlight.core.layout import contiguous_format
+from rushlight.core.layout import MemoryFormat, contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
+from rushlight.ops.functions import as_tensor
+from rushlight.ops.functions import tensor as make_tensor
 
 legacy_contiguous_format = contiguous_format
 
@@ -41,6 +45,7 @@ def unravel_index(indices, shape):
         ValueError: a size is negative.
         RuntimeError: positions of a type that does not promote to int64.
 
+    >>> import rushlight as rl
     >>> unravel_index(rl.tensor([3, 5]), (2, 3))
     (tensor([1, 1]), tensor([0, 2]))
     """
@@ -65,7 +70,7 @@ def unravel_index(indices, shape):
             )
     if any(size < 0 for size in sizes):
         raise ValueError(f"'shape' cannot have negative values, but got {tuple(sizes)}")
-    kind = rl.promote_types(indices.dtype, rl.int64)
+    kind = promote_types(indices.dtype, int64)
     indices = indices if indices.dtype is kind else indices.to(kind)
     return tuple(call.unravel_index(indices, [int(n) for n in sizes]))
 
@@ -129,7 +134,9 @@ def sym_constrain_range(size, *, min=None, max=None):
         raise RuntimeError(
             f"Max must be greater than or equal to min, got min={low} and max={high}"
         )
-    if isinstance(size, rl.SymInt) and size.follows:
+    from rushlight._subclasses.symbolic import SymInt
+
+    if isinstance(size, SymInt) and size.follows:
         size.env.elements.within(size, low, high)
         return
     if not low <= size <= high:
@@ -170,7 +177,7 @@ def dim_order(self, *, ambiguity_check=False):
     if isinstance(ambiguity_check, bool):
         formats = None
     elif isinstance(ambiguity_check, (list, tuple)) and all(
-        isinstance(each, rl.memory_format) for each in ambiguity_check
+        isinstance(each, MemoryFormat) for each in ambiguity_check
     ):
         formats = list(ambiguity_check)
     else:
@@ -199,7 +206,7 @@ def _refuse_graph(self, name):
 
 
 def _write_numbers(self, numbers):
-    fresh = rl.tensor(numbers, dtype=self.dtype).reshape(self.shape)
+    fresh = make_tensor(numbers, dtype=self.dtype).reshape(self.shape)
     self.data.copy_(fresh)  # autograd does not hear of what these write
     return self
 
@@ -269,12 +276,14 @@ def storage_type(self):
         "tensor.untyped_storage() instead of tensor.storage()",
         stacklevel=2,
     )
-    return getattr(rl, legacy.WORDS[self.dtype.name] + "Storage")
+    return legacy.names()[legacy.WORDS[self.dtype.name] + "Storage"]
 
 
 def record_stream(self, s):
     """Tells the memory's owner of a stream that uses it: nothing, on the CPU."""
-    if not isinstance(s, rl.Stream):
+    from rushlight._facts import Stream
+
+    if not isinstance(s, Stream):
         raise RuntimeError("unknown parameter type")
 
 
@@ -293,7 +302,7 @@ def array_wrap(self, array, context=None, return_scalar=False):
     """What NumPy's functions make of a tensor, as a tensor."""
     if array.dtype == bool:
         array = array.astype("uint8")  # as before there were tensors of truth values
-    return rl.from_numpy(array) if array.ndim else rl.as_tensor(array)
+    return from_numpy(array) if array.ndim else as_tensor(array)
 
 
 def reversed_rows(self):
@@ -338,7 +347,7 @@ def set_grad_dtype(self, dtype):
     """
     if not self.is_leaf:
         raise RuntimeError("grad_dtype can only be set on leaf tensors.")
-    if dtype is not None and not isinstance(dtype, rl.dtype):
+    if dtype is not None and not isinstance(dtype, DType):
         raise RuntimeError(
             f"grad_dtype must be a torch.dtype or None, but got {type(dtype).__name__}"
         )
@@ -380,5 +389,5 @@ def methods():
 
 def __getattr__(name):
     if name == "Storage":
-        return rl.FloatStorage
+        return legacy.names()["FloatStorage"]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

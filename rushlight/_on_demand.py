@@ -48,8 +48,8 @@ NAMES = {
         compiled_with_cxx11_abi get_deterministic_debug_mode get_device_module
         get_float32_matmul_precision get_num_interop_threads has_lapack has_mkl has_openmp
         has_spectral is_deterministic_algorithms_warn_only_enabled is_storage
-        is_warn_always_enabled set_deterministic_debug_mode set_flush_denormal
-        set_float32_matmul_precision set_num_interop_threads set_warn_always sym_float
+        set_deterministic_debug_mode set_flush_denormal
+        set_float32_matmul_precision set_num_interop_threads sym_float
         sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum typename
         use_deterministic_algorithms
         """.split()
@@ -79,6 +79,7 @@ NAMES = {
     "_subclasses.unbacked": ("SymBool", "SymFloat"),
     "amp.grad_scaler": ("GradScaler",),
     "ops.extensions": ("classes",),
+    "ops.shared": ("is_warn_always_enabled", "set_warn_always"),
     "core.qscheme": (
         "per_channel_affine",
         "per_channel_affine_float_qparams",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 
 from rushlight.core.dtype import TYPE_NAMES, DType, all_dtypes, set_default_dtype
@@ -11,6 +12,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 from rushlight.ops import call
+from rushlight.ops.functions import tensor
 
 # The part of the old names that stands for a dtype.
 WORDS = {
@@ -123,8 +125,6 @@ class tensortype(type):
         )
 
     def __call__(cls, *args):
-        from rushlight._bindings import tensor
-
         return construct(cls.dtype, args, tensor)
 
     def __repr__(cls):
@@ -238,11 +238,11 @@ class TypedStorage(metaclass=_LegacyStorageMeta):
     [1, 2]
     """
 
+    _is_typed_storage = True
+
     def __init__(
         self, *args, wrap_storage=None, dtype=None, device=None, _internal=False
     ):
-        from rushlight._bindings import tensor
-
         dtype = all_dtypes()["float32"] if dtype is None else dtype
         data = wrap_storage
         if (
@@ -448,6 +448,7 @@ def _storage_type(name):
     return _LegacyStorageMeta(WORDS[name] + "Storage", (), body)
 
 
+@functools.cache
 def names():
     """Every old name with its class."""
     found = {WORDS[name] + "Tensor": _tensor_type(name) for name in TENSORS}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import rushlight as rl
+from rushlight.core.tensor import Tensor
+from rushlight.ops import call
 
 __all__ = ["associative_scan"]
 
@@ -41,7 +42,7 @@ def associative_scan(combine_fn, xs, dim, reverse=False, combine_mode="pointwise
     leaves, form = _pytree.tree_flatten(xs)
     if not leaves:
         raise ValueError("Expected at least 1 xs leaf")
-    if not all(isinstance(leaf, rl.Tensor) for leaf in leaves):
+    if not all(isinstance(leaf, Tensor) for leaf in leaves):
         raise ValueError("All xs leaves must be a Tensor")
     dims = {dim if dim >= 0 else dim + leaf.dim() for leaf in leaves}
     sizes = {leaf.size(dim) for leaf in leaves}
@@ -84,18 +85,18 @@ def _scan(combine, leaves, dim):
     )
     first = _every(leaves, dim, 0, 1)
     if size == 2:
-        return [rl.cat(pair, dim) for pair in zip(first, odd)]
+        return [call.cat(pair, dim) for pair in zip(first, odd)]
     before = odd if size % 2 else _every(odd, dim, 0, size // 2 - 1)
     even = combine(before, _every(leaves, dim, 2, size, 2))
-    even = [rl.cat(pair, dim) for pair in zip(first, even)]
+    even = [call.cat(pair, dim) for pair in zip(first, even)]
     return [_woven(a, b, dim) for a, b in zip(even, odd)]
 
 
 def _woven(even, odd, dim):
     """Rows of two tensors in turn; the first may have one more."""
     count = odd.size(dim)
-    pairs = rl.stack([even.narrow(dim, 0, count), odd], dim + 1)
+    pairs = call.stack([even.narrow(dim, 0, count), odd], dim + 1)
     woven = pairs.flatten(dim, dim + 1)
     if even.size(dim) > count:
-        woven = rl.cat([woven, even.narrow(dim, count, 1)], dim)
+        woven = call.cat([woven, even.narrow(dim, count, 1)], dim)
     return woven

@@ -16,6 +16,8 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
+from rushlight.core.tensor import Tensor
+from rushlight.ops import call
 from rushlight.utils import _pytree
 
 __all__ = ["cond"]
@@ -41,8 +43,8 @@ def cond(pred, true_fn, false_fn, operands=()):
     >>> cond(x.sum() > 0, lambda x: x.cos(), lambda x: x.sin(), (x,))
     tensor([ 0.8415, -0.9093])
     """
-    if not isinstance(pred, (bool, int, float, rl.Tensor, rl.SymInt)) or (
-        isinstance(pred, rl.Tensor) and pred.numel() != 1
+    if not isinstance(pred, (bool, int, float, Tensor, rl.SymInt)) or (
+        isinstance(pred, Tensor) and pred.numel() != 1
     ):
         raise RuntimeError(
             f"Expected pred to be bool or single-element tensor, but got {pred}."
@@ -51,7 +53,7 @@ def cond(pred, true_fn, false_fn, operands=()):
         raise RuntimeError("Expect both branches to be callable.")
     leaves, spec = _pytree.tree_flatten(operands)
     if not isinstance(operands, (tuple, list)) or not all(
-        isinstance(leaf, rl.Tensor) for leaf in leaves
+        isinstance(leaf, Tensor) for leaf in leaves
     ):
         raise RuntimeError(
             "Expect operands to be a tuple of possibly nested dict/list/tuple that only "
@@ -87,9 +89,9 @@ def cond(pred, true_fn, false_fn, operands=()):
 
 
 def _run(pred, true_graph, false_graph, operands):
-    if isinstance(pred, rl.Tensor) and _is_batched(pred):
+    if isinstance(pred, Tensor) and _is_batched(pred):
         chosen = [graph(*operands) for graph in (true_graph, false_graph)]
-        return tuple(rl.where(pred, one, other) for one, other in zip(*chosen))
+        return tuple(call.where(pred, one, other) for one, other in zip(*chosen))
     return tuple((true_graph if pred else false_graph)(*operands))
 
 

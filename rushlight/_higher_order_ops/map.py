@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,
@@ -11,6 +10,8 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
+from rushlight.core.tensor import Tensor
+from rushlight.ops import call
 from rushlight.utils import _pytree
 
 __all__ = ["map"]
@@ -35,7 +36,7 @@ def map(f, xs, *args):
     """
     leaves, spec = _pytree.tree_flatten(xs)
     given, rest = _pytree.tree_flatten(args)
-    if not all(isinstance(leaf, rl.Tensor) for leaf in leaves):
+    if not all(isinstance(leaf, Tensor) for leaf in leaves):
         raise RuntimeError(f"Mapped xs can only consist of tensors. Got xs {leaves}.")
     if not callable(f):
         raise RuntimeError(f"Expect f to be callable, but got {f}.")
@@ -64,19 +65,17 @@ def map(f, xs, *args):
 
 def _run(f, xs, pos_args):
     rows = [f(*row, *pos_args) for row in zip(*(one.unbind(0) for one in xs))]
-    return tuple(rl.stack(list(column)) for column in zip(*rows))
+    return tuple(call.stack(list(column)) for column in zip(*rows))
 
 
 def _record(tracer, f, xs, pos_args):
     with unrecorded():
         row = [one.select(0, 0) for one in xs]
-    constants = [one for one in pos_args if isinstance(one, rl.Tensor)]
+    constants = [one for one in pos_args if isinstance(one, Tensor)]
 
     def called(*given):
         tensors = iter(given[len(xs) :])
-        rest = [
-            next(tensors) if isinstance(one, rl.Tensor) else one for one in pos_args
-        ]
+        rest = [next(tensors) if isinstance(one, Tensor) else one for one in pos_args]
         return f(*given[: len(xs)], *rest)
 
     for one, whole in zip(row, xs):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,
@@ -13,6 +12,8 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
+from rushlight.core.tensor import Tensor
+from rushlight.ops import call
 from rushlight.utils import _pytree
 
 __all__ = ["scan"]
@@ -52,7 +53,7 @@ def scan(combine_fn, init, xs, *, dim=0, reverse=False):
     leaves, form = _pytree.tree_flatten(xs)
     if not first:
         raise RuntimeError("scan() operator requires init leaves.")
-    if not all(isinstance(one, rl.Tensor) for one in (*first, *leaves)):
+    if not all(isinstance(one, Tensor) for one in (*first, *leaves)):
         raise RuntimeError("All init and xs leaves must be a Tensor")
     if not leaves:
         return init, []
@@ -100,7 +101,7 @@ def _run(combine, init, xs, additional_inputs):
         alike(made[: len(init)], carried, _CARRIED)
         carried = made[: len(init)]
         rows.append(made[len(init) :])
-    return (*carried, *(rl.stack(list(column)) for column in zip(*rows)))
+    return (*carried, *(call.stack(list(column)) for column in zip(*rows)))
 
 
 def _record(tracer, combine, init, xs, additional_inputs):

@@ -13,6 +13,7 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
+from rushlight.core.tensor import Tensor
 from rushlight.utils import _pytree
 
 __all__ = ["while_loop"]
@@ -41,7 +42,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
     leaves, spec = _pytree.tree_flatten(carried_inputs)
     if not isinstance(carried_inputs, (tuple, list)) or not all(
-        isinstance(leaf, (rl.Tensor, int, float, rl.SymInt)) for leaf in leaves
+        isinstance(leaf, (Tensor, int, float, rl.SymInt)) for leaf in leaves
     ):
         raise RuntimeError(
             "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that "
@@ -66,7 +67,7 @@ def _run(cond_graph, body_graph, carried, additional):
     carried = tuple(carried)
     while True:
         wanted = cond_graph(*carried, *additional)
-        if isinstance(wanted, rl.Tensor) and wanted.numel() != 1:
+        if isinstance(wanted, Tensor) and wanted.numel() != 1:
             raise RuntimeError(
                 "cond_fn must return a boolean scalar tensor, but got one of "
                 f"{tuple(wanted.shape)}"

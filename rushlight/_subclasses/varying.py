@@ -7,16 +7,19 @@ it would be if the number were among those that fit.
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight._subclasses.symbolic import SymInt, in_world
 from rushlight._subclasses.unbacked import ENDLESS
+from rushlight.core.device import Device
+from rushlight.core.dtypes import bool_, float32, float64, int64, uint8
+from rushlight.core.layout import Size
 from rushlight.core.window import make_tensor
 from rushlight.dispatch import python_key
 from rushlight.ops import call
+from rushlight.ops.functions import broadcast_shapes
 
 __all__ = ["RULES", "new_fake"]
 
-META = rl.device("meta")
+META = Device("meta")
 _WORLDS = 7
 
 
@@ -64,13 +67,13 @@ def _some(mode, high):
 def _nonzero(mode, self):
     """Places; of one tensor there are as many each time."""
     count = mode.elements.once(self, "count", lambda: _some(mode, _count(self)))
-    return new_fake(mode, self, [count, self.dim()], rl.int64, True)
+    return new_fake(mode, self, [count, self.dim()], int64, True)
 
 
 def _masked_select(mode, self, mask):
     both = [ENDLESS if isinstance(one, SymInt) else one
-            for one in rl.broadcast_shapes(self.shape, mask.shape)]  # fmt: skip
-    high = ENDLESS if ENDLESS in both else rl.Size(both).numel()
+            for one in broadcast_shapes(self.shape, mask.shape)]  # fmt: skip
+    high = ENDLESS if ENDLESS in both else Size(both).numel()
     return new_fake(mode, self, [_some(mode, high)])
 
 
@@ -78,8 +81,8 @@ def _counted(mode, self, sizes, places, inverse, counts):
     """Unique elements, where each one is, and how often there is one."""
     return (
         new_fake(mode, self, sizes),
-        new_fake(mode, self, places if inverse else [0], rl.int64),
-        new_fake(mode, self, counts, rl.int64),
+        new_fake(mode, self, places if inverse else [0], int64),
+        new_fake(mode, self, counts, int64),
     )
 
 
@@ -105,15 +108,15 @@ def _unique_consecutive(
 
 
 def _bincount(mode, self, weights=None, minlength=0):
-    dtype = rl.int64
+    dtype = int64
     if weights is not None:
-        dtype = rl.float32 if weights.dtype is rl.float32 else rl.float64
+        dtype = float32 if weights.dtype is float32 else float64
     return new_fake(mode, self, [mode.elements.size(minlength)], dtype)
 
 
 def _index(mode, self, indices):
     """Masks are the places where they hold."""
-    masks = [one is not None and one.dtype in (rl.bool, rl.uint8) for one in indices]
+    masks = [one is not None and one.dtype in (bool_, uint8) for one in indices]
     if not any(masks):
         return NotImplemented
     places: list = []
@@ -240,7 +243,7 @@ def _topk(mode, self, k, dim=-1, *_):
     whole = sizes[dim]
     mode.elements.within(number, 0, whole if isinstance(whole, int) else ENDLESS)
     sizes[dim] = number
-    return new_fake(mode, self, sizes), new_fake(mode, self, sizes, rl.int64)
+    return new_fake(mode, self, sizes), new_fake(mode, self, sizes, int64)
 
 
 RULES = {

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import rushlight
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.tensor import Tensor
+from rushlight.ops import call
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
 
@@ -61,7 +61,7 @@ def _given_or_ones(v, outputs, where):
             "The vector v can only be None if the user-provided function returns a "
             "single Tensor with a single element."
         )
-    return (rushlight.ones_like(outputs[0]),)
+    return (call.ones_like(outputs[0]),)
 
 
 def _gradients(outputs, inputs, grad_outputs=None, create_graph=False, strict=None):
@@ -78,7 +78,7 @@ def _gradients(outputs, inputs, grad_outputs=None, create_graph=False, strict=No
             "the input when running in strict mode."
         )
     if not wanted:
-        return tuple(rushlight.zeros_like(one) for one in inputs)
+        return tuple(call.zeros_like(one) for one in inputs)
     found = grad(
         [out for out, _ in wanted],
         inputs,
@@ -93,7 +93,7 @@ def _gradients(outputs, inputs, grad_outputs=None, create_graph=False, strict=No
             "input. This is not allowed in strict mode."
         )
     return tuple(
-        rushlight.zeros_like(one) if value is None else value
+        call.zeros_like(one) if value is None else value
         for value, one in zip(found, inputs)
     )
 
@@ -135,7 +135,7 @@ def jvp(func, inputs, v=None, create_graph=False, strict=False):
         inputs = _prepared(inputs, create_graph)
         v = _given_or_ones(v, inputs, "jvp")
         many, outputs = _as_tensors(func(*inputs), "outputs", "the function")
-        dummies = tuple(rushlight.zeros_like(out).requires_grad_() for out in outputs)
+        dummies = tuple(call.zeros_like(out).requires_grad_() for out in outputs)
         pulled = _gradients(outputs, inputs, dummies, True, "jvp" if strict else None)
         pushed = _gradients(pulled, dummies, v, create_graph)
     return (
@@ -225,7 +225,7 @@ def _forward_jacobian(func, inputs, create_graph, strict, vectorize):
 def _rows_at_once(output, inputs, create_graph, strict):
     """The same for all rows together."""
     n = output.numel()
-    starts = rushlight.eye(n, dtype=output.dtype).reshape(n, *output.shape)
+    starts = call.eye(n, dtype=output.dtype).reshape(n, *output.shape)
     found = grad(
         (output,),
         inputs,
@@ -252,7 +252,7 @@ def _rows(output, inputs, create_graph, strict):
         for column, value in zip(columns, row):
             column.append(value)
     return tuple(
-        rushlight.stack(column).reshape(tuple(output.shape) + tuple(one.shape))
+        call.stack(column).reshape(tuple(output.shape) + tuple(one.shape))
         if column
         else one.new_zeros(tuple(output.shape) + tuple(one.shape))
         for column, one in zip(columns, inputs)

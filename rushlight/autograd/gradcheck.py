@@ -5,11 +5,13 @@ from __future__ import annotations
 import itertools
 import warnings
 
-import rushlight
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import enable_grad, no_grad
 from rushlight.autograd.methods import grad
+from rushlight.core.dtypes import complex128, float64
 from rushlight.core.tensor import Tensor
+from rushlight.ops import call
+from rushlight.ops.functions import tensor as make_tensor
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -199,17 +201,17 @@ def _pulled_back(func, inputs, count):
 def _parts(tensor):
     """The real numbers of a tensor in order: a complex one has two for each element."""
     if tensor.is_complex():
-        tensor = rushlight.view_as_real(tensor.resolve_conj())
+        tensor = call.view_as_real(tensor.resolve_conj())
     return tensor.reshape(-1)
 
 
 def _unit(like, i):
     """Zeros, but for a one in the ``i``-th of `_parts`."""
     count = like.numel() * (2 if like.is_complex() else 1)
-    made = rushlight.zeros(count, dtype=like.dtype.to_real())
+    made = call.zeros(count, dtype=like.dtype.to_real())
     made[i] = 1
     if like.is_complex():
-        made = rushlight.view_as_complex(made.reshape(-1, 2))
+        made = call.view_as_complex(made.reshape(-1, 2))
     return made.reshape(like.shape)
 
 
@@ -227,7 +229,7 @@ def _differentiable(outputs):
 
 def _random_like(output, strided):
     """A random tensor that requires a gradient; every second element if strided."""
-    made = rushlight.rand(*output.shape, 2 if strided else 1, dtype=output.dtype)
+    made = call.rand(*output.shape, 2 if strided else 1, dtype=output.dtype)
     made = (made * 2 - 1)[..., 0]
     return (made if strided else made.contiguous()).detach().requires_grad_()
 
@@ -268,7 +270,7 @@ class _Check:
                 "none of them have requires_grad=True."
             )
         for i, one in self.checked:
-            if one.dtype not in (rushlight.float64, rushlight.complex128):
+            if one.dtype not in (float64, complex128):
                 warnings.warn(
                     f"Input #{i} requires gradient and is not a double precision "
                     "floating point or complex. This check will likely fail if all the "
@@ -339,9 +341,9 @@ class _Check:
             for column, value in zip(columns, gradients):
                 column.append(_parts(value))
         return [
-            rushlight.stack(column, 1)
+            call.stack(column, 1)
             if column
-            else rushlight.zeros(_parts(one.detach()).numel(), 0)
+            else call.zeros(_parts(one.detach()).numel(), 0)
             for column, (_i, one) in zip(columns, self.checked)
         ]
 
@@ -358,7 +360,7 @@ class _Check:
             if value is not None:
                 self.check_kind(value, one)
         return [
-            rushlight.zeros_like(one) if value is None else value.detach()
+            call.zeros_like(one) if value is None else value.detach()
             for value, (_i, one) in zip(found, self.checked)
         ]
 
@@ -385,8 +387,8 @@ class _Check:
                 rows.append(_parts(self.difference(element, place, step)))
         if not rows:
             width = _parts(self.values()[place]).numel()
-            return rushlight.zeros(0, width, dtype=one.dtype.to_real())
-        return rushlight.stack(rows, 0)
+            return call.zeros(0, width, dtype=one.dtype.to_real())
+        return call.stack(rows, 0)
 
     def difference(self, element, place, step):
         """The change of an output per change of one element, which is put back."""
@@ -466,18 +468,14 @@ class _Check:
                     continue
                 numerical = self.numerical(one, place)
                 found = [
-                    _parts(
-                        rushlight.zeros_like(value)
-                        if row[place] is None
-                        else row[place]
-                    )
+                    _parts(call.zeros_like(value) if row[place] is None else row[place])
                     for row in rows
                 ]
-                if found and not self.close(rushlight.stack(found, 0), numerical):
+                if found and not self.close(call.stack(found, 0), numerical):
                     raise GradcheckError(
                         f"Jacobian computed with forward mode mismatch for output {place} "
                         f"with respect to input {i},\nnumerical:{numerical}\n"
-                        f"analytical:{rushlight.stack(found, 0)}\n"
+                        f"analytical:{call.stack(found, 0)}\n"
                     )
 
     def check_forward_batches(self):
@@ -485,15 +483,13 @@ class _Check:
         from rushlight.func import vmap
 
         for i, one in self.checked:
-            some = rushlight.stack(
-                [_random_like(one, False).detach() for _ in range(2)]
-            )
+            some = call.stack([_random_like(one, False).detach() for _ in range(2)])
             values = self.values()
 
             def tangents(direction, i=i, values=values):
                 found = self.push(i, direction)
                 return tuple(
-                    rushlight.zeros_like(value) if t is None else t
+                    call.zeros_like(value) if t is None else t
                     for t, value in zip(found, values)
                 )
 
@@ -506,9 +502,7 @@ class _Check:
         outputs = _differentiable(self.func(*self.inputs))
         inputs = [one for _i, one in self.checked]
         for output in outputs:
-            some = rushlight.stack(
-                [_random_like(output, False).detach() for _ in range(2)]
-            )
+            some = call.stack([_random_like(output, False).detach() for _ in range(2)])
             expected = [self.pull(output, start) for start in some]
             found = grad(
                 output,
@@ -523,7 +517,7 @@ class _Check:
                     self.compare_batch(value, [row[at] for row in expected], "backward")
 
     def compare_batch(self, found, expected, mode):
-        expected = rushlight.stack(expected)
+        expected = call.stack(expected)
         if not self.close(_parts(found.detach()), _parts(expected)):
             raise GradcheckError(
                 f"While computing batched gradients in {mode} mode, got values that "
@@ -540,7 +534,7 @@ class _Check:
         found = grad(
             [behind(out) for out in outputs],
             [one for _i, one in self.checked],
-            [rushlight.zeros_like(out) for out in outputs],
+            [call.zeros_like(out) for out in outputs],
             allow_unused=True,
         )
         return any(value is not None and bool((value != 0).any()) for value in found)
@@ -563,8 +557,8 @@ def _random_direction(like, source):
     """A random tensor of length one."""
     count = like.numel() * (2 if like.is_complex() else 1)
     values = [source.uniform(-1, 1) for _ in range(count)]
-    made = rushlight.tensor(values, dtype=like.dtype.to_real())
+    made = make_tensor(values, dtype=like.dtype.to_real())
     made = made / (made * made).sum().sqrt() if values else made
     if like.is_complex():
-        made = rushlight.view_as_complex(made.reshape(-1, 2))
+        made = call.view_as_complex(made.reshape(-1, 2))
     return made.reshape(like.shape)

@@ -8,6 +8,7 @@ role: ``host.lapack.qr``.
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from types import ModuleType
 
@@ -44,6 +45,13 @@ class Roles:
 
 
 host = Roles("cpu", "rushlight.backends.cpu")
+
+
+def has_cuda() -> bool:
+    """Whether tensors can live on a GPU: it is asked for, and the driver finds one."""
+    if os.environ.get("RUSHLIGHT_CUDA") != "1":
+        return False
+    return import_module("rushlight.backends.nvidia.contexts").count() > 0
 
 
 def roles_for(device) -> Roles:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from rushlight.core.state import excluded_keys, included_keys, set_keys
+from rushlight.core.state import (
+    excluded_keys,
+    included_keys,
+    set_grad_enabled,
+    set_keys,
+)
 from rushlight.dispatch.keys import KeySet
 
 
@@ -34,3 +39,27 @@ class Guard:
 
     def __exit__(self, *raised):
         set_keys(*self.before.pop())
+
+
+class GradMode:
+    """A block that records gradients, or does not, in this thread.
+
+    Args:
+        enabled: whether calls in the block are recorded.
+
+    >>> import rushlight as rl
+    >>> with GradMode(False):
+    ...     (rl.ones(1, requires_grad=True) * 2).requires_grad
+    False
+    """
+
+    __slots__ = ("enabled", "previous")
+
+    def __init__(self, enabled):
+        self.enabled = enabled
+
+    def __enter__(self):
+        self.previous = set_grad_enabled(self.enabled)
+
+    def __exit__(self, *raised):
+        set_grad_enabled(self.previous)

@@ -9,6 +9,8 @@ import warnings
 
 import rushlight as rl
 from rushlight.core import interop
+from rushlight.core.interop import frombuffer
+from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.export._deserialize import (
     Reader,
@@ -20,6 +22,7 @@ from rushlight.export._deserialize import (
 from rushlight.export._serialize import program_as_json, tensor_meta
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.nn.parameter import Parameter
+from rushlight.ops import call
 from rushlight.serialization._records import PyTorchFileReader, PyTorchFileWriter
 
 _MODEL = "models/model.json"
@@ -103,7 +106,7 @@ def _write_tensors(record, tensors, prefix, config):
         key = tensor.data_ptr(), tuple(tensor.shape), tensor.stride(), tensor.dtype
         if key not in places or not tensor.numel():
             places[key] = f"{prefix.rpartition('/')[2]}{len(set(places.values()))}"
-            dense = plain.clone(memory_format=rl.contiguous_format)
+            dense = plain.clone(memory_format=contiguous_format)
             data = interop.storage_buffer(dense.untyped_storage())
             size = dense.numel() * dense.itemsize
             record(
@@ -205,11 +208,11 @@ def _read_tensors(reader, folder, config):
             if len(data) % dtype.itemsize:
                 raise SerializeError(f"the record {path} is cut off")
             blobs[key] = (
-                rl.frombuffer(bytearray(data), dtype=dtype)
+                frombuffer(bytearray(data), dtype=dtype)
                 if len(data)
-                else rl.empty(0, dtype=dtype)
+                else call.empty(0, dtype=dtype)
             )
-        tensor = rl.as_strided(blobs[key], sizes, strides, offset)
+        tensor = call.as_strided(blobs[key], sizes, strides, offset)
         same = next(
             (
                 other

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 import rushlight as rl
+from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.notes import NO_FAULT
 from rushlight.export import _library, _planning, _steps
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.listening import place_of
 from rushlight.fx.interpreter import Interpreter
+from rushlight.ops import call as ops
 from rushlight.utils._pytree import tree_leaves, tree_map
 
 OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
@@ -79,7 +81,7 @@ def aot_compile(program, args=(), kwargs=None, *, directory=".", name=None):
     call, inputs, state, name = _callable(program, args, kwargs, name)
     if not name.isidentifier():
         raise ValueError(f"aot_compile: {name!r} is no name of a C function")
-    inputs = [one.detach().clone(memory_format=rl.contiguous_format) for one in inputs]
+    inputs = [one.detach().clone(memory_format=contiguous_format) for one in inputs]
     run, results = _recorded(call, inputs, state)
     tables = Tables(run, inputs, results)
     folder = Path(directory)
@@ -468,7 +470,7 @@ def _check(library, name, call, inputs, run, tables):
         NotExportable: they differ.
     """
     wanted = [one.clone() for one in call(None, tree_map(lambda t: t.clone(), inputs))]
-    made = [rl.empty(one.shape, dtype=one.dtype) for one in wanted]
+    made = [ops.empty(one.shape, dtype=one.dtype) for one in wanted]
     loaded = Loaded(library, name)
     try:
         loaded.run([one.clone() for one in inputs], made)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import rushlight as rl
+from rushlight.core.dtypes import complex64, complex128, float32, float64
 from rushlight.ops import call
 
 __all__ = ["core"]
 
-_WIDE = (rl.float32, rl.float64, rl.complex64, rl.complex128)
+_WIDE = (float32, float64, complex64, complex128)
 NONE, MEAN, SUM = range(3)  # how a loss is reduced
 
 
@@ -16,9 +16,9 @@ def _linear(input, weight, bias=None):
     if input.dim() == 2:
         if bias is None:
             return input.mm(turned)
-        return rl.addmm(bias, input, turned)
+        return call.addmm(bias, input, turned)
     flat = input.reshape([-1, input.shape[-1]])
-    made = flat.mm(turned) if bias is None else rl.addmm(bias, flat, turned)
+    made = flat.mm(turned) if bias is None else call.addmm(bias, flat, turned)
     return made.view([*input.shape[:-1], weight.shape[0]])
 
 
@@ -27,7 +27,7 @@ def _reshape(input, shape):
 
 
 def _total(input, *, dtype=None):
-    return rl.sum(input, [], dtype=dtype)
+    return call.sum(input, [], dtype=dtype)
 
 
 def _is_wide(*tensors):
@@ -46,8 +46,8 @@ def _hardsigmoid(input):
 def _log_sigmoid(input):
     if not _is_wide(input):
         return NotImplemented
-    zero = rl.full((), 0, dtype=input.dtype, device=input.device)
-    return rl.minimum(zero, input) - input.abs().neg().exp().log1p()
+    zero = call.full((), 0, dtype=input.dtype, device=input.device)
+    return call.minimum(zero, input) - input.abs().neg().exp().log1p()
 
 
 def _std(input, dim=None, *, correction=None, keepdim=False):
@@ -65,7 +65,7 @@ def _std_mean(input, dim=None, *, correction=None, keepdim=False):
 
 def _stack(tensors, dim=0):
     place = dim if dim >= 0 else dim + tensors[0].dim() + 1
-    return rl.cat([one.unsqueeze(place) for one in tensors], place)
+    return call.cat([one.unsqueeze(place) for one in tensors], place)
 
 
 def _dot(input, other):
@@ -73,13 +73,13 @@ def _dot(input, other):
     exact = not (kind.is_floating_point or kind.is_complex)
     if not exact and kind not in _WIDE:
         return NotImplemented
-    return rl.sum(input * other, [0], dtype=kind if exact else None)
+    return call.sum(input * other, [0], dtype=kind if exact else None)
 
 
 def _baddbmm(input, batch1, batch2, *, beta=1, alpha=1):
     if not _is_wide(input):
         return NotImplemented
-    made = rl.bmm(batch1, batch2)
+    made = call.bmm(batch1, batch2)
     made = made if alpha == 1 else made * alpha
     if beta == 0:
         return made
@@ -99,7 +99,7 @@ def _softmax_backward(grad_output, output, dim, input_dtype):
     if not _is_wide(grad_output, output) or input_dtype is not output.dtype:
         return NotImplemented
     product = grad_output * output
-    return product - output * rl.sum(product, [dim], keepdim=True)
+    return product - output * call.sum(product, [dim], keepdim=True)
 
 
 def _nll_loss(input, target, weight, reduction, ignore_index):
@@ -108,13 +108,13 @@ def _nll_loss(input, target, weight, reduction, ignore_index):
         return NotImplemented
     classes = 0 if input.dim() < 2 else 1
     counts = target != ignore_index
-    nowhere = rl.scalar_tensor(0, dtype=target.dtype, device=target.device)
-    places = rl.where(counts, target, nowhere).unsqueeze(classes)
+    nowhere = call.scalar_tensor(0, dtype=target.dtype, device=target.device)
+    places = call.where(counts, target, nowhere).unsqueeze(classes)
     picked = input.gather(classes, places).squeeze(classes).neg()
-    nothing = rl.scalar_tensor(0, dtype=input.dtype, device=input.device)
-    losses = rl.where(target != ignore_index, picked, nothing)
+    nothing = call.scalar_tensor(0, dtype=input.dtype, device=input.device)
+    losses = call.where(target != ignore_index, picked, nothing)
     if reduction == NONE and input.dim() > 1:
-        return losses, rl.full((), 0.0, dtype=input.dtype, device=input.device)
+        return losses, call.full((), 0.0, dtype=input.dtype, device=input.device)
     number = (target != ignore_index).sum().to(input.dtype)
     if reduction == MEAN:
         return losses.sum() / number, number
@@ -122,7 +122,7 @@ def _nll_loss(input, target, weight, reduction, ignore_index):
 
 
 def _prelu(input, weight):
-    return rl.where(input > 0, input, weight * input)
+    return call.where(input > 0, input, weight * input)
 
 
 def core():

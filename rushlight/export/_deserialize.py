@@ -16,6 +16,7 @@ from rushlight._subclasses.fake_tensor import FakeTensorMode
 from rushlight._subclasses.symbolic import Formula, ShapeEnv, SymInt
 from rushlight._subclasses.unbacked import Elements, SymBool
 from rushlight.core.device import Device
+from rushlight.core.layout import strided
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export import _names
 from rushlight.export._serialize import FORMATS, SCHEMA, TYPES
@@ -406,7 +407,7 @@ class Reader:
         if kind == "as_layout":
             if value != 7:
                 raise SerializeError("programs with sparse tensors are not read")
-            return rl.strided
+            return strided
         if kind == "as_device":
             return (
                 Device(value["type"])
@@ -441,14 +442,14 @@ class Reader:
         shown, steps = ([_hint(one) for one in many] for many in (sizes, strides))
         for one in (*shown, *steps):
             whole(one)
-        like = rl.empty_strided(
+        like = call.empty_strided(
             shown, steps, dtype=dtype_of(meta["dtype"]), device="meta"
         )
         if any(isinstance(one, SymInt) for one in sizes):
             made = self.fake.symbolic(like, sizes)
         else:
             with self.fake:
-                made = rl.empty_strided(shown, steps, dtype=like.dtype)
+                made = call.empty_strided(shown, steps, dtype=like.dtype)
         if meta["requires_grad"] and (like.is_floating_point() or like.is_complex()):
             made.requires_grad_()
         return made

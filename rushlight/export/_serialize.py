@@ -11,6 +11,7 @@ from rushlight._subclasses.symbolic import Formula, SymInt, Unbacked, number_in
 from rushlight._subclasses.unbacked import SymBool, SymFloat, has_floats
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
+from rushlight.core.layout import strided
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export import _names
@@ -358,7 +359,7 @@ def constant_json(value):
     name = str(value).rpartition(".")[2]
     if name in FORMATS:
         return {"as_memory_format": FORMATS[name]}
-    if value is rl.strided:
+    if value is strided:
         return {"as_layout": STRIDED}
     raise NotImplementedError(f"files have no arguments like {value!r}")
 

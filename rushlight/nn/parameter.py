@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
-import rushlight as rl
+from rushlight.core.layout import preserve_format
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.disabled import (
     DisableTorchFunctionSubclass,
     _disabled_torch_function_impl,
 )
+from rushlight.ops import call
 
 __all__ = [
     "Buffer",
@@ -54,7 +55,7 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
 
     def __new__(cls, data=None, requires_grad=True):
         if data is None:
-            data = rl.empty(0)
+            data = call.empty(0)
         if type(data) is Tensor or type(data) is Parameter:
             return Tensor._make_subclass(cls, data, requires_grad)
         if not isinstance(data, Tensor):
@@ -70,7 +71,7 @@ class Parameter(Tensor, metaclass=_FlaggedMeta):
     def __deepcopy__(self, memo):
         found = memo.get(id(self))
         if found is None:
-            data = self.data.clone(memory_format=rl.preserve_format)
+            data = self.data.clone(memory_format=preserve_format)
             found = memo[id(self)] = type(self)(data, self.requires_grad)
         return found
 
@@ -98,7 +99,7 @@ class Buffer(Tensor, metaclass=_FlaggedMeta):
 
     def __new__(cls, data=None, *, persistent=True):
         if data is None:
-            data = rl.empty(0)
+            data = call.empty(0)
         tensor = data.detach().requires_grad_(data.requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True
@@ -123,7 +124,7 @@ class UninitializedTensorMixin:
             device, dtype: those of this tensor where they are left out.
         """
         own = self.data
-        self.data = rl.empty(
+        self.data = call.empty(
             shape,
             device=own.device if device is None else device,
             dtype=own.dtype if dtype is None else dtype,
@@ -217,7 +218,7 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     cls_to_become = Parameter
 
     def __new__(cls, requires_grad=True, device=None, dtype=None):
-        data = rl.empty(0, device=device, dtype=dtype)
+        data = call.empty(0, device=device, dtype=dtype)
         return Tensor._make_subclass(cls, data, requires_grad)
 
 
@@ -231,7 +232,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
     """
 
     def __new__(cls, requires_grad=False, device=None, dtype=None, persistent=True):
-        data = rl.empty(0, device=device, dtype=dtype)
+        data = call.empty(0, device=device, dtype=dtype)
         tensor = Tensor._make_subclass(cls, data, requires_grad)
         tensor.persistent = persistent
         tensor._is_buffer = True

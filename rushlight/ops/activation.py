@@ -2,10 +2,11 @@
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.core import distributions
+from rushlight.core.dtype import finfo
+from rushlight.core.dtypes import float64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -271,7 +272,7 @@ def softshrink(self, lambd):
     if isinstance(lambd, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
     require("softshrink_check", self.dtype, FLOATS, self)
-    largest = rushlight.finfo(self.dtype).max
+    largest = finfo(self.dtype).max
     if not 0 <= lambd <= largest:
         raise RuntimeError(
             f"lambda must be in range [0, {largest:g}] for input dtype "
@@ -343,9 +344,9 @@ def rrelu(self, lower, upper, training, generator):
         return slopes * self
     sloped = values <= 0
     count = int(sloped.sum())
-    slopes = rushlight.empty(count, dtype=rushlight.float64, device=self.device)
+    slopes = ops.empty(count, dtype=float64, device=self.device)
     slopes = slopes.uniform_(lower, upper, generator=generator).to(values.dtype)
-    return rushlight.ones_like(values).masked_scatter_(sloped, slopes) * self
+    return ops.ones_like(values).masked_scatter_(sloped, slopes) * self
 
 
 def glu(self, dim):

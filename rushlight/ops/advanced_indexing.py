@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.loops import A, T, i64, loops
+from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.overlap import refuse_overlap
+from rushlight.ops import call
 from rushlight.ops.folded import add_folded, write_folded
+from rushlight.ops.functions import tensor
 from rushlight.ops.indexing_kernels import wrapped
 from rushlight.ops.native import (
     as_pairs,
@@ -301,7 +303,7 @@ def _laid(x, sizes, order):
     for d in reversed(order):
         strides[d] = step
         step *= sizes[d]
-    return rushlight.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
+    return call.empty_strided(sizes, strides, dtype=x.dtype, device=x.device)
 
 
 def _read(out, source, places, outer, inner):
@@ -317,7 +319,7 @@ def _read(out, source, places, outer, inner):
 def _covers(mask, x):
     """Whether an index is a mask with one value for each element."""
     small = x.dtype.itemsize <= 8
-    return small and mask.dtype is rushlight.bool and mask.shape == x.shape
+    return small and mask.dtype is bool_ and mask.shape == x.shape
 
 
 def index_put(self, indices, values, accumulate=False):
@@ -377,7 +379,7 @@ def _value_beside(x, values):
 
 def _filling(x, indices, mask):
     """The index as a mask that broadcasts to the tensor, or None if it is no mask."""
-    if mask.dtype not in (rushlight.bool, rushlight.uint8) or mask.device != x.device:
+    if mask.dtype not in (bool_, uint8) or mask.device != x.device:
         return None
     lead = sum(item is None for item in indices[: _position(indices)])
     for d, size in enumerate(mask.shape):
@@ -426,14 +428,14 @@ def _check_count(x, indices):
 def _count(mask):
     if not mask.numel():
         return 0
-    total = fresh(mask, (1,), rushlight.int64)
+    total = fresh(mask, (1,), int64)
     run_whole(count_true, [total, mask], [], mask.numel())
     return total.item()
 
 
 def masked_select(self, mask):
     """The elements of ``self`` where ``mask`` holds, in one dimension."""
-    if mask.dtype is not rushlight.bool:
+    if mask.dtype is not bool_:
         raise RuntimeError(
             "masked_select: expected BoolTensor for mask\n"
             f"  self: {brief(self)}\n  mask: {brief(mask)}"
@@ -464,7 +466,7 @@ def masked_scatter(self, mask, source):
             "masked_scatter: expected self and source to have same dtypes but got"
             f" {scalar_name(self.dtype)} and {scalar_name(source.dtype)}"
         )
-    if mask.dtype is not rushlight.bool:
+    if mask.dtype is not bool_:
         raise RuntimeError(
             "masked_scatter_ only supports boolean masks, but got mask with dtype "
             f"{scalar_name(mask.dtype)}"
@@ -489,18 +491,18 @@ def nonzero(self):
     found = coordinates(self)
     if found is not None:
         return found.t()
-    mask = self if self.dtype is rushlight.bool else self != 0
+    mask = self if self.dtype is bool_ else self != 0
     mask, ndim = mask.contiguous(), self.dim()
     total = _count(mask)
-    out = fresh(self, (ndim, total), rushlight.int64)
+    out = fresh(self, (ndim, total), int64)
     if ndim == 1:
         run_whole(numbers_true, [out, mask], [total], mask.numel())
     elif ndim == 2 and total:
         rows, width = mask.shape
         run_whole(pairs_true, [out, mask], [total, width], rows)
     elif out.numel():
-        kind = rushlight.int64
-        sizes = rushlight.tensor(list(self.shape), dtype=kind, device=self.device)
+        kind = int64
+        sizes = tensor(list(self.shape), dtype=kind, device=self.device)
         width = self.shape[-1]
         rows = mask.numel() // width
         run_whole(places_true, [out, mask, sizes], [ndim, width, total], rows)
@@ -565,7 +567,7 @@ def put(self, index, source, accumulate=False):
 
 def _check_flat(operator, x, index, nothing):
     """Refuses what cannot name places in a flat tensor."""
-    if index.dtype is not rushlight.int64:
+    if index.dtype is not int64:
         raise RuntimeError(
             f"{operator}(): Expected a long tensor for index, but got"
             f" {scalar_name(index.dtype)}\n"

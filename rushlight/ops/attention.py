@@ -6,12 +6,13 @@ import functools
 import math
 import struct
 
-import rushlight
 from rushlight.backends.roles import host
+from rushlight.core.dtypes import bool_, float32, int64
 from rushlight.core.state import is_recording
 from rushlight.ops import attention_elsewhere
 from rushlight.ops import call as ops
 from rushlight.ops.attention_kernels import MOST, QUERIES, SEVERAL, attention_kernel
+from rushlight.ops.functions import broadcast_shapes
 from rushlight.ops.native import filled, fresh, name_of, scalar_name
 
 LOWEST = float("-inf")
@@ -40,7 +41,7 @@ def check_attention(query, key, value, attn_mask, is_causal):
         )
     if attn_mask is None:
         return
-    known = rushlight.bool, rushlight.float32, query.dtype
+    known = bool_, float32, query.dtype
     if not any(attn_mask.dtype is dtype for dtype in known):
         raise RuntimeError(
             "Expected attn_mask dtype to be bool or float or to match query dtype, but "
@@ -95,7 +96,7 @@ def _composed(query, key, value, attn_mask, dropout_p, is_causal, scale):
     """Attention by products of whole matrices and a softmax."""
     dtype = value.dtype
     if dtype.itemsize == 2:
-        query, key, value = [t.to(rushlight.float32) for t in (query, key, value)]
+        query, key, value = [t.to(float32) for t in (query, key, value)]
     weights = _weights(query, key, attn_mask, is_causal, scale)
     if dropout_p > 0:  # no less is looked at
         weights = ops.dropout(weights, dropout_p, True)
@@ -110,8 +111,8 @@ def _weights(query, key, attn_mask, is_causal, scale):
     scores = ops.matmul(query * scale, key.transpose(-2, -1))
     if is_causal:
         sizes = query.shape[-2], key.shape[-2]
-        attn_mask = ops.tril(ops.ones(sizes, dtype=rushlight.bool, device=query.device))
-    if attn_mask is not None and attn_mask.dtype is rushlight.bool:
+        attn_mask = ops.tril(ops.ones(sizes, dtype=bool_, device=query.device))
+    if attn_mask is not None and attn_mask.dtype is bool_:
         scores = scores.masked_fill(~attn_mask, LOWEST)
     elif attn_mask is not None:
         scores = scores + attn_mask
@@ -157,7 +158,7 @@ def _four(tensor, lead):
 def _broadcast(*shapes):
     """The one shape that all expand to, or None."""
     try:
-        return tuple(rushlight.broadcast_shapes(*shapes))
+        return tuple(broadcast_shapes(*shapes))
     except RuntimeError:
         return None
 
@@ -312,7 +313,7 @@ def attention_by_blocks(query, key, value, dropout_p, is_causal, attn_mask, scal
     batch, heads, queries, depth = query.shape
     groups, keys, width = key.shape[1], key.shape[2], value.shape[3]
     out = _laid_as(query, width)
-    sums = query.dtype if query.dtype.itemsize > 2 else rushlight.float32
+    sums = query.dtype if query.dtype.itemsize > 2 else float32
     log_mass = fresh(query, (batch, heads, queries), sums)
     if not keys:
         return out.zero_(), log_mass.fill_(LOWEST)
@@ -393,7 +394,7 @@ def composed_gradients(
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
     dtypes = [t.dtype for t in (query, key, value)]
     if query.dtype.itemsize == 2:
-        wide = [t.to(rushlight.float32) for t in (grad, query, key, value)]
+        wide = [t.to(float32) for t in (grad, query, key, value)]
         grad, query, key, value = wide
     groups = key.shape[1]
     shared = query.shape[1] // groups if groups else 1
@@ -433,12 +434,11 @@ def efficient_attention(
     given = key.shape[2], value.shape[3]
     dropout = attention_elsewhere.drawn(query, given[0], dropout_p)
     if dropout is None:
-        places = [fresh(query, (), rushlight.int64).zero_() for _ in range(2)]
+        places = [fresh(query, (), int64).zero_() for _ in range(2)]
     elif isinstance(dropout[1], tuple):
         device = "cpu" if query.device.has_memory else query.device
         places = [
-            ops.full((), number, dtype=rushlight.int64, device=device)
-            for number in dropout[1]
+            ops.full((), number, dtype=int64, device=device) for number in dropout[1]
         ]
     else:
         places = dropout[1].unbind(0)
@@ -447,7 +447,7 @@ def efficient_attention(
         out, log_mass = attention_by_blocks(query, key, value, *rest)
     else:
         out = _laid_as(query, given[1])
-        log_mass = fresh(query, (batch, heads, queries), rushlight.float32)
+        log_mass = fresh(query, (batch, heads, queries), float32)
         if not given[0]:
             out.zero_(), log_mass.fill_(LOWEST)
         elif query.device.has_memory and out.numel():

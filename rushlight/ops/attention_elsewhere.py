@@ -7,8 +7,8 @@ is laid out in another way is copied first.
 
 from __future__ import annotations
 
-import rushlight
 from rushlight.core.device import backend_for
+from rushlight.core.layout import contiguous_format
 from rushlight.core.state import included_keys
 from rushlight.core.window import address_of
 from rushlight.dispatch.keys import DispatchKey
@@ -120,7 +120,7 @@ def in_runs(tensor):
         and address_of(tensor) % RUN == 0
         and all(step * size % RUN == 0 for step, count in steps if count > 1)
     )
-    return tensor if whole else tensor.clone(memory_format=rushlight.contiguous_format)
+    return tensor if whole else tensor.clone(memory_format=contiguous_format)
 
 
 def attend(out, operands, attn_mask, log_mass, is_causal, scale, dropout):

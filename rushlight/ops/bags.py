@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import rushlight
 from rushlight.codegen.loops import A, T, i64, local, loops, loops_inline, vectorized
+from rushlight.core.dtypes import int32, int64
 from rushlight.ops.indexing_kernels import checked
 from rushlight.ops.native import (
     brief,
@@ -137,8 +137,8 @@ def sum_bags_by_blocks(
 def check_bounds(weight, indices, bounds):
     """Refuses bounds of bags that are not among the indices."""
     fits = weight.ndim == 2 and indices.ndim == bounds.ndim == 1 and len(bounds)
-    fits = fits and indices.dtype in (rushlight.int32, rushlight.int64)
-    if not fits or bounds.dtype is not rushlight.int64:
+    fits = fits and indices.dtype in (int32, int64)
+    if not fits or bounds.dtype is not int64:
         raise RuntimeError(
             "_bag_sum: expected a table, a row of whole indices and bounds in int64\n"
             f"  weight: {brief(weight)}\n  indices: {brief(indices)}\n"

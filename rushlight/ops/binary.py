@@ -3,14 +3,16 @@
 import cmath
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.core.dtypes import bool_, complex128, float32, float64, int32
 from rushlight.core.factories import wrapped_number
+from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops import operand_types
 from rushlight.ops.copying import check_number
+from rushlight.ops.functions import result_type
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated, intercepted
 
@@ -444,14 +446,14 @@ def pow_scalar(self, exponent):
 
 def plain_power(self, exponent):
     """One, or the base itself, in the type that other powers would have."""
-    dtype = rushlight.result_type(self, exponent)
+    dtype = result_type(self, exponent)
     # laid out as elementwise results are, not as copies
-    form = rushlight.contiguous_format if self.is_contiguous() else None
+    form = contiguous_format if self.is_contiguous() else None
     if exponent == 0:
         return ops.ones_like(self, dtype=dtype, memory_format=form)
     if dtype == self.dtype:
         return ops.clone(self, memory_format=form)
-    return self.to(dtype, memory_format=form or rushlight.preserve_format)
+    return self.to(dtype, memory_format=form or preserve_format)
 
 
 def complex_power(self, exponent):
@@ -464,8 +466,8 @@ def complex_power(self, exponent):
 def pow_of_number(self, exponent):
     """One to any power is one, to NaN too."""
     if self == 1 and self is not True:
-        dtype = rushlight.result_type(self, exponent)
-        rows = rushlight.contiguous_format
+        dtype = result_type(self, exponent)
+        rows = contiguous_format
         return ops.ones_like(exponent, dtype=dtype, memory_format=rows)
     return ops._pow_of_number(self, exponent)
 
@@ -501,7 +503,7 @@ def pow_exponent_gradient(grad, self, exponent, result):
         flat = (self == 0) & flat_power(exponent)
     else:
         flat = (self == 0) & (exponent >= 0)
-    base = self.to(rushlight.result_type(self, exponent))
+    base = self.to(result_type(self, exponent))
     return grad * conjugated(ops.where(flat, 0.0, result * ops.log(base)))
 
 
@@ -537,9 +539,9 @@ def float_power(self, exponent):
     Raises:
         RuntimeError: neither side is a tensor.
     """
-    kind = rushlight.float64
+    kind = float64
     if is_complex(self) or is_complex(exponent):
-        kind = rushlight.complex128
+        kind = complex128
     if is_tensor(self):
         self = self.to(kind)
     if is_tensor(exponent):
@@ -553,9 +555,9 @@ def float_power_(self, exponent):
     Raises:
         RuntimeError: the base is of another type than the result.
     """
-    kind = rushlight.float64
+    kind = float64
     if is_complex(self) or is_complex(exponent):
-        kind = rushlight.complex128
+        kind = complex128
     if kind != self.dtype:
         kinds = [TYPE_NAMES.get(each.name, each.name) for each in (self.dtype, kind)]
         raise RuntimeError(
@@ -573,7 +575,7 @@ def share_where_larger(grad, self, other):
 
 def truth(condition):
     """A condition as a mask: bytes may serve as one."""
-    return condition if condition.dtype is rushlight.bool else condition != 0
+    return condition if condition.dtype is bool_ else condition != 0
 
 
 def masked_fill_tensor(self, mask, value):
@@ -646,7 +648,7 @@ def powers_of_two(exponents, like=None):
     if (
         like is None
         or like.dtype.category < 2
-        or like.dtype in (rushlight.float32, exponents.dtype)
+        or like.dtype in (float32, exponents.dtype)
     ):
         whole = exponents.dtype.category < 2
         return ops.pow(2.0, exponents) if whole else ops.exp2(exponents)
@@ -663,7 +665,7 @@ def ldexp(self, other):
         return self * powers_of_two(other, self)
     if other.dtype.category == 0:
         raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
-    return ops._ldexp(self, other.to(rushlight.int32))
+    return ops._ldexp(self, other.to(int32))
 
 
 def atan2_gradient(grad, self, other, across):

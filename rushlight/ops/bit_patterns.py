@@ -2,10 +2,10 @@
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.loops import i64, loops
+from rushlight.core.dtypes import float64, int32, int64, uint64
 from rushlight.ops import call as ops
 from rushlight.ops.native import fresh, require, run
 from rushlight.ops.shared import wrap_dims
@@ -22,7 +22,7 @@ def frexp(self):
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     require("frexp_cpu", self.dtype, FLOATS, self)
     mantissa = ops._frexp_mantissa(self)
-    return mantissa, ops._frexp_exponent(self).to(rushlight.int32)
+    return mantissa, ops._frexp_exponent(self).to(int32)
 
 
 def exponent_of(exponent, grad):
@@ -100,12 +100,12 @@ def hash_tensor(self, dim, keepdim, mode):
                 )
     require("xor_sum_cpu", self.dtype, _HASHED, self)
     kept = [d for d in range(self.ndim) if d not in dims]
-    wide = rushlight.float64 if self.dtype.category == 2 else rushlight.int64
-    bits = self.permute([*kept, *dims]).to(wide).contiguous().view(rushlight.int64)
+    wide = float64 if self.dtype.category == 2 else int64
+    bits = self.permute([*kept, *dims]).to(wide).contiguous().view(int64)
     shape = [self.shape[d] for d in kept]
     size = math.prod(self.shape[d] for d in dims)
     out = fresh(bits, [math.prod(shape)])
     run(xor_rows, [out, bits], [size], out.numel(), size)
     if keepdim:
         shape = [1 if d in dims else self.shape[d] for d in range(self.ndim)]
-    return out.view(rushlight.uint64).reshape(shape)
+    return out.view(uint64).reshape(shape)

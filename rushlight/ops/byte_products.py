@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 
-import rushlight
 from rushlight.backends.roles import host
+from rushlight.core.dtypes import int32
 from rushlight.core.plans import TILED
 from rushlight.ops import call as ops
 from rushlight.ops import tiled_products
@@ -54,25 +54,21 @@ def product(a, b, dtype):
     signed = a.dtype.name == "int8"
     if tiled_products.serves(a, b, "int8"):
         left, right = tiled_products.lying(a, b)
-        kept = tiled_products.waiting(a, shape, rushlight.int32, "int8")
+        kept = tiled_products.waiting(a, shape, int32, "int8")
         find = _kernels(dtype.name, False, a.dtype.name)
-        return contraction.product_after(
-            out, left, right, rushlight.int32, find, (), kept, TILED
-        )
+        return contraction.product_after(out, left, right, int32, find, (), kept, TILED)
     left, right = _fours(a), _fours(b.mT)
     if signed:  # the highest bit turned over is 128 more
-        left = left ^ rushlight.full([], -0x7F7F7F80, dtype=left.dtype)
+        left = left ^ ops.full([], -0x7F7F7F80, dtype=left.dtype)
     others = ()
     if signed:
-        moved = ops.sum(b, [-2], True, dtype=rushlight.int32)
+        moved = ops.sum(b, [-2], True, dtype=int32)
         others = ((moved * -128).expand(shape),)
     kept = None
-    if left.shape[-1] > _depth() and dtype is not rushlight.int32:
-        kept = contraction.fresh(a, shape, rushlight.int32)
+    if left.shape[-1] > _depth() and dtype is not int32:
+        kept = contraction.fresh(a, shape, int32)
     find = _kernels(dtype.name, signed)
-    return contraction.product_after(
-        out, left, right.mT, rushlight.int32, find, others, kept
-    )
+    return contraction.product_after(out, left, right.mT, int32, find, others, kept)
 
 
 def _fours(x):
@@ -83,7 +79,7 @@ def _fours(x):
         wide = ops.new_zeros(x, (*x.shape[:-1], depth + missing))
         wide[..., :depth] = x
         x = wide
-    return x.contiguous().view(rushlight.int32)
+    return x.contiguous().view(int32)
 
 
 @functools.cache

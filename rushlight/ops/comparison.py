@@ -1,13 +1,14 @@
 """Comparisons: tensors of truth values, and questions with one answer."""
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.loops import i64, local, loops
+from rushlight.core.dtypes import bool_, float64
 from rushlight.core.subclass import make_subclass
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
 from rushlight.ops.creation import number_type
+from rushlight.ops.functions import result_type
 from rushlight.ops.native import brief, fresh, run, scalar_name
 
 logical_and = pointwise(L.logical_and)
@@ -71,7 +72,7 @@ def isclose(self, other, rtol, atol, equal_nan):
     if rtol == 0 and atol == 0:
         return close
     if self.dtype.category < 2:
-        self, other = self.to(rushlight.float64), other.to(rushlight.float64)
+        self, other = self.to(float64), other.to(float64)
     gap = ops.abs(self - other)
     allowed = atol + ops.abs(rtol * other)
     finite = ops.isfinite(gap)
@@ -156,8 +157,8 @@ def isin_sorted(elements, among):
     """Whether each element is in a sorted row that is not empty."""
     if among.ndim != 1 or not among.shape[0]:
         raise RuntimeError(f"_isin_sorted: expected a row\n  among: {brief(among)}")
-    common = rushlight.result_type(elements, among)
-    out = fresh(elements, elements.shape, rushlight.bool)
+    common = result_type(elements, among)
+    out = fresh(elements, elements.shape, bool_)
     x, among = elements.to(common).contiguous(), among.to(common).contiguous()
     ints = [among.shape[0]]
     run(search_equal, [out, x, among], ints, x.numel(), 32, T=common.name)

@@ -2,9 +2,9 @@
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.core.dtype import get_default_dtype
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -101,5 +101,5 @@ def angle_gradient(grad, self):
 def real_float(dtype):
     """Computed in the promoted type; the result is its real counterpart."""
     if dtype.category < 2:
-        dtype = rushlight.get_default_dtype()
+        dtype = get_default_dtype()
     return dtype.name, (dtype.to_real().name,)

@@ -1,9 +1,12 @@
 """Copies, fills and conversions of dtype and device."""
 
-import rushlight
-from rushlight.backends import backend_for
+from rushlight.backends.roles import has_cuda
 from rushlight.codegen.language import pointwise
+from rushlight.core import dtypes
+from rushlight.core.device import Device, backend_for
+from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.storage import wrap_address
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of
@@ -17,7 +20,7 @@ def copy(x):
 
 def fill(self, value):
     """A copy with one number everywhere."""
-    if isinstance(value, rushlight.Tensor) and value._stand is not None:
+    if isinstance(value, Tensor) and value._stand is not None:
         return _spread(self, value)
     return ops.clone(self).fill_(value)
 
@@ -31,7 +34,7 @@ def contiguous(self, memory_format):
     """Itself, or a copy in the format."""
     if self.is_contiguous(memory_format):
         return self
-    if memory_format is rushlight.preserve_format:
+    if memory_format is preserve_format:
         raise RuntimeError(
             "preserve memory format is unsupported by the contiguous operator"
         )
@@ -47,13 +50,9 @@ def to_options(
             device = backend_for(device).place(device)
     same = dtype is None or dtype == self.dtype
     same = same and (device is None or device == self.device)
-    if same and not copy and memory_format in (None, rushlight.preserve_format):
+    if same and not copy and memory_format in (None, preserve_format):
         return self
-    if (
-        same
-        and not copy
-        and memory_format is (format_of(self) or rushlight.contiguous_format)
-    ):
+    if same and not copy and memory_format is (format_of(self) or contiguous_format):
         return self
     return ops._to_copy(self, dtype=dtype, device=device, memory_format=memory_format)
 
@@ -86,13 +85,13 @@ def type_as(self, other):
 
 def cpu(self, memory_format):
     """``to`` the CPU."""
-    device = rushlight.device("cpu")
+    device = Device("cpu")
     return to_options(self, None, None, device, None, False, False, memory_format)
 
 
 def _converter(name):
     def convert(self, memory_format):
-        dtype = getattr(rushlight, name)
+        dtype = getattr(dtypes, name)
         return to_options(self, dtype, None, None, None, False, False, memory_format)
 
     convert.__doc__ = f"``to`` {name}."
@@ -151,7 +150,7 @@ def pin_memory(self, device=None):
     Raises:
         RuntimeError: there is no GPU, or the tensor is on it.
     """
-    if not rushlight.cuda.is_available():
+    if not has_cuda():
         raise RuntimeError("Cannot access accelerator device when none is available.")
     if not self.device.on_host:
         raise RuntimeError(
@@ -172,6 +171,6 @@ def pin_memory(self, device=None):
 
 def is_pinned(self, device=None):
     """Whether a tensor lies in page-locked memory."""
-    if not self.device.on_host or not rushlight.cuda.is_available():
+    if not self.device.on_host or not has_cuda():
         return False
     return backend_for("cuda").is_pinned(self.untyped_storage().data_ptr())

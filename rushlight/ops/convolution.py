@@ -6,9 +6,12 @@ import functools
 import itertools
 import math
 
-import rushlight
 from rushlight.backends.roles import host
 from rushlight.codegen.schedules.contraction import ITEMSIZES
+from rushlight.core import dtypes
+from rushlight.core.dtype import can_cast
+from rushlight.core.dtypes import bfloat16, complex64, float32
+from rushlight.core.layout import contiguous_format
 from rushlight.ops import call as ops
 from rushlight.ops import convolution_by_library as by_library
 from rushlight.ops import convolution_by_products as by_products
@@ -28,6 +31,7 @@ from rushlight.ops.formats import (
     lines_channels_last,
     lines_laid_out,
 )
+from rushlight.ops.functions import result_type
 from rushlight.ops.native import brief, host_address, scalar_name
 
 launch, fresh = host.launch.launch, host.contraction.fresh
@@ -240,7 +244,7 @@ def input_gradient_by_taps(grad, shape, weight, stride, padding, dilation, group
         result[(..., *window)].add_(part.reshape(*shape[:2], *sizes))
     for dim, (size, p) in enumerate(zip(shape[2:], padding, strict=True), 2):
         result = result.narrow(dim, p, size)
-    return result.clone(memory_format=rushlight.contiguous_format)
+    return result.clone(memory_format=contiguous_format)
 
 
 def turn_weight(weight, groups):
@@ -400,7 +404,7 @@ def forward_behind(
     )
     plan = Forward(
         *(tuple(input.shape), tuple(weight.shape), bias is not None, *settings),
-        *(groups, getattr(rushlight, name), apart),
+        *(groups, getattr(dtypes, name), apart),
     )
     result = fresh(input, plan.shape, kind) if out is None else out
     if plan.empty and result.numel():
@@ -447,9 +451,9 @@ def padded_far(output_padding, stride):
 
 def blocked(input, weight, stride, dilation, groups):
     """Whether PyTorch gives a convolution of volumes to oneDNN, on one thread."""
-    if input.dtype is rushlight.bfloat16:  # whatever the sizes are
+    if input.dtype is bfloat16:  # whatever the sizes are
         return True
-    if input.dtype not in (rushlight.float32, rushlight.complex64):
+    if input.dtype not in (float32, complex64):
         return False
     batch, height, width = input.shape[0], *weight.shape[-2:]
     plain = all(n == 1 for n in (height, width, *stride, *dilation))
@@ -484,7 +488,7 @@ def complex_convolution(input, weight, bias, *settings):
     if (
         result.is_contiguous()
     ):  # PyTorch's sum of its parts is row-major where it can be
-        return result.clone(memory_format=rushlight.contiguous_format)
+        return result.clone(memory_format=contiguous_format)
     return result
 
 
@@ -523,7 +527,7 @@ def planned(
         )
     if not transposed:
         name = COMPUTED.get(input.dtype.name, input.dtype.name)
-        return Forward(*shapes, bias is not None, *settings, getattr(rushlight, name))
+        return Forward(*shapes, bias is not None, *settings, getattr(dtypes, name))
     sizes = [
         (size - 1) * s - 2 * p + d * (k - 1) + extra + 1
         for size, k, s, p, d, extra in zip(
@@ -673,7 +677,7 @@ def prepared(*tensors):
     for tensor in tensors:
         if tensor is not None:
             if name is not None:
-                tensor = tensor.to(getattr(rushlight, name))
+                tensor = tensor.to(getattr(dtypes, name))
             if not tensor.is_contiguous():
                 tensor = tensor.contiguous()
         result.append(tensor)
@@ -948,7 +952,7 @@ def castable_bias(input, bias):
     """
     if input.dtype.name not in ("float32", "float64", "int64"):
         return bias  # refused later, with all the operands
-    if not rushlight.can_cast(rushlight.result_type(input, bias), input.dtype):
+    if not can_cast(result_type(input, bias), input.dtype):
         raise RuntimeError(
             f"result type {scalar_name(bias.dtype)} can't be cast to the desired output "
             f"type {scalar_name(input.dtype)}"

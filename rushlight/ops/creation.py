@@ -3,9 +3,19 @@
 import math
 import struct
 
-import rushlight
+from rushlight.backends.roles import host
 from rushlight.codegen.language import fma
 from rushlight.codegen.loops import A, I, T, loops, stored
+from rushlight.core.dtype import DType, get_default_dtype
+from rushlight.core.dtypes import (
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float32,
+    float64,
+    int64,
+)
 from rushlight.dispatch.notes import unplanned
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
@@ -106,13 +116,13 @@ def full(size, fill_value, dtype, layout, device, pin_memory):
 def number_type(number):
     """The dtype that a Python number gets by default."""
     dtype = getattr(number, "dtype", None)  # of a tensor; NumPy's floats have their own
-    if isinstance(dtype, rushlight.dtype):
+    if isinstance(dtype, DType):
         return dtype
     if isinstance(number, bool):
-        return rushlight.bool
+        return bool_
     if isinstance(number, int):
-        return rushlight.int64
-    default = rushlight.get_default_dtype()
+        return int64
+    default = get_default_dtype()
     return default.to_complex() if isinstance(number, complex) else default
 
 
@@ -211,7 +221,7 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:
         whole = all(isinstance(value, int) for value in (start, end, step))
-        dtype = rushlight.int64 if whole else rushlight.get_default_dtype()
+        dtype = int64 if whole else get_default_dtype()
     require("arange_cpu", dtype, REAL)
     for value in (start, end, step):
         if isinstance(value, complex):
@@ -219,15 +229,15 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
                 f"value cannot be converted to type double without overflow: {value}"
             )
         if dtype.category == 1:
-            check_number(rushlight.int64, value)
+            check_number(int64, value)
         elif dtype.itemsize == 2:
-            check_number(rushlight.float32, value)
-    if dtype is rushlight.int64 and math.isfinite(start) and math.isfinite(end):
+            check_number(float32, value)
+    if dtype is int64 and math.isfinite(start) and math.isfinite(end):
         if step and not int(step):
             raise ValueError("step must be nonzero")
         start, end, step = int(start), int(end), int(step)
     _check_range(start, end, step)
-    if dtype is rushlight.int64:
+    if dtype is int64:
         length = -((start - end) // step)
     else:
         length = math.ceil((float(end) - float(start)) / float(step))
@@ -244,12 +254,12 @@ _CHUNK, _VECTOR = 32768, 32
 def _stepped(start, step, length, dtype, device):
     """``length`` numbers, counted in the type that PyTorch's CPU adds the dtype up in."""
     out = ops.empty((length,), dtype=dtype, device=device)
-    wide = rushlight.float64 if dtype.itemsize >= 4 else rushlight.float32
+    wide = float64 if dtype.itemsize >= 4 else float32
     pair = [scalar_tensor(v, wide, None, device, None) for v in (start, step)]
-    lanes, fused = _VECTOR // dtype.itemsize, int(dtype is not rushlight.bfloat16)
+    lanes, fused = _VECTOR // dtype.itemsize, int(dtype is not bfloat16)
     if length > _CHUNK:
         unplanned()  # as there may be other threads the next time
-    parts = min(rushlight.get_num_threads(), -(-length // _CHUNK)) or 1
+    parts = min(host.pool.get_num_threads(), -(-length // _CHUNK)) or 1
     chunk = -(-length // parts) or 1
     for first in range(0, length, chunk):  # each thread's vectors begin where it does
         count = min(chunk, length - first)
@@ -275,7 +285,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory):
     """``arange`` with the end included."""
     start, end, step = _number(start), _number(end), _number(step)
     if dtype is None:
-        dtype = rushlight.get_default_dtype()
+        dtype = get_default_dtype()
     require("range_cpu", dtype, REAL)
     _check_range(start, end, step)
     length = math.floor((end - start) / step) + 1
@@ -304,7 +314,7 @@ def _counted(start, step, length, dtype, device):
     if dtype.category == 1:
         run(count_whole, [out], [start, step], length, T=name)
         return out
-    wide = rushlight.float64
+    wide = float64
     pair = [scalar_tensor(v, wide, None, device, None) for v in (start, step)]
     run(count_up, [out, *pair], [], length, T=name, I="float64")
     return out
@@ -331,11 +341,11 @@ def _ends(start, end, steps, dtype, operator):
         raise RuntimeError(f"number of steps must be non-negative, got {steps}")
     turned = isinstance(start, complex) or isinstance(end, complex)
     if dtype is None:
-        dtype = rushlight.get_default_dtype()
+        dtype = get_default_dtype()
         dtype = dtype.to_complex() if turned else dtype
     elif turned and not dtype.is_complex:
         raise RuntimeError(
-            f"torch.{operator}(): inferred dtype {rushlight.complex64} can't be safely"
+            f"torch.{operator}(): inferred dtype {complex64} can't be safely"
             f" cast to passed dtype {dtype}"
         )
     if steps > 1:
@@ -349,9 +359,9 @@ def _ends(start, end, steps, dtype, operator):
 def _held(value, dtype):
     """A number as a dtype holds it."""
     if isinstance(value, (int, float)):
-        if dtype is rushlight.float64:
+        if dtype is float64:
             return float(value)
-        if dtype is rushlight.float32 and abs(value) < 1e38:
+        if dtype is float32 and abs(value) < 1e38:
             return _SINGLE.unpack(_SINGLE.pack(value))[0]
     return scalar_tensor(value, dtype, None, "cpu", None).item()
 
@@ -382,7 +392,7 @@ def _between(start, end, steps, dtype, device, fused=True):
 
     Products are rounded where they are not ``fused`` with the sum, and in half precision.
     """
-    compute = rushlight.float64 if dtype.category == 1 else dtype
+    compute = float64 if dtype.category == 1 else dtype
     out = ops.empty((steps,), dtype=dtype, device=device)
     ends = [scalar_tensor(v, compute, None, out.device, None) for v in (start, end)]
     if compute.itemsize >= 4 and steps > 1 and abs(end - start) < 1e38:
@@ -413,7 +423,7 @@ def logspace(start, end, steps, base, dtype, layout, device, pin_memory):
         except OverflowError:
             only = math.inf
         return full((1,), only, dtype, layout, device, pin_memory)
-    wide = rushlight.complex128 if dtype.is_complex else rushlight.float64
+    wide = complex128 if dtype.is_complex else float64
     if not dtype.is_complex:
         exponents = _between(start, end, steps, wide, device, fused=False)
         return ops.pow(float(base), exponents).to(dtype)
@@ -472,7 +482,7 @@ def _below(rows, columns, offset):
 
 
 def _triangle(half, row, col, offset, count, dtype, device):
-    dtype = rushlight.int64 if dtype is None else dtype
+    dtype = int64 if dtype is None else dtype
     for name, size in (("row", row), ("col", col)):
         if size < 0:
             raise RuntimeError(f"{name} must be non-negative, got{size}")
@@ -492,7 +502,7 @@ def _window(name, length, periodic, dtype, device, shape):
         RuntimeError: the length is negative, or the type isn't floating.
     """
     if dtype is None:
-        dtype = rushlight.get_default_dtype()
+        dtype = get_default_dtype()
     if not (dtype.is_floating_point or dtype.is_complex):
         raise RuntimeError(f"{name} expects floating point dtypes, got: {dtype}")
     if length < 0:
@@ -555,11 +565,11 @@ def kaiser_window(window_length, periodic, beta, dtype, layout, device, pin_memo
     """A ratio of modified Bessel functions, by their power series."""
 
     def shape(x, last):
-        x = 2 * x.to(rushlight.float64) / last - 1
+        x = 2 * x.to(float64) / last - 1
         inner = beta * ops.sqrt(ops.clamp(1 - x * x, min=0))
         return (_bessel(inner) / _bessel(ops.full_like(inner, beta))).to(kind)
 
-    kind = dtype or rushlight.get_default_dtype()
+    kind = dtype or get_default_dtype()
     return _window("kaiser_window", window_length, periodic, dtype, device, shape)
 
 

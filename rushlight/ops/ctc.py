@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 from operator import index
 
-import rushlight
 from rushlight.codegen.language import exp, log, maximum, minimum, select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
+from rushlight.core.dtypes import float64, int64
+from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor
 from rushlight.ops.native import expect, filled, fresh, name_of, require, run
 from rushlight.ops.type_groups import SINGLE_DOUBLE
 
@@ -173,9 +175,9 @@ def ctc_gradient(
 
 def work_space(like, batch, span):
     """Memory of the kernels: classes of states, and numbers for each sequence."""
-    row, wide = (batch, span), rushlight.float64
+    row, wide = (batch, span), float64
     return [
-        fresh(like, row, rushlight.int64), fresh(like, row, wide), fresh(like, row, wide),
+        fresh(like, row, int64), fresh(like, row, wide), fresh(like, row, wide),
         fresh(like, (batch, 2, span + 2), wide),
     ]  # fmt: skip
 
@@ -222,10 +224,10 @@ def tables(log_probs, targets, input_lengths, target_lengths):
                 f"got size {targets.shape[1]} for argument #2 'targets'{where}"
             )
         starts = [n * targets.shape[1] for n in range(batch)]
-    kind = rushlight.int64
+    kind = int64
     labels = targets.to(kind).contiguous()
     return labels, *(
-        rushlight.tensor(list(values), dtype=kind, device=labels.device)
+        tensor(list(values), dtype=kind, device=labels.device)
         for values in (starts, input_lengths, target_lengths)
     )
 
@@ -314,7 +316,7 @@ def ctc_loss_backward(
     )  # fmt: skip
     out = filled(log_probs, log_probs.shape, 0)
     work = work_space(log_probs, batch, span)
-    share = fresh(log_probs, (batch, span), rushlight.float64)
+    share = fresh(log_probs, (batch, span), float64)
     ints = [batch, classes, steps, span, blank, int(zero_infinity)]
     operands = [
         out, grad.contiguous(), neg_log_likelihood.contiguous(), log_alpha.contiguous(),
@@ -339,7 +341,7 @@ def lengths_of(lengths, name):
         RuntimeError: their tensor is not of integers.
         TypeError: they are no integers.
     """
-    if not isinstance(lengths, rushlight.Tensor):
+    if not isinstance(lengths, Tensor):
         position = 3 if name == "input_lengths" else 4
         words = (
             f"ctc_loss(): argument '{name}' (position {position}) must be tuple of ints"
@@ -362,9 +364,7 @@ def ctc_loss(
     log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity
 ):
     """The losses put together."""
-    if isinstance(input_lengths, rushlight.Tensor) != isinstance(
-        target_lengths, rushlight.Tensor
-    ):
+    if isinstance(input_lengths, Tensor) != isinstance(target_lengths, Tensor):
         raise TypeError(
             "ctc_loss(): arguments 'input_lengths' and 'target_lengths' must both be "
             "Tensor, or both be tuple of ints"
@@ -378,7 +378,7 @@ def ctc_loss(
         loss = ops.where(loss == INF, 0.0, loss)
     if reduction == MEAN:
         weights = [max(length, 1) for length in labels]
-        weights = rushlight.tensor(weights, dtype=loss.dtype, device=loss.device)
+        weights = tensor(weights, dtype=loss.dtype, device=loss.device)
         return (loss / weights).mean()
     if reduction == SUM:
         return loss.sum()

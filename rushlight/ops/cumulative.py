@@ -1,6 +1,7 @@
 """Derivatives of running sums and products, and functions made of them."""
 
-import rushlight
+from rushlight.core.dtype import finfo
+from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.shared import conjugated, differentiated, readable
@@ -40,7 +41,7 @@ def _cumprod_gradient_around_zeros(grad, self, dim, result):
     elements so far.
     """
     zero = self == 0
-    zeros = zero.to(rushlight.int64).cumsum(dim)
+    zeros = zero.to(int64).cumsum(dim)
     before, between = zeros == 0, zeros == 1
     front = ops.masked_fill(grad * result, ~before, 0)
     front = cumsum_gradient(front, dim) / self
@@ -57,7 +58,7 @@ def logcumsumexp_gradient(grad, self, result, dim):
     if grad.is_complex():
         tail = (ops.log(conjugated(grad)) - result).flip([dim]).logcumsumexp(dim)
         return conjugated(ops.exp(tail.flip([dim]) + self))
-    lowest = rushlight.finfo(grad.dtype).min  # its difference to a result is finite
+    lowest = finfo(grad.dtype).min  # its difference to a result is finite
     rising = ops.where(grad > 0, ops.log(ops.abs(grad)), lowest)
     falling = ops.where(grad < 0, ops.log(ops.abs(grad)), lowest)
 

@@ -5,7 +5,7 @@ Their derivatives are in `decomposition_gradients`.
 
 import math
 
-import rushlight
+from rushlight.core.state import is_grad_enabled
 from rushlight.ops import call as ops
 from rushlight.ops.decomposition_gradients import (
     cholesky_backward,
@@ -97,7 +97,7 @@ def geqrf(self):
     if self.ndim < 2:
         raise RuntimeError("torch.geqrf: input must have at least 2 dimensions.")
     check_kernel("geqrf_cpu", self)
-    if self.is_complex() and self.requires_grad and rushlight.is_grad_enabled():
+    if self.is_complex() and self.requires_grad and is_grad_enabled():
         raise RuntimeError(
             "geqrf does not support automatic differentiation for outputs with complex "
             "dtype."

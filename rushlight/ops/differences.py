@@ -2,7 +2,7 @@
 
 import math
 
-import rushlight
+from rushlight.core.dtypes import uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops import distances
@@ -92,7 +92,7 @@ def check_samples(self, edge_order, dims):
     Raises:
         RuntimeError: the type, the order at the edges or a size isn't right.
     """
-    if self.dtype is rushlight.uint8:
+    if self.dtype is uint8:
         raise RuntimeError("torch.gradient does not support uint8 input.")
     if edge_order not in (1, 2):
         raise RuntimeError(

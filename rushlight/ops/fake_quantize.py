@@ -2,9 +2,11 @@
 
 import math
 
-import rushlight
+from rushlight.core.dtypes import bool_, float32, int32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import require, scalar_name
 from rushlight.ops.type_groups import FLOATS
 
@@ -28,14 +30,14 @@ def _wide(self):
 
 def _single(value):
     """A number as float32 holds it."""
-    return rushlight.tensor(value, dtype=rushlight.float32)
+    return make_tensor(value, dtype=float32)
 
 
 def _rounded(self, scale, zero_point, quant_min, quant_max):
     """The rounded elements, and which of them were within the range."""
     wide = _wide(self)
     steps = wide * (1 / scale)
-    if isinstance(zero_point, rushlight.Tensor) and zero_point.dtype.category == 2:
+    if isinstance(zero_point, Tensor) and zero_point.dtype.category == 2:
         steps = ops.round(steps + zero_point)
     else:
         steps = ops.round(steps) + zero_point
@@ -57,7 +59,7 @@ def per_tensor(self, scale, zero_point, quant_min, quant_max):
 
 def per_tensor_of_tensors(self, scale, zero_point, quant_min, quant_max):
     """`per_tensor` with numbers that are in tensors."""
-    on = ops.ones([1], dtype=rushlight.int64)
+    on = ops.ones([1], dtype=int64)
     return ops._fake_quantize_per_tensor_affine_cachemask_tensor_qparams(
         self, scale, zero_point, on, quant_min, quant_max
     )[0]
@@ -85,7 +87,7 @@ def per_tensor_of_tensors_with_mask(
     _check_range(quant_min, quant_max)
     require(_TENSOR, self.dtype, FLOATS, self)
     if not fake_quant_enabled.item():
-        return self.clone(), ops.ones_like(self, dtype=rushlight.bool)
+        return self.clone(), ops.ones_like(self, dtype=bool_)
     for tensor in (scale, zero_point):
         if tensor.numel() != 1:
             raise RuntimeError(
@@ -167,7 +169,7 @@ def _across(self, axis):
 def _whole_point(zero_point, quant_min, quant_max):
     """A zero point that learns, as the whole number that it stands for."""
     whole = ops.floor(zero_point.float() + 0.5)
-    return ops.clamp(whole, quant_min, quant_max).to(rushlight.int32)
+    return ops.clamp(whole, quant_min, quant_max).to(int32)
 
 
 def learnable_per_tensor(self, scale, zero_point, quant_min, quant_max, grad_factor):
@@ -322,8 +324,8 @@ def _observe(
         choose_parameters(a, b, quant_min, quant_max, symmetric)
         for a, b in zip(lows, highs)
     ]
-    scale.copy_(rushlight.tensor([each[0] for each in found]).reshape(scale.shape))
-    zero_point.copy_(rushlight.tensor([each[1] for each in found]).reshape(scale.shape))
+    scale.copy_(make_tensor([each[0] for each in found]).reshape(scale.shape))
+    zero_point.copy_(make_tensor([each[1] for each in found]).reshape(scale.shape))
 
 
 def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
@@ -349,13 +351,13 @@ def choose_qparams_optimized(input, numel, n_bins, ratio, bit_width):
             loss, at_high = from_high, at_high - step
         if loss < best:
             best, low, high = loss, at_low, at_high
-    return rushlight.tensor([high]), rushlight.tensor([low])
+    return make_tensor([high]), make_tensor([low])
 
 
 def _loss(row, low, high, bit_width):
     """How far a row is from what its quantized form says."""
-    low = rushlight.tensor(low).half().item()
+    low = make_tensor(low).half().item()
     steps = (1 << bit_width) - 1
-    scale = rushlight.tensor((high - low) / steps).half().item() or 1.0
+    scale = make_tensor((high - low) / steps).half().item() or 1.0
     taken = ops.clamp(ops.round((row - low) * (1.0 / scale)), 0, steps)
     return ops.linalg_vector_norm(taken * scale + low - row).item()

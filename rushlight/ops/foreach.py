@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import rushlight
 from rushlight.backends.roles import host
 from rushlight.codegen.language import maximum, pointwise, select, sqrt
 from rushlight.codegen.language import pow as power
+from rushlight.core.dtypes import float32, float64
 from rushlight.core.state import included_keys
 from rushlight.dispatch.keys import DispatchKey
-from rushlight.ops import together
+from rushlight.ops import call, together
+from rushlight.ops.functions import tensor
 
 # Dtypes whose parameters the kernels update; the state has the same dtype.
 FUSED_DTYPES = frozenset({"float32", "float64", "bfloat16", "float16"})
@@ -365,19 +366,17 @@ def _adam_alone(rule, written, read, counters, numbers, decoupled, static):
     """
     lr, weight_decay, beta1, beta2, eps = numbers
     kind = written[0][0].dtype.name
-    compute = rushlight.float64 if kind == "float64" else rushlight.float32
+    compute = float64 if kind == "float64" else float32
 
     def held(*values, dtype=compute):
-        return [rushlight.tensor(value, dtype=dtype) for value in values]
+        return [tensor(value, dtype=dtype) for value in values]
 
-    counted_by = held(lr, weight_decay, beta1, beta2, 0.0, dtype=rushlight.float64)
+    counted_by = held(lr, weight_decay, beta1, beta2, 0.0, dtype=float64)
     decay, rest1, kept, rest2, small = held(
         weight_decay, 1 - beta1, beta2, 1 - beta2, eps
     )
     for at, counter in enumerate(counters):
-        size, correction, shrink = (
-            rushlight.empty((), dtype=compute) for _ in range(3)
-        )
+        size, correction, shrink = (call.empty((), dtype=compute) for _ in range(3))
         _run_alone(
             adam_counted, [counter, size, correction, shrink], [counter, *counted_by],
             "float64", (decoupled,),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import rushlight
+from rushlight.core.layout import channels_last as channels_last_
+from rushlight.core.layout import channels_last_3d
+from rushlight.ops import call
 
 # The dimensions from the one that moves fastest, for images and for volumes.
 _ORDERS = {4: (1, 3, 2, 0), 5: (1, 4, 3, 2, 0)}
@@ -45,7 +47,7 @@ def format_of(tensor):
 
 
 def _named(ndim):
-    return rushlight.channels_last if ndim == 4 else rushlight.channels_last_3d
+    return channels_last_ if ndim == 4 else channels_last_3d
 
 
 def laid_out(result, format):
@@ -57,7 +59,7 @@ def laid_out(result, format):
         return result
     if result.stride() == channels_last_strides(result.shape):
         return result
-    return rushlight.empty_like(result, memory_format=format).copy_(result)
+    return call.empty_like(result, memory_format=format).copy_(result)
 
 
 def channels_last_strides(sizes):
@@ -86,4 +88,4 @@ def lines_laid_out(result, channels_last):
     """``(N, C, L)`` with channels innermost, as an image of one row would have them."""
     if not channels_last:
         return result
-    return laid_out(result.unsqueeze(2), rushlight.channels_last).squeeze(2)
+    return laid_out(result.unsqueeze(2), channels_last_).squeeze(2)

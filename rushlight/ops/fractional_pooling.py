@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.language import isnan
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, lowest
+from rushlight.core.dtypes import int64
 from rushlight.ops import call as ops
 from rushlight.ops.native import fresh, name_of, require, run
 from rushlight.ops.type_groups import FLOATS
@@ -75,7 +75,7 @@ def fractional_max_pool(dims, self, kernel_size, output_size, random_samples):
     missing = [1] * (3 - dims)
     sizes = missing + list(self.shape[-dims:])
     out = fresh(self, [*lead, *output_size])
-    places = fresh(self, [*lead, *output_size], rushlight.int64)
+    places = fresh(self, [*lead, *output_size], int64)
     ints = [dims, *sizes, *missing, *output_size, *missing, *kernel_size]
     operands = [out, places, self.contiguous(), samples]
     work = prod(output_size) * prod(kernel_size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import rushlight
+from rushlight.core.dtypes import int64
 from rushlight.ops import call, grid_kernels
 from rushlight.ops.native import place_of
 from rushlight.ops.shared import differentiated, readable
@@ -184,7 +184,7 @@ def _corners(input, grid, taps):
         for (place, part), size in zip(corner, sizes):
             within = (place >= 0) & (place < size)
             inside = within if inside is None else inside & within
-            safe = call.where(within, place, 0.0).to(rushlight.int64)
+            safe = call.where(within, place, 0.0).to(int64)
             index = index * size + safe
             if part is not None:
                 # an image's infinite weights stay: times zero they are NaN

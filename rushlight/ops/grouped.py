@@ -2,8 +2,9 @@
 
 from math import prod
 
-import rushlight
 from rushlight.core.device import backend_for
+from rushlight.core.dtype import finfo
+from rushlight.core.dtypes import bfloat16, float16, float32, int32
 from rushlight.core.window import address_of
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import byte_products
@@ -14,7 +15,7 @@ from rushlight.ops.linalg import check_matrices, expanded
 _GROUPED = ("bfloat16", "float16", "float32")
 _EIGHT_BITS = ("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz")
 # By a result's type: of vectors that a library adds as it multiplies.
-_SHORT = rushlight.float16, rushlight.bfloat16
+_SHORT = float16, bfloat16
 _VECTORS = {kind.name: (kind,) for kind in _SHORT} | dict.fromkeys(_EIGHT_BITS, _SHORT)
 
 
@@ -76,7 +77,7 @@ def check_groups(self, mat2, offs, bias, out_dtype):
             "Have to provide offsets if there is a 2d matrix, or no offset if both "
             "matrices are 3d"
         )
-    if offs is not None and offs.dtype is not rushlight.int32:
+    if offs is not None and offs.dtype is not int32:
         raise RuntimeError("Offsets have to be int32")
     if bias is not None:
         raise RuntimeError("Bias not supported yet")
@@ -119,7 +120,7 @@ def int_mm(self, mat2):
             f"{name}: self.size(1) needs to match mat2.size(0) but got "
             f"{self.shape[1]} and {mat2.shape[0]}"
         )
-    kind = rushlight.int32
+    kind = int32
     if not (self.numel() and mat2.numel()):
         return ops.new_zeros(self, (self.shape[0], mat2.shape[1]), dtype=kind)
     if self.dtype is mat2.dtype and elsewhere.serves(self):
@@ -166,7 +167,7 @@ def scaled_mm(
         if not (whole or each) or not have_floats(self, mat2, scale_a, scale_b):
             refuse_scales(self, mat2, scale_a, scale_b)
     one = scale_result
-    if one is not None and (one.numel() != 1 or one.dtype is not rushlight.float32):
+    if one is not None and (one.numel() != 1 or one.dtype is not float32):
         raise RuntimeError("scale_result must be a float scalar")
     if bias is not None and bias.numel() != columns:
         raise RuntimeError(f"Bias must be size {columns} but got {bias.numel()}")
@@ -198,7 +199,7 @@ def check_factors(self, mat2):
 def have_floats(self, mat2, *scales):
     """Whether matrices are of eight-bit floats, and their scales float32."""
     eight = all(matrix.dtype.name in _EIGHT_BITS for matrix in (self, mat2))
-    return eight and all(scale.dtype is rushlight.float32 for scale in scales)
+    return eight and all(scale.dtype is float32 for scale in scales)
 
 
 def refuse_scales(self, mat2, scale_a, scale_b):
@@ -241,8 +242,8 @@ def multiply_scaled(
         if product is not None:
             return product
     product = None
-    if kind is not rushlight.float32 or bias is not None:
-        without = (scale_a, scale_b, None), None, rushlight.float32
+    if kind is not float32 or bias is not None:
+        without = (scale_a, scale_b, None), None, float32
         product = by_library(self, mat2, *without, use_fast_accum)
     if product is None:
         product = ops.mm(self.float(), mat2.float())
@@ -254,7 +255,7 @@ def multiply_scaled(
         scale = scale_result.float()
         product = product / scale if self.device.on_host else product * scale
     if kind.itemsize == 1 and not self.device.on_host:  # infinities are not kept there
-        limit = rushlight.finfo(kind).max
+        limit = finfo(kind).max
         product = product.clamp(-limit, limit)
     return product.to(kind)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 
-import rushlight
 from rushlight.backends.roles import host
+from rushlight.core.dtypes import float32
 from rushlight.core.plans import PAIRED, TILED
+from rushlight.ops import call, tiled_products
 from rushlight.ops import products_elsewhere as elsewhere
-from rushlight.ops import tiled_products
 
 contraction = host.contraction
 
@@ -58,9 +58,9 @@ def _run(a, b, shape, added, pairs, alpha, beta):
         return out
     kept = None
     if code == TILED:
-        kept = tiled_products.waiting(a, shape, rushlight.float32)
+        kept = tiled_products.waiting(a, shape, float32)
     elif a.shape[-1] > _depth():
-        kept = contraction.fresh(a, shape, rushlight.float32)
+        kept = contraction.fresh(a, shape, float32)
     others = () if added is None else (added,)
     along = None if added is None else added.stride(-1) == 1
     factors = alpha != 1 or added is not None and beta != 1
@@ -69,9 +69,7 @@ def _run(a, b, shape, added, pairs, alpha, beta):
         numbers = [_number(a, value).expand(shape) for value in numbers]
         others = (*others, *numbers)
     find = _kernels(name, along, factors)
-    return contraction.product_after(
-        out, a, b, rushlight.float32, find, others, kept, code
-    )
+    return contraction.product_after(out, a, b, float32, find, others, kept, code)
 
 
 def takes_tiles(a, b):
@@ -82,7 +80,7 @@ def takes_tiles(a, b):
 
 def sums_by_tiles(a, b):
     """The sums of a product in float32, as those that are rounded are added up."""
-    shape, kind = (*a.shape[:-1], b.shape[-1]), rushlight.float32
+    shape, kind = (*a.shape[:-1], b.shape[-1]), float32
     out = contraction.fresh(a, shape, kind)
     if a.is_meta:
         return out
@@ -149,7 +147,7 @@ def _times_and_more(total, added, alpha, beta):
 
 def _number(like, value):
     """A factor, beside an operand."""
-    return rushlight.full([], value, dtype=rushlight.float32, device=like.device)
+    return call.full([], value, dtype=float32, device=like.device)
 
 
 def _beside(x):

@@ -2,8 +2,8 @@
 
 import math
 
-import rushlight
 from rushlight.codegen.loops import f64, i64, loops
+from rushlight.core.dtypes import float64, int64
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import require, run, run_whole
@@ -199,12 +199,12 @@ def points_in_cells(self, bins, weight, density):
     shape = [edges.shape[0] - 1 for edges in bins]
     check_counts(shape, dims)
     count = points.shape[0]
-    cell = ops.new_zeros(points, [count], dtype=rushlight.int64)
+    cell = ops.new_zeros(points, [count], dtype=int64)
     for dim, edges in enumerate(bins):
         place, edges = points[:, dim].contiguous(), edges.contiguous()
         ints = [edges.shape[0], math.prod(shape)]
         run(find_cells, [cell, place, edges], ints, count, 4, T=self.dtype.name)
-    flat = ops.new_zeros(points, [math.prod(shape) + 1], dtype=rushlight.float64)
+    flat = ops.new_zeros(points, [math.prod(shape) + 1], dtype=float64)
     mass = flat if weight is None else weight.reshape([-1]).to(flat.dtype).contiguous()
     weighed = 0 if weight is None else 1
     run_whole(add_masses, [flat, cell, mass], [weighed], count, weighed=weighed)

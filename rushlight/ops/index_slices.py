@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import rushlight
+from rushlight.core.dtypes import float32, float64, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
@@ -39,7 +39,7 @@ def check_slices(operator, self, dim, index, source):
             f"{operator}(): Index is supposed to be a vector, but got dim: {index.dim()}"
             f" with type: {scalar_name(index.dtype)} and size: {list(index.shape)}"
         )
-    if index.dtype not in (rushlight.int64, rushlight.int32):
+    if index.dtype not in (int64, int32):
         raise RuntimeError(
             f"{operator}(): Expected dtype int32/int64 for index but got: "
             f"{scalar_name(index.dtype)}\n  index: {brief(index)}"
@@ -79,8 +79,8 @@ def _refuse_count(operator, dim, count, source):
 
 def _accumulator(dtype):
     if not dtype.is_floating_point:
-        return rushlight.int64
-    return rushlight.float64 if dtype.itemsize == 8 else rushlight.float32
+        return int64
+    return float64 if dtype.itemsize == 8 else float32
 
 
 def index_add(self, dim, index, source, alpha=1):
@@ -104,7 +104,7 @@ def index_add(self, dim, index, source, alpha=1):
         return _index_add_complex(self, dim, index, source, alpha)
     out = copy_to_write(self, (index, source))
     outer, size, inner = around(list(self.shape), dim)
-    kind = RuntimeError if wide and index.dtype is rushlight.int64 else IndexError
+    kind = RuntimeError if wide and index.dtype is int64 else IndexError
     factor = filled(self, (), alpha, self.dtype).to(_accumulator(self.dtype))
     _add_slices(out, source, index, factor, (outer, size, inner), dim, kind)
     return out
@@ -154,7 +154,7 @@ def index_fill(self, dim, index, value):
             "index_fill_(): Converting complex Scalar to non-complex type is not supported"
         )
     dim = wrap_dim(dim, self.dim())
-    if index.dtype is not rushlight.int64:
+    if index.dtype is not int64:
         raise IndexError(
             f"index_fill_(): Expected dtype int64 for index.\n  index: {brief(index)}"
         )
@@ -215,7 +215,7 @@ def _check_copy(self, dim, index, source):
             f" dimensionality must match. Source dimensionality ({source.dim()}),"
             f" destination dimensionality ({self.dim()})"
         )
-    if index.dtype is not rushlight.int64:
+    if index.dtype is not int64:
         raise RuntimeError(
             "index_copy_(): Expected a long tensor for index, but got"
             f" {scalar_name(index.dtype)}"
@@ -278,7 +278,7 @@ def along(index, dim, shape):
 def _in_one_sweep(self, index):
     """Whether a kernel of its own puts slices together, which has plain numbers only."""
     return (
-        self.dtype in (rushlight.float32, rushlight.float64)
+        self.dtype in (float32, float64)
         and self.dim() > 0
         and self.numel() > 0
         and index.numel() > 0

@@ -1,6 +1,6 @@
 """Derivatives and composites of reading and writing at positions."""
 
-import rushlight
+from rushlight.core.dtypes import int64
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
@@ -203,7 +203,7 @@ def embedding_gradient(
             "embedding_backward: scale_grad_by_freq not supported with sparse gradients"
         )
     features = grad.shape[-1]
-    named = indices.reshape([-1]).to(rushlight.int64)
+    named = indices.reshape([-1]).to(int64)
     rows = grad.reshape([named.shape[0], features])
     if padding_idx >= 0:
         kept = ops.nonzero(named != padding_idx).reshape([-1])

@@ -7,9 +7,9 @@ threads write one element and the order of additions is fixed.
 
 from __future__ import annotations
 
-import rushlight
 from rushlight.codegen.language import select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
+from rushlight.core.dtypes import int32, int64
 from rushlight.ops.native import (
     brief,
     fault_flag,
@@ -425,7 +425,7 @@ def embedding_dense_backward(
     if not num_weights:
         return grad_weight
     if scale_grad_by_freq:
-        counts = filled(grad, [num_weights], 0, rushlight.int64)
+        counts = filled(grad, [num_weights], 0, int64)
         words = [counts, index, flag]
         run_whole(count_words, words, [num_weights], total, I=types["I"])
     types["scaled"] = int(bool(scale_grad_by_freq))
@@ -443,7 +443,7 @@ def embedding_dense_backward(
 
 def _check_words(grad, indices, num_weights):
     """Refuses indices that cannot have made this gradient."""
-    if indices.dtype not in (rushlight.int64, rushlight.int32):
+    if indices.dtype not in (int64, int32):
         raise RuntimeError(
             "Expected tensor for argument #2 'indices' to have one of the following"
             f" scalar types: Long, Int; but got {scalar_name(indices.dtype)} instead"

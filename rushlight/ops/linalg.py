@@ -6,9 +6,10 @@ import functools
 import math
 from math import prod
 
-import rushlight
 from rushlight.backends.roles import host
-from rushlight.core.dtype import all_dtypes, by_code
+from rushlight.core import dtypes
+from rushlight.core.dtype import all_dtypes, by_code, promote_types
+from rushlight.core.dtypes import bool_, float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.plans import PAIRED as PAIRS
 from rushlight.core.plans import TILED
@@ -18,6 +19,7 @@ from rushlight.ops import call as ops
 from rushlight.ops import products_elsewhere as elsewhere
 from rushlight.ops.copying import check_number
 from rushlight.ops.distances import euclidean_dist_gradient
+from rushlight.ops.functions import broadcast_shapes
 from rushlight.ops.native import brief
 from rushlight.ops.shared import conjugated, wrap_dims
 
@@ -146,7 +148,7 @@ def sum_type(tensor, operator):
             f"'{TYPE_NAMES.get(tensor.dtype.name, tensor.dtype.name)}'\n"
             f"  self: {brief(tensor)}"
         )
-    return tensor.dtype if name == tensor.dtype.name else getattr(rushlight, name)
+    return tensor.dtype if name == tensor.dtype.name else getattr(dtypes, name)
 
 
 def like(result, tensor):
@@ -303,7 +305,7 @@ def _check_scales(dtype, *scales):
     """Refuses factors of a product that its type, single at least, does not hold."""
     for scale in scales:
         if dtype.category == 2 and not isinstance(scale, complex):
-            check_number(rushlight.float32 if dtype.itemsize == 2 else dtype, scale)
+            check_number(float32 if dtype.itemsize == 2 else dtype, scale)
 
 
 def baddbmm(self, batch1, batch2, beta=1, alpha=1):
@@ -333,7 +335,7 @@ def _added(operator, self, a, b, beta, alpha):
     if a.shape[-1] == 0 and a.dtype.category < 2 and beta != 0:
         _check_whole(self, beta)
     half = a.dtype.itemsize == 2 and a.dtype.category == 2
-    scales = rushlight.float32 if half else a.dtype
+    scales = float32 if half else a.dtype
     beta, alpha = number_for(beta, scales), number_for(alpha, scales)
     shape = (*a.shape[:-1], b.shape[-1])
     if a.numel() and b.numel() and elsewhere.rounds(a):
@@ -549,7 +551,7 @@ def _bias_gradient(grad, rows, shape):
     if len(shape) == 1:
         return ops.sum(rows, (0,))
     try:
-        fits = tuple(rushlight.broadcast_shapes(shape, grad.shape)) == tuple(grad.shape)
+        fits = tuple(broadcast_shapes(shape, grad.shape)) == tuple(grad.shape)
     except RuntimeError:
         fits = False
     return (grad if fits else rows).sum_to_size(shape)
@@ -603,7 +605,7 @@ def _batched(self, other):
         count = math.prod(mine[:-2])
         a, b = self.reshape(count, *mine[-2:]), other.reshape(count, *theirs[-2:])
         return ops._unsafe_view(ops.bmm(a, b), [*mine[:-1], theirs[-1]])
-    batch = tuple(rushlight.broadcast_shapes(mine[:-2], theirs[:-2]))
+    batch = tuple(broadcast_shapes(mine[:-2], theirs[:-2]))
     count = 1
     for size in batch:
         count *= size
@@ -662,14 +664,14 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     check_vectors("addr", vec1=vec1, vec2=vec2)
     shape = (vec1.shape[0], vec2.shape[0])
     addend = self if tuple(self.shape) == shape else self.expand(shape)
-    kind = rushlight.promote_types(self.dtype, vec1.dtype)
-    kind = rushlight.promote_types(kind, vec2.dtype)
+    kind = promote_types(self.dtype, vec1.dtype)
+    kind = promote_types(kind, vec2.dtype)
     if kind.name in ("uint16", "uint32", "uint64"):
         name = TYPE_NAMES.get(kind.name)
         raise NotImplementedError(f"\"addr_cpu\" not implemented for '{name}'")
     # multiplied in the result's type: a narrow one of the vectors' would round first
     product = vec1.to(kind).unsqueeze(1) * vec2.to(kind)
-    if kind is rushlight.bool:
+    if kind is bool_:
         scaled = product & bool(alpha)
         return scaled | (addend & bool(beta))
     for name, value in (("beta", beta), ("alpha", alpha)):

@@ -143,9 +143,9 @@ def seen_by_columns(A):
 
 
 def _row_major():
-    import rushlight
+    from rushlight.core.layout import contiguous_format
 
-    return rushlight.contiguous_format
+    return contiguous_format
 
 
 def empty_columns(like, sizes, dtype=None):

@@ -2,10 +2,11 @@
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.core.dtype import can_cast, get_default_dtype
 from rushlight.ops import call as ops
+from rushlight.ops.functions import result_type
 from rushlight.ops.native import scalar_name
 from rushlight.ops.shared import readable, refuse_gradient, written
 
@@ -93,7 +94,7 @@ def require_float(kernel, self, target):
     Raises:
         NotImplementedError: it is another type, in the words for such a kernel.
     """
-    dtype = rushlight.result_type(self, target)
+    dtype = result_type(self, target)
     if dtype.category == FLOATING:
         return
     raise NotImplementedError(
@@ -107,7 +108,7 @@ def check_cast(source, target):
     Raises:
         RuntimeError: it would lose what they are.
     """
-    if not rushlight.can_cast(source, target):
+    if not can_cast(source, target):
         raise RuntimeError(
             f"result type {scalar_name(source)} can't be cast to the desired output "
             f"type {scalar_name(target)}"
@@ -184,7 +185,7 @@ def huber_loss(self, target, reduction, delta):
         raise RuntimeError("huber_loss does not support non-positive values for delta.")
     delta = float(delta)
     if self.dtype.category != FLOATING or target.dtype is not self.dtype:
-        common = rushlight.result_type(self, target)
+        common = result_type(self, target)
         check_cast(common, self.dtype)
         require_float("huber_cpu", self, target)
         if common is not self.dtype:
@@ -192,7 +193,7 @@ def huber_loss(self, target, reduction, delta):
             return reduce(costs, reduction)
     costs = ops._huber(self, target, delta)
     if reduction == 0 and not self.is_contiguous():  # laid out by the input alone
-        like = rushlight.empty_like(self)
+        like = ops.empty_like(self)
         if costs.stride() != like.stride() and costs.shape == like.shape:
             return like.copy_(costs)
     return reduce(costs, reduction)
@@ -258,7 +259,7 @@ def binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction
         require_float("log_sigmoid_cpu", self, self)
     if target.dtype is not self.dtype:
         # what is computed from the target first has the target's dtype
-        check_cast(rushlight.result_type(self, target), target.dtype)
+        check_cast(result_type(self, target), target.dtype)
     if pos_weight is None and target.dtype.category != COMPLEX:
         costs = ops._bce_with_logits(self, target)
         if target.dtype is not self.dtype or target.stride() != self.stride():
@@ -304,9 +305,9 @@ def soft_margin_loss(self, target, reduction):
     """
     refuse_gradient("soft_margin_loss", target=target)
     if self.dtype.category not in (FLOATING, COMPLEX) or target.dtype is not self.dtype:
-        common = rushlight.result_type(self, target)
+        common = result_type(self, target)
         if common.category < FLOATING:
-            common = rushlight.get_default_dtype()
+            common = get_default_dtype()
         check_cast(common, self.dtype)
         target = target.to(self.dtype)
     if self.dtype.itemsize == 2:  # each step is rounded, and may overflow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.loops import A, T, f64, loops
+from rushlight.core.dtypes import int64, uint8
 from rushlight.ops.native import (
     brief,
     fault_flag,
@@ -140,7 +140,7 @@ def _layout(operator, x, target, weight):
             f"Expected input batch_size ({samples}) to match target batch_size"
             f" ({labels[0] if labels else 0})."
         )
-    if target.dtype is not rushlight.int64 and target.dtype is not rushlight.uint8:
+    if target.dtype is not int64 and target.dtype is not uint8:
         raise RuntimeError(
             f"{operator}: expected target dtype to be int64 or uint8, but got"
             f" {name_of(target.dtype)}\n  target: {brief(target)}"
@@ -175,8 +175,8 @@ def _layout(operator, x, target, weight):
 
 
 def _operands(target, weight):
-    if target.dtype is not rushlight.int64:
-        target = target.to(rushlight.int64)
+    if target.dtype is not int64:
+        target = target.to(int64)
     return target.contiguous(), None if weight is None else weight.contiguous()
 
 

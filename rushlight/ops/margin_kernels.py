@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.language import float_of, select
 from rushlight.codegen.loops import A, T, i64, loops
+from rushlight.core.dtypes import int64
 from rushlight.ops.distances import bits_of_float
 from rushlight.ops.native import (
     expect,
@@ -124,7 +124,7 @@ def multilabel_margins(self, target):
     """
     expect(
         "_multilabel_margins", self=(self, self.shape or [1], None),
-        target=(target, self.shape, rushlight.int64),
+        target=(target, self.shape, int64),
     )  # fmt: skip
     x, target = self.contiguous(), target.contiguous()
     out, slope = fresh(x, x.shape[:-1]), fresh(x, x.shape)
@@ -147,7 +147,7 @@ def multi_margins(self, target, p, margin, weight):
     )  # one row may have a label in a list
     expect(
         "_multi_margins", self=(self, self.shape or [1], None),
-        target=(target, None if alike else self.shape[:-1], rushlight.int64),
+        target=(target, None if alike else self.shape[:-1], int64),
         weight=(weight, self.shape[-1:], self.dtype),
     )  # fmt: skip
     x, target = self.contiguous(), target.contiguous()

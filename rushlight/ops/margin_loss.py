@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import rushlight
+from rushlight.core.dtypes import int64
 from rushlight.ops import call as ops
 from rushlight.ops.copying import check_number
 from rushlight.ops.loss import NONE, reduce
@@ -119,7 +119,7 @@ def _check_types(name, self, target):
         raise NotImplementedError(
             f"\"{name}\" not implemented for '{scalar_name(self.dtype)}'"
         )
-    if target.dtype is not rushlight.int64:
+    if target.dtype is not int64:
         raise RuntimeError(
             f"expected scalar type Long but found {scalar_name(target.dtype)}"
         )
@@ -213,7 +213,7 @@ def multilabel_margin_loss(self, target, reduction):
             f"{list(self.shape)}"
         )
     classes = self.shape[-1] if self.ndim else 1
-    whole = _in_one_sweep(self, target) and target.dtype is rushlight.int64
+    whole = _in_one_sweep(self, target) and target.dtype is int64
     if not whole:
         _check_labels(target, -1, classes, "argument #2 'target' is out of range")
     _check_types("multilabel_margin_loss", self, target)
@@ -222,7 +222,7 @@ def multilabel_margin_loss(self, target, reduction):
     target = target.reshape(self.shape)
     if whole:
         return reduce(ops._multilabel_margins(self, target)[0], reduction)
-    listed = ops.cumsum((target < 0).to(rushlight.int64), -1) == 0
+    listed = ops.cumsum((target < 0).to(int64), -1) == 0
     index = target.masked_fill(~listed, 0)
     counts = written(
         "scatter_add", ops.zeros_like(self), -1, index, listed.to(self.dtype)

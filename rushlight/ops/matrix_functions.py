@@ -2,7 +2,7 @@
 
 import math
 
-import rushlight
+from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import (
@@ -41,7 +41,7 @@ def linalg_matrix_exp(self):
     if size == 1:
         return ops.exp(self)
     if self.dtype.itemsize == 2:
-        return linalg_matrix_exp(self.to(rushlight.float32)).to(self.dtype)
+        return linalg_matrix_exp(self.to(float32)).to(self.dtype)
     limits = _LIMITS[self.dtype.to_real().name]
     norms = ops.abs(self).sum([-2]).amax([-1])
     largest = norms.max().item()
@@ -309,7 +309,7 @@ def linalg_matrix_rank(self, atol, rtol, hermitian):
         )
     atol, rtol = tolerances(self, atol, rtol, "torch.linalg.matrix_rank")
     if self.numel() == 0:
-        return ops.zeros(self.shape[:-2], dtype=rushlight.int64, device=self.device)
+        return ops.zeros(self.shape[:-2], dtype=int64, device=self.device)
     if hermitian:
         values = ops.abs(ops.linalg_eigvalsh(self))
     else:

@@ -6,7 +6,6 @@ operators under ``create_graph``.
 
 from math import prod as product
 
-import rushlight
 from rushlight.codegen.language import (
     cast,
     fma,
@@ -18,7 +17,10 @@ from rushlight.codegen.language import (
     select,
     total,
 )
+from rushlight.core.dtype import finfo, get_default_dtype
+from rushlight.core.dtypes import float32, float64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import contiguous_format
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
@@ -141,7 +143,7 @@ def norm_input_gradient(grad, x, center, scale, grad_mean, slope):
 
 def _wide(dtype):
     """The dtype to compute statistics in."""
-    return rushlight.float32 if dtype.itemsize == 2 else dtype
+    return float32 if dtype.itemsize == 2 else dtype
 
 
 def _check_types(operator, input, *parameters):
@@ -163,7 +165,7 @@ def _check_types(operator, input, *parameters):
             f"\"{operator}\" not implemented for '{scalar_name(dtype)}'"
         )
     half = dtype.is_floating_point and dtype.itemsize == 2
-    if not half or any(kind is not rushlight.float32 for kind in given):
+    if not half or any(kind is not float32 for kind in given):
         raise RuntimeError(
             "mixed dtype (CPU): expect parameter to have scalar type of Float\n"
             f"  input: {brief(input)}\n  parameters: {given}"
@@ -185,7 +187,7 @@ def _check_batch(input, weight, bias, mean, var, training):
                 f"floating point or complex dtype. Got: {scalar_name(input.dtype)}"
             )
     strided = strided or not all(one.is_contiguous() for one in given)
-    usual = input.dtype is rushlight.get_default_dtype()
+    usual = input.dtype is get_default_dtype()
     if (
         strided
         and not training
@@ -410,14 +412,14 @@ def rms_norm(input, normalized_shape, weight, eps):
             f"\"rms_norm\" not implemented for '{scalar_name(input.dtype)}'"
         )
     if eps is None:
-        eps = rushlight.finfo(_wide(input.dtype)).eps
+        eps = finfo(_wide(input.dtype)).eps
     format = format_of(input)
     if input.dtype.category == 3 or _odd_steps(input):
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
         wide = input.to(_wide(input.dtype))
         result = wide * ops.rsqrt((wide * wide).mean(dims, True) + float(eps))
         result = result if weight is None else result * weight
-        order = rushlight.contiguous_format if format is None else format
+        order = contiguous_format if format is None else format
         result = result.contiguous(memory_format=order)
         return result if result.dtype is input.dtype else result.to(input.dtype)
     # Half precision is rounded once, after the scaling.
@@ -498,7 +500,7 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
             f" shape {list(input.shape)}"
         )
     format, wide = format_of(input), _wide(input.dtype)
-    if abs(float(eps)) >= 1e38 and wide is not rushlight.float64:  # beyond single ones
+    if abs(float(eps)) >= 1e38 and wide is not float64:  # beyond single ones
         doubles = [t if t is None else t.double() for t in (input, weight, bias)]
         result, *moments = native_group_norm(*doubles, N, C, HxW, group, eps)
         kept = _kept(input, weight, bias)
@@ -764,7 +766,7 @@ def batch_norm_with_update(
     parts = ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, True, momentum, eps
     )
-    return *parts, ops.empty((0,), dtype=rushlight.uint8, device=input.device)
+    return *parts, ops.empty((0,), dtype=uint8, device=input.device)
 
 
 def batch_norm_without_update(
@@ -774,7 +776,7 @@ def batch_norm_without_update(
     parts = ops.native_batch_norm(
         input, weight, bias, running_mean, running_var, False, momentum, eps
     )
-    return *parts, ops.empty((0,), dtype=rushlight.uint8, device=input.device)
+    return *parts, ops.empty((0,), dtype=uint8, device=input.device)
 
 
 def _whole_means(center, source):
@@ -800,7 +802,7 @@ def _blend(running, value, momentum):
     Unlike an interpolation, it keeps infinities of one sign.
     """
     value, momentum = value.reshape(running.shape), float(momentum)
-    dtype = value.dtype if abs(momentum) < 1e38 else rushlight.float64
+    dtype = value.dtype if abs(momentum) < 1e38 else float64
     wide = running if running.dtype is dtype else running.to(dtype)
     wide.mul_(1 - momentum).add_(value, alpha=momentum)
     if wide is not running:
@@ -951,8 +953,8 @@ def _kind_of_statistics(input, running_mean, running_var):
                 f"expected scalar type {scalar_name(input.dtype)} but found "
                 f"{scalar_name(running_var.dtype)}"
             )
-    elif input.dtype.itemsize == 2 and rushlight.float32 in kinds:
-        return rushlight.float32
+    elif input.dtype.itemsize == 2 and float32 in kinds:
+        return float32
     return input.dtype
 
 

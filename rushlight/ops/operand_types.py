@@ -4,8 +4,9 @@ These run where operands are of several types, truth values, integers or complex
 where a number beside them is given: never in the usual case of floats of one type.
 """
 
-import rushlight
-from rushlight import is_grad_enabled
+from rushlight.core.dtype import iinfo
+from rushlight.core.state import is_grad_enabled
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.dispatch.outputs import TYPE_NAMES
 
@@ -28,7 +29,7 @@ SPELLED = {
 
 def kind_of(value):
     """0 for truth values, 1 for integers, 2 for floats, 3 for complex numbers."""
-    if isinstance(value, rushlight.Tensor):
+    if isinstance(value, Tensor):
         return value.dtype.category
     if hasattr(value, "dtype"):  # NumPy's scalars have dtypes of their own
         value = value.item()
@@ -202,7 +203,7 @@ def power(base, exponent):
     """
     powers(base, exponent)
     if isinstance(exponent, int) and hasattr(base, "dtype"):
-        limits = rushlight.iinfo(base.dtype) if base.dtype.category == 1 else None
+        limits = iinfo(base.dtype) if base.dtype.category == 1 else None
         if limits is not None and exponent > limits.max:
             raise RuntimeError(
                 f"value cannot be converted to type {base.dtype.name}_t without overflow"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor
 from rushlight.ops.padding_kernels import MODES
 
 LARGEST = 2**63 - 1
@@ -184,8 +184,8 @@ def im2col(self, kernel_size, dilation, padding, stride):
         for c in range(columns)
     ]
     where = image.device
-    picked = image.index_select(2, rushlight.tensor(down, device=where))
-    picked = picked.index_select(3, rushlight.tensor(across, device=where))
+    picked = image.index_select(2, tensor(down, device=where))
+    picked = picked.index_select(3, tensor(across, device=where))
     samples, channels = image.shape[:2]
     picked = picked.view(samples, channels, kernel[0], rows, kernel[1], columns)
     result = picked.permute(0, 1, 2, 4, 3, 5).reshape(

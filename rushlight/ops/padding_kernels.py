@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.loops import T, loops, loops_inline, vectorized
+from rushlight.core.dtypes import float32
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import (
     MOVERS,
@@ -215,7 +215,7 @@ def pad_around_backward(grad_output, sizes, pad, mode):
     format = format_of(grad_output)
     grad = grad_output.contiguous()
     if grad.dtype.is_floating_point and grad.dtype.itemsize == 2:
-        grad = grad.to(rushlight.float32)
+        grad = grad.to(float32)
     ints, _ = numbers(sizes, pad, mode)
     planes, size = prod(sizes[: -(len(pad) // 2)]), prod(sizes[-(len(pad) // 2) :])
     if not grad.numel():

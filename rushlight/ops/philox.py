@@ -13,9 +13,9 @@ from CUDA's approximations.
 
 from __future__ import annotations
 
-from rushlight.backends import backend_for
 from rushlight.codegen.language import cos, log, sin, sqrt
 from rushlight.codegen.loops import T, f32, f64, i64, loops, loops_inline, u32, u64
+from rushlight.core.device import backend_for
 from rushlight.core.dtype import by_code
 from rushlight.core.random import Generator
 from rushlight.core.window import address_of

@@ -2,10 +2,11 @@
 
 import math
 
-import rushlight
+from rushlight.core.dtypes import bool_, complex32, int32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import fresh
 from rushlight.ops.shared import warn_once
 
@@ -33,7 +34,7 @@ def nonzero_static_shape(self, size, fill_value):
     """The result, not yet written."""
     if size < 0:
         raise RuntimeError("nonzero_static: 'size' must be an non-negative integer")
-    return fresh(self, [size, self.ndim], rushlight.int64)
+    return fresh(self, [size, self.ndim], int64)
 
 
 def unravel_index(indices, shape):
@@ -42,7 +43,7 @@ def unravel_index(indices, shape):
         return ()
     steps = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
     steps, sizes = (
-        rushlight.tensor(list(numbers), dtype=rushlight.int64, device=indices.device)
+        make_tensor(list(numbers), dtype=int64, device=indices.device)
         for numbers in (steps, shape)
     )
     places = ops.floor_divide(ops.unsqueeze(indices, -1), steps)
@@ -135,7 +136,7 @@ def chalf(self, memory_format):
     warn_once(
         "ComplexHalf support is experimental and many operators don't support it yet."
     )
-    return self.to(rushlight.complex32, memory_format=memory_format)
+    return self.to(complex32, memory_format=memory_format)
 
 
 def native_channel_shuffle(self, groups):
@@ -264,7 +265,7 @@ def embedding_renorm(self, indices, max_norm, norm_type):
             f"Expected 2-dimensional tensor, but got {self.ndim}-dimensional tensor for "
             "argument #1 'self' (while checking arguments for embedding_renorm_)"
         )
-    if indices.dtype not in (rushlight.int32, rushlight.int64):
+    if indices.dtype not in (int32, int64):
         raise RuntimeError(
             "Expected tensor for argument #2 'indices' to have one of the following "
             f"scalar types: Long, Int; but got {TYPE_NAMES[indices.dtype.name]} instead "
@@ -278,10 +279,8 @@ def embedding_renorm(self, indices, max_norm, norm_type):
 
 
 def _distinct(indices):
-    flat, _ = ops.sort(indices.reshape([-1]).to(rushlight.int64))
+    flat, _ = ops.sort(indices.reshape([-1]).to(int64))
     if flat.numel() < 2:
         return flat
-    fresh = ops.cat(
-        [ops.ones_like(flat[:1], dtype=rushlight.bool), ops.diff(flat) != 0]
-    )
+    fresh = ops.cat([ops.ones_like(flat[:1], dtype=bool_), ops.diff(flat) != 0])
     return ops.masked_select(flat, fresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from math import prod
 
-import rushlight
+from rushlight.core.dtypes import bool_, float32, float64, int64
 from rushlight.ops.formats import (
     format_of,
     laid_out,
@@ -241,7 +241,7 @@ def scattered(operator, grad, x, indices, planes, size, osize, layout):
             f"expected dtype {name_of(x.dtype)} for `gradOutput` but got dtype"
             f" {name_of(grad.dtype)}\n  operator: {operator}"
         )
-    if indices.dtype is not rushlight.int64:
+    if indices.dtype is not int64:
         raise RuntimeError(
             f"{operator}: Expected dtype int64 for indices, but got"
             f" {name_of(indices.dtype)}\n  indices: {brief(indices)}"
@@ -271,12 +271,12 @@ def _given(stride):
 def _max_pool(axes, x, kernel, stride=(), padding=0, dilation=1, ceil_mode=False):
     operator = f"max_pool{axes}d"
     win = windows(operator, x, axes, kernel, stride, padding, dilation, ceil_mode)
-    if x.dtype is rushlight.bool:
+    if x.dtype is bool_:
         _floating(operator, x)
     layout = layout_of(x, axes)
     x = x.contiguous()
     out = fresh(x, win.out_shape)
-    index = fresh(x, win.out_shape, rushlight.int64)
+    index = fresh(x, win.out_shape, int64)
     types = {"T": name_of(x.dtype)}
     ints = win.sizes + win.out + win.kernel + win.stride
     constants = win.constants
@@ -323,7 +323,7 @@ def _check_divisor(operator, divisor):
 def _averaging(win, x, count_include_pad, divisor):
     """The integers that say what an average divides by."""
     _check_divisor(win.operator, divisor)
-    if x.dtype is not rushlight.int64:
+    if x.dtype is not int64:
         _floating(win.operator, x)
     return [int(bool(count_include_pad)), divisor or 0]
 
@@ -341,7 +341,7 @@ def _scale(x, win, divisor):
     key = x.dtype, divisor, x.device
     scale = win.scales.get(key)
     if scale is None:
-        wide = rushlight.float64 if x.dtype.itemsize == 8 else rushlight.float32
+        wide = float64 if x.dtype.itemsize == 8 else float32
         scale = filled(x, (1,), 1.0 / (divisor or win.taps), wide)
         if x.device.on_host:  # a card's memory is not held for later
             win.scales[key] = scale
@@ -515,7 +515,7 @@ def _adaptive_max_pool(axes, x, output_size):
     _floating(operator, x)
     layout = layout_of(x, axes) if axes == 2 else None
     x = x.contiguous()
-    out, index = fresh(x, shape), fresh(x, shape, rushlight.int64)
+    out, index = fresh(x, shape), fresh(x, shape, int64)
     if prod(out_sizes):
         ints, types = sizes + out_sizes, {"T": name_of(x.dtype)}
         run(adaptive_max_pool, [out, index, x], ints, planes, prod(sizes), **types)

@@ -2,10 +2,15 @@
 
 import math
 
-import rushlight
+from rushlight.core.dtype import finfo, promote_types
+from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import contiguous_format
+from rushlight.core.state import is_grad_enabled
+from rushlight.dispatch.guard import GradMode
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.functions import broadcast_shapes
 from rushlight.ops.linalg_checks import check_square
 from rushlight.ops.native import brief, require
 from rushlight.ops.picking import shares_storage
@@ -53,7 +58,7 @@ def matrix_power(self, n):
     if n < 0:
         self, n = ops.linalg_inv(self), -n
     if n == 1:
-        return ops.clone(self, memory_format=rushlight.contiguous_format)
+        return ops.clone(self, memory_format=contiguous_format)
     result = None
     while n:
         if n & 1:
@@ -62,7 +67,7 @@ def matrix_power(self, n):
         self = ops.matmul(self, self) if n else self
     if result is None:
         eye = ops.eye(self.shape[-1], dtype=self.dtype, device=self.device)
-        plain = ops.clone(self, memory_format=rushlight.contiguous_format)
+        plain = ops.clone(self, memory_format=contiguous_format)
         return plain.copy_(eye)  # depends on the matrix, if in nothing
     return result
 
@@ -154,7 +159,7 @@ def cosine_similarity(x1, x2, dim, eps):
     Raises:
         RuntimeError: the inputs are not floating, or ``eps`` is negative.
     """
-    kind = rushlight.promote_types(x1.dtype, x2.dtype)
+    kind = promote_types(x1.dtype, x2.dtype)
     if kind.category != 2:
         raise RuntimeError(
             "expected common dtype to be floating point, yet common dtype is "
@@ -170,9 +175,9 @@ def cosine_similarity(x1, x2, dim, eps):
 def _unit(x, dim, eps):
     """Vectors over their lengths; where those are small the slope is still theirs."""
     length = ops.linalg_vector_norm(x, 2, [dim], True).clone()
-    with rushlight.no_grad():
+    with GradMode(False):
         # of half precision, the number is not rounded
-        wide = rushlight.float32 if x.dtype.itemsize == 2 else x.dtype
+        wide = float32 if x.dtype.itemsize == 2 else x.dtype
         length.clamp_min_(ops.scalar_tensor(eps, dtype=wide, device=x.device))
     return x / length
 
@@ -190,15 +195,14 @@ def bilinear(input1, input2, weight, bias):
     """
     _check_bilinear(input1, input2, weight, bias)
     wanted = input1.requires_grad or input2.requires_grad or weight.requires_grad
-    if wanted and weight.is_complex() and rushlight.is_grad_enabled():
+    if wanted and weight.is_complex() and is_grad_enabled():
         raise RuntimeError(
             "_trilinear does not support automatic differentiation for outputs with "
             "complex dtype."
         )
     if input1.dtype.category == 2 and input1.dtype.itemsize == 2:
         wide = [
-            None if t is None else t.to(rushlight.float32)
-            for t in (input1, input2, weight, bias)
+            None if t is None else t.to(float32) for t in (input1, input2, weight, bias)
         ]
         return bilinear(*wide).to(input1.dtype)
     count = math.prod(input1.shape[:-1])
@@ -253,10 +257,10 @@ def _check_bilinear(input1, input2, weight, bias):
 def order_in(dtype, p):
     """The order of a norm as numbers of the type hold it: zero or infinity at the ends.
 
-    >>> order_in(rushlight.float32, 1e40), order_in(rushlight.float64, 1e40)
+    >>> order_in(float32, 1e40), order_in(float64, 1e40)
     (inf, 1e+40)
     """
-    limits = rushlight.finfo(dtype)
+    limits = finfo(dtype)
     if p > limits.max:
         return math.inf
     return 0.0 if 0 < p < limits.smallest_normal * limits.eps / 2 else p
@@ -306,7 +310,7 @@ def cdist(x1, x2, p, compute_mode):
         if x1.numel() and x2.numel():
             return ops._euclidean_dist(x1, x2)
     if _needs_no_gaps(x1) and _needs_no_gaps(x2) and x1.shape[-1]:
-        batch = rushlight.broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
+        batch = broadcast_shapes(x1.shape[:-2], x2.shape[:-2])
         wide = [x.expand([*batch, *x.shape[-2:]]) for x in (x1, x2)]
         return ops._cdist_forward(*wide, p, None)
     gaps = x1.unsqueeze(-2) - x2.to(x1.dtype).unsqueeze(-3)

@@ -2,19 +2,22 @@
 
 import math
 
-import rushlight
+from rushlight.core import dtypes, sparse
 from rushlight.core import layout as layouts
-from rushlight.core import sparse
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtypes import float32, int32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.qscheme import (
     per_channel_affine,
     per_channel_affine_float_qparams,
     per_tensor_affine,
 )
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.fake_quantize import choose_parameters
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import scalar_name
 
 # quantized type -> type of its integers, least and greatest
@@ -46,7 +49,7 @@ class Affine:
 
 def made(integers, scale, zero_point, axis=None):
     """A quantized tensor of parts that go together."""
-    dtype = getattr(rushlight, QUANTIZED[integers.dtype.name])
+    dtype = getattr(dtypes, QUANTIZED[integers.dtype.name])
     return sparse.make(
         DispatchKey.QuantizedCPU, list(integers.shape), dtype, integers.device,
         layouts.strided, Affine(integers, scale, zero_point, axis),
@@ -74,11 +77,11 @@ def _kind(dtype, what):
             f"ScalarType {scalar_name(dtype)} is not supported in new_qtensor."
         )
     integers, low, high = KINDS[dtype.name]
-    return getattr(rushlight, integers), low, high
+    return getattr(dtypes, integers), low, high
 
 
 def _floats(self):
-    if self.dtype is not rushlight.float32:
+    if self.dtype is not float32:
         raise RuntimeError(
             f"Quantize only works on Float Tensor, got {scalar_name(self.dtype)}"
         )
@@ -102,7 +105,7 @@ def quantize_per_tensor(self, scale, zero_point, dtype):
     integers, low, high = _kind(dtype, self)
     _floats(self)
     _check_point("quantize_tensor_per_tensor_affine", zero_point, low, high)
-    inverse = 1.0 / float(rushlight.tensor(scale)) if scale else math.inf
+    inverse = 1.0 / float(make_tensor(scale)) if scale else math.inf
     steps = ops.round((self * inverse).double() + zero_point)
     if not scale:
         steps = ops.full_like(self, zero_point)
@@ -151,7 +154,7 @@ def quantize_per_channel(self, scales, zero_points, axis, dtype):
     if floating:
         scales, zero_points = scales.float(), zero_points.float()
     else:
-        scales, zero_points = scales.double(), zero_points.to(rushlight.int64)
+        scales, zero_points = scales.double(), zero_points.to(int64)
     inverse = (1.0 / scales.float()).reshape(across)
     points = zero_points.reshape(across)
     steps = self * inverse
@@ -216,14 +219,14 @@ def of_integers_by_channel(self, scale, zero_point, axis):
     """
     _integers(self)
     axis = wrap_dim(axis, self.ndim)
-    return made(self.clone(), scale.double(), zero_point.to(rushlight.int64), axis)
+    return made(self.clone(), scale.double(), zero_point.to(int64), axis)
 
 
 def empty_affine(
     size, dtype, layout, device, pin_memory, scale, zero_point, memory_format
 ):
     """Integers of undefined contents."""
-    integers, _, _ = _kind(dtype or rushlight.get_default_dtype(), None)
+    integers, _, _ = _kind(dtype or get_default_dtype(), None)
     return made(ops.empty(list(size), dtype=integers), float(scale), int(zero_point))
 
 
@@ -245,13 +248,13 @@ def numbers(self):
     """The integers less the zero point, times the scale, in single precision."""
     integers, scale, zero_point, axis = parts(self)
     if axis is None:
-        gap = integers.to(rushlight.int32) - zero_point
-        return gap.float() * rushlight.tensor(scale, dtype=rushlight.float32)
+        gap = integers.to(int32) - zero_point
+        return gap.float() * make_tensor(scale, dtype=float32)
     across = _across(integers, axis)
     if zero_point.dtype.category == 2:
         whole = integers.float() - zero_point.reshape(across)
     else:
-        whole = (integers.to(rushlight.int64) - zero_point.reshape(across)).float()
+        whole = (integers.to(int64) - zero_point.reshape(across)).float()
     return whole * scale.float().reshape(across)
 
 
@@ -465,7 +468,7 @@ def compared(name):
     function = getattr(ops, name)
 
     def compare(self, other):
-        other = dequantize(other) if isinstance(other, rushlight.Tensor) else other
+        other = dequantize(other) if isinstance(other, Tensor) else other
         return function(dequantize(self), other)
 
     compare.__name__ = name

@@ -11,8 +11,11 @@ from __future__ import annotations
 import functools
 from pathlib import Path
 
-import rushlight
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtypes import float32, float64, int64, uint8
+from rushlight.core.interop import frombuffer
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor
 from rushlight.ops.native import brief, scalar_name
 
 BITS = 30
@@ -32,19 +35,19 @@ def _table():
         before += 2 * step
         polynomials.append(before)
     octets = bytearray(data[DIMENSIONS - 1 :])
-    return polynomials, rushlight.frombuffer(octets, dtype=rushlight.uint8)
+    return polynomials, frombuffer(octets, dtype=uint8)
 
 
 def _first_numbers(octets, start, count, degree):
     """The numbers that the table has of so many dimensions: one row for each."""
     width = degree * (degree - 1) // 2
     first, last = start // 8, -(-(start + count * width) // 8)
-    octets = octets[first:last].to(rushlight.int64)
-    bits = ops.bitwise_and(octets.unsqueeze(1) >> rushlight.arange(7, -1, -1), 1)
+    octets = octets[first:last].to(int64)
+    bits = ops.bitwise_and(octets.unsqueeze(1) >> ops.arange(7, -1, -1), 1)
     bits = bits.reshape(-1)[start % 8 :][: count * width].reshape(count, width)
     columns, at = [], 0
     for i in range(degree):
-        number = rushlight.ones(count, dtype=rushlight.int64)
+        number = ops.ones(count, dtype=int64)
         for j in range(i):
             number = number + (bits[:, at + j] << (i - j))
         columns.append(number)
@@ -54,7 +57,7 @@ def _first_numbers(octets, start, count, degree):
 
 def _recurred(columns, polynomials, degree):
     """All the numbers of dimensions whose polynomials have one degree."""
-    given = rushlight.tensor(polynomials, dtype=rushlight.int64)
+    given = tensor(polynomials, dtype=int64)
     chosen = [-ops.bitwise_and(given >> (degree - 1 - k), 1) for k in range(degree)]
     for i in range(degree, BITS):
         number = columns[i - degree]
@@ -63,7 +66,7 @@ def _recurred(columns, polynomials, degree):
             term = ops.bitwise_and(columns[i - k - 1] << (k + 1), chosen[k])
             number = ops.bitwise_xor(number, term)
         columns.append(number)
-    return rushlight.stack(columns[:BITS], 1)
+    return ops.stack(columns[:BITS], 1)
 
 
 def initialize_state(self, dimension):
@@ -72,7 +75,7 @@ def initialize_state(self, dimension):
         raise RuntimeError(
             f"a Sobol' sequence has from 1 to {DIMENSIONS} dimensions, not {dimension}"
         )
-    rows = [rushlight.ones(1, BITS, dtype=rushlight.int64)]
+    rows = [ops.ones(1, BITS, dtype=int64)]
     polynomials, octets = _table()
     done, place = 0, 0
     while done < dimension - 1:
@@ -83,7 +86,7 @@ def initialize_state(self, dimension):
         rows.append(_recurred(columns, alike, degree))
         done += len(alike)
         place += len(alike) * (degree * (degree - 1) // 2)
-    numbers = rushlight.cat(rows) << rushlight.arange(BITS - 1, -1, -1)
+    numbers = ops.cat(rows) << ops.arange(BITS - 1, -1, -1)
     return self.copy_(numbers)
 
 
@@ -93,19 +96,19 @@ def scramble(self, ltm, dimension):
     Row ``p`` of a triangle says which bits of a direction number add up to its bit ``p``,
     the highest first.
     """
-    triangles = ltm.to(rushlight.int64).clone()
+    triangles = ltm.to(int64).clone()
     triangles.diagonal(dim1=-2, dim2=-1).fill_(1)
-    places = rushlight.arange(BITS - 1, -1, -1)
+    places = ops.arange(BITS - 1, -1, -1)
     bits = ops.bitwise_and(self.unsqueeze(-1) >> places, 1)  # dimension, column, bit
     # sums of thirty bits are exact in any type that has a product
-    sums = (bits.double() @ triangles.double().mT).to(rushlight.int64)
+    sums = (bits.double() @ triangles.double().mT).to(int64)
     return self.copy_((ops.bitwise_and(sums, 1) << places).sum(-1))
 
 
 def _check(quasi, sobolstate, dimension):
-    if quasi.dtype != rushlight.int64:
+    if quasi.dtype != int64:
         raise RuntimeError(f"quasi needs to be of type Long\n  quasi: {brief(quasi)}")
-    if sobolstate.dtype != rushlight.int64:
+    if sobolstate.dtype != int64:
         raise RuntimeError(
             f"sobolstate needs to be of type Long\n  sobolstate: {brief(sobolstate)}"
         )
@@ -126,7 +129,7 @@ def _moved(quasi, codes, sobolstate):
 
 def _codes(first, last, present):
     """How the Gray codes of some numbers differ from the present one's."""
-    numbers = rushlight.arange(first, last + 1)
+    numbers = ops.arange(first, last + 1)
     gray = ops.bitwise_xor(numbers, numbers >> 1)
     return ops.bitwise_xor(gray, present ^ (present >> 1))
 
@@ -149,17 +152,17 @@ def draw(quasi, n, sobolstate, dimension, num_generated, dtype):
         RuntimeError: the state is not of integers, or ``n`` is negative.
     """
     _check(quasi, sobolstate, dimension)
-    dtype = rushlight.get_default_dtype() if dtype is None else dtype
+    dtype = get_default_dtype() if dtype is None else dtype
     if n < 0:
         raise RuntimeError(
             f"Trying to create tensor with negative dimension {n}: [{n}, {dimension}]"
         )
-    if dtype not in (rushlight.float32, rushlight.float64):
+    if dtype not in (float32, float64):
         raise NotImplementedError(
             f"\"_sobol_engine_draw\" not implemented for '{scalar_name(dtype)}'"
         )
     if n == 0:
-        return rushlight.empty(0, dimension, dtype=dtype), quasi.clone()
+        return ops.empty(0, dimension, dtype=dtype), quasi.clone()
     codes = _codes(num_generated + 1, num_generated + n, num_generated)
     points = _moved(quasi, codes, sobolstate)
     return points.to(dtype) * 2.0**-BITS, points[-1].clone()

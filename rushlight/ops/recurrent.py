@@ -8,8 +8,10 @@ recorded), or the type is no float of four or eight bytes, they are taken one by
 
 from typing import NamedTuple
 
-import rushlight
-from rushlight.core.state import is_recording
+from rushlight.core.dtypes import float32, float64
+from rushlight.core.state import included_keys, is_grad_enabled, is_recording
+from rushlight.dispatch.guard import GradMode
+from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
 from rushlight.ops import recurrent_kernels as kernels
 from rushlight.ops.shared import readable
@@ -183,9 +185,9 @@ def _whole(kind, form, data, state, weights):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if w_hr is not None or not data.numel() or not data.device.on_host:
         return False
-    if rushlight.is_autocast_enabled("cpu"):
+    if included_keys() >> DispatchKey.Autocast & 1:
         return False
-    if data.dtype not in (rushlight.float32, rushlight.float64):
+    if data.dtype not in (float32, float64):
         return False
     size, samples = w_hh.shape[-1], state[0].shape[0]
     wide = kind.gates * size
@@ -207,7 +209,7 @@ def _direction(kind, form, data, state, weights, reverse):
     w_ih, w_hh, b_ih, b_hh, w_hr = weights
     if _whole(kind, form, data, state, weights):
         given = form.rows(data), *state, w_ih, w_hh, b_ih, b_hh
-        keep = rushlight.is_grad_enabled() and any(
+        keep = is_grad_enabled() and any(
             t is not None and t.requires_grad for t in given
         )
         found = kind.sequence(*given, form.counts, reverse, keep)
@@ -244,8 +246,10 @@ def _run(step, projected, state, weights, reverse):
 def _differentiable(kind, grads, given, counts, reverse, needs):
     """The gradients of a direction by its steps, to be differentiated again."""
 
+    from rushlight.autograd import grad as gradients
+
     form = Packed(counts)
-    with rushlight.enable_grad():
+    with GradMode(True):
         again = [
             t.view_as(t) if needs >> place & 1 else t for place, t in enumerate(given)
         ]
@@ -261,7 +265,7 @@ def _differentiable(kind, grads, given, counts, reverse, needs):
         ]
         wanted = [t for place, t in enumerate(again) if needs >> place & 1]
         found = iter(
-            rushlight.autograd.grad(
+            gradients(
                 [result for result, _ in results], wanted,
                 [grad for _, grad in results], create_graph=True, allow_unused=True,
             )

@@ -2,9 +2,10 @@
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import reduction
+from rushlight.core.dtype import finfo, get_default_dtype, promote_types
+from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -389,7 +390,7 @@ def _check_norm(self, ord, dtype):
             f"linalg.vector_norm: dtype should be {kind} for {kind} inputs, but got "
             f"{other}"
         )
-    if rushlight.promote_types(self.dtype, dtype) is not dtype:
+    if promote_types(self.dtype, dtype) is not dtype:
         raise RuntimeError(
             f"linalg.vector_norm: the dtype of the input ({own}) should be convertible "
             f"without narrowing to the specified dtype ({other})"
@@ -399,7 +400,7 @@ def _check_norm(self, ord, dtype):
 def logsumexp(self, dim, keepdim):
     """The largest element is taken out first, so that nothing overflows."""
     if self.dtype.category < 2:
-        self = self.to(rushlight.get_default_dtype())
+        self = self.to(get_default_dtype())
     if self.numel() == 0:
         return ops.log(ops.exp(self).sum(dim, keepdim))
     largest = ops.amax(ops.real(self), dim, True)
@@ -433,7 +434,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
     if dtype is not None:
         self = self.to(dtype)
     if self.dtype.itemsize == 2:  # squares would overflow, sums lose their ends
-        wide = self.to(rushlight.float32)
+        wide = self.to(float32)
         return vector_norm(wide, ord, dim, keepdim, None).to(self.dtype)
     dims = wrap_dims(dim, self.ndim)
     if not dims and (ord in (0, 1, 2) or abs(ord) == math.inf):
@@ -460,7 +461,7 @@ def vector_norm(self, ord, dim, keepdim, dtype):
         return size.sum(dims, keepdim)
     if ord == 2:
         return ops.sqrt((self * self).sum(dims, keepdim))
-    if size.dtype is rushlight.float32 and abs(ord) > rushlight.finfo(size.dtype).max:
+    if size.dtype is float32 and abs(ord) > finfo(size.dtype).max:
         ord = math.copysign(math.inf, ord)  # as it is in single precision
     return (size**ord).sum(dims, keepdim) ** (1.0 / ord)
 

@@ -12,10 +12,13 @@ import functools
 import math
 from math import prod
 
-import rushlight
 from rushlight.codegen.loops import A, T, i64, loops
+from rushlight.core import dtypes
+from rushlight.core.dtypes import float32, float64, int64, uint8
+from rushlight.dispatch.guard import GradMode
 from rushlight.ops import call as ops
 from rushlight.ops.formats import format_of, laid_out
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import brief, expect, filled, fresh, name_of, run, scalar_name
 
 # Elements on either side of a position that count, for each mode.
@@ -137,8 +140,8 @@ def _step(size, wanted, scale, align_corners):
 
 def _positions(size, wanted, scale, align_corners, dtype, shift):
     """Where in the input each output element lies, computed in ``dtype``."""
-    step = rushlight.tensor(_step(size, wanted, scale, align_corners), dtype=dtype)
-    places = rushlight.arange(wanted, dtype=dtype)
+    step = make_tensor(_step(size, wanted, scale, align_corners), dtype=dtype)
+    places = ops.arange(wanted, dtype=dtype)
     if align_corners or shift == 0:
         return places * step
     return (places + shift) * step - shift
@@ -149,17 +152,17 @@ def _nearest(size, wanted, scale, exact, dtype):
         places = _positions(size, wanted, scale, False, dtype, 0.5) + 0.5
     else:
         places = _positions(size, wanted, scale, False, dtype, 0.0)
-    return places.floor().to(rushlight.int64).clamp(0, size - 1), None
+    return places.floor().to(int64).clamp(0, size - 1), None
 
 
 def _linear(size, wanted, scale, align_corners, dtype):
     if size == wanted:
-        return rushlight.arange(wanted), None
+        return ops.arange(wanted), None
     places = _positions(size, wanted, scale, align_corners, dtype, 0.5).clamp_min(0)
-    first = places.floor().to(rushlight.int64).clamp(0, size - 1)
+    first = places.floor().to(int64).clamp(0, size - 1)
     share = (places - first.to(dtype)).clamp(0, 1)
-    index = rushlight.stack([first, (first + 1).clamp_max(size - 1)], 1)
-    return index, rushlight.stack([1 - share, share], 1)
+    index = ops.stack([first, (first + 1).clamp_max(size - 1)], 1)
+    return index, ops.stack([1 - share, share], 1)
 
 
 def _cubic(size, wanted, scale, align_corners, dtype):
@@ -175,9 +178,9 @@ def _cubic(size, wanted, scale, align_corners, dtype):
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
     weights = [far(t + 1), near(t), near(1 - t), far(2 - t)]
-    first = floors.to(rushlight.int64)
+    first = floors.to(int64)
     index = [(first + k).clamp(0, size - 1) for k in (-1, 0, 1, 2)]
-    return rushlight.stack(index, 1), rushlight.stack(weights, 1)
+    return ops.stack(index, 1), ops.stack(weights, 1)
 
 
 def _cubic_filter(x, a):
@@ -250,7 +253,7 @@ def _bytes_table(size, wanted, scale, mode, align_corners, antialias):
     whole = [
         [math.trunc(w * 2**bits + math.copysign(0.5, w)) for w in r] for r in weights
     ]
-    return rushlight.tensor(index), rushlight.tensor(whole), bits
+    return make_tensor(index), make_tensor(whole), bits
 
 
 @functools.lru_cache(maxsize=256)
@@ -260,8 +263,8 @@ def table(size, wanted, scale, mode, align_corners, antialias, kind):
     Args:
         kind: the dtype that positions are computed in, or ``"uint8"``.
     """
-    with rushlight.no_grad():
-        dtype = rushlight.float64 if kind == "float64" else rushlight.float32
+    with GradMode(False):
+        dtype = float64 if kind == "float64" else float32
         if mode in ("nearest", "nearest-exact"):
             exact = mode == "nearest-exact"
             return *_nearest(size, wanted, scale, exact, dtype), None
@@ -269,8 +272,8 @@ def table(size, wanted, scale, mode, align_corners, antialias, kind):
             return _bytes_table(size, wanted, scale, mode, align_corners, antialias)
         if antialias:
             index, weights = _windows(size, wanted, scale, mode, align_corners)
-            weights = rushlight.tensor(weights, dtype=dtype)
-            return rushlight.tensor(index), weights, None
+            weights = make_tensor(weights, dtype=dtype)
+            return make_tensor(index), weights, None
         make = _linear if mode == "linear" else _cubic
         return *make(size, wanted, scale, align_corners, dtype), None
 
@@ -285,15 +288,15 @@ def table_of_uses(size, wanted, scale, mode, align_corners, antialias, kind):
         size, wanted, scale, mode, align_corners, antialias, kind
     )
     taps = 1 if index.ndim == 1 else index.shape[1]
-    uses = rushlight.bincount(index.reshape(-1), minlength=size)
+    uses = ops.bincount(index.reshape(-1), minlength=size)
     most = wanted * taps // size
     if most > _FEW_TAPS or bool((uses != most).any()):
         return None
-    with rushlight.no_grad():
+    with GradMode(False):
         order = index.reshape(-1).argsort(stable=True)
         outputs = (order // taps).reshape(size, most)
         if weights is None:
-            weights = rushlight.ones(wanted, dtype=getattr(rushlight, kind))
+            weights = ops.ones(wanted, dtype=getattr(dtypes, kind))
         return outputs, weights.reshape(-1)[order].reshape(size, most), bits
 
 
@@ -368,14 +371,14 @@ def check(operator, tensor, own, sizes, scales, mode, kinds):
 
 def resample(self, sizes, scales, mode, align_corners, antialias):
     """Each of the last dimensions by its table, the fastest one first."""
-    check("_resample", self, self.shape, sizes, scales, mode, (rushlight.uint8,))
+    check("_resample", self, self.shape, sizes, scales, mode, (uint8,))
     format = format_of(self)
     x, first = self.contiguous(), self.ndim - len(sizes)
     if prod(x.shape) == 0 or x.is_meta:
         return laid_out(fresh(x, [*x.shape[:first], *sizes]), format)
     smooth = not mode.startswith("nearest")
     if smooth and x.dtype.itemsize == 2:
-        x = x.to(rushlight.float32)
+        x = x.to(float32)
     tables = _tables(
         *(x.shape[first:], sizes, scales, mode, align_corners, antialias),
         name_of(x.dtype),
@@ -401,7 +404,7 @@ def resample_backward(
     if grad.numel() == 0 or grad.is_meta:
         return laid_out(filled(grad, input_size, 0), format)
     if grad.dtype.itemsize == 2:
-        grad = grad.to(rushlight.float32)
+        grad = grad.to(float32)
     settings = input_size[first:], sizes, scales, mode, align_corners, antialias
     kind = name_of(grad.dtype)
     tables = _tables(*settings, kind), _tables(*settings, kind, table_of_uses)
@@ -455,9 +458,7 @@ def _check_elements(input, sizes, mode):
             f"{[*input.shape[:2], *sizes]}"
         )
     bytes_too = mode.startswith("nearest") or mode in ("bilinear", "bicubic", "lanczos")
-    if not input.is_floating_point() and not (
-        input.dtype is rushlight.uint8 and bytes_too
-    ):
+    if not input.is_floating_point() and not (input.dtype is uint8 and bytes_too):
         raise NotImplementedError(
             f'"upsample_{mode}{axes}d" not implemented for '
             f"'{scalar_name(input.dtype)}'"

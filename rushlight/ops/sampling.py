@@ -3,16 +3,19 @@
 import math
 import warnings
 
-import rushlight
 from rushlight.core import distributions, factories, state
 from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
+from rushlight.core.dtypes import bool_, float32, int64
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.layout import contiguous_format
 from rushlight.core.overlap import refuse_partial_overlap
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.outputs import prepared
 from rushlight.ops import call as ops
 from rushlight.ops import philox
+from rushlight.ops.functions import tensor
 from rushlight.ops.native import host_address, require, run, scalar_name
 from rushlight.ops.normal_kernel import MANY, box_muller
 from rushlight.ops.shared import followed, intercepted, readable
@@ -151,7 +154,7 @@ def normal_(self, mean, std, generator):
         _require_float(self, "normal_kernel_cpu")
     fill = normals.fill_normal
     if self.is_contiguous():
-        many = self.dtype is rushlight.float32 and self.numel() >= MANY
+        many = self.dtype is float32 and self.numel() >= MANY
         if many and self.device.on_host:
             return _normal_blocks(self, mean, std, generator)
     else:
@@ -164,7 +167,7 @@ def _normal_blocks(self, mean, std, generator):
     fill_uniform, code = distributions.fill_uniform, self.dtype.code
     address, count = host_address(self), self.numel()
     fill_uniform(generator, address, count, code, 0.0, 1.0)
-    scale = rushlight.tensor([mean, std], dtype=self.dtype)
+    scale = tensor([mean, std], dtype=self.dtype)
     run(box_muller, [self, scale], [], count // 16, 64, T="float32")
     if count % 16:
         last = address + 4 * (count - 16)
@@ -366,7 +369,7 @@ def randint(high, size, generator, dtype, layout, device, pin_memory):
 
 def randint_low(low, high, size, generator, dtype, layout, device, pin_memory):
     """Integers in ``[low, high)``."""
-    dtype = rushlight.int64 if dtype is None else dtype
+    dtype = int64 if dtype is None else dtype
     return random_from(_empty(size, dtype, device), low, high, generator)
 
 
@@ -444,7 +447,7 @@ def randperm(n, generator, dtype, layout, device, pin_memory):
     """The integers below ``n`` in random order."""
     if n < 0:
         raise RuntimeError(f"n must be non-negative, got{n}")
-    dtype = rushlight.int64 if dtype is None else dtype
+    dtype = int64 if dtype is None else dtype
     require("randperm", dtype, REAL)
     exact = {5: 2**11 + 1, 6: 2**24 + 1, 7: 2**53 + 1}
     if n > exact.get(dtype.code, n):
@@ -467,7 +470,7 @@ def normal_float(mean, std, size, generator, dtype, layout, device, pin_memory):
 def normal(mean, std, generator):
     """Normal numbers, where the mean or the standard deviation is a tensor."""
     _check_deviations(std)
-    like = mean if isinstance(mean, rushlight.Tensor) else std
+    like = mean if isinstance(mean, Tensor) else std
     noise = _empty(_shape_beside(mean, std), like.dtype, like.device)
     return _scaled_normal(noise, mean, std, generator)
 
@@ -475,8 +478,8 @@ def normal(mean, std, generator):
 def normal_into(mean, std, generator, out):
     """Normal numbers, drawn in the output's type and in the order of its memory."""
     _check_deviations(std)
-    if isinstance(std, rushlight.Tensor):
-        sizes, quiet = _shape_beside(mean, std), not isinstance(mean, rushlight.Tensor)
+    if isinstance(std, Tensor):
+        sizes, quiet = _shape_beside(mean, std), not isinstance(mean, Tensor)
     else:  # PyTorch makes deviations of the output's sizes
         sizes, quiet = _shape_beside(mean, out), False
     prepared("normal", out, sizes, quiet, (mean, std))
@@ -484,13 +487,13 @@ def normal_into(mean, std, generator, out):
 
 
 def _shape_beside(mean, std):
-    tensors = [x for x in (mean, std) if isinstance(x, rushlight.Tensor)]
+    tensors = [x for x in (mean, std) if isinstance(x, Tensor)]
     return broadcast_sizes([x.shape for x in tensors])
 
 
 def _check_deviations(std):
     """Refuses standard deviations below zero, and complex ones."""
-    if isinstance(std, rushlight.Tensor):
+    if isinstance(std, Tensor):
         if std.is_complex():
             raise RuntimeError("normal expects standard deviation to be non-complex")
         known = std.numel() and readable(std)
@@ -502,11 +505,11 @@ def _check_deviations(std):
 
 def _scaled_normal(noise, mean, std, generator):
     """Fills a tensor with normal numbers of other means and deviations."""
-    if not isinstance(std, rushlight.Tensor):
+    if not isinstance(std, Tensor):
         return ops.add_(normal_(noise, 0.0, std, generator), mean)
     normal_(noise, 0.0, 1.0, generator)
-    if not isinstance(mean, rushlight.Tensor):
-        mean = rushlight.full((), mean, dtype=noise.dtype, device=noise.device)
+    if not isinstance(mean, Tensor):
+        mean = ops.full((), mean, dtype=noise.dtype, device=noise.device)
     rounded = noise.dtype.itemsize < 4 or not (mean.dtype is std.dtype is noise.dtype)
     if rounded:  # the product is, too
         return ops.add_(ops.mul_(noise, std), mean)
@@ -534,14 +537,14 @@ def bernoulli_p(self, p, generator):
 
 
 def _row_major(x):
-    return ops.empty_like(x, memory_format=rushlight.contiguous_format)
+    return ops.empty_like(x, memory_format=contiguous_format)
 
 
 def multinomial(self, num_samples, replacement, generator):
     """Indices drawn from each row of weights."""
     _check_multinomial(self, num_samples, replacement)
     shape = (*self.shape[:-1], num_samples)
-    result = ops.empty(shape, dtype=rushlight.int64, device=self.device)
+    result = ops.empty(shape, dtype=int64, device=self.device)
     if self.numel() == 0 and result.numel():
         raise RuntimeError(
             "invalid multinomial distribution (sum of probabilities <= 0)"
@@ -788,13 +791,13 @@ def _alpha_noise(input, p, channels):
 def native_dropout(input, p, train):
     """The dropped-out input, and which elements were kept."""
     if input.numel() == 0 or train is False:
-        return input.clone(), ops.ones_like(input, dtype=rushlight.bool)
+        return input.clone(), ops.ones_like(input, dtype=bool_)
     if input.dtype.category < 2:
         raise RuntimeError(
             "result type Float can't be cast to the desired output type "
             f"{scalar_name(input.dtype)}"
         )
-    keep = ops.empty_like(input, dtype=rushlight.bool)
+    keep = ops.empty_like(input, dtype=bool_)
     if input.device.on_host or not 0 <= p <= 1:
         keep = bernoulli_float(keep, 1 - p, None)
     elif input.device.has_memory:

@@ -1,9 +1,9 @@
 """Gradients of scaled losses: unscaled all at once, and the scale adapted."""
 
-import rushlight
 from rushlight.backends.roles import host
 from rushlight.codegen.faults import Refused
 from rushlight.codegen.language import isfinite, pointwise
+from rushlight.core.dtypes import int32
 from rushlight.ops import call as ops
 from rushlight.ops import together
 from rushlight.ops.foreach import FUSED_DTYPES
@@ -33,7 +33,7 @@ def unscale_each_(self, found_inf, inv_scale):
         else:
             single.append(grad)
     for (device, _), grads in groups.items():
-        flag = ops.zeros([1], dtype=rushlight.int32, device=device)
+        flag = ops.zeros([1], dtype=int32, device=device)
         together.run(unscaled, [grads], [grads, inv_scale], fault=flag)
         found_inf.copy_(ops.maximum(found_inf, ops.ne(flag[0], 0)))
     for grad in single:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import rushlight
+from rushlight.core.dtype import iinfo
+from rushlight.core.dtypes import bool_, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
@@ -33,7 +34,7 @@ REDUCTIONS = {
 
 def check_index_type(operator, index):
     """Refuses indices of other types than int32 and int64."""
-    if index.dtype not in (rushlight.int64, rushlight.int32):
+    if index.dtype not in (int64, int32):
         raise RuntimeError(
             f"{operator}(): Expected dtype int32/int64 for index\n"
             f"  index: {brief(index)}"
@@ -129,7 +130,7 @@ def scatter(operator, self, dim, index, source, mode, single=False):
     require((SCALAR if single else TENSOR) + suffix, self.dtype, codes, self)
     if index.numel() == 0:
         return self.contiguous().clone()
-    index = index.to(rushlight.int64)
+    index = index.to(int64)
     size = self.shape[dim] if self.dim() else 1
     if size == 0:
         raise RuntimeError(
@@ -269,9 +270,9 @@ def _worst(dtype, infinity):
     """The number that loses against every other of the type."""
     if dtype.is_floating_point or dtype.is_complex:
         return infinity if dtype.is_floating_point else 0
-    if dtype is rushlight.bool:
+    if dtype is bool_:
         return infinity > 0
-    limits = rushlight.iinfo(dtype)
+    limits = iinfo(dtype)
     return limits.max if infinity > 0 else limits.min
 
 

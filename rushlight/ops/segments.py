@@ -2,11 +2,13 @@
 
 import math
 
-import rushlight
 from rushlight.codegen.loops import A, T, loops, stored
+from rushlight.core.dtypes import float64, int32, int64
 from rushlight.core.geometry import around
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import contiguous_format
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import (
     expect,
     fault_flag,
@@ -183,7 +185,7 @@ def segment_reduce_backward(
         "_segment_reduce_backward", grad=(grad, made, data.dtype),
         output=(output, made, data.dtype),
     )  # fmt: skip
-    out = ops.zeros_like(data, memory_format=rushlight.contiguous_format)
+    out = ops.zeros_like(data, memory_format=contiguous_format)
     tensors = [tensor.contiguous() for tensor in (grad, output, data)]
     run(
         spread_segments,
@@ -198,7 +200,7 @@ def segment_reduce_backward(
 
 def _start(data, kind, initial):
     start = _STARTS[kind] if initial is None else float(initial)
-    return rushlight.tensor([start], dtype=rushlight.float64, device=data.device)
+    return make_tensor([start], dtype=float64, device=data.device)
 
 
 def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
@@ -221,7 +223,7 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
     refuse_gradient("segment_reduce", lengths=lengths, offsets=offsets)
     name = "lengths" if offsets is None else "offsets"
     given = lengths if offsets is None else offsets
-    if given.dtype not in (rushlight.int32, rushlight.int64):
+    if given.dtype not in (int32, int64):
         require(f"_segment_reduce_{name}_cpu_kernel1", given.dtype, {3, 4}, given)
     if data.ndim < given.ndim:
         raise RuntimeError(
@@ -237,7 +239,7 @@ def _stretches(data, reduce, lengths, indices, offsets, axis, unsafe):
             f"segment_reduce(): Expected the leading sizes of {name} to be those of data"
             f", but got {list(given.shape)} beside {list(data.shape)}"
         )
-    given = given.to(rushlight.int64)
+    given = given.to(int64)
     size = data.shape[axis]
     if offsets is not None:
         bounds = given.contiguous()

@@ -7,9 +7,9 @@ of algorithms that one thread goes (`rushlight.ops.tie_order`).
 
 from __future__ import annotations
 
-import rushlight
-from rushlight.backends import backend_for
 from rushlight.codegen.loops import loops
+from rushlight.core.device import backend_for
+from rushlight.core.dtypes import int64
 from rushlight.ops import call as ops
 from rushlight.ops.native import fresh, name_of, run
 
@@ -72,7 +72,7 @@ def parts_for(number, size, count):
 def select(way, rows, number, size, parts, count, largest):
     """What the backend selects from so many rows; None where it has no layout."""
     out = fresh(rows, (number * parts * count,))
-    index = fresh(rows, (number * parts * count,), rushlight.int64)
+    index = fresh(rows, (number * parts * count,), int64)
     operands = [out, index, rows]
     given = number, size, parts, count - 1, bool(largest), 0
     return (out, index) if run_there(way, operands, *given) else None
@@ -134,7 +134,7 @@ def mode_of_rows(out, place, values, index, size):
         values, index: of rows in order, and where the elements were.
     """
     number, types = values.numel() // size, {"T": name_of(values.dtype)}
-    length = fresh(values, (number, size), rushlight.int64)
+    length = fresh(values, (number, size), int64)
     run(lengths_in_rows, [length, values], [size], number * size, 16, **types)
     start = ops.argmax(length, 1)
     operands = [out, place, values, index, length, start]

@@ -1,7 +1,7 @@
 """Sequences of different lengths: padded to one tensor, and packed by time steps."""
 
-import rushlight
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor
 
 
 def pad_sequence(sequences, batch_first, padding_value, padding_side):
@@ -65,7 +65,7 @@ def pack_padded(input, lengths, batch_first):
     steps = input.transpose(0, 1) if batch_first else input
     counts = _at_least(sizes, sizes[0])
     data = ops.cat([steps[time, :count] for time, count in enumerate(counts)])
-    return data, rushlight.tensor(counts, dtype=lengths.dtype)
+    return data, tensor(counts, dtype=lengths.dtype)
 
 
 def pad_packed(data, batch_sizes, batch_first, padding_value, total_length):
@@ -81,7 +81,7 @@ def pad_packed(data, batch_sizes, batch_first, padding_value, total_length):
     for _ in range(total_length - len(counts)):
         steps.append(data.new_full((samples, *rest), padding_value))
     padded = ops.stack(steps)
-    lengths = rushlight.tensor(_at_least(counts, samples), dtype=batch_sizes.dtype)
+    lengths = tensor(_at_least(counts, samples), dtype=batch_sizes.dtype)
     return padded.transpose(0, 1) if batch_first else padded, lengths
 
 

@@ -3,14 +3,17 @@
 import itertools
 import math
 
-import rushlight
+from rushlight.core.dtype import promote_types
+from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import channels_last_3d, contiguous_format
 from rushlight.core.views import unsafe_view
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.ops import call as ops
 from rushlight.ops.conversion import copy
 from rushlight.ops.copying import cat
 from rushlight.ops.formats import format_of, laid_out
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import brief, require, scalar_name
 from rushlight.ops.picking import shares_storage
 from rushlight.ops.shared import readable, written
@@ -120,7 +123,7 @@ def block_diag(tensors):
     width = sum(block.shape[1] for block in blocks)
     dtype = blocks[0].dtype
     for block in blocks:
-        dtype = rushlight.promote_types(dtype, block.dtype)
+        dtype = promote_types(dtype, block.dtype)
     rows, left = [], 0
     for block in blocks:
         right = width - left - block.shape[1]
@@ -201,7 +204,7 @@ def repeat_interleave_int(self, repeats, dim, output_size):
     wide = self.unsqueeze(dim + 1)
     sizes = list(wide.shape)
     sizes[dim + 1] = repeats
-    return wide.expand(sizes).clone(memory_format=rushlight.contiguous_format).flatten(
+    return wide.expand(sizes).clone(memory_format=contiguous_format).flatten(
         dim, dim + 1
     )  # fmt: skip
 
@@ -319,7 +322,7 @@ def rot90(self, k, dims):
     if turns == 2:
         return self.flip([first, second])
     if turns == 0:
-        return ops.clone(self, memory_format=rushlight.contiguous_format)
+        return ops.clone(self, memory_format=contiguous_format)
     turned = self.flip([second if turns == 1 else first]).transpose(first, second)
     return ops._unsafe_view(turned, turned.shape)
 
@@ -389,7 +392,7 @@ def combinations(self, r, with_replacement):
     if not choices:  # of any type
         return ops.clone(ops.narrow(self, 0, 0, 0).unsqueeze(1).expand([0, r]))
     flat = list(itertools.chain(*choices))
-    places = rushlight.tensor(flat, dtype=rushlight.int64, device=self.device)
+    places = make_tensor(flat, dtype=int64, device=self.device)
     return ops._unsafe_view(ops.index_select(self, 0, places), [len(choices), r])
 
 
@@ -587,12 +590,10 @@ def one_hot(self, num_classes):
         elif ops.any(self >= num_classes):
             raise RuntimeError("Class values must be smaller than num_classes.")
     if 0 < self.numel() * num_classes <= FEW:  # a comparison is over sooner than a copy
-        classes = ops.arange(num_classes, dtype=rushlight.int64, device=self.device)
+        classes = ops.arange(num_classes, dtype=int64, device=self.device)
         found = self.unsqueeze(-1) == classes
-        return found.to(rushlight.int64, memory_format=rushlight.contiguous_format)
-    result = ops.zeros(
-        [*self.shape, num_classes], dtype=rushlight.int64, device=self.device
-    )
+        return found.to(int64, memory_format=contiguous_format)
+    result = ops.zeros([*self.shape, num_classes], dtype=int64, device=self.device)
     if not self.numel():
         return result
     return written("scatter", result, -1, self.unsqueeze(-1), 1)
@@ -612,12 +613,12 @@ def _moved(blocks, order, sizes, like):
     """The blocks in another order, in the memory format of ``like``."""
     result = blocks.permute(order).reshape(sizes)
     if shares_storage(result, like):
-        result = result.clone(memory_format=rushlight.contiguous_format)
+        result = result.clone(memory_format=contiguous_format)
     return laid_out(result, format_of(like))
 
 
 def _refuse_volumes(self):
-    if format_of(self) is rushlight.channels_last_3d:
+    if format_of(self) is channels_last_3d:
         raise RuntimeError(
             "Unsupported memory format. Supports only ChannelsLast, Contiguous"
         )

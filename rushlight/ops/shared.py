@@ -3,9 +3,9 @@
 import math
 import warnings
 
-import rushlight
 from rushlight.core.geometry import canonical_dim as wrap_dim
-from rushlight.core.state import included_keys
+from rushlight.core.layout import contiguous_format
+from rushlight.core.state import included_keys, is_grad_enabled
 from rushlight.core.subclass import dispatched
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import deferred, python_key
@@ -40,7 +40,7 @@ def refuse_gradient(operator, **tensors):
     """
     for name, tensor in tensors.items():
         wants = tensor is not None and tensor.requires_grad
-        if wants and rushlight.is_grad_enabled():
+        if wants and is_grad_enabled():
             raise RuntimeError(
                 f"The function '{operator}' is not differentiable with respect to "
                 f"argument '{name}'. This input cannot have requires_grad True."
@@ -67,7 +67,7 @@ def differentiated(tensor):
 
     Levels of transformations may stand around it: each is asked.
     """
-    recording = rushlight.is_grad_enabled()
+    recording = is_grad_enabled()
     while True:
         if recording and tensor.requires_grad:
             return True
@@ -171,7 +171,7 @@ def compact(x):
     """The tensor row by row, with even strides beside a last dimension of pairs."""
     x = x.contiguous()
     if any(step % 2 for step in x.stride()[:-1]):  # of dimensions of size one
-        return x.clone(memory_format=rushlight.contiguous_format)
+        return x.clone(memory_format=contiguous_format)
     return x
 
 
@@ -213,11 +213,23 @@ def convolution_second_gradients(
     return to_grad, to_input, to_weight
 
 
-_told = set()
+_warned = set()
+_repeat = False
+
+
+def set_warn_always(b, /):
+    """Whether warnings that come once come each time; Python's own filters hold beside."""
+    global _repeat
+    _repeat = bool(b)
+
+
+def is_warn_always_enabled():
+    """What ``set_warn_always`` was given."""
+    return _repeat
 
 
 def warn_once(message, stacklevel=3):
     """Gives a warning the first time that it is due: each time after ``set_warn_always``."""
-    if message not in _told or rushlight.is_warn_always_enabled():
-        _told.add(message)
+    if message not in _warned or _repeat:
+        _warned.add(message)
         warnings.warn(message, UserWarning, stacklevel=stacklevel)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import rushlight
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
@@ -135,7 +134,7 @@ def padded(signal, amount, mode):
         return ops.cat([before, signal, after], -1)
     missing = max(3 - signal.ndim, 0)
     whole = signal.reshape([*[1] * missing, *signal.shape])
-    whole = rushlight.nn.functional.pad(whole, [amount, amount], mode)
+    whole = ops.pad(whole, [amount, amount], mode)
     return whole.reshape([*signal.shape[:-1], whole.shape[-1]])
 
 

@@ -2,8 +2,8 @@
 
 import math
 
-import rushlight
 from rushlight.codegen.language import exp, largest, log, rowwise, select, total
+from rushlight.core.dtypes import float16, float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -102,7 +102,7 @@ def _check_gradient(name, grad_output, output, input_dtype):
             f"expected scalar type {scalar_name(grad_output.dtype)} but found "
             f"{scalar_name(output.dtype)}"
         )
-    if input_dtype is rushlight.float16 and grad_output.dtype is rushlight.float32:
+    if input_dtype is float16 and grad_output.dtype is float32:
         raise RuntimeError("expected scalar type Float but found Half")
 
 

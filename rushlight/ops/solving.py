@@ -5,7 +5,9 @@ Their derivatives are in `solving_gradients`.
 
 import math
 
-import rushlight
+from rushlight.core.dtype import finfo
+from rushlight.core.dtypes import float64
+from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
 from rushlight.ops.linalg_checks import (
     INT32,
@@ -408,25 +410,25 @@ def tolerances(A, atol, rtol, operator="torch.linalg.pinv"):
     Raises:
         RuntimeError: a tolerance is complex.
     """
-    options = {"dtype": rushlight.float64, "device": A.device}
+    options = {"dtype": float64, "device": A.device}
     for name, value in (("atol", atol), ("rtol", rtol)):
-        if isinstance(value, rushlight.Tensor) and value.is_complex():
+        if isinstance(value, Tensor) and value.is_complex():
             raise RuntimeError(
                 f"{operator}: {name} tensor of complex type is not supported. Got "
                 f"{scalar_name(value.dtype)}"
             )
     if rtol is None:
-        default = rushlight.finfo(A.dtype).eps * max(A.shape[-2:])
+        default = finfo(A.dtype).eps * max(A.shape[-2:])
         rtol = ops.full((), default, **options)
-        if isinstance(atol, rushlight.Tensor):
+        if isinstance(atol, Tensor):
             rtol = ops.where(atol > 0, 0.0, rtol)
         elif atol is not None and atol > 0:
             rtol = ops.zeros((), **options)
-    elif not isinstance(rtol, rushlight.Tensor):
+    elif not isinstance(rtol, Tensor):
         rtol = ops.full((), rtol, **options)
     if atol is None:
         atol = ops.zeros((), **options)
-    elif not isinstance(atol, rushlight.Tensor):
+    elif not isinstance(atol, Tensor):
         atol = ops.full((), atol, **options)
     return atol, rtol
 
@@ -596,7 +598,7 @@ def _least_squares(A, B, rcond, driver, vector, batch):
     *_, rows, columns = A.shape
     real = A.dtype.to_real()
     if rcond is None:
-        rcond = rushlight.finfo(A.dtype).eps * max(rows, columns)
+        rcond = finfo(A.dtype).eps * max(rows, columns)
     own = A.shape[:-2]
     A, B = batched(A, batch), batched(B, batch)
     wide = B.shape[-1]

@@ -5,7 +5,8 @@ those of Giles, *An extended collection of matrix derivative results* (2008), wi
 adjoints in place of transposes.
 """
 
-import rushlight
+from rushlight.core.dtype import finfo
+from rushlight.core.dtypes import bool_
 from rushlight.ops import call as ops
 from rushlight.ops.shared import differentiated
 
@@ -213,7 +214,7 @@ def det_backward(grad, A, det, LU, pivots):
         wanted = ops.diag_embed(scaled.expand(A.shape[:-1]))
         return ops.linalg_solve_ex(A.mH, wanted)[0]
     diagonal = LU.diagonal(0, -2, -1)
-    near = ops.where(diagonal == 0, rushlight.finfo(A.dtype).eps, 0.0).to(LU.dtype)
+    near = ops.where(diagonal == 0, finfo(A.dtype).eps, 0.0).to(LU.dtype)
     factors = LU + ops.diag_embed(near)
     det = ops.prod(factors.diagonal(0, -2, -1), -1) * signs_of(pivots)
     scaled = (grad * det.conj()).unsqueeze(-1)
@@ -227,7 +228,7 @@ def _cofactors(A):
     """The conjugated cofactors: ``conj(det(U) det(Vh)) U diag(others) Vh``."""
     U, S, Vh = ops.linalg_svd(A, False)
     size = S.shape[-1]
-    eye = ops.eye(size, dtype=rushlight.bool, device=A.device)
+    eye = ops.eye(size, dtype=bool_, device=A.device)
     others = ops.where(eye, 1.0, S.unsqueeze(-2)).prod(-1)
     turn = (ops.linalg_det(U) * ops.linalg_det(Vh)).unsqueeze(-1).unsqueeze(-1)
     return turn * ((U * others.unsqueeze(-2)) @ Vh)

@@ -1,8 +1,8 @@
 """Order: sorting with its derivatives, the most frequent element, searching."""
 
-import rushlight
 from rushlight.ops import call as ops
 from rushlight.ops import sorting_kernels
+from rushlight.ops.functions import tensor
 from rushlight.ops.reduction import scatter_back, spread_evenly
 
 __all__ = ["scatter_back", "spread_evenly"]
@@ -32,7 +32,7 @@ def unique_consecutive(self, return_inverse, return_counts, dim):
 
 def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
     """The position of one number."""
-    value = rushlight.tensor(self, device=sorted_sequence.device)
+    value = tensor(self, device=sorted_sequence.device)
     return ops.searchsorted(
         sorted_sequence,
         value,
@@ -45,5 +45,5 @@ def searchsorted_scalar(sorted_sequence, self, out_int32, right, side, sorter):
 
 def bucketize_scalar(self, boundaries, out_int32, right):
     """The bucket of one number."""
-    value = rushlight.tensor(self, device=boundaries.device)
+    value = tensor(self, device=boundaries.device)
     return ops.bucketize(value, boundaries, out_int32=out_int32, right=right)

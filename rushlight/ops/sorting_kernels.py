@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.language import bits_of
 from rushlight.codegen.loops import (
     A,
@@ -19,9 +18,13 @@ from rushlight.codegen.loops import (
     loops,
     loops_inline,
 )
+from rushlight.core import dtypes
+from rushlight.core.dtypes import bool_, float32, float64, int32, int64, uint64
 from rushlight.core.geometry import canonical_dim as wrap_dim
-from rushlight.ops import selecting_elsewhere, tie_order
+from rushlight.core.layout import contiguous_format
+from rushlight.ops import call, selecting_elsewhere, tie_order
 from rushlight.ops.copying import check_number
+from rushlight.ops.functions import result_type, tensor
 from rushlight.ops.native import (
     brief,
     fault_flag,
@@ -466,23 +469,23 @@ def _rows(x, dim):
     inverse = [order.index(d) for d in range(x.dim())]
 
     def back(result):
-        return result.permute(inverse).clone(memory_format=rushlight.contiguous_format)
+        return result.permute(inverse).clone(memory_format=contiguous_format)
 
     return x.permute(order).contiguous(), back, size
 
 
 def _sorted_rows(rows, size, descending):
-    values, index = fresh(rows, rows.shape), fresh(rows, rows.shape, rushlight.int64)
+    values, index = fresh(rows, rows.shape), fresh(rows, rows.shape, int64)
     if rows.numel() == 0:
         return values, index
     total, down = rows.numel() // size, int(bool(descending))
     if size > RUN and not place_of(rows).on_host:
         return _sorted_by_ranks(values, index, rows, size, down)
-    if MANY <= size < 2**31 and rows.dtype is not rushlight.uint64:
+    if MANY <= size < 2**31 and rows.dtype is not uint64:
         _sort_by_bytes(values, index, rows, size, down)
         return values, index
     spared = rows.shape if size > RUN else (0,)
-    spare, spare_index = fresh(rows, spared), fresh(rows, spared, rushlight.int64)
+    spare, spare_index = fresh(rows, spared), fresh(rows, spared, int64)
     operands = [values, index, rows, spare, spare_index]
     types = {"T": name_of(rows.dtype), "descending": down}
     run(sort_rows, operands, [size, down], total, 8 * size, **types)
@@ -497,7 +500,7 @@ def _sorted_by_ranks(values, index, rows, size, down):
     run(sort_runs, operands, [size, runs, down], total // size * runs, RUN, **types)
     spare, spare_index = (
         fresh(rows, rows.shape),
-        fresh(rows, rows.shape, rushlight.int64),
+        fresh(rows, rows.shape, int64),
     )
     while width < size:
         operands = [spare, spare_index, values, index]
@@ -515,8 +518,8 @@ def _sort_by_bytes(values, index, rows, size, down):
         width = 2 * width  # keys are signed numbers
     shape = rows.shape
     signed, unsigned = f"int{8 * width}", f"uint{8 * width}"
-    keys = [fresh(rows, shape, getattr(rushlight, signed)) for _ in range(2)]
-    places = [fresh(rows, shape, rushlight.int32) for _ in range(2)]
+    keys = [fresh(rows, shape, getattr(dtypes, signed)) for _ in range(2)]
+    places = [fresh(rows, shape, int32) for _ in range(2)]
     types = {"T": name_of(rows.dtype), "A": unsigned, "I": signed}
     types.update(digits=width, descending=down)
     operands = [values, index, rows, *keys, *places]
@@ -553,7 +556,7 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     Raises:
         RuntimeError: there are fewer than ``k``.
     """
-    if self.dtype is rushlight.bool:
+    if self.dtype is bool_:
         raise RuntimeError(
             f"topk does not support bool dtypes on CPU\n  self: {brief(self)}"
         )
@@ -567,10 +570,10 @@ def topk(self, k, dim=-1, largest=True, sorted=True):
     if (self.dim() and not k) or not self.numel():  # a number alone is its own first
         shape = list(self.shape)
         shape[dim : dim + 1] = [k]
-        return fresh(self, shape), fresh(self, shape, rushlight.int64)
+        return fresh(self, shape), fresh(self, shape, int64)
     rows, back, size = _rows(self, dim)
     shape = [*rows.shape[:-1], k] if rows.dim() else []
-    out, index = fresh(self, shape), fresh(self, shape, rushlight.int64)
+    out, index = fresh(self, shape), fresh(self, shape, int64)
     if size > 1:
         _top(out, index, rows, size, k, int(bool(largest)), sorted)
     else:
@@ -596,7 +599,7 @@ def _top(out, index, rows, size, k, largest, sorted):
         flag = fault_flag(rows)
         run(tie_order.find_ties, [flag, out, rows], ints[:2], total, size, T=types["T"])
     if not few or fault_in(flag) is not None:
-        spare = fresh(rows, rows.shape), fresh(rows, rows.shape, rushlight.int64)
+        spare = fresh(rows, rows.shape), fresh(rows, rows.shape, int64)
         operands, types["ordered"] = [out, index, rows, *spare], int(bool(sorted))
         ints.append(types["ordered"])
         run(tie_order.first_by_parts, operands, ints, total, 8 * size, **types)
@@ -616,7 +619,7 @@ def kthvalue(self, k, dim=-1, keepdim=False):
             f"  self: {brief(self)}\n  k: {k}"
         )
     if not self.dim():
-        return self.clone(), filled(self, (), 0, rushlight.int64)
+        return self.clone(), filled(self, (), 0, int64)
     require("kthvalue_cpu", self.dtype, REAL, self)
     return _choose(tie_order.quick_select, self, dim, keepdim, [k - 1])
 
@@ -627,11 +630,11 @@ def _choose(kernel, x, dim, keepdim, ints):
     shape = list(x.shape)
     if shape:
         shape[dim : dim + 1] = [1] if keepdim else []
-    out, place = fresh(x, shape), fresh(x, shape, rushlight.int64)
+    out, place = fresh(x, shape), fresh(x, shape, int64)
     if out.numel() and not place_of(x).on_host:
         if _choose_there(kernel, out, place, rows, size, ints):
             return out, place
-    spare = fresh(x, rows.shape), fresh(x, rows.shape, rushlight.int64)
+    spare = fresh(x, rows.shape), fresh(x, rows.shape, int64)
     operands = [out, place, rows, *spare]
     run(kernel, operands, [size, *ints], prod(shape), 8 * size, T=name_of(x.dtype))
     return out, place
@@ -654,7 +657,7 @@ def mode(self, dim=-1, keepdim=False):
     dim = wrap_dim(dim, self.dim())
     _check_rank_dim("mode", self, dim)
     if not self.dim():
-        return self.clone(), filled(self, (), 0, rushlight.int64)
+        return self.clone(), filled(self, (), 0, int64)
     require("mode_cpu", self.dtype, REAL | {11}, self)
     return _choose(tie_order.mode_rows, self, dim, keepdim, [])
 
@@ -709,9 +712,9 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
     """
     require("unique", self.dtype, ORDERED, self)
     flat = self.contiguous().view(-1)
-    inverse = fresh(self, self.shape, rushlight.int64)
+    inverse = fresh(self, self.shape, int64)
     if flat.numel() == 0:
-        empty = fresh(self, (0,), rushlight.int64)
+        empty = fresh(self, (0,), int64)
         return fresh(self, (0,)), inverse if return_inverse else empty, empty
     values, index = _sorted_rows(flat, flat.numel(), False)
     return _runs(flat, values, index, inverse, return_inverse, return_counts)
@@ -720,13 +723,13 @@ def unique(self, sorted=True, return_inverse=False, return_counts=False):
 def _runs(flat, values, index, inverse, with_inverse, with_counts):
     if flat.numel() and not place_of(flat).on_host:
         return _runs_by_numbers(flat, values, index, inverse, with_inverse, with_counts)
-    out, counts = fresh(flat, flat.shape), fresh(flat, flat.shape, rushlight.int64)
-    found = fresh(flat, (1,), rushlight.int64)
+    out, counts = fresh(flat, flat.shape), fresh(flat, flat.shape, int64)
+    found = fresh(flat, (1,), int64)
     if not flat.numel():  # the kernel does not run
         found.zero_()
     operands = [out, inverse, counts, found, values, index]
     run_whole(unique_runs, operands, [], flat.numel(), T=name_of(flat.dtype))
-    empty = fresh(flat, (0,), rushlight.int64)
+    empty = fresh(flat, (0,), int64)
     number = found.item()
     return (
         out.narrow(0, 0, number).clone(),
@@ -738,15 +741,15 @@ def _runs(flat, values, index, inverse, with_inverse, with_counts):
 def _runs_by_numbers(flat, values, index, inverse, with_inverse, with_counts):
     """The same by all threads: a run's number is how many have begun before."""
     size, types = flat.numel(), {"T": name_of(flat.dtype)}
-    new, starts = (fresh(flat, flat.shape, rushlight.int64) for _ in range(2))
+    new, starts = (fresh(flat, flat.shape, int64) for _ in range(2))
     run(begin_runs, [new, values], [], size, **types)
     number, out = new.cumsum(0), fresh(flat, flat.shape)
     operands = [out, inverse, starts, values, index, number]
     run(place_runs, operands, [], size, **types)
     found = number[-1].item()
-    counts = fresh(flat, (found if with_counts else 0,), rushlight.int64)
+    counts = fresh(flat, (found if with_counts else 0,), int64)
     run(lengths_of_runs, [counts, starts], [found, size], counts.numel())
-    empty = fresh(flat, (0,), rushlight.int64)
+    empty = fresh(flat, (0,), int64)
     return out.narrow(0, 0, found).clone(), inverse if with_inverse else empty, counts
 
 
@@ -754,8 +757,8 @@ def unique_consecutive(self, return_inverse=False, return_counts=False):
     """The elements with repetitions in a row removed; as `unique`, without sorting."""
     require("unique", self.dtype, ORDERED, self)
     flat = self.contiguous().view(-1)
-    index = rushlight.arange(flat.numel(), dtype=rushlight.int64, device=self.device)
-    inverse = fresh(self, self.shape, rushlight.int64)
+    index = call.arange(flat.numel(), dtype=int64, device=self.device)
+    inverse = fresh(self, self.shape, int64)
     return _runs(flat, flat, index, inverse, return_inverse, return_counts)
 
 
@@ -775,8 +778,8 @@ def bincount(self, weights=None, minlength=0):
         found = tally(self, minlength)
         if found is not None:
             return found
-    x = self.to(rushlight.int64).contiguous()
-    limits = filled(self, (2,), -1, rushlight.int64)
+    x = self.to(int64).contiguous()
+    limits = filled(self, (2,), -1, int64)
     run_whole(lowest_and_highest, [limits, x], [], x.numel())
     low, high = limits.tolist()
     if self.dim() != 1 or (x.numel() and low < 0):
@@ -784,11 +787,9 @@ def bincount(self, weights=None, minlength=0):
             "bincount only supports 1-d non-negative integral inputs.\n"
             f"  self: {brief(self)}"
         )
-    kind = rushlight.int64
+    kind = int64
     if weights is not None:
-        kind = (
-            weights.dtype if weights.dtype is rushlight.float32 else rushlight.float64
-        )
+        kind = weights.dtype if weights.dtype is float32 else float64
         weights = weights.to(kind).contiguous()
     out = filled(self, (max(minlength, high + 1),), 0, kind)
     types = {"A": name_of(kind), "weighted": int(weights is not None)}
@@ -808,14 +809,14 @@ def searchsorted(
     _check_side(side, right)
     _check_rows(sorted_sequence, self)
     _check_sorter(sorted_sequence, sorter)
-    common = rushlight.result_type(sorted_sequence, self)
+    common = result_type(sorted_sequence, self)
     if not self.numel():
-        kind = rushlight.int32 if out_int32 else rushlight.int64
+        kind = int32 if out_int32 else int64
         return fresh(self, self.shape, kind)
     require("searchsorted_out_cpu", common, REAL, sorted_sequence, self)
     values, bounds = self.to(common), sorted_sequence.to(common)
     shared = bounds.dim() == 1
-    out = fresh(self, self.shape, rushlight.int32 if out_int32 else rushlight.int64)
+    out = fresh(self, self.shape, int32 if out_int32 else int64)
     size, per_row = bounds.shape[-1], self.shape[-1] if self.dim() else 1
     types = {
         "T": name_of(common),
@@ -875,7 +876,7 @@ def _check_sorter(bounds, sorter):
             f" boundary tensor {list(bounds.shape)}and got sorter tensor"
             f" {list(sorter.shape)}"
         )
-    if sorter.dtype is not rushlight.int64:
+    if sorter.dtype is not int64:
         raise RuntimeError(
             "torch.searchsorted(): sorter must be a tensor of long dtype but got dtype "
             f"{scalar_name(sorter.dtype)}"
@@ -911,9 +912,7 @@ def histc(self, bins=100, min=0, max=0):
             f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0"
         )
     for bound in (min, max):
-        check_number(
-            self.dtype if self.is_floating_point() else rushlight.float64, bound
-        )
+        check_number(self.dtype if self.is_floating_point() else float64, bound)
     low, high = float(min), float(max)
     if low == high:
         require("histogram_cpu", self.dtype, FLOATS, self)
@@ -926,7 +925,7 @@ def histc(self, bins=100, min=0, max=0):
     if low > high:
         raise RuntimeError("torch.histc: max must be larger than min")
     require("histogram_cpu", self.dtype, FLOATS, self)
-    limits = rushlight.tensor([low, high], dtype=rushlight.float64, device=self.device)
+    limits = tensor([low, high], dtype=float64, device=self.device)
     out, x = filled(self, (bins,), 0), self.contiguous()
     run_whole(histogram, [out, x, limits], [bins], x.numel(), T=name_of(x.dtype))
     return out

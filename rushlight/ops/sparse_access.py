@@ -1,8 +1,10 @@
 """What one asks of a tensor's layout, and conversions between layouts."""
 
-import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtypes import int64
+from rushlight.core.state import is_grad_enabled
 from rushlight.ops import call as ops
 from rushlight.ops import sparse_coo
 
@@ -201,7 +203,7 @@ def to_sparse(self, layout, blocksize, dense_dim):
 
 def _refuse_complex_gradient(name, self):
     """Refuses complex numbers where a gradient is wanted of them."""
-    if self.is_complex() and self.requires_grad and rushlight.is_grad_enabled():
+    if self.is_complex() and self.requires_grad and is_grad_enabled():
         raise RuntimeError(
             f"{name} does not support automatic differentiation for outputs with complex "
             "dtype."
@@ -361,9 +363,7 @@ def empty_in_layout(size, dtype, layout, device):
     Raises:
         RuntimeError: the layout needs blocks, or more dimensions.
     """
-    import rushlight
-
-    dtype = rushlight.get_default_dtype() if dtype is None else dtype
+    dtype = get_default_dtype() if dtype is None else dtype
     if layout is layouts.sparse_coo:
         return sparse_coo.empty(size, dtype, device)
     if layout not in COMPRESSED or layout in IN_BLOCKS:
@@ -377,7 +377,7 @@ def empty_in_layout(size, dtype, layout, device):
             f"supported, but got size {size}"
         )
     batch, lines = size[:-2], size[-2] if layout in BY_ROWS else size[-1]
-    whole = rushlight.int64
+    whole = int64
     return ops._sparse_compressed_tensor_unsafe(
         ops.zeros([*batch, lines + 1], dtype=whole, device=device),
         ops.empty([*batch, 0], dtype=whole, device=device),

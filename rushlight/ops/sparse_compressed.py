@@ -1,8 +1,9 @@
 """Sparse matrices compressed by rows or columns, of numbers or of blocks."""
 
-import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.dtypes import int64
+from rushlight.core.tensor import Tensor
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
 from rushlight.ops.sparse_access import (
@@ -112,7 +113,7 @@ def to_dense(self):
     high, wide = block_of(self)
     found = []
     for compressed, plain, values in _matrices(self):
-        lines, plain = lines_of(compressed), plain.to(rushlight.int64)
+        lines, plain = lines_of(compressed), plain.to(int64)
         down, across = (lines, plain) if self.layout in BY_ROWS else (plain, lines)
         rest = values.shape[3:] if self.layout in IN_BLOCKS else values.shape[1:]
         if self.layout not in IN_BLOCKS:
@@ -224,7 +225,7 @@ def compressed_like(self, mask):
         )
         raise_on_blocks(kept)
     compressed, plain, _ = parts(mask)
-    lines, plain = lines_of(compressed), plain.to(rushlight.int64)
+    lines, plain = lines_of(compressed), plain.to(int64)
     pair = [lines, plain] if mask.layout in BY_ROWS else [plain, lines]
     return like(mask, ops.index(self, pair))
 
@@ -309,7 +310,7 @@ def zeros_like(self, dtype, layout, device, pin_memory, memory_format):
 
 def mul(self, other):
     """A factor for all values, or the elements that both have."""
-    if not isinstance(other, rushlight.Tensor):
+    if not isinstance(other, Tensor):
         return like(self, parts(self)[2] * other)
     if self.layout not in COMPRESSED:
         self, other = other, self
@@ -323,7 +324,7 @@ def mul(self, other):
 
 def div(self, other):
     """A divisor for all values."""
-    if isinstance(other, rushlight.Tensor) and other.ndim:
+    if isinstance(other, Tensor) and other.ndim:
         raise RuntimeError(
             "Sparse division requires a scalar or zero-dim dense tensor divisor (got "
             f"shape {list(other.shape)} for divisor)"
@@ -338,7 +339,7 @@ def add(self, other, alpha):
         RuntimeError: the sizes differ, or one is a number or of blocks, or has
             coordinates.
     """
-    if not isinstance(other, rushlight.Tensor):
+    if not isinstance(other, Tensor):
         raise RuntimeError(
             "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
         )
@@ -469,11 +470,11 @@ def sampled_addmm(self, mat1, mat2, beta, alpha):
         )]  # fmt: skip
         products = ops.stack(lead).reshape(list(values.shape))
     else:
-        lines, places = lines_of(compressed), plain.to(rushlight.int64)
+        lines, places = lines_of(compressed), plain.to(int64)
         rows = ops.index_select(mat1, 0, lines)
         products = ops.sum(rows * ops.index_select(mat2.t(), 0, places), [1])
     return like(self, values * beta + products * alpha)
 
 
 def _sampled(compressed, plain, full):
-    return ops.index(full, [lines_of(compressed), plain.to(rushlight.int64)])
+    return ops.index(full, [lines_of(compressed), plain.to(int64)])

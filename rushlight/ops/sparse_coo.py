@@ -2,10 +2,11 @@
 
 import math
 
-import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.dtypes import bool_, int64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import contiguous_format
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.ops import call as ops
 
@@ -44,7 +45,7 @@ def made(indices, values, size, coalesced=False):
 def empty(size, dtype, device, sparse_dim=None):
     """A sparse tensor without values."""
     sparse_dim = len(size) if sparse_dim is None else sparse_dim
-    indices = ops.empty([sparse_dim, 0], dtype=rushlight.int64, device=device)
+    indices = ops.empty([sparse_dim, 0], dtype=int64, device=device)
     values = ops.empty([0, *size[sparse_dim:]], dtype=dtype, device=device)
     return made(indices, values, size, coalesced=True)
 
@@ -107,13 +108,13 @@ def from_dense(self, sparse_dim):
     """The elements that are not zero; with dense dimensions, the rows that are not."""
     if sparse_dim == 0:
         there = bool(ops.any(self != 0))  # a number that is zero is not written down
-        indices = ops.new_empty(self, [0, int(there)], dtype=rushlight.int64)
+        indices = ops.new_empty(self, [0, int(there)], dtype=int64)
         return made(indices, self.unsqueeze(0)[: int(there)].clone(), self.shape, True)
     rows = self != 0
     if sparse_dim < self.ndim:
         rows = ops.any(rows.flatten(sparse_dim), -1)
         places = ops.nonzero(rows)  # row by row, the steps of one row included
-        places = places.clone(memory_format=rushlight.contiguous_format)
+        places = places.clone(memory_format=contiguous_format)
     else:
         places = ops.nonzero(rows)
     indices = places.t().contiguous()
@@ -147,7 +148,7 @@ def to_dense(self, masked_grad):
         return result
     if not indices.shape[0]:
         return values.sum([0]).to(self.dtype) if values.shape[0] else result
-    if self.dtype is rushlight.bool:
+    if self.dtype is bool_:
         return ops.index_put_(result, list(indices.unbind(0)), values)
     return ops.index_put_(result, list(indices.unbind(0)), values, True)
 
@@ -195,10 +196,8 @@ def coalesced(self):
         return made(indices.clone(), values.clone(), self.shape, True)
     places, order = ops.sort(flat_places(indices, sizes))
     values = ops.index_select(values, 0, order)
-    fresh = ops.cat(
-        [ops.ones_like(places[:1], dtype=rushlight.bool), ops.diff(places) != 0]
-    )
-    group = ops.cumsum(fresh.to(rushlight.int64), 0) - 1
+    fresh = ops.cat([ops.ones_like(places[:1], dtype=bool_), ops.diff(places) != 0])
+    group = ops.cumsum(fresh.to(int64), 0) - 1
     distinct = ops.masked_select(places, fresh)
     count = distinct.shape[0]
     if count < values.shape[0]:
@@ -208,9 +207,9 @@ def coalesced(self):
 
 def _sum_groups(values, group, count):
     shape = [count, *values.shape[1:]]
-    if values.dtype is rushlight.bool:
-        total = ops.new_zeros(values, shape, dtype=rushlight.uint8)
-        return total.index_add(0, group, values.to(rushlight.uint8)) != 0
+    if values.dtype is bool_:
+        total = ops.new_zeros(values, shape, dtype=uint8)
+        return total.index_add(0, group, values.to(uint8)) != 0
     return ops.new_zeros(values, shape).index_add(0, group, values)
 
 
@@ -505,7 +504,7 @@ def index_select(self, dim, index):
     """Positions along a dimension, in the order of an index."""
     indices, values, _ = parts(self)
     dim = wrap_dim(dim, self.ndim)
-    index = index.reshape([-1]).to(rushlight.int64)
+    index = index.reshape([-1]).to(int64)
     size = [*self.shape]
     extent, size[dim] = size[dim], index.shape[0]
     if (

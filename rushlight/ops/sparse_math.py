@@ -2,11 +2,14 @@
 
 import math
 
-import rushlight
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
+from rushlight.core.dtype import promote_types
+from rushlight.core.dtypes import bool_, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
+from rushlight.ops.functions import broadcast_shapes
 from rushlight.ops.shared import wrap_dims
 from rushlight.ops.sparse_access import COMPRESSED, masked_like
 from rushlight.ops.sparse_coo import (
@@ -75,14 +78,14 @@ def add(self, other, alpha):
     Raises:
         RuntimeError: the first is sparse and the second dense, or the sizes differ.
     """
-    if not isinstance(other, rushlight.Tensor) or not is_coo(other):
+    if not isinstance(other, Tensor) or not is_coo(other):
         raise RuntimeError(
             "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
         )
     if not is_coo(self):
         return _add_to_dense(self.clone(), other, alpha)
     _same_sizes("add", self, other)
-    dtype = rushlight.promote_types(self.dtype, other.dtype)
+    dtype = promote_types(self.dtype, other.dtype)
     one, two = parts(self), parts(other)
     if one[0].shape[0] != two[0].shape[0]:
         raise RuntimeError(
@@ -122,7 +125,7 @@ def _add_to_dense(self, other, alpha):
             f"{list(self.shape)} while other has size {list(other.shape)} (FYI: dense-"
             "sparse addition does not currently support broadcasting)"
         )
-    dtype = rushlight.promote_types(self.dtype, other.dtype)
+    dtype = promote_types(self.dtype, other.dtype)
     self = self if dtype is self.dtype else self.to(dtype)
     indices, values, _ = parts(other)
     if not values.numel():
@@ -130,7 +133,7 @@ def _add_to_dense(self, other, alpha):
     values = (values if alpha == 1 else values * alpha).to(dtype)
     if not indices.shape[0]:
         return self.add_(values.sum([0]))
-    if dtype is rushlight.bool:
+    if dtype is bool_:
         return self.copy_(self | ops.to_dense(other))
     return ops.index_put_(self, list(indices.unbind(0)), values, True)
 
@@ -138,7 +141,7 @@ def _add_to_dense(self, other, alpha):
 def add_(self, other, alpha):
     """`add` in place."""
     if is_coo(self):
-        if not isinstance(other, rushlight.Tensor) or not is_coo(other):
+        if not isinstance(other, Tensor) or not is_coo(other):
             return add(self, other, alpha)
         result = add(self, other, alpha)
         found = parts_of(result)
@@ -173,7 +176,7 @@ def mul(self, other):
     Raises:
         RuntimeError: the sizes differ.
     """
-    if not isinstance(other, rushlight.Tensor):
+    if not isinstance(other, Tensor):
         return like(self, parts(self)[1] * other)
     if not is_coo(self):
         self, other = other, self
@@ -186,7 +189,7 @@ def mul(self, other):
     if self.ndim == 0 and other.ndim:
         return like(other, parts(other)[1] * ops.to_dense(self))
     _same_sizes("mul", self, other)
-    dtype = rushlight.promote_types(self.dtype, other.dtype)
+    dtype = promote_types(self.dtype, other.dtype)
     one, two = _met(self, other)
     if parts(one)[2] and _same_places(parts(one)[0], parts(two)[0]):
         return like(one, parts(one)[1] * parts(two)[1])
@@ -215,7 +218,7 @@ def _met(self, other):
 
 
 def _times_dense(self, other):
-    size = rushlight.broadcast_shapes(tuple(self.shape), tuple(other.shape))
+    size = broadcast_shapes(tuple(self.shape), tuple(other.shape))
     if tuple(size) != tuple(self.shape):
         raise RuntimeError(
             f"mul(sparse, dense): the dense tensor's sizes {list(other.shape)} must not "
@@ -256,7 +259,7 @@ def floor_divide(self, other):
 
 
 def _divided(self, other, divide):
-    if isinstance(other, rushlight.Tensor):
+    if isinstance(other, Tensor):
         if is_coo(other) or other.ndim:
             raise RuntimeError(
                 "Sparse division requires a scalar or zero-dim dense tensor divisor (got "
@@ -319,7 +322,7 @@ def sum_dims(self, dim, keepdim, dtype):
     if dtype is not None:
         self = like(self, parts(self)[1].to(dtype))
     elif self.dtype.category < 2:
-        self = like(self, parts(self)[1].to(rushlight.int64))
+        self = like(self, parts(self)[1].to(int64))
     if dim is None or not len(dim):
         dim = tuple(range(self.ndim))
     result = sum_along(self, dim)
@@ -403,7 +406,7 @@ def mm(self, mat2):
             f"addmm: expected first two dims to be sparse (indices has size 2 at first "
             f"dim), but got {indices.shape[0]} sparse dims"
         )
-    dtype = rushlight.promote_types(self.dtype, mat2.dtype)
+    dtype = promote_types(self.dtype, mat2.dtype)
     if dtype is not self.dtype or dtype is not mat2.dtype:
         raise RuntimeError(
             f"addmm: expected mat1 and mat2 to have the same dtype, but got "
@@ -560,10 +563,8 @@ def hspmm(mat1, mat2):
     if not values.shape[0]:
         return empty([mat1.shape[0], mat2.shape[1]], dtype, mat2.device, 1)
     rows = indices[0]
-    fresh = ops.cat(
-        [ops.ones_like(rows[:1], dtype=rushlight.bool), ops.diff(rows) != 0]
-    )
-    group = ops.cumsum(fresh.to(rushlight.int64), 0) - 1
+    fresh = ops.cat([ops.ones_like(rows[:1], dtype=bool_), ops.diff(rows) != 0])
+    group = ops.cumsum(fresh.to(int64), 0) - 1
     named = ops.masked_select(rows, fresh)
     terms = ops.index_select(mat2, 0, indices[1]) * values.unsqueeze(1)
     out = ops.new_zeros(mat2, [named.shape[0], mat2.shape[1]])

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.pointwise import without_halves
+from rushlight.core.dtype import finfo
 from rushlight.ops import call as ops
 from rushlight.ops import special_tables as tables
 
@@ -310,7 +310,7 @@ def i1_slope(self, result):
 
 
 def _beside_zero(x):
-    return ops.abs(x) > rushlight.finfo(x.dtype).eps
+    return ops.abs(x) > finfo(x.dtype).eps
 
 
 def i1e_slope(self, result):

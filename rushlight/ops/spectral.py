@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-import rushlight
+from rushlight.core.dtype import get_default_dtype
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -191,7 +191,7 @@ def promoted(self, to_complex):
     """
     dtype = self.dtype
     if dtype.code not in COMPLEX and dtype.code not in FLOATS:
-        dtype = rushlight.get_default_dtype()
+        dtype = get_default_dtype()
     if dtype.code not in PRECISE:
         name = TYPE_NAMES.get(dtype.name, dtype.name)
         raise RuntimeError(f"Unsupported dtype {name}\n  input: {brief(self)}")
@@ -429,7 +429,7 @@ def frequencies(n, dtype, name):
 def fftfreq(n, d, dtype, layout, device, pin_memory):
     """Zero, the positive ones, the negative ones; in cycles per unit of the spacing."""
     frequencies(n, dtype, "fftfreq")
-    result = ops.arange(n, dtype=dtype or rushlight.get_default_dtype(), device=device)
+    result = ops.arange(n, dtype=dtype or get_default_dtype(), device=device)
     half = (n + 1) // 2
     result[half:] = ops.arange(-(n // 2), 0, dtype=result.dtype, device=device)
     return result.mul_(1.0 / (n * d) if n * d else math.inf)
@@ -438,7 +438,7 @@ def fftfreq(n, d, dtype, layout, device, pin_memory):
 def rfftfreq(n, d, dtype, layout, device, pin_memory):
     """Zero and the positive ones."""
     frequencies(n, dtype, "rfftfreq")
-    dtype = dtype or rushlight.get_default_dtype()
+    dtype = dtype or get_default_dtype()
     result = ops.arange(n // 2 + 1, dtype=dtype, device=device)
     return result.mul_(1.0 / (n * d) if n * d else math.inf)
 

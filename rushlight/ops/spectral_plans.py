@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import math
 
-import rushlight
 from rushlight.backends.roles import host, roles_for
+from rushlight.core.dtypes import float64, int64
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.native import place_of
 from rushlight.ops.spectral_kernels import (
     COMPLEX,
@@ -77,7 +78,7 @@ class Plan:
         self.radices = radices_of(size)
         if self.radices is None:
             return
-        self.steps = rushlight.tensor(self.radices or (1,), dtype=rushlight.int64)
+        self.steps = make_tensor(self.radices or (1,), dtype=int64)
 
     @functools.cached_property
     def kernel(self):
@@ -91,18 +92,18 @@ class Plan:
         tables, length = [], self.size
         for radix in self.radices:
             rows = length // radix
-            k = ops.arange(1, radix, dtype=rushlight.float64).unsqueeze(1)
-            turns = k * ops.arange(rows, dtype=rushlight.float64)
+            k = ops.arange(1, radix, dtype=float64).unsqueeze(1)
+            turns = k * ops.arange(rows, dtype=float64)
             tables += [part.flatten() for part in roots(turns, length)]
             length = rows
         if not tables:
-            return rushlight.zeros(1, dtype=self.dtype)
+            return ops.zeros(1, dtype=self.dtype)
         return ops.cat(tables).to(self.dtype)
 
     @functools.cached_property
     def halves(self):
         """The first half of the roots for lines of twice the length."""
-        turns = ops.arange(self.size // 2 + 1, dtype=rushlight.float64)
+        turns = ops.arange(self.size // 2 + 1, dtype=float64)
         return ops.cat(roots(turns, 2 * self.size)).to(self.dtype)
 
 
@@ -115,7 +116,7 @@ def plan_for(size, dtype):
 @functools.lru_cache(KEPT)
 def number(value, dtype):
     """A number where a kernel reads it."""
-    return rushlight.tensor([value], dtype=dtype)
+    return make_tensor([value], dtype=dtype)
 
 
 def parts_of(tensor):
@@ -201,7 +202,7 @@ def transform_lines(source, out, dim, forward, scale, size=None):
     if work > 8 * host.launch.SMALLEST_TASK:
         tasks = min(blocks, 2 * host.pool.get_num_threads())
     room = (length + 1) * width
-    scratch = rushlight.empty(tasks * 4 * room + lanes * lanes, dtype=parts)
+    scratch = ops.empty(tasks * 4 * room + lanes * lanes, dtype=parts)
     ints = (
         length, width, room, inner, blocks, tasks, len(plan.radices), not forward,
         in_kind, in_count, in_step, in_line * in_unit, in_outer * in_unit,
@@ -243,7 +244,7 @@ def transform_whole(source, out, dim, forward, scale):
 
 def transform_copies(source, out, dim, forward, scale, size):
     """Lines that lie too irregularly, by way of row-major copies."""
-    held = rushlight.empty(out.shape, dtype=out.dtype)
+    held = ops.empty(out.shape, dtype=out.dtype)
     transform_lines(source.contiguous(), held, dim, forward, scale, size)
     return out.copy_(held)
 
@@ -288,11 +289,11 @@ def chirp(size, dtype, forward):
     turns = ops.remainder(ops.arange(size) ** 2, 2 * size).double()
     wave = ops.complex(*roots(turns if forward else -turns, 2 * size))
     room = good_size(2 * size - 1)
-    around = rushlight.zeros(room, dtype=wave.dtype)
+    around = ops.zeros(room, dtype=wave.dtype)
     mirror = wave.conj()
     around[:size] = mirror
     around[room - size + 1 :] = ops.flip(mirror[1:], [0])
-    spectrum = rushlight.empty_like(around)
+    spectrum = ops.empty_like(around)
     transform_lines(around, spectrum, 0, True, 1.0)
     return wave.to(dtype), spectrum.to(dtype)
 
@@ -305,7 +306,7 @@ def transform_primes(source, out, dim, forward, scale, size):
         dtype, lines = source.dtype, whole_lines(source.movedim(dim, -1), size)
     wave, spectrum = chirp(size, dtype, forward)
     room = spectrum.shape[0]
-    padded = rushlight.zeros((*lines.shape[:-1], room), dtype=dtype)
+    padded = ops.zeros((*lines.shape[:-1], room), dtype=dtype)
     padded[..., :size].copy_(lines * wave)
     transform_lines(padded, padded, padded.ndim - 1, True, 1.0)
     padded.mul_(spectrum)

@@ -25,12 +25,12 @@ import functools
 import math
 from contextlib import nullcontext
 
-import rushlight
 from rushlight.backends.roles import host
 from rushlight.codegen import expr as ir
 from rushlight.codegen.builder import Builder
 from rushlight.codegen.expr import Broadcast, Const, Shuffle, Type, i64, load
 from rushlight.codegen.turned_rows import transpose
+from rushlight.core.dtypes import float64
 from rushlight.ops import call as ops
 from rushlight.ops.contraction_loops import minimum, moved, quotient, remainder, rolled
 from rushlight.ops.spectral_kernels import (
@@ -135,7 +135,7 @@ def table_roots(rows, steps, halves, dtype):
     tables = []
 
     def count(*ends):
-        return ops.arange(*ends, dtype=rushlight.float64)
+        return ops.arange(*ends, dtype=float64)
 
     if halves == FROM_HALF:
         tables += roots(count(size), 2 * size)
@@ -150,7 +150,7 @@ def table_roots(rows, steps, halves, dtype):
         tables.append(ops.stack(roots(turns, length), -1))
         length //= radix
     # vectors of fewer columns than lanes read beyond their own
-    tables.append(ops.zeros([lanes], dtype=rushlight.float64))
+    tables.append(ops.zeros([lanes], dtype=float64))
     return ops.cat([table.flatten() for table in tables]).to(dtype)
 
 

@@ -2,10 +2,13 @@
 
 import math
 
-import rushlight
+from rushlight.core import dtypes
+from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
+from rushlight.ops.functions import tensor as make_tensor
 from rushlight.ops.reduction import real_of, vector_norm_gradient
 from rushlight.ops.shared import conjugated, readable
 
@@ -24,7 +27,7 @@ def cov(self, correction, fweights, aweights):
     if self.dtype.category == 0:
         raise RuntimeError("cov(): bool dtype is not supported for input")
     if self.dtype.category == 1:
-        self = self.to(rushlight.get_default_dtype())
+        self = self.to(get_default_dtype())
     rows = self.reshape([1, -1]) if self.ndim < 2 else self
     weights = None
     for name, weight in (("fweights", fweights), ("aweights", aweights)):
@@ -120,7 +123,7 @@ def _as_tensor(self, q):
         raise RuntimeError(
             "quantile() input tensor must be either float or double dtype"
         )
-    return rushlight.tensor(q, dtype=self.dtype, device=self.device)
+    return make_tensor(q, dtype=self.dtype, device=self.device)
 
 
 def _quantile(self, q, dim, keepdim, interpolation, skip):
@@ -158,10 +161,10 @@ def _quantile(self, q, dim, keepdim, interpolation, skip):
     if interpolation == "nearest":
         low = high = ops.round(ranks)
     low = high if interpolation == "higher" else low
-    below = ops.gather(ordered, -1, low.to(rushlight.int64))
+    below = ops.gather(ordered, -1, low.to(int64))
     result = below
     if interpolation in ("linear", "midpoint"):
-        above = ops.gather(ordered, -1, high.to(rushlight.int64))
+        above = ops.gather(ordered, -1, high.to(int64))
         share = ranks - low if interpolation == "linear" else 0.5
         result = ops.lerp(below, above, share)
     if keepdim and dim is None:
@@ -200,7 +203,7 @@ def _lengths_of_slices(self, p, dim):
     """Norms over all dimensions but one; of half precision, in single."""
     dim = wrap_dim(dim, self.ndim)
     others = [axis for axis in range(self.ndim) if axis != dim]
-    wide = rushlight.float32 if self.dtype.itemsize == 2 else None
+    wide = float32 if self.dtype.itemsize == 2 else None
     return ops.linalg_vector_norm(self, p, others, True, dtype=wide)
 
 
@@ -211,7 +214,7 @@ def renorm_gradient(grad, self, p, dim, maxnorm):
     """Slices that are too long share in the change of their length; others pass."""
     kind = WIDER.get(self.dtype.name)  # PyTorch's, in which fewer powers overflow
     if kind is not None:
-        wide = self.to(getattr(rushlight, kind))
+        wide = self.to(getattr(dtypes, kind))
         return renorm_gradient(grad.to(wide.dtype), wide, p, dim, maxnorm).to(
             grad.dtype
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import struct
 
-import rushlight
 from rushlight.core.device import backend_for
+from rushlight.core.dtypes import float32
 from rushlight.core.factories import empty
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import address_of
@@ -20,7 +20,7 @@ def reaches(device):
 def singles_for(tensors):
     """A float32 of one element for each tensor, on the first one's device; unset."""
     device = tensors[0].device
-    return [empty((), dtype=rushlight.float32, device=device) for _ in tensors]
+    return [empty((), dtype=float32, device=device) for _ in tensors]
 
 
 def run(rule, written, read, static=(), compute=None, fault=None):

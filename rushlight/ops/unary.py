@@ -2,10 +2,11 @@
 
 import math
 
-import rushlight
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.pointwise import without_halves
+from rushlight.core.dtype import can_cast, finfo, get_default_dtype
+from rushlight.core.dtypes import bool_, float32
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.operand_types import nan_to_num as refuse_complex_gradient
@@ -254,7 +255,7 @@ def nan_to_num(self, nan, posinf, neginf):
         return ops.view_as_complex(parts)
     if not self.is_floating_point():
         return ops.clone(self)
-    limits = rushlight.finfo(self.dtype)
+    limits = finfo(self.dtype)
     return ops._nan_to_num(
         self,
         0.0 if nan is None else float(nan),
@@ -305,7 +306,7 @@ def isreal(self):
     """True everywhere, except at complex numbers with an imaginary part."""
     if self.is_complex():
         return ops.imag(self) == 0
-    return ops.ones_like(self, dtype=rushlight.bool)
+    return ops.ones_like(self, dtype=bool_)
 
 
 def polygamma(n, self):
@@ -325,7 +326,7 @@ def polygamma(n, self):
     sign = -1.0 if n % 2 == 0 else 1.0
     scale = float(math.factorial(n)) if n <= MOST_FACTORIAL else math.inf
     if self.dtype.is_floating_point and self.dtype.itemsize == 2:
-        wide = self.to(rushlight.float32)
+        wide = self.to(float32)
         return (ops.special_zeta(n + 1, wide) * (sign * scale)).to(self.dtype)
     return ops.special_zeta(n + 1, self) * (sign * scale)
 
@@ -337,7 +338,7 @@ def polygamma_(self, n):
         RuntimeError: the argument is of integers, which the result can't be cast to.
     """
     result = polygamma(n, self.clone())
-    if not rushlight.can_cast(result.dtype, self.dtype):
+    if not can_cast(result.dtype, self.dtype):
         kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (result, self)]
         raise RuntimeError(
             f"result type {kinds[0]} can't be cast to the desired output type {kinds[1]}"
@@ -355,7 +356,7 @@ def mvlgamma(self, p):
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    kind = self.dtype if self.dtype.category > 1 else rushlight.get_default_dtype()
+    kind = self.dtype if self.dtype.category > 1 else get_default_dtype()
     steps = ops.arange(p, dtype=kind, device=self.device) * -0.5
     terms = ops.lgamma(self.unsqueeze(-1) + steps)
     return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

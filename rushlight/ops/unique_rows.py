@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
 from rushlight.codegen.loops import loops, loops_inline
+from rushlight.core.dtypes import (
+    bool_,
+    int16,
+    int32,
+    int64,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from rushlight.ops import call
 from rushlight.ops.native import brief, filled, fresh, name_of, require, run_whole
 from rushlight.ops.type_groups import REAL
 
 KNOWN = REAL | {11, 27, 28, 29}  # types whose slices are compared
 SIGNED = {
-    rushlight.uint16: rushlight.int16,
-    rushlight.uint32: rushlight.int32,
-    rushlight.uint64: rushlight.int64,
+    uint16: int16,
+    uint32: int32,
+    uint64: int64,
 }
 
 
@@ -108,21 +118,21 @@ def _unique_slices(operator, x, dim, ordered):
     dim = _checked_dim(x, dim)
     require(operator, x.dtype, KNOWN, x)
     count = x.shape[dim]
-    empty = fresh(x, (0,), rushlight.int64)
+    empty = fresh(x, (0,), int64)
     if not x.numel():
         return fresh(x, x.shape), empty, empty
     moved = x.movedim(dim, 0)
     rows = moved.contiguous()
-    if x.dtype is rushlight.bool:
-        rows = rows.view(rushlight.uint8)
+    if x.dtype is bool_:
+        rows = rows.view(uint8)
     width, kind = prod(moved.shape[1:]), name_of(rows.dtype)
-    places = [fresh(x, (count,), rushlight.int64) for _ in range(4)]
+    places = [fresh(x, (count,), int64) for _ in range(4)]
     index, first, inverse, counts = places
     if ordered:
         run_whole(order_rows, [index, first, rows], [width], count, T=kind)
     else:
-        index.copy_(rushlight.arange(count))
-    found = filled(x, (1,), 0, rushlight.int64)
+        index.copy_(call.arange(count))
+    found = filled(x, (1,), 0, int64)
     operands = [first, inverse, counts, found, index, rows]
     run_whole(group_rows, operands, [width], count, T=kind)
     number = found.item()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-import rushlight
+from rushlight.core.dtypes import int64
 from rushlight.ops.formats import format_of, laid_out
 from rushlight.ops.native import brief, fault_flag, fault_in, fresh, name_of, run
 from rushlight.ops.pooling_kernels import max_unpool_place
@@ -13,7 +13,7 @@ _NAMES = {"int32": "Int", "float32": "Float", "float64": "Double", "bool": "Bool
 
 
 def _check(self, indices, axes, output_size):
-    if indices.dtype is not rushlight.int64:
+    if indices.dtype is not int64:
         name = name_of(indices.dtype)
         raise RuntimeError(
             f"elements in indices should be type int64 but got: {_NAMES.get(name, name)}"

@@ -4,8 +4,8 @@ They come from `core.variates`, in PyTorch's stream; how gamma and Dirichlet num
 with their parameters, from `core.implicit`.
 """
 
-import rushlight
 from rushlight.core import implicit, variates
+from rushlight.core.dtypes import float64
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.ops import call as ops
 from rushlight.ops.native import host_address, scalar_name
@@ -83,8 +83,8 @@ def sample_dirichlet(self, generator):
     result, some = _fresh(self)
     if not some:
         return result
-    shapes = ops.to(self, rushlight.float64)
-    wide = ops.empty(self.shape, dtype=rushlight.float64)
+    shapes = ops.to(self, float64)
+    wide = ops.empty(self.shape, dtype=float64)
     _filled(variates.fill_gamma, wide, [shapes], (generator,), (False,))
     shares = ops.to(ops.div(wide, ops.sum(wide, -1, True)), self.dtype)
     return ops.clamp(shares, LEAST[code], BELOW_ONE[code])

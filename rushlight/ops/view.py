@@ -1,7 +1,8 @@
 """Composites and derivatives of the views; the views themselves are compiled."""
 
-import rushlight
+from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
+from rushlight.core.layout import contiguous_format, preserve_format
 from rushlight.core.views import refuse_many, set_source
 from rushlight.core.views import resize_ as resize_in_place
 from rushlight.ops import call as ops
@@ -390,7 +391,7 @@ def tensor_split_tensor(self, tensor_indices_or_sections, dim):
     Raises:
         RuntimeError: the tensor is no list of int64.
     """
-    if tensor_indices_or_sections.dtype is not rushlight.int64:
+    if tensor_indices_or_sections.dtype is not int64:
         raise RuntimeError(
             "tensor_split expected tensor_indices_or_sections to have dtype of long, "
             f"but got {scalar_name(tensor_indices_or_sections.dtype)}"
@@ -584,8 +585,8 @@ def resize_as_(self, the_template, memory_format):
     if memory_format is None and self.shape == the_template.shape:
         if not self.requires_grad:
             return self
-    if memory_format is rushlight.preserve_format:
-        memory_format = format_of(the_template) or rushlight.contiguous_format
+    if memory_format is preserve_format:
+        memory_format = format_of(the_template) or contiguous_format
     return ops.resize_(self, the_template.shape, memory_format=memory_format)
 
 

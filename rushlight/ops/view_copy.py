@@ -1,6 +1,6 @@
 """The views as copies, for programs that must not share memory."""
 
-import rushlight
+from rushlight.core.layout import contiguous_format
 from rushlight.ops import call as ops
 
 
@@ -18,7 +18,7 @@ def _copying(name):
 
 
 def _row_major(tensor):
-    return tensor.clone(memory_format=rushlight.contiguous_format)
+    return tensor.clone(memory_format=contiguous_format)
 
 
 def narrow_copy(self, dim, start, length):

@@ -1,6 +1,6 @@
 """Pooling without the positions."""
 
-from rushlight import is_grad_enabled
+from rushlight.core.state import is_grad_enabled
 from rushlight.ops import call as ops
 from rushlight.ops.formats import lines_channels_last
 from rushlight.ops.pooling import in_layout, layout_of

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rushlight._bindings import as_tensor, is_tensor
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.ops import call as ops
+from rushlight.ops.functions import as_tensor, is_tensor
 
 # (relative, absolute) by data type; other types must be equal.
 TOLERANCES = {

@@ -38,7 +38,7 @@ def test_what_is_no_matrix_is_warned_of_as_in_pytorch(way, sizes):
 
 
 def test_each_way_warns_once_where_it_was_written(monkeypatch):
-    monkeypatch.setattr(shared, "_told", set())
+    monkeypatch.setattr(shared, "_warned", set())
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         for _ in range(3):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import warnings
 
-import rushlight
 from rushlight.autograd.levels import rules
 from rushlight.autograd.levels.stack import (
     STANDS,
@@ -26,6 +25,8 @@ from rushlight.autograd.levels.stack import (
 from rushlight.core.device import backend_for
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import BATCHING, INPLACE, TAGS
+from rushlight.ops import call
+from rushlight.random import get_rng_state, set_rng_state
 
 RANDOM_REFUSED = (
     "vmap: called random operation while in randomness error mode. Please either use "
@@ -176,8 +177,8 @@ class BatchLevel(Level):
 
     def rewinds(self, args):
         """What brings the generators of the host and the operands' device back to now."""
-        state = rushlight.get_rng_state()
-        yield functools.partial(rushlight.set_rng_state, state)
+        state = get_rng_state()
+        yield functools.partial(set_rng_state, state)
         devices = {tensor.device for tensor in tensors(args)}
         for device in devices:
             if not device.on_host and device.has_memory:
@@ -187,7 +188,7 @@ class BatchLevel(Level):
     def stacked(self, op, results):
         first = results[0]
         if isinstance(first, Tensor):
-            return self.wrap(rushlight.stack(results))
+            return self.wrap(call.stack(results))
         if isinstance(first, (bool, int, float, complex)):
             raise RuntimeError(
                 f"Batching rule not implemented for aten::{op.name}. We could not "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 
-import rushlight
 from rushlight.autograd.function import Function, FunctionCtx
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.gradient import GradientLevel
@@ -12,6 +11,7 @@ from rushlight.autograd.levels.rules import VmapInfo
 from rushlight.autograd.levels.stack import THREAD, Outside, mapped, revived
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
+from rushlight.ops import call
 
 
 def apply(function, args, kwargs):
@@ -112,7 +112,7 @@ def _pushed(level, function, args):
         function.setup_context(ctx, tuple(values), output)
         if ctx.materialize_grads:
             tangents = [
-                rushlight.zeros_like(value)
+                call.zeros_like(value)
                 if tangent is None
                 and isinstance(value, Tensor)
                 and (value.is_floating_point() or value.is_complex())

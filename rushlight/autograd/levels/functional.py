@@ -8,7 +8,6 @@ when they are next looked at.
 
 from __future__ import annotations
 
-import rushlight
 from rushlight.autograd.levels.stack import (
     STANDS,
     Level,
@@ -287,9 +286,9 @@ def _functional(op, values):
     target, *rest = values
     name = op.name.split(".")[0]
     if name == "zero_":
-        return rushlight.zeros_like(target)
+        return call.zeros_like(target)
     if name == "fill_" and not isinstance(rest[0], Tensor):
-        return rushlight.full_like(target, rest[0])
+        return call.full_like(target, rest[0])
     if name in ("copy_", "fill_"):
         source = rest[0].to(device=target.device, dtype=target.dtype)
         return source.expand(target.shape).clone()
@@ -311,9 +310,9 @@ def _given(step):
 
 def _by_places(step, whole, window):
     """Into the places that the view looks at, whatever they are."""
-    numbers = rushlight.arange(whole.numel(), device=whole.device).view(whole.shape)
+    numbers = call.arange(whole.numel(), device=whole.device).view(whole.shape)
     places = step.taken(_laid_out_like(whole, numbers)).reshape(-1)
-    flat = rushlight.index_put(whole.reshape(-1), (places,), window.reshape(-1))
+    flat = call.index_put(whole.reshape(-1), (places,), window.reshape(-1))
     return flat.view(whole.shape)
 
 
@@ -331,20 +330,20 @@ def _permuted(step, whole, window):
 
 
 def _selected(step, whole, window):
-    return rushlight.select_scatter(whole, window, **_given(step))
+    return call.select_scatter(whole, window, **_given(step))
 
 
 def _sliced(step, whole, window):
-    return rushlight.slice_scatter(whole, window, **_given(step))
+    return call.slice_scatter(whole, window, **_given(step))
 
 
 def _diagonal(step, whole, window):
-    return rushlight.diagonal_scatter(whole, window, **_given(step))
+    return call.diagonal_scatter(whole, window, **_given(step))
 
 
 def _unbound(step, whole, window):
     dim = step.rest[0] if step.rest else 0
-    return rushlight.select_scatter(whole, window, dim, step.number)
+    return call.select_scatter(whole, window, dim, step.number)
 
 
 def _split(step, whole, window):
@@ -354,7 +353,7 @@ def _split(step, whole, window):
     else:
         start = sum(sizes[: step.number])
     stop = start + window.shape[dim]
-    return rushlight.slice_scatter(whole, window, dim, start, stop)
+    return call.slice_scatter(whole, window, dim, start, stop)
 
 
 _BACK = {
@@ -390,9 +389,9 @@ _BACK = {
     "split_copy": _split,
     "split_with_sizes": _split,
     "split_with_sizes_copy": _split,
-    "view_as_real": lambda step, whole, window: rushlight.view_as_complex(window),
-    "view_as_real_copy": lambda step, whole, window: rushlight.view_as_complex(window),
-    "view_as_complex": lambda step, whole, window: rushlight.view_as_real(window),
+    "view_as_real": lambda step, whole, window: call.view_as_complex(window),
+    "view_as_real_copy": lambda step, whole, window: call.view_as_complex(window),
+    "view_as_complex": lambda step, whole, window: call.view_as_real(window),
     "_conj": lambda step, whole, window: window.conj(),
     "_neg_view": lambda step, whole, window: -window,
 }

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import rushlight
 from rushlight.autograd.levels.stack import each, mapped, tensors
+from rushlight.core.dtypes import bool_, uint8
 from rushlight.core.layout import (
     MemoryFormat,
     channels_last,
@@ -29,6 +29,7 @@ from rushlight.dispatch.declared import (
     OUT,
 )
 from rushlight.dispatch.library import vmap_rules
+from rushlight.ops import call
 
 _found = {}
 CHANNELS_LAST = (channels_last, channels_last_3d)
@@ -242,7 +243,7 @@ def reduction(level, op, args):
 
 
 FLAT = {
-    name: getattr(rushlight.Tensor, name)
+    name: getattr(Tensor, name)
     for name in (
         *("sum", "nansum", "mean", "prod", "any", "all", "amax", "amin", "argmax"),
         *("argmin", "count_nonzero", "var", "std", "logsumexp"),
@@ -366,9 +367,9 @@ def product(level, op, args):
     a, b = (lowered(level, t) for t in args[:2])
     base = op.entry[NAME]
     if base in ("mm", "bmm"):
-        return level.wrap(rushlight.matmul(a, b))
+        return level.wrap(call.matmul(a, b))
     if base == "mv":
-        return level.wrap(rushlight.matmul(a, b.unsqueeze(-1)).squeeze(-1))
+        return level.wrap(call.matmul(a, b.unsqueeze(-1)).squeeze(-1))
     return level.wrap((a.unsqueeze(-2) @ b.unsqueeze(-1)).squeeze(-1).squeeze(-1))
 
 
@@ -376,7 +377,7 @@ def added_product(level, op, args):
     c, a, b, beta, alpha = args
     if not a.is_floating_point() and not a.is_complex():
         return NotImplemented
-    product = rushlight.matmul(lowered(level, a), lowered(level, b))
+    product = call.matmul(lowered(level, a), lowered(level, b))
     if alpha != 1:
         product = product * alpha
     if beta == 0:
@@ -403,7 +404,7 @@ def linear(level, op, args):
     matrix = w.mT
     for _ in range(between):
         matrix = matrix.unsqueeze(1)
-    result = rushlight.matmul(rows, matrix)
+    result = call.matmul(rows, matrix)
     if single:
         result = result.squeeze(-2)
     if bias is not None:
@@ -569,7 +570,7 @@ def index(level, op, args):
         return NotImplemented
     if at != list(range(at[0], at[0] + len(at))):
         return NotImplemented
-    if any(places[i].dtype in (rushlight.bool, rushlight.uint8) for i in at):
+    if any(places[i].dtype in (bool_, uint8) for i in at):
         return NotImplemented
     return level.wrap(op.redispatch(None, level.front(x), [None, *places]))
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import importlib
 
-import rushlight
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.stack import (
     STANDS,
@@ -29,6 +28,7 @@ from rushlight.autograd.levels.stack import (
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import FORWARD, IMPLEMENTATION, INPLACE, KIND, OUT
 from rushlight.dispatch.library import tangent_rules
+from rushlight.ops import call
 
 ARGUMENT, RESULT = 0, 1  # what a formula's saved value is
 
@@ -102,12 +102,12 @@ class Dual(Stand):
         """The tangent to write into: zeros are made where there is none."""
         if self.look() is None:
             if self.source is None:
-                zeros = self.level.at_value(rushlight.zeros_like, self.value)
+                zeros = self.level.at_value(call.zeros_like, self.value)
                 self.tangent = zeros
             else:
                 self.tangent = self.view(self.source.own())
         elif self.source is None and 0 in self.tangent.stride():
-            self.tangent = self.level.at_value(rushlight.clone, self.tangent)
+            self.tangent = self.level.at_value(call.clone, self.tangent)
         return self.tangent
 
 
@@ -206,10 +206,10 @@ class TangentLevel(Level):
             result = self.outside(op, values)
             moved = each(self.tangent_or_zeros, args)
             if op.name == "as_strided_scatter":  # it counts elements of memory
-                moved = each(lambda t: self.at_value(rushlight.clone, t), moved)
+                moved = each(lambda t: self.at_value(call.clone, t), moved)
             moved = self.outside(op, moved)
             if any(moved is self.tangent_of(t) for t in tensors(args[:1])):
-                moved = self.at_value(rushlight.clone, moved)
+                moved = self.at_value(call.clone, moved)
             return result, [t if differentiable(t) else None for t in tensors([moved])]
         if says(op, "product"):
             return self.push_product(op, args, values)
@@ -245,9 +245,7 @@ class TangentLevel(Level):
                 if len(values) > 2:
                     moved[2] = None  # the bias
                 part = self.outside(op, moved)
-                total = (
-                    part if total is None else self.at_value(rushlight.add, total, part)
-                )
+                total = part if total is None else self.at_value(call.add, total, part)
         bias = values[2] if len(values) > 2 else None
         tangent = None if bias is None else self.tangent_of(args[2])
         if tangent is not None:
@@ -255,8 +253,8 @@ class TangentLevel(Level):
                 rank = result.dim() - 2
                 tangent = self.at_value(Tensor.reshape, tangent, (-1, *(1,) * rank))
             if total is None:
-                total = self.at_value(rushlight.zeros_like, result)
-            total = self.at_value(rushlight.add, total, tangent)
+                total = self.at_value(call.zeros_like, result)
+            total = self.at_value(call.add, total, tangent)
         return result, [total]
 
     def push_elementwise(self, op, args, values):
@@ -285,11 +283,11 @@ class TangentLevel(Level):
             if len(rule.groups) > 1:
                 part = part[number]
             if part is tangent:
-                part = self.at_value(rushlight.clone, part)
+                part = self.at_value(call.clone, part)
             if part.shape != result.shape:
-                part = self.at_value(rushlight.broadcast_to, part, result.shape)
-                part = self.at_value(rushlight.clone, part)
-            total = part if total is None else self.at_value(rushlight.add, total, part)
+                part = self.at_value(call.broadcast_to, part, result.shape)
+                part = self.at_value(call.clone, part)
+            total = part if total is None else self.at_value(call.add, total, part)
         return result, [total]
 
     def tangent_or_zeros(self, tensor):
@@ -299,7 +297,7 @@ class TangentLevel(Level):
         value = self.unwrap(tensor)
         if not differentiable(value):
             return value
-        return self.at_value(rushlight.zeros_like, value)
+        return self.at_value(call.zeros_like, value)
 
     # -- in place --------------------------------------------------------------------
 
@@ -356,7 +354,7 @@ class TangentLevel(Level):
             return
         # the old values, apart: what the levels outside save must not be written
         copies = [values[0], stand.look()]
-        copies = [t if t is None else self.at_value(rushlight.clone, t) for t in copies]
+        copies = [t if t is None else self.at_value(call.clone, t) for t in copies]
         before = self.wrap(*copies)
         args = each(lambda t: before if t is target else t, args)
         with Outside(self), GradientLevel() as inner:
@@ -399,7 +397,7 @@ def transpose_twice(inner, op, args, level):
 def transpose_in_place(inner, op, args, level):
     """The same for an operator that has no form but the one that writes."""
     swapped, leaves, moved = variables_of(inner, args, level)
-    swapped[0] = rushlight.clone(swapped[0])
+    swapped[0] = call.clone(swapped[0])
     result = op.redispatch(None, *swapped)
     return inner.unwrap(result), tangents_of(inner, op, result, leaves, moved)
 
@@ -411,7 +409,7 @@ def tangents_of(inner, op, result, leaves, moved):
     found = dict.fromkeys(map(id, outputs))
     if tracked:
         vectors = [
-            inner.variable(inner.unwrap(rushlight.ones_like(inner.unwrap(t))))
+            inner.variable(inner.unwrap(call.ones_like(inner.unwrap(t))))
             for t in tracked
         ]
         pulled = inner.gradients(tracked, leaves, vectors, record=True)

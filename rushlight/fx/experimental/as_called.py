@@ -9,16 +9,33 @@ recorded after all.
 from __future__ import annotations
 
 import rushlight as rl
+from rushlight.core.dtype import DType
+from rushlight.core.dtypes import (
+    bfloat16,
+    bool_,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
+)
+from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
+from rushlight.ops.functions import tensor
 
 __all__ = ["TAKEN_APART", "WITHOUT_ELEMENTS"]
 
 _CASTS = {
-    "float": rl.float32, "double": rl.float64, "half": rl.float16,
-    "bfloat16": rl.bfloat16, "int": rl.int32, "long": rl.int64,
-    "short": rl.int16, "char": rl.int8, "byte": rl.uint8, "bool": rl.bool,
-    "cfloat": rl.complex64, "cdouble": rl.complex128,
+    "float": float32, "double": float64, "half": float16,
+    "bfloat16": bfloat16, "int": int32, "long": int64,
+    "short": int16, "char": int8, "byte": uint8, "bool": bool_,
+    "cfloat": complex64, "cdouble": complex128,
 }  # fmt: skip
 
 
@@ -35,7 +52,7 @@ def _conj(self):
     return call._conj(self) if self.is_complex() else self
 
 
-def _contiguous(self, *, memory_format=rl.contiguous_format):
+def _contiguous(self, *, memory_format=contiguous_format):
     already = self.is_contiguous(memory_format=memory_format)
     return self if already else NotImplemented
 
@@ -67,13 +84,13 @@ def _unravel_index(indices, shape):
     steps = [1]
     for size in reversed(shape[1:]):
         steps.insert(0, steps[0] * size)
-    places = indices.unsqueeze(-1).floor_divide(rl.tensor(steps))
-    return places.remainder(rl.tensor(list(shape))).unbind(-1)
+    places = indices.unsqueeze(-1).floor_divide(tensor(steps))
+    return places.remainder(tensor(list(shape))).unbind(-1)
 
 
 def _to(self, device=None, dtype=None, *rest, **kwargs):
     """A device alone goes with all else that a tensor is."""
-    if isinstance(device, rl.dtype):
+    if isinstance(device, DType):
         return NotImplemented
     if isinstance(device, Tensor):
         return self.to(device.device, device.dtype, bool(dtype), *rest, **kwargs)

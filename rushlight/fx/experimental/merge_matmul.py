@@ -10,6 +10,7 @@ from rushlight.core.tensor import Tensor
 from rushlight.fx._symbolic_trace import symbolic_trace
 from rushlight.fx.node import Node
 from rushlight.fx.passes.tools_common import legalize_graph
+from rushlight.ops import call
 
 __all__ = [
     "are_nodes_independent",
@@ -57,7 +58,7 @@ def merge_matmul(in_mod):
     gm = symbolic_trace(in_mod)
     by_matrix = defaultdict(list)
     products = [
-        *gm.graph.find_nodes(op="call_function", target=rl.matmul),
+        *gm.graph.find_nodes(op="call_function", target=call.matmul),
         *gm.graph.find_nodes(op="call_method", target="matmul"),
     ]
     for node in products:
@@ -72,8 +73,8 @@ def merge_matmul(in_mod):
         with gm.graph.inserting_after(last):
             parts = gm.graph.call_function(split_result_tensors, (None, lefts))
         with gm.graph.inserting_before(parts):
-            joined = gm.graph.call_function(rl.cat, (lefts,), {})
-            product = gm.graph.call_function(rl.matmul, (joined, nodes[0].args[1]))
+            joined = gm.graph.call_function(call.cat, (lefts,), {})
+            product = gm.graph.call_function(call.matmul, (joined, nodes[0].args[1]))
         parts.update_arg(0, product)
         for place, node in enumerate(nodes):
             with gm.graph.inserting_after(parts):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 
-import rushlight as rl
 from rushlight.fx.experimental.schema_type_annotation import AnnotateTypesWithSchema
 from rushlight.fx.interpreter import Transformer
 from rushlight.fx.node import map_aggregate
@@ -14,6 +13,7 @@ from rushlight.fx.operator_schemas import (
     normalize_module,
 )
 from rushlight.fx.proxy import Proxy
+from rushlight.ops import call
 
 
 class NormalizeArgs(Transformer):
@@ -96,18 +96,18 @@ class NormalizeOperators(AnnotateTypesWithSchema):
     """Writes operators of the package as Python's, where they are the same."""
 
     binary_magic_method_remap = {
-        rl.add: operator.add,
-        rl.mul: operator.mul,
-        rl.sub: operator.sub,
-        rl.div: operator.truediv,
-        rl.floor_divide: operator.floordiv,
-        rl.remainder: operator.mod,
-        rl.eq: operator.eq,
-        rl.ne: operator.ne,
-        rl.lt: operator.lt,
-        rl.le: operator.le,
-        rl.gt: operator.gt,
-        rl.ge: operator.ge,
+        call.add: operator.add,
+        call.mul: operator.mul,
+        call.sub: operator.sub,
+        call.div: operator.truediv,
+        call.floor_divide: operator.floordiv,
+        call.remainder: operator.mod,
+        call.eq: operator.eq,
+        call.ne: operator.ne,
+        call.lt: operator.lt,
+        call.le: operator.le,
+        call.gt: operator.gt,
+        call.ge: operator.ge,
     }
 
     def call_function(self, target, args, kwargs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from typing import Any, NamedTuple
 
-import rushlight as rl
+from rushlight.core.layout import channels_last, channels_last_3d, contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.fx.interpreter import Interpreter
 from rushlight.fx.node import map_aggregate
@@ -30,11 +30,11 @@ def _extract_tensor_metadata(result, include_contiguity=True):
     found = None
     if include_contiguity:
         for memory_format in (
-            rl.contiguous_format,
-            rl.channels_last,
-            rl.channels_last_3d,
+            contiguous_format,
+            channels_last,
+            channels_last_3d,
         ):
-            dims = {rl.channels_last: 4, rl.channels_last_3d: 5}.get(memory_format)
+            dims = {channels_last: 4, channels_last_3d: 5}.get(memory_format)
             if dims not in (None, result.dim()):
                 continue
             if result.is_contiguous(memory_format=memory_format):

@@ -6,6 +6,10 @@ import warnings
 from collections import OrderedDict
 
 import rushlight as rl
+from rushlight.core.device import Device
+from rushlight.core.dtype import DType
+from rushlight.core.dtypes import bfloat16 as bfloat16_
+from rushlight.core.dtypes import float16, float32, float64
 from rushlight.core.tensor import Tensor
 from rushlight.nn.modules import _state
 from rushlight.nn.modules._calling import call, find_member, settle
@@ -22,6 +26,7 @@ from rushlight.nn.modules._hooks import (
     register_module_parameter_registration_hook,
 )
 from rushlight.nn.parameter import Buffer, Parameter
+from rushlight.ops import call as ops
 from rushlight.utils.hooks import RemovableHandle
 
 # PyTorch's names, which other programs import from here.
@@ -592,7 +597,7 @@ class Module:
     def to_empty(self, *, device, recurse=True):
         """Move parameters and buffers to a device without copying their values."""
         return self._apply(
-            lambda tensor: rl.empty_like(tensor, device=device), recurse=recurse
+            lambda tensor: ops.empty_like(tensor, device=device), recurse=recurse
         )
 
     def cpu(self):
@@ -614,19 +619,19 @@ class Module:
 
     def float(self):
         """Convert floating-point parameters and buffers to float32."""
-        return self._to_floating(rl.float32)
+        return self._to_floating(float32)
 
     def double(self):
         """Convert floating-point parameters and buffers to float64."""
-        return self._to_floating(rl.float64)
+        return self._to_floating(float64)
 
     def half(self):
         """Convert floating-point parameters and buffers to float16."""
-        return self._to_floating(rl.float16)
+        return self._to_floating(float16)
 
     def bfloat16(self):
         """Convert floating-point parameters and buffers to bfloat16."""
-        return self._to_floating(rl.bfloat16)
+        return self._to_floating(bfloat16_)
 
     def share_memory(self):
         """Move parameters and buffers to memory that other processes can map."""
@@ -872,11 +877,11 @@ def _parse_to(args, kwargs):
     if rest and isinstance(rest[0], Tensor):
         other = rest.pop(0)
         values.update(device=other.device, dtype=other.dtype)
-    elif rest and isinstance(rest[0], rl.dtype):
+    elif rest and isinstance(rest[0], DType):
         values["dtype"] = rest.pop(0)
     elif rest:
         values["device"] = rest.pop(0)
-        if rest and (rest[0] is None or isinstance(rest[0], rl.dtype)):
+        if rest and (rest[0] is None or isinstance(rest[0], DType)):
             values["dtype"] = rest.pop(0)
     if "tensor" in values:
         other = values.pop("tensor")
@@ -884,8 +889,8 @@ def _parse_to(args, kwargs):
     if rest:
         values["non_blocking"] = rest.pop(0)
     device = values.pop("device", None)
-    if device is not None and not isinstance(device, rl.device):
-        device = rl.device(device)
+    if device is not None and not isinstance(device, Device):
+        device = Device(device)
     found = (
         device,
         values.pop("dtype", None),
