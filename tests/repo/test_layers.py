@@ -1,103 +1,92 @@
-"""Calls go down: a module imports its own layer or lower ones, at module level."""
+"""Calls go down: a module imports its own floor or lower ones, in any form."""
 
 import ast
 from pathlib import Path
 
-import pytest
+from tests.repo.floors import FLOORS, arrows, floor_of, upward
+from tests.repo.imports import PACKAGE, imports, resolve, sources
 
 ROOT = Path(__file__).parents[2] / "rushlight"
-# Lowest first. A module belongs to the layer with the longest matching prefix.
-LAYERS = (
-    ("core", "return_types"),
-    ("backends", "cpu"),
-    ("codegen", "te"),
-    ("dispatch", "library", "overrides"),
-    ("ops", "_generated"),
-    ("autograd",),
-    (
-        "random",
-        "_bindings",
-        "_helpers",
-        "functional",
-        "legacy",
-        "lowrank",
-        "removed",
-        "_storages",
-    ),
-    (
-        "__future__",
-        "nn",
-        "optim",
-        "utils",
-        "serialization",
-        "linalg",
-        "special",
-        "fft",
-        "signal",
-        "hub",
-        "masked",
-        "sparse",
-        "quasirandom",
-        "monitor",
-        "package",
-    ),
-    ("_subclasses", "distributions"),
-    ("datasets", "transforms", "testing", "func"),
-    # what programs ask about the place they run in, and PyTorch's other names
-    (
-        "torch_version",
-        "version",
-        "types",
-        "storage",
-        "_utils",
-        "_C",
-        "__config__",
-        "_ops",
-        "_functorch",
-        "_tensor_str",
-    ),
-    ("_absent", "accelerator", "mps", "xpu", "mtia", "_facts", "amp", "cuda"),
-    ("_higher_order_ops",),
-    (
-        *("futures", "fx", "jit", "onnx", "profiler", "ao"),
-        "export",
-        *("programs", "_dynamo", "_inductor", "_logging", "compiler"),
-    ),
-    ("distributed", "multiprocessing", "functorch"),
-    ("_explain", "_missing", "_on_demand", "_as_torch", "run", "__main__", "__init__"),
-)
-NUMBERS = {name: number for number, names in enumerate(LAYERS) for name in names}
 MODULES = sorted(path for path in ROOT.rglob("*.py") if "_generated" not in path.parts)
+LISTED = Path(__file__).with_name("import_exceptions.txt")
+# What is left of what the order forbids. The number may only become smaller.
+MOST_EXCEPTIONS = 93
 
 
-def layer_of(parts):
-    return NUMBERS.get(parts[0] if parts else "__init__")
+def exceptions():
+    """Arrows against the order, each with the reason why it is still there.
+
+    A line is ``importer -> imported: reason``, modules without the package's name; a
+    reason goes for the lines below it as well, until the next one.
+    """
+    found, reason = {}, ""
+    for line in LISTED.read_text().splitlines():
+        if not line.strip() or line.startswith("#"):
+            reason = line.lstrip("# ") or reason
+            continue
+        pair = line.split(" -> ")
+        assert reason, f"{line}: an exception needs a reason above it"
+        found[tuple(f"{PACKAGE}.{name}".removesuffix(".root") for name in pair)] = (
+            reason
+        )
+    return found
 
 
-def imports(path):
-    """Modules of the package imported when ``path`` is: no lazy ones in functions."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.ImportFrom) and node.module:
-            module = node.module.replace("cython.cimports.", "")
-            if module.startswith("rushlight."):
-                yield tuple(module.split(".")[1:])
-            elif module == "rushlight":
-                yield from ((alias.name,) for alias in node.names)
-        elif isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.startswith("rushlight."):
-                    yield tuple(alias.name.split(".")[1:])
+EXCEPTIONS = exceptions()
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
-def test_module_imports_nothing_upward(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    own = layer_of(parts)
-    assert own is not None, f"{parts[0]} has no layer: add it to LAYERS"
-    upward = [
-        ".".join(found) for found in imports(path) if (layer_of(found) or 0) > own
-    ]
-    assert not upward, f"imports upward: {upward}"
+def show(pair):
+    """An arrow, as the list of exceptions has it, and the lines that draw it."""
+    lines = [f"{u.form} at line {u.line}" for u in imports() if u[:2] == pair]
+    return f"{' -> '.join(pair)} ({', '.join(lines)})"
+
+
+def test_every_module_stands_on_a_floor():
+    lost = [name for name in sources() if floor_of(name) is None]
+    assert not lost, f"no floor for {lost}: add them to FLOORS in tests/repo/floors.py"
+    assert next(iter(FLOORS)) == "core"
+
+
+def test_every_import_is_of_a_module_that_exists():
+    assert not [use for use in imports() if not use.known]
+
+
+def test_nothing_is_imported_upward():
+    found = sorted(upward(arrows()) - EXCEPTIONS.keys())
+    assert not found, (
+        "imports of a higher floor:\n  "
+        + "\n  ".join(map(show, found))
+        + "\n  remedy: move what is needed below, or have the caller hand it in"
+    )
+
+
+def test_exceptions_become_fewer():
+    gone = EXCEPTIONS.keys() - arrows()
+    assert not gone, f"strike what is no longer imported from {LISTED.name}: {gone}"
+    assert len(EXCEPTIONS) <= MOST_EXCEPTIONS, "mend the import; do not list it"
+
+
+def test_imports_are_read_in_every_form(tmp_path):
+    from tests.repo import imports as reader
+
+    source = tmp_path / "sample.py"
+    source.write_text(
+        "from rushlight import nn\nimport rushlight as torch\n"
+        "from cython.cimports.rushlight.core.tensor import Tensor\n"
+        "from . import optim\n"
+        "def late():\n    from rushlight.autograd.graph import hooks\n"
+        "    return find('rushlight.ops.unary'), f'rushlight.codegen.{late}'\n"
+    )
+    found = {
+        (u.imported.removeprefix("rushlight"), u.form)
+        for u in reader._of_source(source, "rushlight.sample")
+    }
+    assert found == {
+        *((".nn", "top"), ("", "top"), (".core.tensor", "cimport"), (".optim", "top")),
+        *((".autograd.graph", "function"), (".ops.unary", "string")),
+        (".codegen", "string"),
+    }
+    assert resolve("rushlight.no_such_module") == ("rushlight.no_such_module", False)
 
 
 def test_nothing_imports_the_oracle_or_a_peer():

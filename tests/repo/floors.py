@@ -1,0 +1,74 @@
+"""The order of the package: a module imports its own floor or lower ones."""
+
+from tests.repo.imports import PACKAGE, imports
+
+# Lowest first; a module stands where the longest of these prefixes places it. Folders
+# bear the names that they have; a floor's name says what they are to become.
+FLOORS = {
+    "core": "core utils._pytree utils._settings __future__",
+    "random": """
+        random core.random core.distributions core.normal core.multinomial core.variates
+        core.implicit
+    """,
+    "io": """
+        core.interop core.old_files core.pickled core.pickling core.printing
+        core.serialization core.sparse_printing
+    """,
+    "ir": "codegen.expr codegen.spec codegen.rewrite codegen.simplify",
+    "compiler": "codegen",
+    "runtime": "backends.cpu backends.nvidia backends.roles",
+    "dispatch": "dispatch utils._python_dispatch",
+    "operators": "ops _generated legacy",
+    "autograd": "autograd utils.hooks",
+    "modules": """
+        nn.parameter nn.modules.module nn.modules._calling nn.modules._state
+        nn.modules._hooks nn.modules._backward_hook
+    """,
+    "graph": "programs fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
+    "front": """
+        __root__ __main__ _absent _bindings _dynamo _explain _facts _helpers _missing
+        _on_demand _storages accelerator amp backends backends.cpu.warm compiler cpu cuda
+        datasets distributed distributions fft func functional futures hub jit library
+        linalg lowrank masked monitor mps multiprocessing nn onnx optim overrides package
+        profiler quasirandom removed run serialization signal sparse special te
+        testing transforms utils torch_version version
+    """,
+    "torch_compat": """
+        torch_compat _as_torch _C __config__ _functorch _logging _ops _tensor_str _utils
+        ao functorch mtia storage types xpu
+    """,
+}
+PLACES = {
+    prefix: (number, floor)
+    for number, (floor, prefixes) in enumerate(FLOORS.items())
+    for prefix in prefixes.split()
+}
+
+
+def floor_of(module):
+    """The number and name of a module's floor; None where no prefix places it."""
+    path = module.removeprefix(PACKAGE).lstrip(".") or "__root__"
+    while path and path not in PLACES:
+        path = path.rpartition(".")[0]
+    return PLACES.get(path)
+
+
+def is_passing(use):
+    """Whether an import makes no module need another.
+
+    A package's table of its own modules serves those who look there; what annotations
+    alone name is never imported.
+    """
+    own = use.form == "string" and use.imported.startswith(use.importer + ".")
+    return own or use.form == "type"
+
+
+def arrows(uses=None):
+    """Pairs of modules of which the first imports the second, in any form."""
+    uses = imports() if uses is None else uses
+    return {(u.importer, u.imported) for u in uses if not is_passing(u)}
+
+
+def upward(pairs):
+    """Arrows to a higher floor."""
+    return {(a, b) for a, b in pairs if floor_of(b)[0] > floor_of(a)[0]}

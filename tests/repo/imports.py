@@ -1,0 +1,174 @@
+"""Every import in the package, however it is written, as arrows between modules."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = "rushlight"
+CYTHON = "cython.cimports."
+
+
+class Import(NamedTuple):
+    """One module's use of another.
+
+    Args:
+        importer: the module that imports, as ``rushlight.ops.unary``.
+        imported: the module that is imported; ``rushlight`` is the package's root.
+        line: where, in the importer's file.
+        form: ``top``, ``function``, ``string``, ``type`` or ``cimport``.
+        known: whether there is such a module.
+    """
+
+    importer: str
+    imported: str
+    line: int
+    form: str
+    known: bool = True
+
+
+def module_name(path):
+    """A file's name as a module: a package's is its folder's."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def sources():
+    """Each module of the package, and its files: the source and its declarations."""
+    found = {}
+    for path in sorted((ROOT / PACKAGE).rglob("*.p*")):
+        if path.suffix in (".py", ".pxd"):
+            found.setdefault(module_name(path), []).append(path)
+    return found
+
+
+def resolve(module, name=None):
+    """The module that ``from module import name`` needs, and whether there is one."""
+    if name is not None and f"{module}.{name}" in sources():
+        return f"{module}.{name}", True
+    return module, module in sources()
+
+
+def _absolute(node, importer, is_package):
+    """The module that a ``from`` import names, relative ones spelled out."""
+    module = (node.module or "").removeprefix(CYTHON)
+    if not node.level:
+        return module
+    parts = importer.split(".") + ([""] if is_package else [])
+    home = parts[: len(parts) - node.level]
+    return ".".join([*home, module] if module else home)
+
+
+def _is_ours(module):
+    return module == PACKAGE or module.startswith(PACKAGE + ".")
+
+
+def _statement(node, importer, is_package):
+    """Modules that one import statement names, and whether they exist."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if _is_ours(alias.name):
+                yield resolve(alias.name)
+                if alias.asname is None and "." in alias.name:
+                    yield PACKAGE, True  # binds the root
+        return
+    module = _absolute(node, importer, is_package)
+    if module in ("cython.cimports", ""):
+        return
+    if _is_ours(module):
+        for alias in node.names:
+            yield resolve(module, alias.name)
+
+
+_DOTTED = re.compile(rf"{PACKAGE}(\.\w+)+\.?")
+
+
+def _string(text):
+    """The module whose name a string is, or begins with; None for other texts."""
+    if not _DOTTED.fullmatch(text):
+        return None
+    parts = text.rstrip(".").split(".")
+    while len(parts) > 1 and ".".join(parts) not in sources():
+        parts.pop()
+    if len(parts) > 1:
+        return ".".join(parts)
+    return PACKAGE if text.endswith(".") else None  # no module: the name of a type
+
+
+def _docstrings(tree):
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            for statement in body:
+                if isinstance(statement, ast.Expr):
+                    yield id(statement.value)
+
+
+def _homes(tree):
+    """Values that say where users find a class or a function: its ``__module__``."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and "__module__" in ast.unparse(
+            node.targets[0]
+        ):
+            yield id(node.value)
+
+
+def _is_type_checking(node):
+    return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+
+
+def _walk(node, form):
+    """Nodes of a tree, each with the form that an import there has."""
+    for child in ast.iter_child_nodes(node):
+        inner = form
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            inner = "function"
+        elif _is_type_checking(child):
+            inner = "type"
+        yield child, inner
+        yield from _walk(child, inner)
+
+
+def _of_source(path, importer):
+    tree = ast.parse(path.read_text())
+    is_package = path.name == "__init__.py"
+    documents = {*_docstrings(tree), *_homes(tree)}
+    for node, form in _walk(tree, "top"):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            compiled = (getattr(node, "module", None) or "").startswith(CYTHON)
+            for imported, known in _statement(node, importer, is_package):
+                kind = "cimport" if compiled else form
+                yield Import(importer, imported, node.lineno, kind, known)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            imported = None if id(node) in documents else _string(node.value)
+            if imported is not None:
+                yield Import(importer, imported, node.lineno, "string")
+
+
+_CIMPORT = re.compile(r"(?:from\s+([\w.]+)\s+)?cimport\s+(.+)")
+
+
+def _of_declarations(path, importer):
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        found = _CIMPORT.match(line.strip())
+        if found is None:
+            continue
+        module, names = found.groups()
+        for name in re.findall(r"[\w.]+", names):
+            imported, known = resolve(module, name) if module else resolve(name)
+            if _is_ours(imported):
+                yield Import(importer, imported, number, "cimport", known)
+
+
+@cache
+def imports():
+    """All imports of the package's modules by one another."""
+    found = []
+    for name, paths in sources().items():
+        for path in paths:
+            read = _of_source if path.suffix == ".py" else _of_declarations
+            found += [use for use in read(path, name) if use.imported != name]
+    return found
