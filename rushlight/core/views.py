@@ -14,6 +14,7 @@ from cython.cimports.rushlight.core.geometry import (
     wrap_dim,
 )
 from cython.cimports.rushlight.core.keys import KEY_CONJUGATE, KEY_NEGATIVE
+from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import (
     Storage,
     VersionCounter,
@@ -763,6 +764,7 @@ def stand_in(self: Tensor, keys: uint64_t, without: cython.int = -1):
             n += 1
     result: Tensor = make_alias(self, n, sizes, strides, self.offset)
     result.keys |= keys
+    result.inference = state().inference_mode  # whatever the value was made in
     return result
 
 

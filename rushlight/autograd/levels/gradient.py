@@ -73,8 +73,20 @@ class GradientLevel(Level):
             lambda t: known[id(t)] if id(t) in known else self.wrap(t), result
         )
 
-    def gradients(self, outputs, inputs, cotangents, keep_graph=False, record=False):
+    @staticmethod
+    def settle(outputs):
+        """Brings histories up to date of views whose bases were written to since.
+
+        What is recorded for that is recorded by the level, and so while it is open.
+        """
+        for output in outputs:
+            output.grad_fn  # noqa: B018
+
+    def gradients(self, outputs, inputs, cotangents, keep_graph=False, record=True):
         """Values of the gradients by the inputs; None where nothing flows.
+
+        A sweep that does not ``record`` is no part of the graphs of outer levels, either:
+        they are handed the grad mode that it runs in.
 
         Args:
             outputs: tensors of this level.
@@ -94,7 +106,7 @@ class GradientLevel(Level):
                 outputs,
                 inputs,
                 [None if c is None else self.lifted(c) for c in cotangents],
-                retain_graph=keep_graph or record,
+                retain_graph=keep_graph,
                 create_graph=record,
                 allow_unused=True,
             )

@@ -60,9 +60,16 @@ class Stand:
 class Level:
     """One transformation at work; subclasses say what it does with a call.
 
+    A level that records gradients does so whatever the mode that it is opened in, but
+    a ``no_grad`` inside holds for all levels outside, too: grad mode is handed on as it
+    is when a call leaves the level, and is off there if it was off at the opening.
+
     Attributes:
         number: 1 for the outermost.
         alive: False once the transformation is over; its tensors are values then.
+        outer_grad_mode: whether grad mode was on when a recording level was opened;
+            a level that does not record never switches it off.
+        outer_inference: whether it was opened in inference mode.
     """
 
     title = "Tensor"
@@ -77,9 +84,11 @@ class Level:
         self.outer_keys = state.set_keys(
             state.included_keys() | STANDS, state.excluded_keys() & ~STANDS
         )
-        self.outer_mode = state.is_grad_enabled()
+        self.outer_inference = state.is_inference_mode_enabled()
+        self.outer_grad_mode = True
         if self.records:
-            state.set_grad_enabled(True)
+            self.outer_grad_mode = state.set_grad_enabled(True)
+            state.set_inference_mode(False)
         return self
 
     def __exit__(self, *raised):
@@ -87,7 +96,8 @@ class Level:
         THREAD.open, THREAD.at = self.hidden, self.number - 1
         state.set_keys(*self.outer_keys)
         if self.records:
-            state.set_grad_enabled(self.outer_mode)
+            state.set_grad_enabled(self.outer_grad_mode)
+            state.set_inference_mode(self.outer_inference)
 
     # -- tensors ---------------------------------------------------------------------
 
@@ -120,14 +130,19 @@ class Level:
 class Outside:
     """Calls inside the block are those of the levels outside of one."""
 
-    __slots__ = ("at", "keys", "level", "recording")
+    __slots__ = ("at", "inference", "keys", "level", "recording")
 
     def __init__(self, level):
         self.level = level
 
     def __enter__(self):
         level = self.level
-        self.recording = state.set_grad_enabled(level.outer_mode)
+        self.recording = state.is_grad_enabled()
+        if not level.outer_grad_mode:
+            state.set_grad_enabled(False)
+        self.inference = state.is_inference_mode_enabled()
+        if level.outer_inference:
+            state.set_inference_mode(True)
         self.keys = state.set_keys(*level.outer_keys)
         self.at, THREAD.at = THREAD.at, level.number - 1
 
@@ -135,6 +150,7 @@ class Outside:
         THREAD.at = self.at
         state.set_keys(*self.keys)
         state.set_grad_enabled(self.recording)
+        state.set_inference_mode(self.inference)
 
 
 def _interpret(op, *args):
@@ -223,8 +239,15 @@ def tensors(args):
                     yield item
 
 
+def nested(value):
+    """All tensors of a nest, as `mapped` comes to them."""
+    found = []
+    mapped(found.append, value)
+    return found
+
+
 def mapped(function, result):
-    """A result with a function applied to its tensors; named tuples stay such."""
+    """A value with a function applied to its tensors, in whatever nest they are."""
     if isinstance(result, Tensor):
         return function(result)
     if isinstance(result, tuple):
@@ -232,6 +255,8 @@ def mapped(function, result):
         return type(result)(*parts) if hasattr(result, "_fields") else tuple(parts)
     if isinstance(result, list):
         return [mapped(function, item) for item in result]
+    if isinstance(result, dict):
+        return {key: mapped(function, item) for key, item in result.items()}
     return result
 
 
@@ -240,6 +265,15 @@ def plain(tensor):
     while tensor._stand is not None:
         tensor = tensor._stand.value
     return tensor
+
+
+def levels_of(tensor):
+    """The levels that a tensor, or what it stands for, belongs to."""
+    found = set()
+    while tensor._stand is not None:
+        found.add(tensor._stand.level)
+        tensor = tensor._stand.value
+    return found
 
 
 def follow(tensor, value, without=-1):
