@@ -33,6 +33,7 @@ from cython.cimports.rushlight.core.tensor import (
 from rushlight.autograd import errors
 from rushlight.autograd.anomaly import trace_forward
 from rushlight.autograd.hooks import InputMetadata, NodeHooks, registered
+from rushlight.autograd.windows import Window
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
 _RECORDING = cython.declare(uint64_t, 128)  # DispatchKey.Recording
@@ -284,15 +285,6 @@ def same_strides(a: Tensor, b: Tensor) -> cython.bint:
     return True
 
 
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def level_of(tensor: object) -> cython.int:
-    """The number of the transformation that a tensor belongs to; 0 for none."""
-    if tensor is None or tensor._stand is None:
-        return 0
-    return tensor._stand.level.number
-
-
 @cython.cclass
 class CopySlices(Node):
     """An in-place operator on a view, seen from the base of the view.
@@ -320,17 +312,15 @@ class CopySlices(Node):
         return tuple(gradients)
 
     def apply_in_levels(self, grads: object, needs: cython.ulonglong):
-        """The same under transformations: new tensors are of the gradients' levels."""
-        sizes, strides, _ = self.base_geometry
-        result = grads.new_empty_strided(sizes, strides).copy_(grads)
-        inside = self.inner.apply(self.view_of(result).clone(), needs)
+        """The same under transformations, whose gradients have strides of their own."""
+        window = Window(self.view_of, self.base_geometry, grads)
+        inside = self.inner.apply(window.read(grads), needs)
         gradients: list = listed(inside, self.n_edges)
         if needs & 1:
             own = gradients[0]
-            if level_of(own) > level_of(result):
-                result = own.new_empty_strided(sizes, strides).copy_(result)
-            self.fill_window(self.view_of(result), own)
-            gradients[0] = result
+            if own is not None:
+                own = fit_gradient(self.inner, 0, own, self.inner, 0)
+            gradients[0] = window.write(grads, own)
         return tuple(gradients)
 
     def fill_window(self, window: Tensor, grad: object):
@@ -647,6 +637,24 @@ def replay_view(tensor: Tensor) -> cython.int:
 
 
 @cython.cfunc
+def view_again(tensor: Tensor, base: Tensor) -> Tensor:
+    """What a view is of the base as it is now, recorded."""
+    replay = view_replay_of(tensor)
+    sizes, strides, offset = geometry_of(tensor)
+
+    def view(base):
+        if replay is not None:
+            return replay(base)
+        return base.as_strided(sizes, strides, offset - start)
+
+    start: int64_t = 0
+    if (state().included >> KEY_BATCHED) & 1:
+        start = base.offset
+        return Window(view, geometry_of(base), base).read(base)
+    return view(base)
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def refresh_view(tensor: Tensor) -> cython.int:
     """Give a view the history that follows from its base's present one."""
@@ -663,16 +671,13 @@ def refresh_view(tensor: Tensor) -> cython.int:
     current.inference_mode = False
     current.excluded = 0
     try:
-        replay = view_replay_of(tensor)
-        if replay is not None:
-            fresh: Tensor = replay(base)
-        else:
-            sizes, strides, offset = geometry_of(tensor)
-            fresh = base.as_strided(sizes, strides, offset)
+        fresh: Tensor = view_again(tensor, base)
     finally:
         current.grad_mode = recording
         current.inference_mode = inference
         current.excluded = excluded
+    if fresh.grad_fn_ is None:
+        return 0  # its transformation is over, and records no more
     old: object = tensor.grad_fn_
     if old is not None and old is not fresh.grad_fn_:
         move_retained(tensor, cython.cast(Node, fresh.grad_fn_))
