@@ -8,7 +8,13 @@ from rushlight.autograd.function import Function, FunctionCtx
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.rules import VmapInfo
-from rushlight.autograd.levels.stack import THREAD, Outside, mapped, revived
+from rushlight.autograd.levels.stack import (
+    THREAD,
+    Outside,
+    mapped,
+    nested,
+    revived,
+)
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
@@ -22,8 +28,8 @@ def apply(function, args, kwargs):
             transformation needs.
     """
     level = THREAD.open[THREAD.at - 1]
-    args = tuple(revived(arg) if isinstance(arg, Tensor) else arg for arg in args)
-    if not any(isinstance(arg, Tensor) and level.owns(arg) for arg in args):
+    args = tuple(mapped(revived, arg) for arg in args)
+    if not any(level.owns(tensor) for tensor in nested(args)):
         with Outside(level):
             return function.apply(*args, **kwargs)
     if function.setup_context is Function.setup_context:
@@ -33,7 +39,7 @@ def apply(function, args, kwargs):
             f"  function: {function.__name__}"
         )
     if isinstance(level, GradientLevel):
-        lifted = [level.lifted(a) if isinstance(a, Tensor) else a for a in args]
+        lifted = [mapped(level.lifted, arg) for arg in args]
         return _recorded(function).apply_here(*lifted)
     if isinstance(level, TangentLevel):
         return _pushed(level, function, args)
@@ -43,14 +49,13 @@ def apply(function, args, kwargs):
 
 
 def _unwrapped(level, args):
-    return [level.unwrap(arg) if isinstance(arg, Tensor) else arg for arg in args]
+    return [mapped(level.unwrap, arg) for arg in args]
 
 
 def _known(args, values):
     """The tensors of a level by the numbers of their values: what returns is they."""
-    return {
-        id(value): arg for arg, value in zip(args, values) if isinstance(value, Tensor)
-    }
+    pairs = zip(nested(list(args)), nested(list(values)))
+    return {id(value): arg for arg, value in pairs}
 
 
 # -- gradients -------------------------------------------------------------------------
@@ -132,11 +137,22 @@ def _pushed(level, function, args):
 # -- batches ---------------------------------------------------------------------------
 
 
+def _dims(level, value):
+    """The dimensions that count examples, in the nest of the tensors; None for others."""
+    if isinstance(value, Tensor):
+        return value._stand.dim if level.owns(value) else None
+    if isinstance(value, (tuple, list)):
+        found = [_dims(level, item) for item in value]
+        if hasattr(value, "_fields"):
+            return type(value)(*found)
+        return type(value)(found)
+    if isinstance(value, dict):
+        return {key: _dims(level, item) for key, item in value.items()}
+    return None
+
+
 def _batched(level, function, args):
-    dims = tuple(
-        arg._stand.dim if isinstance(arg, Tensor) and level.owns(arg) else None
-        for arg in args
-    )
+    dims = _dims(level, args)
     written = function.vmap is not Function.vmap
     if function.generate_vmap_rule:
         if written:
@@ -221,8 +237,15 @@ def _taken_apart(level, tensors):
     return values, tuple(dims)
 
 
-def _wrapped(level, args, dims):
-    return [a if d is None else level.wrap(a, d) for a, d in zip(args, dims)]
+def _wrapped(level, value, dims):
+    """A nest of whole batches as the level's tensors, by the nest of their dimensions."""
+    if isinstance(value, Tensor):
+        return value if dims is None else level.wrap(value, dims)
+    if isinstance(value, (tuple, list)):
+        return [_wrapped(level, item, dim) for item, dim in zip(value, dims)]
+    if isinstance(value, dict):
+        return {key: _wrapped(level, value[key], dims[key]) for key in value}
+    return value
 
 
 def _generated(function, size, randomness, dims):

@@ -22,6 +22,7 @@ from rushlight.autograd.levels.stack import (
     each,
     follow,
     imitate,
+    levels_of,
     mapped,
     tensors,
 )
@@ -79,11 +80,12 @@ class Dual(Stand):
     A view knows what it is a view of: its tangent is the same view of the other's.
     """
 
-    __slots__ = ("source", "tangent", "view")
+    __slots__ = ("source", "tangent", "view", "whole")
 
     def __init__(self, level, value, tangent=None, source=None, view=None):
         super().__init__(level, value)
         self.tangent, self.source, self.view = tangent, source, view
+        self.whole = None  # what the tangent is a view of
 
     @property
     def carries(self):
@@ -92,23 +94,45 @@ class Dual(Stand):
 
     def look(self):
         """The tangent; None for zero."""
-        if self.tangent is None and self.source is not None:
-            whole = self.source.look()
-            if whole is not None:
-                self.tangent = self.view(whole)
+        if self.source is not None:
+            self.follow(self.source.look())
         return self.tangent
 
-    def own(self):
-        """The tangent to write into: zeros are made where there is none."""
-        if self.look() is None:
-            if self.source is None:
-                zeros = self.level.at_value(call.zeros_like, self.value)
-                self.tangent = zeros
-            else:
-                self.tangent = self.view(self.source.own())
-        elif self.source is None and 0 in self.tangent.stride():
-            self.tangent = self.level.at_value(call.clone, self.tangent)
-        return self.tangent
+    def follow(self, whole):
+        """Takes the view of the source's tangent, unless that is the same as before."""
+        if whole is not self.whole:
+            self.tangent, self.whole = self.view(whole), whole
+
+    def reshape_(self, change):
+        """Changes the tangent's window, now and whenever it is viewed again."""
+        tangent, view = self.look(), self.view
+        if tangent is not None:
+            change(tangent)
+        if view is not None:
+            self.view = lambda whole: change(view(whole))
+
+    def own(self, moved=None):
+        """The tangent to write into: zeros are made where there is none.
+
+        Args:
+            moved: what will be written. The tangent gets all of its levels, as where it
+                is another one for each example and the value is the same for all.
+        """
+        if self.source is not None:
+            self.follow(self.source.own(moved))
+            return self.tangent
+        at_value, tangent = self.level.at_value, self.tangent
+        if tangent is None:
+            tangent = at_value(call.zeros_like, self.value)
+        elif 0 in tangent.stride():
+            tangent = at_value(call.clone, tangent)
+        if moved is not None and not levels_of(moved) <= levels_of(tangent):
+            fresh = at_value(
+                Tensor.new_zeros, moved, tangent.shape, dtype=tangent.dtype
+            )
+            tangent = at_value(Tensor.copy_, fresh, tangent)
+        self.tangent = tangent
+        return tangent
 
 
 def differentiable(tensor):
@@ -128,10 +152,10 @@ class TangentLevel(Level):
         tensor._stand = Dual(self, value, tangent, source, view)
         return tensor
 
-    def at_value(self, function, *args):
+    def at_value(self, function, *args, **options):
         """Calls a function as the levels outside would."""
         with Outside(self):
-            return function(*args)
+            return function(*args, **options)
 
     def tangent_of(self, tensor):
         return tensor._stand.look() if self.owns(tensor) else None
@@ -318,9 +342,7 @@ class TangentLevel(Level):
             return target
         if op.is_view:  # another window on the same memory
             self.outside(op, values)
-            tangent = target._stand.look()
-            if tangent is not None:
-                self.outside(op, [tangent, *values[1:]])
+            target._stand.reshape_(lambda t: self.outside(op, [t, *values[1:]]))
             follow(target, values[0])
             return target
         if not carried:
@@ -346,7 +368,7 @@ class TangentLevel(Level):
         if op.name in ("copy_", "fill_"):
             self.outside(op, values)
             moved = self.tangent_of(args[1]) if isinstance(args[1], Tensor) else None
-            own = stand.own()
+            own = stand.own(moved)
             if moved is None:
                 self.at_value(Tensor.zero_, own)
             else:
@@ -366,7 +388,7 @@ class TangentLevel(Level):
         if found[0] is None:
             self.at_value(Tensor.zero_, stand.own())
         else:
-            self.at_value(Tensor.copy_, stand.own(), found[0])
+            self.at_value(Tensor.copy_, stand.own(found[0]), found[0])
 
 
 def variables_of(inner, args, level):
@@ -412,7 +434,7 @@ def tangents_of(inner, op, result, leaves, moved):
             inner.variable(inner.unwrap(call.ones_like(inner.unwrap(t))))
             for t in tracked
         ]
-        pulled = inner.gradients(tracked, leaves, vectors, record=True)
+        pulled = inner.gradients(tracked, leaves, vectors, keep_graph=True)
         linear, along = [], []
         for gradient, tangent in zip(pulled, moved):
             if gradient is None:
