@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
+from rushlight.core.state import is_transforming
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
 
@@ -29,7 +30,20 @@ def _as_tensors(value, what, where):
 
 
 def _prepared(inputs, create_graph):
-    """Inputs to differentiate by: fresh leaves, or views that keep their history."""
+    """Inputs to differentiate by: fresh leaves, or views that keep their history.
+
+    Raises:
+        RuntimeError: a leaf is wanted inside of a transformation, which would take what
+            is computed from it for constant.
+    """
+    if is_transforming() and not all(create_graph and t.requires_grad for t in inputs):
+        raise RuntimeError(
+            "You are attempting to call Tensor.requires_grad_() (or perhaps using "
+            "torch.autograd.functional.* APIs) inside of a function being transformed by "
+            "a functorch transform. This is unsupported, please attempt to use the "
+            "functorch transforms (e.g. grad, vjp, jacrev, jacfwd, hessian) or call "
+            "requires_grad_() outside of a function being transformed instead."
+        )
     return tuple(
         one.view_as(one)
         if create_graph and one.requires_grad
@@ -224,8 +238,11 @@ def _forward_jacobian(func, inputs, create_graph, strict, vectorize):
 
 def _rows_at_once(output, inputs, create_graph, strict):
     """The same for all rows together."""
+    if not output.requires_grad:
+        return tuple(one.new_zeros((*output.shape, *one.shape)) for one in inputs)
     n = output.numel()
-    starts = call.eye(n, dtype=output.dtype).reshape(n, *output.shape)
+    starts = call.eye(n, dtype=output.dtype, device=output.device)
+    starts = starts.reshape(n, *output.shape)
     found = grad(
         (output,),
         inputs,

@@ -7,7 +7,7 @@ import functools
 import rushlight
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.core.tensor import Tensor
-from rushlight.func import _trees as trees
+from rushlight.utils import _pytree as pytree
 
 __all__ = ["vmap"]
 
@@ -47,7 +47,10 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
         if chunk_size is None or chunk_size >= size:
             return run(leaves, size)
         parts, at = [], 0
+        drawn = rushlight.get_rng_state() if randomness == "same" else None
         while at < size:
+            if drawn is not None:
+                rushlight.set_rng_state(drawn)
             n = min(chunk_size, size - at)
             chunk = [
                 leaf if dim is None else leaf.narrow(dim, at, n)
@@ -55,7 +58,7 @@ def vmap(func, in_dims=0, out_dims=0, randomness="error", *, chunk_size=None):
             ]
             parts.append(run(chunk, n))
             at += n
-        return _joined(parts, out_dims)
+        return _joined(parts, out_dims, func)
 
     return wrapper
 
@@ -77,14 +80,15 @@ def _examples(in_dims, args, func):
             f"{call}: got no inputs. Maybe you forgot to add inputs, or you are trying "
             "to vmap over a function with no inputs. The latter is unsupported."
         )
-    leaves, spec = trees.flatten(args)
+    leaves, spec = pytree.tree_flatten(args)
     if isinstance(in_dims, list):
         in_dims = tuple(in_dims)
-    dims = trees.spread(in_dims, spec)
+    dims = pytree._broadcast_to_and_flatten(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"{call}: in_dims is not compatible with the structure of `inputs`. in_dims "
-            f"has structure {trees.flatten(in_dims)[1]} but inputs has structure {spec}."
+            f"has structure {pytree.tree_structure(in_dims)} but inputs has structure "
+            f"{spec}."
         )
     sizes = set()
     for i, (leaf, dim) in enumerate(zip(leaves, dims)):
@@ -126,59 +130,67 @@ def _run(func, spec, dims, out_dims, randomness, kwargs, leaves, size):
             leaf if dim is None else level.wrap(leaf, dim)
             for leaf, dim in zip(leaves, dims)
         ]
-        output = func(*trees.unflatten(given, spec), **kwargs)
-    outputs, shape = trees.flatten(output)
-    for leaf in outputs:
-        if not isinstance(leaf, Tensor):
-            raise ValueError(
-                f"vmap({_name(func)}, ...): `{_name(func)}` must only return Tensors, "
-                f"got type {type(leaf)}. Did you mean to set out_dims= to None for output?"
-            )
+        output = func(*pytree.tree_unflatten(given, spec), **kwargs)
+    outputs, shape = pytree.tree_flatten(output)
     places = _out_places(out_dims, shape, func)
-    results = []
-    for leaf, place in zip(outputs, places):
-        if level.owns(leaf):
-            value, dim = leaf._stand.value, leaf._stand.dim
-            if place is None:
-                raise ValueError(
-                    f"vmap({_name(func)}, ...): `{_name(func)}` can not return a "
-                    "BatchedTensor when out_dim is None"
-                )
-            if not -value.dim() <= place < value.dim():
-                raise IndexError(
-                    "Dimension out of range (expected to be in range of "
-                    f"[{-value.dim()}, {value.dim() - 1}], but got {place})"
-                )
-            results.append(value if dim == place else value.movedim(dim, place))
-        elif place is None:
-            results.append(leaf)
-        else:
-            spread = leaf.unsqueeze(place)
-            sizes = list(spread.shape)
-            sizes[place] = size
-            results.append(spread.expand(sizes))
-    return trees.unflatten(results, shape)
+    results = [
+        _unbatched(level, leaf, place, func) for leaf, place in zip(outputs, places)
+    ]
+    return pytree.tree_unflatten(results, shape)
+
+
+def _unbatched(level, leaf, place, func):
+    """An output with the examples along a dimension; as it is where that is None."""
+    name = _name(func)
+    owned = isinstance(leaf, Tensor) and level.owns(leaf)
+    if place is None:
+        if owned:
+            raise ValueError(
+                f"vmap({name}, ...): `{name}` can not return a BatchedTensor when "
+                "out_dim is None"
+            )
+        return leaf
+    if not isinstance(leaf, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): `{name}` must only return Tensors, got type "
+            f"{type(leaf)}. Did you mean to set out_dims= to None for output?"
+        )
+    rank = leaf.dim() + 1
+    if not -rank <= place < rank:
+        raise IndexError(
+            "Dimension out of range (expected to be in range of "
+            f"[{-rank}, {rank - 1}], but got {place})"
+        )
+    if owned:
+        value, dim = leaf._stand.value, leaf._stand.dim
+        return value if dim == place else value.movedim(dim, place)
+    repeated = leaf.unsqueeze(place)
+    sizes = list(repeated.shape)
+    sizes[place] = level.size
+    return repeated.expand(sizes)
 
 
 def _out_places(out_dims, shape, func):
-    places = trees.spread(out_dims, shape)
-    if places is None and shape is trees.LEAF and isinstance(out_dims, (tuple, list)):
+    if shape.is_leaf() and isinstance(out_dims, (tuple, list)):
         places = list(out_dims) if len(out_dims) == 1 else None
+    else:
+        places = pytree._broadcast_to_and_flatten(out_dims, shape)
     if places is None or not all(p is None or isinstance(p, int) for p in places):
         raise ValueError(
             f"vmap({_name(func)}, ..., out_dims={out_dims})(<inputs>): out_dims is not "
-            "compatible with the structure of `outputs`."
+            "compatible with the structure of `outputs`. out_dims has structure "
+            f"{pytree.tree_structure(out_dims)} but outputs has structure {shape}."
         )
     return places
 
 
-def _joined(parts, out_dims):
+def _joined(parts, out_dims, func):
     """The chunks' outputs one after another."""
-    flat = [trees.flatten(part)[0] for part in parts]
-    shape = trees.flatten(parts[0])[1]
-    places = trees.spread(out_dims, shape)
+    flat = [pytree.tree_leaves(part) for part in parts]
+    shape = pytree.tree_structure(parts[0])
+    places = _out_places(out_dims, shape, func)
     results = [
         pieces[0] if place is None else rushlight.cat(pieces, place)
         for place, pieces in zip(places, zip(*flat))
     ]
-    return trees.unflatten(results, shape)
+    return pytree.tree_unflatten(results, shape)

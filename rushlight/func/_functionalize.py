@@ -7,7 +7,7 @@ import functools
 from rushlight.autograd.levels.functional import FunctionalLevel
 from rushlight.autograd.levels.stack import Outside
 from rushlight.core.tensor import Tensor
-from rushlight.func import _trees as trees
+from rushlight.utils import _pytree as pytree
 
 __all__ = ["functionalize"]
 
@@ -49,13 +49,11 @@ def functionalize(func, *, remove="mutations"):
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
         with FunctionalLevel(remove == "mutations_and_views") as level:
-            given, spec = trees.flatten((args, kwargs))
+            given, spec = pytree.tree_flatten((args, kwargs))
             inside = [level.wrap(t) if isinstance(t, Tensor) else t for t in given]
-            args, kwargs = trees.unflatten(inside, spec)
+            args, kwargs = pytree.tree_unflatten(inside, spec)
             result = func(*args, **kwargs)
-            result = trees.mapped(
-                lambda t: level.unwrap(t) if isinstance(t, Tensor) else t, result
-            )
+            result = pytree.tree_map_only(Tensor, level.unwrap, result)
             with Outside(level):
                 for before, after in zip(given, inside):
                     if isinstance(before, Tensor) and level.written(after):

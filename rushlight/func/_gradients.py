@@ -8,8 +8,8 @@ import rushlight
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
-from rushlight.func import _trees as trees
 from rushlight.func._batches import vmap
+from rushlight.utils import _pytree as pytree
 
 __all__ = [
     "grad",
@@ -55,7 +55,7 @@ def _replaced(args, numbers, values):
 
 
 def _tensors(tree, name, what):
-    leaves, spec = trees.flatten(tree)
+    leaves, spec = pytree.tree_flatten(tree)
     for leaf in leaves:
         if not isinstance(leaf, Tensor):
             raise RuntimeError(
@@ -63,6 +63,43 @@ def _tensors(tree, name, what):
                 f"{type(leaf).__name__}"
             )
     return leaves, spec
+
+
+def _wrapped(level, tree):
+    """A nest with all of its tensors as the level's own: they may be written to."""
+    return pytree.tree_map_only(Tensor, level.wrap, tree)
+
+
+def _unwrapped(level, tree):
+    """A nest with the values of a level's tensors."""
+    return pytree.tree_map_only(Tensor, level.unwrap, tree)
+
+
+def _variables(tree):
+    """The leaves of a nest of a level's tensors, made to be differentiated by.
+
+    Raises:
+        ValueError: a leaf is no tensor.
+        RuntimeError: a tensor has a type without gradients.
+    """
+    leaves, spec = pytree.tree_flatten(tree)
+    for leaf in leaves:
+        if not isinstance(leaf, Tensor):
+            raise ValueError(
+                f"Thing passed to transform API must be Tensor, got {type(leaf)}"
+            )
+        leaf.requires_grad_()
+    return leaves, spec
+
+
+def _refuse_complex(name, tree, what):
+    """Raises for a complex tensor, of which a Jacobian would not be one of reals."""
+    for index, leaf in enumerate(pytree.tree_leaves(tree)):
+        if isinstance(leaf, Tensor) and leaf.is_complex():
+            raise RuntimeError(
+                f"{name}: Expected all {what} to be real but received complex tensor "
+                f"at flattened input idx: {index}"
+            )
 
 
 def _split_aux(output, has_aux, name):
@@ -95,12 +132,11 @@ def grad_and_value(func, argnums=0, has_aux=False):
     def wrapper(*args, **kwargs):
         numbers, single = _chosen(args, argnums)
         with GradientLevel() as level:
-            taken = args[numbers[0]] if single else tuple(args[n] for n in numbers)
-            leaves, spec = _tensors(taken, "grad", "the arguments to differentiate by")
-            variables = [level.variable(leaf) for leaf in leaves]
-            nest = trees.unflatten(variables, spec)
-            given = _replaced(args, numbers, (nest,) if single else nest)
-            output, aux = _split_aux(func(*given, **kwargs), has_aux, "grad_and_value")
+            inside = _wrapped(level, args)
+            taken = inside[numbers[0]] if single else tuple(inside[n] for n in numbers)
+            variables, spec = _variables(taken)
+            output = func(*inside, **_wrapped(level, kwargs))
+            output, aux = _split_aux(output, has_aux, "grad_and_value")
             if not isinstance(output, Tensor):
                 raise RuntimeError(
                     "Expected f(*args) to return a Tensor, got tensor of type "
@@ -113,20 +149,19 @@ def grad_and_value(func, argnums=0, has_aux=False):
                     "APIs instead?"
                 )
             found = level.gradients([output], variables, [None])
-            values = [
-                rushlight.zeros_like(leaf) if g is None else level.unwrap(g)
-                for g, leaf in zip(found, leaves)
-            ]
-            value = level.unwrap(output)
-            aux = trees.mapped(lambda t: _lowered(level, t), aux)
-        gradient = trees.unflatten(values, spec)
+        value, aux = level.unwrap(output), _unwrapped(level, aux)
+        gradient = pytree.tree_unflatten(_filled(level, found, variables), spec)
         return (gradient, (value, aux)) if has_aux else (gradient, value)
 
     return wrapper
 
 
-def _lowered(level, leaf):
-    return level.unwrap(leaf) if isinstance(leaf, Tensor) else leaf
+def _filled(level, found, variables):
+    """Values of gradients, seen from outside; zeros where there is none."""
+    return [
+        rushlight.zeros_like(level.unwrap(variable)) if g is None else level.unwrap(g)
+        for g, variable in zip(found, variables)
+    ]
 
 
 def grad(func, argnums=0, has_aux=False):
@@ -162,12 +197,18 @@ def vjp(func, *primals, has_aux=False):
     >>> pull(rl.tensor([1.0, 10.0]))
     (tensor([ 2., 40.]),)
     """
+    return _vjp(func, primals, {}, range(len(primals)), has_aux)
+
+
+def _vjp(func, args, kwargs, numbers, has_aux):
+    """`vjp` by some of the arguments; the others are the level's tensors, too."""
     with GradientLevel() as level:
-        leaves, spec = _tensors(primals, "vjp", "the primals")
-        variables = [level.variable(leaf) for leaf in leaves]
-        output = func(*trees.unflatten(variables, spec))
+        inside = _wrapped(level, args)
+        variables, spec = _variables(tuple(inside[n] for n in numbers))
+        output = func(*inside, **_wrapped(level, kwargs))
         output, aux = _split_aux(output, has_aux, "vjp")
         outputs, shape = _tensors(output, "vjp", "the outputs of f")
+        level.settle(outputs)
         if not outputs:
             raise RuntimeError(
                 "vjp(f, *primals): Expected f to return at least a Tensor"
@@ -178,15 +219,15 @@ def vjp(func, *primals, has_aux=False):
                     "vjp(f, ...): All outputs of f must be floating-point or complex "
                     f"Tensors, got Tensor with dtype {t.dtype}"
                 )
-        values = [level.unwrap(t) for t in outputs]
-        aux = trees.mapped(lambda t: _lowered(level, t), aux)
+    values, aux = [level.unwrap(t) for t in outputs], _unwrapped(level, aux)
 
     def pull(cotangents, retain_graph=True, create_graph=None):
         given, form = _tensors(cotangents, "vjp", "the cotangents")
-        if form != shape and not (len(given) == len(outputs) == 1):
+        if form != shape:
             raise RuntimeError(
                 "Expected pytree structure of cotangents to be the same as pytree "
-                "structure of outputs to the function."
+                f"structure of outputs to the function. cotangents: {form}, primal "
+                f"output: {shape}"
             )
         for cotangent, value in zip(given, values):
             if cotangent.shape != value.shape:
@@ -196,18 +237,10 @@ def vjp(func, *primals, has_aux=False):
                 )
         record = rushlight.is_grad_enabled() if create_graph is None else create_graph
         found = level.gradients(outputs, variables, given, retain_graph, record)
-        results = [
-            rushlight.zeros_like(leaf) if g is None else _revived(level, g)
-            for g, leaf in zip(found, leaves)
-        ]
-        return trees.unflatten(results, spec)
+        return pytree.tree_unflatten(_filled(level, found, variables), spec)
 
-    result = trees.unflatten(values, shape)
+    result = pytree.tree_unflatten(values, shape)
     return (result, pull, aux) if has_aux else (result, pull)
-
-
-def _revived(level, tensor):
-    return level.unwrap(tensor)
 
 
 def jvp(func, primals, tangents, *, strict=False, has_aux=False):
@@ -228,11 +261,18 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             "jvp: Expected primals to be a tuple. E.g. it should be valid to call "
             "f(*primals)."
         )
+    return _jvp(func, primals, {}, range(len(primals)), tangents, strict, has_aux)
+
+
+def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
+    """`jvp` along tangents of some arguments; the others are the level's, too."""
+    primals = tuple(args[n] for n in numbers)
     leaves, spec = _tensors(primals, "jvp", "the primals")
     moved, form = _tensors(tangents, "jvp", "the tangents")
     if form != spec:
         raise RuntimeError(
-            "jvp: Expected primals and tangents to have the same python structure."
+            "jvp: Expected primals and tangents to have the same python structure. Got "
+            f"primals with structure {spec} and tangents with structure {form}"
         )
     for value, tangent in zip(leaves, moved):
         if value.shape != tangent.shape:
@@ -242,12 +282,14 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
             )
     with TangentLevel() as level:
         duals = [level.wrap(value, tangent) for value, tangent in zip(leaves, moved)]
-        output = func(*trees.unflatten(duals, spec))
+        inside = _wrapped(level, args)
+        inside = _replaced(inside, numbers, pytree.tree_unflatten(duals, spec))
+        output = func(*inside, **_wrapped(level, kwargs))
         output, aux = _split_aux(output, has_aux, "jvp")
         outputs, shape = _tensors(output, "jvp", "the outputs of f")
         values = [level.unwrap(t) for t in outputs]
         found = [level.tangent_of(t) for t in outputs]
-        aux = trees.mapped(lambda t: _lowered(level, t), aux)
+        aux = _unwrapped(level, aux)
     if strict and any(t is None for t in found):
         raise RuntimeError(
             "jvp(f, primals, tangents, strict=True): The output of f is independent of "
@@ -257,7 +299,10 @@ def jvp(func, primals, tangents, *, strict=False, has_aux=False):
         rushlight.zeros_like(value) if tangent is None else tangent
         for value, tangent in zip(values, found)
     ]
-    result = trees.unflatten(values, shape), trees.unflatten(pushed, shape)
+    result = (
+        pytree.tree_unflatten(values, shape),
+        pytree.tree_unflatten(pushed, shape),
+    )
     return (*result, aux) if has_aux else result
 
 
@@ -279,22 +324,30 @@ def linearize(func, *primals):
 # -- Jacobians -------------------------------------------------------------------------
 
 
-def _units(tensor):
-    """One tensor for each element: 1 there, 0 elsewhere."""
-    n = tensor.numel()
-    return rushlight.eye(n, dtype=tensor.dtype).view(n, *tensor.shape)
-
-
 def _basis(leaves):
     """For all leaves together, as many directions as they have elements."""
     total = sum(leaf.numel() for leaf in leaves)
     basis, at = [], 0
     for leaf in leaves:
-        block = rushlight.zeros(total, leaf.numel(), dtype=leaf.dtype)
+        block = rushlight.zeros(
+            total, leaf.numel(), dtype=leaf.dtype, device=leaf.device
+        )
         block[at : at + leaf.numel()].fill_diagonal_(1)
         basis.append(block.view(total, *leaf.shape))
         at += leaf.numel()
     return basis
+
+
+def _rows(pull, basis, shape, chunk_size):
+    """The gradients along every direction of a basis; one by one without `vmap`."""
+
+    def row(*cotangents):
+        return pull(pytree.tree_unflatten(cotangents, shape))
+
+    if chunk_size != 1:
+        return vmap(row, chunk_size=chunk_size)(*basis)
+    rows = [row(*cotangents) for cotangents in zip(*basis)]
+    return pytree.tree_map(lambda *parts: rushlight.stack(parts), rows[0], *rows[1:])
 
 
 def jacrev(
@@ -317,19 +370,14 @@ def jacrev(
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
+        _refuse_complex("jacrev", args, "inputs")
         numbers, single = _chosen(args, argnums)
-
-        def part(*chosen):
-            return func(*_replaced(args, numbers, chosen), **kwargs)
-
-        chosen = [args[n] for n in numbers]
-        found = vjp(part, *chosen, has_aux=has_aux)
+        found = _vjp(func, args, kwargs, numbers, has_aux)
         output, pull = found[:2]
-        outputs, shape = trees.flatten(output)
-        rows = vmap(lambda *c: pull(trees.unflatten(c, shape)), chunk_size=chunk_size)(
-            *_basis(outputs)
-        )
-        by_input, spec = trees.flatten(rows)
+        _refuse_complex("jacrev", output, "outputs")
+        outputs, shape = pytree.tree_flatten(output)
+        rows = _rows(pull, _basis(outputs), shape, chunk_size)
+        by_input, spec = pytree.tree_flatten(rows)
         results, at = [], 0
         for value in outputs:
             n = value.numel()
@@ -337,10 +385,10 @@ def jacrev(
                 block[at : at + n].reshape((*value.shape, *block.shape[1:]))
                 for block in by_input
             ]
-            nest = trees.unflatten(parts, spec)
+            nest = pytree.tree_unflatten(parts, spec)
             results.append(nest[0] if single else nest)
             at += n
-        jacobian = trees.unflatten(results, shape)
+        jacobian = pytree.tree_unflatten(results, shape)
         return (jacobian, found[2]) if has_aux else jacobian
 
     return wrapper
@@ -362,27 +410,22 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
 
     @functools.wraps(func)
     def wrapper(*args, **kwargs):
+        _refuse_complex("jacfwd", args, "inputs")
         numbers, single = _chosen(args, argnums)
-
-        def part(*chosen):
-            return func(*_replaced(args, numbers, chosen), **kwargs)
-
         chosen = tuple(args[n] for n in numbers)
         leaves, spec = _tensors(chosen, "jacfwd", "the arguments to differentiate by")
-        kept = []
 
         def push(*directions):
-            tangents = trees.unflatten(directions, spec)
-            found = jvp(part, chosen, tangents, has_aux=has_aux)
+            tangents = pytree.tree_unflatten(directions, spec)
+            found = _jvp(func, args, kwargs, numbers, tangents, False, has_aux)
+            _refuse_complex("jacfwd", found[0], "outputs")
             return found[1:] if has_aux else found[1]
 
-        basis = _basis(leaves)
+        columns = vmap(push, randomness=randomness)(*_basis(leaves))
         if has_aux:
-            columns, aux = vmap(push, randomness=randomness)(*basis)
-            kept.append(trees.mapped(lambda t: t[0], aux))
-        else:
-            columns = vmap(push, randomness=randomness)(*basis)
-        outputs, shape = trees.flatten(columns)
+            columns, aux = columns
+            aux = pytree.tree_map(lambda t: t[0], aux)
+        outputs, shape = pytree.tree_flatten(columns)
         results = []
         for block in outputs:
             sizes = block.shape[1:]
@@ -392,10 +435,10 @@ def jacfwd(func, argnums=0, has_aux=False, *, randomness="error"):
                 n = leaf.numel()
                 parts.append(rows[..., at : at + n].reshape((*sizes, *leaf.shape)))
                 at += n
-            nest = trees.unflatten(parts, spec)
+            nest = pytree.tree_unflatten(parts, spec)
             results.append(nest[0] if single else nest)
-        jacobian = trees.unflatten(results, shape)
-        return (jacobian, kept[0]) if has_aux else jacobian
+        jacobian = pytree.tree_unflatten(results, shape)
+        return (jacobian, aux) if has_aux else jacobian
 
     return wrapper
 
