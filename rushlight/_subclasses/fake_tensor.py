@@ -583,7 +583,7 @@ class FakeTensorMode(TorchDispatchMode):
 
     def _constant(self, func, name, flat, spec, fakes):
         """What an operator gives for numbers that were written down, or None."""
-        written = func.form or func.is_view is False and name.endswith("_")
+        written = func.form or any(row[5] & 1 for row in func.signature.rows)
         if written:
             for one in flat:
                 if isinstance(one, FakeTensor):

@@ -31,7 +31,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import state, tell_readers
-from cython.cimports.rushlight.core.storage import Storage, wrap
+from cython.cimports.rushlight.core.storage import Storage, fetch, following, wrap
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
 
 from rushlight.core.dtype import TYPE_NAMES, all_dtypes
@@ -142,6 +142,8 @@ def window(data: cython.p_char, size: cython.Py_ssize_t, storage: Storage) -> ob
 def check_on_host(storage: Storage, purpose: object) -> cython.int:
     if state().included & WAITING:
         tell_readers()
+    if following:
+        fetch(storage)
     if storage.n_bytes and storage.data == cython.NULL:
         raise TypeError(
             f"can't convert {storage.device} device type tensor to {purpose}: it has "
@@ -483,6 +485,8 @@ def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
     """Fills in a DLPack tensor; its sizes and strides are a block to be freed."""
     if state().included & WAITING:
         tell_readers()
+    if following:
+        fetch(tensor.storage)
     pair = _TO_DLPACK[tensor.dtype_.name]
     i: cython.int
     room: cython.pointer(int64_t) = cython.cast(

@@ -60,6 +60,8 @@ N_CLASSES = cython.declare(cython.int, 168)  # up to 2 ** 48 bytes
 waiting = cython.declare(cython.p_char[168])  # heads of the lists of free blocks
 counts = cython.declare(Counters)
 any_shrunk = cython.declare(cython.bint, False)
+following = cython.declare(cython.int, 0)
+_fetcher = cython.declare(object, None)
 limit = cython.declare(int64_t, -1)  # cap on reserved bytes; -1: none
 memset(cython.address(counts), 0, cython.sizeof(Counters))
 memset(waiting, 0, cython.sizeof(waiting))
@@ -434,10 +436,38 @@ def refuse_resize(storage: Storage, n_bytes: cython.size_t) -> cython.int:
     )
 
 
+def count_following(change: cython.int):
+    """Notes that a thread's operators are followed from here on (1), or no longer (-1)."""
+    global following
+    following += change
+
+
+def on_missing_memory(function):
+    """Calls a function with each storage without memory that a thread is to read."""
+    global _fetcher
+    _fetcher = function
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def fetch(storage: Storage) -> cython.int:
+    """Has the operators of another thread run that a storage's contents wait for."""
+    if (
+        storage.data == cython.NULL
+        and storage.n_bytes
+        and storage.device.has_memory
+        and _fetcher is not None
+    ):
+        _fetcher(storage)
+    return 0
+
+
 @cython.cfunc
 def check_readable(storage: Storage):
     if state().included & WAITING:
         tell_readers()
+    if following:
+        fetch(storage)
     if storage.n_bytes and storage.data == cython.NULL:
         raise NotImplementedError(
             "Cannot copy out of meta tensor; no data!\n"
@@ -527,6 +557,8 @@ class Storage:
         """Address of the first byte; 0 where there is none."""
         if state().included & WAITING:
             tell_readers()
+        if following:
+            fetch(self)
         self.writes += 1  # whoever has the address may
         return cython.cast(uintptr_t, self.data)
 
@@ -546,6 +578,8 @@ class Storage:
             raise RuntimeError(f"UntypedStorage.resize_: {size} bytes are too many")
         if state().included & WAITING:
             tell_readers()
+        if following:
+            fetch(self)
         resize_storage(self, size)
         return self
 
@@ -603,6 +637,7 @@ class Storage:
             self.copy_(whole)
             return
         check_readable(self)
+        self.writes += 1
         places = [index]
         if isinstance(index, slice):
             places = range(*index.indices(self.n_bytes))
@@ -623,6 +658,7 @@ class Storage:
     def fill_(self, value: cython.uchar):
         """Sets every byte to ``value``."""
         check_readable(self)
+        self.writes += 1
         if self.n_bytes and not self.device.on_host:
             return self.copy_(allocate(self.n_bytes, CPU_DEVICE).fill_(value))
         if self.n_bytes:

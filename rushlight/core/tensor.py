@@ -55,6 +55,7 @@ from cython.cimports.rushlight.core.storage import (
     allocate,
     any_shrunk,
     emptied,
+    fetch,
     fill_again,
     shared_counter,
 )
@@ -612,6 +613,7 @@ class Tensor:
         """The address of the first element; 0 where there is none."""
         if state().included & 128:  # DispatchKey.Recording: what waits has no memory
             tell_readers()
+        fetch(self.storage)
         self.storage.writes += 1  # whoever has the address may
         there: cython.bint = self.storage.data != cython.NULL and self.numel_ != 0
         return cython.cast(uintptr_t, self.pointer()) if there else 0
@@ -727,6 +729,7 @@ class Tensor:
         check_allocated(self)
         if state().included:
             tell_of_reading(self)
+        fetch(self.storage)
         return read_element(self.dtype_.code, self.pointer())
 
     def __bool__(self):

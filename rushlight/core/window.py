@@ -7,7 +7,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import span
 from cython.cimports.rushlight.core.state import state, tell_launchers
-from cython.cimports.rushlight.core.storage import Storage
+from cython.cimports.rushlight.core.storage import Storage, fetch, following
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, blank, keys_for
 
 # Operators of a thread with this key may wait; see `programs.capture`.
@@ -75,6 +75,8 @@ def address_of(tensor: Tensor):
     """
     if state().included & WAITING:
         tell_launchers()
+    if following:
+        fetch(tensor.storage)
     tensor.storage.writes += 1  # whoever has the address may
     if tensor.storage.data == cython.NULL or not tensor.numel_:
         return 0

@@ -18,10 +18,11 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PRIVATEUSE1,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.storage import any_shrunk
+from cython.cimports.rushlight.core.storage import any_shrunk, fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
 from cython.cimports.rushlight.dispatch.signature import Signature
 
+from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -475,7 +476,7 @@ class Operator:
             if (keys >> KEY_ABSENT) & 1 and not self.is_view:
                 refuse_absent(self, keys)
             keys &= BACKEND_BITS
-            if any_shrunk and not self.is_view:
+            if (any_shrunk or following) and not self.is_view:
                 check_arguments(self, slots)
         if self.table[key] != cython.NULL:
             # owned for the call: it may take the entry out of the table
@@ -525,9 +526,21 @@ def refuse_absent(op: Operator, keys: uint64_t):
 def check_arguments(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> cython.int:
-    """No element is read or written outside of a storage that was made smaller."""
+    """No element is read or written outside of a storage that was made smaller.
+
+    Storages that another thread's operators are to fill are filled.
+    """
     i: cython.int
-    if op.name.startswith(("resize_", "set_")):
+    if following:
+        for i in range(op.n_tensors):
+            item = cython.cast(object, slots[op.tensor_args[i]])
+            if isinstance(item, Tensor):
+                fetch(cython.cast(Tensor, item).storage)
+            elif isinstance(item, (list, tuple)):
+                for element in item:
+                    if isinstance(element, Tensor):
+                        fetch(cython.cast(Tensor, element).storage)
+    if not any_shrunk or op.entry and "any_span" in op.entry[TAGS]:
         return 0
     for i in range(op.n_tensors):
         item = cython.cast(object, slots[op.tensor_args[i]])

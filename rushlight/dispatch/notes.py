@@ -397,7 +397,7 @@ def target_of(op: Operator) -> cython.int:
     """The argument that an operator writes to, or -1."""
     if op.form == OUT:
         return op.n_args - 1
-    return 0 if op.form != FUNCTIONAL or op.name.endswith("_") else -1
+    return 0 if op.form != FUNCTIONAL else -1
 
 
 @cython.cfunc

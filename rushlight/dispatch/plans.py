@@ -30,6 +30,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PLANNING,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
+from cython.cimports.rushlight.core.storage import following
 from cython.cimports.rushlight.core.tensor import (
     VIEW_DEFAULT,
     VIEW_INFERENCE,
@@ -38,7 +39,7 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
-from cython.cimports.rushlight.dispatch.dispatcher import Operator
+from cython.cimports.rushlight.dispatch.dispatcher import Operator, check_arguments
 from cython.cimports.rushlight.dispatch.notes import (
     ASK,
     CALL,
@@ -294,6 +295,8 @@ class PlannedComposite(PlannedKernel):
     ) -> object:
         st: cython.pointer(ThreadState) = state()
         switches: int64_t
+        if following:
+            check_arguments(op, slots)
         if st.included or st.excluded & ~_GRAPH or st.modes or st.elsewhere:
             return PythonKernel.run(self, op, slots, keys)
         switches = st.grad_mode + 2 * st.inference_mode

@@ -17,6 +17,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
 from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
+from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
 from cython.cimports.rushlight.dispatch.kernels import steps_freely
 from cython.cimports.rushlight.dispatch.notes import (
@@ -338,6 +339,8 @@ def host_address(tensor: Tensor):
         )
     if state().included & 128:  # DispatchKey.Recording: what waits has no memory
         tell_readers()
+    if following:
+        fetch(tensor.storage)
     return cython.cast(uintptr_t, tensor.pointer())
 
 

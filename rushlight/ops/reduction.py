@@ -262,6 +262,15 @@ def aminmax(self, dim, keepdim):
     return ops.amin(self, dims, keepdim), ops.amax(self, dims, keepdim)
 
 
+# Operators of spread: whether the root is taken, and whether the mean is given, too.
+SPREADS = {
+    "var": (False, False),
+    "std": (True, False),
+    "var_mean": (False, True),
+    "std_mean": (True, True),
+}
+
+
 def spread_of_complex(name, self, dim, correction, keepdim):
     """Variances of the parts added; the mean's parts are put together again."""
     dims = wrap_dims(dim, self.ndim) or [0]
@@ -269,8 +278,9 @@ def spread_of_complex(name, self, dim, correction, keepdim):
     parts = ops.view_as_real(self if self.ndim else self.reshape([1]))
     parts, means = ops.var_mean(parts, dims, correction=correction, keepdim=keepdim)
     spread = parts.sum([-1])
-    spread = ops.sqrt(spread) if name.startswith("std") else spread
-    if not name.endswith("mean"):
+    rooted, with_mean = SPREADS[name]
+    spread = ops.sqrt(spread) if rooted else spread
+    if not with_mean:
         return spread
     return spread, ops.view_as_complex(means.contiguous())
 

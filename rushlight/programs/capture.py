@@ -65,6 +65,8 @@ from cython.cimports.rushlight.programs.tape import (
 
 from rushlight.core.device import current_card
 from rushlight.core.state import on_launching, on_reading
+from rushlight.core.storage import count_following, on_missing_memory
+from rushlight.dispatch.declared import says
 from rushlight.dispatch.dispatcher import before_replacing, serve_all
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.keys import DispatchKey
@@ -88,8 +90,7 @@ _TAPES = cython.declare(dict, {})  # thread -> its tape
 _tape = cython.declare(Tape, None)  # the one that was asked for last
 _thread = cython.declare(cython.ulong, 0)
 OUTSIDE = "memory is used outside of operators"
-# They look at elements, but what they give has sizes of its own.
-_FIXED = ("native_batch_norm", "native_layer_norm", "native_group_norm", "convolution")
+ELSEWHERE = "another thread reads an element"
 _PARTS = cython.declare(cython.Py_ssize_t, 2000)  # of one call, at most
 
 # -- following -------------------------------------------------------------------------
@@ -135,7 +136,7 @@ def same_tensor(tape: Tape, v: Value, item: object) -> cython.bint:
         return False
     slot = tape.find(t.storage)
     if slot < 0:
-        if v.slot != len(tape.slots) or not usable(t):
+        if v.slot != len(tape.slots) or not usable(t) or tape.overlaps(t.storage):
             return False
         tape.add(t.storage, False)
         return True
@@ -347,7 +348,7 @@ class RecordingKernel(Kernel):
                     return self.stop(tape, call, op, slots, keys)
                 tape.calls.append(call)
                 tape.at = call
-                if not call.stops:
+                if not call.stops and not tape.exposed:
                     return made(tape, call, slots)
                 result = made(tape, call, slots)
                 tape.flush(OUTSIDE)
@@ -416,7 +417,8 @@ class RecordingKernel(Kernel):
         parent: Call = tape.at
         call: Call = noted(tape, op, slots, keys & _BACKENDS)
         if call is None:
-            never_one(op)
+            if not tape.clashes:
+                never_one(op)
             return op.composite.run(op, slots, 0)
         self.expand_begin(tape, call)
         try:
@@ -544,7 +546,7 @@ class RecordingKernel(Kernel):
             st.included = before
             tape.parts = parts
         tape.inner += launched() - launches
-        if tape.heard and not op.name.startswith(_FIXED):
+        if tape.heard and not says(op, "fixed_sizes"):
             tape.read = True
         if (
             tape.read
@@ -578,6 +580,7 @@ class RecordingKernel(Kernel):
         st.included = 0
         st.excluded = excluded | _BELOW
         st.modes = 0
+        tape.runner = PyThread_get_thread_ident()
         try:
             while tape.done < len(tape.calls):
                 tape.execute(cython.cast(Call, tape.calls[tape.done]))
@@ -589,6 +592,7 @@ class RecordingKernel(Kernel):
             tape.clear()
             raise
         finally:
+            tape.runner = 0
             st.included = before
             st.excluded = excluded
             st.modes = modes
@@ -630,7 +634,7 @@ class RecordingKernel(Kernel):
         good: cython.bint = False
         result: object
         if call is None:
-            tape.flush(str(op))
+            tape.flush(OUTSIDE if tape.clashes else str(op))
             return past(op, slots, keys)
         expanded: cython.bint = tape.varies and may_be_parts(op, keys & _BACKENDS)
         tape.heard = False
@@ -651,7 +655,7 @@ class RecordingKernel(Kernel):
             if not good:  # an error: the path ends here
                 tape.flush(None)
         if (
-            (tape.heard and not op.name.startswith(_FIXED))
+            (tape.heard and not says(op, "fixed_sizes"))
             or sizes_hang_on_elements(op, slots)
             or not keeps_looks(tape, call, slots)
             or not note_results(tape, call, op, slots, result)
@@ -776,11 +780,14 @@ def current() -> Tape:
     """This thread's tape, or None."""
     global _tape, _thread
     thread: cython.ulong = PyThread_get_thread_ident()
-    if thread == _thread:
-        return _tape
-    found: Tape = _TAPES.get(thread)
-    _tape = found
-    _thread = thread
+    found: Tape
+    if thread != _thread:
+        found = _TAPES.get(thread)
+        _tape = found
+        _thread = thread
+    found = _tape
+    if found is not None and found.runner and found.runner != thread:
+        found.enter()
     return found
 
 
@@ -822,6 +829,7 @@ def begin(owner):
     tape.varies = owner.backend is None
     begin_path(tape)
     _TAPES[thread] = tape
+    count_following(1)
     _tape = tape
     _thread = thread
     st.included |= _RECORDING
@@ -838,7 +846,8 @@ def end(tape: Tape, why="the function ends"):
         tape.flush(why)
     finally:
         state().included &= ~_RECORDING
-        _TAPES.pop(thread, None)
+        if _TAPES.pop(thread, None) is not None:
+            count_following(-1)
         _tape = None
         _thread = thread
         tape.clear()
@@ -933,6 +942,20 @@ def _read(t):
     read_now()
 
 
+def _fetch(storage):
+    """A thread is to read a storage that has no memory: another's operators fill it."""
+    thread: cython.ulong = PyThread_get_thread_ident()
+    tape: Tape
+    given: Storage = storage
+    for other, found in list(_TAPES.items()):
+        tape = found
+        if other == thread:
+            continue
+        tape.enter()
+        if given.data == cython.NULL and tape.find(given) >= 0:
+            tape.flush(None if tape.owner.fullgraph else ELSEWHERE)
+
+
 def _launching():
     """A kernel is about to run that no operator has asked for yet, or that one has.
 
@@ -968,4 +991,5 @@ def serve():
             on_reading(_read)
             on_launching(_launching)
             before_replacing(_replacing)
+            on_missing_memory(_fetch)
             _serving = True

@@ -47,9 +47,7 @@ def floats_vary(op: Operator) -> cython.bint:
         kernel = op.kernels.get(0)
         if isinstance(kernel, LazyKernel):
             kernel = kernel.load(op)
-        found = isinstance(kernel, PointwiseKernel) or op.name.startswith(
-            ("_foreach_", "_fused_", "addcmul", "addcdiv", "lerp")
-        )
+        found = isinstance(kernel, PointwiseKernel)
         _WAITS[op] = found
     return found
 
@@ -313,6 +311,8 @@ def noted_tensor(tape: Tape, t: Tensor) -> Value:
         return None
     slot = tape.find(t.storage)
     if slot < 0:
+        if tape.overlaps(t.storage):
+            return None
         slot = tape.add(t.storage, False)
     return value_of(t, slot)
 

@@ -16,6 +16,7 @@ from rushlight.codegen.nest import ROW, fold, length
 from rushlight.codegen.reduction import Reduction
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.declared import FUNCTIONAL
+from rushlight.ops.reduction import SPREADS
 from rushlight.programs.member import Member, is_window
 from rushlight.programs.resolving import reduction_kernel
 from rushlight.programs.steps import FRESH, NUMBER
@@ -27,7 +28,6 @@ LONGEST = 1 << 16
 # step is far from the last.
 TALLEST = 256
 REDUCTIONS = frozenset("sum mean amax amin var_mean var std std_mean".split())
-SPREADS = ("var_mean", "var", "std", "std_mean")
 
 
 def row_member_of(step):
@@ -144,11 +144,12 @@ def spread_of(base, value, correction):
         count = count - float(correction)
         count = ir.select(count < 0.0, 0.0, count)
     spread = spread / count
-    if base.startswith("std"):
+    rooted, with_mean = SPREADS[base]
+    if rooted:
         spread = sqrt(spread)
     # an infinite mean has no distances
     center = ir.select(shift == shift, center + shift, center)
-    return (spread, center) if base.endswith("mean") else (spread,)
+    return (spread, center) if with_mean else (spread,)
 
 
 def _rowwise(module, name):

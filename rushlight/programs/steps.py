@@ -6,15 +6,11 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from rushlight.core.window import make_tensor
-from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT, TAGS
-from rushlight.programs.resolving import pointwise_kernel
+from rushlight.dispatch.declared import FUNCTIONAL, INPLACE, OUT, TAGS, says
 from rushlight.programs.tape import Value
 
 CONSTANT, TENSOR, TENSORS, NUMBER = range(4)
 FRESH, WINDOW, ARGUMENT, NOTHING = range(4)
-
-# Operators that write to arguments without saying so in their schema.
-_WRITING = ("batch_norm", "_update_", "_fused_", "_amp_", "instance_norm", "resize")
 
 
 def window(tape, value):
@@ -82,22 +78,10 @@ def _shown(value):
     return str(value)
 
 
-def writes_unsaid(op):
-    """Whether an operator may write to arguments that its schema does not mark.
-
-    An elementwise one never does, whatever it is called.
-    """
-    named = any(word in op.name for word in _WRITING)
-    return named and pointwise_kernel(op) is None
-
-
 def is_written(op, i):
     """Whether the schema, or the form, says that an operator writes to its argument ``i``."""
     rows = op.signature.rows
-    if op.form == INPLACE or op.name.partition(".")[0].endswith("_"):
-        if i == 0:
-            return True
-    elif op.form == OUT and (i == len(rows) - 1 or rows[i][0].startswith("out")):
+    if op.form == INPLACE and i == 0 or op.form == OUT and i == len(rows) - 1:
         return True
     return bool(rows[i][5] & 1)
 
@@ -111,7 +95,7 @@ def manners_of(op):
         writes to none of its tensors is pure.
     """
     tags = op.entry[TAGS] if op.entry else ("unknown",)
-    unsaid = writes_unsaid(op) or not op.entry
+    unsaid = says(op, "unmarked_writes") or not op.entry
     written = tuple(unsaid or is_written(op, i) for i in range(len(op.signature.rows)))
     quiet = "random" not in tags and "unknown" not in tags
     return written, not unsaid and op.form == FUNCTIONAL and quiet
@@ -196,7 +180,7 @@ class Graph:
         kept = []
         for step in reversed(self.steps):
             useless = step.pure and not any(slot in needed for slot in step.makes)
-            if useless and not may_refuse(step.op):
+            if useless and not says(step.op, "checks_elements"):
                 continue
             kept.append(step)
             needed.update(value.slot for value in step.reads)
@@ -221,22 +205,6 @@ def running_statistics(call):
         return []
     seen = (given.get(name) for name in ("running_mean", "running_var"))
     return [value.slot for value in seen if isinstance(value, Value)]
-
-
-def may_refuse(op):
-    """Whether an operator refuses some elements: bad indices, singular matrices."""
-    words = (
-        "index",
-        "gather",
-        "scatter",
-        "embedding",
-        "take",
-        "nll",
-        "cross",
-        "linalg",
-    )
-    words += ("multinomial", "bernoulli", "div", "remainder", "fmod", "put", "pool")
-    return any(word in op.name for word in words) and "div.Tensor" != op.name
 
 
 def last_uses(items):

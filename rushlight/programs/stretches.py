@@ -47,6 +47,7 @@ from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.dispatch.overridable import Overridable
 from rushlight.nn.modules.module import Module
+from rushlight.programs.capture import OUTSIDE
 from rushlight.programs.steps import step_of
 from rushlight.programs.witnessing import Names, Unproven, Witness
 
@@ -521,7 +522,7 @@ class Stretch:
                 continue
             number = newcomer
             t = cython.cast(Tensor, cython.cast(object, found[-1 - number]))
-            if tape.find(t.storage) >= 0 or not usable(t):
+            if tape.find(t.storage) >= 0 or not usable(t) or tape.overlaps(t.storage):
                 fits = False
                 break
             tape.add(t.storage, False)
@@ -667,7 +668,10 @@ class Stretches(Follower):
                     stretch.times += 1
                     if i > 1:
                         entry.insert(1, entry.pop(i))
-                    return stretch.made(tape, args)
+                    result = stretch.made(tape, args)
+                    if tape.exposed:
+                        tape.flush(OUTSIDE)
+                    return result
         if entry is None:
             entry = at.stretches[key] = [0]
         if (

@@ -91,6 +91,14 @@ cdef class Tape:
     cdef DType default
     cdef long long replaced         # what `replacements` was when the path began
     cdef readonly object owner      # the compiled function
+    cdef list shared                # numbers of storages whose memory others may have, too
+    cdef bint exposed               # one of them was met: what reads or writes it does not wait
+    cdef bint clashes               # a storage was met that lies on another's memory
+    cdef unsigned long runner       # the thread that runs what waits; 0: none does
+
+    cdef bint overlaps(self, Storage storage) except -1
+    cdef int enter(self) except -1
+    cdef object flush_now(self, object why)
 
     cdef int find(self, Storage storage) except -2
     cdef int place(self, uintptr_t key) noexcept

@@ -5,9 +5,12 @@ Nothing here decides what is followed: see `rushlight.programs.capture`.
 
 from __future__ import annotations
 
+from time import sleep
+
 import cython
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
+from cython.cimports.cpython.pythread import PyThread_get_thread_ident
 from cython.cimports.cpython.weakref import PyWeakref_GetObject, PyWeakref_NewRef
 from cython.cimports.libc.stdint import uint64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free, realloc
@@ -279,6 +282,7 @@ class Tape:
         self.calls = []
         self.slots = []
         self.params = []
+        self.shared = []
         self.room = 256
         self.keys = cython.cast(
             cython.pointer(uintptr_t), calloc(self.room, cython.sizeof(uintptr_t))
@@ -339,7 +343,47 @@ class Tape:
         self.slots.append(PyWeakref_NewRef(storage, None) if self.noting else storage)
         self.fresh[number] = fresh
         self.put(storage, number)
+        if not fresh and (storage.lent or storage.owner is not None):
+            self.shared.append(number)
+            if is_exposed(storage):
+                self.exposed = True
         return number
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def overlaps(self, storage: Storage) -> cython.bint:
+        """Whether a storage that has no number lies on the memory of one that has."""
+        number: cython.int
+        other: Storage
+        if not storage.lent and storage.owner is None:
+            return False
+        for number in self.shared:
+            item = self.slots[number]
+            if self.noting:
+                item = cython.cast(object, PyWeakref_GetObject(item))
+            if item is None or item is storage:
+                continue
+            other = item
+            if (
+                other.data < storage.data + storage.n_bytes
+                and storage.data < other.data + other.n_bytes
+            ):
+                self.clashes = True
+                return True
+        return False
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def enter(self) -> cython.int:
+        """Waits until no other thread runs what waits here.
+
+        A thread that reads a storage of another one runs that one's operators: so what
+        waits never depends on when its own thread goes on.
+        """
+        thread: cython.ulong = PyThread_get_thread_ident()
+        while self.runner and self.runner != thread:
+            sleep(0.0001)
+        return 0
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -395,6 +439,8 @@ class Tape:
         storage: Storage
         at: cython.int
         key: uintptr_t
+        while self.shared and self.shared[len(self.shared) - 1] >= count:
+            self.shared.pop()
         while len(self.slots) > count:
             storage = self.slots.pop()
             key = cython.cast(uintptr_t, cython.cast(cython.pointer(PyObject), storage))
@@ -407,6 +453,8 @@ class Tape:
     def forget_from(self, count: cython.int) -> cython.int:
         """Takes numbers back while calls are noted, until ``count`` are left."""
         if len(self.slots) > count:
+            while self.shared and self.shared[len(self.shared) - 1] >= count:
+                self.shared.pop()
             del self.slots[count:]
             memset(self.keys, 0, self.room * cython.sizeof(uintptr_t))
             self.put_all()
@@ -444,6 +492,10 @@ class Tape:
             self.calls = []
         if self.params:
             self.params = []
+        if self.shared:
+            self.shared = []
+        self.exposed = False
+        self.clashes = False
         self.done = 0
         self.noting = False
         self.count_launches(False)
@@ -497,6 +549,17 @@ class Tape:
     @cython.cfunc
     def flush(self, why: object) -> object:
         """Runs what is waiting, and begins a new path where this one ends."""
+        self.enter()
+        outer: cython.ulong = self.runner
+        self.runner = PyThread_get_thread_ident()
+        try:
+            self.flush_now(why)
+        finally:
+            self.runner = outer
+
+    @cython.cfunc
+    def flush_now(self, why: object) -> object:
+        """The same, where this thread is the only one to."""
         leaf: Call = self.at
         before: uint64_t
         excluded: uint64_t
@@ -548,6 +611,29 @@ class Tape:
             program = self.owner.build(self, leaf, wanted, why)
             leaf.programs[wanted] = program
         program(self)
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def is_exposed(storage: Storage) -> cython.bint:
+    """Whether others than operators may read or write a storage's memory at any time.
+
+    They may where it was lent out; where it is an array's that somebody else holds, too; and
+    where it is a writable buffer's. A mapped file is its loader's own.
+    """
+    holder: object = storage.owner
+    if storage.lent:
+        return True
+    if holder is None:
+        return False
+    flags = getattr(holder, "flags", None)
+    if flags is None:
+        return isinstance(storage._memory_owner(), (bytearray, memoryview))
+    if not flags.writeable:
+        return False
+    # ours: the storage's, and the local name's
+    others: cython.bint = cython.cast(cython.pointer(PyObject), holder).ob_refcnt > 2
+    return others or holder.base is not None
 
 
 @cython.cfunc

@@ -101,7 +101,8 @@ def _choose(op):
     said = op.entry[BATCHING]
     kind = op.entry[IMPLEMENTATION][KIND]
     if isinstance(said, tuple):
-        own = op.entry[NAME].endswith("_")  # declared in place, and so is the rule
+        rows = op.entry[ARGUMENTS]
+        own = bool(rows and rows[0][5] & 1)  # declared in place, and so is the rule
         return globals()[said[1]] if own or op.form != INPLACE else None
     if said == "elementwise" or kind == "pointwise":
         return elementwise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rushlight.fx import _names
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node
@@ -18,6 +17,15 @@ _RANDOM = (
 def get_CSE_banned_ops():
     """The names of functions that give something new at each call."""
     return {*_RANDOM, "empty", "empty_like", "_assert", "_assert_async"}
+
+
+def writes(target):
+    """Whether some form of an operator writes to its arguments, as their schemas say."""
+    found = getattr(target, "overloads", None) or (target,)
+    if callable(found):  # a packet of `torch.ops` names them
+        found = [getattr(target, name) for name in found()]
+    schemas = [getattr(one, "_schema", None) for one in found]
+    return any(schema is not None and schema.is_mutable for schema in schemas)
 
 
 class CSEPass(PassBase):
@@ -75,6 +83,4 @@ class CSEPass(PassBase):
         name = getattr(node.target, "__name__", "").partition(".")[0]
         if node.target in self.banned_ops or name in get_CSE_banned_ops():
             return True
-        in_place = name.endswith("_") and not name.endswith("__")
-        own = _names.is_from_package(node.target)
-        return node.is_impure() or (in_place and own)
+        return node.is_impure() or writes(node.target)
