@@ -7,6 +7,7 @@ import threading
 from typing import NamedTuple
 
 from rushlight.programs import capture, running
+from rushlight.programs.export_state import recording_export
 
 _STANCES = (
     "default",
@@ -18,22 +19,24 @@ _STANCES = (
 
 
 def is_compiling():
-    """Whether the program is only being captured: never, it always runs.
+    """Whether this thread's operators are recorded, by ``compile`` or ``export``.
 
-    >>> is_compiling()
-    False
+    A compiled function runs as it is in each call, so it is true in each.
+
+    >>> is_compiling(), compile(is_compiling)()
+    (False, True)
     """
-    return False
+    return capture.is_following() or is_exporting()
 
 
 def is_dynamo_compiling():
-    """Whether the program is being captured: never."""
-    return False
+    """Whether this thread's operators are recorded by a compiled function."""
+    return capture.is_following()
 
 
 def is_exporting():
-    """Whether the program is being exported: never."""
-    return False
+    """Whether this thread's program is being exported."""
+    return recording_export()
 
 
 def disable(fn=None, recursive=True, *, reason=None):

@@ -58,6 +58,7 @@ from rushlight.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 from rushlight.ops import call
+from rushlight.programs.export_state import exporting
 from rushlight.utils._pytree import (
     tree_flatten,
     tree_flatten_with_path,
@@ -316,7 +317,8 @@ class Recording:
 
     def _recorded(self, args, kwargs):
         """Runs the module; the name tells where the program's own frames begin."""
-        return self.mod(*args, **kwargs)
+        with exporting():
+            return self.mod(*args, **kwargs)
 
     def _run(self, args, kwargs, noted):
         paths = {id(module): path for path, module in self.mod.named_modules()}

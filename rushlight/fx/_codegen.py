@@ -308,7 +308,9 @@ class CodeGen:
         )
         if self._body_transformer:
             work.body = self._body_transformer(work.body)
-        head = self.gen_fn_def(work.free, work.returns, expanded_def=expanded_def)
+        # a subclass's own may not know of lines for each argument
+        layout = {"expanded_def": True} if expanded_def else {}
+        head = self.gen_fn_def(work.free, work.returns, **layout)
         return self._assemble(wraps, head, work)
 
     def _assemble(self, wraps, head, work):

@@ -285,7 +285,7 @@ class GraphModule(Module):
     def __new__(cls, *args, **kwargs):
         # Each instance has a class of its own, as each has a ``forward`` of its own.
         for kind in cls.__mro__:
-            if kind.__qualname__ != "GraphModuleImpl":
+            if not kind.__qualname__.endswith(".GraphModuleImpl"):
                 cls = kind
                 break
 

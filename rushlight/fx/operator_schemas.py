@@ -117,13 +117,16 @@ def check_for_mutable_operation(target, args, kwargs):
         RuntimeError: it changes them.
     """
     _, overloads = get_signature_for_torch_op(target, return_schemas=True)
+    fitting = []
     for op in overloads or ():
-        if not op.inplace:
-            continue
-        try:
-            _signature_of(op).bind(*args, **kwargs)
-        except TypeError:
-            continue
+        for form in (op, op.out) if op.out is not None else (op,):
+            try:
+                _signature_of(form).bind(*args, **kwargs)
+            except TypeError:
+                continue
+            fitting.append(form)
+    if fitting and all(form._schema.is_mutable for form in fitting):
+        op = fitting[0]
         raise RuntimeError(
             f"Tried to trace mutable operation {op.namespace}::{op.name}. FX only "
             "supports functional code, so operations that mutate operands in-place "

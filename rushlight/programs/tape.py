@@ -22,6 +22,7 @@ from cython.cimports.rushlight.core.device import (
     Device,
     backend_of,
 )
+from cython.cimports.rushlight.core.dtype import DType, default_dtype
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ABSENT,
@@ -38,6 +39,7 @@ from cython.cimports.rushlight.core.storage import (
 from cython.cimports.rushlight.core.tensor import Tensor, blank, keys_for
 
 from rushlight.core.device import compiles
+from rushlight.core.dtype import set_default_dtype
 from rushlight.nn.parameter import Parameter
 
 _ONE = cython.declare(uint64_t, 1)
@@ -576,6 +578,9 @@ class Tape:
             st.excluded = excluded | _BELOW
             st.modes = 0
             st.elsewhere = False
+            default: DType = default_dtype()
+            if default is not self.default:  # it was another when these were called
+                set_default_dtype(self.default)
             try:
                 self.run_waiting(leaf, why)
             except BaseException:
@@ -586,6 +591,8 @@ class Tape:
                 st.excluded = excluded
                 st.modes = modes
                 st.elsewhere = elsewhere
+                if default is not self.default:
+                    set_default_dtype(default)
                 self.at = leaf.continued()
                 self.root = self.at
                 self.clear()
