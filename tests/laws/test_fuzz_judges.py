@@ -159,3 +159,30 @@ def test_doubles_computed_in_single_precision_are_judged_so(error, passes):
     leaf = found.side.tensors[id(bias)][0].reshape(1, 3, 1)
     found.result = found.result + error * leaf.to(found.result.dtype)
     assert (judge.judge(one, expected, found) is None) == passes
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.01, False)])
+def test_an_error_of_all_elements_is_seen_within_the_steps_of_half(
+    dtype, factor, passes
+):
+    values = np.random.default_rng(0).normal(size=64)
+    one = case("exp", TensorSpec.dense(values, dtype, (64,)))
+    answer = judge.call(judge.rushlight, one)
+    answer.result = answer.result * factor
+    assert (judge.judge(one, judge.call(judge.torch, one), answer) is None) == passes
+
+
+@pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.02, False)])
+def test_gradients_in_bfloat16_are_judged(factor, passes):
+    values = np.random.default_rng(0).normal(size=64)
+    one = case("exp", TensorSpec.dense(values, "bfloat16", (64,), True))
+
+    def scaled(answer, module, **options):
+        found = judge.gradients(answer, module, **options)
+        return found if module is judge.torch else [g * factor for g in found]
+
+    expected, answer = (judge.call(m, one) for m in (judge.torch, judge.rushlight))
+    wide = judge.precise(one)
+    verdict = judge.judge_gradients(one, expected, answer, wide, scaled)
+    assert (verdict is None) == passes
