@@ -168,6 +168,24 @@ def test_gradients_are_taken_in_inference_mode():
     agree(program)
 
 
+@pytest.mark.parametrize("outer", ["grad", "jacrev", "vjp"])
+def test_the_tangent_of_a_view_without_gradients_is_constant_to_outer_ones(outer):
+    def program(m):
+        def f(u):
+            y = u * u
+            with m.no_grad():
+                part = y.view(-1)[1:]
+            return (y.sum() * part.sin()).sum()
+
+        x = m.tensor([[0.3, 1.0], [2.0, -1.0]])
+        along = lambda q: m.func.jvp(f, (q,), (q.cos(),))[1]  # noqa: E731
+        if outer == "vjp":
+            return m.func.vjp(along, x)[1](m.ones(()))
+        return getattr(m.func, outer)(along)(x)
+
+    agree(program)
+
+
 # -- writes on views -------------------------------------------------------------------
 
 

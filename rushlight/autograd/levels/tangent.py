@@ -26,6 +26,7 @@ from rushlight.autograd.levels.stack import (
     mapped,
     tensors,
 )
+from rushlight.core.state import is_grad_enabled, set_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import FORWARD, IMPLEMENTATION, INPLACE, KIND, OUT
 from rushlight.dispatch.library import tangent_rules
@@ -194,11 +195,15 @@ class TangentLevel(Level):
         if result is values[0]:
             return source
         shares = op.is_view
-        others = values[1:]
+        others, recording = values[1:], is_grad_enabled()
 
         def take(number):
             def view(whole):
-                taken = self.outside(op, [whole, *others])
+                before = set_grad_enabled(recording)  # as of the view of the value
+                try:
+                    taken = self.outside(op, [whole, *others])
+                finally:
+                    set_grad_enabled(before)
                 return taken if number is None else taken[number]
 
             return view
