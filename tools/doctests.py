@@ -1,9 +1,8 @@
 """Runs the examples in the pages and the docstrings.
 
 A page is one program, from its top to its end: a ``python`` fence either holds ``>>>``
-examples, whose output is compared, or plain code, which must run; ``python avx512``
-runs where the processor has that. The examples of a docstring see the names of their
-module.
+examples, whose output is compared, or plain code, which must run. The examples of a
+docstring see the names of their module.
 
 ``python -m tools.doctests [--write] [page ...]`` runs pages, all by default; ``--write``
 puts the output that differs into them.
@@ -26,7 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STACK = re.compile(r"^(Traceback .*\n)(?: .*\n)+", re.MULTILINE)
-FENCE = re.compile(r"^```python(?: (\w+))?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def pages():
@@ -47,19 +46,7 @@ def familiar():
 def blocks(text):
     """Pairs of line number (from 0) and code, one for each fence to run here."""
     for found in FENCE.finditer(text):
-        if found[1] is None or NEEDS[found[1]]():
-            yield text.count("\n", 0, found.start(2)), found[2]
-
-
-def masked_vectors():
-    """Whether loops over elements become loops over vectors on this machine."""
-    from rushlight.codegen.target import current
-
-    return current().has_masks
-
-
-# ``python WORD`` fences run only where their output can be what the page says.
-NEEDS = {"avx512": masked_vectors}
+        yield text.count("\n", 0, found.start(1)), found[1]
 
 
 class Page:

@@ -89,6 +89,11 @@ class Target:
         """Whether elements of every size are loaded and stored by a mask."""
         return self.masked == ELEMENTS
 
+    @property
+    def is_gpu(self) -> bool:
+        """Whether threads are scalar, and its "vectors" what one of them loads at once."""
+        return self.triple.startswith("nvptx")
+
     def lanes(self, itemsize: int) -> int:
         """Elements of so many bytes in one vector register."""
         return self.vector_bytes // itemsize

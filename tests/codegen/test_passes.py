@@ -10,7 +10,6 @@ from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.passes.prune_branches import prune_branches
 from rushlight.codegen.passes.remove_unused import remove_unused
 from rushlight.codegen.passes.vectorize_loops import vectorize_loops
-from rushlight.codegen.target import current
 
 p = Var("p", ir.Pointer(f32))
 i, n, t = Var("i", i64), Var("n", i64), Var("t", i64)
@@ -65,7 +64,7 @@ def test_vectorize_loops_takes_places_at_a_fixed_distance():
         loop = ir.For(i, Const(i64, 0), n, (store,), kind="vectorized")
         lets = ir.Let(n, ir.integer(0)), ir.Let(t, ir.integer(1))
         text = after(vectorize_loops, bind, *lets, loop)
-        assert ("vectorized" not in text) == (wide and current().has_masks)
+        assert ("vectorized" not in text) == wide
 
 
 def test_vectorize_loops_chooses_one_value_or_all_ahead_of_the_loop():
@@ -83,7 +82,7 @@ def test_vectorize_loops_chooses_one_value_or_all_ahead_of_the_loop():
         )
         loop = ir.For(i, Const(i64, 0), n, body, kind="vectorized")
         text = after(vectorize_loops, bind, *lets, loop)
-        assert ("along" in text) == (ahead and current().has_masks)
+        assert ("along" in text) == ahead
         assert text.index("if lone") < text.index("for i") if "along" in text else True
 
 
@@ -98,9 +97,6 @@ def halving(value, type):
 def test_mask_branches_lets_lanes_wait_for_the_last():
     loop = halving(lambda x: x / 2, f32)
     text = after(mask_branches, bind, ir.Let(n, ir.integer(0)), loop)
-    if not current().has_masks:
-        assert "for i in rolled(0, n)" in text
-        return
     assert text.splitlines()[3:] == [
         "for i in rolled(0, stop_v2, 16):",
         "    mask_v1 = ramp(i, 1, 16) < broadcast(stop_v2, 16)",

@@ -3,6 +3,7 @@
 import functools
 import os
 import platform
+import re
 import subprocess
 import sys
 
@@ -44,6 +45,20 @@ print((x + x).tolist(), x.exp().tolist(), x.sum().tolist(), x.softmax(0).tolist(
 print((x.reshape(3, 1) @ x.reshape(1, 3)).tolist(), x.sort()[0].tolist(), x.max().item())
 print((x > 0).tolist(), x.abs().tolist(), (-x).tolist(), x.cumsum(0).tolist())
 """
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_elementwise_loops_are_vectors_that_branch_to_rare_values(name):
+    for front, rare in ((unary.exp, "far_exp"), (unary.sin, "far_angle")):
+        with using(named(name)):
+            text = llvm.emit(front.lowered(("float32",), ("float32",), "float32"))
+        assert text.startswith(llvm.AS_WRITTEN), "nothing is left to LLVM's vectoriser"
+        blocks = re.split(r"^(?=[\w.]+:$)", text, flags=re.MULTILINE)
+        calls = [
+            block for block in blocks if re.search(rf"call <\d+ x .*@{rare}_", block)
+        ]
+        assert calls
+        assert all(block.startswith("rare.") for block in calls)
 
 
 def run(program, target, cache, *arguments):

@@ -20,7 +20,7 @@ from rushlight.codegen.emit.llvm_text import (
     suffix,
     type_name,
 )
-from rushlight.codegen.expr import boolean
+from rushlight.codegen.expr import Type, boolean
 
 # Products of matrix units, by the type of the factors: the intrinsic, and its words.
 UNITS = {
@@ -362,33 +362,69 @@ class Expressions:
     def lookup(self, e):
         """The constant at the place that an index's low bits name.
 
-        From registers where the table fits in two and the processor permutes them, from
-        memory elsewhere.
+        From registers where the processor permutes the table's, from memory elsewhere.
         """
         index, *table = e.args
-        register = 512 // e.type.bits
+        target = self.module.target
+        register = 8 * target.vector_bytes // e.type.bits
         parts, whole = len(table) // register, e.type.lanes % register == 0
-        if parts not in (1, 2) or not whole or not self.module.target.has("v4"):
+        most = 2 if target.has("v4") else 4 if target.has("v3") else 0
+        if not 1 <= parts <= most or not whole:
             return self.lookup_in_memory(e.type, index, table)
-        part = e.type.scalar.vector(register)
         if e.type.lanes > register:
-            return self.lookup_in_parts(e, index, table, register)
-        kind, places = type_name(part), self.typed(index)
-        halves = [
-            f"{kind} {literals(table[k : k + register])}"
+            return self.lookup_in_halves(e, index, table)
+        part = e.type.scalar.vector(register)
+        registers = [
+            f"{type_name(part)} {literals(table[k : k + register])}"
             for k in range(0, len(table), register)
         ]
-        letter = "s" if part.bits == 32 else "d"
-        if parts == 1:
-            name, operands = f"permvar.{letter}f.512", [halves[0], places]
+        if target.has("v4"):
+            return self.permuted(part, index, registers)
+        return self.permuted_and_blended(part, index, registers)
+
+    def permuted(self, type, index, registers):
+        """One permutation of one or two registers, by AVX-512."""
+        kind, places = type_name(type), self.typed(index)
+        letter = "s" if type.bits == 32 else "d"
+        if len(registers) == 1:
+            name, operands = f"permvar.{letter}f.512", [registers[0], places]
         else:
             name = f"vpermi2var.p{letter}.512"
-            operands = [halves[0], places, halves[1]]
+            operands = [registers[0], places, registers[1]]
         name = f"llvm.x86.avx512.{name}"
         self.module.declare(name, kind, *[o.split(">")[0] + ">" for o in operands])
         return self.fresh(f"call {kind} @{name}({', '.join(operands)})")
 
-    def lookup_in_parts(self, e, index, table, register):
+    def permuted_and_blended(self, type, index, registers):
+        """A permutation of each register, and a choice for each further bit, by AVX2."""
+        kind, lanes = type_name(type), type.lanes
+        single, words = "<8 x float>", "<8 x i32>"
+        name = self.module.declare("llvm.x86.avx2.permps", single, single, words)
+        places = self.value(index)
+        if type.bits == 64:  # halves are moved, each by a place of its own
+            twice = (index << 1) & 6
+            places = self.value(twice | (twice << 32) | (1 << 32))
+            places = self.fresh(f"bitcast <4 x i64> {places} to {words}")
+        found = []
+        for register in registers:
+            if type.bits == 64:
+                register = f"{single} bitcast ({register} to {single})"
+            moved = self.fresh(f"call {single} @{name}({register}, {words} {places})")
+            if type.bits == 64:
+                moved = self.fresh(f"bitcast {single} {moved} to {kind}")
+            found.append(moved)
+        bit = lanes.bit_length() - 1
+        index = ir.Reinterpret(Type(f"int{type.bits}").like(index.type), index)
+        while len(found) > 1:  # blends look at the sign
+            sign = self.value((index << type.bits - 1 - bit) < 0)
+            found = [
+                self.fresh(f"select <{lanes} x i1> {sign}, {kind} {high}, {kind} {low}")
+                for low, high in zip(found[::2], found[1::2], strict=True)
+            ]
+            bit += 1
+        return found[0]
+
+    def lookup_in_halves(self, e, index, table):
         """A vector of several registers, two halves of it at a time."""
         half = e.type.lanes // 2
         sides = [

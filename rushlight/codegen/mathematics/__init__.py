@@ -23,7 +23,7 @@ from rushlight.codegen.mathematics import (
     rounding,
     trigonometric,
 )
-from rushlight.codegen.mathematics.pieces import tables_in_registers
+from rushlight.codegen.mathematics.pieces import permuted_floats
 from rushlight.codegen.passes.name_shared import name_shared
 from rushlight.codegen.target import Target, using
 
@@ -61,11 +61,11 @@ def definition(name: str, types: tuple, target: Target) -> ir.Function:
         KeyError: there is no such function.
     """
     with using(target):
-        return _definition(name, types, tables_in_registers())
+        return _definition(name, types, permuted_floats())
 
 
 @functools.cache
-def _definition(name, types, in_registers):
+def _definition(name, types, permuted):
     parameters = tuple(map(ir.Var, ("x", "y", "z"), types))
     function, values = FUNCTIONS[name], parameters
     widened = types[0].name in NARROW and name != "from_float16"

@@ -13,6 +13,7 @@ from rushlight.codegen.mathematics.formats import (
     bits,
     copysign,
     fma,
+    format_of,
     in_double,
     in_double_or_short,
     literal_bits,
@@ -30,10 +31,11 @@ from rushlight.codegen.mathematics.pairs import (
     times,
 )
 from rushlight.codegen.mathematics.pieces import (
-    curve,
+    equal_places,
     fine_curve,
     lookup,
     parts,
+    permuted_floats,
     pieces,
     rounded,
     shortened,
@@ -144,19 +146,22 @@ ERFINV_FAR = (
 )
 
 
-ERF_PLACES = tuple((k / 8, 1 / 16) for k in range(32))
-ERF_PLACES_DOUBLE = tuple((k * 25 / 64, 25 / 128) for k in range(16))
+# How many pieces, how wide, of what degree, and from where on it rounds to one.
+ERF_PIECES = 32, 1 / 8, 5, 3.93
+FEW_ERF_PIECES = 8, 17 / 32, 9, 3.93
+ERF_PIECES_DOUBLE = 16, 25 / 64, 14, 5.95
 
 
 def erf(x):
     """By pieces of equal width, up to where it rounds to one."""
     a = abs(x)
-    places, degree, end = pick(x, (ERF_PLACES, 5, 3.93), (ERF_PLACES_DOUBLE, 14, 5.95))
+    narrow = FEW_ERF_PIECES if permuted_floats() == 8 else ERF_PIECES
+    count, step, degree, end = pick(x, narrow, ERF_PIECES_DOUBLE)
     near = select(a > end, end, a)
-    whole, index = nearest(near * pick(x, 8.0, 64 / 25))
-    step = pick(x, 1 / 8, 25 / 64)
+    whole, index = nearest(near * (1 / step))
     d = fma(whole, -step, near)
-    high, low = fine_curve(d, index, pieces(series.erf, places, degree))
+    rows = pieces(series.erf, equal_places(count, step), degree)
+    high, low = fine_curve(d, index, rows)
     return copysign(high + low, x)
 
 
@@ -333,34 +338,40 @@ def _inverse(inside, outer):
     return y - step / fma(y, step, 1.0)  # Halley's: erf'' = -2 y erf'
 
 
-# Of the inverse: two pieces of ``1 - a`` for each power of two, from one down. The first
-# is around zero.
-INVERSE_PLACES = (
-    (0.0, 0.25),
-    *(
-        (1 - (2.5 + k % 2) * 2.0 ** (k // 2 - 9), 2.0 ** (k // 2 - 10))
-        for k in range(14, -1, -1)
-    ),
-)
 INVERSE_END = 1 - 2.0**-8
+
+
+@functools.cache
+def _inverse_places(count):
+    """Pieces of ``1 - a``, an eighth of them for each power of two, from one down.
+
+    The first is around zero.
+    """
+    each = count // 8
+    places = [(0.0, 0.5 / each)]
+    for n in range(1, count):
+        octave, part = divmod(n, each)
+        scale = 2.0 ** -(octave + 1) / each
+        places.append((1 - scale * (2 * each - part - 0.5), scale / 2))
+    return places
 
 
 def _places_by_outer(outer):
     """The pieces in the order that the bits of ``1 - a`` count them, and its piece."""
-    index = bits(select(outer > 0.99, 0.99, outer)) >> 51
-    start = literal_bits(0.75, outer) >> 51
-    return index, tuple(INVERSE_PLACES[(start - k) % 16] for k in range(16))
+    count = pick(outer, 32, 16)
+    shift = format_of(outer).mantissa + 4 - count.bit_length()
+    index = bits(select(outer > 0.99, 0.99, outer)) >> shift
+    start = literal_bits(0.99, outer) >> shift
+    places = _inverse_places(count)
+    return index, tuple(places[(start - k) % count] for k in range(count))
 
 
 def _inverse_by_pieces(a):
     """The inverse of `erf` from 0 to `INVERSE_END`."""
-    short = a.type.name == "float32"
-    wide = ir.cast(ir.f64, a) if short else a
-    index, places = _places_by_outer(1.0 - wide)
-    d = wide - lookup(index, wide, [middle for middle, _ in places])
-    if short:
-        return ir.cast(a.type, curve(d, index, pieces(series.erfinv, places, 9)))
-    high, low = fine_curve(d, index, pieces(series.erfinv, places, 18))
+    index, places = _places_by_outer(1.0 - a)
+    d = a - lookup(index, a, [middle for middle, _ in places])
+    rows = pieces(series.erfinv, places, pick(a, 7, 18))
+    high, low = fine_curve(d, index, rows)
     return high + low
 
 
@@ -377,9 +388,12 @@ def far_erfinv(x, short):
 
 def erfinv(x):
     """By pieces, which get shorter towards one; next to it from a logarithm."""
+    a = abs(x)
+    rare = a > INVERSE_END
+    if x.type.name == "float32":  # next to zero the second part has no digits left
+        rare = rare | ((a < 2.0**-100) & (a > 0.0))
     far = ir.Call("far_erfinv", x.type, x)
-    usual = copysign(_inverse_by_pieces(abs(x)), x)
-    return ir.Rarely(abs(x) > INVERSE_END, far, usual)
+    return ir.Rarely(rare, far, copysign(_inverse_by_pieces(a), x))
 
 
 def far_erfcinv(x):

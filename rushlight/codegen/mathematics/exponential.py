@@ -7,7 +7,7 @@ import math
 from decimal import Decimal, localcontext
 
 from rushlight.codegen import expr as ir
-from rushlight.codegen.expr import Const, select
+from rushlight.codegen.expr import Const, Reinterpret, Type, select
 from rushlight.codegen.mathematics import series
 from rushlight.codegen.mathematics.formats import (
     bits,
@@ -39,9 +39,9 @@ from rushlight.codegen.mathematics.pieces import (
     fine_curve,
     lookup,
     parts,
+    permuted_floats,
     pieces,
     shortened,
-    tables_in_registers,
 )
 
 INF, NAN = math.inf, math.nan
@@ -181,14 +181,18 @@ def scaled(x, k):
 def exp(x):
     """``k = round(x / ln 2)``; a polynomial on the rest; scaled by two to ``k``.
 
-    Where tables lie in registers, ``k`` counts parts of a power of two.
+    Where a register holds a table, ``k`` counts parts of a power of two.
 
     Close to the ends of the range a float32 takes the way round by float64, and a float64
     is scaled in two steps: so that subnormal results are rounded once.
     """
-    value = _exp_by_table(x) if tables_in_registers() else exp_in_range(x)
+    value = _exp_by_table(x) if permuted_floats() else exp_in_range(x)
     far = ir.Call("far_exp", x.type, x)
     return ir.Rarely(abs(x) > pick(x, 87.0, 708.0), far, value)
+
+
+# By how many parts of a power of two there are: of a float32 32 or 8, of a float64 16 or 4.
+TERMS_OF_REST = {32: 2, 8: 3, 16: 6, 4: 8}
 
 
 def _parts_of_a_power(x):
@@ -196,7 +200,8 @@ def _parts_of_a_power(x):
 
     A whole number added to that is in the bits above them, and biased as an exponent.
     """
-    form, count = format_of(x), pick(x, 32, 16)
+    form, places = format_of(x), permuted_floats()
+    count = pick(x, places, places // 2)
     return count, form.magic + form.bias * count
 
 
@@ -221,7 +226,7 @@ def _exp_of_rest(count, terms):
 def _with_power_of_table(r, pattern):
     """``exp(r)`` times the power of two whose parts the low bits of a pattern are."""
     count, _ = _parts_of_a_power(r)
-    curve = polynomial(r, _exp_of_rest(count, pick(r, 2, 6)))
+    curve = polynomial(r, _exp_of_rest(count, TERMS_OF_REST[count]))
     curve = fma(curve, r * r, r)
     power, lost = (lookup(pattern, r, part) for part in parts(_powers(count), r))
     whole = pattern >> count.bit_length() - 1 << format_of(r).mantissa
@@ -267,12 +272,6 @@ def short_exp(x):
     return curve * power_of_two(k, x)
 
 
-def plain_exp(x):
-    """`exp` of a float64 to two units, where the result is normal."""
-    r, low, k = _reduced(x)
-    return fma(polynomial(r, EXP_DOUBLE), r * r, r + 1.0) * power_of_two(k, x)
-
-
 def exp_of_normal(x):
     """`exp` where nobody looks at the last bit of subnormal results."""
     r, low, k = _reduced(clamp(x, *pick(x, (-105.0, 89.0), (-746.0, 710.0))))
@@ -292,7 +291,7 @@ def exp_in_two_parts(x, low):
 
 def exp2(x):
     """As `exp`, with an exact reduction."""
-    if not tables_in_registers():
+    if not permuted_floats():
         return far_exp2(x)
     count, magic = _parts_of_a_power(x)
     magic /= count
@@ -379,9 +378,28 @@ def _log_edges(x, zero, inside):
     return select(x > zero, select(x == INF, x, inside), outside)
 
 
+def _normal_parts(x, least):
+    """A positive normal number as ``m 2^e`` with ``m`` from ``least`` to twice that.
+
+    Returns:
+        ``m, e`` and the bits whose upper part is the exponent, all above it zero.
+    """
+    form = format_of(x)
+    bias = form.bias << form.mantissa
+    pattern = bits(x) - (literal_bits(least, x) - bias)
+    exponents = (1 << form.bits - 1) - (1 << form.mantissa)
+    m = from_bits(bits(x) - (pattern & exponents) + bias, x)
+    # Shifts and casts of signed words of 64 bits are several instructions by AVX2.
+    pattern = Reinterpret(Type(f"uint{form.bits}").like(x.type), pattern)
+    whole = 2.0**form.mantissa
+    e = from_bits((pattern >> form.mantissa) | literal_bits(whole, x), x)
+    return m, e - (whole + form.bias), pattern
+
+
 def short_log(x):
-    """`log` of a positive float64 to ten digits."""
-    f, e = _split(x)
+    """`log` of a positive normal float64 to ten digits."""
+    m, e, _ = _normal_parts(x, math.sqrt(0.5))
+    f = m - 1.0
     value = fma(f * f, fma(f, polynomial(f, LOG_SHORT), -0.5), f)
     return fma(e, LOG_OF_TWO, value)
 
@@ -488,6 +506,12 @@ def _logs_of_inverses(base, count):
 
 
 @functools.cache
+def _short_logs_of_inverses():
+    """Of each stretch of a float64."""
+    return [-math.log(inverse) for inverse in _middles(16)]
+
+
+@functools.cache
 def _log_of_rest(first, count):
     """``log(1 + r)`` from its power ``first`` on, for a float64's stretches."""
     with localcontext() as context:
@@ -502,13 +526,9 @@ def _in_stretches(x):
     Returns:
         ``e, r, lost, index``: the last is the stretch's.
     """
-    short = x.type.name == "float32"
-    count = 32 if short else 16
-    pattern = bits(x) - literal_bits(LEAST_FRACTIONS[not short], x)
-    shift = format_of(x).mantissa
-    e = ir.cast(x.type, pattern >> shift)
-    m = from_bits(bits(x) - (pattern >> shift << shift), x)
-    index = pattern >> (shift - (5 if short else 4))
+    count = pick(x, 32, 16)
+    m, e, pattern = _normal_parts(x, pick(x, *LEAST_FRACTIONS))
+    index = pattern >> format_of(x).mantissa + 1 - count.bit_length()
     inverse = lookup(index, x, _middles(count))
     product = m * inverse
     return e, product - 1.0, fma(m, inverse, -product), index
@@ -641,25 +661,35 @@ def _tanh_by_places(a):
     return total + (fma(d, share, low) + lost)
 
 
-# The middles of four pieces for each power of two from 2^-4 on, and one around zero.
-TANH_PLACES = (
-    (0.0, 2.0**-4),
-    *(
-        ((9 + 2 * k) / 8 * 2.0**e, 2.0 ** (e - 3))
-        for e in range(-4, 4)
-        for k in range(4)
-    ),
-)[:32]
 TANH_END = 9.5  # from here on it rounds to one
 
 
+def _tanh_pieces(first, each, count):
+    """The middles of ``each`` pieces for each power of two, and one around zero.
+
+    ``first`` is the exponent from which they go on.
+    """
+    return (
+        (0.0, 2.0**first),
+        *(
+            ((2 * (each + k) + 1) / (2 * each) * 2.0**e, 2.0**e / (2 * each))
+            for e in range(first, first + count)
+            for k in range(each)
+        ),
+    )[:count]
+
+
 def _short_tanh(a):
-    """By pieces, four for each power of two."""
+    """By pieces: four for each power of two, or two."""
+    few = permuted_floats() == 8
+    first, each, count, degree = (-3, 2, 16, 8) if few else (-4, 4, 32, 6)
+    places = _tanh_pieces(first, each, count)
     near = select(a > TANH_END, TANH_END, a)
-    index = ((bits(near) - literal_bits(2.0**-4, a)) >> 21) + 1
+    shift = format_of(a).mantissa + 1 - each.bit_length()
+    index = ((bits(near) - literal_bits(2.0**first, a)) >> shift) + 1
     index = select(index < 0, 0, index)
-    d = near - lookup(index, a, [middle for middle, _ in TANH_PLACES])
-    high, low = fine_curve(d, index, pieces(series.tanh, TANH_PLACES, 6))
+    d = near - lookup(index, a, [middle for middle, _ in places])
+    high, low = fine_curve(d, index, pieces(series.tanh, places, degree))
     return high + low
 
 
@@ -788,12 +818,17 @@ def _pair(x, parts):
 
 
 def _short_power(x, y):
-    """``x`` to ``y`` for positive floats of float32 in float64.
+    """``x`` to ``y`` of float32 for positive ``x``, by way of float64.
 
     The logarithm's last digits are no digits of the result.
     """
-    product = clamp(log_of_normal(x) * y, -200.0, 200.0)
-    return _exp_by_table(product) if tables_in_registers() else plain_exp(product)
+    wide, power = ir.cast(ir.f64, x), ir.cast(ir.f64, y)
+    m, e, pattern = _normal_parts(wide, LEAST_FRACTIONS[1])
+    index = pattern >> format_of(wide).mantissa - 4
+    r = fma(m, lookup(index, wide, _middles(16)), -1.0)  # exact
+    start = fma(e, LOG_OF_TWO, lookup(index, wide, _short_logs_of_inverses()))
+    log = start + fma(polynomial(r, _log_of_rest(2, 6)), r * r, r)
+    return ir.cast(x.type, short_exp(clamp(log * power, -200.0, 200.0)))
 
 
 def _power_of_magnitude(x, y):
@@ -807,11 +842,10 @@ def _power_of_magnitude(x, y):
     return scaled(_exp_of_parts(*sum_of_two(r, rest + lost)), k)
 
 
-@in_double_or_short
-def _pow_of_floats(x, y, short):
+def _pow_of_floats(x, y):
     """The power of the magnitude, then C's cases by sign, zero and infinity."""
     a = abs(x)
-    value = (_short_power if short else _power_of_magnitude)(a, y)
+    value = pick(x, _short_power, _power_of_magnitude)(a, y)
     grows = (a > 1.0) == (y > 0.0)
     extreme = (abs(y) == INF) | (a == INF) | (a == 0.0)
     value = select(extreme, select(grows, Const(x.type, INF), 0.0), value)

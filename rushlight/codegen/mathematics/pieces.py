@@ -24,9 +24,19 @@ def lookup(index, like, table):
     return Call("lookup", like.type, index, *(Const(like.type, v) for v in table))
 
 
-def tables_in_registers():
+def permuted_floats() -> int:
+    """How many float32 one instruction picks from: 32 by AVX-512, 8 by AVX2, or none.
+
+    A table of so many places costs nothing; a longer one costs as many instructions and a
+    choice for each further bit, or a load for each lane.
+    """
+    target = current()
+    return 32 if target.has("v4") else 8 if target.has("v3") else 0
+
+
+def tables_in_registers() -> bool:
     """Whether the processor permutes 16 float64, or 32 float32: a table costs nothing."""
-    return current().has("v4")
+    return permuted_floats() == 32
 
 
 def rounded(number, x) -> float:
@@ -35,6 +45,11 @@ def rounded(number, x) -> float:
     if x.type.name == "float32":
         value = struct.unpack("<f", struct.pack("<f", value))[0]
     return value
+
+
+def equal_places(count, step):
+    """Stretches of one width, the first of which is around zero."""
+    return tuple((k * step, step / 2) for k in range(count))
 
 
 @functools.cache
@@ -112,8 +127,8 @@ def fine_curve(d, index, rows, low=None):
         value = value * d
     rest = fma(value, d, lookup(index, d, starts[1]))
     start, slope = lookup(index, d, starts[0]), lookup(index, d, slopes[0])
-    if low is not None:
-        rest = fma(low, slope, rest)
+    if low is not None:  # by the slope where it stands
+        rest = fma(low, fma(d + d, looked[0], slope), rest)
     step = d * slope
     lost = fma(d, slope, -step)
     total = start + step

@@ -39,8 +39,10 @@ from rushlight.codegen.mathematics.pairs import (
     sum_of_two,
 )
 from rushlight.codegen.mathematics.pieces import (
+    equal_places,
     fine_curve,
     lookup,
+    permuted_floats,
     pieces,
     steady_curve,
     tables_in_registers,
@@ -327,8 +329,8 @@ def _atan_of_ratio(y, x, short):
 
 # Pieces of the angle of a ratio up to one, and of what it lacks to a quarter turn.
 HALF_PI_SHORT = (1.5707963705062866, -4.371139000186243e-08)
-RATIO_STEP = 67 / 1024
-RATIO_PLACES = tuple((k * RATIO_STEP, RATIO_STEP / 2) for k in range(16))
+RATIO_PIECES = 16, 67 / 1024, 5  # how many, how wide, of what degree
+FEW_RATIO_PIECES = 8, 37 / 256, 7
 
 
 def _short_atan(x):
@@ -339,11 +341,18 @@ def _short_atan(x):
     inverse = 1.0 / a
     ratio = select(steep, inverse, a)
     lost = select(steep, fma(-inverse, a, 1.0) * inverse, 0.0)
-    whole, index = nearest(ratio * (1 / RATIO_STEP))
-    d = fma(whole, -RATIO_STEP, ratio)
-    index = select(steep, index | 16, index & 15)
-    rows = pieces(series.atan, RATIO_PLACES, 5)
-    rows += pieces(series.angle_to_right, RATIO_PLACES, 5)
+    few = permuted_floats() == 8
+    count, step, degree = FEW_RATIO_PIECES if few else RATIO_PIECES
+    whole, index = nearest(ratio * (1 / step))
+    d = fma(whole, -step, ratio)
+    rows = pieces(series.atan, equal_places(count, step), degree)
+    if few:
+        high, low = fine_curve(d, index, rows, lost)
+        right, rest = sum_of_sorted(Const(x.type, HALF_PI_SHORT[0]), -high)
+        rest = rest + (HALF_PI_SHORT[1] - low)
+        return copysign(select(steep, right + rest, high + low), x)
+    index = select(steep, index | count, index & (count - 1))
+    rows += pieces(series.angle_to_right, equal_places(count, step), degree)
     high, low = fine_curve(d, index, rows, lost)
     return copysign(high + low, x)
 
@@ -391,8 +400,8 @@ def atan2(y, x, short):
 
 
 # Pieces of ``asin(s) / s`` in ``s^2``.
-ARC_STEP = 33 / 2048
-ARC_PLACES = tuple((k * ARC_STEP, ARC_STEP / 2) for k in range(32))
+ARC_PIECES = 32, 33 / 2048, 4
+FEW_ARC_PIECES = 8, 19 / 256, 6
 
 
 def _short_arc(s, s_low, z):
@@ -400,9 +409,11 @@ def _short_arc(s, s_low, z):
 
     At most that of the root of one half.
     """
-    whole, index = nearest(z * (1 / ARC_STEP))
-    d = fma(whole, -ARC_STEP, z)
-    high, low = steady_curve(d, index, pieces(series.arc_over_root, ARC_PLACES, 4))
+    count, step, degree = FEW_ARC_PIECES if permuted_floats() == 8 else ARC_PIECES
+    whole, index = nearest(z * (1 / step))
+    d = fma(whole, -step, z)
+    rows = pieces(series.arc_over_root, equal_places(count, step), degree)
+    high, low = steady_curve(d, index, rows)
     value, lost = product_of_two(s, high)
     return value, fma(s, low, fma(s_low, high, lost))
 

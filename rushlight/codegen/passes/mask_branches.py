@@ -4,7 +4,7 @@ Law: every element gets the bits that it would have had by itself. A branch is t
 lane takes it, and changes those lanes alone; a loop goes on until its last lane is done.
 Loops whose lanes might do harm while they wait (a division of integers), that store or
 load elsewhere than along the loop, or that are left from deep inside stay as they are,
-one element after the other; so do all on machines without masked vectors.
+one element after the other; so do all on a GPU, whose threads are scalar.
 
     for i in vectorized(0, n):        for i in rolled(0, n, 16):
         x = in0[i]                        mask = ramp(i, 1, 16) < broadcast(n, 16)
@@ -44,7 +44,7 @@ def _rewritten(body, names):
     result = []
     for s in body:
         if isinstance(s, ir.For) and s.kind == "vectorized" and _loops(s.body):
-            masked = current().has_masks and _Lanes(s, names).fits()
+            masked = not current().is_gpu and _Lanes(s, names).fits()
             result += _masked(s, names) if masked else [replace(s, kind="rolled")]
         else:
             result.append(

@@ -3,7 +3,7 @@
 Law: every element that was written is written with the same value, and nothing else is
 touched. Loops that do anything but name values and store them side by side, from anywhere
 that does not move with the loop, are left to LLVM's vectoriser; so are loops of a known
-count that whole vectors do not fill, and all on machines without masked vectors.
+count that whole vectors do not fill, and all on a GPU, whose threads are scalar.
 
     for i in vectorized(0, n):        for i in rolled(0, n // 16 * 16, 16):
         out[i] = x[i] + 1.0     ->        out.put(i, x.lanes(i, 16) + 1.0)
@@ -28,12 +28,12 @@ from rushlight.codegen.expr import Const, Var, i64
 from rushlight.codegen.rewrite import map_statement, widen
 from rushlight.codegen.target import current
 
-VECTOR_BYTES = 64
+VECTOR_BYTES = 64  # of AVX-512 one register; of others several, which hide latency
 
 
 def vectorize_loops(function):
     """The program with its simple vectorised loops written over vectors."""
-    if not current().has_masks:
+    if current().is_gpu:
         return function
     names = Names()
     return function.with_body(_rewritten(function.body, names))
