@@ -5,7 +5,10 @@ from __future__ import annotations
 import operator
 
 from rushlight import fx
+from rushlight.core.state import excluded_keys, set_keys
+from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
+from rushlight.core.window import make_tensor
 from rushlight.nn import Module
 from rushlight.ops import call as ops
 from rushlight.programs import logs
@@ -109,6 +112,20 @@ def _windows(call):
             yield value
 
 
+def example_of(tape, value):
+    """A tensor like a window; of zeros where its storage is gone already."""
+    storage = tape.slots[value.slot]
+    pairs = zip(value.sizes, value.strides, strict=True)
+    last = value.offset + sum((size - 1) * step for size, step in pairs)
+    needed = (last + 1) * value.dtype.itemsize if value.count else 0
+    if storage is not None and storage.nbytes() >= needed:
+        return window(tape, value)
+    storage = UntypedStorage(needed, device=value.device)
+    return make_tensor(
+        storage, value.sizes, value.strides, value.offset, value.dtype
+    ).zero_()
+
+
 class Lent:
     """A program that is another's: a function of the graph's inputs."""
 
@@ -140,8 +157,13 @@ def program(runner, leaf, wanted, examples):
     class Tape:
         slots = examples
 
-    inputs = [window(Tape, value) for value in exported.inputs]
-    function = runner.backend(exported.module, inputs)
+    inputs = [example_of(Tape, value) for value in exported.inputs]
+    # the backend's own operators are nobody's path
+    keys = set_keys(0, excluded_keys())
+    try:
+        function = runner.backend(exported.module, inputs)
+    finally:
+        set_keys(*keys)
     if not callable(function):
         raise TypeError(
             f"the backend {runner.backend!r} gave {function!r}, which is no function"
