@@ -7,7 +7,7 @@ from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import FLOATING, DType
 from cython.cimports.rushlight.core.geometry import row_major, span
-from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_PYTHON
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED, KEY_PYTHON
 from cython.cimports.rushlight.core.state import state
 from cython.cimports.rushlight.core.storage import Storage
 from cython.cimports.rushlight.core.tensor import (
@@ -98,6 +98,8 @@ def window(kind: object, data: Tensor) -> Tensor:
     if counter_of(data) is not None:
         t.own_extra().counter = data.extra.counter
     t.set_geometry(data.ndim_, data.sizes, data.strides, data.offset)
+    if (t.keys >> KEY_BATCHED) & 1:  # of a transformation: it stands for the same
+        t._stand = data._stand
     if hooked(kind):
         t.keys |= _ONE << KEY_PYTHON
     elif not (t.keys >> KEY_ABSENT) & 1:
