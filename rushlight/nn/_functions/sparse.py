@@ -12,6 +12,7 @@ def _renormalize(weight, indices, max_norm, norm_type):
     """Shorten the rows looked up to a length of ``max_norm``, in place."""
     if not weight.device.has_memory:
         return  # no row has a length
+    weight = weight.detach()  # gradients and tangents are of what is looked up
     with rl.no_grad():
         rows = rl.tensor(sorted(set(indices.reshape(-1).tolist())), dtype=rl.int64)
         chosen = weight.index_select(0, rows)
