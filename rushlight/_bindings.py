@@ -293,6 +293,13 @@ def _item(self):
     return call._local_scalar_dense(self)
 
 
+_UNSET = (
+    "name",  # PyTorch's has no name either
+    "_stand",  # under a transformation: what the tensor stands for
+    "_tangent",  # in a dual_level: what is known of its tangent
+)
+
+
 def bind():
     """Give ``Tensor`` its methods; called once, at import."""
     watch_attributes(Tensor)
@@ -310,8 +317,8 @@ def bind():
         install(name, method(name, getattr(_autograd, name)))
     read_attributes = vars(Tensor)["__dict__"].__get__
     install("__dict__", property(read_attributes, _set_attributes))
-    install("name", None)  # PyTorch's has no name either
-    install("_stand", None)  # under a transformation: what the tensor stands for
+    for name in _UNSET:
+        install(name, None)
     install("__torch_function__", classmethod(_torch_function))
     install("__torch_dispatch__", classmethod(_disabled_torch_dispatch_impl))
     install("_make_subclass", staticmethod(make_subclass))

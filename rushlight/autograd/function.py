@@ -62,6 +62,8 @@ class BackwardCFunction(PythonNode, FunctionCtx):
     non_differentiable = ()
     materialize_grads = True
     needs_input_grad = ()
+    saved_for_forward = None
+    pushing = False  # whether ``jvp`` is being called
     _forward_cls = None
 
     def name(self):
@@ -77,7 +79,9 @@ class BackwardCFunction(PythonNode, FunctionCtx):
 
     @property
     def saved_tensors(self):
-        """The tensors given to ``save_for_backward``."""
+        """The tensors given to ``save_for_backward``; in ``jvp``, ``save_for_forward``."""
+        if self.pushing:
+            return tuple(self.saved_for_forward or ())
         return methods.saved_values(self)
 
     saved_variables = saved_tensors
@@ -135,6 +139,19 @@ class BackwardCFunction(PythonNode, FunctionCtx):
         return tuple(kept)
 
 
+class ForwardContext(FunctionCtx):
+    """The ``ctx`` of a ``jvp``."""
+
+    materialize_grads = True
+    saved_for_forward = ()
+    to_save = ()
+    needs_input_grad = ()
+
+    @property
+    def saved_tensors(self):
+        return tuple(self.saved_for_forward or self.to_save or ())
+
+
 class FunctionMeta(type):
     """Gives every Function its own node class, ``<name>Backward``."""
 
@@ -169,6 +186,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     """
 
     generate_vmap_rule = False
+    forward_context = ForwardContext
 
     def __init__(self, *_args, **_kwargs):
         warnings.warn(
@@ -224,6 +242,15 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         """Run ``forward`` and record it with the class's ``backward``."""
         if cls.setup_context is not Function.setup_context:
             args, kwargs = _bound(cls.forward, args, kwargs), {}
+        if state.sees_tangents():
+            from rushlight.autograd import dual_function
+
+            return dual_function.apply(cls, args, kwargs)
+        return cls.apply_primal(args, kwargs)
+
+    @classmethod
+    def apply_primal(cls, args, kwargs):
+        """The same without the tangents of a `dual_level`."""
         if state.is_transforming():
             from rushlight.autograd.levels import custom
 
@@ -239,6 +266,11 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
     @classmethod
     def apply_here(cls, *args, **kwargs):
         """The same whatever transformations are open."""
+        return cls.apply_node(args, kwargs)
+
+    @classmethod
+    def apply_node(cls, args, kwargs, push=None):
+        """The same; ``push(node, outputs, results)`` sees them before they are saved."""
         node = cls._backward_cls()
         tensors = [arg for arg in args if isinstance(arg, Tensor)]
         node._tensor_flags = flags = tuple([isinstance(arg, Tensor) for arg in args])
@@ -252,6 +284,8 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         several = isinstance(outputs, tuple)
         raw = outputs if several else (outputs,)
         results = _Wrapping(node, tensors, raw, recording).wrap()
+        if push is not None:
+            push(node, raw, results)
         if recording:
             _save(node, results)
         return results if several else results[0]

@@ -6,7 +6,7 @@ import itertools
 import warnings
 
 from rushlight.autograd.function import Function
-from rushlight.autograd.grad_mode import enable_grad, no_grad
+from rushlight.autograd.grad_mode import enable_grad
 from rushlight.autograd.methods import grad
 from rushlight.core.dtypes import complex128, float64
 from rushlight.core.tensor import Tensor
@@ -444,17 +444,21 @@ class _Check:
         """The outputs' tangents along a direction of one input; None for zero."""
         from rushlight.autograd import forward_ad
 
-        with forward_ad.dual_level(), no_grad():
+        with forward_ad.dual_level():
             inputs = [
-                one.detach() if isinstance(one, Tensor) else one for one in self.inputs
+                one.detach().requires_grad_(one.requires_grad)
+                if isinstance(one, Tensor)
+                else one
+                for one in self.inputs
             ]
             inputs[which] = forward_ad.make_dual(inputs[which], direction)
             outputs = _as_tuple(self.func(*inputs))
-            return [
+            found = [
                 forward_ad.unpack_dual(out).tangent
                 for out in outputs
                 if isinstance(out, Tensor)
             ]
+            return [None if t is None else t.detach() for t in found]
 
     def check_forward(self):
         """Each direction's tangents against the differences."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 import weakref
 
@@ -17,7 +18,7 @@ from cython.cimports.rushlight.autograd.node import (
     set_history,
     view_grad_fn,
 )
-from cython.cimports.rushlight.autograd.saved import save_tensor
+from cython.cimports.rushlight.autograd.saved import SavedTensor, save_tensor
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.keys import KEY_PYTHON
@@ -30,6 +31,7 @@ from cython.cimports.rushlight.core.tensor import (
     hooks_of,
     new_empty,
     same_window,
+    view_replay_of,
 )
 
 from rushlight.autograd import errors
@@ -548,6 +550,37 @@ def raw_saved_values(node):
     return cython.cast(Node, node).saved or ()
 
 
+def saved_outputs(node) -> list:
+    """The copies that a node has saved of its own outputs."""
+    found: list = []
+    saved: SavedTensor
+    for one in cython.cast(Node, node).saved or ():
+        if isinstance(one, SavedTensor):
+            saved = one
+            if saved.is_output and saved.tensor is not None:
+                found.append(saved.tensor)
+    return found
+
+
+def view_taker(view):
+    """What a view takes of its base, as a function of other bases that lie like it."""
+    shown: Tensor = view
+    replay = view_replay_of(shown)
+    if replay is not None:
+        return replay
+    return functools.partial(
+        take_window,
+        tuple(shown.shape),
+        shown.stride(),
+        shown.offset - shown.base.offset,
+    )
+
+
+def take_window(sizes, strides, offset, base):
+    """Elements of a base, their offset counted from the base's own."""
+    return base.as_strided(sizes, strides, base.storage_offset() + offset)
+
+
 def zeros_for_output(node, index):
     """Zeros in the shape of a node's output."""
     owner: Node = node
@@ -611,6 +644,8 @@ def detach_(self):
     tensor.grad_fn_ = None
     tensor.output_number = 0
     tensor.wants_grad = False
+    if self._tangent is not None:
+        self._tangent = None
     return self
 
 

@@ -244,6 +244,9 @@ class SavedTensor:
 def attach(tensor: Tensor, node: object, number: cython.int) -> Tensor:
     """An alias of a detached tensor that belongs to the graph again."""
     shown: Tensor = same_window(tensor)
+    tangent = tensor._tangent
+    if tangent is not None:
+        shown._tangent = tangent
     shown.grad_fn_ = node
     shown.output_number = number
     shown.wants_grad = True

@@ -16,6 +16,7 @@ cdef enum:
     KEY_AUTOGRAD = 17
     KEY_AUTOCAST = 20
     KEY_BATCHED = 24
+    KEY_FORWARD_AD = 25
     KEY_PREDISPATCH = 29
     KEY_PYTHON_DISPATCHER = 30
     # No operator answers to these: they say what a tensor is.

@@ -11,6 +11,11 @@ from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
 
 
+def own_attributes(tensor):
+    """What programs have set on a tensor: its tangent stays where it is."""
+    return {name: one for name, one in vars(tensor).items() if name != "_tangent"}
+
+
 def reduce_tensor(tensor):
     """How Python's pickle takes a tensor apart: a window on its storage.
 
@@ -18,7 +23,7 @@ def reduce_tensor(tensor):
     """
     warn_of_hooks(tensor)
     wanted = tensor.requires_grad
-    attributes = dict(tensor.__dict__) or None
+    attributes = own_attributes(tensor) or None
     kind = type(tensor)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.detach().resolve_conj().resolve_neg()
@@ -158,6 +163,7 @@ def deepcopy_tensor(tensor, memo):
         copied.requires_grad_()
     if tensor.grad is not None:
         copied.grad = deepcopy_tensor(tensor.grad, memo)
-    if tensor.__dict__:
-        copied.__dict__.update(copy.deepcopy(tensor.__dict__, memo))
+    attributes = own_attributes(tensor)
+    if attributes:
+        copied.__dict__.update(copy.deepcopy(attributes, memo))
     return copied

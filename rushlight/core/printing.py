@@ -11,6 +11,7 @@ from rushlight.core.sparse_printing import (
     parts_text,
     quantized_suffixes,
 )
+from rushlight.core.state import sees_tangents
 from rushlight.core.window import make_tensor
 
 
@@ -250,6 +251,10 @@ def suffixes(tensor):
         found.append(f"grad_fn=<{node_name(tensor.grad_fn)}>")
     elif tensor.requires_grad:
         found.append("requires_grad=True")
+    if tensor._tangent is not None and sees_tangents():
+        tangent = tensor._tangent.look()
+        if tangent is not None:
+            found.append(f"tangent={tangent!r}")
     return found
 
 

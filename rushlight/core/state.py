@@ -6,7 +6,11 @@ import cython
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.rushlight.core._python import Py_FatalError
-from cython.cimports.rushlight.core.keys import KEY_BATCHED, KEY_PLANNING
+from cython.cimports.rushlight.core.keys import (
+    KEY_BATCHED,
+    KEY_FORWARD_AD,
+    KEY_PLANNING,
+)
 from cython.cimports.rushlight.core.posix import (
     pthread_getspecific,
     pthread_key_create,
@@ -57,6 +61,11 @@ def is_recording() -> bool:
 def is_transforming() -> bool:
     """Whether a transformation of functions sees this thread's calls."""
     return (state().included >> KEY_BATCHED) & 1
+
+
+def sees_tangents() -> bool:
+    """Whether this thread's calls look for tangents: in a `dual_level`."""
+    return ((state().included >> KEY_FORWARD_AD) & 1) != 0
 
 
 def set_grad_enabled(mode: cython.bint) -> bool:

@@ -31,6 +31,7 @@ class DispatchKey(enum.IntEnum):
     Autograd = 17
     Autocast = 20
     Batched = 24
+    ForwardAD = 25
     PreDispatch = 29
     PythonDispatcher = 30
 

@@ -6,6 +6,7 @@ import functools
 
 import rushlight
 from rushlight.autograd.levels.gradient import GradientLevel
+from rushlight.autograd.levels.stack import THREAD
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
 from rushlight.func._batches import vmap
@@ -280,6 +281,11 @@ def _jvp(func, args, kwargs, numbers, tangents, strict, has_aux):
                 "jvp: Expected tangents to have the shapes of the primals, but got "
                 f"{tuple(tangent.shape)} for {tuple(value.shape)}"
             )
+    if THREAD.dual is not None:
+        raise RuntimeError(
+            "Nested forward mode AD is not supported at the moment: leave the dual_level "
+            "that is open first"
+        )
     with TangentLevel() as level:
         duals = [level.wrap(value, tangent) for value, tangent in zip(leaves, moved)]
         inside = _wrapped(level, args)

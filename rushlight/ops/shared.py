@@ -62,6 +62,14 @@ def written(name, tensor, *args):
     return getattr(ops, name if batched else f"{name}_")(tensor, *args)
 
 
+def carries_tangent(tensor):
+    """Whether a tensor, or what it is a view of, has a tangent of a `dual_level`."""
+    for one in (tensor, tensor._base):
+        if one is not None and one._tangent is not None and one._tangent.carries:
+            return True
+    return False
+
+
 def differentiated(tensor):
     """Whether somebody differentiates by a tensor, backwards or forwards.
 
@@ -70,6 +78,8 @@ def differentiated(tensor):
     recording = is_grad_enabled()
     while True:
         if recording and tensor.requires_grad:
+            return True
+        if carries_tangent(tensor):
             return True
         stand = tensor._stand
         if stand is None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from rushlight.autograd.function import Function, FunctionCtx
+from rushlight.autograd.dual_function import pushed
+from rushlight.autograd.function import Function
 from rushlight.autograd.levels.batch import BatchLevel
 from rushlight.autograd.levels.gradient import GradientLevel
 from rushlight.autograd.levels.rules import VmapInfo
@@ -17,7 +18,6 @@ from rushlight.autograd.levels.stack import (
 )
 from rushlight.autograd.levels.tangent import TangentLevel
 from rushlight.core.tensor import Tensor
-from rushlight.ops import call
 
 
 def apply(function, args, kwargs):
@@ -42,7 +42,7 @@ def apply(function, args, kwargs):
         lifted = [mapped(level.lifted, arg) for arg in args]
         return _recorded(function).apply_here(*lifted)
     if isinstance(level, TangentLevel):
-        return _pushed(level, function, args)
+        return pushed(level, function, args)
     if not isinstance(level, BatchLevel):
         raise RuntimeError("NYI: Functionalize rule for custom_function_call")
     return _batched(level, function, args)
@@ -87,51 +87,6 @@ def _recorded(function):
     if function.backward is Function.backward:
         del namespace["backward"]
     return type(function)(function.__name__, (Function,), namespace)
-
-
-# -- tangents --------------------------------------------------------------------------
-
-
-class _ForwardContext(FunctionCtx):
-    """The ``ctx`` of a ``jvp``."""
-
-    materialize_grads = True
-    saved_for_forward = ()
-    to_save = ()
-    needs_input_grad = ()
-
-    @property
-    def saved_tensors(self):
-        return tuple(self.saved_for_forward or self.to_save or ())
-
-
-def _pushed(level, function, args):
-    values = _unwrapped(level, args)
-    tangents = [
-        level.tangent_of(arg) if isinstance(arg, Tensor) else None for arg in args
-    ]
-    with Outside(level):
-        output = function.apply(*values)
-        ctx = _ForwardContext()
-        ctx.needs_input_grad = tuple(t is not None for t in tangents)
-        function.setup_context(ctx, tuple(values), output)
-        if ctx.materialize_grads:
-            tangents = [
-                call.zeros_like(value)
-                if tangent is None
-                and isinstance(value, Tensor)
-                and (value.is_floating_point() or value.is_complex())
-                else tangent
-                for value, tangent in zip(values, tangents)
-            ]
-        moved = function.jvp(ctx, *tangents)
-    several = isinstance(output, tuple)
-    pairs = zip(output, moved) if several else [(output, moved)]
-    made = [
-        level.wrap(value, tangent) if isinstance(value, Tensor) else value
-        for value, tangent in pairs
-    ]
-    return tuple(made) if several else made[0]
 
 
 # -- batches ---------------------------------------------------------------------------

@@ -19,6 +19,8 @@ class _Thread(threading.local):
     def __init__(self):
         self.open = []  # levels from the outside in
         self.at = 0  # how many of them see a call that is made now
+        self.dual = None  # the open `dual_level` block
+        self.forward = True  # whether tangents are seen
 
 
 THREAD = _Thread()
