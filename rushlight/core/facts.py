@@ -14,7 +14,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PYTHON,
 )
 from cython.cimports.rushlight.core.state import tell_readers
-from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
+from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.layout import (
     channels_last,
@@ -100,7 +100,6 @@ def tolist(self: Tensor):
         return self.cpu().tolist()
     if self.ndim_ == 0 or self.keys & DEFERRED:
         return self.clone().tolist() if self.ndim_ else self.item()
-    check_allocated(self)
     tell_readers()
     return nested_list(self, 0, self.pointer())
 

@@ -8,6 +8,7 @@ cdef extern from *:
 cdef int64_t count_elements(int ndim, const int64_t* sizes) except -1
 # Bytes from the storage's start to the end of the last element; 0 where there is none.
 # Strides NULL means row-major. RuntimeError where the number is none of 63 bits.
+cdef int refuse_window(int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset, int64_t itemsize, size_t n_bytes) except -1
 cdef int64_t span(int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset, int64_t itemsize) except -1
 cdef int64_t multiply(int64_t a, int64_t b) except? -1
 

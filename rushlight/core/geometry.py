@@ -214,6 +214,25 @@ def refuse_span(
 
 
 @cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_window(
+    ndim: cython.int,
+    sizes: cython.pointer(cython.const[int64_t]),
+    strides: cython.pointer(cython.const[int64_t]),
+    offset: int64_t,
+    itemsize: int64_t,
+    n_bytes: cython.size_t,
+) -> cython.int:
+    """Refuses elements outside of a storage of so many bytes."""
+    needed: int64_t = span(ndim, sizes, strides, offset, itemsize)
+    raise RuntimeError(
+        f"setStorage: sizes {listed(ndim, sizes)}, strides {listed(ndim, strides)}, "
+        f"storage offset {offset}, and itemsize {itemsize} requiring a storage size of "
+        f"{needed} are out of bounds for storage of size {n_bytes}"
+    )
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=True)
 def multiply(a: int64_t, b: int64_t) -> int64_t:
     """The product of two sizes or strides.

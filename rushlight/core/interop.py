@@ -32,7 +32,7 @@ from cython.cimports.rushlight.core.keys import (
 )
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.storage import Storage, fetch, following, wrap
-from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
+from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.dtype import TYPE_NAMES, all_dtypes
 from rushlight.core.storage import UntypedStorage, wrap_address
@@ -164,7 +164,6 @@ def buffer_of(tensor: Tensor):
             f"buffer_of: a tensor with strides {tuple(tensor.stride())} is not one run "
             "of bytes; call contiguous() first"
         )
-    check_allocated(tensor)
     return window(
         tensor.pointer(), tensor.numel_ * tensor.dtype_.itemsize, tensor.storage
     )
@@ -195,6 +194,13 @@ def from_buffer(buffer, dtype: DType, shape, offset=0):
     if count:
         storage = UntypedStorage.from_buffer(buffer, offset=offset, count=count)
     return make_tensor(storage, shape, row_major_strides(shape), 0, dtype)
+
+
+def of_storage(storage: Storage, dtype=None):
+    """All of a storage's bytes as elements of a type; of int64 by default."""
+    kind: DType = _DTYPES["int64"] if dtype is None else dtype
+    count: cython.size_t = storage.n_bytes // cython.cast(cython.size_t, kind.itemsize)
+    return make_tensor(storage, (count,), (1,), 0, kind)
 
 
 def frombuffer(buffer, *, dtype, count=-1, offset=0, requires_grad=False):
@@ -269,7 +275,6 @@ def array_interface(tensor: Tensor) -> dict:
             "convert the tensor first, for instance with float()"
         )
     check_on_host(tensor.storage, "numpy")
-    check_allocated(tensor)
     size: int64_t = tensor.dtype_.itemsize
     order = "|" if size == 1 else "<" if sys.byteorder == "little" else ">"
     return {
@@ -312,7 +317,7 @@ def to_numpy(tensor: Tensor, force=False):
     if kind is None or tensor.numel_ == 0:
         return new_array_type(tensor)
     check_on_host(tensor.storage, "numpy")
-    check_allocated(tensor)
+    start: cython.p_char = tensor.pointer()
     tensor.storage.can_resize = False  # for good: nobody tells when the array is gone
     size: int64_t = tensor.dtype_.itemsize
     last: int64_t = 0
@@ -322,7 +327,7 @@ def to_numpy(tensor: Tensor, force=False):
     return _ARRAY(
         tuple([tensor.sizes[d] for d in range(tensor.ndim_)]),
         kind,
-        shown(tensor.pointer(), (last + 1) * size, tensor.storage),
+        shown(start, (last + 1) * size, tensor.storage),
         0,
         tuple([tensor.strides[d] * size for d in range(tensor.ndim_)]),
     )
@@ -489,6 +494,7 @@ def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
         fetch(tensor.storage)
     pair = _TO_DLPACK[tensor.dtype_.name]
     i: cython.int
+    out.data = tensor.pointer()
     room: cython.pointer(int64_t) = cython.cast(
         cython.pointer(int64_t), calloc(2 * tensor.ndim_ + 1, cython.sizeof(int64_t))
     )
@@ -497,7 +503,6 @@ def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
     for i in range(tensor.ndim_):
         room[i] = tensor.sizes[i]
         room[tensor.ndim_ + i] = tensor.strides[i]
-    out.data = tensor.pointer()
     out.device.device_type = CPU
     out.device.device_id = 0
     out.ndim = tensor.ndim_
@@ -532,7 +537,6 @@ def to_dlpack(tensor: Tensor, stream=None, max_version=None, dl_device=None, cop
     if tensor.dtype_.name not in _TO_DLPACK:
         raise BufferError(f"{tensor.dtype_.name} tensors cannot be exported by DLPack")
     check_on_host(tensor.storage, "DLPack")
-    check_allocated(tensor)
     if dl_device is not None and tuple(dl_device) != (CPU, 0):
         raise BufferError(f"to_dlpack: the tensor is on the host, not on {dl_device}")
     if copy:

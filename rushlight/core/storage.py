@@ -9,7 +9,9 @@ from the kernel, aligned so that it can back them with huge pages.
 
 import cython
 from cython.cimports.cpython.buffer import (
+    Py_buffer,
     PyBUF_SIMPLE,
+    PyBuffer_FillInfo,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
@@ -538,6 +540,20 @@ class Storage:
         if self.capacity:
             give_back(self)
 
+    def __getbuffer__(self, view: cython.pointer(Py_buffer), flags: cython.int):
+        if not self.device.on_host:
+            raise BufferError(
+                f"the bytes of a storage on {self.device} are not readable"
+            )
+        check_readable(self)
+        PyBuffer_FillInfo(view, self, self.data, self.n_bytes, 0, flags)
+        self.lent += 1
+        self.writes += 1
+
+    def __releasebuffer__(self, view: cython.pointer(Py_buffer)):
+        self.lent -= 1
+        self.writes += 1  # who looked at them may have written
+
     def nbytes(self) -> int:
         """The number of bytes."""
         return self.n_bytes
@@ -594,11 +610,8 @@ class Storage:
         """Moves the contents to an object's memory, which it has from now on.
 
         Raises:
-            RuntimeError: the memory is another library's, or one looks at it.
             ValueError: the object has fewer bytes.
         """
-        if not self.can_resize or self.lent:
-            refuse_resize(self, self.n_bytes)
         check_readable(self)
         held: HeldBuffer = HeldBuffer(buffer)
         if cython.cast(cython.size_t, held.view.len) < self.n_bytes:
@@ -606,7 +619,12 @@ class Storage:
         data: cython.p_char = cython.cast(cython.p_char, held.view.buf)
         if self.n_bytes:
             memcpy(data, self.data, self.n_bytes)
-        if self.capacity:
+        if self.lent or self.owner is not None or not self.can_resize:
+            # others look at the bytes there were: they stay as long as the storage
+            former: Storage = wrap(self.data, self.n_bytes, self.owner, self.device)
+            former.capacity = self.capacity
+            held.former = former
+        elif self.capacity:
             give_back(self)
         self.data = data
         self.capacity = 0
@@ -627,7 +645,13 @@ class Storage:
             return self.cpu()[index]
         check_readable(self)
         if isinstance(index, slice):
-            return Storage(self.bytes()[index])
+            start, stop, step = index.indices(self.n_bytes)
+            if step != 1:
+                raise RuntimeError(
+                    f"Trying to slice with a step of {step}, but only a step of 1 is "
+                    "supported"
+                )
+            return Storage.from_buffer(self, offset=start, count=max(stop - start, 0))
         return cython.cast(cython.p_uchar, self.data)[position(self, index)]
 
     def __setitem__(self, index, value: cython.uchar):
@@ -734,6 +758,7 @@ class HeldBuffer:
 
     view: Py_buffer
     held: cython.bint
+    former: Storage  # with memory that others may look at still
 
     def __cinit__(self, exporter):
         PyObject_GetBuffer(exporter, cython.address(self.view), PyBUF_SIMPLE)
@@ -770,6 +795,11 @@ def copy_span(
     check_readable(source)
     if n_bytes == 0:
         return
+    if to + n_bytes > target.n_bytes or of + n_bytes > source.n_bytes:
+        raise RuntimeError(
+            f"{n_bytes} bytes to copy are out of bounds: from byte {of} of a storage of "
+            f"size {source.n_bytes} to byte {to} of one of size {target.n_bytes}"
+        )
     if target.device.on_host and source.device.on_host:
         target.writes += 1
         memcpy(target.data + to, source.data + of, n_bytes)

@@ -1,7 +1,7 @@
 from libc.stdint cimport int64_t, uint64_t, uint32_t
 from rushlight.core.dtype cimport DType
 from rushlight.core.device cimport Device
-from rushlight.core.storage cimport Storage, VersionCounter
+from rushlight.core.storage cimport Storage, VersionCounter, any_shrunk
 
 cdef enum:
     INLINE_DIMS = 6
@@ -51,7 +51,11 @@ cdef class Tensor:
 
     cdef int reserve(self, int ndim) except -1
     cdef Extra own_extra(self)
-    cdef char* pointer(self) noexcept
+    # where the first element is; RuntimeError where some lie outside of the storage
+    cdef inline char* pointer(self) except? NULL:
+        if any_shrunk:
+            check_allocated(self)
+        return self.storage.data + self.offset * self.dtype_.itemsize
     cdef int64_t version(self) noexcept
     cdef void bump_version(self) noexcept
     cdef VersionCounter own_counter(self)
@@ -75,8 +79,10 @@ cdef Tensor new_empty(int ndim, const int64_t* sizes, const int64_t* strides, DT
 cdef Tensor same_window(Tensor source)
 cdef Tensor alias(Tensor source, int ndim, const int64_t* sizes, const int64_t* strides, int64_t offset)
 
-# RuntimeError where the storage has been made smaller than what the tensor shows.
+# RuntimeError where some element lies outside of the storage: possible where `any_shrunk`.
 cdef int check_allocated(Tensor t) except -1
+# Whether that is so.
+cdef bint exceeds_storage(Tensor t) noexcept
 
 # Keys that a tensor on this device carries outside inference mode.
 cdef uint64_t keys_for(Device device) noexcept

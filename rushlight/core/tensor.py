@@ -33,6 +33,7 @@ from cython.cimports.rushlight.core.geometry import (
     count_elements,
     is_contiguous,
     multiply,
+    refuse_window,
     row_major,
     span,
     wrap_dim,
@@ -53,7 +54,6 @@ from cython.cimports.rushlight.core.storage import (
     Storage,
     VersionCounter,
     allocate,
-    any_shrunk,
     emptied,
     fetch,
     fill_again,
@@ -376,18 +376,28 @@ def filled(n_bytes: int64_t, device: Device) -> Tensor:
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def exceeds_storage(t: Tensor) -> cython.bint:
+    """Whether some element lies outside of a storage that was resized since."""
+    last: int64_t = span(t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize)
+    has_memory: cython.bint = t.storage.device.has_memory and not t.keys & STANDS_APART
+    return has_memory and t.storage.n_bytes < cython.cast(cython.size_t, last)
+
+
+@cython.cfunc
 @cython.exceptval(-1, check=False)
 def check_allocated(t: Tensor) -> cython.int:
-    """Refuses a tensor whose storage has become too small for it."""
-    if any_shrunk and t.storage.n_bytes < cython.cast(
-        cython.size_t, span(t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize)
-    ):
+    """Refuses a tensor of which some element lies outside of its storage."""
+    if not exceeds_storage(t):
+        return 0
+    if t.storage.n_bytes == 0:
         raise RuntimeError(
             "The tensor has a non-zero number of elements, but its data is not allocated "
-            f"yet: {t.dtype_.name}{list(t.shape)} with strides {list(t.stride())} from "
-            f"element {t.offset} is out of bounds for storage of size "
-            f"{t.storage.n_bytes}, which has been made smaller"
+            "yet.\n  remedy: untyped_storage().resize_(n_bytes), then write the elements"
         )
+    refuse_window(
+        t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize, t.storage.n_bytes
+    )
     return 0
 
 
@@ -465,11 +475,6 @@ class Tensor:
         if self.extra is None:
             self.extra = Extra.__new__(Extra)
         return self.extra
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def pointer(self) -> cython.p_char:
-        return self.storage.data + self.offset * self.dtype_.itemsize
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -616,7 +621,8 @@ class Tensor:
         fetch(self.storage)
         self.storage.writes += 1  # whoever has the address may
         there: cython.bint = self.storage.data != cython.NULL and self.numel_ != 0
-        return cython.cast(uintptr_t, self.pointer()) if there else 0
+        start: uintptr_t = cython.cast(uintptr_t, self.storage.data)
+        return start + self.offset * self.dtype_.itemsize if there else 0
 
     def untyped_storage(self):
         """The bytes underneath."""
@@ -726,7 +732,6 @@ class Tensor:
             return cython.cast(object, self.storage).item(self)
         if not self.storage.device.on_host:
             return cython.cast(object, self).cpu().item()
-        check_allocated(self)
         if state().included:
             tell_of_reading(self)
         fetch(self.storage)

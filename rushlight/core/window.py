@@ -5,7 +5,7 @@ from __future__ import annotations
 import cython
 from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
 from cython.cimports.rushlight.core.dtype import DType
-from cython.cimports.rushlight.core.geometry import span
+from cython.cimports.rushlight.core.geometry import refuse_window, span
 from cython.cimports.rushlight.core.state import state, tell_launchers
 from cython.cimports.rushlight.core.storage import Storage, fetch, following
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, blank, keys_for
@@ -59,12 +59,7 @@ def check_window(
     """Refuses a window of which some element lies outside of the storage."""
     n_bytes: int64_t = span(ndim, sizes, strides, offset, itemsize)
     if cython.cast(cython.size_t, n_bytes) > storage.n_bytes:
-        raise RuntimeError(
-            f"setStorage: sizes {[sizes[i] for i in range(ndim)]}, strides "
-            f"{[strides[i] for i in range(ndim)]}, storage offset {offset}, and itemsize "
-            f"{itemsize} requiring a storage size of {n_bytes} are out of bounds for "
-            f"storage of size {storage.n_bytes}"
-        )
+        refuse_window(ndim, sizes, strides, offset, itemsize, storage.n_bytes)
     return 0
 
 
@@ -78,7 +73,7 @@ def address_of(tensor: Tensor):
     if following:
         fetch(tensor.storage)
     tensor.storage.writes += 1  # whoever has the address may
-    if tensor.storage.data == cython.NULL or not tensor.numel_:
+    if not tensor.storage.device.has_memory or not tensor.numel_:
         return 0
     return cython.cast(uintptr_t, tensor.pointer())
 

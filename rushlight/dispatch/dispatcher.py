@@ -18,11 +18,10 @@ from cython.cimports.rushlight.core.keys import (
     KEY_PRIVATEUSE1,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
-from cython.cimports.rushlight.core.storage import any_shrunk, fetch, following
-from cython.cimports.rushlight.core.tensor import Tensor, check_allocated
+from cython.cimports.rushlight.core.storage import fetch, following
+from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import Signature
 
-from rushlight.dispatch.declared import TAGS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -153,6 +152,17 @@ _BEFORE = cython.declare(list, [])
 def before_replacing(function):
     """Has a function be called before a library changes what runs."""
     _BEFORE.append(function)
+
+
+# Operators with kernels from libraries, and how many; None for those of all operators.
+FOREIGN_KERNELS: dict = {}
+
+
+def count_foreign(op, change):
+    """Counts a kernel that a library gave an operator, or with -1 took back."""
+    FOREIGN_KERNELS[op] = FOREIGN_KERNELS.get(op, 0) + change
+    if not FOREIGN_KERNELS[op]:
+        del FOREIGN_KERNELS[op]
 
 
 def count_replacement():
@@ -476,8 +486,8 @@ class Operator:
             if (keys >> KEY_ABSENT) & 1 and not self.is_view:
                 refuse_absent(self, keys)
             keys &= BACKEND_BITS
-            if (any_shrunk or following) and not self.is_view:
-                check_arguments(self, slots)
+            if following and not self.is_view:
+                fetch_arguments(self, slots)
         if self.table[key] != cython.NULL:
             # owned for the call: it may take the entry out of the table
             kernel: Kernel = cython.cast(Kernel, self.table[key])
@@ -523,33 +533,19 @@ def refuse_absent(op: Operator, keys: uint64_t):
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def check_arguments(
+def fetch_arguments(
     op: Operator, slots: cython.pointer(cython.pointer(PyObject))
 ) -> cython.int:
-    """No element is read or written outside of a storage that was made smaller.
-
-    Storages that another thread's operators are to fill are filled.
-    """
+    """Storages that another thread's operators are to fill are filled."""
     i: cython.int
-    if following:
-        for i in range(op.n_tensors):
-            item = cython.cast(object, slots[op.tensor_args[i]])
-            if isinstance(item, Tensor):
-                fetch(cython.cast(Tensor, item).storage)
-            elif isinstance(item, (list, tuple)):
-                for element in item:
-                    if isinstance(element, Tensor):
-                        fetch(cython.cast(Tensor, element).storage)
-    if not any_shrunk or op.entry and "any_span" in op.entry[TAGS]:
-        return 0
     for i in range(op.n_tensors):
         item = cython.cast(object, slots[op.tensor_args[i]])
         if isinstance(item, Tensor):
-            check_allocated(item)
+            fetch(cython.cast(Tensor, item).storage)
         elif isinstance(item, (list, tuple)):
             for element in item:
-                if element is not None:
-                    check_allocated(element)
+                if isinstance(element, Tensor):
+                    fetch(cython.cast(Tensor, element).storage)
     return 0
 
 

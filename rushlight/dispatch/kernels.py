@@ -501,7 +501,7 @@ class PointwiseKernel(Kernel):
                     for d in range(t.ndim_):
                         if t.sizes[d] != first.sizes[d]:
                             return None
-                data[1 + i] = t.storage.data + t.offset * t.dtype_.itemsize
+                data[1 + i] = t.pointer()
                 ints[2 + i] = t.dtype_.itemsize
             elif type(item) is float or (type(item) is int and fits_int64(item)):
                 data[1 + i] = cython.NULL
@@ -564,7 +564,7 @@ class PointwiseKernel(Kernel):
                 or (count > 1 and shares(out, slots, self, 1))
             ):
                 return None
-        data[0] = out.storage.data + out.offset * out.dtype_.itemsize
+        data[0] = out.pointer()
         ints[0] = first.numel_
         ints[1] = out.dtype_.itemsize
         if watched:

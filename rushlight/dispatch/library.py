@@ -17,6 +17,7 @@ from rushlight.dispatch import schema as schemas
 from rushlight.dispatch.dispatcher import (
     Derivative,
     Operator,
+    count_foreign,
     count_replacement,
     forget,
     forget_packet,
@@ -134,6 +135,7 @@ class Library:
             )
         count_replacement()
         op = self._operator(op_name)
+        self._count_foreign(op)
         key = dispatch_key or self.dispatch_key or _COMPOSITE
         if key == _COMPOSITE:
             before = op.composite
@@ -181,6 +183,7 @@ class Library:
         if not key:
             raise ValueError("fallback needs a dispatch key")
         count_replacement()
+        self._count_foreign(None)
         for one in keys_named(key):
             if isinstance(one, tuple):
                 raise ValueError(f"fallbacks serve keys, not one backend of one: {key}")
@@ -246,6 +249,11 @@ class Library:
             )
         )
         self._undo.append(lambda: op.set_derivative(before))
+
+    def _count_foreign(self, op):
+        """No plan has an operator in it, or where it is None any, that is not ours."""
+        count_foreign(op, 1)
+        self._undo.append(lambda: count_foreign(op, -1))
 
     def _destroy(self):
         """Take back all that this library registered."""

@@ -36,7 +36,7 @@ from cython.cimports.rushlight.dispatch.dispatcher import (
 
 from rushlight.core.state import on_filling, on_making, on_reading
 from rushlight.dispatch.declared import TAGS
-from rushlight.dispatch.dispatcher import serve_all
+from rushlight.dispatch.dispatcher import FOREIGN_KERNELS, serve_all
 from rushlight.dispatch.keys import DispatchKey
 
 _PLANNING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
@@ -387,6 +387,8 @@ class Listener(Kernel):
 def hides(op: Operator) -> cython.bint:
     """Whether what an operator does follows from more than its operands' layout."""
     tags: object = op.entry[TAGS] if op.entry else ("unknown",)
+    if FOREIGN_KERNELS and (op in FOREIGN_KERNELS or None in FOREIGN_KERNELS):
+        return True  # a library's function is called each time
     return "random" in tags or "data_dependent" in tags or "unknown" in tags
 
 

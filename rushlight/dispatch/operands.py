@@ -126,7 +126,7 @@ def add_operand(call: cython.pointer(Call), value: object) -> cython.int:
                 "a tensor without memory of its own has no elements"
             )
         call.is_tensor[i] = True
-        operand.data = t.storage.data + t.offset * t.dtype_.itemsize
+        operand.data = t.pointer()
         operand.ndim = t.ndim_
         operand.sizes = t.sizes
         operand.strides = t.strides
@@ -266,7 +266,7 @@ def store_numbers(
 @cython.exceptval(-1, check=False)
 def set_output(call: cython.pointer(Call), k: cython.int, t: Tensor) -> cython.int:
     operand: cython.pointer(Operand) = cython.address(call.operands[k])
-    operand.data = t.storage.data + t.offset * t.dtype_.itemsize
+    operand.data = t.pointer()
     operand.ndim = t.ndim_
     operand.sizes = t.sizes
     operand.strides = t.strides

@@ -63,6 +63,7 @@ from cython.cimports.rushlight.dispatch.python_kernels import PythonKernel
 from cython.cimports.rushlight.dispatch.signature import asks
 
 from rushlight.core.layout import Layout, MemoryFormat
+from rushlight.dispatch.dispatcher import before_replacing
 
 _PLANNING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << KEY_PLANNING)
 _CPU = cython.declare(uint64_t, 1)
@@ -310,6 +311,9 @@ def forget():
         cython.cast(PlannedKernel, keeper).plans.clear()
 
 
+before_replacing(forget)
+
+
 def outcomes():
     """For each operator, how many plans were written and how many were refused."""
     return {name: tuple(counts) for name, counts in _OUTCOMES.items()}
@@ -355,7 +359,8 @@ def describe_sharing(
                 if n + 2 > _ROOM:
                     return -1
                 words[n] = 10 + (i << 8) + (k << 24)
-                words[n + 1] = second.pointer() - first.pointer()
+                words[n + 1] = second.offset * second.dtype_.itemsize
+                words[n + 1] -= first.offset * first.dtype_.itemsize
                 n += 2
                 break
             start, other = first.storage.data, second.storage.data

@@ -446,15 +446,15 @@ class ReductionKernel(Kernel):
             plan.along[2] = item
         if count == 0:
             plan.reduced[2] = 0
-        data[0] = out.storage.data + out.offset * out.dtype_.itemsize
+        data[0] = out.pointer()
         at = 1
         if second is not None:  # fresh like the first: the same strides in elements
-            data[1] = second.storage.data
+            data[1] = second.pointer()
             ratio = second.dtype_.itemsize
             for d in range(3):
                 plan.second[d] = plan.out[d] // out.dtype_.itemsize * ratio
             at = 2
-        data[at] = x.storage.data + x.offset * item
+        data[at] = x.pointer()
         data[at + 1] = cython.cast(cython.p_char, cython.address(number))
         total: int64_t = out.numel_
         if there:
@@ -544,8 +544,8 @@ def launch_parts(
     parts: int64_t = count // PART
     rest: int64_t = count % PART
     plan_parts(cython.address(plan), parts, item, step)
-    data[0] = partial.storage.data
-    data[1] = x.storage.data + x.offset * item
+    data[0] = partial.pointer()
+    data[1] = x.pointer()
     data[2] = cython.cast(cython.p_char, cython.address(one))
     fn: kernel_t = kernel_of(first, cython.address(plan), item).fn
     everything: cython.bint = watched >= EVERYTHING
@@ -564,8 +564,8 @@ def launch_parts(
             tell(fn, data, 3, ints, WORDS, 1, 1, told, 8)
         run_here(fn, data, ints, 1)
     plan.reduced[2], plan.along[2] = partial.numel_, step
-    data[0] = out.storage.data + out.offset * step
-    data[1] = partial.storage.data
+    data[0] = out.pointer()
+    data[1] = partial.pointer()
     data[2] = cython.cast(cython.p_char, cython.address(number))
     fn = kernel_of(second, cython.address(plan), step).fn
     if everything:

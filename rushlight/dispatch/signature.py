@@ -692,10 +692,7 @@ def take_integers(
                 'when unpacking long long"'
             )
             return postpone(bound, i, fault)
-    if made:
-        return own(bound, i, numbers)
-    bound.slots[i] = cython.cast(cython.pointer(PyObject), numbers)
-    return 0
+    return own(bound, i, numbers) if made else take_list(bound, i, numbers)
 
 
 @cython.cfunc
@@ -730,6 +727,18 @@ def as_argument(number: object) -> object:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
+def take_list(bound: cython.pointer(Bound), i: cython.int, item: object) -> cython.int:
+    """Put a tuple in its slot, or a copy of a list: graphs and plans keep it."""
+    if type(item) is list:
+        return own(bound, i, cython.cast(list, item)[:])
+    if not isinstance(item, tuple):
+        return own(bound, i, list(item))
+    bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
 def accept_tensors(
     i: cython.int, kind: cython.int, item: object, bound: cython.pointer(Bound)
 ) -> cython.int:
@@ -742,8 +751,7 @@ def accept_tensors(
             bound.exotic = True
         elif not isinstance(element, Tensor) and not (kind == 3 and element is None):
             return WRONG_TYPE + i
-    bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
-    return 0
+    return take_list(bound, i, item)
 
 
 @cython.cfunc
@@ -809,8 +817,7 @@ def accept_integers(
         if bound.exotic or plain:
             if plain:
                 return take_integers(bound, i, item, False)
-            bound.slots[i] = cython.cast(cython.pointer(PyObject), item)
-            return 0
+            return take_list(bound, i, item)
         numbers = tuple([as_integer(element) for element in item])
         return take_integers(bound, i, numbers, True)
     if size == 2 and type(item) is int:
@@ -907,6 +914,8 @@ def accept_rare(
                     element, (str, bytes, complex, list, tuple)
                 ) or is_array(element):
                     good = False
+        if good:
+            return take_list(bound, i, item)
     if not good:
         return WRONG_TYPE + i
     bound.slots[i] = cython.cast(cython.pointer(PyObject), item)

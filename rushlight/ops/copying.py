@@ -106,18 +106,19 @@ def compiled_there(device: Device) -> cython.bint:
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def describe(operand: cython.pointer(Operand), t: Tensor) -> cython.void:
-    operand.data = t.storage.data + t.offset * t.dtype_.itemsize
+@cython.exceptval(-1, check=False)
+def describe(operand: cython.pointer(Operand), t: Tensor) -> cython.int:
+    operand.data = t.pointer()
     operand.ndim = t.ndim_
     operand.sizes = t.sizes
     operand.strides = t.strides
     operand.itemsize = t.dtype_.itemsize
+    return 0
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
-def aim(call: cython.pointer(Call), target: Tensor) -> cython.void:
+@cython.exceptval(-1, check=False)
+def aim(call: cython.pointer(Call), target: Tensor) -> cython.int:
     """Loop over the elements of ``target``, which is written."""
     d: cython.int
     call.n = 1
@@ -127,6 +128,7 @@ def aim(call: cython.pointer(Call), target: Tensor) -> cython.void:
     for d in range(target.ndim_):
         call.sizes[d] = target.sizes[d]
     describe(cython.address(call.operands[0]), target)
+    return 0
 
 
 @cython.cfunc

@@ -9,6 +9,7 @@ from rushlight.core.device import get_default_device
 from rushlight.core.dtype import by_python_type, get_default_dtype
 from rushlight.core.factories import from_sequence
 from rushlight.core.layout import Size
+from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import promoted_type
@@ -35,6 +36,8 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         device = get_default_device()
     if getattr(data, "_is_typed_storage", False):
         data = data.tolist()
+    elif isinstance(data, UntypedStorage):
+        data = interop.of_storage(data, dtype)
     if isinstance(data, Tensor):
         result = data.detach().clone().to(dtype=dtype or data.dtype)
         if device is not None:
@@ -60,6 +63,8 @@ def as_tensor(data, dtype=None, device=None):
         device = get_default_device()
     if isinstance(data, Tensor):
         result = data
+    elif isinstance(data, UntypedStorage):
+        result = interop.of_storage(data, dtype)
     elif hasattr(data, "__array_interface__") and not interop.is_numpy_number(data):
         import numpy
 
@@ -92,6 +97,8 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         device = get_default_device()
     if isinstance(obj, Tensor):
         result = obj
+    elif isinstance(obj, UntypedStorage):
+        result = interop.of_storage(obj, dtype)
     elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
         result = interop.from_numpy(obj)
     elif hasattr(obj, "__dlpack__"):

@@ -132,14 +132,14 @@ def run_elsewhere(
 
 
 @cython.cfunc
-@cython.exceptval(check=False)
+@cython.exceptval(-1, check=False)
 def place_rows(
     operands: list,
     size: int64_t,
     inner: int64_t,
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
-) -> cython.void:
+) -> cython.int:
     """Where the operands of a row kernel start, and how they move."""
     count: cython.int = len(operands)
     k: cython.int
@@ -150,7 +150,7 @@ def place_rows(
     for k in range(count):
         t, kind = operands[k]
         item = t.dtype_.itemsize
-        data[k] = t.storage.data + t.offset * item
+        data[k] = t.pointer()
         if kind is EACH or kind == "each":
             ints[2 + k] = size * inner * item
             ints[2 + count + k] = item
@@ -171,6 +171,7 @@ def place_rows(
             ints[2 + k] = 0
             ints[2 + count + k] = 0
             ints[2 + 2 * count + k] = item
+    return 0
 
 
 @cython.cfunc

@@ -32,11 +32,17 @@ from cython.cimports.rushlight.core.keys import (
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import (
     Storage,
+    any_shrunk,
     give_block,
     resize_storage,
     take_block,
 )
-from cython.cimports.rushlight.core.tensor import Tensor, blank, keys_for
+from cython.cimports.rushlight.core.tensor import (
+    Tensor,
+    blank,
+    exceeds_storage,
+    keys_for,
+)
 
 from rushlight.core.device import compiles
 from rushlight.core.dtype import set_default_dtype
@@ -96,6 +102,7 @@ class Value:
             or t.offset != self.offset
             or (t.keys & DEFERRED) != self.deferred
             or t.wrapped_number != self.wrapped
+            or (any_shrunk and exceeds_storage(t))
             or not is_same(t.storage.device, self.device)
         ):
             return False
@@ -242,6 +249,7 @@ def usable(t: Tensor) -> cython.bint:
         and followed(t.keys)
         and not t.keys & _ABSENT
         and (t.storage.device is CPU_DEVICE) == ((t.keys & _CPU) != 0)
+        and not (any_shrunk and exceeds_storage(t))
     )
 
 

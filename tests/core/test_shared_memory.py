@@ -4,6 +4,7 @@ import gc
 import os
 import sys
 
+import numpy as np
 import pytest
 
 import rushlight as rl
@@ -103,14 +104,6 @@ def test_sharing_keeps_values_and_views_and_fixes_the_size():
     assert all(p.is_shared() for p in module.parameters())
 
 
-def test_memory_that_others_look_at_is_not_moved():
-    tensor = rl.ones(3)
-    array = tensor.numpy()
-    with pytest.raises(RuntimeError, match="not resizable"):
-        tensor.share_memory_()
-    del array
-
-
 def add(tensor, queue=None):
     tensor.add_(1)
     if queue is not None:
@@ -156,3 +149,59 @@ def test_descriptors_are_closed_with_the_storages():
     assert count() >= before + 20
     del tensors
     assert count() <= before
+
+
+def test_storages_are_tensors_as_pytorch_makes_them():
+    ours, theirs = storages(range(16))
+    for make in "asarray", "tensor", "as_tensor":
+        for dtype in None, "uint8", "float32", "float64", "int16":
+            found, wanted = (
+                getattr(library, make)(storage, dtype=dtype and getattr(library, dtype))
+                for library, storage in ((rl, ours), (torch, theirs))
+            )
+            assert str(found.dtype).split(".")[1] == str(wanted.dtype).split(".")[1]
+            assert found.tolist() == wanted.tolist()
+
+
+def test_slices_of_a_storage_share_its_memory():
+    ours, theirs = storages(range(8))
+    for storage in ours, theirs:
+        part = storage[2:5]
+        part[0] = 77
+        assert storage[2] == 77 and part.data_ptr() - storage.data_ptr() == 2
+        assert storage[-3:].tolist() == [5, 6, 7] and storage[5:2].nbytes() == 0
+        with pytest.raises(RuntimeError, match="Trying to slice with a step of 2"):
+            storage[::2]
+        with pytest.raises(RuntimeError, match="not resizable"):
+            part.resize_(9)
+    part = ours[2:5]
+    with pytest.raises(RuntimeError, match="not resizable"):
+        ours.resize_(0)  # its bytes are looked at
+    del part
+    ours.resize_(0)
+
+
+def test_bytes_of_a_storage_are_no_python_numbers_on_their_way():
+    storage = UntypedStorage(1 << 30)  # minutes, and 8 GB, as a sequence
+    for tensor in (
+        rl.asarray(storage, dtype=rl.uint8),
+        rl.asarray(storage[4096:], dtype=rl.uint8).view(rl.float32),
+        rl.frombuffer(storage, dtype=rl.uint8),
+    ):
+        assert tensor.nbytes + 4096 >= storage.nbytes()
+    assert memoryview(storage).nbytes == storage.nbytes()
+
+
+def test_memory_of_arrays_is_copied_to_be_shared():
+    array = np.arange(4.0)
+    ours = rl.from_numpy(array).share_memory_()
+    theirs = torch.from_numpy(array).share_memory_()
+    assert ours.is_shared() and theirs.is_shared()
+    array[0] = 9
+    assert ours.tolist() == theirs.tolist() == [0, 1, 2, 3]
+    lent = rl.arange(4.0)
+    seen = lent.numpy()
+    lent.share_memory_()[0] = 5
+    assert lent.is_shared()
+    del lent
+    assert seen.tolist() == [0, 1, 2, 3]  # the memory it looks at is there still

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 
 import rushlight as rl
@@ -73,3 +75,17 @@ def test_subset_and_weighted_orders_are_pytorchs():
         )
         orders.append([list(subset), list(weighted), list(without)])
     assert orders[0] == orders[1]
+
+
+def test_draws_with_replacement_are_made_in_pieces():
+    torch = pytest.importorskip("torch")
+    firsts = []
+    for library in rl, torch:
+        sampler = library.utils.data.RandomSampler(
+            range(100),
+            replacement=True,
+            num_samples=10**10,  # their counts alone would be 2.5 GB of a list
+            generator=library.Generator().manual_seed(3),
+        )
+        firsts.append([*itertools.islice(sampler, 70)])
+    assert firsts[0] == firsts[1]

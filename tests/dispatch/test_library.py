@@ -257,3 +257,38 @@ def test_a_fallback_serves_every_operator_of_a_key():
         assert rl.cos(a).cpu().tolist()[0] == 1.0
     finally:
         library._destroy()
+
+
+@pytest.mark.parametrize("destroyed", ["_destroy", "scoped"])
+def test_compositions_with_plans_hear_of_kernels_of_operators_in_them(destroyed):
+    x, calls = rl.randn(3, 4), []
+    wanted = [rl.softmax(x, 1).tolist() for _ in range(4)][-1]
+
+    def kernel(x, dim, half_to_float):
+        calls.append(dim)
+        return rl.zeros_like(x)
+
+    with _scoped_library("aten", "IMPL") as library:
+        library.impl("_softmax", kernel, "CPU")
+        for _ in range(4):
+            assert rl.softmax(x, 1).sum().item() == 0
+        if destroyed == "_destroy":
+            library._destroy()
+            assert rl.softmax(x, 1).tolist() == wanted
+    assert calls == [1] * 4
+    assert [rl.softmax(x, 1).tolist() for _ in range(4)] == [wanted] * 4
+
+
+def test_plans_hear_of_fallbacks_for_all_operators():
+    x, calls = rl.randn(3, 4), []
+    wanted = [rl.softmax(x, 1).tolist() for _ in range(4)][-1]
+
+    def fallback(keys, op, *args):
+        calls.append(op.name)
+        return op.redispatch(keys.below(DispatchKey.ADInplaceOrView), *args)
+
+    with _scoped_library("_", "IMPL") as library:
+        library.fallback(fallback, "ADInplaceOrView", with_keyset=True)
+        for _ in range(4):
+            assert rl.softmax(x, 1).tolist() == wanted
+    assert calls.count("_softmax") == 4

@@ -213,11 +213,12 @@ def tensor_pointer(tensor: Tensor) -> cython.p_char:
             f"launch: a kernel of the host's cannot read a tensor on "
             f"{tensor.storage.device}\n  remedy: move it with .cpu()"
         )
+    start: cython.p_char = tensor.pointer()
     if tensor.storage.data == cython.NULL and tensor.numel_:
         raise NotImplementedError(
             f"launch: a tensor on {tensor.storage.device} has no data for a kernel"
         )
-    return tensor.pointer()
+    return start
 
 
 def launch(

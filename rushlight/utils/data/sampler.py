@@ -76,10 +76,12 @@ class RandomSampler(Sampler[int]):
         yield from last[: self.num_samples % size]
 
     def _draws(self, size, generator):
-        whole, rest = divmod(self.num_samples, 32)
-        for count in [32] * whole + [rest]:
+        for start in range(0, self.num_samples + 1, 32):  # also where none are left
             yield from rl.randint(
-                high=size, size=(count,), dtype=rl.int64, generator=generator
+                high=size,
+                size=(min(32, self.num_samples - start),),
+                dtype=rl.int64,
+                generator=generator,
             ).tolist()
 
     def __len__(self):
