@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import faulthandler
 import os
 import re
 import signal
@@ -197,6 +198,7 @@ def apart(function):
     if not child:
         os.close(reader)
         os.dup2(notes, 2)
+        faulthandler.disable()
         signal.alarm(PATIENCE)
         try:
             with warnings.catch_warnings(), os.fdopen(writer, "w") as told:

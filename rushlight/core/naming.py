@@ -12,3 +12,7 @@ NO_GRAD_OF_INNER_TENSORS = (
     "field to be populated for a non-leaf Tensor, use .retain_grad() on the non-leaf Tensor. "
     "If you access the non-leaf Tensor by mistake, make sure you access the leaf Tensor instead."
 )
+NOT_ALLOCATED = (
+    "The tensor has a non-zero number of elements, but its data is not allocated yet.\n"
+    "  remedy: untyped_storage().resize_(n_bytes), then write the elements"
+)

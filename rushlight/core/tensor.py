@@ -62,7 +62,7 @@ from cython.cimports.rushlight.core.storage import (
 
 from rushlight.core.elements import converted
 from rushlight.core.layout import sparse_coo, sparse_csr, strided
-from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS
+from rushlight.core.naming import NO_GRAD_OF_INNER_TENSORS, NOT_ALLOCATED
 from rushlight.core.slots import PASS_BY, SLOT_NAMES
 from rushlight.core.state import tell_of_making, tell_of_reading
 
@@ -391,10 +391,7 @@ def check_allocated(t: Tensor) -> cython.int:
     if not exceeds_storage(t):
         return 0
     if t.storage.n_bytes == 0:
-        raise RuntimeError(
-            "The tensor has a non-zero number of elements, but its data is not allocated "
-            "yet.\n  remedy: untyped_storage().resize_(n_bytes), then write the elements"
-        )
+        raise RuntimeError(NOT_ALLOCATED)
     refuse_window(
         t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize, t.storage.n_bytes
     )
