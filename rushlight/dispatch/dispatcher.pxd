@@ -92,5 +92,5 @@ cdef long long registrations() noexcept
 cdef long long replacements() noexcept
 cdef void set_recorder(Recorder recorder)
 cdef void set_entry(void* entry) noexcept
-# Refuses tensors beyond their storage's end; fills those that other threads are to fill.
-cdef int check_arguments(Operator op, PyObject** slots) except -1
+# Fills storages that other threads are to fill.
+cdef int fetch_arguments(Operator op, PyObject** slots) except -1

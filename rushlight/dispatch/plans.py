@@ -39,7 +39,7 @@ from cython.cimports.rushlight.core.tensor import (
     alias,
     new_empty,
 )
-from cython.cimports.rushlight.dispatch.dispatcher import Operator, check_arguments
+from cython.cimports.rushlight.dispatch.dispatcher import Operator, fetch_arguments
 from cython.cimports.rushlight.dispatch.notes import (
     ASK,
     CALL,
@@ -297,7 +297,7 @@ class PlannedComposite(PlannedKernel):
         st: cython.pointer(ThreadState) = state()
         switches: int64_t
         if following:
-            check_arguments(op, slots)
+            fetch_arguments(op, slots)
         if st.included or st.excluded & ~_GRAPH or st.modes or st.elsewhere:
             return PythonKernel.run(self, op, slots, keys)
         switches = st.grad_mode + 2 * st.inference_mode
