@@ -38,7 +38,7 @@ __all__ = [
 
 
 # What few programs use is imported when it is first asked for.
-_ON_DEMAND = ("forward_ad", "functional")
+_ON_DEMAND = ("forward_ad", "functional", "profiler")
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for readers of types, who import everything
     from rushlight.autograd import functional

@@ -358,6 +358,12 @@ def set_data(t: Tensor, value: Tensor):
         raise RuntimeError(
             "data set to a tensor that requires gradients must be floating point or complex dtype"
         )
+    if value.layout is not t.layout:
+        raise RuntimeError(
+            "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` "
+            f"have incompatible tensor type.\n  variable: {t.layout}\n"
+            f"  tensor: {value.layout}"
+        )
     t.own_counter()
     t.storage = value.storage
     t.dtype_ = value.dtype_

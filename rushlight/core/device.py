@@ -15,14 +15,20 @@ from cython.cimports.rushlight.core.state import ThreadState, state
 
 from rushlight.core import naming
 
+_NAMES = (
+    *("cpu", "cuda", "ipu", "xpu", "mkldnn", "opengl", "opencl", "ideep", "hip", "ve"),
+    *("fpga", "maia", "xla", "lazy", "vulkan", "mps", "meta", "hpu", "mtia"),
+    "privateuseone",
+)
+_OWN = {
+    "cpu": KIND_CPU,
+    "cuda": KIND_CUDA,
+    "meta": KIND_META,
+    "privateuseone": KIND_PRIVATEUSE1,
+}
+# Types that PyTorch parses and no backend serves have a number of their own behind these.
 _KINDS = cython.declare(
-    dict,
-    {
-        "cpu": KIND_CPU,
-        "cuda": KIND_CUDA,
-        "meta": KIND_META,
-        "privateuseone": KIND_PRIVATEUSE1,
-    },
+    dict, {name: _OWN.get(name, N_KINDS + place) for place, name in enumerate(_NAMES)}
 )
 _BACKEND_NAME = cython.declare(list, ["privateuseone"])
 
@@ -515,7 +521,19 @@ _LATE = cython.declare(dict, {KIND_CUDA: "rushlight.backends.nvidia.backend"})
 
 
 @cython.cfunc
+def refuse_unserved(device: Device):
+    """Refuse tensors on devices of a type that is a name here and no more."""
+    raise NotImplementedError(
+        f"Could not run an operator with arguments from the '{device.type.upper()}' "
+        f"backend: no backend serves devices of type '{device.type}'.\n"
+        "  remedy: device='cpu', 'cuda' or 'meta'"
+    )
+
+
+@cython.cfunc
 def backend_of(device: Device) -> Backend:
+    if device.kind >= N_KINDS:
+        refuse_unserved(device)
     if _BACKENDS[device.kind] is None:
         importlib.import_module(_LATE[device.kind])
     return cython.cast(Backend, _BACKENDS[device.kind])
@@ -568,6 +586,8 @@ def register_backend(kind, backend):
     device: Device = Device(kind)
     if device.on_host or not device.has_memory:
         raise RuntimeError(f"devices of type '{device.type}' have their backend")
+    if device.kind >= N_KINDS:
+        refuse_unserved(device)
     if not isinstance(backend, Backend):
         raise TypeError(f"a backend is a Backend, not {type(backend).__name__}")
     previous = _BACKENDS[device.kind]

@@ -8,7 +8,12 @@ import cython
 from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core._python import __builtin_clzll
-from cython.cimports.rushlight.core.device import Device, default_device
+from cython.cimports.rushlight.core.device import (
+    N_KINDS,
+    Device,
+    backend_of,
+    default_device,
+)
 from cython.cimports.rushlight.core.keys import (
     BACKEND_BITS,
     KEY_ABSENT,
@@ -22,6 +27,7 @@ from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor
 from cython.cimports.rushlight.dispatch.signature import Signature
 
+from rushlight.core import naming
 from rushlight.dispatch.keys import DispatchKey, KeySet
 
 _RECORDER = cython.declare(Recorder, None)
@@ -362,6 +368,8 @@ class Operator:
     def __getattr__(self, name):
         if name in ("__name__", "__qualname__"):
             return self.name
+        if name == "__module__":
+            return f"{naming.package}._ops.{self.namespace}"
         raise AttributeError(f"operators have no attribute '{name}'")
 
     @property
@@ -406,6 +414,8 @@ class Operator:
                         t = element
                         bits |= t.keys
                         wants = wants or t.wants_grad or stale(t)
+        if self.form == OUT and not st.inference_mode:
+            refuse_inference_output(cython.cast(object, slots[self.n_args - 1]))
         if self.form == INPLACE:
             if not st.inference_mode:
                 refuse_inference_write(cython.cast(object, slots[0]))
@@ -438,6 +448,8 @@ class Operator:
         if self.device_arg >= 0:
             device = cython.cast(object, slots[self.device_arg])
             if device is not None:
+                if cython.cast(Device, device).kind >= N_KINDS:
+                    backend_of(device)  # none: it says so
                 return (bits & ~cython.cast(uint64_t, 15)) | (
                     one << cython.cast(Device, device).kind
                 )
@@ -564,6 +576,18 @@ def refuse_inference_write(target: object):
             "Inplace update to inference tensor outside InferenceMode is not allowed. "
             "You can make a clone to get a normal tensor before doing inplace update."
         )
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
+def refuse_inference_output(target: object) -> cython.int:
+    if isinstance(target, Tensor):
+        if cython.cast(Tensor, target).inference:
+            refuse_inference_write(target)
+    elif isinstance(target, (tuple, list)):
+        for item in target:
+            refuse_inference_write(item)
+    return 0
 
 
 @cython.cfunc

@@ -41,6 +41,7 @@ cdef class PointwiseKernel(Kernel):
     cdef bint keeps_steps(self, Call* call) noexcept
     cdef Tensor fresh_output(self, Call* call, int code, Device device)
     cdef int prepare_target(self, Tensor t, Call* call, Operator op, DType result) except -1
+    cdef int place_targets(self, Operator op, Call* call, list targets, tuple outs) except -1
     cdef int refuse_reading(self, Tensor t, Call* call) except -1
     cdef Tensor run_apart(self, Operator op, PyObject** slots, Call* call, Tensor target, DType result)
     cdef tuple resolve_by_function(self, Call* call)

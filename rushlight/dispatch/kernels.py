@@ -169,6 +169,18 @@ def check_mask(op: Operator, mask: object) -> cython.int:
     return 0
 
 
+@cython.cfunc
+def write_rounded(
+    op: Operator, slots: cython.pointer(cython.pointer(PyObject)), targets: list
+) -> object:
+    """Write results to outputs of other types, in the results' own types first."""
+    found = op.functional.call(slots)
+    results = [found] if len(targets) == 1 else found
+    for target, result in zip(targets, results, strict=True):
+        copy_into(target, result)
+    return cython.cast(object, slots[op.n_args - 1])
+
+
 @cython.cclass
 class PointwiseKernel(Kernel):
     """An elementwise operator: one generated kernel for each combination of types."""
@@ -700,11 +712,9 @@ class PointwiseKernel(Kernel):
             for k in range(self.n_outputs):
                 code = call.result if outs is None else _code_named(outs[k])
                 targets.append(self.fresh_output(call, code, device))
-        for k in range(self.n_outputs):
-            if op.form != FUNCTIONAL:
-                code = call.result if outs is None else _code_named(outs[k])
-                self.prepare_target(targets[k], call, op, dtype_of(code))
-            set_output(call, k, targets[k])
+        differs: cython.bint = self.place_targets(op, call, targets, outs)
+        if differs and op.form == OUT:  # rounded to the result's own type first
+            return write_rounded(op, slots, targets)
         if call.device_kind != KIND_META:
             names = tuple([cython.cast(Tensor, t).dtype_.name for t in targets])
             where: Device = cython.cast(Tensor, targets[0]).storage.device
@@ -718,6 +728,22 @@ class PointwiseKernel(Kernel):
         if op.form == OUT:
             return cython.cast(object, slots[op.n_args - 1])
         return targets[0] if self.n_outputs == 1 else tuple(targets)
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def place_targets(
+        self, op: Operator, call: cython.pointer(Call), targets: list, outs: tuple
+    ) -> cython.int:
+        """Have a call write to its outputs; whether one has not its result's type."""
+        k: cython.int
+        differs: cython.int = 0
+        for k in range(self.n_outputs):
+            if op.form != FUNCTIONAL:
+                code = call.result if outs is None else _code_named(outs[k])
+                self.prepare_target(targets[k], call, op, dtype_of(code))
+                differs |= cython.cast(Tensor, targets[k]).dtype_.code != code
+            set_output(call, k, targets[k])
+        return differs
 
     @cython.cfunc
     def resolve_by_function(self, call: cython.pointer(Call)) -> tuple:

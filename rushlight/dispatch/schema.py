@@ -28,7 +28,7 @@ SYNONYMS = {
     "SymInt": "int", "dtype": "ScalarType", "number": "Scalar", "device": "Device",
 }  # fmt: skip
 
-WRITTEN, ALIASED, VARARGS, NEEDED = 1, 2, 4, 16
+WRITTEN, ALIASED, VARARGS, NEEDED, CONSTANT = 1, 2, 4, 16, 64
 
 _NAME = re.compile(r"\s*((?:\w+::)?)(\w+)(?:\.(\w+))?\s*\(")
 _TYPE = re.compile(
@@ -88,6 +88,10 @@ class Type(namedtuple("Type", "base size optional alias")):
         alias = f"({self.alias})" if self.alias else ""
         length = f"[{self.size or ''}]" if brackets else ""
         return base.rstrip("?") + alias + item + length + ("?" if self.optional else "")
+
+
+class Constant(int):
+    """A default that a schema gives by the name of a constant of PyTorch's."""
 
 
 class Argument(namedtuple("Argument", "name type default kwarg_only")):
@@ -197,6 +201,8 @@ def argument_rows(schema, method=False):
             and not arg.type.optional
         ):
             flags |= NEEDED  # None is not taken for what the operator chooses
+        if isinstance(arg.default, Constant):
+            flags |= CONSTANT
         rows.append(
             (arg.name, arg.kind, arg.default, arg.kwarg_only, arg.type.size, flags)
         )
@@ -285,7 +291,7 @@ def _parse_returns(text):
 
 
 _WORDS = {
-    "None": None, "True": True, "False": False, "Mean": 1, "Sum": 2,
+    "None": None, "True": True, "False": False, "Mean": Constant(1), "Sum": Constant(2),
     "inf": float("inf"), "-inf": float("-inf"),
 }  # fmt: skip
 

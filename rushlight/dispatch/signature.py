@@ -103,6 +103,7 @@ _LISTS = cython.declare(
     frozenset, frozenset({"all", "any", "count_nonzero", "squeeze", "squeeze_copy"})
 )
 WRITTEN = cython.declare(cython.int, 32)
+CONSTANT = cython.declare(cython.int, 64)
 
 # Mismatch codes: 0 fits; the argument's index is in the low byte.
 TOO_MANY = cython.declare(cython.int, 256)
@@ -330,6 +331,8 @@ class Signature:
                 default = self.defaults[i]
                 if default is Ellipsis:
                     return MISSING + i
+                if bound.strict and self.flags[i] & CONSTANT:
+                    default = 0  # PyTorch's functions read the constant's name as zero
                 bound.slots[i] = cython.cast(cython.pointer(PyObject), default)
         return 0
 

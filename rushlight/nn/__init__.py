@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+
 from rushlight.nn import functional, grad, init, modules, parallel, parameter, utils
 from rushlight.nn.modules import (
     AdaptiveAvgPool1d,
@@ -196,4 +198,6 @@ def __getattr__(name):
         from rushlight.nn.modules import linear_cross_entropy_options
 
         return linear_cross_entropy_options.LinearCrossEntropyOptions
+    if name == "attention":  # no import of every program's
+        return importlib.import_module(f"{__name__}.attention")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -341,6 +341,9 @@ def div_mode(self, other, rounding_mode):
     if rounding_mode is None:
         return ops.div(self, other)
     if rounding_mode == "trunc":
+        dtype = result_type(self, other)
+        if dtype.is_floating_point and dtype.itemsize == 2:  # of the rounded quotient
+            return ops.trunc(ops.div(self, other))
         return ops._div_trunc(self, other)
     if rounding_mode == "floor":
         return ops._div_floor(self, other)

@@ -89,7 +89,8 @@ class Forward:
                 input[2:], weight[2:], stride, padding, dilation, strict=True
             )
         ]
-        self.shape = (input[0], weight[0], *output)
+        # PyTorch's: of no channels nothing is made, whatever the weight has
+        self.shape = (input[0], weight[0] if input[1] else 0, *output)
         self.empty = 0 in self.shape or 0 in weight
         self.settings = stride, padding, dilation, groups
         if self.empty:
@@ -118,7 +119,11 @@ class Forward:
         if self.empty:
             out.zero_()
             n = len(self.shape) - 2
-            return out if bias is None else out.add_(bias.reshape(-1, *[1] * n))
+            return (
+                out
+                if bias is None or not out.numel()
+                else out.add_(bias.reshape(-1, *[1] * n))
+            )
         source = self.padding.run(input)
         operands = out, weight, source, bias
         kernel = _kernel(self.kind, self.dtype)

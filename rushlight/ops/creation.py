@@ -617,6 +617,10 @@ def linalg_vander(x, columns):
 def _powers(x, columns):
     x = ops.atleast_1d(x)
     columns = x.shape[-1] if columns is None else columns
+    if x.is_complex():  # zero to the power of zero is one, as a product of no factors
+        factors = ops.unsqueeze(x, -1).expand(*x.shape, max(columns - 1, 0))
+        ones = x.new_ones((*x.shape, min(columns, 1)))
+        return ops.cat([ones, ops.cumprod(factors, -1)], -1)
     exponents = ops.arange(columns, device=x.device)
     if x.is_floating_point():
         exponents = exponents.to(x.dtype)

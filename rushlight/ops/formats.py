@@ -89,3 +89,15 @@ def lines_laid_out(result, channels_last):
     if not channels_last:
         return result
     return laid_out(result.unsqueeze(2), channels_last_).squeeze(2)
+
+
+def odd_steps(x):
+    """Whether there is a dimension of one element, and not all steps are row-major."""
+    if 1 not in x.shape:
+        return False
+    step = 1
+    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
+        if stride != step:
+            return True
+        step *= size
+    return False

@@ -101,7 +101,7 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
         result = interop.of_storage(obj, dtype)
     elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
         result = interop.from_numpy(obj)
-    elif hasattr(obj, "__dlpack__"):
+    elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":
         result = interop.from_dlpack(obj)
     elif interop.is_numpy_number(obj):
         shared, result = False, tensor(obj)  # of its own type, then cast

@@ -404,5 +404,5 @@ def _with_probabilities(self, target, weight, reduction, smoothing, channels):
     if weight is not None:
         costs = costs * _along_channels(weight, self.ndim, channels)
     if reduction == MEAN:
-        return costs.sum() / (self.numel() // self.shape[channels])
+        return costs.sum() / (self.numel() // max(self.shape[channels], 1))
     return costs.sum([channels]) if reduction == NONE else costs.sum()

@@ -23,7 +23,9 @@ from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
 from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
-from rushlight.ops.formats import format_of, laid_out
+from rushlight.ops import long_rows
+from rushlight.ops.formats import format_of, laid_out, odd_steps
+from rushlight.ops.long_rows import statistics_dtype as _wide
 from rushlight.ops.native import brief, expect, fresh, name_of, scalar_name
 from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
 from rushlight.ops.shared import conjugated, followed, readable, refuse_gradient
@@ -139,11 +141,6 @@ def centered_product(grad, x, center):
 def norm_input_gradient(grad, x, center, scale, grad_mean, slope):
     """The gradient less its mean and its share along the normalized values."""
     return (grad - grad_mean - (x - center) * slope) * scale
-
-
-def _wide(dtype):
-    """The dtype to compute statistics in."""
-    return float32 if dtype.itemsize == 2 else dtype
 
 
 def _check_types(operator, input, *parameters):
@@ -266,6 +263,10 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     short = lead + [1] * len(normalized_shape)
     wide = _kept_there(input, weight, bias)
     result = fresh(input, input.shape)
+    if size > long_rows.LONG and input.device.on_host:
+        return long_rows.layer_norm(
+            input, len(normalized_shape), weight, bias, eps, wide
+        )
     center, rstd = fresh(input, short, wide), fresh(input, short, wide)
     kernel, operands = layer_norm_kernel, [(input, EACH)]
     if weight is not None or bias is not None:
@@ -382,18 +383,6 @@ def layer_norm_gradients(
     return d_input, d_weight, d_bias
 
 
-def _odd_steps(x):
-    """Whether there is a dimension of one element, and not all steps are row-major."""
-    if 1 not in x.shape:
-        return False
-    step = 1
-    for size, stride in zip(reversed(x.shape), reversed(x.stride()), strict=True):
-        if stride != step:
-            return True
-        step *= size
-    return False
-
-
 def rms_norm(input, normalized_shape, weight, eps):
     """The rows over the roots of their mean squares, scaled.
 
@@ -414,7 +403,7 @@ def rms_norm(input, normalized_shape, weight, eps):
     if eps is None:
         eps = finfo(_wide(input.dtype)).eps
     format = format_of(input)
-    if input.dtype.category == 3 or _odd_steps(input):
+    if input.dtype.category == 3 or odd_steps(input):
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
         wide = input.to(_wide(input.dtype))
         result = wide * ops.rsqrt((wide * wide).mean(dims, True) + float(eps))
@@ -436,6 +425,8 @@ def rms_norm_rows(input, size, eps):
     x = input.contiguous()
     result = ops.empty_like(x)
     rows = x.numel() // size if size else 0
+    if size > long_rows.LONG and x.device.on_host:
+        return long_rows.rms_norm(x, size, eps)
     run_rows(
         rms_norm_kernel, [(result, EACH)], [(x, EACH)], (rows, size, 1),
         name_of(x.dtype), (float(eps),),

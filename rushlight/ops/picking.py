@@ -114,6 +114,13 @@ def pick_there(
 
 
 @cython.cfunc
+def worst_place(index: Tensor, size: int64_t):
+    """An index that names nothing, or NO_FAULT: where nothing is copied it is looked for."""
+    low, high = int(index.min().item()), int(index.max().item())
+    return low if low < 0 else high if high >= size else NO_FAULT
+
+
+@cython.cfunc
 @cython.exceptval(0, check=True)
 def pick(
     out: Tensor,
@@ -133,6 +140,8 @@ def pick(
     count: int64_t = index.numel_
     total: int64_t = outer
     work: int64_t = count
+    if outer == 0 and not wrap and count and out.storage.device.has_memory:
+        return worst_place(index, size)
     if outer * count == 0 or not out.storage.device.has_memory:
         return NO_FAULT
     check_place(x, index)

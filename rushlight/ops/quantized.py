@@ -259,8 +259,8 @@ def numbers(self):
 
 
 def dequantize(self):
-    """Tensors that are not quantized pass."""
-    return ops._dequantize(self) if self.is_quantized else self
+    """The numbers of a quantized tensor; any other's elements as float32."""
+    return ops._dequantize(self) if self.is_quantized else self.to(float32)
 
 
 def dequantize_several(tensors):

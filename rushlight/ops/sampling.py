@@ -455,7 +455,7 @@ def randperm(n, generator, dtype, layout, device, pin_memory):
             f"n is too large for result tensor type: '{scalar_name(dtype)}Tensor': "
             f"{n} is more than {exact[dtype.code]}"
         )
-    if n > INTEGER_RANGES[dtype.code][2]:
+    if n - 1 > INTEGER_RANGES[dtype.code][2]:
         raise RuntimeError(
             f"value cannot be converted to type {dtype.name}_t without overflow: {n}"
         )

@@ -119,6 +119,8 @@ def block_diag(tensors):
                 "torch.block_diag: Input tensors must have 2 or fewer dimensions. "
                 f"Input {number} has {tensor.ndim} dimensions"
             )
+    if not tensors:
+        return ops.empty([1, 0])
     blocks = [atleast_row(tensor) for tensor in tensors]
     width = sum(block.shape[1] for block in blocks)
     dtype = blocks[0].dtype

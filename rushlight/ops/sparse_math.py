@@ -93,11 +93,12 @@ def add(self, other, alpha):
         )
     if not two[1].shape[0]:
         return made(one[0], one[1].to(dtype, copy=True), self.shape, one[2])
-    second = two[1] if alpha == 1 else two[1] * alpha
+    second = two[1].to(dtype)
+    second = second if alpha == 1 else second * alpha
     if _same_places(one[0], two[0]):
         return made(one[0], one[1] + second, self.shape, one[2] and two[2])
     indices = ops.cat([one[0], two[0]], 1)
-    values = ops.cat([one[1].to(dtype), second.to(dtype)])
+    values = ops.cat([one[1].to(dtype), second])
     result = made(indices, values, self.shape)
     if (one[2] and two[2]) or values.shape[0] > self.numel():
         # in order they stay so, and coordinates must not pile up
@@ -130,7 +131,8 @@ def _add_to_dense(self, other, alpha):
     indices, values, _ = parts(other)
     if not values.numel():
         return self
-    values = (values if alpha == 1 else values * alpha).to(dtype)
+    values = values.to(dtype)
+    values = values if alpha == 1 else values * alpha
     if not indices.shape[0]:
         return self.add_(values.sum([0]))
     if dtype is bool_:

@@ -65,6 +65,7 @@ def mm(mat1, mat2, reduce=None):
 
 
 def _reduced(mat1, mat2, reduce):
+    reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in ("sum", "mean", "amax", "amin"):
         raise RuntimeError(
             f"reduce argument must be either sum, mean, amax or amin, got {reduce}"

@@ -61,6 +61,16 @@ def operators():
         yield pytest.param(info, function, id=info.name)
 
 
+def of_narrow_types():
+    """Of these, those that take half precision or bytes and draw no numbers."""
+    for case in operators():
+        info, _ = case.values
+        if info.name not in LEFT_OUT and {torch.float16, torch.uint8} & set(
+            info.dtypes
+        ):
+            yield case
+
+
 def outputs_for(result, name):
     """A tensor for each of a result's, changed."""
     several = isinstance(result, (list, tuple))
@@ -159,6 +169,30 @@ def test_out_has_the_oracles_rules(info, function):
         refused = want[0] in ("RuntimeError", "NotImplementedError")
         if not same and not (name in KEPT and refused):  # ours may take more types
             wrong.append((name, want[:3], got[:3]))
+    assert not wrong
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("info, function", list(of_narrow_types()))
+def test_what_goes_to_a_wider_type_is_rounded_as_the_oracles(info, function):
+    wrong = []
+    for narrow, wide in ((torch.float16, torch.float32), (torch.uint8, torch.int32)):
+        if narrow not in info.dtypes:
+            continue
+        torch.manual_seed(0)
+        sample = next(iter(info.sample_inputs("cpu", narrow)))
+        result = info.op(sample.input, *sample.args, **sample.kwargs)
+        if not isinstance(result, torch.Tensor) or result.dtype is not narrow:
+            continue
+        theirs = torch.ones(result.shape, dtype=wide)
+        mine = to_rushlight(theirs)
+        want = outcome(torch, info.op, sample, theirs)
+        got = outcome(rl, function, Carried(sample), mine)
+        if want[0] in (True, False) and got[0] in (True, False):
+            kept = [np.all(x[3][0].astype(result.numpy(force=True).dtype) == x[3][0])
+                    for x in (want, got)]  # fmt: skip
+            if kept[0] != kept[1]:
+                wrong.append((narrow, want[3], got[3]))
     assert not wrong
 
 

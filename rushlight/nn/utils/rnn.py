@@ -78,6 +78,30 @@ class PackedSequence(_Fields):
         """The same sequences in float64."""
         return self.to(rl.float64)
 
+    def half(self):
+        """The same sequences in float16."""
+        return self.to(rl.float16)
+
+    def long(self):
+        """The same sequences in int64."""
+        return self.to(rl.int64)
+
+    def int(self):
+        """The same sequences in int32."""
+        return self.to(rl.int32)
+
+    def short(self):
+        """The same sequences in int16."""
+        return self.to(rl.int16)
+
+    def char(self):
+        """The same sequences in int8."""
+        return self.to(rl.int8)
+
+    def byte(self):
+        """The same sequences in uint8."""
+        return self.to(rl.uint8)
+
     def cpu(self, *args, **kwargs):
         """The same sequences on the CPU."""
         return self.to("cpu", *args, **kwargs)

@@ -2,7 +2,7 @@
 
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from rushlight.utils.data._pipes import is_iterable_pipe, ordered, seeded, shared_out
 from rushlight.utils.data.collate import default_collate, default_convert
@@ -20,6 +20,7 @@ from rushlight.utils.data.sampler import (
 )
 
 _T = TypeVar("_T")
+T_co = TypeVar("T_co", covariant=True)
 _worker_init_fn_t = Callable[[int], None]
 _collate_fn_t = Callable[[list[_T]], Any]
 
@@ -36,7 +37,7 @@ class _DatasetKind:
     Iterable = 1
 
 
-class DataLoader:
+class DataLoader(Generic[T_co]):
     """An iterable over the batches of a data set.
 
     Args:
