@@ -388,13 +388,11 @@ def exceeds_storage(t: Tensor) -> cython.bint:
 @cython.exceptval(-1, check=False)
 def check_allocated(t: Tensor) -> cython.int:
     """Refuses a tensor of which some element lies outside of its storage."""
-    if not exceeds_storage(t):
-        return 0
-    if t.storage.n_bytes == 0:
+    n_bytes: cython.size_t = t.storage.n_bytes
+    if exceeds_storage(t) and n_bytes == 0:
         raise RuntimeError(NOT_ALLOCATED)
-    refuse_window(
-        t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize, t.storage.n_bytes
-    )
+    if exceeds_storage(t):
+        refuse_window(t.ndim_, t.sizes, t.strides, t.offset, t.dtype_.itemsize, n_bytes)
     return 0
 
 
