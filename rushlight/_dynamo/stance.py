@@ -23,7 +23,8 @@ def is_compiling():
 
     A compiled function runs as it is in each call, so it is true in each.
 
-    >>> is_compiling(), compile(is_compiling)()
+    >>> import rushlight as rl
+    >>> is_compiling(), rl.compile(is_compiling)()
     (False, True)
     """
     return capture.is_following() or is_exporting()

@@ -257,6 +257,7 @@ def _check_bilinear(input1, input2, weight, bias):
 def order_in(dtype, p):
     """The order of a norm as numbers of the type hold it: zero or infinity at the ends.
 
+    >>> from rushlight.core.dtypes import float64
     >>> order_in(float32, 1e40), order_in(float64, 1e40)
     (inf, 1e+40)
     """
