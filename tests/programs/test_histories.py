@@ -52,6 +52,7 @@ def outcome(function, seed, scale):
     return told, [numbers(t.grad) for t in given if t.is_leaf]
 
 
+@pytest.mark.filterwarnings("ignore:Tensor.mT:UserWarning")
 @pytest.mark.parametrize("block", range(4))
 def test_compiled_histories_end_as_uncompiled_ones(block):
     for seed in range(25 * block, 25 * block + 25):
