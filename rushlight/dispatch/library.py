@@ -135,14 +135,19 @@ class Library:
             )
         count_replacement()
         op = self._operator(op_name)
-        self._count_foreign(op)
         key = dispatch_key or self.dispatch_key or _COMPOSITE
         if key == _COMPOSITE:
+            self._count_foreign(op)
             before = op.composite
             op.set_composite(PythonKernel(_fitted(op, fn, with_keyset)))
             self._undo.append(lambda: op.set_composite(before))
             return
-        for one in keys_named(key):
+        keys = keys_named(key)
+        # casts stand above the kernels that a plan is made of
+        above = {one[0] if isinstance(one, tuple) else one for one in keys}
+        if above != {DispatchKey.Autocast}:
+            self._count_foreign(op)
+        for one in keys:
             if isinstance(one, tuple):
                 self._set_for_backend(op, *one, fn, with_keyset)
             else:

@@ -7,6 +7,7 @@ import pytest
 import rushlight as rl
 from rushlight.codegen.language import select
 from rushlight.core.interop import storage_buffer
+from rushlight.dispatch.dispatcher import FOREIGN_KERNELS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.library import _excluded, _scoped_library
 from rushlight.library import Library, custom_op, fallthrough_kernel, register_autograd
@@ -292,3 +293,12 @@ def test_plans_hear_of_fallbacks_for_all_operators():
         for _ in range(4):
             assert rl.softmax(x, 1).tolist() == wanted
     assert calls.count("_softmax") == 4
+
+
+@pytest.mark.parametrize("key, counted", [("AutocastCPU", False), ("CPU", True)])
+def test_casts_leave_the_plans_of_what_they_stand_above(key, counted):
+    """Whoever used autocast once keeps the launches of compositions of products."""
+    with _scoped_library("aten", "IMPL") as library:
+        library.impl("_lstm_sequence", lambda *args: None, key)
+        found = rl.ops.aten._lstm_sequence.default in FOREIGN_KERNELS
+    assert found == counted
