@@ -278,13 +278,22 @@ def clamp(x, low=None, high=None):
     if x.type.is_bool:
         x = x if low is None else maximum(x, low)
         return x if high is None else minimum(x, high)
+    value = x
     if low is not None:
-        x = select((x < low) | _is_nan_bound(low, x), low, x)
-    return x if high is None else select((x > high) | _is_nan_bound(high, x), high, x)
+        value = select(value < low, low, value)
+    if high is not None:
+        value = select(value > high, high, value)
+    if not x.type.is_float:
+        return value
+    # Asked of both bounds at once, as one instruction does.
+    return select(_is_nan(low, x) | _is_nan(high, x), constant(math.nan, x), value)
 
 
-def _is_nan_bound(bound, x):
-    return isnan(bound if isinstance(bound, Expr) else constant(bound, x))
+def _is_nan(bound, x):
+    """Whether a bound of ``x`` is NaN: a value, a number or none."""
+    if isinstance(bound, Expr):
+        return isnan(bound)
+    return constant(bound is not None and math.isnan(bound), x < x)
 
 
 def logical_not(x):
