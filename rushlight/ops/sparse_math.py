@@ -200,7 +200,13 @@ def mul(self, other):
     sizes = self.shape[: parts(one)[0].shape[0]]
     mine, theirs = flat_places(parts(one)[0], sizes), flat_places(parts(two)[0], sizes)
     at = ops.clamp(ops.searchsorted(theirs, mine), 0, theirs.shape[0] - 1)
-    both = ops.nonzero(ops.index_select(theirs, 0, at) == mine).reshape([-1])
+    found = ops.index_select(theirs, 0, at) == mine
+    if not parts(one)[2]:  # keeps its elements, those that the other lacks as zeros
+        values = parts(one)[1] * ops.index_select(parts(two)[1], 0, at)
+        shown = found.reshape([-1] + [1] * (values.ndim - 1))
+        values = ops.where(shown, values, 0)
+        return made(parts(one)[0], values, self.shape, False)
+    both = ops.nonzero(found).reshape([-1])
     values = ops.index_select(parts(one)[1], 0, both) * ops.index_select(
         parts(two)[1], 0, ops.index_select(at, 0, both)
     )
