@@ -13,6 +13,7 @@ from cython.cimports.rushlight.core._python import (
     Py_DECREF,
     Py_INCREF,
 )
+from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import COMPLEX, DType
 from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED
 from cython.cimports.rushlight.core.posix import sched_yield
@@ -301,7 +302,10 @@ class CopySlices(Node):
             return tuple([None] * self.n_edges)
         if (state().included >> KEY_BATCHED) & 1:
             return self.apply_in_levels(grads, needs)
-        result: Tensor = empty_as(self.base_geometry, cython.cast(Tensor, grads))
+        given: Tensor = grads
+        result: Tensor = empty_as(
+            self.base_geometry, given.dtype_, given.storage.device
+        )
         result.copy_(grads)
         window: Tensor = self.view_of(result)
         inside = self.inner.apply(window.clone(), needs)
@@ -335,6 +339,19 @@ class CopySlices(Node):
             return self.replay(base)
         sizes, strides, offset = self.view_geometry
         return base.as_strided(sizes, strides, offset - self.base_geometry[2])
+
+    def written_view(self) -> Tensor:
+        """The view after the write, with its history; its elements are undefined."""
+        base: Tensor = empty_as(self.base_geometry, self.meta_dtype, self.meta_device)
+        base.grad_fn_ = self
+        base.wants_grad = True
+        current: cython.pointer(ThreadState) = state()
+        recording: cython.bint = current.grad_mode
+        current.grad_mode = True
+        try:
+            return self.view_of(base)
+        finally:
+            current.grad_mode = recording
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -548,7 +565,7 @@ def geometry_of(tensor: Tensor) -> tuple:
 
 
 @cython.cfunc
-def empty_as(shape: tuple, like: Tensor) -> Tensor:
+def empty_as(shape: tuple, dtype: DType, device: Device) -> Tensor:
     """Undefined memory of the recorded sizes and strides."""
     sizes: int64_t[64]
     strides: int64_t[64]
@@ -557,7 +574,7 @@ def empty_as(shape: tuple, like: Tensor) -> Tensor:
     for i in range(ndim):
         sizes[i] = shape[0][i]
         strides[i] = shape[1][i]
-    return new_empty(ndim, sizes, strides, like.dtype_, like.storage.device)
+    return new_empty(ndim, sizes, strides, dtype, device)
 
 
 @cython.cfunc

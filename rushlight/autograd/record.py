@@ -14,12 +14,17 @@ from cython.cimports.rushlight.autograd.node import (
     set_history,
     tracks_gradient,
 )
-from cython.cimports.rushlight.autograd.saved import note_modification, save_tensor
+from cython.cimports.rushlight.autograd.saved import (
+    note_modification,
+    save_tensor,
+    save_written_view,
+)
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (
     DEFERRED,
     KEY_ADINPLACEORVIEW,
     KEY_AUTOGRAD,
+    KEY_BATCHED,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.tensor import (
@@ -82,10 +87,8 @@ class Replay:
     def __call__(self, base):
         slots: cython.pointer(PyObject)[24]
         i: cython.int
-        source: object = base
-        if self.before is not None:
-            source = self.before(base)
-        elif self.geometry is not None:
+        source: object = base if self.before is None else self.before(base)
+        if self.before is None and self.geometry is not None:
             sizes, strides, offset = self.geometry
             source = base.as_strided(sizes, strides, base.storage_offset() + offset)
         for i in range(len(self.args)):
@@ -354,7 +357,7 @@ def save_values(
             values.append(None)
         elif what == 1:
             item = result if isinstance(result, Tensor) else result[d.index[i]]
-            values.append(save_result(item, node))
+            values.append(save_result(item, node, op.form == INPLACE))
         elif what == 9 or what == 10:
             item = result if isinstance(result, Tensor) else result[d.index[i]]
             values.append(saved_value(what, item, node))
@@ -373,10 +376,12 @@ def save_values(
 
 
 @cython.cfunc
-def save_result(item: object, node: Node) -> object:
+def save_result(item: object, node: Node, inplace: cython.bint) -> object:
     if not isinstance(item, Tensor):
         return item
     t: Tensor = item
+    if inplace and t.base is not None and not (state().included >> KEY_BATCHED) & 1:
+        return save_written_view(t, node)
     # outputs that do not require grad are plain values
     return save_tensor(t, node, t.grad_fn_ is node)
 
@@ -403,7 +408,7 @@ def group_needs(
 @cython.cfunc
 @cython.exceptval(check=False)
 def differentiable(t: Tensor) -> cython.bint:
-    return t.dtype_.category == FLOATING or t.dtype_.category == COMPLEX
+    return t.dtype_.category in (FLOATING, COMPLEX)
 
 
 @cython.cfunc

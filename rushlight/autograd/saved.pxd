@@ -3,7 +3,9 @@ from rushlight.core.tensor cimport Tensor
 
 cdef class SavedTensor:
     cdef Tensor tensor              # an input as it is; an output detached
-    cdef object source              # where a hook packed an input: the node its gradient flows to
+    # of an input that a hook packed, the node its gradient flows to; of an output written
+    # to through a view, a weak reference to the CopySlices around its node
+    cdef object source
     cdef bint is_output
     cdef bint requires_grad
     cdef bint packed
@@ -14,8 +16,11 @@ cdef class SavedTensor:
     cdef object payload             # what a pack hook returned
     cdef readonly object unpack_hook
     cdef Tensor unpack(self, object owner)
+    cdef Tensor attached(self, Tensor tensor, object owner)
 
 # Call it for outputs after set_history(): it keeps the output's number.
 cdef SavedTensor save_tensor(Tensor tensor, object owner, bint is_output)
+# The result of an in-place call on a view, after rebase_history().
+cdef SavedTensor save_written_view(Tensor tensor, object owner)
 # Remember the line of an in-place change of a tensor that some node has saved; a no-op elsewhere.
 cdef int note_modification(Tensor tensor) except -1

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import weakref
 
 import cython
 from cython.cimports.libc.stdint import uint32_t, uint64_t, uintptr_t
@@ -203,14 +204,26 @@ class SavedTensor:
         if self.inner and tensor.grad_fn_ is None:
             raise RuntimeError(errors.DETACHED_IN_PLACE)
         if self.is_output and state().grad_mode:
-            return attach(tensor, owner, self.output_number)
+            return self.attached(tensor, owner)
         return tensor
+
+    @cython.cfunc
+    def attached(self, tensor: Tensor, owner: object) -> Tensor:
+        """An output at its place in the graph.
+
+        What was written to through a view is a view of the base after that write.
+        """
+        around: object = None if self.source is None else self.source()
+        if around is None:
+            return attach(tensor, owner, self.output_number)
+        view: Tensor = around.written_view()
+        return attach(tensor, view.grad_fn_, view.output_number)
 
     def unpack_in_graph(self, owner):
         """The tensor as programs see it: an output belongs to the graph, always."""
         tensor: Tensor = self.unpack(owner)
-        if self.is_output and not self.packed and tensor.grad_fn_ is not owner:
-            return attach(tensor, owner, self.output_number)
+        if self.is_output and not self.packed and tensor.grad_fn_ is None:
+            return self.attached(tensor, owner)
         return tensor
 
     def unpack_payload(self, owner):
@@ -219,7 +232,7 @@ class SavedTensor:
         if not self.requires_grad:
             return tensor
         if self.is_output:
-            return attach(tensor, owner, self.output_number)
+            return self.attached(tensor, owner)
         if tensor.grad_fn_ is self.source or tensor is self.source:
             return tensor
         return attach(tensor, self.source, self.output_number)
@@ -289,6 +302,14 @@ def save_tensor(tensor: Tensor, owner: object, is_output: cython.bint) -> SavedT
             return saved
     saved.watch = bucket_of(tensor)
     watched[saved.watch] += 1
+    return saved
+
+
+@cython.cfunc
+def save_written_view(tensor: Tensor, owner: object) -> SavedTensor:
+    saved: SavedTensor = save_tensor(tensor, owner, True)
+    # the view's history leads to the base's and so back to the owner: no strong reference
+    saved.source = weakref.ref(tensor.base.grad_fn_)
     return saved
 
 
