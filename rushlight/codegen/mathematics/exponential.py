@@ -227,10 +227,11 @@ def _with_power_of_table(r, pattern):
     """``exp(r)`` times the power of two whose parts the low bits of a pattern are."""
     count, _ = _parts_of_a_power(r)
     curve = polynomial(r, _exp_of_rest(count, TERMS_OF_REST[count]))
-    curve = fma(curve, r * r, r)
     power, lost = (lookup(pattern, r, part) for part in parts(_powers(count), r))
+    # What is left is added last of the small parts: its sum with them is not rounded.
+    rest = fma(power, curve * (r * r), lost)
     whole = pattern >> count.bit_length() - 1 << format_of(r).mantissa
-    return (power + fma(power, curve, lost)) * from_bits(whole, r)
+    return (power + fma(power, r, rest)) * from_bits(whole, r)
 
 
 def _exp_by_table(x):
