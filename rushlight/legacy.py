@@ -468,6 +468,13 @@ def _old_name(dtype):
     return WORDS[dtype.name].lower()
 
 
+def _refuse_span(size, stride):
+    raise RuntimeError(
+        f"Storage size calculation overflowed with sizes={list(size)} and "
+        f"strides={list(stride)}"
+    )
+
+
 def set_(self, source=None, storage_offset=0, size=None, stride=None):
     """Makes a tensor the window on another's memory, or on a storage, that is asked for.
 
@@ -529,11 +536,10 @@ def set_(self, source=None, storage_offset=0, size=None, stride=None):
             f"unequal size length ({len(size)}) and stride length ({len(stride)})"
         )
     if min((*size, *stride), default=0) < 0:
-        raise RuntimeError(
-            f"Storage size calculation overflowed with sizes={list(size)} and "
-            f"strides={list(stride)}"
-        )
+        _refuse_span(size, stride)
     last = storage_offset + sum((n - 1) * step for n, step in zip(size, stride))
+    if 0 not in size and (last + 1) * width >= 1 << 63:
+        _refuse_span(size, stride)
     if 0 not in size and (last + 1) * width > memory.nbytes():
         memory.resize_((last + 1) * width)
     window = make_tensor(memory, size, stride, storage_offset, self.dtype)

@@ -286,6 +286,7 @@ class Function(FunctionCtx, metaclass=FunctionMeta):
         results = _Wrapping(node, tensors, raw, recording).wrap()
         if push is not None:
             push(node, raw, results)
+        node.dirty_tensors = ()  # which would hold their own node
         if recording:
             _save(node, results)
         return results if several else results[0]

@@ -247,8 +247,13 @@ def suffixes(tensor):
         found.append(f"size={tuple(tensor.shape)}")
     if tensor.dtype.name not in plain:
         found.append(f"dtype={tensor.dtype}")
-    if tensor.grad_fn is not None:
-        found.append(f"grad_fn=<{node_name(tensor.grad_fn)}>")
+    try:
+        node = tensor.grad_fn
+        maker = None if node is None else node_name(node)
+    except RuntimeError:  # a view that was written to where its history cannot follow
+        maker = "Invalid"
+    if maker is not None:
+        found.append(f"grad_fn=<{maker}>")
     elif tensor.requires_grad:
         found.append("requires_grad=True")
     if tensor._tangent is not None and sees_tangents():

@@ -125,3 +125,16 @@ def test_parameters_and_sizes_alone_are_formatted_as_tensors():
         assert f"{parameter}".startswith("Parameter containing")
         assert f"{module.empty((), device='meta')}".startswith("tensor(...")
         assert f"{module.tensor(0.5, requires_grad=True)}" == "0.5"
+
+
+def test_a_view_whose_history_cannot_follow_prints_an_invalid_node():
+    def texts(m):
+        base = m.ones(3, requires_grad=True) * 1
+        with m.no_grad():
+            unrecorded = base[:2]
+        first = base.unbind(0)[0]
+        base.mul_(2)
+        return repr(unrecorded), repr(first)
+
+    torch = pytest.importorskip("torch")
+    assert texts(rl) == texts(torch)

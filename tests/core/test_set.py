@@ -27,6 +27,23 @@ CALLS = {
     "unequal lengths": lambda m, x, t: t.set_(x.untyped_storage(), 0, (2,), (1, 1)),
     "a negative stride": lambda m, x, t: t.set_(x.untyped_storage(), 0, (2,), (-1,)),
     "a tensor that needs a gradient": lambda m, x, t: t.requires_grad_().set_(x),
+    "an offset far beyond": lambda m, x, t: t.set_(
+        x.untyped_storage(), 2**62, (2,), (1,)
+    ),
+    "a tensor's offset far beyond": lambda m, x, t: t.set_(x, 2**61, (2,), (1,)),
+    "a size far beyond": lambda m, x, t: t.set_(x.untyped_storage(), 0, (2**61,), (1,)),
+    "a size without strides far beyond": lambda m, x, t: t.set_(
+        x.untyped_storage(), 0, (2**63 - 1,)
+    ),
+    "a stride far beyond": lambda m, x, t: t.set_(
+        x.untyped_storage(), 0, (2,), (2**62,)
+    ),
+    "no elements far beyond": lambda m, x, t: t.set_(
+        x.untyped_storage(), 2**62, (0,), (1,)
+    ),
+    "one element seen often": lambda m, x, t: t.set_(
+        x.untyped_storage(), 0, (3,), (0,)
+    ),
     "a number": lambda m, x, t: t.set_(3),
 }
 
