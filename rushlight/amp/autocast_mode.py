@@ -14,12 +14,18 @@ import threading
 import warnings
 
 import rushlight as rl
-from rushlight.core.state import exclude_keys, include_keys, included_keys
+from rushlight.core.state import (
+    exclude_keys,
+    excluded_keys,
+    include_keys,
+    included_keys,
+)
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.declared import AUTOCAST, AUTOCAST_CUDA, FUNCTIONAL
 from rushlight.dispatch.dispatcher import packets
 from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.library import Library
+from rushlight.dispatch.python_key import set_casts
 
 __all__ = ["autocast", "custom_bwd", "custom_fwd", "is_autocast_available"]
 
@@ -175,6 +181,37 @@ def _kernel(operator, dtype_for, kind):
     return run
 
 
+def run_with_casts(operator, args, kwargs):
+    """Calls an operator on the operands that autocast would give it, without the key.
+
+    For recorders that stand above the key: the casts are calls like others there.
+
+    Returns:
+        What the operator gives; `NotImplemented` where no block concerns it.
+    """
+    values = [*args, *kwargs.values()]
+    for kind, (place, _) in _KINDS.items():
+        said = operator.entry[place] if operator.entry else None
+        concerned = (
+            said is not None
+            and operator.form == FUNCTIONAL
+            and _threads.enabled[kind]
+            and not (excluded_keys() & _BIT)
+            and next(_tensors(values, kind), None) is not None
+        )
+        if concerned:
+            before = exclude_keys(_BIT)
+            try:
+                dtype = _policy(said)(values, kind)
+                if dtype is not None:
+                    values = _all_converted(values, dtype, kind)
+                named = dict(zip(kwargs, values[len(args) :], strict=True))
+                return operator(*values[: len(args)], **named)
+            finally:
+                exclude_keys(before, True)
+    return NotImplemented
+
+
 _libraries: dict = {}
 
 
@@ -183,6 +220,7 @@ def _register(kind):
     if kind in _libraries:
         return
     library = _libraries[kind] = Library("aten", "IMPL")
+    set_casts(run_with_casts)
     place, key = _KINDS[kind]
     for packet in packets().values():
         for operator in packet.overloads:

@@ -14,6 +14,7 @@ from cython.cimports.cpython.object import PyObject
 from cython.cimports.libc.stdint import uint64_t
 from cython.cimports.rushlight.core.keys import (
     KEY_ADINPLACEORVIEW,
+    KEY_AUTOCAST,
     KEY_AUTOGRAD,
     KEY_PYTHON,
 )
@@ -244,6 +245,7 @@ class DispatchKernel(Kernel):
 
 
 _TRACERS = cython.declare(object, _Modes())
+_casts = cython.declare(object, None)
 
 
 @cython.final
@@ -292,6 +294,17 @@ def pop_tracer():
     if not _TRACERS.stack:
         state().included &= ~_PRE_DISPATCH
     return function
+
+
+def set_casts(function):
+    """Names who casts operands in a block of autocast: ``function(op, args, keywords)``."""
+    global _casts
+    _casts = function
+
+
+def casts():
+    """That function inside such a block, for tracers, which stand above it; or None."""
+    return _casts if (state().included >> KEY_AUTOCAST) & 1 else None
 
 
 def tracers():

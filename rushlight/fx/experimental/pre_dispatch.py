@@ -156,6 +156,12 @@ class PreDispatchTracer(ProxyTorchDispatchMode):
                 result = apart(*args, **kwargs)
             if result is not NotImplemented:
                 return result
+        casts = python_key.casts()
+        if casts is not None:
+            with python_key.traced_again():
+                result = casts(op, args, kwargs)
+            if result is not NotImplemented:
+                return result
         given, kept = written_arguments(op, args, kwargs)
         self.note_grad_mode()
         nodes = tree_map(self.node_of, given), tree_map(self.node_of, kept)
