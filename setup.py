@@ -82,6 +82,7 @@ COMPILED = [
     "autograd.node",
     "autograd.engine",
     "autograd.methods",
+    "autograd.view_replay",
     "autograd.record",
     "nn.modules._calling",
     "programs.tape",

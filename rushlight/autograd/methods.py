@@ -11,6 +11,7 @@ from cython.cimports.libc.stdint import int64_t
 from cython.cimports.rushlight.autograd.engine import run_backward
 from cython.cimports.rushlight.autograd.node import (
     AccumulateGrad,
+    CopySlices,
     Node,
     describe_output,
     gradient_edge,
@@ -18,7 +19,11 @@ from cython.cimports.rushlight.autograd.node import (
     set_history,
     view_grad_fn,
 )
-from cython.cimports.rushlight.autograd.saved import SavedTensor, save_tensor
+from cython.cimports.rushlight.autograd.saved import (
+    SavedTensor,
+    save_tensor,
+    save_written_view,
+)
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.elements import write_element
 from cython.cimports.rushlight.core.keys import KEY_PYTHON
@@ -519,6 +524,18 @@ def attach_changed(tensor, node, index):
         set_history(changed, node, index)
 
 
+@cython.cfunc
+def save_value(value: Tensor, owner: Node, outputs: object) -> SavedTensor:
+    # what is marked as not differentiable comes back as it is
+    own: cython.bint = any([value is result for result in outputs])
+    if own and value.base is not None:
+        around: object = value.base.grad_fn_
+        if isinstance(around, CopySlices):
+            if cython.cast(CopySlices, around).inner is owner:
+                return save_written_view(value, owner)
+    return save_tensor(value, owner, own and view_grad_fn(value) is owner)
+
+
 def save_values(node, values, outputs):
     """Keep tensors, or None, in a node; ``outputs`` are the node's own results."""
     owner: Node = node
@@ -527,11 +544,7 @@ def save_values(node, values, outputs):
         if value is None:
             kept.append(None)
         else:
-            # what is marked as not differentiable comes back as it is
-            own: cython.bint = value.grad_fn is node and any(
-                [value is result for result in outputs]
-            )
-            kept.append(save_tensor(value, owner, own))
+            kept.append(save_value(value, owner, outputs))
     owner.saved = tuple(kept)
 
 

@@ -647,8 +647,6 @@ def view_grad_fn(tensor: Tensor) -> object:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def replay_view(tensor: Tensor) -> cython.int:
-    if tensor.extra is not None:
-        tensor.extra.view_replay = None
     tensor.view_version = -1
     return refresh_view(tensor)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.libc.stdint import int64_t, uint64_t
 from cython.cimports.rushlight.autograd.node import (
     Node,
     check_inplace,
@@ -18,6 +18,10 @@ from cython.cimports.rushlight.autograd.saved import (
     note_modification,
     save_tensor,
     save_written_view,
+)
+from cython.cimports.rushlight.autograd.view_replay import (
+    replay_of,
+    replay_reshaped,
 )
 from cython.cimports.rushlight.core.dtype import COMPLEX, FLOATING
 from cython.cimports.rushlight.core.keys import (
@@ -70,54 +74,6 @@ def run_below(
         return op.run(slots, keys & ~_BOTH)
     finally:
         st.excluded = before
-
-
-@cython.final
-@cython.cclass
-class Replay:
-    """Takes a view again from another base: what sizes and strides do not tell."""
-
-    op = cython.declare(Operator)
-    args = cython.declare(list)
-    source = cython.declare(cython.int)  # which argument is looked at
-    number = cython.declare(cython.int)  # which of several results is meant
-    before = cython.declare(object)  # how to get the source from the base
-    geometry = cython.declare(tuple)  # sizes, strides, offset in the base; else None
-
-    def __call__(self, base):
-        slots: cython.pointer(PyObject)[24]
-        i: cython.int
-        source: object = base if self.before is None else self.before(base)
-        if self.before is None and self.geometry is not None:
-            sizes, strides, offset = self.geometry
-            source = base.as_strided(sizes, strides, base.storage_offset() + offset)
-        for i in range(len(self.args)):
-            slots[i] = cython.cast(cython.pointer(PyObject), self.args[i])
-        slots[self.source] = cython.cast(cython.pointer(PyObject), source)
-        result = self.op.call(slots)
-        return result if isinstance(result, Tensor) else result[self.number]
-
-
-@cython.cfunc
-def replay_of(
-    op: Operator,
-    source: Tensor,
-    slots: cython.pointer(cython.pointer(PyObject)),
-    number: cython.int,
-) -> Replay:
-    replay: Replay = Replay.__new__(Replay)
-    replay.op = op
-    replay.source = op.tensor_args[0]
-    replay.number = number
-    replay.args = [
-        None if i == replay.source else cython.cast(object, slots[i])
-        for i in range(op.n_args)
-    ]
-    replay.before = view_replay_of(source)
-    if source.base is not None and replay.before is None:
-        offset = source.offset - source.base.offset
-        replay.geometry = tuple(source.shape), source.stride(), offset
-    return replay
 
 
 @cython.cfunc
@@ -472,6 +428,22 @@ def is_watched(op: Operator) -> cython.bint:
     )
 
 
+@cython.cfunc
+def reshape_in_place(
+    op: Operator,
+    slots: cython.pointer(cython.pointer(PyObject)),
+    keys: uint64_t,
+    st: cython.pointer(ThreadState),
+) -> object:
+    """``transpose_`` and its relatives; a view's base may get a gradient later."""
+    target: Tensor = cython.cast(Tensor, cython.cast(object, slots[0]))
+    offset: int64_t = target.offset
+    result = run_below(op, slots, keys, st)
+    replay_reshaped(target, offset)
+    count_write(target)
+    return result
+
+
 @cython.final
 @cython.cclass
 class GraphRecorder(Recorder):
@@ -554,8 +526,7 @@ class GraphRecorder(Recorder):
             return self.keep_books(op, slots, keys)
         check_inplace(target)
         if op.is_view and target.base is not None and target.base.wants_grad:
-            run_below(op, slots, keys, st)  # another shape of the same window
-            target.bump_version()
+            reshape_in_place(op, slots, keys, st)
             replay_view(target)
             return target
         if d.formula is None:
@@ -585,6 +556,8 @@ class GraphRecorder(Recorder):
         keys: uint64_t,
     ) -> object:
         st: cython.pointer(ThreadState) = state()
+        if op.form == INPLACE and op.is_view:
+            return reshape_in_place(op, slots, keys, st)
         idle: cython.bint = op.out_overlap & 16 and keeps_sizes(slots)
         result = run_below(op, slots, keys, st)
         if op.form == INPLACE:
