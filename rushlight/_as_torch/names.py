@@ -40,6 +40,7 @@ OWN = (
     "autograd.outside",
     "autograd.record",
     "autograd.saved",
+    "autograd.view_replay",
     "autograd.windows",
     "_dynamo.explaining",
     "_dynamo.stance",
