@@ -6,6 +6,10 @@ cdef enum:
     KEY_CUDA = 1
     KEY_META = 2
     KEY_PRIVATEUSE1 = 3
+    KEY_SPARSE = 4
+    KEY_SPARSE_CSR = 5
+    KEY_QUANTIZED = 6
+    KEY_RECORDING = 7               # operators wait: see programs/capture
     KEY_BACKEND_SELECT = 8
     KEY_PLANNING = 9
     KEY_PYTHON = 10
@@ -21,5 +25,9 @@ cdef enum:
     KEY_PYTHON_DISPATCHER = 30
     # No operator answers to these: they say what a tensor is.
     KEY_ABSENT = 40                 # it has sizes and strides, but no memory
+    # What a thread's set of keys holds while its operators wait.
+    RECORDING = 1 << KEY_RECORDING
+    # Observers of launches from here on see all of them, not only those of programs.
+    OBSERVE_ALL = 1 << 20
     # A tensor with one of these bits stands for other numbers than its memory holds.
     DEFERRED = (1 << KEY_CONJUGATE) | (1 << KEY_NEGATIVE)

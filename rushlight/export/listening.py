@@ -14,6 +14,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     set_witness,
     watch,
 )
+from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor
 
 from rushlight.core.state import (
@@ -27,7 +28,6 @@ from rushlight.dispatch.keys import DispatchKey
 from rushlight.dispatch.notes import Ear
 
 _PLANNING = 1 << DispatchKey.Planning
-_EVERYTHING = 1 << 20  # as in `dispatch.loops`
 _held = threading.local()
 
 
@@ -133,7 +133,7 @@ class listening:
     def __enter__(self):
         self.before = included_keys()
         set_witness(Listener())
-        watch(_EVERYTHING)
+        watch(OBSERVE_ALL)
         include_keys(_PLANNING)
         _held.sink = self.sink
         return self.sink
@@ -141,5 +141,5 @@ class listening:
     def __exit__(self, *raised):
         _held.sink = None
         include_keys(self.before, True)
-        watch(-_EVERYTHING)
+        watch(-OBSERVE_ALL)
         set_witness(Ear())

@@ -26,6 +26,7 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.ops.native import (
@@ -41,8 +42,6 @@ from rushlight.ops.native import (
 from rushlight.ops.type_groups import USUAL
 
 COLUMNS = cython.declare(int64_t, 128)  # of a row divided among threads
-# As in `dispatch.loops`.
-EVERYTHING = cython.declare(cython.int, 1 << 20)
 NO_FAULT = cython.declare(int64_t, -0x5F3A91C427D6B80E)
 _NATIVE = cython.declare(dict, {})
 _INDEX = cython.declare(object, None)
@@ -173,7 +172,7 @@ def pick(
         total = outer * count
         work = width
     work = GRAIN // work if work else GRAIN
-    if watched >= EVERYTHING:
+    if watched >= OBSERVE_ALL:
         tell_picking(native.fn, data, ints, 4, total, max(1, work))
     if total <= work:
         run_here(native.fn, data, ints, total)
@@ -490,7 +489,7 @@ def gather(self: Tensor, dim, index: Tensor, sparse_grad=False):
         ints[3] = inner
         ints[4] = across
     work = max(COLUMNS if across else 1, GRAIN // work)
-    if watched >= EVERYTHING:
+    if watched >= OBSERVE_ALL:
         tell_picking(native.fn, data, ints, 5, total, work)
     if total <= work:
         run_here(native.fn, data, ints, total)

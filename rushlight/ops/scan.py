@@ -26,13 +26,12 @@ from cython.cimports.rushlight.core.dtype import (
     dtype_of,
 )
 from cython.cimports.rushlight.core.geometry import wrap_dim
+from cython.cimports.rushlight.core.keys import OBSERVE_ALL
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops.native import run
 
-# As in `dispatch.loops`.
-EVERYTHING = cython.declare(cython.int, 1 << 20)
 COLUMNS = cython.declare(int64_t, 64)  # rows this wide are added whole, in vectors
 EXACT = ("float32", "float64", "int64")  # types that are accumulated as themselves
 _NATIVE = cython.declare(dict, {})
@@ -111,7 +110,7 @@ def launch(
     grain: int64_t,
 ) -> cython.int:
     """Runs a kernel of so many pointers and of as many integers as there may be."""
-    if watched >= EVERYTHING:
+    if watched >= OBSERVE_ALL:
         tell(native.fn, data, n, ints, n_ints, total, grain, cython.NULL, 0)
     if total <= grain:
         run_here(native.fn, data, ints, total)

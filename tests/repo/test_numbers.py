@@ -23,6 +23,12 @@ ASKING = [
     and path.name
     not in ("rnn.py", "graph.py", "container.py")  # PyTorch asks for the CPU
 ]
+# Where bits of keys and of observers come from `core/keys.pxd`.
+NAMED_BITS = [
+    path
+    for path in SOURCES
+    if path.relative_to(PACKAGE).parts[0] in ("export", "nn", "ops")
+]
 # What has no name, and the sources where the names are.
 NAMELESS = {
     "a place of a declaration": (r"\b(op|base|func|first)\.entry\[-?\d", SOURCES),
@@ -33,6 +39,7 @@ NAMELESS = {
         ASKING,
     ),
     "a category of types": (r"\bcategory (==|!=|<=?|>=?) \d", COMPILED),
+    "a key by its bit": (r"\b1\)? << (7|20)\b", NAMED_BITS),
     "a type's code": (r"(\.code|call\.(compute|result)) (==|!=) \d", COMPILED),
 }
 

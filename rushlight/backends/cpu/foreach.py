@@ -17,6 +17,8 @@ from cython.cimports.rushlight.core.keys import (
     KEY_ABSENT,
     KEY_BATCHED,
     KEY_PYTHON,
+    OBSERVE_ALL,
+    RECORDING,
 )
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor
@@ -29,11 +31,7 @@ UNUSUAL = cython.declare(
     | (cython.cast(uint64_t, 1) << KEY_PYTHON)
     | cython.cast(uint64_t, DEFERRED),
 )
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 # Elements in one piece of work, and from how many on the pool joins in.
-# As in `dispatch.loops`.
-EVERYTHING = cython.declare(cython.int, 1 << 20)
 PIECE = cython.declare(int64_t, 16384)
 SERIAL = cython.declare(int64_t, 65536)
 
@@ -199,7 +197,7 @@ def launch_each(
         read: lists of tensors that it reads; those written may be among them.
         scalars: numbers, handed over in float64 for float64 tensors, else in float32.
     """
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     first: Tensor = written[0][0]
     tensors: int64_t = len(written[0])
@@ -236,7 +234,7 @@ def launch_each(
             for i in range(tensors):
                 tensor = those[i]
                 check_operand(tensor, first, written[0][i])
-                if watched >= EVERYTHING:
+                if watched >= OBSERVE_ALL:
                     tell_operand(tensor)
                 data[ARRAYS + k * tensors + i] = tensor.pointer()
                 if k < outputs:
@@ -253,7 +251,7 @@ def launch_each(
             firsts[i] = pieces
             pieces += (tensor.numel_ + PIECE - 1) // PIECE
             elements += tensor.numel_
-        if watched >= EVERYTHING:
+        if watched >= OBSERVE_ALL:
             tell_pieces(kernel.fn, data, ints, pieces)
         if elements < SERIAL:
             run_here(run_pieces, data, ints, pieces)
@@ -266,7 +264,7 @@ def launch_each(
 
 def advance(counters: list) -> list:
     """Adds one to each counter, float32 or float64, and returns the new values."""
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     values: list = []
     tensor: Tensor

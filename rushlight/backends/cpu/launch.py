@@ -1,15 +1,14 @@
 """Native kernels, and the calls that jump into generated code."""
 
 import cython
-from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.pool import run_chunks
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state, tell_launchers
 from cython.cimports.rushlight.core.tensor import Tensor
 
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 # What a kernel returns besides 0; the compiler's numbers are the same.
 ZERO_DIVISION = cython.declare(cython.int, 1)
 OUT_OF_MEMORY = cython.declare(cython.int, 2)
@@ -237,7 +236,7 @@ def launch(
         total: the length of the parallel axis.
         grain: below this length the work stays on the calling thread.
     """
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_launchers()
     operands: tuple = tensors if type(tensors) is tuple else tuple(tensors)
     numbers: tuple = ints if type(ints) is tuple else tuple(ints)

@@ -13,7 +13,7 @@ from cython.cimports.cpython.object import (
     PyObject_GenericGetDict,
     PyObject_IsTrue,
 )
-from cython.cimports.libc.stdint import uint64_t
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state
 
 _OWN = (
@@ -28,9 +28,6 @@ _global = cython.declare(tuple, _GLOBAL)
 _home = cython.declare(dict, {})
 _TABLES = cython.declare(tuple, ("_parameters", "_modules", "_buffers"))
 _IMPL = cython.declare(str, "_compiled_call_impl")
-_RECORDING = cython.declare(
-    uint64_t, cython.cast(uint64_t, 1) << 7
-)  # DispatchKey.Recording
 
 
 @cython.cclass
@@ -88,7 +85,7 @@ def call(self, *args, **kwargs):
         return self._watched_call(args, kwargs)
     if kwargs:
         return self.forward(*args, **kwargs)
-    if _follower is not None and state().included & _RECORDING:
+    if _follower is not None and state().included & RECORDING:
         return _follower.call(self, fields, args)
     return self.forward(*args)
 
