@@ -13,7 +13,7 @@ from cython.cimports.cpython.pycapsule import (
     PyCapsule_SetName,
 )
 from cython.cimports.cpython.ref import Py_DECREF, Py_INCREF
-from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import calloc, free
 from cython.cimports.rushlight.core.device import CPU_DEVICE
 from cython.cimports.rushlight.core.dlpack import (
@@ -29,6 +29,7 @@ from cython.cimports.rushlight.core.keys import (
     KEY_BATCHED,
     KEY_CONJUGATE,
     KEY_PYTHON,
+    RECORDING,
 )
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.storage import Storage, fetch, following, wrap
@@ -97,10 +98,6 @@ class Loan:
             self.storage.writes += 1  # the borrower may have, until now
 
 
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
-
-
 @cython.cfunc
 def lend(storage: Storage) -> Loan:
     loan: Loan = Loan.__new__(Loan)
@@ -140,7 +137,7 @@ def window(data: cython.p_char, size: cython.Py_ssize_t, storage: Storage) -> ob
 @cython.cfunc
 @cython.exceptval(-1)
 def check_on_host(storage: Storage, purpose: object) -> cython.int:
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     if following:
         fetch(storage)
@@ -488,7 +485,7 @@ def drop_capsule(held: object) -> cython.void:
 @cython.exceptval(-1)
 def describe(tensor: Tensor, out: cython.pointer(DLTensor)) -> cython.int:
     """Fills in a DLPack tensor; its sizes and strides are a block to be freed."""
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     if following:
         fetch(tensor.storage)

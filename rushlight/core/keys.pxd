@@ -6,6 +6,8 @@ cdef enum:
     KEY_CUDA = 1
     KEY_META = 2
     KEY_PRIVATEUSE1 = 3
+    # with those of layouts: how it is kept there
+    MEMORY_BITS = 127
     KEY_SPARSE = 4
     KEY_SPARSE_CSR = 5
     KEY_QUANTIZED = 6
@@ -16,6 +18,7 @@ cdef enum:
     KEY_FUNCTIONALIZE = 11
     KEY_CONJUGATE = 12
     KEY_NEGATIVE = 13
+    KEY_BELOW = 14
     KEY_ADINPLACEORVIEW = 16
     KEY_AUTOGRAD = 17
     KEY_AUTOCAST = 20
@@ -23,10 +26,13 @@ cdef enum:
     KEY_FORWARD_AD = 25
     KEY_PREDISPATCH = 29
     KEY_PYTHON_DISPATCHER = 30
-    # No operator answers to these: they say what a tensor is.
-    KEY_ABSENT = 40                 # it has sizes and strides, but no memory
+    # No operator answers to these.
+    KEY_ABSENT = 40                 # of a tensor: it has sizes and strides, no memory
+    KEY_LISTENING = 45              # of a thread: what a call runs is noted
     # What a thread's set of keys holds while its operators wait.
     RECORDING = 1 << KEY_RECORDING
+    # What hands on a call past the recording of gradients.
+    BELOW_AUTOGRAD = (1 << KEY_ADINPLACEORVIEW) | (1 << KEY_AUTOGRAD)
     # Observers of launches from here on see all of them, not only those of programs.
     OBSERVE_ALL = 1 << 20
     # A tensor with one of these bits stands for other numbers than its memory holds.

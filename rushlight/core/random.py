@@ -14,6 +14,7 @@ from cython.cimports.libc.stdint import int64_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.core.device import CPU_DEVICE, as_device
 from cython.cimports.rushlight.core.dtype import CODE_UINT8, DType, dtype_of
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state as thread_state
 from cython.cimports.rushlight.core.state import tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
@@ -65,10 +66,6 @@ def temper(
     i: cython.int
     for i in range(count):
         out[i] = tempered(source[i])
-
-
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 
 
 @cython.cclass
@@ -144,7 +141,7 @@ class Generator:
             RuntimeError: the seed does not fit in 64 bits.
         """
         # whoever waits draws from the stream as it is
-        if thread_state().included & WAITING:
+        if thread_state().included & RECORDING:
             tell_readers()
         self.seed_with(wrapped_seed(seed))
         return self
@@ -152,7 +149,7 @@ class Generator:
     def seed(self) -> int:
         """Starts from a number that the system makes up; returns it."""
         seed = int.from_bytes(os.urandom(8), "little") & ((1 << 53) - 1)
-        if thread_state().included & WAITING:
+        if thread_state().included & RECORDING:
             tell_readers()
         self.seed_with(seed)
         return seed
@@ -163,7 +160,7 @@ class Generator:
 
     def state_bytes(self) -> bytes:
         """The whole state, in PyTorch's layout."""
-        if thread_state().included & WAITING:
+        if thread_state().included & RECORDING:
             tell_readers()
         words: list = [self.state[i] for i in range(624)]
         return LAYOUT.pack(
@@ -186,7 +183,7 @@ class Generator:
         Raises:
             RuntimeError: the bytes are no such state.
         """
-        if thread_state().included & WAITING:
+        if thread_state().included & RECORDING:
             tell_readers()
         if len(data) != STATE_BYTES:
             raise RuntimeError(

@@ -9,7 +9,9 @@ from cython.cimports.rushlight.core._python import Py_FatalError
 from cython.cimports.rushlight.core.keys import (
     KEY_BATCHED,
     KEY_FORWARD_AD,
+    KEY_LISTENING,
     KEY_PLANNING,
+    RECORDING,
 )
 from cython.cimports.rushlight.core.posix import (
     pthread_getspecific,
@@ -193,8 +195,8 @@ def function_modes():
 _READ = cython.declare(
     uint64_t,
     (cython.cast(uint64_t, 1) << KEY_PLANNING)
-    | (cython.cast(uint64_t, 1) << 7)  # DispatchKey.Recording
-    | (cython.cast(uint64_t, 1) << 45),  # no operator answers to it: a call is noted
+    | (cython.cast(uint64_t, 1) << KEY_LISTENING)
+    | cython.cast(uint64_t, RECORDING),
 )
 _READERS = cython.declare(list, [])
 _LAUNCHERS = cython.declare(list, [])

@@ -17,7 +17,7 @@ from cython.cimports.cpython.buffer import (
 )
 from cython.cimports.cpython.bytes import PyBytes_FromStringAndSize
 from cython.cimports.cpython.object import PyObject
-from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.libc.stdlib import free
 from cython.cimports.libc.string import memcpy, memset
 from cython.cimports.rushlight.core.descriptors import Py_TYPE
@@ -35,6 +35,7 @@ from cython.cimports.rushlight.core.guard import (
     guarded_block,
     guarding,
 )
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.posix import (
     MADV_HUGEPAGE,
     MAP_ANONYMOUS,
@@ -52,8 +53,6 @@ from cython.cimports.rushlight.core.state import state, tell_readers
 
 from rushlight.core import naming
 
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 ALIGNMENT = cython.declare(cython.size_t, 64)
 LARGE = cython.declare(cython.size_t, 2 << 20)  # from here: mmap and huge pages
 SLACK = cython.declare(int64_t, 64 << 20)  # cached beyond the peak, see trim()
@@ -466,7 +465,7 @@ def fetch(storage: Storage) -> cython.int:
 
 @cython.cfunc
 def check_readable(storage: Storage):
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     if following:
         fetch(storage)
@@ -571,7 +570,7 @@ class Storage:
 
     def data_ptr(self) -> int:
         """Address of the first byte; 0 where there is none."""
-        if state().included & WAITING:
+        if state().included & RECORDING:
             tell_readers()
         if following:
             fetch(self)
@@ -592,7 +591,7 @@ class Storage:
             raise RuntimeError(f"UntypedStorage.resize_: got negative size {size}")
         if size >= 2**63:
             raise RuntimeError(f"UntypedStorage.resize_: {size} bytes are too many")
-        if state().included & WAITING:
+        if state().included & RECORDING:
             tell_readers()
         if following:
             fetch(self)

@@ -40,13 +40,13 @@ from cython.cimports.rushlight.core.geometry import (
 )
 from cython.cimports.rushlight.core.guard import guarding
 from cython.cimports.rushlight.core.keys import (
+    BELOW_AUTOGRAD,
     DEFERRED,
     KEY_ABSENT,
-    KEY_ADINPLACEORVIEW,
-    KEY_AUTOGRAD,
     KEY_BATCHED,
     KEY_PLANNING,
     KEY_PYTHON,
+    RECORDING,
 )
 from cython.cimports.rushlight.core.sizes import new_size
 from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
@@ -144,13 +144,12 @@ def as_number(self: Tensor, name: str, kind: object) -> object:
 
 
 ONE = cython.declare(uint64_t, 1)
-GRAPH = cython.declare(uint64_t, (ONE << KEY_AUTOGRAD) | (ONE << KEY_ADINPLACEORVIEW))
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def keys_for(device: Device) -> uint64_t:
-    return (ONE << device.kind) | (0 if state().inference_mode else GRAPH)
+    return (ONE << device.kind) | (0 if state().inference_mode else BELOW_AUTOGRAD)
 
 
 @cython.cfunc
@@ -189,7 +188,7 @@ def new_empty(
     t.dtype_ = dtype
     st: cython.pointer(ThreadState) = state()
     t.inference = st.inference_mode
-    t.keys = (ONE << device.kind) | (0 if t.inference else GRAPH)
+    t.keys = (ONE << device.kind) | (0 if t.inference else BELOW_AUTOGRAD)
     if st.included & PLANNED:
         tell_of_making(t)
     return t
@@ -611,7 +610,7 @@ class Tensor:
 
     def data_ptr(self):
         """The address of the first element; 0 where there is none."""
-        if state().included & 128:  # DispatchKey.Recording: what waits has no memory
+        if state().included & RECORDING:  # what waits has no memory
             tell_readers()
         fetch(self.storage)
         self.storage.writes += 1  # whoever has the address may

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import cython
-from cython.cimports.libc.stdint import int64_t, uint64_t, uintptr_t
+from cython.cimports.libc.stdint import int64_t, uintptr_t
 from cython.cimports.rushlight.core.dtype import DType
 from cython.cimports.rushlight.core.geometry import refuse_window, span
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state, tell_launchers
 from cython.cimports.rushlight.core.storage import Storage, fetch, following
 from cython.cimports.rushlight.core.tensor import MAX_DIMS, Tensor, blank, keys_for
-
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 
 
 @cython.cfunc
@@ -68,7 +66,7 @@ def address_of(tensor: Tensor):
 
     Operators that wait run first, and nobody is told that an element is read.
     """
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_launchers()
     if following:
         fetch(tensor.storage)
