@@ -15,7 +15,7 @@ from cython.cimports.rushlight.core._python import (
 )
 from cython.cimports.rushlight.core.device import Device
 from cython.cimports.rushlight.core.dtype import COMPLEX, DType
-from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED
+from cython.cimports.rushlight.core.keys import KEY_ABSENT, KEY_BATCHED, RECORDING
 from cython.cimports.rushlight.core.posix import sched_yield
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
@@ -37,7 +37,6 @@ from rushlight.autograd.hooks import InputMetadata, NodeHooks, registered
 from rushlight.autograd.windows import Window
 
 LAST = cython.declare(uint64_t, 0xFFFFFFFFFFFFFFFF)  # sequence of AccumulateGrad
-_RECORDING = cython.declare(uint64_t, 128)  # DispatchKey.Recording
 VECTOR_ARGS = cython.declare(cython.int, 16)  # saved values passed without a tuple
 
 
@@ -269,7 +268,7 @@ def owns_memory(tensor: Tensor) -> cython.bint:
     seen: cython.Py_ssize_t = cython.cast(
         cython.pointer(PyObject), tensor.storage
     ).ob_refcnt
-    if seen == 2 and state().included & 128:  # DispatchKey.Recording
+    if seen == 2 and state().included & RECORDING:
         # what waits for its memory is held by what will fill it, too
         storage: Storage = tensor.storage
         return storage.data == cython.NULL and storage.device.has_memory
@@ -453,7 +452,7 @@ def run_formula(node: Node, grad: object, needs: cython.ulonglong) -> object:
             Py_INCREF(keep[count])
             args[3 + count] = keep[count]
             count += 1
-        if state().included & _RECORDING:
+        if state().included & RECORDING:
             return _formulas.run(node.formula, cython.address(args[1]), 2 + count)
         return vectorcall(
             cython.cast(cython.pointer(PyObject), node.formula),

@@ -16,6 +16,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
 )
 from cython.cimports.rushlight.core.device import Backend, Device, backend_of
 from cython.cimports.rushlight.core.dtype import DType, dtype_of
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import ThreadState, state, tell_readers
 from cython.cimports.rushlight.core.storage import fetch, following
 from cython.cimports.rushlight.core.tensor import Tensor, alias, new_empty
@@ -337,7 +338,7 @@ def host_address(tensor: Tensor):
             f"launch: a kernel of the host's cannot read a tensor on {device}\n"
             "  remedy: move it with .cpu()"
         )
-    if state().included & 128:  # DispatchKey.Recording: what waits has no memory
+    if state().included & RECORDING:  # what waits has no memory
         tell_readers()
     if following:
         fetch(tensor.storage)

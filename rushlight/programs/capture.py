@@ -24,9 +24,11 @@ from cython.cimports.rushlight.autograd.node import Formulas, set_formulas
 from cython.cimports.rushlight.backends.cpu.launch import launched
 from cython.cimports.rushlight.core.dtype import default_dtype
 from cython.cimports.rushlight.core.keys import (
+    BELOW_AUTOGRAD,
     KEY_ABSENT,
-    KEY_ADINPLACEORVIEW,
-    KEY_AUTOGRAD,
+    KEY_LISTENING,
+    MEMORY_BITS,
+    RECORDING,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import Storage
@@ -71,16 +73,9 @@ from rushlight.dispatch.dispatcher import before_replacing, serve_all
 from rushlight.dispatch.dispatcher import forget as forget_operator
 from rushlight.dispatch.keys import DispatchKey
 
-KEY_RECORDING = cython.declare(cython.int, 7)  # DispatchKey.Recording
-LISTENING = cython.declare(cython.int, 45)  # no operator answers to it
 _ONE = cython.declare(uint64_t, 1)
-_RECORDING = cython.declare(uint64_t, _ONE << KEY_RECORDING)
-_LISTENING = cython.declare(uint64_t, _ONE << LISTENING)
-_BELOW = cython.declare(
-    uint64_t, (_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW)
-)
+_LISTENING = cython.declare(uint64_t, _ONE << KEY_LISTENING)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
-_BACKENDS = cython.declare(uint64_t, 0x7F)
 _CPU = cython.declare(uint64_t, 1)
 _CHILDREN = cython.declare(cython.Py_ssize_t, 32)  # branches of one call, at most
 _TRIES = cython.declare(cython.int, 3)  # of a composition at one place
@@ -300,7 +295,7 @@ class RecordingKernel(Kernel):
             return self.note_part(tape, op, slots, keys)
         if not followed(keys) or keys & _ABSENT:
             tape.strayed = True
-            if asks(keys & _BACKENDS):
+            if asks(keys & MEMORY_BITS):
                 tape.flush("an operator on several devices")
             return past(op, slots, keys)
         return self.follow(tape, op, slots, keys, 0)
@@ -386,16 +381,16 @@ class RecordingKernel(Kernel):
             or tape.parts is not None
             or st.modes
             or st.elsewhere
-            or st.included != _RECORDING
-            or st.excluded & ~_BELOW
+            or st.included != RECORDING
+            or st.excluded & ~BELOW_AUTOGRAD
             or not followed(keys)
-            or keys & ~(_BELOW | _BACKENDS | _RECORDING)
+            or keys & ~(BELOW_AUTOGRAD | MEMORY_BITS | RECORDING)
             or not may_be_one(op)
             or drops(op, slots)
             or (st.grad_mode and any_wants(op, slots))
         ):
             return op.composite.run(op, slots, 0)
-        if st.excluded & _BELOW:
+        if st.excluded & BELOW_AUTOGRAD:
             switches += 4
         return self.follow(tape, op, slots, keys, switches)
 
@@ -415,7 +410,7 @@ class RecordingKernel(Kernel):
             tape.flush(OUTSIDE)
             tape.loosen()
         parent: Call = tape.at
-        call: Call = noted(tape, op, slots, keys & _BACKENDS)
+        call: Call = noted(tape, op, slots, keys & MEMORY_BITS)
         if call is None:
             if not tape.clashes:
                 never_one(op)
@@ -511,18 +506,18 @@ class RecordingKernel(Kernel):
             return past(op, slots, keys)
         tape.varies = False  # its numbers follow from the function's
         try:
-            call = noted(tape, op, slots, keys & _BACKENDS)
+            call = noted(tape, op, slots, keys & MEMORY_BITS)
         finally:
             tape.varies = varies
         if call is None:
             tape.broken = True
             return past(op, slots, keys)
         launches = launched()
-        if may_be_parts(op, keys & _BACKENDS):
+        if may_be_parts(op, keys & MEMORY_BITS):
             first: cython.int = len(tape.slots)
             count: cython.Py_ssize_t = len(parts)
             inner: int64_t = tape.inner
-            result = self.run_whole(op, slots, keys & _BACKENDS)
+            result = self.run_whole(op, slots, keys & MEMORY_BITS)
             launches = launched() - launches
             if launches == tape.inner - inner and is_whole(tape, first, result):
                 return result
@@ -539,9 +534,9 @@ class RecordingKernel(Kernel):
             return result
         tape.heard = False
         tape.parts = None
-        st.included = (before & ~_RECORDING) | _LISTENING
+        st.included = (before & ~RECORDING) | _LISTENING
         try:
-            result = op.run(slots, keys & ~_RECORDING)
+            result = op.run(slots, keys & ~RECORDING)
         finally:
             st.included = before
             tape.parts = parts
@@ -578,7 +573,7 @@ class RecordingKernel(Kernel):
         excluded: uint64_t = st.excluded
         modes: cython.int = st.modes
         st.included = 0
-        st.excluded = excluded | _BELOW
+        st.excluded = excluded | BELOW_AUTOGRAD
         st.modes = 0
         tape.runner = PyThread_get_thread_ident()
         try:
@@ -630,23 +625,23 @@ class RecordingKernel(Kernel):
             tape.flush(OUTSIDE)
             tape.loosen()
         parent: Call = tape.at
-        call: Call = noted(tape, op, slots, keys & _BACKENDS)
+        call: Call = noted(tape, op, slots, keys & MEMORY_BITS)
         good: cython.bint = False
         result: object
         if call is None:
             tape.flush(OUTSIDE if tape.clashes else str(op))
             return past(op, slots, keys)
-        expanded: cython.bint = tape.varies and may_be_parts(op, keys & _BACKENDS)
+        expanded: cython.bint = tape.varies and may_be_parts(op, keys & MEMORY_BITS)
         tape.heard = False
         if expanded:
             self.expand_begin(tape, call)
         else:
-            st.included = (before & ~_RECORDING) | _LISTENING
+            st.included = (before & ~RECORDING) | _LISTENING
         try:
             if expanded:  # the function itself: a plan of it has no parts
-                result = self.run_whole(op, slots, keys & _BACKENDS)
+                result = self.run_whole(op, slots, keys & MEMORY_BITS)
             else:
-                result = op.run(slots, keys & ~_RECORDING)
+                result = op.run(slots, keys & ~RECORDING)
             good = True
         finally:
             st.included = before
@@ -765,9 +760,9 @@ def past(
     """Runs an operator as if nobody followed it."""
     st: cython.pointer(ThreadState) = state()
     before: uint64_t = st.included
-    st.included = before & ~_RECORDING
+    st.included = before & ~RECORDING
     try:
-        return op.run(slots, keys & ~_RECORDING)
+        return op.run(slots, keys & ~RECORDING)
     finally:
         st.included = before
 
@@ -820,7 +815,7 @@ def begin(owner):
     global _tape, _thread
     st: cython.pointer(ThreadState) = state()
     thread: cython.ulong = PyThread_get_thread_ident()
-    if st.included & (_RECORDING | _LISTENING) or current() is not None:
+    if st.included & (RECORDING | _LISTENING) or current() is not None:
         return None
     tape: Tape = _SPARE.pop() if _SPARE else Tape()
     tape.off = False
@@ -832,7 +827,7 @@ def begin(owner):
     count_following(1)
     _tape = tape
     _thread = thread
-    st.included |= _RECORDING
+    st.included |= RECORDING
     return tape
 
 
@@ -845,7 +840,7 @@ def end(tape: Tape, why="the function ends"):
     try:
         tape.flush(why)
     finally:
-        state().included &= ~_RECORDING
+        state().included &= ~RECORDING
         if _TAPES.pop(thread, None) is not None:
             count_following(-1)
         _tape = None
@@ -906,29 +901,29 @@ def flush(why="asked for"):
 
 def is_following() -> bool:
     """Whether this thread's operators are followed."""
-    return (state().included & _RECORDING) != 0
+    return (state().included & RECORDING) != 0
 
 
 def pause() -> bool:
     """Runs what waits, and has operators run as they come; whether they were followed."""
     st: cython.pointer(ThreadState) = state()
-    if not st.included & _RECORDING:
+    if not st.included & RECORDING:
         return False
     current().flush("a part that is not compiled")
-    st.included &= ~_RECORDING
+    st.included &= ~RECORDING
     return True
 
 
 def resume():
     """Follows operators again after `pause`."""
-    state().included |= _RECORDING
+    state().included |= RECORDING
 
 
 @cython.cfunc
 def read_now():
     """Someone looks at an element, or at an address."""
     tape: Tape = current()
-    if tape is None or not state().included & (_RECORDING | _LISTENING):
+    if tape is None or not state().included & (RECORDING | _LISTENING):
         return  # or the program itself is running
     if tape.parts is not None:
         tape.read = True
@@ -972,7 +967,7 @@ def _replacing():
     tape: Tape = current()
     if tape is not None and tape.parts is not None:
         tape.read = True
-    elif tape is not None and state().included & _RECORDING:
+    elif tape is not None and state().included & RECORDING:
         tape.flush("another kernel")
 
 

@@ -24,10 +24,10 @@ from cython.cimports.rushlight.core.device import (
 )
 from cython.cimports.rushlight.core.dtype import DType, default_dtype
 from cython.cimports.rushlight.core.keys import (
+    BELOW_AUTOGRAD,
     DEFERRED,
     KEY_ABSENT,
-    KEY_ADINPLACEORVIEW,
-    KEY_AUTOGRAD,
+    MEMORY_BITS,
 )
 from cython.cimports.rushlight.core.state import ThreadState, state
 from cython.cimports.rushlight.core.storage import (
@@ -49,11 +49,7 @@ from rushlight.core.dtype import set_default_dtype
 from rushlight.nn.parameter import Parameter
 
 _ONE = cython.declare(uint64_t, 1)
-_BELOW = cython.declare(
-    uint64_t, (_ONE << KEY_AUTOGRAD) | (_ONE << KEY_ADINPLACEORVIEW)
-)
 _ABSENT = cython.declare(uint64_t, _ONE << KEY_ABSENT)
-_BACKENDS = cython.declare(uint64_t, 0x7F)
 _CPU = cython.declare(uint64_t, 1)
 
 
@@ -259,7 +255,7 @@ _known = cython.declare(uint64_t, _CPU)  # keys of backends that compile
 @cython.cfunc
 @cython.exceptval(check=False)
 def followed(keys: uint64_t) -> cython.bint:
-    bits: uint64_t = keys & _BACKENDS
+    bits: uint64_t = keys & MEMORY_BITS
     if bits & (bits - 1):
         return False
     return (bits & _known) != 0 or asks(bits)
@@ -583,7 +579,7 @@ class Tape:
             modes = st.modes
             elsewhere = st.elsewhere
             st.included = 0
-            st.excluded = excluded | _BELOW
+            st.excluded = excluded | BELOW_AUTOGRAD
             st.modes = 0
             st.elsewhere = False
             default: DType = default_dtype()

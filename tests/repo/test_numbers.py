@@ -23,11 +23,10 @@ ASKING = [
     and path.name
     not in ("rnn.py", "graph.py", "container.py")  # PyTorch asks for the CPU
 ]
-# Where bits of keys and of observers come from `core/keys.pxd`.
+# Rooms whose bits of keys and of observers come from `core/keys.pxd`.
+NAMING_ROOMS = ("autograd", "core", "export", "nn", "ops", "programs")
 NAMED_BITS = [
-    path
-    for path in SOURCES
-    if path.relative_to(PACKAGE).parts[0] in ("export", "nn", "ops")
+    path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in NAMING_ROOMS
 ]
 # What has no name, and the sources where the names are.
 NAMELESS = {
@@ -39,7 +38,10 @@ NAMELESS = {
         ASKING,
     ),
     "a category of types": (r"\bcategory (==|!=|<=?|>=?) \d", COMPILED),
-    "a key by its bit": (r"\b1\)? << (7|20)\b", NAMED_BITS),
+    "a key by its bit": (
+        r"cluded & [0-9]|(uint64_t, 1\)|\b_?ONE) << \d|\bint, 1 << 20|uint64_t, 0x7F",
+        NAMED_BITS,
+    ),
     "a type's code": (r"(\.code|call\.(compute|result)) (==|!=) \d", COMPILED),
 }
 

@@ -18,7 +18,7 @@ import threading
 
 import cython
 from cython.cimports.libc.math import isinf
-from cython.cimports.libc.stdint import int32_t, int64_t, uint64_t
+from cython.cimports.libc.stdint import int32_t, int64_t
 from cython.cimports.libc.string import memset
 from cython.cimports.posix.dlfcn import RTLD_LOCAL, RTLD_NOW, dlerror, dlopen, dlsym
 from cython.cimports.rushlight.backends.cpu.lapack_small import (
@@ -52,6 +52,7 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     parallel_for,
     run_here,
 )
+from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
 
@@ -80,8 +81,6 @@ _NAMES = (
     ("gelsd", "gelsd"),
     ("gelss", "gelss"),
 )
-# Operators of a thread with this key may wait; see `programs.capture`.
-WAITING = cython.declare(uint64_t, cython.cast(uint64_t, 1) << 7)
 POTRF = cython.declare(cython.int, 0)
 POTRI = cython.declare(cython.int, 1)
 POTRS = cython.declare(cython.int, 2)
@@ -600,7 +599,7 @@ def has_infinity(a: Tensor) -> bool:
     Raises:
         RuntimeError: the matrices do not lie column by column.
     """
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     if nothing(a):
         return False
@@ -772,7 +771,7 @@ def lstsq(
 
 def small_columns(a: Tensor):
     """A copy of small matrices, column by column; None where others copy better."""
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     d: cython.int
     rows: int64_t = a.sizes[a.ndim_ - 2]
@@ -868,7 +867,7 @@ def clear_triangle(a: Tensor, upper: cython.bint) -> None:
 
 def first_fault(codes: Tensor):
     """Which code is the first that is not zero, and the code; None if there is none."""
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     if not codes.storage.device.on_host and codes.storage.device.has_memory:
         return first_fault(codes.cpu())
@@ -893,7 +892,7 @@ def orders(pivots: Tensor, order: Tensor) -> None:
     Raises:
         RuntimeError: a pivot is none of the rows.
     """
-    if state().included & WAITING:
+    if state().included & RECORDING:
         tell_readers()
     if nothing(order):
         return
