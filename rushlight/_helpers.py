@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rushlight import legacy
 from rushlight.autograd.node import expect_other_types
 from rushlight.core import state
-from rushlight.core.dtype import DType, promote_types
+from rushlight.core.dtype import INTEGER, DType, promote_types
 from rushlight.core.dtypes import int64
 from rushlight.core.interop import from_numpy
 from rushlight.core.interop import to_dlpack as _to_dlpack
@@ -54,7 +54,7 @@ def unravel_index(indices, shape):
             f"unravel_index(): argument 'indices' must be Tensor, not "
             f"{type(indices).__name__}"
         )
-    if indices.dtype.category != 1:
+    if indices.dtype.category != INTEGER:
         raise TypeError(
             f"expected 'indices' to be integer dtype, but got {indices.dtype}"
         )

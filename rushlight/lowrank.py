@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rushlight.autograd.function import Function
 from rushlight.autograd.grad_mode import no_grad
+from rushlight.core.dtype import FLOATING
 from rushlight.ops import call
 
 __all__ = ["lobpcg", "pca_lowrank", "svd_lowrank"]
@@ -17,7 +18,8 @@ def _range_of(A, q, niter, M):
     """
     q = 6 if q is None else q
     niter = 2 if niter is None else niter
-    dtype = A.dtype if A.dtype.category >= 2 else None  # of integers: the default
+    # of integers: the default
+    dtype = A.dtype if A.dtype.category >= FLOATING else None
     draws = call.randn([A.shape[-1], q], dtype=dtype, device=A.device)
 
     def forward(X):

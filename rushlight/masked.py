@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 
 import rushlight
+from rushlight.core.dtype import FLOATING
 from rushlight.ops import call as _call
 
 __all__ = [
@@ -195,7 +196,7 @@ def mean(input, dim=None, *, keepdim=False, dtype=None, mask=None):
         ValueError: the type is of integers.
     """
     kind = input.dtype if dtype is None else dtype
-    if kind.category < 2:
+    if kind.category < FLOATING:
         source = "Input" if dtype is None else "Optional"
         raise ValueError(
             f"mean(): Could not infer output dtype. {source} dtype must be either a "
@@ -272,9 +273,9 @@ def _lost(unbiased, correction):
 def _spread(input, dim, unbiased, correction, keepdim, dtype, mask):
     lost = _lost(unbiased, correction)
     kind = input.dtype if dtype is None else dtype
-    if dtype is None and kind.category < 2:
+    if dtype is None and kind.category < FLOATING:
         kind = rushlight.float32
-    precise = kind if kind.category > 1 else rushlight.float32
+    precise = kind if kind.category >= FLOATING else rushlight.float32
     count, total = _counted(input, dim, True, kind, mask)
     gap = _call.subtract(input, _call.divide(total, count))
     square = gap * gap.conj()

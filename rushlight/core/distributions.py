@@ -23,7 +23,14 @@ from cython.cimports.rushlight.core.dtype import (
     CODE_FLOAT16,
     CODE_FLOAT32,
     CODE_FLOAT64,
+    CODE_INT8,
+    CODE_INT16,
+    CODE_INT32,
     CODE_INT64,
+    CODE_UINT8,
+    CODE_UINT16,
+    CODE_UINT32,
+    CODE_UINT64,
 )
 from cython.cimports.rushlight.core.elements import (
     bfloat16_to_float,
@@ -164,20 +171,20 @@ def store_integers(
 ) -> cython.int:
     i: cython.int
     numbers: cython.double[BLOCK]
-    if code == 4 or code == 29:  # int64, uint64
+    if code == CODE_INT64 or code == CODE_UINT64:  # int64, uint64
         for i in range(count):
             cython.cast(cython.pointer(int64_t), out)[start + i] = values[i]
-    elif code == 3 or code == 28:  # int32, uint32
+    elif code == CODE_INT32 or code == CODE_UINT32:  # int32, uint32
         for i in range(count):
             cython.cast(cython.pointer(int32_t), out)[start + i] = cython.cast(
                 int32_t, values[i]
             )
-    elif code == 2 or code == 27:  # int16, uint16
+    elif code == CODE_INT16 or code == CODE_UINT16:  # int16, uint16
         for i in range(count):
             cython.cast(cython.pointer(int16_t), out)[start + i] = cython.cast(
                 int16_t, values[i]
             )
-    elif code == 0 or code == 1:  # uint8, int8
+    elif code == CODE_UINT8 or code == CODE_INT8:  # uint8, int8
         for i in range(count):
             out[start + i] = cython.cast(int8_t, values[i])
     elif code == CODE_BOOL:
@@ -623,16 +630,16 @@ def fill_integers(
 
 # dtype -> whether an element takes 64 bits, and the end of random_() without bounds.
 FULL_RANGES = {
-    0: (False, 1 << 8),
-    1: (False, 1 << 7),
-    2: (False, 1 << 15),
-    3: (False, 1 << 31),
-    4: (True, 1 << 63),
-    5: (False, (1 << 11) + 1),
-    6: (False, (1 << 24) + 1),
-    7: (True, (1 << 53) + 1),
-    11: (False, 2),
-    15: (False, (1 << 8) + 1),
+    CODE_UINT8: (False, 1 << 8),
+    CODE_INT8: (False, 1 << 7),
+    CODE_INT16: (False, 1 << 15),
+    CODE_INT32: (False, 1 << 31),
+    CODE_INT64: (True, 1 << 63),
+    CODE_FLOAT16: (False, (1 << 11) + 1),
+    CODE_FLOAT32: (False, (1 << 24) + 1),
+    CODE_FLOAT64: (True, (1 << 53) + 1),
+    CODE_BOOL: (False, 2),
+    CODE_BFLOAT16: (False, (1 << 8) + 1),
 }
 
 
@@ -647,7 +654,7 @@ def fill_permutation(generator, address: uintptr_t, count: int64_t, code: cython
     source: Generator = generator_or_default(generator)
     values: cython.pointer(int64_t) = cython.cast(cython.pointer(int64_t), address)
     i: int64_t
-    if code != 4:
+    if code != CODE_INT64:
         values = cython.cast(cython.pointer(int64_t), malloc(8 * max(count, 1)))
         if values == cython.NULL:
             raise MemoryError(f"randperm: no memory for {count} integers")
@@ -657,7 +664,7 @@ def fill_permutation(generator, address: uintptr_t, count: int64_t, code: cython
         shuffle(source, values, count)
     else:
         shuffle_wide(source, values, count)
-    if code != 4:
+    if code != CODE_INT64:
         try:
             for i in range(0, count, BLOCK):
                 store_integers(

@@ -1,5 +1,6 @@
-# DType.code: PyTorch's ScalarType numbers. The rows of dtype.py have all of them.
-cdef enum:
+# DType.code: PyTorch's ScalarType numbers. The rows of dtype.py have all of them. Names
+# of both enums are there for Python, too: `from rushlight.core.dtype import FLOATING`.
+cpdef enum:
     CODE_UINT8 = 0
     CODE_INT8 = 1
     CODE_INT16 = 2
@@ -13,11 +14,20 @@ cdef enum:
     CODE_COMPLEX128 = 10
     CODE_BOOL = 11
     CODE_QINT8 = 12
+    CODE_QUINT8 = 13
     CODE_QINT32 = 14
     CODE_BFLOAT16 = 15
+    CODE_FLOAT8_E5M2 = 23
+    CODE_FLOAT8_E4M3FN = 24
+    CODE_FLOAT8_E5M2FNUZ = 25
+    CODE_FLOAT8_E4M3FNUZ = 26
+    CODE_UINT16 = 27
+    CODE_UINT32 = 28
+    CODE_UINT64 = 29
+    CODE_FLOAT8_E8M0FNU = 44
 
 # DType.category, each wider than the one before.
-cdef enum:
+cpdef enum:
     BOOLEAN = 0
     INTEGER = 1
     FLOATING = 2

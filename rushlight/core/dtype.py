@@ -6,43 +6,43 @@ import cython
 
 from rushlight.core import naming
 
-# (name, PyTorch's number, bytes, category, signed); categories as in dtype.pxd
+# (name, PyTorch's number, bytes, category, signed)
 _ROWS = (
-    ("uint8", 0, 1, 1, False),
-    ("int8", 1, 1, 1, True),
-    ("int16", 2, 2, 1, True),
-    ("int32", 3, 4, 1, True),
-    ("int64", 4, 8, 1, True),
-    ("float16", 5, 2, 2, True),
-    ("float32", 6, 4, 2, True),
-    ("float64", 7, 8, 2, True),
-    ("complex32", 8, 4, 3, True),
-    ("complex64", 9, 8, 3, True),
-    ("complex128", 10, 16, 3, True),
-    ("bool", 11, 1, 0, False),
-    ("qint8", 12, 1, 4, True),
-    ("quint8", 13, 1, 4, False),
-    ("qint32", 14, 4, 4, True),
-    ("bfloat16", 15, 2, 2, True),
-    ("quint4x2", 16, 1, 4, False),
-    ("quint2x4", 17, 1, 4, False),
-    ("bits1x8", 18, 1, 4, False),
-    ("bits2x4", 19, 1, 4, False),
-    ("bits4x2", 20, 1, 4, False),
-    ("bits8", 21, 1, 4, False),
-    ("bits16", 22, 2, 4, False),
-    ("float8_e5m2", 23, 1, 2, True),
-    ("float8_e4m3fn", 24, 1, 2, True),
-    ("float8_e5m2fnuz", 25, 1, 2, True),
-    ("float8_e4m3fnuz", 26, 1, 2, True),
-    ("uint16", 27, 2, 1, False),
-    ("uint32", 28, 4, 1, False),
-    ("uint64", 29, 8, 1, False),
+    ("uint8", 0, 1, INTEGER, False),
+    ("int8", 1, 1, INTEGER, True),
+    ("int16", 2, 2, INTEGER, True),
+    ("int32", 3, 4, INTEGER, True),
+    ("int64", 4, 8, INTEGER, True),
+    ("float16", 5, 2, FLOATING, True),
+    ("float32", 6, 4, FLOATING, True),
+    ("float64", 7, 8, FLOATING, True),
+    ("complex32", 8, 4, COMPLEX, True),
+    ("complex64", 9, 8, COMPLEX, True),
+    ("complex128", 10, 16, COMPLEX, True),
+    ("bool", 11, 1, BOOLEAN, False),
+    ("qint8", 12, 1, OPAQUE, True),
+    ("quint8", 13, 1, OPAQUE, False),
+    ("qint32", 14, 4, OPAQUE, True),
+    ("bfloat16", 15, 2, FLOATING, True),
+    ("quint4x2", 16, 1, OPAQUE, False),
+    ("quint2x4", 17, 1, OPAQUE, False),
+    ("bits1x8", 18, 1, OPAQUE, False),
+    ("bits2x4", 19, 1, OPAQUE, False),
+    ("bits4x2", 20, 1, OPAQUE, False),
+    ("bits8", 21, 1, OPAQUE, False),
+    ("bits16", 22, 2, OPAQUE, False),
+    ("float8_e5m2", 23, 1, FLOATING, True),
+    ("float8_e4m3fn", 24, 1, FLOATING, True),
+    ("float8_e5m2fnuz", 25, 1, FLOATING, True),
+    ("float8_e4m3fnuz", 26, 1, FLOATING, True),
+    ("uint16", 27, 2, INTEGER, False),
+    ("uint32", 28, 4, INTEGER, False),
+    ("uint64", 29, 8, INTEGER, False),
     # integers of fewer bits than a byte, each in a byte of its own: stored, not computed with
-    *((f"uint{bits}", 29 + bits, 1, 4, False) for bits in range(1, 8)),
-    *((f"int{bits}", 36 + bits, 1, 4, True) for bits in range(1, 8)),
-    ("float8_e8m0fnu", 44, 1, 2, False),
-    ("float4_e2m1fn_x2", 45, 1, 2, True),
+    *((f"uint{bits}", 29 + bits, 1, OPAQUE, False) for bits in range(1, 8)),
+    *((f"int{bits}", 36 + bits, 1, OPAQUE, True) for bits in range(1, 8)),
+    ("float8_e8m0fnu", 44, 1, FLOATING, False),
+    ("float4_e2m1fn_x2", 45, 1, FLOATING, True),
 )
 _ALIASES = {
     "half": "float16",
@@ -85,12 +85,12 @@ class DType:
     @property
     def is_floating_point(self):
         """Whether elements are real floating-point numbers."""
-        return self.category == 2
+        return self.category == FLOATING
 
     @property
     def is_complex(self):
         """Whether elements are complex numbers."""
-        return self.category == 3
+        return self.category == COMPLEX
 
     def to_real(self):
         """The real type with the same precision."""
@@ -201,7 +201,7 @@ def set_default_dtype(d, /):
         TypeError: ``d`` is not a floating-point type.
     """
     global _DEFAULT
-    if not isinstance(d, DType) or cython.cast(DType, d).category != 2:
+    if not isinstance(d, DType) or cython.cast(DType, d).category != FLOATING:
         raise TypeError(
             "only floating-point types are supported as the default type, "
             f"but got {d!r}"
@@ -234,8 +234,12 @@ for _name in _NAMES:
     TYPE_NAMES.setdefault(_name, f"Q{_word}" if _name[0] == "q" else _word)
 
 # Order of widening inside a category, by code.
-_INTEGER_ORDER = cython.declare(dict, {0: 0, 1: 0, 2: 1, 3: 2, 4: 3})
-_FLOAT_WIDTH = cython.declare(dict, {5: 1, 15: 1, 6: 2, 7: 3})
+_INTEGER_ORDER = cython.declare(
+    dict, {CODE_UINT8: 0, CODE_INT8: 0, CODE_INT16: 1, CODE_INT32: 2, CODE_INT64: 3}
+)
+_FLOAT_WIDTH = cython.declare(
+    dict, {CODE_FLOAT16: 1, CODE_BFLOAT16: 1, CODE_FLOAT32: 2, CODE_FLOAT64: 3}
+)
 _PROMOTED = cython.declare(cython.int[4096])
 _WIDE_UNSIGNED = cython.declare(frozenset, frozenset(("uint16", "uint32", "uint64")))
 
@@ -246,28 +250,28 @@ def _promote_rule(a, b):
         return a
     if a.category < b.category:
         a, b = b, a
-    if b.category == 4 or a.category == 4:
+    if b.category == OPAQUE or a.category == OPAQUE:
         return None
     if "float8" in a.name or "float8" in b.name:
         return None
     if b.name in _WIDE_UNSIGNED or a.name in _WIDE_UNSIGNED:
-        return a if a.category == 2 else None
-    if a.category == 3:
-        if b.category == 2:
+        return a if a.category == FLOATING else None
+    if a.category == COMPLEX:
+        if b.category == FLOATING:
             widest = _promote_rule(a.to_real(), b)
             return None if widest is None else widest.to_complex()
-        if b.category == 3:
+        if b.category == COMPLEX:
             return a if a.itemsize >= b.itemsize else b
         return a
-    if a.category == 2:
-        if b.category != 2:
+    if a.category == FLOATING:
+        if b.category != FLOATING:
             return a
         if a.itemsize == 1 or b.itemsize == 1:
             return None
         if a.itemsize == b.itemsize:
             return _NAMES["float32"]  # float16 with bfloat16
         return a if a.itemsize > b.itemsize else b
-    if b.category == 0:
+    if b.category == BOOLEAN:
         return a
     return _promote_integers(a, b)
 
@@ -327,11 +331,11 @@ def promote_types(type1, type2):
 
 def can_cast(from_, to):
     """Whether values may be converted without changing category downwards."""
-    if from_.category == 3 and to.category != 3:
+    if from_.category == COMPLEX and to.category != COMPLEX:
         return False
-    if from_.category == 2 and to.category < 2:
+    if from_.category == FLOATING and to.category < FLOATING:
         return False
-    return not (from_.category == 1 and to.category == 0)
+    return not (from_.category == INTEGER and to.category == BOOLEAN)
 
 
 class finfo:
@@ -373,7 +377,7 @@ class iinfo:
     """
 
     def __init__(self, type):
-        if type.category != 1:
+        if type.category != INTEGER:
             raise TypeError(
                 f"{naming.package}.iinfo() requires an integer input type. {type!r} is not one: "
                 f"use {naming.package}.finfo for floating point"

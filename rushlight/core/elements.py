@@ -21,6 +21,29 @@ from cython.cimports.libc.stdint import (
     uint64_t,
 )
 from cython.cimports.libc.string import memcpy
+from cython.cimports.rushlight.core.dtype import (
+    CODE_BFLOAT16,
+    CODE_BOOL,
+    CODE_COMPLEX32,
+    CODE_COMPLEX64,
+    CODE_COMPLEX128,
+    CODE_FLOAT8_E4M3FN,
+    CODE_FLOAT8_E4M3FNUZ,
+    CODE_FLOAT8_E5M2,
+    CODE_FLOAT8_E5M2FNUZ,
+    CODE_FLOAT8_E8M0FNU,
+    CODE_FLOAT16,
+    CODE_FLOAT32,
+    CODE_FLOAT64,
+    CODE_INT8,
+    CODE_INT16,
+    CODE_INT32,
+    CODE_INT64,
+    CODE_UINT8,
+    CODE_UINT16,
+    CODE_UINT32,
+    CODE_UINT64,
+)
 
 
 def refuse_kind(kernel, code):
@@ -136,12 +159,12 @@ def float_to_half(value: cython.float) -> cython.ushort:
 @cython.exceptval(check=False)
 def float8_format(code: cython.int, fraction: cython.pointer(cython.int)) -> cython.int:
     """The exponent's bias of a format with a sign; how many bits the fraction has."""
-    fraction[0] = 3 if code == 24 or code == 26 else 2
-    if code == 23:
+    fraction[0] = 3 if code == CODE_FLOAT8_E4M3FN or code == CODE_FLOAT8_E4M3FNUZ else 2
+    if code == CODE_FLOAT8_E5M2:
         return 15
-    if code == 24:
+    if code == CODE_FLOAT8_E4M3FN:
         return 7
-    return 16 if code == 25 else 8
+    return 16 if code == CODE_FLOAT8_E5M2FNUZ else 8
 
 
 @cython.cfunc
@@ -152,14 +175,19 @@ def float8_to_double(code: cython.int, bits: cython.int) -> cython.double:
     bias: cython.int
     magnitude: cython.int = bits & 127
     value: cython.double
-    if code == 44:
+    if code == CODE_FLOAT8_E8M0FNU:
         return NAN if bits == 255 else ldexp(1.0, bits - 127)
     bias = float8_format(code, cython.address(fraction))
-    if code == 24 and magnitude == 127 or code == 23 and magnitude > 124:
+    if (
+        code == CODE_FLOAT8_E4M3FN
+        and magnitude == 127
+        or code == CODE_FLOAT8_E5M2
+        and magnitude > 124
+    ):
         return NAN
-    if code == 23 and magnitude == 124:
+    if code == CODE_FLOAT8_E5M2 and magnitude == 124:
         return -INFINITY if bits > 127 else INFINITY
-    if (code == 25 or code == 26) and bits == 128:
+    if (code == CODE_FLOAT8_E5M2FNUZ or code == CODE_FLOAT8_E4M3FNUZ) and bits == 128:
         return NAN
     if magnitude >> fraction == 0:
         value = ldexp(magnitude, 1 - bias - fraction)
@@ -184,11 +212,13 @@ def float_to_float8(code: cython.int, value: cython.float) -> cython.int:
     wide: uint32_t
     magnitude: cython.double = fabs(value)
     memcpy(cython.address(wide), cython.address(value), 4)
-    if code == 44:
+    if code == CODE_FLOAT8_E8M0FNU:
         return float_to_power(wide & 0x7FFFFFFF)
     sign = 128 if wide >> 31 else 0
     bias = float8_format(code, cython.address(fraction))
-    most = 126 if code == 24 else 124 if code == 23 else 128
+    most = (
+        126 if code == CODE_FLOAT8_E4M3FN else 124 if code == CODE_FLOAT8_E5M2 else 128
+    )
     if value != value:
         return sign | 127 if most < 128 else 128
     if magnitude >= ldexp(1.0, 17):
@@ -222,55 +252,64 @@ def float_to_power(magnitude: uint32_t) -> cython.int:
 def read_element(
     code: cython.int, data: cython.pointer(cython.const[cython.char])
 ) -> object:
-    if code == 6:
+    if code == CODE_FLOAT32:
         return cython.cast(cython.pointer(cython.float), data)[0]
-    if code == 4:
+    if code == CODE_INT64:
         return cython.cast(cython.pointer(int64_t), data)[0]
-    if code == 7:
+    if code == CODE_FLOAT64:
         return cython.cast(cython.pointer(cython.double), data)[0]
-    if code == 11:
+    if code == CODE_BOOL:
         return data[0] != 0
-    if code == 3:
+    if code == CODE_INT32:
         return cython.cast(cython.pointer(int32_t), data)[0]
-    if code == 0:
+    if code == CODE_UINT8:
         return cython.cast(cython.pointer(uint8_t), data)[0]
-    if code == 1:
+    if code == CODE_INT8:
         return cython.cast(cython.pointer(int8_t), data)[0]
-    if code == 2:
+    if code == CODE_INT16:
         return cython.cast(cython.pointer(int16_t), data)[0]
     return read_rare(code, data)
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def is_float8(code: cython.int) -> cython.bint:
+    """Whether eight bits are a floating-point number."""
+    signed: cython.bint = CODE_FLOAT8_E5M2 <= code <= CODE_FLOAT8_E4M3FNUZ
+    return signed or code == CODE_FLOAT8_E8M0FNU
 
 
 @cython.cfunc
 def read_rare(
     code: cython.int, data: cython.pointer(cython.const[cython.char])
 ) -> object:
-    if code == 5:
+    if code == CODE_FLOAT16:
         return half_to_float(cython.cast(cython.pointer(uint16_t), data)[0])
-    if code == 15:
+    if code == CODE_BFLOAT16:
         return bfloat16_to_float(cython.cast(cython.pointer(uint16_t), data)[0])
-    if code == 9:
+    if code == CODE_COMPLEX64:
         return complex(
             cython.cast(cython.pointer(cython.float), data)[0],
             cython.cast(cython.pointer(cython.float), data)[1],
         )
-    if code == 10:
+    if code == CODE_COMPLEX128:
         return complex(
             cython.cast(cython.pointer(cython.double), data)[0],
             cython.cast(cython.pointer(cython.double), data)[1],
         )
-    if code == 8:
+    if code == CODE_COMPLEX32:
         return complex(
             half_to_float(cython.cast(cython.pointer(uint16_t), data)[0]),
             half_to_float(cython.cast(cython.pointer(uint16_t), data)[1]),
         )
-    if code == 27:
+    if code == CODE_UINT16:
         return cython.cast(cython.pointer(uint16_t), data)[0]
-    if code == 28:
+    if code == CODE_UINT32:
         return cython.cast(cython.pointer(uint32_t), data)[0]
-    if code == 29:
+    if code == CODE_UINT64:
         return cython.cast(cython.pointer(uint64_t), data)[0]
-    if 23 <= code <= 26 or code == 44:
+    if is_float8(code):
         return float8_to_double(code, cython.cast(cython.pointer(uint8_t), data)[0])
     refuse_kind("_local_scalar_dense_cpu", code)
 
@@ -280,11 +319,11 @@ def read_rare(
 @cython.exceptval(check=False)
 def integer_width(code: cython.int) -> cython.int:
     """Bytes of an integer type; 0 for the other types."""
-    if code <= 1:
+    if code <= CODE_INT8:
         return 1
-    if code <= 4:
+    if code <= CODE_INT64:
         return 1 << (code - 1)
-    return 1 << (code - 26) if 27 <= code <= 29 else 0
+    return 2 << (code - CODE_UINT16) if CODE_UINT16 <= code <= CODE_UINT64 else 0
 
 
 @cython.cfunc
@@ -374,7 +413,7 @@ def write_integer(code: cython.int, data: cython.p_char, value: object) -> cytho
     fractions are cut off.
     """
     width: cython.int = integer_width(code)
-    unsigned: cython.bint = code == 0 or code >= 27
+    unsigned: cython.bint = code == CODE_UINT8 or code >= CODE_UINT16
     number: int64_t = 0
     large: uint64_t = 0
     one: uint64_t = 1
@@ -383,7 +422,7 @@ def write_integer(code: cython.int, data: cython.p_char, value: object) -> cytho
     real: cython.double
     if isinstance(value, int):
         if read_integer(value, cython.address(number), cython.address(large)):
-            if code != 29:
+            if code != CODE_UINT64:
                 refuse_number(code, value)
             store_bits(8, data, large)
             return 0
@@ -442,44 +481,44 @@ def write_floating(code: cython.int, data: cython.p_char, value: object) -> cyth
     elif isinstance(value, complex):
         number = value.real
         imaginary = value.imag
-        if not 8 <= code <= 10 and imaginary != 0:
+        if not CODE_COMPLEX32 <= code <= CODE_COMPLEX128 and imaginary != 0:
             refuse_number(code, value)
-    elif 8 <= code <= 10:
+    elif CODE_COMPLEX32 <= code <= CODE_COMPLEX128:
         return write_floating(code, data, complex(value))
     else:
         number = float(value)
-    if code == 6:
+    if code == CODE_FLOAT32:
         cython.cast(cython.pointer(cython.float), data)[0] = cython.cast(
             cython.float, number
         )
-    elif code == 7:
+    elif code == CODE_FLOAT64:
         cython.cast(cython.pointer(cython.double), data)[0] = number
-    elif code == 5:
+    elif code == CODE_FLOAT16:
         cython.cast(cython.pointer(uint16_t), data)[0] = float_to_half(
             cython.cast(cython.float, number)
         )
-    elif code == 15:
+    elif code == CODE_BFLOAT16:
         cython.cast(cython.pointer(uint16_t), data)[0] = float_to_bfloat16(
             cython.cast(cython.float, number)
         )
-    elif code == 9:
+    elif code == CODE_COMPLEX64:
         cython.cast(cython.pointer(cython.float), data)[0] = cython.cast(
             cython.float, number
         )
         cython.cast(cython.pointer(cython.float), data)[1] = cython.cast(
             cython.float, imaginary
         )
-    elif code == 10:
+    elif code == CODE_COMPLEX128:
         cython.cast(cython.pointer(cython.double), data)[0] = number
         cython.cast(cython.pointer(cython.double), data)[1] = imaginary
-    elif code == 8:
+    elif code == CODE_COMPLEX32:
         cython.cast(cython.pointer(uint16_t), data)[0] = float_to_half(
             cython.cast(cython.float, number)
         )
         cython.cast(cython.pointer(uint16_t), data)[1] = float_to_half(
             cython.cast(cython.float, imaginary)
         )
-    elif 23 <= code <= 26 or code == 44:
+    elif is_float8(code):
         cython.cast(cython.pointer(uint8_t), data)[0] = float_to_float8(
             code, cython.cast(cython.float, number)
         )
@@ -492,19 +531,27 @@ def write_floating(code: cython.int, data: cython.p_char, value: object) -> cyth
 @cython.exceptval(check=False)
 def largest(code: cython.int) -> cython.double:
     """The largest number of a floating or complex type narrower than a double."""
-    if code == 6 or code == 9:
+    if code == CODE_FLOAT32 or code == CODE_COMPLEX64:
         return FLT_MAX
-    if code == 5 or code == 8:
+    if code == CODE_FLOAT16 or code == CODE_COMPLEX32:
         return 65504.0
-    if code == 24:
+    if code == CODE_FLOAT8_E4M3FN:
         return 448.0
-    if code == 26:
+    if code == CODE_FLOAT8_E4M3FNUZ:
         return 240.0
-    if code == 23 or code == 25:
+    if code == CODE_FLOAT8_E5M2 or code == CODE_FLOAT8_E5M2FNUZ:
         return 57344.0
-    if code == 44:
+    if code == CODE_FLOAT8_E8M0FNU:
         return ldexp(1.0, 127)
-    return 255 * ldexp(1.0, 120) if code == 15 else 0.0
+    return 255 * ldexp(1.0, 120) if code == CODE_BFLOAT16 else 0.0
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def lacks_infinity(code: cython.int) -> cython.bint:
+    """Whether a floating type has finite numbers and NaN, but no infinities."""
+    without: cython.bint = CODE_FLOAT8_E4M3FN <= code <= CODE_FLOAT8_E4M3FNUZ
+    return without or code == CODE_FLOAT8_E8M0FNU
 
 
 @cython.cfunc
@@ -527,15 +574,14 @@ def write_element(code: cython.int, data: cython.p_char, value: object) -> cytho
             real = max(abs(value.real), abs(value.imag))
         else:
             real = abs(float(value))
-        # some formats of eight bits have no infinities, and one nothing but powers of two
-        if real > most and (real - real == 0 or 24 <= code <= 26 or code == 44):
+        if real > most and (real - real == 0 or lacks_infinity(code)):
             refuse_number(code, value)
-        if code == 44 and (
+        if code == CODE_FLOAT8_E8M0FNU and (
             isinstance(value, complex)
             or (type(value) is float and value < ldexp(1.0, -127))
         ):
             refuse_number(code, value)
-    if code == 11:
+    if code == CODE_BOOL:
         data[0] = 1 if value else 0
     elif integer_width(code):
         write_integer(code, data, value)
@@ -555,7 +601,7 @@ def write_wrapped(code: cython.int, data: cython.p_char, value: object) -> cytho
     number: int64_t = 0
     large: uint64_t = 0
     width: cython.int = integer_width(code)
-    if code == 11:
+    if code == CODE_BOOL:
         if type(value) is int:
             read_integer(value, cython.address(number), cython.address(large))
         data[0] = 1 if value else 0
@@ -581,7 +627,7 @@ def write_item(code: cython.int, data: cython.p_char, value: object) -> cython.i
         ValueError: it is an integer of more bits than the type can have.
     """
     number: cython.doublecomplex
-    if code == 11:
+    if code == CODE_BOOL:
         if not isinstance(value, (int, float, complex)):
             # NumPy's logical values are no integers
             one = getattr(value, "dtype", None)
@@ -590,17 +636,19 @@ def write_item(code: cython.int, data: cython.p_char, value: object) -> cython.i
         data[0] = 1 if value else 0
         return 0
     if integer_width(code):
-        if code == 29 and isinstance(value, float):
+        if code == CODE_UINT64 and isinstance(value, float):
             raise TypeError(f"an integer is required, not {value}")
         if not isinstance(value, (int, float)):
             value = PyNumber_Index(value)
-        if code == 29:
+        if code == CODE_UINT64:
             if value < 0:
                 raise OverflowError(f"can't convert negative int to unsigned: {value}")
         elif isinstance(value, int) and not -LARGE <= value < LARGE:
             raise ValueError(f"Overflow when unpacking long long: {value}")
         return write_element(code, data, value)
-    if 8 <= code <= 10 and not isinstance(value, (int, float)):
+    if CODE_COMPLEX32 <= code <= CODE_COMPLEX128 and not isinstance(
+        value, (int, float)
+    ):
         if not isinstance(value, complex):
             number = value
             value = complex(number.real, number.imag)

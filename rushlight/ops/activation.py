@@ -366,7 +366,7 @@ def glu(self, dim):
             f"Halving dimension must be even, but dimension {dim} is size "
             f"{self.shape[dim]}"
         )
-    if self.dtype.category != 2:
+    if not self.dtype.is_floating_point:
         kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
         raise NotImplementedError(f"\"glu_cpu\" not implemented for '{kind}'")
     return ops._gate(*self.chunk(2, dim))

@@ -7,6 +7,7 @@ import math
 import struct
 
 from rushlight.backends.roles import host
+from rushlight.core.dtype import FLOATING
 from rushlight.core.dtypes import bool_, float32, int64
 from rushlight.core.state import is_recording
 from rushlight.ops import attention_elsewhere
@@ -70,7 +71,7 @@ def scaled_dot_product_attention(
     if scale is None:
         scale = 1.0 / math.sqrt(query.shape[-1]) if query.shape[-1] else 0.0
     dtype = value.dtype
-    if dtype.category < 2:
+    if dtype.category < FLOATING:
         kind = scalar_name(dtype)
         raise RuntimeError(f"expected scalar type Float but found {kind}")
     result = None
@@ -125,7 +126,7 @@ def _weights(query, key, attn_mask, is_causal, scale):
 def _fits_blocks(query, key, value, attn_mask, dropout_p):
     """Whether attention by blocks is there for these operands."""
     drops = dropout_p > 0 and query.device.on_host
-    if drops or query.dtype.category != 2:
+    if drops or not query.dtype.is_floating_point:
         return False
     if attn_mask is not None and attn_mask.requires_grad and is_recording():
         return False
@@ -237,7 +238,7 @@ def _check_blocks(query, key, value, dropout_p):
     groups = key.shape[1]
     if (
         any(t.dtype is not query.dtype or t.shape[0] != batch for t in tensors)
-        or query.dtype.category != 2
+        or not query.dtype.is_floating_point
         or query.dtype.itemsize == 1
         or (heads % groups if groups else heads)
         or value.shape[1:3] != key.shape[1:3]

@@ -5,6 +5,7 @@ import math
 
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
+from rushlight.core.dtype import BOOLEAN, FLOATING
 from rushlight.core.dtypes import bool_, complex128, float32, float64, int32
 from rushlight.core.factories import wrapped_number
 from rushlight.core.layout import contiguous_format, preserve_format
@@ -423,13 +424,13 @@ def pow_scalar(self, exponent):
     """
     if exponent == 0 or exponent == 1:
         return plain_power(self, exponent)
-    if self.dtype.itemsize == 2 and self.dtype.category == 2:
+    if self.dtype.itemsize == 2 and self.dtype.is_floating_point:
         if not isinstance(exponent, complex):
             check_number(self.dtype, exponent)
     if exponent == 2:
-        if self.dtype.category >= 2 or isinstance(exponent, int):
+        if self.dtype.category >= FLOATING or isinstance(exponent, int):
             return ops.mul(self, self) if self.dtype.category else ops._pow(self, 2)
-    elif self.dtype.category >= 2:
+    elif self.dtype.category >= FLOATING:
         if exponent == 0.5:
             return ops.sqrt(self)
         if exponent == -1:
@@ -594,10 +595,10 @@ def masked_fill_tensor(self, mask, value):
             f"with {value.ndim} dimension(s).\n  value: {brief(value)}"
         )
     unread = value._stand is not None or intercepted(value)
-    if unread or (value.requires_grad and self.dtype.category >= 2):
+    if unread or (value.requires_grad and self.dtype.category >= FLOATING):
         if not unread and value.device.has_memory:
             check_number(self.dtype, value.item())
-        if mask.dtype.category == 0:
+        if mask.dtype.category == BOOLEAN:
             # row by row, however the mask lies
             return ops.where(mask, value.to(self.dtype), self).contiguous()
     number = 0 if not value.device.has_memory else value.item()
@@ -651,10 +652,10 @@ def powers_of_two(exponents, like=None):
     """Two to the power of each element, the two being of the type of ``like``."""
     if (
         like is None
-        or like.dtype.category < 2
+        or like.dtype.category < FLOATING
         or like.dtype in (float32, exponents.dtype)
     ):
-        whole = exponents.dtype.category < 2
+        whole = exponents.dtype.category < FLOATING
         return ops.pow(2.0, exponents) if whole else ops.exp2(exponents)
     return ops.pow(ops.full((), 2.0, dtype=like.dtype), exponents)
 
@@ -665,9 +666,9 @@ def ldexp(self, other):
     Raises:
         NotImplementedError: the powers are truth values, beside floats.
     """
-    if self.dtype.category != 2 or other.dtype.category > 1:
+    if not self.dtype.is_floating_point or other.dtype.category >= FLOATING:
         return self * powers_of_two(other, self)
-    if other.dtype.category == 0:
+    if other.dtype.category == BOOLEAN:
         raise NotImplementedError("\"ldexp_cpu_exp\" not implemented for 'Bool'")
     return ops._ldexp(self, other.to(int32))
 

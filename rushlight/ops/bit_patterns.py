@@ -18,7 +18,7 @@ def frexp(self):
     Raises:
         RuntimeError: the elements are no real floating-point numbers.
     """
-    if self.dtype.category != 2:
+    if not self.dtype.is_floating_point:
         raise RuntimeError("torch.frexp() only supports floating-point dtypes")
     require("frexp_cpu", self.dtype, FLOATS, self)
     mantissa = ops._frexp_mantissa(self)
@@ -100,7 +100,7 @@ def hash_tensor(self, dim, keepdim, mode):
                 )
     require("xor_sum_cpu", self.dtype, _HASHED, self)
     kept = [d for d in range(self.ndim) if d not in dims]
-    wide = float64 if self.dtype.category == 2 else int64
+    wide = float64 if self.dtype.is_floating_point else int64
     bits = self.permute([*kept, *dims]).to(wide).contiguous().view(int64)
     shape = [self.shape[d] for d in kept]
     size = math.prod(self.shape[d] for d in dims)

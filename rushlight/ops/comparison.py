@@ -3,6 +3,7 @@
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.loops import i64, local, loops
+from rushlight.core.dtype import BOOLEAN, COMPLEX, FLOATING
 from rushlight.core.dtypes import bool_, float64
 from rushlight.core.subclass import make_subclass
 from rushlight.core.tensor import Tensor
@@ -71,7 +72,7 @@ def isclose(self, other, rtol, atol, equal_nan):
         close |= ops.isnan(self) & ops.isnan(other)
     if rtol == 0 and atol == 0:
         return close
-    if self.dtype.category < 2:
+    if self.dtype.category < FLOATING:
         self, other = self.to(float64), other.to(float64)
     gap = ops.abs(self - other)
     allowed = atol + ops.abs(rtol * other)
@@ -110,7 +111,7 @@ def isin(elements, test_elements, assume_unique, invert):
     """
     for value in (elements, test_elements):
         kind = value.dtype if hasattr(value, "dtype") else number_type(value)
-        if kind.category in (0, 3):
+        if kind.category in (BOOLEAN, COMPLEX):
             raise RuntimeError(
                 f"Unsupported input type encountered for isin(): {scalar_name(kind)}"
             )

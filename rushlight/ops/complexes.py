@@ -4,7 +4,7 @@ import math
 
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
-from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtype import FLOATING, get_default_dtype
 from rushlight.dispatch.kernels import run_pointwise
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -100,6 +100,6 @@ def angle_gradient(grad, self):
 
 def real_float(dtype):
     """Computed in the promoted type; the result is its real counterpart."""
-    if dtype.category < 2:
+    if dtype.category < FLOATING:
         dtype = get_default_dtype()
     return dtype.name, (dtype.to_real().name,)

@@ -347,7 +347,7 @@ def convolution(
     input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
 ):
     """Convolution of a batch, or its transpose."""
-    if input.dtype.category == 3:
+    if input.dtype.is_complex:
         settings = stride, padding, dilation, transposed, output_padding, groups
         return complex_convolution(input, weight, bias, *settings)
     kinds = None if bias is None else (bias.shape, bias.dtype)
@@ -621,7 +621,7 @@ def convolution_backward(
     output_mask,
 ):
     """Gradients of input, weight and bias; None where the mask is False."""
-    if input.dtype.category == 3:
+    if input.dtype.is_complex:
         settings = (
             *(None, stride, padding, dilation, transposed, output_padding),
             *(groups, output_mask),

@@ -6,7 +6,7 @@ import struct
 from rushlight.backends.roles import host
 from rushlight.codegen.language import fma
 from rushlight.codegen.loops import A, I, T, loops, stored
-from rushlight.core.dtype import DType, get_default_dtype
+from rushlight.core.dtype import BOOLEAN, INTEGER, DType, get_default_dtype
 from rushlight.core.dtypes import (
     bfloat16,
     bool_,
@@ -228,7 +228,7 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
             raise RuntimeError(
                 f"value cannot be converted to type double without overflow: {value}"
             )
-        if dtype.category == 1:
+        if dtype.category == INTEGER:
             check_number(int64, value)
         elif dtype.itemsize == 2:
             check_number(float32, value)
@@ -241,7 +241,7 @@ def arange_step(start, end, step, dtype, layout, device, pin_memory):
         length = -((start - end) // step)
     else:
         length = math.ceil((float(end) - float(start)) / float(step))
-    if dtype.category == 1:
+    if dtype.category == INTEGER:
         start, step = int(start), int(step)
         return _counted(start, step, _length(length), dtype, device)
     return _stepped(start, step, _length(length), dtype, device)
@@ -289,7 +289,7 @@ def range_step(start, end, step, dtype, layout, device, pin_memory):
     require("range_cpu", dtype, REAL)
     _check_range(start, end, step)
     length = math.floor((end - start) / step) + 1
-    if dtype.category == 1:
+    if dtype.category == INTEGER:
         start, step = int(start), int(step)
     return _counted(start, step, _length(length), dtype, device)
 
@@ -311,7 +311,7 @@ def _counted(start, step, length, dtype, device):
     """``length`` numbers, counted in int64 or double precision and rounded once."""
     out = ops.empty((length,), dtype=dtype, device=device)
     name = name_of(dtype)
-    if dtype.category == 1:
+    if dtype.category == INTEGER:
         run(count_whole, [out], [start, step], length, T=name)
         return out
     wide = float64
@@ -392,7 +392,7 @@ def _between(start, end, steps, dtype, device, fused=True):
 
     Products are rounded where they are not ``fused`` with the sum, and in half precision.
     """
-    compute = float64 if dtype.category == 1 else dtype
+    compute = float64 if dtype.category == INTEGER else dtype
     out = ops.empty((steps,), dtype=dtype, device=device)
     ends = [scalar_tensor(v, compute, None, out.device, None) for v in (start, end)]
     if compute.itemsize >= 4 and steps > 1 and abs(end - start) < 1e38:
@@ -601,7 +601,7 @@ def linalg_vander(x, columns):
         RuntimeError: the input is of truth values or of 16 bits, or fewer than two
             powers are wanted.
     """
-    if x.dtype.category == 0 or (x.is_floating_point() and x.dtype.itemsize < 4):
+    if x.dtype.category == BOOLEAN or (x.is_floating_point() and x.dtype.itemsize < 4):
         raise RuntimeError(
             "linalg.vander supports floating point, complex, and integer tensors, but "
             f"got {scalar_name(x.dtype)}"

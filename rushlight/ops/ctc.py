@@ -12,6 +12,7 @@ from operator import index
 
 from rushlight.codegen.language import exp, log, maximum, minimum, select
 from rushlight.codegen.loops import A, T, i64, loops, loops_inline, vectorized
+from rushlight.core.dtype import INTEGER
 from rushlight.core.dtypes import float64, int64
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
@@ -355,7 +356,7 @@ def lengths_of(lengths, name):
                     f"{words}, but found element of type {kind} at pos {at}"
                 )
         return [index(length) for length in lengths]
-    if lengths.dtype.category != 1:
+    if lengths.dtype.category != INTEGER:
         raise RuntimeError(f"{name} must be integral")
     return lengths.reshape([-1]).tolist()
 

@@ -1,6 +1,6 @@
 """Derivatives of running sums and products, and functions made of them."""
 
-from rushlight.core.dtype import finfo
+from rushlight.core.dtype import BOOLEAN, finfo
 from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
@@ -83,7 +83,7 @@ def _check_points(name, y, x=None, dx=1):
         RuntimeError: a point is a truth value, or the step isn't real.
         IndexError: there is no dimension.
     """
-    if y.dtype.category == 0 or (x is not None and x.dtype.category == 0):
+    if y.dtype.category == BOOLEAN or (x is not None and x.dtype.category == BOOLEAN):
         which = "`y`" if x is None else "`x` or `y`"
         raise RuntimeError(
             f"{name}: received a bool input for {which}, but bool is not supported"
@@ -169,6 +169,6 @@ def diff(self, n, dim, prepend, append):
         length = result.shape[dim]
         later = result.narrow(dim, 1, max(length - 1, 0))
         earlier = result.narrow(dim, 0, max(length - 1, 0))
-        same = result.dtype.category == 0
+        same = result.dtype.category == BOOLEAN
         result = ops.logical_xor(later, earlier) if same else later - earlier
     return result

@@ -5,6 +5,7 @@ Their derivatives are in `decomposition_gradients`.
 
 import math
 
+from rushlight.core.dtype import INTEGER
 from rushlight.core.state import is_grad_enabled
 from rushlight.ops import call as ops
 from rushlight.ops.decomposition_gradients import (
@@ -492,7 +493,7 @@ def linalg_ldl_solve(LD, pivots, B, hermitian):
             f"{operator}: Expected LD.shape[:-1] and pivots.shape to be the same, but got "
             f"pivots with shape {list(pivots.shape)} instead"
         )
-    if pivots.dtype.category != 1:
+    if pivots.dtype.category != INTEGER:
         raise RuntimeError(
             f"{operator}: Expected pivots to be integers. Got {pivots.dtype.name}"
         )

@@ -168,7 +168,7 @@ def pdist(self, p):
     """
     if self.ndim != 2:
         raise RuntimeError(f"pdist only supports 2D tensors, got: {self.ndim}D")
-    if self.dtype.category != 2:
+    if not self.dtype.is_floating_point:
         raise RuntimeError("pdist only supports floating-point dtypes")
     if not p >= 0:  # nor NaN
         raise RuntimeError("pdist only supports non-negative p values")

@@ -2,6 +2,7 @@
 
 import math
 
+from rushlight.core.dtype import INTEGER
 from rushlight.core.dtypes import bool_, float32, int32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
@@ -37,7 +38,7 @@ def _rounded(self, scale, zero_point, quant_min, quant_max):
     """The rounded elements, and which of them were within the range."""
     wide = _wide(self)
     steps = wide * (1 / scale)
-    if isinstance(zero_point, Tensor) and zero_point.dtype.category == 2:
+    if isinstance(zero_point, Tensor) and zero_point.dtype.is_floating_point:
         steps = ops.round(steps + zero_point)
     else:
         steps = ops.round(steps) + zero_point
@@ -153,7 +154,10 @@ def _check_channels(self, scale, zero_point, quant_min, quant_max):
         raise RuntimeError("scale and zero-point need to have the same dimensions")
     _check_range(quant_min, quant_max)
     low, high = zero_point.min().item(), zero_point.max().item()
-    if zero_point.dtype.category == 1 and not quant_min <= low <= high <= quant_max:
+    if (
+        zero_point.dtype.category == INTEGER
+        and not quant_min <= low <= high <= quant_max
+    ):
         raise RuntimeError("`zero_point` must be between `quant_min` and `quant_max`.")
 
 

@@ -134,7 +134,7 @@ def addmm_activation(self, mat1, mat2, beta=1, alpha=1, use_gelu=False):
     """One pass where the device's library has the function behind its products."""
     behind = "gelu" if use_gelu else "relu"
     same = self.dtype is mat1.dtype is mat2.dtype and mat1.ndim == mat2.ndim == 2
-    plain = same and self.ndim in (1, 2) and mat1.dtype.category == 2
+    plain = same and self.ndim in (1, 2) and mat1.dtype.is_floating_point
     if plain and mat1.numel() and mat2.numel() and elsewhere.serves(mat1):
         check_matrices("addmm", mat1, mat2, ("mat1", "mat2"))
         sums = "float32" if mat1.dtype.itemsize == 2 else mat1.dtype.name

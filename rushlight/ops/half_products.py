@@ -17,7 +17,7 @@ def serves(a, b):
     """Whether the product of these operands, of more than a row, is formed here."""
     return (
         a.dtype.itemsize == 2
-        and a.dtype.category == 2
+        and a.dtype.is_floating_point
         and a.shape[-2] > 1
         and b.shape[-1] > 1
         and (a.device.on_host or elsewhere.serves(a))

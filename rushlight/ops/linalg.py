@@ -8,7 +8,7 @@ from math import prod
 
 from rushlight.backends.roles import host
 from rushlight.core import dtypes
-from rushlight.core.dtype import all_dtypes, by_code, promote_types
+from rushlight.core.dtype import FLOATING, all_dtypes, by_code, promote_types
 from rushlight.core.dtypes import bool_, float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.plans import PAIRED as PAIRS
@@ -120,7 +120,7 @@ def complex_product(a, b, added=None, alpha=1, beta=1):
 
 def product(a, b, sums, *added):
     """The product in the type of the sums; bfloat16 in pairs where that is to be had."""
-    if a.dtype.category == 3:
+    if a.dtype.is_complex:
         return complex_product(a, b, *added)
     if not added and half_products.takes_tiles(a, b):
         return half_products.sums_by_tiles(a, b)
@@ -164,14 +164,14 @@ def number_for(value, dtype):
     """
     if type(value) is int and (value == 0 or value == 1):
         return value
-    if dtype.category == 3:
+    if dtype.is_complex:
         check_number(dtype, value)
         return value
     if isinstance(value, complex) and value.imag == 0:
         value = value.real
-    if dtype.category == 2 and not isinstance(value, complex):
+    if dtype.is_floating_point and not isinstance(value, complex):
         check_number(dtype, value)
-    whole = dtype.category < 2
+    whole = dtype.category < FLOATING
     unsigned = dtype.name[0] == "u"
     limit = 1 << (8 * dtype.itemsize - (not unsigned))
     least = 0 if unsigned and isinstance(value, float) else -limit
@@ -288,7 +288,7 @@ def bmm(self, mat2):
 
 def addmm(self, mat1, mat2, beta=1, alpha=1):
     """``beta * self + alpha * mat1 @ mat2``."""
-    if self.dtype.category == 2:
+    if self.dtype.is_floating_point:
         if beta != 1 or alpha != 1:
             _check_scales(self.dtype, beta, alpha)
         try:
@@ -304,7 +304,7 @@ def addmm(self, mat1, mat2, beta=1, alpha=1):
 def _check_scales(dtype, *scales):
     """Refuses factors of a product that its type, single at least, does not hold."""
     for scale in scales:
-        if dtype.category == 2 and not isinstance(scale, complex):
+        if dtype.is_floating_point and not isinstance(scale, complex):
             check_number(float32 if dtype.itemsize == 2 else dtype, scale)
 
 
@@ -332,9 +332,9 @@ def _added(operator, self, a, b, beta, alpha):
             f"{kinds[0]} and {kinds[1]}\n  {operator}: {brief(self)}, "
             f"{brief(a)}, {brief(b)}"
         )
-    if a.shape[-1] == 0 and a.dtype.category < 2 and beta != 0:
+    if a.shape[-1] == 0 and a.dtype.category < FLOATING and beta != 0:
         _check_whole(self, beta)
-    half = a.dtype.itemsize == 2 and a.dtype.category == 2
+    half = a.dtype.itemsize == 2 and a.dtype.is_floating_point
     scales = float32 if half else a.dtype
     beta, alpha = number_for(beta, scales), number_for(alpha, scales)
     shape = (*a.shape[:-1], b.shape[-1])
@@ -352,7 +352,7 @@ def _added(operator, self, a, b, beta, alpha):
     addend = like(expanded(operator, self, shape), a).to(sums)
     if a.shape[-1] == 0:
         return (addend * beta).to(self.dtype)
-    if a.dtype.category < 2 and max(abs(alpha), abs(beta)) > 1 << 53:
+    if a.dtype.category < FLOATING and max(abs(alpha), abs(beta)) > 1 << 53:
         # more than the kernel's factors, doubles, hold
         scaled = like(product(a, b, sums, None, 1), self) * alpha
         return scaled + like(expanded(operator, self, shape), a) * beta
@@ -677,7 +677,7 @@ def addr(self, vec1, vec2, beta=1, alpha=1):
     for name, value in (("beta", beta), ("alpha", alpha)):
         if isinstance(value, bool):
             raise RuntimeError(f"Boolean {name} only supported for Boolean results.")
-        if kind.category < 2 and isinstance(value, (float, complex)):
+        if kind.category < FLOATING and isinstance(value, (float, complex)):
             raise RuntimeError(
                 f"For integral input tensors, argument {name} must not be a "
                 "floating point number."
@@ -764,7 +764,7 @@ def tensordot(self, other, dims_self, dims_other):
     kept = [d for d in range(self.ndim) if d not in mine]
     others = [d for d in range(other.ndim) if d not in theirs]
     rows, columns = [self.shape[d] for d in kept], [other.shape[d] for d in others]
-    if prod(rows) == prod(columns) == 1 and self.dtype.category > 1:
+    if prod(rows) == prod(columns) == 1 and self.dtype.category >= FLOATING:
         # one sum is no product of matrices, which autocast would narrow
         left, right = self.permute(*kept, *mine), other.permute(*others, *theirs)
         return ops.dot(left.flatten(), right.flatten()).reshape([*rows, *columns])

@@ -2,6 +2,7 @@
 
 import math
 
+from rushlight.core.dtype import FLOATING
 from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.ops import call as ops
@@ -184,7 +185,7 @@ def _check_norm_dtype(self, dtype):
             "linalg.matrix_norm: dtype should be floating point or complex, but got "
             f"{scalar_name(dtype)}"
         )
-    if (dtype.category == 3) != self.is_complex():
+    if dtype.is_complex != self.is_complex():
         kind = "complex" if self.is_complex() else "real"
         raise RuntimeError(
             f"linalg.matrix_norm: dtype should be {kind} for {kind} inputs, but got "
@@ -258,7 +259,7 @@ def linalg_cond(self, p):
     if isinstance(p, complex):
         raise RuntimeError("value cannot be converted to type double without overflow")
     whole = (
-        self.numel() == 0 and self.dtype.category < 2
+        self.numel() == 0 and self.dtype.category < FLOATING
     )  # of integers nothing is taken
     if p is None or p in (2, -2):
         if whole:
@@ -302,7 +303,7 @@ def linalg_matrix_rank(self, atol, rtol, hermitian):
         RuntimeError: the input is no matrix of floating-point numbers.
     """
     check_matrix(self, "torch.linalg.matrix_rank", "input")
-    precise = self.dtype.category in (2, 3) and self.dtype.itemsize >= 4
+    precise = self.dtype.category >= FLOATING and self.dtype.itemsize >= 4
     if not precise and rtol is None:
         raise RuntimeError(
             "This function doesn't handle types other than float and double"

@@ -17,7 +17,7 @@ from rushlight.codegen.language import (
     select,
     total,
 )
-from rushlight.core.dtype import finfo, get_default_dtype
+from rushlight.core.dtype import FLOATING, finfo, get_default_dtype
 from rushlight.core.dtypes import float32, float64, uint8
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
@@ -177,7 +177,7 @@ def _check_batch(input, weight, bias, mean, var, training):
     """
     given = [one for one in (weight, bias, mean, var) if one is not None]
     strided = not input.is_contiguous() and format_of(input) is None
-    if training and strided and input.dtype.category < 2:
+    if training and strided and input.dtype.category < FLOATING:
         if not given or given[0].dtype is input.dtype:
             raise RuntimeError(
                 "mean(): could not infer output dtype. Input dtype must be either a "
@@ -190,7 +190,7 @@ def _check_batch(input, weight, bias, mean, var, training):
         and not training
         and usual
         and var is not None
-        and var.dtype.category < 2
+        and var.dtype.category < FLOATING
     ):
         given = given[:-1]  # the root of a whole number is of the usual type
     _check_types("batch_norm", input, *given)
@@ -396,14 +396,14 @@ def rms_norm(input, normalized_shape, weight, eps):
         )
     _, size = _rows_of(input, normalized_shape)
     _check_parameter("weight", weight, normalized_shape)
-    if input.dtype.category < 2:
+    if input.dtype.category < FLOATING:
         raise NotImplementedError(
             f"\"rms_norm\" not implemented for '{scalar_name(input.dtype)}'"
         )
     if eps is None:
         eps = finfo(_wide(input.dtype)).eps
     format = format_of(input)
-    if input.dtype.category == 3 or odd_steps(input):
+    if input.dtype.is_complex or odd_steps(input):
         dims = list(range(input.ndim - len(normalized_shape), input.ndim))
         wide = input.to(_wide(input.dtype))
         result = wide * ops.rsqrt((wide * wide).mean(dims, True) + float(eps))

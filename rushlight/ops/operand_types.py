@@ -4,7 +4,7 @@ These run where operands are of several types, truth values, integers or complex
 where a number beside them is given: never in the usual case of floats of one type.
 """
 
-from rushlight.core.dtype import iinfo
+from rushlight.core.dtype import BOOLEAN, FLOATING, INTEGER, iinfo
 from rushlight.core.state import is_grad_enabled
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.kernels import promoted_type
@@ -88,7 +88,7 @@ def same_for_step(self, values):
     Raises:
         RuntimeError: the types differ, or are complex.
     """
-    if self.dtype.category == 3 or values.dtype.category == 3:
+    if self.dtype.is_complex or values.dtype.is_complex:
         raise RuntimeError("heaviside is not yet implemented for complex tensors.")
     if self.dtype != values.dtype:
         raise RuntimeError(
@@ -114,7 +114,7 @@ def same_for_line(self, end, weight):
                 f"expected dtype {SPELLED.get(own.name, own.name)} for `{name}` but got "
                 f"dtype {SPELLED.get(value.dtype.name, value.dtype.name)}"
             )
-    if own.category < 2 and (lone or weight.dtype.category < 2):
+    if own.category < FLOATING and (lone or weight.dtype.category < FLOATING):
         kind = "scalar" if lone else "tensor"
         raise NotImplementedError(
             f"\"lerp_kernel_{kind}\" not implemented for '{TYPE_NAMES.get(own.name)}'"
@@ -127,7 +127,7 @@ def quotient_of_floats(self, tensor1, tensor2, value=None):
     Raises:
         RuntimeError: both tensors that are divided are of integers.
     """
-    if tensor1.dtype.category < 2 and tensor2.dtype.category < 2:
+    if tensor1.dtype.category < FLOATING and tensor2.dtype.category < FLOATING:
         raise RuntimeError(
             "Integer division with addcdiv is no longer supported, and in a future "
             " release addcdiv will perform a true division of tensor1 and tensor2. The "
@@ -203,7 +203,7 @@ def power(base, exponent):
     """
     powers(base, exponent)
     if isinstance(exponent, int) and hasattr(base, "dtype"):
-        limits = iinfo(base.dtype) if base.dtype.category == 1 else None
+        limits = iinfo(base.dtype) if base.dtype.category == INTEGER else None
         if limits is not None and exponent > limits.max:
             raise RuntimeError(
                 f"value cannot be converted to type {base.dtype.name}_t without overflow"
@@ -216,7 +216,7 @@ def thresholding(self, threshold, value):
     Raises:
         NotImplementedError: the input is boolean.
     """
-    if self.dtype.category == 0:
+    if self.dtype.category == BOOLEAN:
         raise NotImplementedError("\"threshold_cpu\" not implemented for 'Bool'")
 
 
@@ -226,7 +226,7 @@ def positive_part(self):
     Raises:
         RuntimeError: the input is boolean.
     """
-    if self.dtype.category == 0:
+    if self.dtype.category == BOOLEAN:
         raise RuntimeError("Boolean inputs not supported for relu")
 
 
@@ -234,7 +234,7 @@ def degrees(name):
     """A rule that refuses complex numbers for a conversion of angles."""
 
     def check(self):
-        if self.dtype.category == 3:
+        if self.dtype.is_complex:
             raise RuntimeError(f"{name} is not supported for complex tensors.")
 
     return check
@@ -250,7 +250,7 @@ def range_of_numbers(self, min_val, max_val):
     Raises:
         RuntimeError: the input is boolean, or unsigned beside negative bounds.
     """
-    if self.dtype.category == 0:
+    if self.dtype.category == BOOLEAN:
         raise RuntimeError("Bool inputs not supported for hardtanh")
     if self.dtype.name == "uint8" and (min_val < 0 or max_val < 0):
         raise RuntimeError(
@@ -262,7 +262,7 @@ def no_complex_gradient(name):
     """A rule that refuses complex numbers where a gradient is wanted of them."""
 
     def check(self, *rest):
-        if self.dtype.category == 3 and self.requires_grad and is_grad_enabled():
+        if self.dtype.is_complex and self.requires_grad and is_grad_enabled():
             raise RuntimeError(
                 f"{name} does not support automatic differentiation for outputs with "
                 "complex dtype."

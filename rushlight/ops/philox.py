@@ -16,7 +16,7 @@ from __future__ import annotations
 from rushlight.codegen.language import cos, log, sin, sqrt
 from rushlight.codegen.loops import T, f32, f64, i64, loops, loops_inline, u32, u64
 from rushlight.core.device import backend_for
-from rushlight.core.dtype import by_code
+from rushlight.core.dtype import CODE_FLOAT32, by_code
 from rushlight.core.random import Generator
 from rushlight.core.window import address_of
 from rushlight.ops import call as ops
@@ -236,14 +236,14 @@ def fill_normal(self, generator, mean, std, exponential=False):
 
 def fill_exponential(self, generator, rate):
     x = uniforms(self, generator)
-    tiny = (2.0**-23 if x.dtype.code == 6 else 2.0**-52) / 2
+    tiny = (2.0**-23 if x.dtype.code == CODE_FLOAT32 else 2.0**-52) / 2
     logs = ops.where(ops.ge(x, 1 - tiny), ops.full_like(x, -tiny), ops.log(x))
     return ops.mul(logs, -1 / rate)
 
 
 def fill_cauchy(self, generator, median, sigma):
     x = uniforms(self, generator)
-    tiny = 2.0**-23 if x.dtype.code == 6 else 2.0**-52
+    tiny = 2.0**-23 if x.dtype.code == CODE_FLOAT32 else 2.0**-52
     x = ops.clamp(x, tiny, 1 - tiny)
     angle = ops.mul(ops.sub(x, 0.5), 3.141592653589793)
     return ops.add(ops.mul(ops.tan(angle), sigma), median)

@@ -20,8 +20,12 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     watched,
 )
 from cython.cimports.rushlight.core.dtype import (
+    CODE_BOOL,
+    CODE_FLOAT32,
     CODE_INT32,
     CODE_INT64,
+    CODE_UINT16,
+    CODE_UINT64,
     COMPLEX,
     dtype_of,
 )
@@ -263,7 +267,11 @@ def index_select(self: Tensor, dim, index: Tensor):
             "index_select(): Index to scalar can have only 1 value, got "
             f"{index.numel_} value(s)"
         )
-    if self.ndim_ <= 1 and self.dtype_.code >= 27 and self.dtype_.code <= 29:
+    if (
+        self.ndim_ <= 1
+        and self.dtype_.code >= CODE_UINT16
+        and self.dtype_.code <= CODE_UINT64
+    ):
         require("index_select", self.dtype_, (), self)
     out, outer, size, inner = picked(self, axis, index, 1)
     x: Tensor = row_major(self)
@@ -540,9 +548,9 @@ WIDEST = cython.declare(int64_t, 65536)  # places that are
 @cython.exceptval(check=False)
 def is_set(code: cython.int, data: cython.p_char, i: int64_t) -> cython.bint:
     """Whether an element of type bool, float32 or int64 is not zero."""
-    if code == 6:
+    if code == CODE_FLOAT32:
         return cython.cast(cython.p_float, data)[i] != 0
-    if code == 4:
+    if code == CODE_INT64:
         return cython.cast(cython.pointer(int64_t), data)[i] != 0
     return data[i] != 0
 
@@ -566,7 +574,7 @@ def coordinates(x: Tensor):
         not x.storage.device.on_host
         or not x.row_major
         or x.numel_ > FEW
-        or (code != 6 and code != 4 and code != 11)
+        or (code != CODE_FLOAT32 and code != CODE_INT64 and code != CODE_BOOL)
     ):
         return None
     for i in range(x.numel_):

@@ -2,7 +2,7 @@
 
 import math
 
-from rushlight.core.dtype import finfo, promote_types
+from rushlight.core.dtype import BOOLEAN, FLOATING, finfo, promote_types
 from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format
@@ -15,6 +15,7 @@ from rushlight.ops.linalg_checks import check_square
 from rushlight.ops.native import brief, require
 from rushlight.ops.picking import shares_storage
 from rushlight.ops.shared import differentiated, readable
+from rushlight.ops.type_groups import WIDE_UNSIGNED
 
 MANY_ROWS = 25  # from here distances come from one product, less precise and faster
 
@@ -31,7 +32,7 @@ def linalg_vecdot(x, y, dim):
         RuntimeError: the dtypes differ, or are not floating.
     """
     kinds = [TYPE_NAMES.get(t.dtype.name, t.dtype.name) for t in (x, y)]
-    if x.dtype.category < 2:
+    if x.dtype.category < FLOATING:
         raise RuntimeError(
             "linalg.vecdot: Expected a floating point or complex tensor as input. Got "
             f"{kinds[0]}"
@@ -122,7 +123,7 @@ def linalg_cross(self, other, dim):
             f"{self.shape[dim]} and {other.shape[dim]}"
         )
     self, other = ops.broadcast_tensors([self, other])
-    if self.dtype.category == 0 or self.dtype.name in ("uint16", "uint32", "uint64"):
+    if self.dtype.category == BOOLEAN or self.dtype.code in WIDE_UNSIGNED:
         raise NotImplementedError(
             f"\"cross\" not implemented for '{TYPE_NAMES[self.dtype.name]}'"
         )
@@ -133,7 +134,7 @@ def linalg_cross(self, other, dim):
             f"  cross: {brief(self)}, {brief(other)}"
         )
     # rounded or wrapped twice, or infinite in one part, which meets the other's zero
-    if self.dtype.itemsize < 4 or self.dtype.category != 2:
+    if self.dtype.itemsize < 4 or not self.dtype.is_floating_point:
         return self.roll([-1], [dim]) * other.roll([-2], [dim]) - (
             self.roll([-2], [dim]) * other.roll([-1], [dim])
         )
@@ -160,7 +161,7 @@ def cosine_similarity(x1, x2, dim, eps):
         RuntimeError: the inputs are not floating, or ``eps`` is negative.
     """
     kind = promote_types(x1.dtype, x2.dtype)
-    if kind.category != 2:
+    if not kind.is_floating_point:
         raise RuntimeError(
             "expected common dtype to be floating point, yet common dtype is "
             f"{TYPE_NAMES.get(kind.name, kind.name)}"
@@ -200,7 +201,7 @@ def bilinear(input1, input2, weight, bias):
             "_trilinear does not support automatic differentiation for outputs with "
             "complex dtype."
         )
-    if input1.dtype.category == 2 and input1.dtype.itemsize == 2:
+    if input1.dtype.is_floating_point and input1.dtype.itemsize == 2:
         wide = [
             None if t is None else t.to(float32) for t in (input1, input2, weight, bias)
         ]

@@ -24,7 +24,9 @@ def serves(tensor):
 
 def rounds(tensor):
     """The same, of numbers in half precision, which are rounded once."""
-    return tensor.dtype.itemsize == 2 and tensor.dtype.category == 2 and serves(tensor)
+    return (
+        tensor.dtype.itemsize == 2 and tensor.dtype.is_floating_point and serves(tensor)
+    )
 
 
 def product(a, b, compute, dtype, added=None, alpha=1, beta=1, behind=None):

@@ -150,7 +150,7 @@ def quantize_per_channel(self, scales, zero_points, axis, dtype):
             f"{scales.numel()}"
         )
     across = _across(self, axis)
-    floating = zero_points.dtype.category == 2
+    floating = zero_points.dtype.is_floating_point
     if floating:
         scales, zero_points = scales.float(), zero_points.float()
     else:
@@ -251,7 +251,7 @@ def numbers(self):
         gap = integers.to(int32) - zero_point
         return gap.float() * make_tensor(scale, dtype=float32)
     across = _across(integers, axis)
-    if zero_point.dtype.category == 2:
+    if zero_point.dtype.is_floating_point:
         whole = integers.float() - zero_point.reshape(across)
     else:
         whole = (integers.to(int64) - zero_point.reshape(across)).float()
@@ -342,7 +342,7 @@ def qscheme(self):
     _, _, zero_point, axis = parts(self)
     if axis is None:
         return per_tensor_affine
-    if zero_point.dtype.category == 2:
+    if zero_point.dtype.is_floating_point:
         return per_channel_affine_float_qparams
     return per_channel_affine
 

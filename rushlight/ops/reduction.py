@@ -4,7 +4,7 @@ import math
 
 from rushlight.codegen import language as L
 from rushlight.codegen.language import reduction
-from rushlight.core.dtype import finfo, get_default_dtype, promote_types
+from rushlight.core.dtype import FLOATING, finfo, get_default_dtype, promote_types
 from rushlight.core.dtypes import float32
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -377,7 +377,7 @@ def _check_norm(self, ord, dtype):
         RuntimeError: the input or the dtype isn't floating, or the order isn't real.
     """
     own = TYPE_NAMES[self.dtype.name]
-    if self.dtype.category < 2:
+    if self.dtype.category < FLOATING:
         raise RuntimeError(
             "linalg.vector_norm: Expected a floating point or complex tensor as input. "
             f"Got {own}"
@@ -389,7 +389,7 @@ def _check_norm(self, ord, dtype):
     if dtype is None:
         return
     other = TYPE_NAMES.get(dtype.name, dtype.name)
-    if dtype.category < 2:
+    if dtype.category < FLOATING:
         raise RuntimeError(
             f"linalg.vector_norm: dtype should be floating point or complex, but got "
             f"{other}"
@@ -409,7 +409,7 @@ def _check_norm(self, ord, dtype):
 
 def logsumexp(self, dim, keepdim):
     """The largest element is taken out first, so that nothing overflows."""
-    if self.dtype.category < 2:
+    if self.dtype.category < FLOATING:
         self = self.to(get_default_dtype())
     if self.numel() == 0:
         return ops.log(ops.exp(self).sum(dim, keepdim))

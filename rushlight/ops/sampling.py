@@ -6,6 +6,7 @@ import warnings
 from rushlight.core import distributions, factories, state
 from rushlight.core import multinomial as draws
 from rushlight.core import normal as normals
+from rushlight.core.dtype import CODE_FLOAT64, FLOATING
 from rushlight.core.dtypes import bool_, float32, int64
 from rushlight.core.geometry import broadcast_sizes
 from rushlight.core.layout import contiguous_format
@@ -643,7 +644,7 @@ def _check_dropout(p):
 
 def _inverse(keep, dtype):
     """``1 / keep`` in the precision that a division of the mask would have."""
-    if dtype.code == 7:
+    if dtype.code == CODE_FLOAT64:
         return 1.0 / keep
     return distributions.single_quotient(1.0, keep)
 
@@ -660,7 +661,7 @@ def dropout_mask(self, p, shape=None):
     # in parts that others can take, and as PyTorch draws on cards
     if intercepted(self) or followed() or not self.device.on_host:
         return ops.bernoulli_(noise, 1 - p).div_(1 - p)
-    if self.dtype.category != 2:  # refused for what the mask would be divided by
+    if not self.dtype.is_floating_point:  # refused for what would divide the mask
         return bernoulli_float(noise, 1 - p, None).div_(1 - p)
     _require_float(noise, "bernoulli_scalar_cpu_")
     return _fill(
@@ -694,7 +695,7 @@ def _draws_elsewhere(input):
     """Whether a dropout is one operator: where numbers are drawn by their places."""
     device = input.device
     transformed = state.included_keys() & _TRANSFORMED
-    known = device.has_memory and not device.on_host and input.dtype.category == 2
+    known = device.has_memory and not device.on_host and input.dtype.is_floating_point
     return known and not transformed
 
 
@@ -792,7 +793,7 @@ def native_dropout(input, p, train):
     """The dropped-out input, and which elements were kept."""
     if input.numel() == 0 or train is False:
         return input.clone(), ops.ones_like(input, dtype=bool_)
-    if input.dtype.category < 2:
+    if input.dtype.category < FLOATING:
         raise RuntimeError(
             "result type Float can't be cast to the desired output type "
             f"{scalar_name(input.dtype)}"

@@ -3,7 +3,7 @@
 import itertools
 import math
 
-from rushlight.core.dtype import promote_types
+from rushlight.core.dtype import FLOATING, promote_types
 from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import channels_last_3d, contiguous_format
@@ -501,7 +501,7 @@ def as_strided_window(grad, size, stride, storage_offset):
 
 
 def _written(view, src, name):
-    if src.requires_grad and view.dtype.category < 2:
+    if src.requires_grad and view.dtype.category < FLOATING:
         raise RuntimeError(f"Autograd not support dtype: {scalar_name(view.dtype)}")
     if view.shape != src.shape:
         raise RuntimeError(

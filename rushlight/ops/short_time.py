@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 
+from rushlight.core.dtype import FLOATING
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
 from rushlight.ops.native import scalar_name
@@ -154,7 +155,7 @@ def check_signal(self, call):
     Raises:
         RuntimeError: the signal is one of them.
     """
-    if self.dtype.category < 2:
+    if self.dtype.category < FLOATING:
         raise RuntimeError(
             f"{call}: expected a tensor of floating point or complex values"
         )

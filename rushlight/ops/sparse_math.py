@@ -4,7 +4,7 @@ import math
 
 from rushlight.core import layout as layouts
 from rushlight.core import sparse
-from rushlight.core.dtype import promote_types
+from rushlight.core.dtype import FLOATING, promote_types
 from rushlight.core.dtypes import bool_, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
@@ -329,7 +329,7 @@ def sum_dims(self, dim, keepdim, dtype):
     """
     if dtype is not None:
         self = like(self, parts(self)[1].to(dtype))
-    elif self.dtype.category < 2:
+    elif self.dtype.category < FLOATING:
         self = like(self, parts(self)[1].to(int64))
     if dim is None or not len(dim):
         dim = tuple(range(self.ndim))

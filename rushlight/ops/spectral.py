@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtype import FLOATING, get_default_dtype
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -418,7 +418,7 @@ def frequencies(n, dtype, name):
     Raises:
         RuntimeError: the type is of integers.
     """
-    if dtype is not None and dtype.category < 2:
+    if dtype is not None and dtype.category < FLOATING:
         raise RuntimeError(f"{name} requires a floating point or complex dtype")
     if n < 0:
         raise RuntimeError(

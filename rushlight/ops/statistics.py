@@ -3,7 +3,7 @@
 import math
 
 from rushlight.core import dtypes
-from rushlight.core.dtype import get_default_dtype
+from rushlight.core.dtype import BOOLEAN, INTEGER, get_default_dtype
 from rushlight.core.dtypes import float32, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.dispatch.outputs import TYPE_NAMES
@@ -24,9 +24,9 @@ def cov(self, correction, fweights, aweights):
             f"cov(): expected input to have two or fewer dimensions but got an input "
             f"with {self.ndim} dimensions"
         )
-    if self.dtype.category == 0:
+    if self.dtype.category == BOOLEAN:
         raise RuntimeError("cov(): bool dtype is not supported for input")
-    if self.dtype.category == 1:
+    if self.dtype.category == INTEGER:
         self = self.to(get_default_dtype())
     rows = self.reshape([1, -1]) if self.ndim < 2 else self
     weights = None

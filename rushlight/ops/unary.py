@@ -5,7 +5,7 @@ import math
 from rushlight.codegen import language as L
 from rushlight.codegen.language import pointwise
 from rushlight.codegen.pointwise import without_halves
-from rushlight.core.dtype import can_cast, finfo, get_default_dtype
+from rushlight.core.dtype import BOOLEAN, FLOATING, can_cast, finfo, get_default_dtype
 from rushlight.core.dtypes import bool_, float32
 from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.ops import call as ops
@@ -279,7 +279,7 @@ def round_decimals(self, decimals):
         NotImplementedError: the input is not floating.
         ValueError: the number of digits is beyond 64 bits.
     """
-    if self.dtype.category != 2:
+    if not self.dtype.is_floating_point:
         kind = TYPE_NAMES.get(self.dtype.name, self.dtype.name)
         raise NotImplementedError(f"\"round_cpu\" not implemented for '{kind}'")
     if not -(2**63) <= decimals < 2**63:
@@ -297,7 +297,7 @@ def positive(self):
     Raises:
         RuntimeError: the tensor is boolean.
     """
-    if self.dtype.category == 0:
+    if self.dtype.category == BOOLEAN:
         raise RuntimeError("The `+` operator, on a bool tensor is not supported.")
     return self
 
@@ -352,11 +352,11 @@ def mvlgamma(self, p):
     Raises:
         RuntimeError: an argument is too small, or p is not positive.
     """
-    if self.dtype.category == 0:
+    if self.dtype.category == BOOLEAN:
         raise RuntimeError("The input tensor may not be a boolean tensor.")
     if p < 1:
         raise RuntimeError("p has to be greater than or equal to 1")
-    kind = self.dtype if self.dtype.category > 1 else get_default_dtype()
+    kind = self.dtype if self.dtype.category >= FLOATING else get_default_dtype()
     steps = ops.arange(p, dtype=kind, device=self.device) * -0.5
     terms = ops.lgamma(self.unsqueeze(-1) + steps)
     return terms.sum(-1) + p * (p - 1) / 4 * math.log(math.pi)

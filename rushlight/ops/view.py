@@ -1,5 +1,6 @@
 """Composites and derivatives of the views; the views themselves are compiled."""
 
+from rushlight.core.dtype import INTEGER
 from rushlight.core.dtypes import int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.layout import contiguous_format, preserve_format
@@ -470,7 +471,7 @@ def linalg_diagonal(self, offset, dim1, dim2):
 
 def narrow_tensor(self, dim, start, length):
     """``narrow`` from a position that a tensor tells."""
-    if start.ndim or start.dtype.category != 1:
+    if start.ndim or start.dtype.category != INTEGER:
         raise RuntimeError(
             f"start must be an 0-dim integral Tensor.\n  start: {brief(start)}"
         )

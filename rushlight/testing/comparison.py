@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rushlight.core.dtype import COMPLEX
 from rushlight.dispatch.kernels import promoted_type
 from rushlight.ops import call as ops
 from rushlight.ops.functions import as_tensor, is_tensor
@@ -113,7 +114,7 @@ def compare_elements(actual, expected, tolerance, kind, where):
     close = ops.isclose(actual, expected, rtol=rtol, atol=atol, equal_nan=equal_nan)
     if bool(close.all()):
         return None
-    wide = actual.double() if common.category < 3 else actual
+    wide = actual.double() if common.category < COMPLEX else actual
     gap = ops.abs(wide - expected.to(wide.dtype))
     gap = ops.where(close, ops.zeros_like(gap), gap)
     size = gap / ops.abs(expected.to(wide.dtype))

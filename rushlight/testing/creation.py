@@ -6,6 +6,7 @@ import math
 import warnings
 
 import rushlight as rl
+from rushlight.core.dtype import FLOATING, OPAQUE
 
 _NARROW = (
     rl.float8_e4m3fn,
@@ -42,7 +43,7 @@ def make_tensor(
     if len(shape) == 1 and isinstance(shape[0], (tuple, list)):
         shape = shape[0]
     sizes = tuple(shape)
-    whole = dtype.category < 2
+    whole = dtype.category < FLOATING
     if noncontiguous and memory_format is not None:
         raise ValueError(
             "The parameters `noncontiguous` and `memory_format` are mutually exclusive, "
@@ -77,7 +78,7 @@ def _drawn(sizes, dtype, device, low, high, whole):
         most = facts.max + (0 if dtype is rl.int64 else 1)
         low, high = _bounds(low, high, dtype, (facts.min, most), (-9, 10))
         return rl.randint(low, high, sizes, device=device, dtype=dtype)
-    if dtype.category > 3:
+    if dtype.category >= OPAQUE:
         raise TypeError(
             f"The requested dtype '{dtype}' is not supported by torch.testing.make_tensor"
             "()."
@@ -101,7 +102,7 @@ def _bounds(low, high, dtype, limits, usual):
     least, most = limits
     if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
         raise ValueError(f"`low` and `high` cannot be NaN, but got {low=} and {high=}")
-    if low == high and dtype.category >= 2:
+    if low == high and dtype.category >= FLOATING:
         warnings.warn(
             "Passing `low==high` to `torch.testing.make_tensor` for floating or complex "
             "types is deprecated since 2.1 and will be removed in 2.3. Use "
@@ -117,4 +118,6 @@ def _bounds(low, high, dtype, limits, usual):
             f"{dtype} only supports [{least}, {most})"
         )
     low, high = min(max(low, least), most), min(max(high, least), most)
-    return (math.ceil(low), math.ceil(high)) if dtype.category < 2 else (low, high)
+    return (
+        (math.ceil(low), math.ceil(high)) if dtype.category < FLOATING else (low, high)
+    )

@@ -52,6 +52,12 @@ from cython.cimports.rushlight.backends.cpu.launch import (
     parallel_for,
     run_here,
 )
+from cython.cimports.rushlight.core.dtype import (
+    CODE_COMPLEX64,
+    CODE_COMPLEX128,
+    CODE_FLOAT32,
+    CODE_FLOAT64,
+)
 from cython.cimports.rushlight.core.keys import RECORDING
 from cython.cimports.rushlight.core.state import state, tell_readers
 from cython.cimports.rushlight.core.tensor import Tensor, new_empty
@@ -190,10 +196,10 @@ def kind_of(a: Tensor) -> cython.int:
     """0 to 3 for float32, float64, complex64 and complex128."""
     code: cython.int = a.dtype_.code
     need_host(a)
-    if code == 6 or code == 7:
-        return code - 6
-    if code == 9 or code == 10:
-        return code - 7
+    if code == CODE_FLOAT32 or code == CODE_FLOAT64:
+        return code - CODE_FLOAT32
+    if code == CODE_COMPLEX64 or code == CODE_COMPLEX128:
+        return 2 + code - CODE_COMPLEX64
     raise RuntimeError(f"LAPACK has no routines for {a.dtype_.name}")
 
 
