@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-import rushlight as rl
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,
@@ -16,6 +15,8 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
+from rushlight._subclasses.symbolic import SymInt
+from rushlight.autograd.levels.batch import Batched
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call
 from rushlight.utils import _pytree
@@ -43,7 +44,7 @@ def cond(pred, true_fn, false_fn, operands=()):
     >>> cond(x.sum() > 0, lambda x: x.cos(), lambda x: x.sin(), (x,))
     tensor([ 0.8415, -0.9093])
     """
-    if not isinstance(pred, (bool, int, float, Tensor, rl.SymInt)) or (
+    if not isinstance(pred, (bool, int, float, Tensor, SymInt)) or (
         isinstance(pred, Tensor) and pred.numel() != 1
     ):
         raise RuntimeError(
@@ -96,9 +97,7 @@ def _run(pred, true_graph, false_graph, operands):
 
 
 def _is_batched(tensor):
-    from rushlight._C._functorch import is_batchedtensor
-
-    return is_batchedtensor(tensor)
+    return isinstance(tensor._stand, Batched)
 
 
 def _record(tracer, pred, true_graph, false_graph, operands):

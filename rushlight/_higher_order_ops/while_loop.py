@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight._higher_order_ops.base import (
     Body,
     HigherOrderOperator,
@@ -13,6 +12,7 @@ from rushlight._higher_order_ops.base import (
     unrecorded,
     written,
 )
+from rushlight._subclasses.symbolic import SymInt
 from rushlight.core.tensor import Tensor
 from rushlight.utils import _pytree
 
@@ -42,7 +42,7 @@ def while_loop(cond_fn, body_fn, carried_inputs):
         raise RuntimeError("Expect cond_fn and body_fn to be callable.")
     leaves, spec = _pytree.tree_flatten(carried_inputs)
     if not isinstance(carried_inputs, (tuple, list)) or not all(
-        isinstance(leaf, (Tensor, int, float, rl.SymInt)) for leaf in leaves
+        isinstance(leaf, (Tensor, int, float, SymInt)) for leaf in leaves
     ):
         raise RuntimeError(
             "Expect carried_inputs to be a tuple of possibly nested dict/list/tuple that "

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import NamedTuple
 
-import rushlight as rl
+from rushlight.autograd.grad_mode import no_grad, set_grad_enabled
 from rushlight.core.layout import contiguous_format
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.notes import NO_FAULT
@@ -18,8 +18,9 @@ from rushlight.export import _library, _planning, _steps
 from rushlight.export.exported_program import ExportedProgram
 from rushlight.export.listening import place_of
 from rushlight.fx.interpreter import Interpreter
+from rushlight.nn.modules.module import Module
 from rushlight.ops import call as ops
-from rushlight.utils._pytree import tree_leaves, tree_map
+from rushlight.utils._pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 
 OUTPUT = 7  # a place in the caller's memory; the others are `_steps`'
 
@@ -98,13 +99,13 @@ def _callable(program, args, kwargs, name):
         args, kwargs = (args, kwargs) if args or kwargs else program.example_inputs
         name = name or "program"
         function = _Followed(module)
-    elif isinstance(program, rl.nn.Module):
+    elif isinstance(program, Module):
         module, function = program, program
         name = name or type(program).__name__.lower()
     else:
         module, function = None, program
         name = name or getattr(program, "__name__", "program")
-    leaves, spec = rl.utils._pytree.tree_flatten((tuple(args), dict(kwargs or {})))
+    leaves, spec = tree_flatten((tuple(args), dict(kwargs or {})))
     given = [at for at, one in enumerate(leaves) if isinstance(one, Tensor)]
     train = module is None
 
@@ -112,8 +113,8 @@ def _callable(program, args, kwargs, name):
         filled = list(leaves)
         for at, one in zip(given, inputs):
             filled[at] = one
-        positional, named = rl.utils._pytree.tree_unflatten(filled, spec)
-        with rl.set_grad_enabled(train):
+        positional, named = tree_unflatten(filled, spec)
+        with set_grad_enabled(train):
             if isinstance(function, _Followed):
                 result = function(run, *positional, **named)
             else:
@@ -175,7 +176,7 @@ def _recorded(call, inputs, state):
         before = [*before, *(m.keep for m in run.memories if m.kind == _steps.STATE)]
         runs.append(run)
     _steps.checked_alike(runs[1], runs[2])
-    with rl.no_grad():
+    with no_grad():
         for one, value in zip(state, saved):
             one.copy_(value)
     return runs[2], results

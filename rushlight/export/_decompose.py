@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import rushlight as rl
 from rushlight._facts import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight._subclasses.symbolic import SymInt, Unbacked
 from rushlight._subclasses.unbacked import MustBeEqual, SymBool, SymFloat
+from rushlight.autograd.grad_mode import no_grad
 from rushlight.autograd.levels.functional import FunctionalLevel
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator
@@ -71,7 +71,7 @@ def _decomposed(program, table):
         return program
     tracer.shape_env = fake.shape_env
     interpreter = _Replay(program.graph_module, tracer)
-    with rl.no_grad(), fake, tracer, FunctionalLevel() as level:
+    with no_grad(), fake, tracer, FunctionalLevel() as level:
         given = [level.wrap(v) if isinstance(v, Tensor) else v for v in values]
         results = interpreter.run(*given, enable_io_processing=False)
         written = [

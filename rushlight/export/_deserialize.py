@@ -10,12 +10,13 @@ import operator
 import re
 import sys
 
-import rushlight as rl
 from rushlight._facts import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensorMode
 from rushlight._subclasses.symbolic import Formula, ShapeEnv, SymInt
 from rushlight._subclasses.unbacked import Elements, SymBool
+from rushlight.core import layout
 from rushlight.core.device import Device
+from rushlight.core.dtype import all_dtypes
 from rushlight.core.layout import strided
 from rushlight.dispatch.dispatcher import Operator
 from rushlight.export import _names
@@ -46,10 +47,8 @@ from rushlight.nn.modules.module import Module
 from rushlight.ops import call
 from rushlight.utils._pytree import is_namedtuple_class, treespec_loads
 
-_TYPES = {
-    number: getattr(rl, name) for name, number in TYPES.items() if hasattr(rl, name)
-}
-_FORMATS = {number: getattr(rl, name) for name, number in FORMATS.items()}
+_TYPES = {number: all_dtypes()[name] for name, number in TYPES.items()}
+_FORMATS = {number: getattr(layout, name) for name, number in FORMATS.items()}
 _OPEN = re.compile(r"(zuf|z)?u?\d+")  # names of numbers that follow from elements
 _EXPR = 4_000  # characters of an expression of sizes, at most
 _PATH = re.compile(r"\w+(\.\w+)*")

@@ -29,7 +29,9 @@ from rushlight.fx.proxy import (
     ScopeContextManager,
     TracerBase,
 )
-from rushlight.nn import Module, Parameter, Sequential
+from rushlight.nn.modules.container import Sequential
+from rushlight.nn.modules.module import Module
+from rushlight.nn.parameter import Parameter
 from rushlight.utils import _pytree as pytree
 
 HAS_VARSTUFF = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS

@@ -587,7 +587,7 @@ def _lint_path(module, node):
     Raises:
         RuntimeError: it does.
     """
-    from rushlight.nn import Module
+    from rushlight.nn.modules.module import Module
 
     *homes, last = node.target.split(".")
     held: Any = module

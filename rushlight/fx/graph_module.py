@@ -19,8 +19,8 @@ from rushlight.core import naming
 from rushlight.core.tensor import Tensor
 from rushlight.fx import _names
 from rushlight.fx.graph import Graph, _PyTreeCodeGen
-from rushlight.nn import Module, Parameter
-from rushlight.nn.modules.module import _addindent
+from rushlight.nn.modules.module import Module, _addindent
+from rushlight.nn.parameter import Parameter
 
 __all__ = ["GraphModule", "reduce_graph_module"]
 
@@ -666,10 +666,9 @@ _WRITTEN_AS_REPR = (
 
 def _constructor_text(module):
     """A call that makes a module like this one; None where its text is not that."""
-    import rushlight.nn as nn
-
-    kinds = {getattr(nn, name) for name in _WRITTEN_AS_REPR}
-    return repr(module) if type(module) in kinds else None
+    home = _names.in_package(type(module).__module__)
+    ours = home.startswith("torch.nn.modules.")
+    return repr(module) if ours and type(module).__name__ in _WRITTEN_AS_REPR else None
 
 
 def _empty_text(tensor):

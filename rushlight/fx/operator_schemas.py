@@ -275,9 +275,8 @@ def normalize_module(
             f"Tried to normalize node with target {target} but root did not have that "
             "target!"
         ) from error
-    from rushlight import nn
-
-    if getattr(nn, type(called).__name__, None) is not type(called):
+    home = _names.in_package(type(called).__module__)
+    if not home.startswith("torch.nn.modules."):
         return None
     signature = inspect.signature(called.forward)
     return _by_name(signature, args, kwargs or {}, normalize_to_only_use_kwargs)

@@ -11,7 +11,7 @@ from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule, _copy_attr
 from rushlight.fx.node import Node
 from rushlight.fx.passes.utils.matcher_utils import SubgraphMatcher
-from rushlight.nn import Module
+from rushlight.nn.modules.module import Module
 
 __all__ = [
     "Match",

@@ -9,7 +9,7 @@ from rushlight.core.state import excluded_keys, set_keys
 from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.core.window import make_tensor
-from rushlight.nn import Module
+from rushlight.nn.modules.module import Module
 from rushlight.ops import call as ops
 from rushlight.programs import logs
 from rushlight.programs.steps import (

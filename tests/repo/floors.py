@@ -5,7 +5,9 @@ from tests.repo.imports import PACKAGE, imports
 # Lowest first; a module stands where the longest of these prefixes places it. Folders
 # bear the names that they have; a floor's name says what they are to become.
 FLOORS = {
-    "core": "core utils._pytree utils._settings __future__",
+    "core": """
+        core utils._pytree utils._settings utils._swap utils.deterministic __future__
+    """,
     "random": """
         random core.random core.distributions core.normal core.multinomial core.variates
         core.implicit
@@ -22,7 +24,7 @@ FLOORS = {
     "autograd": "autograd utils.hooks",
     "modules": """
         nn.parameter nn.modules.module nn.modules._calling nn.modules._state
-        nn.modules._hooks nn.modules._backward_hook
+        nn.modules._hooks nn.modules._backward_hook nn.modules.container
     """,
     "graph": "programs fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
     "front": """
@@ -30,8 +32,9 @@ FLOORS = {
         _on_demand _storages accelerator amp backends backends.cpu.warm compiler cpu cuda
         datasets distributed distributions fft func functional futures hub jit library
         linalg lowrank masked monitor mps multiprocessing nn onnx optim overrides package
-        profiler quasirandom removed run serialization signal sparse special te
-        testing transforms utils torch_version version
+        profiler quasirandom removed run serialization signal sparse special te testing
+        transforms utils torch_version version fx.experimental.merge_matmul
+        fx.experimental.optimization
     """,
     "torch_compat": """
         torch_compat _as_torch _C __config__ _functorch _logging _ops _tensor_str _utils

@@ -10,7 +10,7 @@ from rushlight.fx._symbolic_trace import symbolic_trace
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node, map_arg
 from rushlight.fx.passes.split_module import split_module
-from rushlight.nn import Parameter
+from rushlight.nn.parameter import Parameter
 
 __all__ = [
     "FoldedGraphModule",

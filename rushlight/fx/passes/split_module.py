@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.fx.graph import Graph
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.node import Node, map_arg
-from rushlight.nn import Module
+from rushlight.nn.modules.module import Module
 
 __all__ = ["Partition", "split_module", "split_module_simple"]
 

@@ -6,10 +6,11 @@ import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Mapping
 
-import rushlight as rl
 from rushlight.__future__ import get_swap_module_params_on_conversion
+from rushlight.autograd.grad_mode import no_grad
 from rushlight.core.tensor import Tensor
 from rushlight.nn.parameter import Parameter, is_lazy
+from rushlight.utils._swap import swap_tensors
 
 EXTRA_STATE_KEY_SUFFIX = "_extra_state"
 
@@ -184,7 +185,7 @@ def _load_one(module, name, key, current, loaded, assign):
             stacklevel=6,
         )
     try:
-        with rl.no_grad():
+        with no_grad():
             if get_swap_module_params_on_conversion():
                 _swap_in(current, loaded, assign)
             elif assign:
@@ -213,7 +214,7 @@ def _swap_in(current, loaded, assign):
             new = Parameter(new, requires_grad=current.requires_grad)
         else:
             new.requires_grad_(current.requires_grad)
-    rl.utils.swap_tensors(current, new)
+    swap_tensors(current, new)
 
 
 def _as_member(loaded, current):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rushlight.fx.graph_module import GraphModule
 from rushlight.fx.passes.utils.matcher_utils import SubgraphMatcher
-from rushlight.nn import Module
+from rushlight.nn.modules.module import Module
 
 __all__ = ["HolderModule", "compare_graphs", "lift_subgraph_as_module"]
 
