@@ -76,7 +76,7 @@ def rowwise(function=None, *, scalars=()):
         scalars: names of the parameters that have one value for each row.
 
     A parameter named ``dim`` stands for the row's axis and is no operand. Parameters
-    after it are static: they are values known when compiling.
+    after it are float64 numbers of the launch, in the type that is computed in.
     """
     if function is None:
         return lambda f: Rowwise(f, scalars)
@@ -86,7 +86,8 @@ def rowwise(function=None, *, scalars=()):
 class Rowwise(Front):
     """A kernel over rows; see `specialize`.
 
-    The native code takes the data pointers of outputs, then inputs, and the integers
+    The native code takes the data pointers of outputs, then inputs, then the float64
+    numbers that the parameters after ``dim`` are, and the integers
     ``n`` (the row's length), ``inner`` (rows in the inner of two row loops), then for
     every operand its byte stride in the outer row loop, then those in the inner row
     loop, then those along the row. It handles a range of rows.
@@ -100,10 +101,11 @@ class Rowwise(Front):
         unknown = [name for name in scalars if name not in names]
         if unknown:
             raise TypeError(f"{self.name}: no parameters named {unknown}")
-        self.names = names[: names.index("dim")] if "dim" in names else names
+        at = names.index("dim") if "dim" in names else len(names)
+        self.names, self.numbers = names[:at], names[at + 1 :]
         self.scalars = tuple(scalars)
 
-    def specialize(self, in_dtypes, out_dtypes, compute, static=(), mode=None):
+    def specialize(self, in_dtypes, out_dtypes, compute, mode=None):
         """The native kernel for these dtypes.
 
         Args:
@@ -111,7 +113,6 @@ class Rowwise(Front):
             out_dtypes: names of the outputs' dtypes.
             compute: the dtype that inputs are cast to, or a tuple of one for each. One
                 name leaves integer scalars (labels) as they are.
-            static: values of the parameters after ``dim``.
             mode: the only way that rows are worked on (see `nest_loops.ways`), or None.
 
         Raises:
@@ -120,10 +121,10 @@ class Rowwise(Front):
         refuse_stored_only(
             self.name, (compute,) if isinstance(compute, str) else compute
         )
-        kinds = tuple(in_dtypes), tuple(out_dtypes), compute, tuple(static)
+        kinds = tuple(in_dtypes), tuple(out_dtypes), compute
         return self.native(*kinds, *([] if mode is None else [mode]))
 
-    def ways(self, in_dtypes, out_dtypes, compute, static=()):
+    def ways(self, in_dtypes, out_dtypes, compute):
         """What decides how rows are worked on; see `nest_loops.ways`.
 
         Raises:
@@ -132,23 +133,25 @@ class Rowwise(Front):
         refuse_stored_only(
             self.name, (compute,) if isinstance(compute, str) else compute
         )
-        return super().ways(in_dtypes, out_dtypes, compute, static)
+        return super().ways(in_dtypes, out_dtypes, compute)
 
-    def kernel_name(self, in_dtypes, out_dtypes, compute, static, mode=""):
-        return symbol("rows", self.name, in_dtypes, out_dtypes, compute, static, mode)
+    def kernel_name(self, in_dtypes, out_dtypes, compute, mode=""):
+        return symbol("rows", self.name, in_dtypes, out_dtypes, compute, mode)
 
-    def program(self, in_dtypes, out_dtypes, compute, static=(), mode=None):
+    def program(self, in_dtypes, out_dtypes, compute, mode=None):
         """The results, and what reads the kernel's integers."""
-        results = self.traced(in_dtypes, out_dtypes, compute, static)[2]
+        results = self.traced(in_dtypes, out_dtypes, compute)[2]
         return results, partial(Rows, mode=mode)
 
-    def traced(self, in_dtypes, out_dtypes, compute, static):
+    def traced(self, in_dtypes, out_dtypes, compute):
         """Inputs, outputs, and both as a kernel's results."""
         inputs = [
             Var(name, self.input_type(name, dtype, k, compute))
             for k, (name, dtype) in enumerate(zip(self.names, in_dtypes, strict=True))
         ]
-        result = self.function(*inputs, ROW, *static)
+        numbers = [Var(name, ir.f64) for name in self.numbers]
+        type = computed(compute if isinstance(compute, str) else compute[0])
+        result = self.function(*inputs, ROW, *(ir.cast(type, n) for n in numbers))
         outputs = result if isinstance(result, tuple) else (result,)
         operands = [
             Operand(f"out{k}" if len(outputs) > 1 else "out", dtype)
@@ -158,16 +161,21 @@ class Rowwise(Front):
             Operand(value.name, dtype, [value.type], value.name not in self.scalars)
             for value, dtype in zip(inputs, in_dtypes, strict=True)
         ]
+        operands += [
+            Operand(value.name, "float64", [value.type], varies=False)
+            for value in numbers
+        ]
+        inputs += numbers
         parts = [
             operand.storage.split(e)
             for e, operand in zip(outputs, operands, strict=False)
         ]
         return inputs, outputs, Results(operands, parts, [[v] for v in inputs])
 
-    def trace(self, in_dtypes, out_dtypes, compute, static=(), *mode):
+    def trace(self, in_dtypes, out_dtypes, compute, *mode):
         """The expression as text, and the loops."""
-        inputs, outputs, results = self.traced(in_dtypes, out_dtypes, compute, static)
-        name = self.kernel_name(in_dtypes, out_dtypes, compute, static, *mode)
+        inputs, outputs, results = self.traced(in_dtypes, out_dtypes, compute)
+        name = self.kernel_name(in_dtypes, out_dtypes, compute, *mode)
         layout = partial(Rows, mode=mode[0] if mode else None)
         return self.describe(inputs, outputs), kernel(name, results, layout)
 

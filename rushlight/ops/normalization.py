@@ -500,17 +500,17 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     center, rstd = fresh(x, [N, group], wide), fresh(x, [N, group], wide)
     result, kept = fresh(x, x.shape), _kept(input, weight, bias)
     moments, extents = [(center, ROW), (rstd, ROW)], (N * group, C // group * HxW, 1)
-    compute, static = name_of(x.dtype), (float(eps),)
+    compute, numbers = name_of(x.dtype), (float(eps),)
     if not extents[1]:
         center.fill_(0)
         rstd.fill_(float("nan"))
     elif weight is None and bias is None:
         outputs = [(result, EACH), *moments]
-        run_rows(layer_norm_kernel, outputs, [(x, EACH)], extents, compute, static)
+        run_rows(layer_norm_kernel, outputs, [(x, EACH)], extents, compute, numbers)
     else:
         parts = [fresh(x, [N, group], wide) for _ in range(2)]
         moments += [(part, ROW) for part in parts]
-        run_rows(moments_kernel, moments, [(x, EACH)], extents, compute, static)
+        run_rows(moments_kernel, moments, [(x, EACH)], extents, compute, numbers)
         operands = [(x, APART), *((v, OUTER) for v in (*parts, rstd))]
         for parameter in _both_parameters(input, [C], weight, bias):
             every = parameter if N == 1 else parameter.expand([N, C]).contiguous()

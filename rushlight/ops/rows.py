@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uintptr_t
+from cython.cimports.libc.string import memcpy
 from cython.cimports.rushlight.backends.cpu.grain import GRAIN
 from cython.cimports.rushlight.backends.cpu.launch import (
     NativeKernel,
@@ -32,20 +33,18 @@ ROW = "row"  # an element for every row
 SHARED = "shared"  # one row for all
 APART = "apart"  # an element for every element, the rows one after the other
 OUTER = "outer"  # an element for each place along the outer axis
+MOST_NUMBERS = cython.declare(cython.int, 4)  # that a launch takes
 _NATIVE = cython.declare(dict, {})
 
 
 @cython.cfunc
-def ways_for(
-    kernel: object, outputs: list, inputs: list, compute: object, static: tuple
-) -> Ways:
+def ways_for(kernel: object, outputs: list, inputs: list, compute: object) -> Ways:
     """The specialised kernels, found by the operands' types."""
     key = (
         kernel,
         tuple([cython.cast(Tensor, t).dtype_ for t, _ in inputs]),
         tuple([cython.cast(Tensor, t).dtype_ for t, _ in outputs]),
         compute,
-        static,
     )
     found = _NATIVE.get(key)
     if found is None:
@@ -53,7 +52,6 @@ def ways_for(
             tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
             tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
             compute,
-            static,
         )
         found = _NATIVE.setdefault(key, Ways(kernel, kinds))
     return found
@@ -65,22 +63,26 @@ def way_of(
     ways: Ways,
     operands: list,
     first_input: cython.int,
+    count: cython.int,
     ints: cython.pointer(int64_t),
 ) -> cython.int:
-    """How a kernel works on these rows: what it would find itself, if it had all ways."""
-    count: cython.int = len(operands)
+    """How a kernel works on these rows: what it would find itself, if it had all ways.
+
+    Args:
+        count: how many operands ``ints`` is of, the numbers among them.
+    """
     k: cython.int
     # a lone inner loop is the outer one
     apart: cython.int = 2 if ints[1] == 1 else 2 + count
     if not ways.several:
         return ANY_WAY
-    for k in range(count):
+    for k in range(len(operands)):
         item: int64_t = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
         if (ways.varying >> k) & 1 and ints[2 + 2 * count + k] != item:
             return BESIDE
     if ints[0] > ways.longest:
         return ALONG
-    for k in range(first_input, count):
+    for k in range(first_input, len(operands)):
         item = cython.cast(Tensor, operands[k][0]).dtype_.itemsize
         if not (ways.varying >> k) & 1 and ints[apart + k] not in (0, item):
             return ALONG
@@ -94,11 +96,14 @@ def run_elsewhere(
     outputs: list,
     inputs: list,
     compute: object,
-    static: tuple,
+    numbers: tuple,
     rows: int64_t,
     ints: cython.pointer(int64_t),
 ) -> cython.int:
-    """The same where a backend other than the host's has the operands."""
+    """The same where a backend other than the host's has the operands.
+
+    The numbers' bits come as the last of the integers.
+    """
     first: Tensor = outputs[0][0]
     t: Tensor
     k: cython.int
@@ -118,15 +123,24 @@ def run_elsewhere(
         tuple([cython.cast(Tensor, t).dtype_.name for t, _ in inputs]),
         tuple([cython.cast(Tensor, t).dtype_.name for t, _ in outputs]),
         compute,
-        static,
     )
-    numbers: list = []
-    for k in range(2 + 3 * cython.cast(cython.int, len(addresses))):
-        numbers.append(ints[k])
+    count: cython.int = len(addresses)
+    n_ints: cython.int = 2 + 3 * (count + cython.cast(cython.int, len(numbers)))
+    integers: list = [ints[k] for k in range(n_ints)]
+    positions: list = []
+    bits: int64_t
+    number: cython.double
+    for k in range(len(numbers)):
+        number = numbers[k]
+        memcpy(cython.address(bits), cython.address(number), 8)
+        addresses.append(0)
+        integers.append(bits)
+        positions.append((count + k, n_ints + k))
     where = first.storage.device
     beside: cython.bint = ints[1] > 1
     backend.run_rows(
-        made, where, tuple(addresses), tuple(numbers), rows, ints[0], beside
+        *(made, where, tuple(addresses), tuple(integers), rows, ints[0], beside),
+        tuple(positions),
     )
     return 0
 
@@ -137,17 +151,23 @@ def place_rows(
     operands: list,
     size: int64_t,
     inner: int64_t,
+    count: cython.int,
     data: cython.pp_char,
     ints: cython.pointer(int64_t),
 ) -> cython.int:
-    """Where the operands of a row kernel start, and how they move."""
-    count: cython.int = len(operands)
+    """Where the operands of a row kernel start, and how they move.
+
+    Args:
+        count: how many there are with the numbers after them, which stay in place.
+    """
     k: cython.int
     t: Tensor
     item: int64_t
     ints[0] = size
     ints[1] = inner
-    for k in range(count):
+    for k in range(len(operands), count):
+        ints[2 + k] = ints[2 + count + k] = ints[2 + 2 * count + k] = 0
+    for k in range(len(operands)):
         t, kind = operands[k]
         item = t.dtype_.itemsize
         data[k] = t.pointer()
@@ -181,7 +201,7 @@ def launch_rows(
     outputs: list,
     inputs: list,
     compute: object,
-    static: tuple,
+    numbers: tuple,
     outer: int64_t,
     size: int64_t,
     inner: int64_t,
@@ -191,8 +211,11 @@ def launch_rows(
     few_ints: int64_t[38]
     data: cython.pp_char = few_data
     ints: cython.pointer(int64_t) = few_ints
-    count: cython.int = len(operands)
+    values: cython.double[4]
+    n_numbers: cython.int = len(numbers)
+    count: cython.int = cython.cast(cython.int, len(operands)) + n_numbers
     n_ints: cython.int = 2 + 3 * count
+    k: cython.int
     total: int64_t = outer * inner
     many: bytearray = None
     if count > 12:
@@ -201,19 +224,37 @@ def launch_rows(
         room: cython.p_char = many
         data = cython.cast(cython.pp_char, room)
         ints = cython.cast(cython.pointer(int64_t), room + count * width)
-    place_rows(operands, size, inner, data, ints)
+    place_rows(operands, size, inner, count, data, ints)
+    for k in range(n_numbers):
+        values[k] = numbers[k]
+        data[count - n_numbers + k] = cython.cast(cython.p_char, values + k)
     if not cython.cast(Tensor, outputs[0][0]).storage.device.on_host:
-        run_elsewhere(kernel, outputs, inputs, compute, static, total, ints)
+        run_elsewhere(kernel, outputs, inputs, compute, numbers, total, ints)
         return 0
-    ways: Ways = ways_for(kernel, outputs, inputs, compute, static)
-    native: NativeKernel = ways.native(way_of(ways, operands, len(outputs), ints))
+    ways: Ways = ways_for(kernel, outputs, inputs, compute)
+    native: NativeKernel = ways.native(
+        way_of(ways, operands, len(outputs), count, ints)
+    )
     grain: int64_t = max(1, GRAIN // max(1, size))
     if inner > 1:  # rows side by side are computed together
         grain = max(grain, 128)
     if total * size <= GRAIN:
         grain = total
     if watched:
-        tell(native.fn, data, count, ints, n_ints, total, grain, cython.NULL, 0)
+        number_bytes: cython.p_char = (
+            data[count - n_numbers] if n_numbers else cython.NULL
+        )
+        tell(
+            native.fn,
+            data,
+            count,
+            ints,
+            n_ints,
+            total,
+            grain,
+            number_bytes,
+            8 * n_numbers,
+        )
     if total <= grain:
         run_here(native.fn, data, ints, total)
         return 0
@@ -222,7 +263,7 @@ def launch_rows(
     return 0
 
 
-def run_rows(kernel, outputs, inputs, extents, compute, static=()):
+def run_rows(kernel, outputs, inputs, extents, compute, numbers=()):
     """Launches a rowwise kernel.
 
     Args:
@@ -231,15 +272,22 @@ def run_rows(kernel, outputs, inputs, extents, compute, static=()):
         inputs: likewise.
         extents: the sizes outer, of a row, and inner.
         compute: the name of the dtype to compute in.
-        static: the values of the kernel's static parameters.
+        numbers: the values of the kernel's parameters after ``dim``, four at most.
+
+    Raises:
+        ValueError: there are more.
     """
+    if len(numbers) > MOST_NUMBERS:
+        raise ValueError(
+            f"run_rows: {len(numbers)} numbers, not {MOST_NUMBERS} at most"
+        )
     outer, size, inner = extents
     first: Tensor = outputs[0][0]
     if outer * inner == 0 or not first.storage.device.has_memory:
         return
     before: list = list(outputs)
     after: list = list(inputs)
-    launch_rows(kernel, before, after, compute, tuple(static), outer, size, inner)
+    launch_rows(kernel, before, after, compute, tuple(numbers), outer, size, inner)
 
 
 def over(kernel, operands, dim):

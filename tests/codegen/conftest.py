@@ -52,7 +52,7 @@ class Runner:
             *(outer for outer, _ in strides),
         ]
         rows = shape[0] if len(shape) == 2 else 1
-        specialization = (names_of(inputs), names_of(outputs), compute, static)
+        specialization = (names_of(inputs), names_of(outputs), compute)
         self.call(front, specialization, operands, ints, rows)
 
     def reduction(self, front, x, axes, out=None, compute=None, scalar=None):
@@ -79,14 +79,15 @@ class Runner:
         )
         return outputs if isinstance(out, tuple) else outputs[0]
 
-    def rowwise(self, front, outputs, inputs, compute="float32", static=()):
+    def rowwise(self, front, outputs, inputs, compute="float32", numbers=()):
         """A kernel over the rows of matrices; vectors have one value for each row."""
         operands = [*outputs, *inputs]
         rows, n = next(a.shape for a in operands if a.ndim == 2 and a.shape[0] > 1)
-        outer = [a.strides[0] if a.shape[0] == rows else 0 for a in operands]
+        operands += [np.array(number, np.float64) for number in numbers]
+        outer = [a.strides[0] if a.shape[:1] == (rows,) else 0 for a in operands]
         along = [a.strides[1] if a.ndim == 2 else 0 for a in operands]
         ints = [n, 1, *outer, *[0] * len(operands), *along]
-        specialization = (names_of(inputs), names_of(outputs), compute, static)
+        specialization = (names_of(inputs), names_of(outputs), compute)
         self.call(front, specialization, operands, ints, rows)
 
 
