@@ -104,7 +104,6 @@ def imagined(made, folder=None):
 
     device.assemble, kernels._kernels = remember, {}
     modules.path_of = lambda d: folder and str(folder / d.hex())
-    gc.freeze()  # what other tests have left is not gone through again for each of these
     try:
         made.start(cards=2)
         yield made
@@ -112,7 +111,6 @@ def imagined(made, folder=None):
         if made.fake.sticky is None:
             made.fake.check()
     finally:
-        gc.unfreeze()
         for door in libraries.ALL:
             door.forget()
         leave()
