@@ -196,6 +196,35 @@ def place_rows(
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
+def share_rows(
+    native: NativeKernel,
+    data: cython.pp_char,
+    count: cython.int,
+    ints: cython.pointer(int64_t),
+    total: int64_t,
+    numbers: cython.p_char,
+    n_bytes: cython.int,
+) -> cython.int:
+    """Runs a kernel on all rows: on one thread where they are few."""
+    size: int64_t = ints[0]
+    grain: int64_t = max(1, GRAIN // max(1, size))
+    if ints[1] > 1:  # rows side by side are computed together
+        grain = max(grain, 128)
+    if total * size <= GRAIN:
+        grain = total
+    if watched:
+        n_ints: cython.int = 2 + 3 * count
+        tell(native.fn, data, count, ints, n_ints, total, grain, numbers, n_bytes)
+    if total <= grain:
+        run_here(native.fn, data, ints, total)
+        return 0
+    with cython.nogil:
+        parallel_for(native.fn, data, ints, total, grain)
+    return 0
+
+
+@cython.cfunc
+@cython.exceptval(-1, check=False)
 def launch_rows(
     kernel: object,
     outputs: list,
@@ -235,31 +264,10 @@ def launch_rows(
     native: NativeKernel = ways.native(
         way_of(ways, operands, len(outputs), count, ints)
     )
-    grain: int64_t = max(1, GRAIN // max(1, size))
-    if inner > 1:  # rows side by side are computed together
-        grain = max(grain, 128)
-    if total * size <= GRAIN:
-        grain = total
-    if watched:
-        number_bytes: cython.p_char = (
-            data[count - n_numbers] if n_numbers else cython.NULL
-        )
-        tell(
-            native.fn,
-            data,
-            count,
-            ints,
-            n_ints,
-            total,
-            grain,
-            number_bytes,
-            8 * n_numbers,
-        )
-    if total <= grain:
-        run_here(native.fn, data, ints, total)
-        return 0
-    with cython.nogil:
-        parallel_for(native.fn, data, ints, total, grain)
+    numbers_at: cython.p_char = cython.NULL
+    if n_numbers:
+        numbers_at = data[count - n_numbers]
+    share_rows(native, data, count, ints, total, numbers_at, 8 * n_numbers)
     return 0
 
 

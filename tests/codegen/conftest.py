@@ -52,7 +52,7 @@ class Runner:
             *(outer for outer, _ in strides),
         ]
         rows = shape[0] if len(shape) == 2 else 1
-        specialization = (names_of(inputs), names_of(outputs), compute)
+        specialization = (names_of(inputs), names_of(outputs), compute, static)
         self.call(front, specialization, operands, ints, rows)
 
     def reduction(self, front, x, axes, out=None, compute=None, scalar=None):

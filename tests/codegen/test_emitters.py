@@ -242,7 +242,7 @@ def test_what_is_seldom_wanted_of_one_number_is_branched_around():
         return text[start : text.index("\n}\n", start)]
 
     row = ("float32",)
-    assert "br i1" in helper(log_of_sum.lowered(row, row, "float32", ()))
+    assert "br i1" in helper(log_of_sum.lowered(row, row, "float32"))
     b = Builder()
     p = b.let("p", ir.argument(0, f32))
     with b.loop("i", ir.BEGIN, ir.END, kind="vectorized") as i:  # left to LLVM

@@ -204,7 +204,7 @@ def call(runner, kernel, outputs, inputs):
     along = [a.strides[1] if a.ndim == 2 else 0 for a in operands]
     ints = [n, rows, *[0] * len(operands), *apart, *along]
     dtypes = [tuple(str(a.dtype) for a in group) for group in (inputs, outputs)]
-    runner.call(kernel, (*dtypes, "float32", ()), operands, ints, rows)
+    runner.call(kernel, (*dtypes, "float32"), operands, ints, rows)
 
 
 def test_what_runs_along_a_row_is_told_by_its_kind_and_not_by_a_name():

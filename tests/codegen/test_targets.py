@@ -105,7 +105,7 @@ def larger_kernels():
     row, asked = ("float32",), {}
     asked["sum"] = functools.partial(total.lowered, "float32", row, "float32")
     asked["sum of bytes"] = functools.partial(total.lowered, "uint8", row, "float32")
-    asked["normal"] = functools.partial(normal.lowered, row, row, "float32", ())
+    asked["normal"] = functools.partial(normal.lowered, row, row, "float32")
     types = (ir.f32,) * 3
     asked["product"] = lambda: lower(
         contraction.product("product", *types, matrix_tile("float32", current()))

@@ -121,8 +121,8 @@ def test_every_way_is_there_on_every_processor(target, mode):
     from rushlight.codegen.target import named, using
     from rushlight.ops import softmax
 
-    half = ("float32", "float32"), ("float32",), "float32", ()
-    whole = ("float32",), ("float32",), "float32", ()
+    half = ("float32", "float32"), ("float32",), "float32"
+    whole = ("float32",), ("float32",), "float32"
     with using(named(target)):
         # gradients of softmaxes are never worth turning: packs ask for all ways
         assert softmax.softmax_backward_kernel.lowered(*half, mode).body
