@@ -28,8 +28,9 @@ lint: build $(TEST_SETUP)           ## format, lint and types
 docs: build $(STAMPS)/docs          ## reference pages, and the examples in the guides
 	$(RUN) -m opgen --docs
 
+# TARGET=v3 holds both libraries to AVX2, TARGET=v2 to SSE 4.2: columns of their own.
 bench: build $(TEST_SETUP)          ## the speed table, beside PyTorch
-	$(RUN) -m benchmarks
+	$(RUN) -m benchmarks $(if $(TARGET),--target $(TARGET))
 
 # Needs gcc's libasan and libubsan, some 2 GB of disk and an hour of two cores. The
 # checked build lies in build/sanitize, beside the fast one. TESTS chooses a part.

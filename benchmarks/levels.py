@@ -1,0 +1,54 @@
+"""Levels of x86-64: which one a run is made for, and both libraries held to it.
+
+A library reads what holds it when it is imported, so a process that is not held yet starts
+again with the settings in its environment, and processes that it starts inherit them.
+
+PyTorch's own loops, oneDNN and MKL are held; MKL by Intel's processors only, as others get its
+code for AVX2 at most. ONNX Runtime has no such setting, and OpenVINO's own kernels have none:
+their times are the processor's at every level.
+"""
+
+import os
+import sys
+
+# Of a level: what Rushlight compiles for, PyTorch's loops, oneDNN's and MKL's instructions.
+SETTINGS = (
+    "RUSHLIGHT_TARGET",
+    "ATEN_CPU_CAPABILITY",
+    "ONEDNN_MAX_CPU_ISA",
+    "MKL_ENABLE_INSTRUCTIONS",
+)
+LEVELS = {
+    "v2": ("x86-64-v2", "default", "SSE41", "SSE4_2"),
+    "v3": ("x86-64-v3", "avx2", "AVX2", "AVX2"),
+    "v4": ("x86-64-v4", "avx512", "AVX512_CORE", "AVX512"),
+}
+
+
+def settings(level: str) -> dict[str, str]:
+    """The environment that holds both libraries to a level.
+
+    >>> settings("v3")["ATEN_CPU_CAPABILITY"]
+    'avx2'
+    """
+    return dict(zip(SETTINGS, LEVELS[level], strict=True))
+
+
+def hold(level: str) -> None:
+    """Starts this process again where its environment does not hold it to a level."""
+    wanted = settings(level)
+    if any(os.environ.get(name) != value for name, value in wanted.items()):
+        arguments = [sys.executable, "-m", "benchmarks", *sys.argv[1:]]
+        os.execve(sys.executable, arguments, {**os.environ, **wanted})
+
+
+def level_of(target) -> str:
+    """The highest level that a target of the compiler has, or what it is called.
+
+    >>> from rushlight.codegen.target import named
+    >>> level_of(named("x86-64-v3")), level_of(named("neoverse-n1"))
+    ('v3', 'neoverse-n1')
+    """
+    if target.name in ("x86-64", "x86-64-v2"):
+        return "v2" if target.name == "x86-64-v2" else "v1"
+    return next((level for level in ("v4", "v3") if target.has(level)), target.name)

@@ -1,0 +1,65 @@
+"""The page of results: what a run keeps, and what the page makes of it."""
+
+import os
+
+import pytest
+
+pytest.importorskip("torch")
+
+from benchmarks import levels, page
+from benchmarks.harness import Group, Result, Timing
+from benchmarks.startup import Measured
+
+
+def kept_row(title, ratio, threads, level):
+    timings = [Timing("a case", ratio, 1.0), Timing("broken", 1.0, 1.0, "no such call")]
+    result = Result(Group(title, 0.8, []), timings)
+    return page.row_of(result, threads, page.Run(level, f"made at {level}"))
+
+
+def test_a_run_replaces_the_rows_that_it_measures_and_no_others(tmp_path):
+    page.keep(
+        [kept_row("sums", 0.5, 1, "v3"), kept_row("sums", 0.6, 2, "v3")], "v3", tmp_path
+    )
+    page.keep(
+        [kept_row("sums", 2.0, 2, "v3"), kept_row("products", 3.0, 1, "v3")],
+        "v3",
+        tmp_path,
+    )
+    rows = page.kept(tmp_path)["v3"]
+    assert [(row["title"], row["threads"], round(page.ratio_of(row), 6)) for row in rows] == [
+        ("sums", 1, 0.5), ("sums", 2, 2.0), ("products", 1, 3.0),
+    ]  # fmt: skip
+
+
+def test_the_page_has_a_column_for_each_level_and_number_of_threads(tmp_path):
+    run = page.Run("v4", "made at v4")
+    fresh = page.row_of_fresh(Measured("import", 0.05, 1.0, "s", 0.06, True), run)
+    page.keep([kept_row("sums", 0.5, 1, "v4"), fresh], "v4", tmp_path)
+    page.keep([kept_row("sums", 1.5, 1, "v3")], "v3", tmp_path)
+    file = tmp_path / "RESULTS.md"
+    file.write_text("old\n\n## Every case\n\nold\n\n## Others\n\nkept\n")
+    page.write(file, tmp_path)
+    text = file.read_text()
+    assert "| what | at most | v4, 1 thread | v3, 1 thread | slowest case |" in text
+    assert "| sums | 0.8 | **0.50** | 1.50 | a case: 1.50 |" in text
+    assert "| import | 0.06 s | **0.05 s** |  | 0.05 s to 1 s |" in text
+    assert "| a case | 1.5 s | 1 s | **1.50** |" in text and "old" not in text
+    assert "- v4: made at v4\n- v3: made at v3\n" in text
+    assert text.endswith("## Others\n\nkept\n")
+
+
+def test_a_process_that_no_level_holds_starts_again_and_a_held_one_does_not(
+    monkeypatch,
+):
+    started = []
+    monkeypatch.setattr(os, "execve", lambda *given: started.append(given[2]))
+    for name in levels.SETTINGS:
+        monkeypatch.delenv(name, raising=False)
+    levels.hold("v3")
+    assert started[0]["RUSHLIGHT_TARGET"] == "x86-64-v3"
+    for name, value in levels.settings("v3").items():
+        monkeypatch.setenv(name, value)
+    levels.hold("v3")
+    levels.hold("v2")
+    assert [held["MKL_ENABLE_INSTRUCTIONS"] for held in started] == ["AVX2", "SSE4_2"]
