@@ -38,13 +38,13 @@ def test_the_page_has_a_column_for_each_level_and_number_of_threads(tmp_path):
     page.keep([kept_row("sums", 0.5, 1, "v4"), fresh], "v4", tmp_path)
     page.keep([kept_row("sums", 1.5, 1, "v3")], "v3", tmp_path)
     file = tmp_path / "RESULTS.md"
-    file.write_text("old\n\n## Every case\n\nold\n\n## Others\n\nkept\n")
+    file.write_text("stale\n\n## Every case\n\nstale\n\n## Others\n\nkept\n")
     page.write(file, tmp_path)
     text = file.read_text()
     assert "| what | at most | v4, 1 thread | v3, 1 thread | slowest case |" in text
     assert "| sums | 0.8 | **0.50** | 1.50 | a case: 1.50 |" in text
     assert "| import | 0.06 s | **0.05 s** |  | 0.05 s to 1 s |" in text
-    assert "| a case | 1.5 s | 1 s | **1.50** |" in text and "old" not in text
+    assert "| a case | 1.5 s | 1 s | **1.50** |" in text and "stale" not in text
     assert "- v4: made at v4\n- v3: made at v3\n" in text
     assert text.endswith("## Others\n\nkept\n")
 
