@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc as _gc
 from math import e, inf, nan, pi
 
+# Modules of these folders are the package's own: front/linalg.py is rushlight.linalg.
+__path__ += [__path__[0] + "/front", __path__[0] + "/torch_compat/mirrors"]
+
 # What is made here stays: looking through it finds nothing to free.
 _collecting = _gc.isenabled()
 _gc.disable()
@@ -65,9 +68,9 @@ from rushlight.autograd.grad_mode import (
     no_grad,
     set_grad_enabled,
 )
-from rushlight import _bindings, _storages, legacy as _legacy
-from rushlight._storages import tensor_from_file as from_file
-from rushlight.legacy import TypedStorage, set_default_tensor_type, tensortype
+from rushlight import _storage_methods, _tensor_methods, _typed_storage
+from rushlight._storage_methods import tensor_from_file as from_file
+from rushlight._typed_storage import TypedStorage, set_default_tensor_type, tensortype
 from rushlight.ops.functions import (
     as_tensor,
     asarray,
@@ -103,7 +106,7 @@ from rushlight.functional import (
     unique,
     unique_consecutive,
 )
-from rushlight.removed import eig, lstsq, matrix_rank, solve, symeig
+from rushlight._removed_functions import eig, lstsq, matrix_rank, solve, symeig
 from rushlight.random import (
     fork_rng,
     get_rng_state,
@@ -113,7 +116,7 @@ from rushlight.random import (
     set_rng_state,
 )
 
-globals().update(_legacy.names())
+globals().update(_typed_storage.names())
 
 __version__ = "0.1.0"
 newaxis = None
@@ -156,12 +159,12 @@ def __getattr__(name):
     if name in _ON_DEMAND:
         return import_module(f"rushlight.{name}")
     if name == "__all__":  # what `import *` brings: no modules
-        return import_module("rushlight._on_demand").exported(globals())
-    found = import_module("rushlight._on_demand").find(name)
+        return import_module("rushlight._lazy_exports").exported(globals())
+    found = import_module("rushlight._lazy_exports").find(name)
     if found is None:
         from sys import modules
 
-        from rushlight._missing import MissingName
+        from rushlight._name_errors import MissingName
 
         raise MissingName(modules["rushlight"], name)
     if not hasattr(found, "__path__"):
@@ -170,6 +173,8 @@ def __getattr__(name):
 
 
 def __dir__():
-    from rushlight import _on_demand
+    from rushlight import _lazy_exports
 
-    return sorted({*globals(), *_ON_DEMAND, *_on_demand.MODULES, *_on_demand.names()})
+    return sorted(
+        {*globals(), *_ON_DEMAND, *_lazy_exports.MODULES, *_lazy_exports.names()}
+    )

@@ -22,6 +22,8 @@ import types
 import warnings
 from pathlib import Path
 
+from tools.modules import module_name, source_of
+
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STACK = re.compile(r"^(Traceback .*\n)(?: .*\n)+", re.MULTILINE)
@@ -155,8 +157,7 @@ def modules():
     """Names of the modules with an example in their source."""
     for path in sorted((ROOT / "rushlight").rglob("*.py")):
         if "_generated" not in path.parts and ">>>" in path.read_text():
-            parts = path.relative_to(ROOT).with_suffix("").parts
-            yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+            yield module_name(path)
 
 
 def docstrings(path):
@@ -173,19 +174,18 @@ def docstrings(path):
             yield name, node.body[0].lineno - 1, text
 
 
-def run_docstrings(module_name):
+def run_docstrings(name):
     """Runs the examples of a module; returns their number and the failures' reports.
 
     They are read from the source: compiled functions don't tell their lines.
     """
-    module = importlib.import_module(module_name)
-    path = ROOT.joinpath(*module_name.split("."))
-    source = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    module = importlib.import_module(name)
+    source = source_of(name)
     report, count = io.StringIO(), 0
-    for name, line, text in docstrings(source):
+    for place, line, text in docstrings(source):
         names = familiar() | vars(module)
         test = doctest.DocTestParser().get_doctest(
-            text, names, module_name + name, str(source), line
+            text, names, name + place, str(source), line
         )
         count += len(test.examples)
         doctest.DocTestRunner(verbose=False, optionflags=OPTIONS).run(

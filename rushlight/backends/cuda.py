@@ -42,15 +42,15 @@ class cuBLASModule:
     @property
     def allow_tf32(self):
         """Whether factors may be rounded to ten digits after the point."""
-        from rushlight import _facts
+        from rushlight import _runtime_flags
 
-        return _facts.get_float32_matmul_precision() != "highest"
+        return _runtime_flags.get_float32_matmul_precision() != "highest"
 
     @allow_tf32.setter
     def allow_tf32(self, allowed):
-        from rushlight import _facts
+        from rushlight import _runtime_flags
 
-        _facts.set_float32_matmul_precision("high" if allowed else "highest")
+        _runtime_flags.set_float32_matmul_precision("high" if allowed else "highest")
 
     @property
     def fp32_precision(self):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rushlight._facts import sym_ite
+from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensor
 from rushlight._subclasses.symbolic import SymInt, Unbacked
 from rushlight._subclasses.unbacked import MustBeEqual, SymBool, SymFloat

@@ -10,7 +10,7 @@ import operator
 import re
 import sys
 
-from rushlight._facts import sym_ite
+from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.fake_tensor import FakeTensorMode
 from rushlight._subclasses.symbolic import Formula, ShapeEnv, SymInt
 from rushlight._subclasses.unbacked import Elements, SymBool

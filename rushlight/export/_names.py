@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 
-from rushlight._facts import sym_ite, sym_not
 from rushlight._higher_order_ops.base import OPERATORS
+from rushlight._runtime_flags import sym_ite, sym_not
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch.dispatcher import Operator, find_packet
 from rushlight.fx.node import Node

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 import rushlight as rl
-from rushlight._facts import sym_ite
+from rushlight._runtime_flags import sym_ite
 from rushlight._subclasses.symbolic import Formula, SymInt, Unbacked, number_in
 from rushlight._subclasses.unbacked import SymBool, SymFloat, has_floats
 from rushlight.core.device import Device

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Callable
 from typing import Any, TypeAlias, Union
 
-from rushlight._facts import _assert, _assert_async
+from rushlight._runtime_flags import _assert, _assert_async
 from rushlight.core.device import Device
 from rushlight.core.dtype import DType
 from rushlight.core.layout import Layout, MemoryFormat

@@ -3,6 +3,7 @@
 import gc
 
 import pytest
+from rushlight.library import Library, custom_op, fallthrough_kernel, register_autograd
 
 import rushlight as rl
 from rushlight.codegen.language import select
@@ -10,7 +11,6 @@ from rushlight.core.interop import storage_buffer
 from rushlight.dispatch.dispatcher import FOREIGN_KERNELS
 from rushlight.dispatch.keys import DispatchKey, KeySet
 from rushlight.dispatch.library import _excluded, _scoped_library
-from rushlight.library import Library, custom_op, fallthrough_kernel, register_autograd
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Modules that PyTorch has too are found under its name; others are not."""
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -7,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from rushlight._as_torch import names
+from rushlight.torch_compat import names
+from tools.modules import module_name, source_of
 
 ROOT = Path(__file__).parents[2] / "rushlight"
 
 
 def module_names():
     for path in sorted(ROOT.rglob("*.py")):
-        parts = path.relative_to(ROOT).with_suffix("").parts
-        parts = parts[:-1] if parts[-1] == "__init__" else parts
-        if parts:
-            yield ".".join(("rushlight", *parts))
+        name = module_name(path)
+        if name != "rushlight":
+            yield name
 
 
 def test_modules_under_pytorch_s_name_exist_in_pytorch():
@@ -52,6 +53,18 @@ def test_every_module_can_be_imported_under_pytorch_s_name(printed):
         "print([file for file, ids in copies.items() if len(ids) > 1])\n"
     )
     assert lines == ["[]"]
+
+
+def test_no_module_that_programs_import_goes_away():
+    listed = Path(__file__).with_name("module_names.txt").read_text().split()
+    lost = [name for name in listed if source_of(names.ours(name) or name) is None]
+    assert not lost, "what can be imported stays importable, wherever its file moves"
+
+
+def test_a_module_is_there_under_its_public_name_alone():
+    for name in ("front.linalg", "front.cuda", "torch_compat.mirrors.types"):
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(f"rushlight.{name}")
 
 
 def test_own_modules_are_not_found_under_pytorch_s_name():

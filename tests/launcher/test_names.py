@@ -146,7 +146,7 @@ def test_a_missing_name_says_which_and_what_stands_nearest(
     done = launched(f"import torch, torch.nn.functional\n{text}\n")
     assert done.returncode == 1
     assert message in done.stderr and near in done.stderr
-    assert "_as_torch" not in done.stderr and "rushlight._" not in done.stderr
+    assert "torch_compat" not in done.stderr and "rushlight._" not in done.stderr
 
 
 def test_asking_for_a_missing_name_is_false(printed):

@@ -72,7 +72,7 @@ def test_a_traceback_starts_at_the_user_s_script(launched, tmp_path):
     lines = done.stderr.splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert lines[1] == f'  File "{path}", line 6, in <module>'
-    assert "rushlight/run.py" not in done.stderr
+    assert "front/run.py" not in done.stderr
     assert lines[-1].startswith("RuntimeError") or "RuntimeError" in done.stderr
 
 
@@ -82,7 +82,7 @@ def test_a_syntax_error_names_the_script_and_line(launched, tmp_path):
     done = launched(command=(path,))
     assert done.returncode == 1
     assert f'File "{path}", line 1' in done.stderr
-    assert "rushlight/run.py" not in done.stderr
+    assert "front/run.py" not in done.stderr
 
 
 def test_a_hook_for_exceptions_is_the_program_s_own(launched):

@@ -20,7 +20,7 @@ FLOORS = {
     "compiler": "codegen",
     "runtime": "backends.cpu backends.nvidia backends.roles",
     "dispatch": "dispatch utils._python_dispatch",
-    "operators": "ops _generated legacy",
+    "operators": "ops _generated _typed_storage",
     "autograd": "autograd utils.hooks",
     "modules": """
         nn.parameter nn.modules.module nn.modules._calling nn.modules._state
@@ -28,17 +28,17 @@ FLOORS = {
     """,
     "graph": "programs fx export _subclasses _higher_order_ops _inductor _dynamo.exc",
     "front": """
-        __root__ __main__ _absent _bindings _dynamo _explain _facts _helpers _missing
-        _on_demand _storages accelerator amp backends backends.cpu.warm compiler cpu cuda
-        datasets distributed distributions fft func functional futures hub jit library
-        linalg lowrank masked monitor mps multiprocessing nn onnx optim overrides package
-        profiler quasirandom removed run serialization signal sparse special te testing
-        transforms utils torch_version version fx.experimental.merge_matmul
-        fx.experimental.optimization
+        __root__ __main__ _dynamo _explain _functions _lazy_exports _name_errors
+        _removed_functions _runtime_flags _storage_methods _stubs _tensor_methods
+        accelerator amp ao backends backends.cpu.warm compiler cpu cuda datasets
+        distributed distributions fft front func functional futures hub jit library linalg
+        lowrank masked monitor multiprocessing nn onnx optim overrides package profiler
+        quasirandom run serialization signal sparse special te testing transforms utils
+        torch_version version fx.experimental.merge_matmul fx.experimental.optimization
     """,
     "torch_compat": """
-        torch_compat _as_torch _C __config__ _functorch _logging _ops _tensor_str _utils
-        ao functorch mtia storage types xpu
+        torch_compat _C __config__ _functorch _logging _ops _tensor_str _utils functorch
+        mps mtia storage types xpu
     """,
 }
 PLACES = {

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from tools.modules import module_name
+
 ROOT = Path(__file__).parents[2]
 PACKAGE = "rushlight"
 CYTHON = "cython.cimports."
@@ -27,12 +29,6 @@ class Import(NamedTuple):
     line: int
     form: str
     known: bool = True
-
-
-def module_name(path):
-    """A file's name as a module: a package's is its folder's."""
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 @cache

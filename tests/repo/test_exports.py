@@ -7,12 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tools.modules import module_name
+
 ROOT = Path(__file__).parents[2]
-
-
-def module_name(path):
-    parts = path.relative_to(ROOT).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def declares_exports(path):

@@ -191,7 +191,7 @@ def describe(element, compute, result, sizes, operands, scales, batch, behind=No
 
 def reduced_precision():
     """Whether products of float32 may use TF32, by PyTorch's switches."""
-    from rushlight._facts import get_float32_matmul_precision
+    from rushlight._runtime_flags import get_float32_matmul_precision
 
     return get_float32_matmul_precision() != "highest"
 

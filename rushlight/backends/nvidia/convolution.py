@@ -128,7 +128,7 @@ def run(card, kind, result, first, second, vector, last, stride, padding, dilati
 
 def must_repeat(switches):
     """Whether every run must have the same bits."""
-    from rushlight._facts import are_deterministic_algorithms_enabled
+    from rushlight._runtime_flags import are_deterministic_algorithms_enabled
 
     return switches.deterministic or are_deterministic_algorithms_enabled()
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 
-from rushlight._facts import sym_ite, sym_not
+from rushlight._runtime_flags import sym_ite, sym_not
 from rushlight._subclasses.symbolic import (
     Formula,
     Size,

@@ -1,0 +1,399 @@
+"""What programs ask about the machine and the process, and switches that concern both.
+
+Kernels are deterministic and compute float32 products in float32, so that the switches
+for determinism and for the precision of products have nothing to change: they keep what
+they are told.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import rushlight as rl
+from rushlight._subclasses.unbacked import SymBool
+from rushlight._typed_storage import TypedStorage
+from rushlight.core.device import Device, get_default_device
+from rushlight.core.dtypes import int64
+from rushlight.core.storage import UntypedStorage
+from rushlight.core.tensor import Tensor
+from rushlight.ops.functions import tensor as make_tensor
+from rushlight.utils import deterministic
+
+has_lapack = True
+has_mkl = False
+has_openmp = False
+has_spectral = True
+
+
+_state: dict = {"matmul": "highest", "interop": None}
+_PRECISIONS = ("highest", "high", "medium")
+_MODES = {"default": 0, "warn": 1, "error": 2}
+
+
+# -- switches ---------------------------------------------------------------------------
+
+
+def get_float32_matmul_precision():
+    """The precision that products of float32 matrices may have.
+
+    >>> get_float32_matmul_precision()
+    'highest'
+    """
+    return _state["matmul"]
+
+
+def set_float32_matmul_precision(precision):
+    """Allows products of float32 matrices less precision: TF32 on a GPU, none on the host."""
+    if precision not in _PRECISIONS:
+        warnings.warn(
+            f"{precision} is not one of 'highest', 'high', or 'medium'; the current "
+            "setFloat32MatmulPrecision call has no effect.",
+            stacklevel=2,
+        )
+        return
+    _state["matmul"] = precision
+
+
+def use_deterministic_algorithms(mode, *, warn_only=False):
+    """Asks for the same bits from every run, which all kernels give.
+
+    New memory that nobody has written is filled meanwhile; see `utils.deterministic`.
+
+    >>> use_deterministic_algorithms(True)
+    >>> are_deterministic_algorithms_enabled()
+    True
+    >>> use_deterministic_algorithms(False)
+    """
+    deterministic.ask_for((1 if warn_only else 2) if mode else 0)
+
+
+def are_deterministic_algorithms_enabled():
+    """Whether ``use_deterministic_algorithms`` asks for them."""
+    return deterministic.asked() > 0
+
+
+def is_deterministic_algorithms_warn_only_enabled():
+    """Whether it asks for warnings only."""
+    return deterministic.asked() == 1
+
+
+def get_deterministic_debug_mode():
+    """0, 1 for warnings, or 2 for errors where a kernel is not deterministic."""
+    return deterministic.asked()
+
+
+def set_deterministic_debug_mode(debug_mode):
+    """Sets that number, also by its name: default, warn or error.
+
+    Raises:
+        TypeError: it is neither a number nor a name.
+        RuntimeError: there is no such mode.
+    """
+    if not isinstance(debug_mode, (int, str)):
+        raise TypeError(f"debug_mode must be str or int, but got {type(debug_mode)}")
+    if isinstance(debug_mode, str):
+        if debug_mode not in _MODES:
+            raise RuntimeError(
+                "invalid value of debug_mode, expected one of `default`, `warn`, "
+                f"`error`, but got {debug_mode}"
+            )
+        debug_mode = _MODES[debug_mode]
+    if debug_mode not in (0, 1, 2):
+        raise RuntimeError(
+            f"invalid value of debug_mode, expected 0, 1, or 2, but got {debug_mode}"
+        )
+    deterministic.ask_for(debug_mode)
+
+
+def set_flush_denormal(mode):
+    """Whether tiny numbers can be made zero: False, kernels keep them."""
+    return False
+
+
+def get_num_interop_threads():
+    """The threads that run operators side by side: one, each uses many."""
+    return _state["interop"] or 1
+
+
+def set_num_interop_threads(n):
+    """Notes a number of threads for operators side by side.
+
+    Raises:
+        RuntimeError: it is not positive.
+    """
+    if n < 1:
+        raise RuntimeError("Expected positive number of threads")
+    _state["interop"] = int(n)
+
+
+# -- questions --------------------------------------------------------------------------
+
+
+def is_storage(obj, /):
+    """Whether a value is memory below tensors."""
+    return isinstance(obj, (TypedStorage, UntypedStorage))
+
+
+def typename(obj, /):
+    """A value's type, with PyTorch's name where it is a tensor.
+
+    >>> typename(rl.ones(1)), typename(1)
+    ('torch.FloatTensor', 'int')
+    """
+    if isinstance(obj, Tensor):
+        return obj.type()
+    module = getattr(obj, "__module__", "") or ""
+    if module in ("", "builtins", "__builtin__"):
+        module = ""
+    if hasattr(obj, "__qualname__"):
+        name = obj.__qualname__
+    elif hasattr(obj, "__name__"):
+        name = obj.__name__
+    else:
+        module, name = type(obj).__module__ or "", type(obj).__qualname__
+    return name if module in ("", "builtins") else f"{module}.{name}"
+
+
+def compiled_with_cxx11_abi():
+    """Which of two interfaces compiled extensions must have; none are loaded."""
+    return True
+
+
+def get_device_module(device=None):
+    """The module for a kind of device; without one, for the default device's.
+
+    Raises:
+        RuntimeError: there is no such module.
+    """
+    if isinstance(device, Device):
+        kind = device.type
+    elif isinstance(device, str):
+        kind = Device(device).type
+    elif device is None:
+        kind = get_default_device().type
+    else:
+        raise RuntimeError(
+            f"Invalid value of device '{device}', expect torch.device, str, or None"
+        )
+    module = getattr(rl, kind, None)
+    if module is None:
+        raise RuntimeError(
+            f"Device '{kind}' does not have a corresponding module registered as "
+            f"'torch.{kind}'."
+        )
+    return module
+
+
+# -- checks that programs make ------------------------------------------------------------
+
+
+def _assert(condition, message):
+    """Python's ``assert``, as a function.
+
+    Raises:
+        AssertionError: the condition does not hold.
+    """
+    if type(condition) is not Tensor and rl.overrides.has_torch_function((condition,)):
+        return rl.overrides.handle_torch_function(
+            _assert, (condition,), condition, message
+        )
+    assert condition, message
+
+
+def _assert_async(condition, message=None):
+    """Raises where a condition is not true.
+
+    Raises:
+        RuntimeError: it is not.
+    """
+    given = () if message is None else (message,)
+    rl.ops.call._assert_async(condition, *given)
+
+
+def _checker(name, error, text):
+    def check(cond, message=None):
+        if not isinstance(cond, bool) and not isinstance(cond, SymBool):
+            raise TypeError(f"cond must be a bool, but got {type(cond)}")
+        if isinstance(cond, SymBool):
+            cond.env.elements.check(cond.expr)
+            return
+        if cond:
+            return
+        if message is not None and not callable(message):
+            raise TypeError("message must be a callable")
+        raise error(
+            "Expected cond to be True, but got False. (Could this error message be "
+            "improved? If so, please report an enhancement request to PyTorch.)"
+            if message is None
+            else str(message())
+        )
+
+    check.__name__ = check.__qualname__ = name
+    check.__doc__ = f"Raises {text} where a condition does not hold."
+    return check
+
+
+_check = _checker("_check", RuntimeError, "RuntimeError")
+_check_index = _checker("_check_index", IndexError, "IndexError")
+_check_value = _checker("_check_value", ValueError, "ValueError")
+_check_type = _checker("_check_type", TypeError, "TypeError")
+_check_not_implemented = _checker(
+    "_check_not_implemented", NotImplementedError, "NotImplementedError"
+)
+
+
+def _check_is_size(i, message=None, *, max=None):
+    """Raises where a number is no size.
+
+    Raises:
+        RuntimeError: it is negative, or above the largest that may be.
+    """
+    _check(i >= 0, message)
+    if max is not None:
+        _check(i <= max, message)
+
+
+def _shape_as_tensor(tensor):
+    """The sizes of a tensor in a tensor.
+
+    >>> _shape_as_tensor(rl.ones(2, 3))
+    tensor([2, 3])
+    """
+    return make_tensor(tuple(tensor.shape), dtype=int64)
+
+
+# -- numbers that a recording does not know, or knows as plain ones ------------------------
+
+
+def sym_int(a):
+    """A number without its fraction, as ``int`` has it."""
+    return int(a)
+
+
+def sym_float(a):
+    """A number as ``float`` has it."""
+    return float(a)
+
+
+def sym_not(a):
+    """The opposite of a truth value."""
+    return ~a if isinstance(a, SymBool) else not a
+
+
+def sym_max(a, b):
+    """The larger of two numbers; a float if either is one."""
+    larger = max(a, b)
+    return float(larger) if isinstance(a, float) or isinstance(b, float) else larger
+
+
+def sym_min(a, b):
+    """The smaller of two numbers; a float if either is one."""
+    smaller = min(a, b)
+    return float(smaller) if isinstance(a, float) or isinstance(b, float) else smaller
+
+
+def sym_sum(*args):
+    """The sum of numbers, given one by one or as one sequence."""
+    return sum(args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+
+
+def sym_sqrt(a):
+    """The square root of a number."""
+    import math
+
+    return math.sqrt(a)
+
+
+def sym_ite(b, t, f):
+    """One of two values."""
+    return t if b else f
+
+
+# -- queues of the host, which has one only ------------------------------------------------
+
+
+class Stream:
+    """The queue of a device: the host runs each call at once, so that it is empty.
+
+    >>> Stream("cpu").query()
+    True
+    """
+
+    def __init__(self, device=None, *, priority=0):
+        chosen = Device("cpu" if device is None else device)
+        if chosen.type != "cpu":
+            raise RuntimeError(f"there is no {chosen.type} device for a Stream")
+        self.device = chosen
+        self.stream_id = 0
+
+    def query(self):
+        """Whether all calls have been run: always."""
+        return True
+
+    def synchronize(self):
+        """Waits for the calls: none is waiting."""
+
+    def wait_event(self, event):
+        """Has later calls wait for an event: it is past."""
+
+    def wait_stream(self, stream):
+        """Has later calls wait for another queue's: they have run."""
+
+    def record_event(self, event=None):
+        """A mark behind the calls so far."""
+        event = Event(self.device) if event is None else event
+        event.record(self)
+        return event
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        return False
+
+    def __eq__(self, other):
+        return isinstance(other, Stream) and self.device == other.device
+
+    def __hash__(self):
+        return hash((self.device, self.stream_id))
+
+
+class Event:
+    """A moment in a queue."""
+
+    def __init__(
+        self, device=None, *, enable_timing=False, blocking=False, interprocess=False
+    ):
+        self.device = Device("cpu" if device is None else device)
+        self.enable_timing = enable_timing
+        self._moment = None
+
+    def record(self, stream=None):
+        """Marks this moment."""
+        import time
+
+        self._moment = time.perf_counter()
+
+    def query(self):
+        """Whether the moment is past: always."""
+        return True
+
+    def wait(self, stream=None):
+        """Has later calls wait: none needs to."""
+
+    def synchronize(self):
+        """Waits for the moment: it is past."""
+
+    def elapsed_time(self, other):
+        """The milliseconds to another moment.
+
+        Raises:
+            ValueError: one of the two was not marked, or does not keep times.
+        """
+        if not (self.enable_timing and other.enable_timing):
+            raise ValueError("Both events must be created with enable_timing=True")
+        if self._moment is None or other._moment is None:
+            raise ValueError(
+                "Both events must be recorded before calculating elapsed time"
+            )
+        return (other._moment - self._moment) * 1000.0

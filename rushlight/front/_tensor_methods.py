@@ -1,0 +1,365 @@
+"""Ties the layers together: methods of ``Tensor`` that are not operators."""
+
+from __future__ import annotations
+
+from rushlight import _functions, _typed_storage
+from rushlight.autograd import methods as _autograd
+from rushlight.backends.roles import has_cuda
+from rushlight.core import facts, indexing, interop, pickling, printing, views
+from rushlight.core.device import Device
+from rushlight.core.dtype import by_python_type, get_default_dtype
+from rushlight.core.layout import contiguous_format, strided
+from rushlight.core.state import silence_overrides
+from rushlight.core.subclass import (
+    become,
+    make_subclass,
+    make_wrapper,
+    take_dispatch,
+)
+from rushlight.core.tensor import Tensor, bind_slots, install
+from rushlight.dispatch import deferred, python_key
+from rushlight.dispatch.disabled import _disabled_torch_dispatch_impl
+from rushlight.dispatch.overridable import (
+    Attribute,
+    method,
+    watch_attributes,
+)
+from rushlight.ops import call, view
+from rushlight.ops.functions import plain_tensor, tensor
+
+
+def _legacy_init(self, *args, dtype=None, device=None):
+    """``Tensor(2, 3)``: uninitialised sizes; ``Tensor([1, 2])``: data as floats."""
+    data = args[0] if len(args) == 1 else None
+    if isinstance(data, Tensor):
+        source = data
+    else:
+        source = _typed_storage.construct(get_default_dtype(), args, tensor, device)
+    views.set_source(self, source)
+    take_dispatch(self)
+
+
+def _type(self, dtype=None, non_blocking=False):
+    """The data type's old name, or a conversion to another type."""
+    if dtype is None:
+        return _typed_storage.type_name(self)
+    return self.to(_typed_storage.dtype_of_type(dtype))
+
+
+def _new(self, *args, device=None):
+    """A tensor of this one's dtype: sizes, or a sequence's numbers."""
+    return _typed_storage.construct(self.dtype, args, tensor, device)
+
+
+# Methods that the compiled type brings along.
+_CORE_METHODS = (
+    "data_ptr",
+    "dim",
+    "item",
+    "numel",
+    "requires_grad_",
+    "size",
+    "stride",
+    "untyped_storage",
+)
+# The others that only say something of a tensor.
+_FACTS = (
+    "_is_view",
+    "element_size",
+    "get_device",
+    "is_complex",
+    "is_contiguous",
+    "is_floating_point",
+    "is_inference",
+    "is_set_to",
+    "is_signed",
+    "storage_offset",
+    "tolist",
+)
+_HOOK_ATTRIBUTES = {
+    "retains_grad": _autograd.retains_grad,
+    "_backward_hooks": _autograd.backward_hooks,
+    "_post_accumulate_grad_hooks": _autograd.post_accumulate_hooks,
+}
+_AUTOGRAD_METHODS = (
+    "detach_",
+    "register_hook",
+    "register_post_accumulate_grad_hook",
+    "retain_grad",
+)
+
+
+def _methods():
+    """Names and functions for ``Tensor``."""
+    yield "numpy", lambda self, *, force=False: interop.to_numpy(self, force)
+    yield "__dlpack__", interop.to_dlpack
+    yield "__dlpack_device__", interop.dlpack_device
+    yield "T", Attribute("T", view.reversed_dims)
+    yield "mT", Attribute("mT", view.transposed)
+    yield "H", Attribute("H", view.matrix_h)
+    yield "mH", Attribute("mH", view.matrices_h)
+    yield "real", Attribute("real", call.real, _set_real)
+    yield "imag", Attribute("imag", call.imag, _set_imag)
+    yield "ndimension", Tensor.dim
+    yield "nelement", Tensor.numel
+    yield "is_conj", deferred.is_conj
+    yield "is_neg", deferred.is_neg
+    yield "type", _type
+    yield "cpu", lambda self, memory_format=None: self.to("cpu")
+    yield (
+        "cuda",
+        lambda self, device=None, non_blocking=False: self.to(
+            "cuda" if device is None else device
+        ),
+    )
+    # Kinds of memory that there are elsewhere.
+    for kind in "ipu maia mkldnn mps mtia vulkan xla xpu".split():
+        yield f"is_{kind}", False
+    yield "is_pinned", _is_pinned
+    yield "pin_memory", _pinned
+    yield "xpu", _xpu
+    yield (
+        "new_tensor",
+        lambda self, data, *, dtype=None, device=None, requires_grad=False: tensor(
+            data,
+            dtype=dtype or self.dtype,
+            device=device or self.device,
+            requires_grad=requires_grad,
+        ),
+    )
+    yield "storage", _typed_storage.storage
+    yield "_typed_storage", _typed_storage.typed_storage
+    yield "new", _new
+    yield "set_", _typed_storage.set_
+    yield from _functions.methods()
+    yield "__tensor_flatten__", None
+    yield "__array_priority__", 1000  # NumPy's numbers leave operators to tensors
+
+
+def _set_attributes(self, attributes):
+    """Gives a tensor another dictionary of attributes."""
+    if not isinstance(attributes, dict):
+        raise TypeError(
+            f"__dict__ must be set to a dictionary, not a '{type(attributes).__name__}'"
+        )
+    from ctypes import py_object, pythonapi  # the compiled type has no such setter
+
+    put = pythonapi.PyObject_GenericSetDict
+    put.argtypes = py_object, py_object, py_object
+    put(self, attributes, None)
+
+
+def _is_pinned(self, device=None):
+    """Whether a tensor lies in page-locked memory."""
+    from rushlight.ops import conversion  # which brings the kernels' compiler
+
+    return conversion.is_pinned(self)
+
+
+def _pinned(self, device=None):
+    """A copy in page-locked memory; the tensor itself where there is no GPU."""
+    from rushlight.ops import conversion
+
+    return conversion.pin_memory(self) if has_cuda() else self
+
+
+def _xpu(self, device=None, non_blocking=False, memory_format=None):
+    raise AssertionError("Torch not compiled with XPU enabled")
+
+
+def _set_real(self, value):
+    _write_part(call.real(self), value)
+
+
+def _set_imag(self, value):
+    _write_part(call.imag(self), value)
+
+
+def _write_part(part, value):
+    if isinstance(value, Tensor):
+        part.copy_(value)
+    else:
+        part.fill_(value)
+
+
+# What is about gradients and places, not about values: it stays as it is.
+_KEPT_AS_THEY_ARE = frozenset(
+    (
+        "_base",
+        "grad",
+        "_grad",
+    )
+)
+
+
+def _torch_function(cls, func, types, args=(), kwargs=None):
+    """What a class does with a call that it does not take: as for plain tensors.
+
+    Tensors among the results become instances of the class.
+    """
+    if not all(issubclass(cls, kind) for kind in types):
+        return NotImplemented
+    before = silence_overrides(1)
+    try:
+        result = func(*args, **(kwargs or {}))
+        attribute = getattr(getattr(func, "__self__", None), "__name__", None)
+        if attribute in _KEPT_AS_THEY_ARE and func.__name__ == "__get__":
+            return result
+        return _convert(result, cls)
+    finally:
+        silence_overrides(before)
+
+
+def _convert(result, cls):
+    """A result, or those in a tuple or list, as instances of a class."""
+    if cls is Tensor:
+        return result
+    if isinstance(result, Tensor) and not isinstance(result, cls):
+        return _as_subclass(result, cls)
+    if isinstance(result, (tuple, list)):
+        items = [_convert(one, cls) for one in result]
+        return type(result)(items)
+    return result
+
+
+def _as_subclass(self, cls):
+    """The same tensor, its history included, as an instance of a class.
+
+    Args:
+        cls: the class, derived from ``Tensor``.
+
+    Raises:
+        TypeError: it is no such class.
+    """
+    if not isinstance(cls, type):
+        raise TypeError(f"cls must be a type (got {type(cls).__name__})")
+    if not issubclass(cls, Tensor):
+        raise TypeError(
+            f"Creating a new Tensor subclass {cls.__name__} but the raw Tensor object is "
+            "already associated to a python object of type Tensor which is not a "
+            "subclass of the requested type"
+        )
+    return become(cls, call.alias(self))
+
+
+def _make_wrapper_subclass(
+    cls,
+    size,
+    strides=None,
+    storage_offset=None,
+    memory_format=None,
+    dtype=None,
+    layout=strided,
+    device=None,
+    pin_memory=False,
+    requires_grad=False,
+    dispatch_sizes_strides_policy=None,
+    dispatch_device=False,
+    dispatch_layout=False,
+    _extra_dispatch_keys=None,
+    storage_size=None,
+):
+    """A tensor of a class, with sizes and strides but without memory.
+
+    Args:
+        cls: the class; its ``__torch_dispatch__`` gets the operators.
+        size: the sizes; ``strides`` by default row by row.
+        dtype: the type of the elements, ``layout`` and ``device`` what it says of itself.
+        requires_grad: whether gradients flow to it.
+
+    Raises:
+        TypeError: the class has no ``__torch_dispatch__``.
+    """
+    dtype = get_default_dtype() if dtype is None else by_python_type(dtype)
+    device = Device("cpu") if device is None else Device(device)
+    sizes = tuple(size)
+    if strides is None and memory_format not in (None, contiguous_format):
+        strides = call.empty(sizes, device="meta", memory_format=memory_format).stride()
+    made = make_wrapper(
+        cls,
+        sizes,
+        None if strides is None else tuple(strides),
+        storage_offset or 0,
+        dtype,
+        layout,
+        device,
+        -1 if storage_size is None else storage_size,
+    )
+    return made.requires_grad_() if requires_grad else made
+
+
+def _item(self):
+    """The one element, by way of the operator that types and modes see."""
+    return call._local_scalar_dense(self)
+
+
+_UNSET = (
+    "name",  # PyTorch's has no name either
+    "_stand",  # under a transformation: what the tensor stands for
+    "_tangent",  # in a dual_level: what is known of its tangent
+)
+
+
+def bind():
+    """Give ``Tensor`` its methods; called once, at import."""
+    watch_attributes(Tensor)
+    for name in _CORE_METHODS:
+        install(name, method(name, getattr(Tensor, name)))
+    for name in _FACTS:
+        install(name, method(name, getattr(facts, name)))
+    for name, function in _methods():
+        if function is None:
+            continue
+        if callable(function) and not name.startswith("__"):
+            function = method(name, function)
+        install(name, function)
+    for name in _AUTOGRAD_METHODS:
+        install(name, method(name, getattr(_autograd, name)))
+    read_attributes = vars(Tensor)["__dict__"].__get__
+    install("__dict__", property(read_attributes, _set_attributes))
+    for name in _UNSET:
+        install(name, None)
+    install("__torch_function__", classmethod(_torch_function))
+    install("__torch_dispatch__", classmethod(_disabled_torch_dispatch_impl))
+    install("_make_subclass", staticmethod(make_subclass))
+    install("_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
+    install("as_subclass", _as_subclass)
+    install("backward", method("backward", _autograd.tensor_backward))
+    for name, read in _HOOK_ATTRIBUTES.items():
+        install(name, Attribute(name, read))
+    install("_equal_to_array", interop.equal_to_array)
+    bind_slots(
+        {
+            "getitem": indexing.getitem,
+            "setitem": indexing.setitem,
+            "iter": indexing.iterate,
+            "contains": indexing.contains,
+            "repr": printing.tensor_repr,
+            "array": interop.to_array,
+            "legacy": _legacy_init,
+            "deepcopy": pickling.deepcopy_tensor,
+            "reduce": pickling.reduce_tensor,
+            "grad_fn": _autograd.grad_fn,
+            "set_grad": _autograd.set_grad,
+            "set_data": _autograd.set_data,
+            "require_grad": _autograd.set_requires_grad,
+            "dlpack": interop.to_dlpack,
+            "item": _item,
+        }
+    )
+    indexing.bind_operators(
+        call.select,
+        call.slice,
+        call.unsqueeze,
+        call.alias,
+        call.index,
+        call.index_put_,
+        call.copy_,
+        call.fill_,
+        plain_tensor,
+        call.full,
+    )
+    python_key.serve()
+
+
+bind()

@@ -1,5 +1,0 @@
-"""How tensors travel between processes: their memory is shared, not copied."""
-
-from rushlight._storages import init_reductions, reduce_storage, reduce_tensor
-
-__all__ = ["init_reductions", "reduce_storage", "reduce_tensor"]

@@ -1,0 +1,236 @@
+"""Which of Rushlight's modules stand for which of PyTorch's."""
+
+from __future__ import annotations
+
+OURS = "rushlight"
+THEIRS = "torch"
+
+# Modules that PyTorch has under another name.
+MOVED = {
+    "rushlight.functorch": "functorch",
+    "rushlight.lowrank": "torch._lowrank",
+    "rushlight.ops.return_types": "torch.return_types",
+    "rushlight.testing.comparison": "torch.testing._comparison",
+    "rushlight.testing.creation": "torch.testing._creation",
+}
+FOUND = {theirs: ours for ours, theirs in MOVED.items()}
+
+# What is Rushlight's alone, and keeps its name; modules inside of it too.
+OWN = (
+    "__main__",
+    "_tensor_methods",
+    "_explain",
+    "_generated",
+    "_functions",
+    "_name_errors",
+    "_subclasses.converting",
+    "_subclasses.symbolic",
+    "_subclasses.unbacked",
+    "_subclasses.varying",
+    "autograd.anomaly",
+    "autograd.dual",
+    "autograd.dual_function",
+    "autograd.engine",
+    "autograd.errors",
+    "autograd.hooks",
+    "autograd.levels",
+    "autograd.methods",
+    "autograd.node",
+    "autograd.outside",
+    "autograd.record",
+    "autograd.saved",
+    "autograd.view_replay",
+    "autograd.windows",
+    "_dynamo.explaining",
+    "_dynamo.stance",
+    "_inductor.options",
+    "_stubs",
+    "_runtime_flags",
+    "_lazy_exports",
+    "_storage_methods",
+    "backends.cpu.",
+    "backends.nvidia",
+    "cuda._graphed",
+    "cuda._where",
+    "codegen",
+    "core",
+    "backends.roles",
+    "datasets",
+    "dispatch",
+    "distributions._transform",
+    "distributions._centred",
+    "distributions._halves",
+    "distributions._vector_transforms",
+    "func.",
+    "_higher_order_ops.base",
+    "export._archive",
+    "export._compile",
+    "export._library",
+    "export._planning",
+    "export._steps",
+    "export.listening",
+    "export._decompose",
+    "export._deserialize",
+    "export._grad_mode",
+    "export._names",
+    "export._registering",
+    "export._results",
+    "export._core",
+    "export._serialize",
+    "export._sizes",
+    "fx._codegen",
+    "fx.experimental.as_called",
+    "fx.experimental.numbers",
+    "fx.experimental.pre_dispatch",
+    "fx._names",
+    "jit._types",
+    "kernels",
+    "_typed_storage",
+    "nn._functions",
+    "nn.modules._backward_hook",
+    "nn.modules._calling",
+    "nn.modules._hooks",
+    "nn.modules._state",
+    "nn.modules.attention",
+    "ops.",
+    "optim._combined",
+    "optim._cycles",
+    "optim._functional",
+    "optim._rules",
+    "optim._schedule",
+    "programs",
+    "_removed_functions",
+    "front",
+    "torch_compat",
+    "run",
+    "serialization.",
+    "sparse.",
+    "te",
+    "testing._opcheck",
+    "transforms",
+    "utils._swap",
+    "utils._selective",
+    "utils._settings",
+    "utils.data._pipes",
+    "utils.data.collate",
+    "utils.tensorboard.media",
+    "utils.data.fetch",
+    "utils.data.info",
+    "utils.data.parallel",
+    "utils.data.passes",
+    "utils.data.threads",
+    "utils.data.transport",
+    "utils.data.worker",
+    "utils.pictures",
+    "utils.tensorboard.graphs",
+    "utils._summary",
+)
+
+
+def is_own(path):
+    """Whether a module, by its path inside the package, has no place in PyTorch.
+
+    >>> is_own("core.dtype"), is_own("nn.functional"), is_own("ops"), is_own("ops.unary")
+    (True, False, False, True)
+    """
+    return any(
+        path.startswith(name)
+        if name.endswith(".")
+        else path == name or path.startswith(name + ".")
+        for name in OWN
+    )
+
+
+def theirs(name):
+    """PyTorch's name for one of Rushlight's modules; None for those that it lacks.
+
+    >>> theirs("rushlight.nn.init"), theirs("rushlight.core.dtype")
+    ('torch.nn.init', None)
+    """
+    if name == OURS:
+        return THEIRS
+    if name in MOVED:
+        return MOVED[name]
+    path = name.removeprefix(OURS + ".")
+    if path == name or is_own(path):
+        return None
+    return f"{THEIRS}.{path}"
+
+
+def ours(name):
+    """The module that stands for one of PyTorch's, whether or not it exists.
+
+    >>> ours("torch.nn.init"), ours("torch.core.dtype")
+    ('rushlight.nn.init', None)
+    """
+    if name == THEIRS:
+        return OURS
+    if name in FOUND:
+        return FOUND[name]
+    path = name.removeprefix(THEIRS + ".")
+    if path == name or is_own(path):
+        return None
+    return f"{OURS}.{path}"
+
+
+# Where PyTorch says that things are defined, for those that Rushlight defines elsewhere.
+# Compiled types, which have to be renamed in memory, and classes alike.
+HOMES = {
+    "rushlight.core.tensor.Tensor": "torch.Tensor",
+    "rushlight.core.dtype.DType": "torch.dtype",
+    "rushlight.core.device.Device": "torch.device",
+    "rushlight.core.random.Generator": "torch._C.Generator",
+    "rushlight.core.storage.Storage": "torch.storage.UntypedStorage",
+    "rushlight.core.layout.Size": "torch.Size",
+    "rushlight.core.layout.Layout": "torch.layout",
+    "rushlight.core.layout.MemoryFormat": "torch.memory_format",
+    "rushlight.core.dtype.finfo": "torch.finfo",
+    "rushlight.core.dtype.iinfo": "torch.iinfo",
+    "rushlight.nn.modules.attention.MultiheadAttention": (
+        "torch.nn.modules.activation.MultiheadAttention"
+    ),
+    "rushlight.ops.linalg_checks.LinAlgError": "torch.linalg.LinAlgError",
+    "rushlight.autograd.node.Node": "torch.autograd.graph.Node",
+    "rushlight._dynamo.eval_frame.compile": "torch.compile",
+    "rushlight._typed_storage.TypedStorage": "torch.storage.TypedStorage",
+    "rushlight.autograd.anomaly.detect_anomaly": "torch.autograd.anomaly_mode.detect_anomaly",
+    "rushlight.autograd.anomaly.set_detect_anomaly": (
+        "torch.autograd.anomaly_mode.set_detect_anomaly"
+    ),
+}
+
+# Modules of Rushlight's own whose definitions PyTorch has in another one; None where only
+# what HOMES names is meant.
+LENT: dict = {
+    "rushlight._runtime_flags": "torch",
+    "rushlight.core.errors": "torch",
+    "rushlight.nn.modules._hooks": "torch.nn.modules.module",
+    "rushlight.nn.modules.attention": None,
+    "rushlight.ops.linalg_checks": None,
+    "rushlight.serialization._names": "torch.serialization",
+    "rushlight.serialization._places": "torch.serialization",
+    "rushlight.serialization._read": "torch.serialization",
+    "rushlight.serialization._records": "torch",
+    "rushlight.serialization._settings": "torch.serialization",
+    "rushlight.serialization._write": "torch.serialization",
+    "rushlight.utils.data.collate": "torch.utils.data._utils.collate",
+}
+
+# Public modules that hold what others define: the first that holds it names it.
+FRONTS = (
+    "rushlight.compiler",
+    "rushlight._dynamo",
+    "rushlight.func",
+    "rushlight.optim.lr_scheduler",
+    "rushlight.utils.data._utils.collate",
+    "rushlight.utils.data",
+    "rushlight.distributions.transforms",
+    "rushlight.nn.functional",
+    "rushlight.random",
+    "rushlight.library",
+    "rushlight.overrides",
+    "rushlight.storage",
+    "rushlight.autograd.graph",
+    "rushlight.autograd",
+    "rushlight",
+)

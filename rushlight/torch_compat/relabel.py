@@ -1,0 +1,132 @@
+"""PyTorch's names written on Rushlight's modules, classes, functions and values."""
+
+from __future__ import annotations
+
+import sys
+import types
+from importlib.machinery import ModuleSpec
+
+from rushlight._name_errors import guard
+from rushlight.core import naming
+from rushlight.core.type_names import rename_type
+from rushlight.dispatch import signature
+from rushlight.dispatch.overridable import Overridable
+from rushlight.ops import return_types
+from rushlight.torch_compat import names
+
+_COMPILED_FUNCTION = type(rename_type)
+_FUNCTIONS = (types.FunctionType, _COMPILED_FUNCTION, Overridable)
+_HEAP = 1 << 9  # the flag of classes written in Python
+
+
+def version():
+    """The version that programs are told, which compares as versions do."""
+    from rushlight.torch_version import __version__
+
+    return __version__
+
+
+def rename_values():
+    """Types, data types, sizes and the like print with PyTorch's name."""
+    naming.package = names.THEIRS
+    signature.KIND_NAMES = tuple(
+        word.replace(names.OURS, names.THEIRS) for word in signature.KIND_NAMES
+    )
+    for kind in return_types._known.values():
+        kind.__module__ = names.MOVED[return_types.__name__]
+    for module in {place.rpartition(".")[0] for place in names.HOMES}:
+        rename_homes(module)
+
+
+def rename_homes(own):
+    """Names what PyTorch defines elsewhere than a module of Rushlight's does."""
+    for place, name in names.HOMES.items():
+        module, _, attribute = place.rpartition(".")
+        value = getattr(sys.modules.get(module), attribute, None)
+        if module == own and value is not None:
+            rename(value, *name.rsplit(".", 1))
+    lent = names.LENT.get(own)
+    for value in list(vars(sys.modules[own]).values()) if lent else ():
+        if isinstance(value, (type, *_FUNCTIONS)) and value.__module__ == own:
+            settle(value, own, lent)
+
+
+def rename(value, module, name):
+    """Gives a class or a function PyTorch's place and name."""
+    if isinstance(value, type) and not value.__flags__ & _HEAP:
+        rename_type(value, f"{module}.{name}")
+        return
+    value.__module__ = module
+    if value.__qualname__ != name:
+        value.__name__ = value.__qualname__ = name
+
+
+def rename_loaded():
+    """Names every module that is there already."""
+    loaded = [name for name in sys.modules if names.theirs(name) is not None]
+    fronts = [name for name in names.FRONTS if name in loaded]
+    for name in sorted(set(loaded) - set(fronts)) + fronts:
+        relabel(name, sys.modules[name])
+    for name in names.LENT:
+        if name in sys.modules:
+            rename_homes(name)
+
+
+def relabel(own, module):
+    """Gives a module PyTorch's name, and with it all that the module defines.
+
+    Args:
+        own: the module's name in Rushlight.
+        module: the module, which has run.
+    """
+    public = names.theirs(own)
+    sys.modules[public] = module
+    module.__spec__ = public_spec(public, own, module.__spec__)
+    module.__loader__ = module.__spec__.loader
+    package = hasattr(module, "__path__")
+    module.__package__ = public if package else public.rpartition(".")[0]
+    front = own in names.FRONTS
+    for name, value in list(vars(module).items()):
+        if isinstance(value, type):
+            home = value.__module__
+        elif isinstance(value, _FUNCTIONS):
+            home = value.__module__ or ""
+        else:
+            continue
+        if home == own:
+            settle(value, own, public)
+        elif front and not name.startswith("_") and _homeless(home):
+            if not isinstance(value, type) or value.__flags__ & _HEAP:
+                settle(value, home, public)
+    module.__name__ = public
+    rename_homes(own)
+    guard(module)
+
+
+def _homeless(home):
+    return home.startswith("rushlight.") and names.theirs(home) is None
+
+
+def settle(value, own, public):
+    """Writes a module's new name on what it defines, and on a class's methods."""
+    try:
+        value.__module__ = public
+    except (AttributeError, TypeError):
+        return  # a compiled type that PyTorch has no name for
+    if isinstance(value, type):
+        for method in vars(value).values():
+            if isinstance(method, types.FunctionType) and method.__module__ == own:
+                method.__module__ = public
+
+
+def public_spec(public, own, spec):
+    """A module's specification under PyTorch's name."""
+    from rushlight.torch_compat.finder import Alias
+
+    loader = spec.loader if spec is not None else None
+    made = ModuleSpec(public, Alias(own, loader), origin=getattr(spec, "origin", None))
+    if spec is not None:
+        made.submodule_search_locations = spec.submodule_search_locations
+        made.has_location = spec.has_location
+        made.cached = spec.cached
+    return made
