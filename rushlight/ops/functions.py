@@ -13,6 +13,7 @@ from rushlight.core.storage import UntypedStorage
 from rushlight.core.tensor import Tensor
 from rushlight.dispatch import python_key
 from rushlight.dispatch.kernels import promoted_type
+from rushlight.dispatch.outputs import TYPE_NAMES
 from rushlight.dispatch.overridable import open_functions
 from rushlight.ops import call
 
@@ -34,11 +35,10 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
         dtype = by_python_type(dtype)
     if device is None and not isinstance(data, Tensor):
         device = get_default_device()
-    if getattr(data, "_is_typed_storage", False):
-        data = data.tolist()
-    elif isinstance(data, UntypedStorage):
-        data = interop.of_storage(data, dtype)
-    if isinstance(data, Tensor):
+    memory = _over_storage(data, dtype)
+    if memory is not None:
+        result = memory.to(device)
+    elif isinstance(data, Tensor):
         result = data.detach().clone().to(dtype=dtype or data.dtype)
         if device is not None:
             result = result.to(device)
@@ -57,14 +57,37 @@ def tensor(data, *, dtype=None, device=None, requires_grad=False, pin_memory=Fal
     return result.requires_grad_() if requires_grad else result
 
 
+def _over_storage(data, dtype):
+    """A tensor over the memory of a storage, typed or not; None for anything else.
+
+    Raises:
+        RuntimeError: the storage's type is not the tensor's.
+    """
+    if getattr(data, "_is_typed_storage", False):
+        dtype = dtype or get_default_dtype()
+        if data.dtype is not dtype:
+            wanted, found = TYPE_NAMES[dtype.name], TYPE_NAMES[data.dtype.name]
+            raise RuntimeError(
+                f"Expected a Storage of type {wanted} or an UntypedStorage, but got "
+                f"{found}\n  remedy: dtype={data.dtype}"
+            )
+        data = data.untyped()
+    if not isinstance(data, UntypedStorage):
+        return None
+    if dtype is None and not data.nbytes():  # of no elements no type is seen
+        dtype = get_default_dtype()
+    return interop.of_storage(data, dtype)
+
+
 def as_tensor(data, dtype=None, device=None):
     """``data`` as a tensor, without a copy where the memory can be shared."""
     if device is None and not isinstance(data, Tensor):
         device = get_default_device()
-    if isinstance(data, Tensor):
+    memory = _over_storage(data, dtype)
+    if memory is not None:
+        result = memory
+    elif isinstance(data, Tensor):
         result = data
-    elif isinstance(data, UntypedStorage):
-        result = interop.of_storage(data, dtype)
     elif hasattr(data, "__array_interface__") and not interop.is_numpy_number(data):
         import numpy
 
@@ -95,10 +118,11 @@ def asarray(obj, *, dtype=None, device=None, copy=None, requires_grad=None):
     shared = True
     if device is None and not isinstance(obj, Tensor):
         device = get_default_device()
-    if isinstance(obj, Tensor):
+    memory = _over_storage(obj, dtype)
+    if memory is not None:
+        result = memory
+    elif isinstance(obj, Tensor):
         result = obj
-    elif isinstance(obj, UntypedStorage):
-        result = interop.of_storage(obj, dtype)
     elif hasattr(obj, "__array_interface__") and getattr(obj, "ndim", 0):
         result = interop.from_numpy(obj)
     elif hasattr(obj, "__dlpack__") or type(obj).__name__ == "PyCapsule":

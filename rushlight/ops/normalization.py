@@ -25,7 +25,8 @@ from rushlight.core.state import is_recording
 from rushlight.ops import call as ops
 from rushlight.ops import long_rows
 from rushlight.ops.formats import format_of, laid_out, odd_steps
-from rushlight.ops.long_rows import statistics_dtype as _wide
+from rushlight.ops.half_precision import narrowed, widened
+from rushlight.ops.half_precision import statistics_dtype as _wide
 from rushlight.ops.native import brief, expect, fresh, name_of, scalar_name
 from rushlight.ops.rows import APART, EACH, OUTER, ROW, SHARED, run_rows
 from rushlight.ops.shared import conjugated, followed, readable, refuse_gradient
@@ -263,7 +264,7 @@ def native_layer_norm(input, normalized_shape, weight, bias, eps):
     short = lead + [1] * len(normalized_shape)
     wide = _kept_there(input, weight, bias)
     result = fresh(input, input.shape)
-    if size > long_rows.LONG and input.device.on_host:
+    if long_rows.are_long(size, input):
         return long_rows.layer_norm(
             input, len(normalized_shape), weight, bias, eps, wide
         )
@@ -327,7 +328,11 @@ def native_layer_norm_backward(
             kernel = layer_norm_affine_backward_kernel
             operands.append((weight.contiguous(), SHARED))
         run_rows(kernel, [(d_input, EACH)], operands, (rows, size, 1), compute)
-    if output_mask[1] or output_mask[2]:
+    if any(output_mask[1:]) and long_rows.are_long(rows, x):
+        d_weight, d_bias = long_rows.layer_norm_parameters(
+            grad, x, mean, rstd, normalized_shape
+        )
+    elif any(output_mask[1:]):
         d_weight, d_bias = (fresh(x, normalized_shape) for _ in range(2))
         operands = [(grad, EACH), (x, EACH), (mean, SHARED), (rstd, SHARED)]
         run_rows(
@@ -335,22 +340,6 @@ def native_layer_norm_backward(
             (1, rows, size), compute,
         )  # fmt: skip
     return d_input, d_weight, d_bias
-
-
-def widened(tensors):
-    """Tensors, or None, of half precision in single precision."""
-    return [None if t is None else _cast(t, _wide(t.dtype)) for t in tensors]
-
-
-def narrowed(gradients, input, weight, bias):
-    """The gradients in the types of what they are of."""
-    kinds = [t.dtype if t is not None else input.dtype for t in (input, weight, bias)]
-    if bias is None:
-        kinds[2] = kinds[1]
-    return tuple(
-        None if grad is None else grad.to(kind)
-        for grad, kind in zip(gradients, kinds, strict=True)
-    )
 
 
 def layer_norm_gradients(
@@ -425,7 +414,7 @@ def rms_norm_rows(input, size, eps):
     x = input.contiguous()
     result = ops.empty_like(x)
     rows = x.numel() // size if size else 0
-    if size > long_rows.LONG and x.device.on_host:
+    if long_rows.are_long(size, x):
         return long_rows.rms_norm(x, size, eps)
     run_rows(
         rms_norm_kernel, [(result, EACH)], [(x, EACH)], (rows, size, 1),
@@ -501,7 +490,10 @@ def native_group_norm(input, weight, bias, N, C, HxW, group, eps):
     result, kept = fresh(x, x.shape), _kept(input, weight, bias)
     moments, extents = [(center, ROW), (rstd, ROW)], (N * group, C // group * HxW, 1)
     compute, numbers = name_of(x.dtype), (float(eps),)
-    if not extents[1]:
+    if long_rows.are_long(extents[1], x):
+        sizes = [N, group, C // group, HxW]
+        result, center, rstd = long_rows.group_norm(x, weight, bias, sizes, numbers[0])
+    elif not extents[1]:
         center.fill_(0)
         rstd.fill_(float("nan"))
     elif weight is None and bias is None:
@@ -545,11 +537,14 @@ def native_group_norm_backward(
     mean, rstd = _moments("native_group_norm_backward", [N, group], mean, rstd)
     format, wide = format_of(input), _wide(input.dtype)
     x, grad = input.contiguous(), grad_out.contiguous()
-    center, rstd = mean.to(wide), rstd.to(wide)
-    d_input = d_weight = d_bias = None
+    center, rstd = mean.to(wide).contiguous(), rstd.to(wide).contiguous()
+    d_input = d_weight = d_bias = along = sums = None
     size, compute = C // group * HxW, name_of(x.dtype)
-    center, rstd = center.contiguous(), rstd.contiguous()
-    along = sums = None
+    if long_rows.are_long(size, x):
+        found = long_rows.group_norm_backward(
+            grad, x, center, rstd, weight, [N, group, C // group, HxW]
+        )
+        return laid_out(found[0], format), *found[1:]
     if output_mask[1] or output_mask[2] or weight is not None:
         along, sums = fresh(x, [N, group, C // group], wide), fresh(x, [N, C], wide)
         run_rows(

@@ -45,9 +45,13 @@ def scale(self, other, alpha=None):
     Raises:
         RuntimeError: the scale is of a larger kind, or a truth value.
     """
-    if alpha is None:
-        return
-    result, kind = promoted_type([self, other]).category, kind_of(alpha)
+    if alpha is not None:
+        scale_of(promoted_type([self, other]), alpha)
+
+
+def scale_of(dtype, alpha):
+    """`scale`, the result's type known."""
+    result, kind = dtype.category, kind_of(alpha)
     if kind == 0 and result:
         raise RuntimeError("Boolean alpha only supported for Boolean results.")
     if kind == 2 and result < 2:

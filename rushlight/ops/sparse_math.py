@@ -9,6 +9,7 @@ from rushlight.core.dtypes import bool_, int64
 from rushlight.core.geometry import canonical_dim as wrap_dim
 from rushlight.core.tensor import Tensor
 from rushlight.ops import call as ops
+from rushlight.ops import operand_types
 from rushlight.ops.functions import broadcast_shapes
 from rushlight.ops.shared import wrap_dims
 from rushlight.ops.sparse_access import COMPRESSED, masked_like
@@ -76,8 +77,15 @@ def add(self, other, alpha):
     """Sparse and sparse: the coordinates of both. Dense and sparse: dense.
 
     Raises:
-        RuntimeError: the first is sparse and the second dense, or the sizes differ.
+        RuntimeError: the first is sparse and the second dense, the sizes differ, or the
+            scale is of a larger kind than the result.
     """
+    if isinstance(other, Tensor):
+        operand_types.scale_of(promote_types(self.dtype, other.dtype), alpha)
+    return _add(self, other, alpha)
+
+
+def _add(self, other, alpha):
     if not isinstance(other, Tensor) or not is_coo(other):
         raise RuntimeError(
             "add(sparse, dense) is not supported. Use add(dense, sparse) instead."
@@ -93,8 +101,7 @@ def add(self, other, alpha):
         )
     if not two[1].shape[0]:
         return made(one[0], one[1].to(dtype, copy=True), self.shape, one[2])
-    second = two[1].to(dtype)
-    second = second if alpha == 1 else second * alpha
+    second = _scaled(two[1], dtype, alpha)
     if _same_places(one[0], two[0]):
         return made(one[0], one[1] + second, self.shape, one[2] and two[2])
     indices = ops.cat([one[0], two[0]], 1)
@@ -104,6 +111,21 @@ def add(self, other, alpha):
         # in order they stay so, and coordinates must not pile up
         return coalesced_of(result)
     return result
+
+
+def _scaled(values, dtype, alpha):
+    """Values times a scale, both in ``dtype``."""
+    values = values.to(dtype)
+    if alpha == 1:
+        return values
+    if dtype is bool_:
+        return values & bool(alpha)
+    if isinstance(alpha, complex) and not dtype.is_complex:
+        raise RuntimeError(
+            f"value cannot be converted to type {dtype.name} without overflow: {alpha}"
+        )
+    exact = dtype.category < FLOATING and isinstance(alpha, float)
+    return values * (int(alpha) if exact else alpha)
 
 
 def _same_places(one, two):
@@ -131,8 +153,7 @@ def _add_to_dense(self, other, alpha):
     indices, values, _ = parts(other)
     if not values.numel():
         return self
-    values = values.to(dtype)
-    values = values if alpha == 1 else values * alpha
+    values = _scaled(values, dtype, alpha)
     if not indices.shape[0]:
         return self.add_(values.sum([0]))
     if dtype is bool_:
@@ -144,8 +165,8 @@ def add_(self, other, alpha):
     """`add` in place."""
     if is_coo(self):
         if not isinstance(other, Tensor) or not is_coo(other):
-            return add(self, other, alpha)
-        result = add(self, other, alpha)
+            return _add(self, other, alpha)
+        result = _add(self, other, alpha)
         found = parts_of(result)
         if result.dtype is not self.dtype:
             if result.dtype.category > self.dtype.category:
@@ -163,13 +184,27 @@ def add_(self, other, alpha):
 
 
 def sub(self, other, alpha):
-    """``self`` plus the other's negative."""
-    return add(self, other, -alpha)
+    """``self`` plus the other's negative.
+
+    Raises:
+        RuntimeError: an operand or the scale is a truth value.
+    """
+    operand_types.subtraction(self, other)
+    return add(self, other, _negative(alpha))
 
 
 def sub_(self, other, alpha):
     """`sub` in place."""
-    return add_(self, other, -alpha)
+    operand_types.subtraction(self, other)
+    return add_(self, other, _negative(alpha))
+
+
+def _negative(alpha):
+    if isinstance(alpha, bool):
+        raise RuntimeError(
+            "torch boolean negative, the `-` operator, is not supported."
+        )
+    return -alpha
 
 
 def mul(self, other):

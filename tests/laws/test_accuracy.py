@@ -68,6 +68,37 @@ def test_normalised_values_survive_a_large_mean(norm):
     assert abs(result.numpy() - exact).max() < 3e-4
 
 
+LONG = 2**20 + 3
+NORMS = {  # the shape of what is normalized, and the layer
+    "rows of layer_norm": ((1, LONG), lambda nn: nn.LayerNorm(LONG)),
+    "many rows of layer_norm": ((LONG, 2), lambda nn: nn.LayerNorm(2, eps=1.0)),
+    "rows of rms_norm": ((1, LONG), lambda nn: nn.RMSNorm(LONG)),
+    "groups of one channel": ((1, 2, LONG), lambda nn: nn.GroupNorm(2, 2)),
+    "groups of channels": ((1, 4, LONG // 2), lambda nn: nn.GroupNorm(1, 4)),
+    "groups alone": ((1, 2, LONG), lambda nn: nn.GroupNorm(2, 2, affine=False)),
+    "batches": ((LONG, 2), lambda nn: nn.BatchNorm1d(2)),
+    "instances": ((1, 2, LONG), lambda nn: nn.InstanceNorm1d(2, affine=True)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_more_than_a_million_elements_lose_no_digits(name):
+    shape, make = NORMS[name]
+    x = numbers(*shape)
+    grad = np.sin(7 * x) + x  # sums of terms that do not cancel
+    found = []
+    for kind in (rushlight.float32, rushlight.float64):
+        t = rushlight.from_numpy(x).to(kind).requires_grad_()
+        layer = make(rushlight.nn).to(kind)
+        result = layer(t)
+        result.backward(rushlight.from_numpy(grad).to(kind))
+        found.append([result, t.grad, *(p.grad for p in layer.parameters())])
+    for narrow, wide in zip(*found, strict=True):
+        exact = wide.detach()
+        off = (narrow.detach().to(wide.dtype) - exact).abs().max() / exact.abs().max()
+        assert off < 6e-7, (name, off)
+
+
 @pytest.mark.parametrize("p", [1, 2, 3, 0.5])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_norms_of_narrow_types_are_summed_in_a_wider_one(dtype, p):

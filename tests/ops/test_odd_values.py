@@ -1,5 +1,6 @@
 """Values at the edges of operators: narrow types, nothing to work on, rows of millions."""
 
+import itertools
 import warnings
 
 import pytest
@@ -117,3 +118,32 @@ def test_every_type_of_device_that_the_oracle_parses_is_a_name():
             for make in (rl.empty, lambda n, device: rl.ones(n).to(device)):
                 with pytest.raises(NotImplementedError, match=f"of type '{name}'"):
                     make(1, device=name)
+
+
+KINDS = ("uint8", "int64", "float32", "float64")
+
+
+def over_memory(module, make, source, kind):
+    """A storage's memory as a tensor: type, numbers, whether it is shared; or the error."""
+    kind = None if kind is None else getattr(module, kind)
+    start = module.arange(16, dtype=getattr(module, source[0]))
+    memory = getattr(start, source[1])()
+    try:
+        made = getattr(module, make)(memory, dtype=kind)
+    except RuntimeError as told:
+        return str(told).splitlines()[0]
+    made.zero_()
+    return str(made.dtype).split(".")[1], tuple(made.shape), start.sum().item() == 0
+
+
+@pytest.mark.parametrize("make", ["tensor", "as_tensor", "asarray"])
+def test_a_tensor_over_a_storage_is_its_memory_in_one_type(make):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # typed storages are deprecated
+        for source in itertools.product(KINDS, ("untyped_storage", "storage")):
+            for kind in (None, *KINDS):
+                if kind is not None or source[1] == "storage":
+                    case = make, source, kind
+                    assert over_memory(rl, *case) == over_memory(torch, *case), case
+    empty = [getattr(module, make)(module.UntypedStorage(0)) for module in (rl, torch)]
+    assert str(empty[0].dtype).split(".")[1] == str(empty[1].dtype).split(".")[1]

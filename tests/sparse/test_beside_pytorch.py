@@ -166,3 +166,33 @@ def test_what_does_not_go_together_is_refused_as_such(name):
             assert found in (RuntimeError, NotImplementedError, IndexError), where
             if found is IndexError:
                 assert expected is IndexError, where
+
+
+def sums_and_differences(module, kinds, layouts, alpha):
+    """What every way to add gives: numbers and their type, or the error's type."""
+    found = []
+    for name in ("add", "sub", "add_", "sub_"):
+        operands = []
+        for kind, layout, rows in zip(
+            kinds, layouts, ([[1, 0], [0, 5]], [[3, 2], [0, 1]]), strict=True
+        ):
+            dense = module.tensor(rows).to(getattr(module, kind))
+            operands.append(dense.to_sparse() if layout == "coo" else dense)
+        try:
+            result = getattr(operands[0], name)(operands[1], alpha=alpha)
+            kind = str(result.dtype).rpartition(".")[2]
+            found.append((name, kind, result.to_dense().tolist()))
+        except (RuntimeError, TypeError) as told:
+            found.append((name, type(told).__name__))
+    return found
+
+
+@pytest.mark.parametrize("layouts", [("coo", "coo"), ("strided", "coo")])
+def test_scales_of_sparse_sums_are_taken_and_refused_as_pytorch_does(layouts):
+    for kinds in itertools.product(("int32", "bool", "float32"), repeat=2):
+        for alpha in (1, 2, 0.5, True, 1j):
+            case = kinds, layouts, alpha
+            wanted = sums_and_differences(torch, *case)
+            for one, two in zip(sums_and_differences(rl, *case), wanted, strict=True):
+                if two[1] != "NotImplementedError":  # sums of sparse truth values
+                    assert one == two, case
