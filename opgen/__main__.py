@@ -5,7 +5,9 @@ import sys
 from pathlib import Path
 
 from opgen.check import check
+from opgen.documents import records
 from opgen.emit.derivatives import derivative_of, write_family
+from opgen.emit.docs import write_docs
 from opgen.emit.reference import write_pages
 from opgen.emit.stubs import write_functions, write_methods
 from opgen.emit.tables import write_tables
@@ -47,6 +49,8 @@ def generate(entries, target):
     derivatives = [derivative_of(entry, operators) for entry in entries]
     _write(target / "__init__.py", '"""Made from the declarations by opgen."""\n')
     _write(target / "tables.py", write_tables(entries, derivatives))
+    documented = records(entries)
+    _write(target / "docs.py", write_docs(documented))
     families = {}
     for entry, derivative in zip(entries, derivatives):
         if derivative is not None:
@@ -57,10 +61,11 @@ def generate(entries, target):
         _write(package / f"{family}.py", write_family(family, functions))
 
     _write(target / "samples.py", write_samples(entries))
-    _write(target / "methods.pyi", write_methods(entries))
+    _write(target / "methods.pyi", write_methods(entries, documented))
     for namespace in sorted({entry.namespace or "" for entry in entries}):
         name = namespace.split(".")[-1] or "functions"
-        _write(target / f"{name}.pyi", write_functions(entries, namespace or None))
+        text = write_functions(entries, namespace or None, documented)
+        _write(target / f"{name}.pyi", text)
 
 
 def _write(path, text):

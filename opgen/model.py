@@ -83,6 +83,9 @@ AUTOCAST = {
     "summed",  # in float32, but for a call that names a type
 }  # fmt: skip
 POLICIES = ("batching", "forward", "autocast", "autocast_cuda")
+# What docstrings say beside `doc`, as texts and as pairs of a name and a text.
+TEXTS = ("formula", "details", "returns", "example", "like")
+PAIRS = ("args", "raises")
 NAMESPACES = {None, "linalg", "special", "nn.functional", "fft"}
 
 
@@ -146,6 +149,13 @@ class Entry:
     sample: str | None = None
     reference: str | None = None
     doc: str = ""
+    formula: str = ""
+    details: str = ""
+    args: tuple[tuple[str, str], ...] = ()
+    returns: str = ""
+    raises: tuple[tuple[str, str], ...] = ()
+    example: str = ""
+    like: str | None = None
     family: str = field(default="", compare=False)
 
     @property
@@ -187,7 +197,29 @@ class Entry:
         for name in POLICIES + ("sample", "reference", "doc"):
             if value := getattr(self, name):
                 lines.append(f"  {name}: {_scalar(value)}")
+        lines += _documents(self)
         return "\n".join(lines) + "\n"
+
+
+def _documents(entry):
+    """The lines of what an entry says for docstrings alone."""
+    lines = []
+    for name in TEXTS:
+        if value := getattr(entry, name):
+            block = "\n" in value
+            shown = _block(value) if block else _scalar(value)
+            lines.append(f"  {name}: {shown}")
+    for name in PAIRS:
+        if pairs := getattr(entry, name):
+            lines.append(f"  {name}:")
+            lines += [f"    {key}: {_scalar(text)}" for key, text in pairs]
+    return lines
+
+
+def _block(text):
+    """A text of several lines as a YAML block."""
+    rows = text.rstrip("\n").split("\n")
+    return "|\n" + "\n".join(f"    {row}".rstrip() for row in rows)
 
 
 def _scalar(text):

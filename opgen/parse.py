@@ -5,13 +5,32 @@ from pathlib import Path
 import yaml
 
 from opgen import schema
-from opgen.model import IMPLEMENTATIONS, POLICIES, Entry, Formula, Location, Rule
+from opgen.model import (
+    IMPLEMENTATIONS,
+    PAIRS,
+    POLICIES,
+    TEXTS,
+    Entry,
+    Formula,
+    Location,
+    Rule,
+)
 
 _LISTS = {"variants", "operators", "tags"}
 _TEXTS = {
     "namespace", "meta", "check", *POLICIES, "sample", "reference", "doc",
+    *TEXTS,
 }  # fmt: skip
-_KEYS = {"op", "dtype", "derivative", "outputs", *_LISTS, *_TEXTS, *IMPLEMENTATIONS}
+_KEYS = {
+    "op",
+    "dtype",
+    "derivative",
+    "outputs",
+    *_LISTS,
+    *_TEXTS,
+    *PAIRS,
+    *IMPLEMENTATIONS,
+}
 
 
 class Faults:
@@ -102,6 +121,8 @@ def _parse_options(fields, file, faults):
         options[key] = tuple(_items(fields[key], file, faults))
     for key in _TEXTS & fields.keys():
         options[key] = _text(fields[key], file, faults)
+    for key in set(PAIRS) & fields.keys():
+        options[key] = _pairs(fields[key], file, faults)
     if "dtype" in fields:
         options["rule"] = _parse_rule(_text(fields["dtype"], file, faults))
     if "derivative" in fields:
@@ -124,6 +145,14 @@ def _text(node, file, faults):
         faults.add(_line(node, file), "a plain text belongs here")
         return ""
     return node.value
+
+
+def _pairs(node, file, faults):
+    if not isinstance(node, yaml.MappingNode):
+        faults.add(_line(node, file), "a mapping 'name: text' belongs here")
+        return ()
+    pairs = ((key.value, _text(value, file, faults)) for key, value in node.value)
+    return tuple((key, " ".join(text.split())) for key, text in pairs)
 
 
 def _parse_rule(text):

@@ -18,3 +18,4 @@ SchemaError = _MODULE.SchemaError
 argument_rows = _MODULE.argument_rows
 parse = _MODULE.parse
 return_rows = _MODULE.return_rows
+varargs_index = _MODULE.varargs_index

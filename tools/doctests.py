@@ -2,10 +2,11 @@
 
 A page is one program, from its top to its end: a ``python`` fence either holds ``>>>``
 examples, whose output is compared, or plain code, which must run. The examples of a
-docstring see the names of their module.
+docstring see the names of their module. An ``example:`` of an operator's declaration is a
+program of its own.
 
-``python -m tools.doctests [--write] [page ...]`` runs pages, all by default; ``--write``
-puts the output that differs into them.
+``python -m tools.doctests [--write] [page ...]`` runs pages and declaration files, all by
+default; ``--write`` puts the output that differs into them.
 """
 
 import ast
@@ -27,6 +28,7 @@ from tools.modules import module_name, source_of
 ROOT = Path(__file__).resolve().parents[1]
 OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 STACK = re.compile(r"^(Traceback .*\n)(?: .*\n)+", re.MULTILINE)
+EXAMPLE = re.compile(r"^  example: \|\n((?:    .*\n|\n)+)", re.MULTILINE)
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -36,6 +38,11 @@ def pages():
     reference = ROOT / "docs" / "reference"
     guides = [page for page in found if reference not in page.parents]
     return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *guides]
+
+
+def declarations():
+    """The files that declare operators."""
+    return sorted((ROOT / "rushlight" / "ops").glob("*.yaml"))
 
 
 def familiar():
@@ -48,6 +55,12 @@ def familiar():
 def blocks(text):
     """Pairs of line number (from 0) and code, one for each fence to run here."""
     for found in FENCE.finditer(text):
+        yield text.count("\n", 0, found.start(1)), found[1]
+
+
+def example_blocks(text):
+    """The same of a declaration file: its examples."""
+    for found in EXAMPLE.finditer(text):
         yield text.count("\n", 0, found.start(1)), found[1]
 
 
@@ -117,9 +130,31 @@ class Page:
             first = start + example.source.count("\n")
             last = first + example.want.count("\n")
             got = steady(STACK.sub(r"\1    ...\n", got))
-            shown = [line or "<BLANKLINE>" for line in got.rstrip("\n").split("\n")]
+            margin = " " * example.indent
+            shown = [
+                margin + (line or "<BLANKLINE>")
+                for line in got.rstrip("\n").split("\n")
+            ]
             lines[first:last] = shown if got else []
         return "\n".join(lines)
+
+
+class Declarations(Page):
+    """A declaration file; each example starts anew."""
+
+    def run(self):
+        """Runs every example; returns the file."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for line, code in example_blocks(self.text):
+                self.names = familiar()
+                self.run_block(line, code)
+        return self
+
+
+def opened(path):
+    """A page, or a declaration file."""
+    return (Declarations if Path(path).suffix == ".yaml" else Page)(path)
 
 
 def steady(text):
@@ -201,7 +236,7 @@ def main(arguments):
     write = "--write" in arguments
     named = [Path(name).resolve() for name in arguments if name != "--write"]
     failed = count = 0
-    for page in [Page(path).run() for path in named or pages()]:
+    for page in [opened(path).run() for path in named or [*pages(), *declarations()]]:
         count += page.count
         failed += len(page.faults)
         if write and page.differences:

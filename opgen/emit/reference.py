@@ -1,5 +1,7 @@
 """Writes the reference: one page for each family of operators, and an index."""
 
+from opgen.documents import docstrings, form, groups, records
+
 _DERIVED = {
     "function": "function", "method": "method", "inplace": "in-place form",
     "out": "`out=` form",
@@ -11,7 +13,16 @@ def write_pages(entries):
     families = {}
     for entry in entries:
         families.setdefault(entry.family, []).append(entry)
-    pages = {f"{family}.md": _page(family, rows) for family, rows in families.items()}
+    known = records(entries)
+    texts = {
+        name: docstrings.compose(
+            docstrings.resolve(name, known), rows[0].python_name, [*map(form, rows)]
+        )
+        for name, rows in groups(entries).items()
+    }
+    pages = {
+        f"{family}.md": _page(family, rows, texts) for family, rows in families.items()
+    }
     pages["index.md"] = _index(families)
     return pages
 
@@ -25,19 +36,19 @@ def _index(families):
     return "\n".join(lines)
 
 
-def _page(family, entries):
+def _page(family, entries, texts):
     lines = [f"# {family.replace('_', ' ').capitalize()}", ""]
     last = None
     for entry in entries:
         if entry.name != last:
-            lines += [f"## {entry.name}", ""]
+            lines += [f"## {entry.name}", "", "```text", texts[entry.name] + "```", ""]
         last = entry.name
         lines += _section(entry)
     return "\n".join(lines)
 
 
 def _section(entry):
-    lines = ["```", str(entry.schema), "```", "", entry.doc, ""]
+    lines = ["```", str(entry.schema), "```", ""]
     forms = ", ".join(_DERIVED[variant] for variant in entry.variants)
     where = "rushlight" + (f".{entry.namespace}" if entry.namespace else "")
     rows = [f"- In `{where}` as: {forms or 'internal operator'}."]

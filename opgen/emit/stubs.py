@@ -1,6 +1,11 @@
 """Writes ``.pyi`` files, so that editors and type checkers know the operators."""
 
 import keyword
+import re
+import textwrap
+
+from opgen.documents import docstrings, form
+from opgen.schema import varargs_index
 
 _TYPES = {
     0: "Tensor", 1: "Tensor | None", 2: "Sequence[Tensor]",
@@ -12,12 +17,15 @@ _TYPES = {
     21: "Generator | None", 22: "Sequence[Number]", 23: "Any", 24: "Sequence[bool]",
     25: "Sequence[Number]",
 }  # fmt: skip
+_INSIDE = {
+    kind: re.sub(r"\b(int|float|bool)\b", r"_\1", text) for kind, text in _TYPES.items()
+}
 _RESULTS = {2: "tuple[Tensor, ...]", 3: "tuple[Tensor, ...]"}
 
 _HEAD = '''\
 """What the operators take and return; written by opgen."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, overload
 
 from rushlight.core.device import Device as device
@@ -27,11 +35,31 @@ from rushlight.core.layout import MemoryFormat as memory_format
 from rushlight.core.random import Generator
 '''
 _TENSOR = "from rushlight._generated.methods import Tensor\n"
+# The methods `int`, `float` and `bool` hide the types within the class.
+_BUILTINS = "\n_int = int\n_float = float\n_bool = bool\n"
+# What Python asks of tensors beside the operators.
+_ASKED = """\
+    def __getattr__(self, name: str) -> Any: ...
+    def __getitem__(self, index: Any) -> Tensor: ...
+    def __setitem__(self, index: Any, value: Any) -> None: ...
+    def __len__(self) -> _int: ...
+    def __iter__(self) -> Iterator[Tensor]: ...
+    def __bool__(self) -> _bool: ...
+    def __int__(self) -> _int: ...
+    def __index__(self) -> _int: ...
+    def __float__(self) -> _float: ...
+    def __complex__(self) -> complex: ..."""
 _NUMBER = "\nNumber = bool | int | float | complex\n"
 
 
-def write_functions(entries, namespace):
-    """The stub of one Python namespace: a function for each of its operators."""
+def write_functions(entries, namespace, records=()):
+    """The stub of one Python namespace: a function for each of its operators.
+
+    Args:
+        entries: the declarations.
+        namespace: the public one, or None.
+        records: what docstrings say, by name; without it there are none.
+    """
     chosen = [
         entry for entry in entries
         if entry.namespace == namespace and "function" in entry.variants
@@ -39,31 +67,33 @@ def write_functions(entries, namespace):
     ]  # fmt: skip
     text = [_HEAD, _TENSOR, _NUMBER]
     for name, overloads in _by_name(chosen).items():
-        signatures = [_function(entry, name) for entry in overloads]
-        signatures += [
-            _function(entry, name + "_") for entry in overloads
-            if "inplace" in entry.variants
-        ]  # fmt: skip
-        text.append(_overloaded(signatures))
+        for suffix, variant in (("", "function"), ("_", "inplace")):
+            chosen = [entry for entry in overloads if variant in entry.variants]
+            signatures = [_function(entry, name + suffix) for entry in chosen]
+            text.append(_overloaded(signatures, _doc(chosen, records, suffix)))
     return "\n".join(text)
 
 
-def write_methods(entries):
-    """The stub of the tensor's methods that are operators."""
+def write_methods(entries, records=()):
+    """The stub of the tensor's methods that are operators.
+
+    Args:
+        entries: the declarations.
+        records: what docstrings say, by name; without it there are none.
+    """
     chosen = [
         entry for entry in entries
         if "method" in entry.variants or entry.operators
     ]  # fmt: skip
-    text = [_HEAD, _NUMBER, "\nclass Tensor:"]
-    text.append("    def __getattr__(self, name: str) -> Any: ...")
+    text = [_HEAD, _NUMBER, _BUILTINS, "\nclass Tensor:"]
+    text.append(_ASKED)
     for name, overloads in _by_name(chosen, public=False).items():
         methods = [entry for entry in overloads if "method" in entry.variants]
         for suffix, variant in (("", "method"), ("_", "inplace")):
-            signatures = [
-                _method(entry, name + suffix) for entry in methods
-                if variant in entry.variants
-            ]  # fmt: skip
-            text.append(_overloaded(signatures, "    "))
+            chosen = [entry for entry in methods if variant in entry.variants]
+            signatures = [_method(entry, name + suffix) for entry in chosen]
+            doc = _doc(chosen, records, suffix, method=True)
+            text.append(_overloaded(signatures, doc, "    "))
         for dunder in dict.fromkeys(d for entry in overloads for d in entry.operators):
             text.append(_dunder(dunder))
     return "\n".join(line for line in text if line) + "\n"
@@ -76,15 +106,27 @@ def _by_name(entries, public=True):
     return names
 
 
-def _overloaded(signatures, indent=""):
-    """Signatures of one or two names, marked as overloads where a name repeats."""
-    names = [signature.partition("(")[0] for signature in signatures]
+def _overloaded(signatures, doc, indent=""):
+    """Signatures of one name, marked as overloads where there are several."""
     lines = []
-    for name, signature in sorted(zip(names, signatures), key=lambda p: p[0]):
-        if names.count(name) > 1:
+    for signature in signatures:
+        if len(signatures) > 1:
             lines.append(f"{indent}@overload")
-        lines.append(indent + signature)
+        lines.append(indent + signature + ("" if doc else " ..."))
+        if doc:
+            lines.append(textwrap.indent(f'r"""{doc}"""', indent + "    ") + "\n")
+            doc = ""
     return "\n".join(lines) + ("\n" if lines and not indent else "")
+
+
+def _doc(entries, records, suffix, method=False):
+    """The docstring of a name's function, method or in-place form."""
+    if not entries or entries[0].name not in records:
+        return ""
+    record = docstrings.resolve(entries[0].name, records)
+    name = (entries[0].name if method else entries[0].python_name) + suffix
+    forms = [form(entry, out=not suffix) for entry in entries]
+    return docstrings.compose(record, name, forms, method, bool(suffix))
 
 
 def _function(entry, name):
@@ -96,13 +138,14 @@ def _function(entry, name):
     extra = ["out: Any = ..."] if out else []
     if "factory" in entry.tags:
         extra.append("requires_grad: bool = ...")
-    return f"def {name}({_parameters(args, extra)}) -> {_result(entry)}: ..."
+    return f"def {name}({_parameters(args, extra)}) -> {_result(entry)}:"
 
 
 def _method(entry, name):
     args = [arg for arg in entry.schema.args if arg.name != "self"]
-    rest = _parameters(args, [])
-    return f"def {name}(self{', ' + rest if rest else ''}) -> {_result(entry)}: ..."
+    rest = _parameters(args, [], _INSIDE)
+    result = _result(entry, _INSIDE)
+    return f"def {name}(self{', ' + rest if rest else ''}) -> {result}:"
 
 
 def _dunder(name):
@@ -112,25 +155,30 @@ def _dunder(name):
     return f"    def {name}(self, other: Any) -> Tensor: ...{ignore}"
 
 
-def _parameters(args, extra):
+def _parameters(args, extra, types=_TYPES):
     parts, starred = [], False
-    for arg in args:
+    spread = varargs_index(args, False)
+    for index, arg in enumerate(args):
+        if index == spread and arg.default is ...:
+            parts.append(f"*{arg.name}: {types[7]} | {types[arg.kind]}")
+            starred = True
+            continue
         if arg.kwarg_only and not starred:
             parts.append("*")
             starred = True
         name = arg.name + ("_" if keyword.iskeyword(arg.name) else "")
-        kind = _TYPES[arg.kind]
+        kind = types[arg.kind]
         if arg.type.size:
-            kind = f"int | {kind}" if arg.kind in (9, 10) else kind
+            kind = f"{types[7]} | {kind}" if arg.kind in (9, 10) else kind
         parts.append(f"{name}: {kind}" + ("" if arg.default is ... else " = ..."))
     if extra and not starred:
         parts.append("*")
     return ", ".join(parts + extra)
 
 
-def _result(entry):
+def _result(entry, types=_TYPES):
     kinds = [
-        _RESULTS.get(r.type.kind, _TYPES[r.type.kind]) for r in entry.schema.returns
+        _RESULTS.get(r.type.kind, types[r.type.kind]) for r in entry.schema.returns
     ]
     if not kinds:
         return "None"

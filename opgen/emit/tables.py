@@ -4,7 +4,7 @@
 order in which a call tries them. An entry is the tuple
 
     (name, overload, args, returns, variants, operators, namespace,
-     implementation, rule, derivative, source, doc, tags, batching, forward, autocast,
+     implementation, rule, derivative, source, tags, batching, forward, autocast,
      autocast_cuda)
 
 args
@@ -50,7 +50,6 @@ def entry_row(entry, derivative):
         _rule(entry),
         derivative.row() if derivative else None,
         str(entry.location),
-        entry.doc,
         entry.tags,
         _policy(entry.batching, BATCHING, locate_batching),
         _policy(entry.forward, FORWARD, lambda text: locate(text, entry.family)),

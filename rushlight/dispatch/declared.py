@@ -15,13 +15,12 @@ FUNCTIONAL, INPLACE, OUT = range(3)
     RULE,
     DERIVATIVE,
     SOURCE,
-    DOC,
     TAGS,
     BATCHING,
     FORWARD,
     AUTOCAST,
     AUTOCAST_CUDA,
-) = range(17)
+) = range(16)
 # Its implementation.
 KIND, MODULE, FUNCTION, META, OPTIONAL, CHECK = range(6)
 

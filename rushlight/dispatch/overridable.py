@@ -21,7 +21,7 @@ from cython.cimports.rushlight.dispatch.calling import enable_vectorcall
 from cython.cimports.rushlight.dispatch.interception import ask, intercept
 from cython.cimports.rushlight.dispatch.signature import asks, asks_within, watchers
 
-from rushlight.core.tensor import bind_slots
+from rushlight.core.tensor import bind_slots, install
 from rushlight.dispatch.interception import PASS_BY as _PASS_BY
 
 PASS_BY = cython.declare(object, _PASS_BY)
@@ -200,7 +200,6 @@ class Attribute:
 
     def __init__(self, name, get, put=None):
         self.__name__ = name
-        vars(cython.cast(object, self))["__doc__"] = get.__doc__
         self.get = get
         self.put = put
 
@@ -231,6 +230,10 @@ class Attribute:
             if taken_attribute(self, "__set__", (obj, value)) is not PASS_BY:
                 return
         self.put(obj, value)
+
+
+# As late as possible: texts of operators are loaded when somebody asks for one.
+install("__doc__", property(lambda attribute: attribute.fget.__doc__), Attribute)
 
 
 @cython.cfunc

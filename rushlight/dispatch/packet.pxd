@@ -6,7 +6,6 @@ cdef class OperatorPacket:
     cdef readonly str name
     cdef readonly list overloads
     cdef Operator first
-    cdef readonly str doc
     cdef readonly bint method       # what tensors call: types and modes are told so
     cdef bint strict                # a function: `permute(x, 0, 1)` and `self=` are refused
     cdef OperatorPacket function    # what `as_function` made

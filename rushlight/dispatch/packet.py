@@ -29,10 +29,10 @@ from cython.cimports.rushlight.dispatch.signature import (
 
 from rushlight.core import naming
 from rushlight.core.geometry import broadcast_sizes
+from rushlight.core.tensor import install
 from rushlight.dispatch.covered import covering
 from rushlight.dispatch.declared import (
     BATCHING,
-    DOC,
     IMPLEMENTATION,
     KIND,
     NAMESPACE,
@@ -45,6 +45,7 @@ from rushlight.dispatch.older_forms import reordered
 
 METHODS = cython.declare(cython.int, 6)  # among an entry's variants, in place or not
 PASS_BY = cython.declare(object, _PASS_BY)
+_DESCRIBERS = cython.declare(list, [])
 
 
 @cython.cclass
@@ -61,7 +62,6 @@ class OperatorPacket:
         self.name = name
         self.overloads = list(overloads)
         self.first = self.overloads[0]
-        self.doc = self.first.entry[DOC] if self.first.entry else ""
         packets().setdefault((namespace, name), self)
 
     def add_overload(self, op):
@@ -102,6 +102,19 @@ class OperatorPacket:
         twin.method = True
         return twin
 
+    @property
+    def doc(self):
+        """What the operator computes, in a sentence."""
+        return _introspection().sentence(self)
+
+    @property
+    def __signature__(self):
+        return _introspection().signature(self)
+
+    @property
+    def __text_signature__(self):
+        return str(_introspection().signature(self))
+
     def __getattr__(self, name):
         if name in ("__name__", "__qualname__"):
             return self.name
@@ -138,6 +151,23 @@ class OperatorPacket:
         return (find, (self.first.namespace, self.first.name.split(".")[0]))
 
 
+def describe_with(load):
+    """Hand in what loads the module that knows docstrings: few programs ask for one."""
+    _DESCRIBERS[:] = [load]
+
+
+def _introspection():
+    return _DESCRIBERS[0]()
+
+
+def _docstring(packet):
+    return _introspection().docstring(packet)
+
+
+def _docstring_of_bound(method):
+    return _docstring(method.packet)
+
+
 def find_function(namespace, name):
     """The packet that users call as a function, by name: what pickles refer to."""
     return find_packet(namespace, name).as_function()
@@ -164,6 +194,14 @@ class BoundOperator:
     @property
     def __self__(self):
         return self.owner
+
+    @property
+    def __signature__(self):
+        return _introspection().signature(self.packet, bound=True)
+
+    @property
+    def __text_signature__(self):
+        return str(_introspection().signature(self.packet, bound=True))
 
     def __repr__(self):
         return f"<bound operator {self.packet.name} of a Tensor>"
@@ -621,3 +659,6 @@ def _install_vectorcall():
 
 
 _install_vectorcall()
+# The compiler keeps the name for the classes' own docstrings, which they still answer with.
+install("__doc__", property(_docstring), OperatorPacket)
+install("__doc__", property(_docstring_of_bound), BoundOperator)

@@ -2,6 +2,10 @@
 
 from rushlight.ops import registry
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # for readers of types, who see no names that are put in at run time
+    from rushlight._generated.linalg import *  # noqa: F403
+
 globals().update(registry.namespaces["linalg"])
 __all__ = sorted([*registry.namespaces["linalg"], "LinAlgError"])
 

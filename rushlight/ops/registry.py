@@ -31,7 +31,7 @@ from rushlight.dispatch.kernels import PointwiseKernel
 from rushlight.dispatch.keys import BACKENDS, DispatchKey
 from rushlight.dispatch.outputs import OUT_RULES, set_folded_writer
 from rushlight.dispatch.overridable import method
-from rushlight.dispatch.packet import OperatorPacket
+from rushlight.dispatch.packet import OperatorPacket, describe_with
 from rushlight.dispatch.plans import PlannedComposite, PlannedKernel
 from rushlight.dispatch.python_kernels import LazyKernel, PythonKernel, set_fallback
 from rushlight.ops import sparse_table
@@ -395,3 +395,4 @@ def load_generated():
     """Load the tables that the build wrote."""
     tables = importlib.import_module("rushlight._generated.tables")
     load(tables.OPERATORS)
+    describe_with(lambda: importlib.import_module("rushlight.ops.introspection"))

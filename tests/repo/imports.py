@@ -33,10 +33,10 @@ class Import(NamedTuple):
 
 @cache
 def sources():
-    """Each module of the package, and its files: the source and its declarations."""
+    """Each module of the package, and its files: the source, declarations, the stub."""
     found = {}
     for path in sorted((ROOT / PACKAGE).rglob("*.p*")):
-        if path.suffix in (".py", ".pxd"):
+        if path.suffix in (".py", ".pxd", ".pyi"):
             found.setdefault(module_name(path), []).append(path)
     return found
 

@@ -1,0 +1,145 @@
+"""``help`` of every operator teaches: a docstring, a signature, arguments, an example."""
+
+import inspect
+import subprocess
+import sys
+
+import pytest
+
+import rushlight
+from opgen.__main__ import load
+from opgen.documents import unsaid, without_example
+from rushlight.dispatch.packet import OperatorPacket
+from rushlight.ops import registry
+from tests.repo.ratchet import hold
+from tools.doctests import Declarations, declarations
+
+
+def packets():
+    """Every operator that users call: functions, then methods."""
+    for space in registry.namespaces.values():
+        yield from (found for found in space.values())
+    for name in dir(rushlight.Tensor):
+        found = getattr(rushlight.Tensor, name)
+        if isinstance(found, OperatorPacket) and not name.startswith("__"):
+            yield found
+
+
+PACKETS = list(packets())
+
+
+@pytest.fixture(scope="module")
+def entries():
+    found, faults = load()
+    assert not faults.messages
+    return found
+
+
+def by_family(rows):
+    counts = {}
+    for row in rows:
+        counts[row.family] = counts.get(row.family, 0) + 1
+    return counts
+
+
+def test_every_operator_has_a_docstring_of_its_own():
+    of_the_type = OperatorPacket.__doc__
+    silent = [
+        str(packet)
+        for packet in PACKETS
+        if not packet.__doc__ or packet.__doc__ == of_the_type
+    ]
+    assert len(PACKETS) > 1300
+    assert silent == []
+
+
+def test_docstrings_of_functions_call_their_tensor_input():
+    assert "self" not in rushlight.softmax.__doc__
+    assert "input (Tensor)" in rushlight.softmax.__doc__
+    assert "self (Tensor)" in rushlight.Tensor.softmax.__doc__
+    assert rushlight.ones(2).softmax.__doc__ == rushlight.Tensor.softmax.__doc__
+
+
+def test_in_place_forms_say_what_they_write():
+    text = rushlight.Tensor.add_.__doc__
+    assert "in-place form of ``add``" in text
+    assert "out (Tensor" in rushlight.add.__doc__
+    assert "out (Tensor" not in text
+
+
+def calls(op, method):
+    """Arguments of calls that a form takes: by place, with defaults left out, by name."""
+    rows = op.signature.rows
+    if method:
+        rows = sorted(rows, key=lambda row: row[0] != "self")
+    names = {row[0] for row in rows}
+    placed = [row for row in rows if not row[3]]
+    named = {row[0]: 1 for row in rows if row[3] and row[2] is ...}
+    yield placed, named
+    yield [row for row in placed if row[2] is ...], named
+    tensor = "self" if method or "input" in names else "input"
+    yield [], {tensor if name == "self" else name: 1 for name in names}
+
+
+def test_every_call_that_a_form_takes_binds_to_the_signature():
+    unbound = []
+    for packet in PACKETS:
+        signature = inspect.signature(packet)
+        kinds = [p.kind for p in signature.parameters.values()]
+        spread = inspect.Parameter.VAR_POSITIONAL in kinds
+        by_place = inspect.Parameter.POSITIONAL_ONLY in kinds  # `from` is no keyword
+        for op in packet.overloads:
+            for placed, named in calls(op, packet.method):
+                try:
+                    if placed or not (
+                        spread or by_place
+                    ):  # `zeros(size=...)` is not shown
+                        signature.bind(*placed, **named)
+                except TypeError as error:
+                    unbound.append(f"{packet}{signature}: {op.name}: {error}")
+    assert unbound == []
+
+
+def test_signatures_read_as_python_writes_them():
+    assert str(inspect.signature(rushlight.softmax)) == (
+        "(input, dim, dtype=None, *, out=None)"
+    )
+    assert str(inspect.signature(rushlight.Tensor.view)) == "(self, *size, dtype=None)"
+    assert str(inspect.signature(rushlight.ones(2).sum)) == (
+        "(dim=None, keepdim=False, *, dtype=None)"
+    )
+    assert rushlight.add.__text_signature__ == "(input, other, *, alpha=1, out=None)"
+
+
+def test_docstrings_are_not_loaded_before_somebody_asks():
+    program = (
+        "import sys, rushlight\n"
+        "assert 'rushlight._generated.docs' not in sys.modules\n"
+        "assert 'rushlight.ops.introspection' not in sys.modules\n"
+        "assert 'Args:' in rushlight.linalg.svd.__doc__\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_operators_from_outside_have_a_docstring_and_a_signature():
+    library = rushlight.library.Library("shifting", "DEF")
+    library.define("shifted(Tensor self, int by=1) -> Tensor")
+    packet = rushlight.ops.shifting.shifted
+    assert str(inspect.signature(packet)) in ("(input, by=1)", "(self, by=1)")
+    assert packet.__doc__
+
+
+def test_no_more_arguments_are_without_a_phrase(entries):
+    found = by_family(entry for entry, _ in unsaid(entries))
+    hold("unsaid_arguments", found, "say it in the entry or in opgen/arguments.yaml")
+
+
+def test_no_more_operators_are_without_an_example(entries):
+    found = by_family(without_example(entries))
+    hold("operators_without_example", found, "give the entry an `example:`")
+
+
+@pytest.mark.parametrize("path", declarations(), ids=lambda path: path.stem)
+def test_examples_of_the_declarations_run(path):
+    page = Declarations(path).run()
+    assert not page.faults, "\n".join(page.faults)
