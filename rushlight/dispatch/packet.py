@@ -251,7 +251,10 @@ def packet_vectorcall(
     if op.return_type is not None and isinstance(result, tuple):
         # plain, or named after the operator that it was made with
         return result if type(result) is op.return_type else op.return_type(result)
-    return tuple(result) if type(result) is list else result
+    if type(result) is not list:
+        return result
+    # what is written to is given back as it came; a list that was made becomes a tuple
+    return cython.cast(object, args[0]) if op.form == INPLACE and n else tuple(result)
 
 
 # Sums of a tensor and a product, whose sizes are told of before what they are made of.

@@ -142,3 +142,11 @@ def test_a_list_that_does_not_fit_is_refused_in_the_oracles_words(name):
 def test_every_list_operator_of_the_oracle_is_there():
     names = [n for n in dir(torch) if re.match("_foreach_", n)]
     assert names and not [n for n in names if not hasattr(rl, n)]
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_in_place_the_list_itself_is_given_back(kind):
+    for m in (rl, torch):
+        tensors = kind([m.tensor([-1.0]), m.tensor([2.0])])
+        for call in (m._foreach_abs_, lambda x, m=m: m._foreach_add_(x, 1)):
+            assert call(tensors) is tensors
